@@ -1,6 +1,6 @@
-"""Table 2 of "Fair Resource Allocation in Federated Learning": q-FFL beside AFL on Adult and Fashion-MNIST.
+"""Table 2 of "Fair Resource Allocation in Federated Learning": q-FFL and AFL on Adult and Fashion-MNIST.
 
-python analysis/afl.py runs/afl_adult-001 runs/afl_fashion_mnist-001 --out pictures
+python analysis/afl.py runs/afl_adult-001 runs/afl_fashion_mnist-001 --out plots
 """
 
 from __future__ import annotations
@@ -8,33 +8,36 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import drawing
-from kept import agreement, spread
 from matplotlib.figure import Figure
 from reproduction import Experiment, Order, Part, Published, Result, Row, forms
-from script import script
+from run_results import agreement, estimate
+from script import run_script
 
 from netfl.results.run_reader import Run
 
+PAPER = "Fair Resource Allocation in Federated Learning"
 FIXED = "AFL, fixed λ"
-Figures = Mapping[str, tuple[tuple[float, float], ...]]
-ADULT: Figures = {
+PublishedTable = Mapping[str, tuple[tuple[float, float], ...]]
+ADULT: PublishedTable = {
     "q = 0": ((83.2, 0.1), (69.9, 0.4), (83.3, 0.1)),
     "AFL": ((82.5, 0.5), (73.0, 2.2), (82.6, 0.5)),
     FIXED: ((82.5, 0.5), (73.0, 2.2), (82.6, 0.5)),
     "q = 0.01": ((82.6, 0.1), (74.1, 0.6), (82.7, 0.1)),
     "q = 2": ((82.3, 0.1), (74.4, 0.9), (82.4, 0.1)),
 }
-FASHION: Figures = {
+FASHION: PublishedTable = {
     "q = 0": ((78.8, 0.2), (66.0, 0.7), (84.5, 0.8), (85.9, 0.7)),
     "AFL": ((77.8, 1.2), (71.4, 4.2), (81.0, 3.6), (82.1, 3.9)),
     "q = 5": ((77.8, 0.2), (74.2, 0.3), (78.9, 0.4), (80.4, 0.6)),
     "q = 15": ((77.1, 0.4), (74.7, 0.9), (77.9, 0.4), (78.7, 0.6)),
 }
-"""Accuracy of all and of each user, each with its deviation; with λ fixed those of AFL."""
+"""Accuracy of all and of each user, each with its standard deviation; AFL with λ fixed has the values of AFL."""
 
 
-def rows(part: str, users: Sequence[str], published: Figures, more: Sequence[str] = (), prefix: str = "") -> list[Row]:
-    """Accuracy of all and of each user in one part, of the published learners and of *more*."""
+def rows(
+    part: str, users: Sequence[str], published: PublishedTable, more: Sequence[str] = (), prefix: str = ""
+) -> list[Row]:
+    """Return the accuracy of all and of each user in one part, of the published learners and of *more* learners."""
     metrics = {"accuracy": "all", **{f"accuracy/user:{user}": label for user, label in enumerate(users)}}
     return [
         Row(f"{prefix}{learner}: {label}", (part,), learner, metric,
@@ -45,23 +48,23 @@ def rows(part: str, users: Sequence[str], published: Figures, more: Sequence[str
 
 
 def compare_afl(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
-    """Say how AFL and AFL with λ fixed compare with the published figures of AFL."""
+    """Return how many published values of AFL agree with AFL and with AFL with λ fixed."""
     words = []
     for learner in ("AFL", FIXED):
-        verdicts = [agreement(spread(results, row), row.published) for row in rows
+        verdicts = [agreement(estimate(results, row), row.published) for row in rows
                     if row.learner == learner and row.published and "full" in results]  # fmt: skip
         if not verdicts:
             return ""
-        words.append(f"{verdicts.count('yes')} of {len(verdicts)} with {learner}")
+        words.append(f"{verdicts.count('yes')} of {len(verdicts)} agree with our {learner}")
     return (
-        "The published code has the sampling option 2 in its command for AFL, with which it averages the updates "
-        "without λ.  In effect λ stays as it starts, and what it reports is the mean of the versions with equal "
-        f"weights: {FIXED}.  Of the published figures of AFL {' and '.join(words)} agree."
+        "The published command for AFL has the sampling option 2. With this option the code averages the updates "
+        "without λ. In effect λ keeps its initial value, and the reported model is the mean of the versions with equal "
+        f"weights. Our learner *{FIXED}* does the same. Of the published values of AFL, {' and '.join(words)}."
     )
 
 
 def draw(runs: Mapping[str, Run], figure: Figure, users: Sequence[str], learners: Sequence[str]) -> None:
-    """Accuracy of all and of each user over rounds."""
+    """Draw the accuracy of all and of each user over rounds."""
     run = runs.get("full") or [*runs.values()][-1]
     metrics = {"all": "accuracy", **{label: f"accuracy/user:{user}" for user, label in enumerate(users)}}
     drawing.row(figure, {label: (run.metrics, metric) for label, metric in metrics.items()}, learners,
@@ -76,15 +79,19 @@ EXPERIMENTS = (
     Experiment(
         name="afl_adult",
         title="AFL and q-FFL on Adult",
-        source='Table 2 of "Fair Resource Allocation in Federated Learning"',
+        paper=PAPER,
+        source="Table 2",
         claim=(
-            "Two users, people with a doctorate and all others.  q-FFL and AFL serve the doctors, of whom there are "
-            "few, better than q = 0, at a small cost to all others; q-FFL does it better than AFL."
+            "There are two users: a small one of people with a doctorate, and one of all others. The accuracy on "
+            "the doctors is higher with q-FFL and AFL than with q = 0, at a small cost to the others. It is higher "
+            "with q-FFL than with AFL."
         ),
         parts=forms("paper/afl_adult"),
         rows=ADULT_ROWS,
         orders=[
-            Order(f"doctors served better with {above} than with {below}", ("full",), "accuracy/user:0", above, below)
+            Order(
+                f"doctors: accuracy higher with {above} than with {below}", ("full",), "accuracy/user:0", above, below
+            )
             for above, below in (
                 ("AFL", "q = 0"),
                 ("q = 0.01", "q = 0"),
@@ -95,12 +102,13 @@ EXPERIMENTS = (
             )
         ],
         remarks=lambda results: (
-            "Rounds and step sizes are those of the published command: 600 rounds, 0.1 for the model, 0.1 for λ.  The "
-            "command also names mini-batches of 10.  Its trainers for AFL and q-FedSGD do not read that: a round is "
-            "one step on all examples, there and here.  "
-            f"{compare_afl(results, ADULT_ROWS)}  With λ at work AFL gives up much of the overall accuracy, as λ ends "
-            "at the doctors alone.  One of the 181 doctors who are tested is half a point.  q = 0.01 does what "
-            "q-FedAvg with q = 0 does, equal weights for two users of unequal size: nothing of its gain is owed to q."
+            "Rounds and step sizes are those of the published command: 600 rounds, 0.1 for the model, 0.1 for λ. The "
+            "command also names mini-batches of 10, but its trainers for AFL and q-FedSGD ignore them. There and here, "
+            "a round is one step on all examples.\n\n"
+            f"{compare_afl(results, ADULT_ROWS)} If λ is updated, it ends with all weight on the doctors, and AFL "
+            "loses much of the overall accuracy. One of the 181 test examples of doctors is half a point.\n\n"
+            "q = 0.01 has the same effect as q-FedAvg with q = 0: both give equal weights to two users of unequal "
+            "size. None of its gain comes from q."
         ),
         draw=lambda runs, figure: draw(runs, figure, ("doctors", "others"), (*ADULT, "equal weights")),
         size=lambda runs: (9.5, 3.3),
@@ -108,10 +116,11 @@ EXPERIMENTS = (
     Experiment(
         name="afl_fashion_mnist",
         title="AFL and q-FFL on Fashion-MNIST",
-        source='Table 2 of "Fair Resource Allocation in Federated Learning"',
+        paper=PAPER,
+        source="Table 2",
         claim=(
-            "Three users, who hold shirts, pullovers and T-shirts.  q-FFL and AFL serve the shirts, which are "
-            "recognised worst, better than q = 0, at a cost to the others; q-FFL does it better than AFL."
+            "Three users hold shirts, pullovers and T-shirts. Shirts have the lowest accuracy. This accuracy is higher "
+            "with q-FFL and AFL than with q = 0, at a cost to the others. It is higher with q-FFL than with AFL."
         ),
         parts={
             **forms("paper/afl_fashion_mnist"),
@@ -120,19 +129,23 @@ EXPERIMENTS = (
         rows=[*rows("full", LABELS, FASHION), *rows(SHORT, LABELS, FASHION, prefix=f"{SHORT}, ")],
         orders=[
             Order(
-                f"{prefix}shirts served better with {above} than with {below}", (part,), "accuracy/user:0", above, below
+                f"{prefix}shirts: accuracy higher with {above} than with {below}",
+                (part,),
+                "accuracy/user:0",
+                above,
+                below,
             )
             for part, prefix in (("full", ""), (SHORT, f"{SHORT}, "))
             for above, below in (("AFL", "q = 0"), ("q = 5", "q = 0"), ("q = 15", "q = 0"), ("q = 15", "AFL"))
         ],
         remarks=lambda results: (
-            "The published README suggests 6,000 rounds.  The step sizes are in neither that README nor the text at "
-            "hand; ours are 0.001 for the model and 0.01 for λ.  Only the start of a model is random here."
+            "The published README suggests 6,000 rounds. Neither it nor our copy of the paper has the step sizes. We "
+            "use 0.001 for the model and 0.01 for λ. Only the initial model is random in this experiment."
             + (
                 ""
                 if "full" in results
-                else "  The figures and the picture are of 3,000 rounds, whose accuracies still rise at the end: those "
-                "of 6,000 rounds differ.  The whole run needs about 50 minutes of processor time and has not been made."
+                else "\n\nThe values and the plot are of 3,000 rounds. Accuracies still rise at the end, so those of "
+                "6,000 rounds will differ. The full run needs about 50 minutes of processor time and has not been made."
             )
         ),
         draw=lambda runs, figure: draw(runs, figure, LABELS, (*FASHION,)),
@@ -141,4 +154,4 @@ EXPERIMENTS = (
 )
 
 if __name__ == "__main__":
-    script(EXPERIMENTS, __doc__)
+    run_script(EXPERIMENTS, __doc__)

@@ -1,4 +1,4 @@
-"""What the pictures of several experiments share: panels of learners' curves in a row, with one legend below them."""
+"""Plots shared by several experiments: panels of learning curves in a row, with one legend below."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from matplotlib.figure import Figure
 from netfl.plots import learning
 
 Panels = Mapping[str, tuple[pd.DataFrame, str]]
-"""By title: a metrics table, and the metric that is drawn, as ``accuracy`` or ``accuracy/class:9``."""
+"""By title: a metrics table, and the metric of the panel, as ``accuracy`` or ``accuracy/class:9``."""
 
 
 def curves(ax: Axes, metrics: pd.DataFrame, metric: str, learners: Sequence[str]) -> Axes:
-    """A metric such as ``accuracy/class:9`` of each learner, over rounds."""
+    """Draw a metric such as ``accuracy/class:9`` of each learner over rounds."""
     name, _, group = metric.partition("/")
     return learning.curves(metrics, name, group=group, learners=learners, ax=ax)
 
 
 def row(figure: Figure, panels: Panels, learners: Sequence[str], *, sharey: bool = True, label: str = "") -> list[Axes]:
-    """One panel beside the other; the left one says what all show, or each its own where *label* is empty."""
+    """Draw panels side by side; the left one has the *label* of all, or each has its own if *label* is empty."""
     axes = list(figure.subplots(1, len(panels), squeeze=False)[0])
     for ax, (title, (metrics, metric)) in zip(axes, panels.items(), strict=True):
         curves(ax, metrics, metric, learners).set_title(title)
@@ -37,5 +37,5 @@ def row(figure: Figure, panels: Panels, learners: Sequence[str], *, sharey: bool
 
 
 def legend(figure: Figure, learners: Sequence[str]) -> None:
-    """The learners' lines, below all panels."""
+    """Draw the legend of the learners below all panels."""
     learning.learner_legend(figure, learners, loc="outside lower center", ncol=min(len(learners), 6))

@@ -1,212 +1,314 @@
-"""The page docs/reproduction.md, written from what is kept of the runs."""
+"""The page docs/reproduction.md, and the sentence about it in README.md, written from the stored results."""
 
 from __future__ import annotations
 
 import math
+import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from kept import WINDOW, agreement, difference, spread
 from reproduction import Experiment, Order, Part, Result, Row
+from run_results import WINDOW, agreement, difference, estimate, verdict
 
 from netfl.results.statistics import ConfidenceInterval
 
 LONG = 24
-"""Tables of more rows than this are folded."""
+"""Longer tables are folded."""
+WIDTH = 120
+"""Characters of a line of prose."""
+BEGIN = "<!-- claims: written by `python analysis/paper.py --page` -->\n"
+END = "<!-- end of claims -->"
+"""Marks around the generated sentence of README.md."""
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
-_HEAD = f"""# The papers, reproduced
+_HEAD = """# Papers reproduced
 
-<!-- Written by `python analysis/paper.py --page` from analysis/results.  Edit those, or analysis/. -->
+<!-- Written by `python analysis/paper.py --page` from analysis/results. Change analysis/, not this page. -->
 
-Every experiment of the papers is a scenario in `scenarios/paper/`, and each of ours beyond them one in
-`scenarios/beyond/`.  This page is written from the summaries of the runs, which are in `analysis/results/`; none of
-our figures is typed in.
+This page compares the published results of {papers} papers with runs of netfl.
 
-- **Ours** is the mean over replicas and over the evaluations of the last {WINDOW} rounds, of short runs of the last
-  quarter, as single rounds swing with the user who was heard last; behind ± is the half width of the 95 % interval of
-  Student's t over replicas.  *Last round* is the mean over replicas alone.
-- **Agrees** says whether ours meets what was published with its ±, often a standard deviation; *open* where ours is
-  wider than its mean, or one replica lies outside.  What was published as words is given the range that is named.
-- **Claimed** orders are compared replica by replica, on the same traces: *yes* and *no* where the interval of the
-  difference leaves out 0, *open* where it does not, or where one replica has none.
-- Wall times are of one thread of a shared machine with two cores and no GPU, often beside other runs; of a run
-  that was extended, those of its first replicas.
+**{claims}**
 
-Run one of them, and put it beside the paper:
+Every experiment of the papers is a scenario in `scenarios/paper/`. Our own experiments are in `scenarios/beyond/`. To
+repeat an experiment and compare it with its paper, run:
 
 ```
 netfl run scenarios/paper/fig3.yaml --override full --out runs/paper/fig3
 python analysis/paper.py fig3 --runs runs/paper
 ```
+
+The second command prints the tables of the experiment, draws its plots, stores our values in `analysis/results/`, and
+writes this page again. No value of ours is typed by hand. [Data](data.md) describes how to get the data sets.
+
+## Overview
+
+| experiment | run | orders that agree | values that agree | open | disagree |
+|---|---|---|---|---|---|
+{overview}
+
+- **Run**: *full* means that all runs of the paper's experiment exist. *Shortened* runs have fewer rounds, a smaller
+  model or less data. An experiment with full runs is counted by these alone.
+- **Orders**: the paper claims that a value is greater with one learner or setting than with another.
+- **Values**: the paper prints a value. A claim counts once for each setting in which it is tested, for example once for
+  each pixel scale of Fig. 3.
+- Experiments named *Beyond* are our own. They do not count as published claims.
+
+## How to read the tables
+
+- **Ours** is the mean over replicas and over the evaluations of the last {window} rounds. Runs of fewer than {short:,}
+  rounds use their last quarter. A single evaluation depends strongly on the user whose update was delivered last. The
+  number after ± is the half width of the 95 % interval of Student's t over replicas.
+- **Last round** is the mean over replicas of the last evaluation.
+- **Difference**, beside a published value, is ours minus the published value.
+- **Agrees** is *yes* if our interval overlaps the published one, otherwise *no*. The published ± is often a standard
+  deviation. *Open* means that our half width is greater than our mean, or that our only replica lies outside the
+  published interval. If the paper gives only words ("about 50"), we compare with the range in parentheses.
+- **Holds** compares a claimed order replica by replica, on the same traces. It is *yes* or *no* if the interval of the
+  difference excludes 0. It is *open* if the interval includes 0, or if there is only one replica.
+- **Wall time** is that of one thread of a shared machine with two cores and no GPU, often beside other runs. For a run
+  that was extended, it is the time of its first replicas.
 """
 
 
-def text(experiments: Sequence[Experiment], results: Mapping[str, Mapping[str, Result]], pictures: Path) -> str:
-    """The page.
+@dataclass(frozen=True)
+class Claims:
+    """Claims of one experiment compared with our runs: "yes", "no" or "open" for each.
+
+    Args:
+        run: how far the experiment was run: ``full``, ``shortened``, ``not run``, or ``2 of 3 in full``.
+        orders: one verdict for each claimed order.
+        values: one verdict for each published value.
+    """
+
+    run: str
+    orders: Sequence[str]
+    values: Sequence[str]
+
+    def count(self, answer: str) -> int:
+        """Return the number of orders and values with this verdict."""
+        return [*self.orders, *self.values].count(answer)
+
+
+def count_claims(experiment: Experiment, results: Mapping[str, Result]) -> Claims:
+    """Compare the claims of an experiment with its full runs, or with its shortened ones if it has no full run."""
+    full = [name for name, part in experiment.parts.items() if part.full]
+    done = [name for name in full if name in results]
+    counted = {name: results[name] for name in done} or results
+    if done == full:
+        run = "full"
+    elif done:
+        run = f"{len(done)} of {len(full)} in full"
+    else:
+        run = "shortened" if results else "not run"
+    orders = [verdict(difference(counted, order)) for order in experiment.orders if _has_order(order, counted)]
+    values = [
+        agreement(estimate(counted, row), row.published)
+        for row in experiment.rows
+        if row.published and _has_row(row, counted)
+    ]
+    return Claims(run, orders, values)
+
+
+def claims_sentence(experiments: Sequence[Experiment], results: Mapping[str, Mapping[str, Result]]) -> str:
+    """Return the number of published claims that agree with our runs, as a sentence, without experiments of our own."""
+    claims = [count_claims(each, results[each.name]) for each in experiments if each.paper]
+    yes, still_open, no = (sum(each.count(answer) for each in claims) for answer in ("yes", "open", "no"))
+    runs = [each.run for each in claims]
+    full, shortened, absent = (runs.count(word) for word in ("full", "shortened", "not run"))
+    partial = len(runs) - full - shortened - absent
+    forms = [
+        "1 experiment is run in full" if full == 1 else f"{full} experiments are run in full",
+        *([f"{partial} in part"] if partial else []),
+        *([f"{shortened} in a shortened form"] if shortened else []),
+        *([f"{absent} not yet"] if absent else []),
+    ]
+    papers = f"{count_papers(experiments)} paper{'' if count_papers(experiments) == 'one' else 's'}"
+    return (
+        f"{yes} of {yes + still_open + no} published claims of {papers} agree with our runs, "
+        f"{still_open} are open and {no} disagree; {_listed(forms)}."
+    )
+
+
+def count_papers(experiments: Sequence[Experiment]) -> str:
+    """Return the number of papers in words."""
+    return _NUMBERS[len({experiment.paper for experiment in experiments} - {""})]
+
+
+def write_between_marks(path: Path, sentence: str) -> None:
+    """Put the sentence between the marks of README.md."""
+    before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"{path} has no lines {BEGIN.strip()!r} and {END!r}. Add both.")
+    path.write_text(f"{before}{begin}{_wrapped(sentence)}\n{end}{after}", encoding="utf-8")
+
+
+def text(experiments: Sequence[Experiment], results: Mapping[str, Mapping[str, Result]], plots: Path) -> str:
+    """Return the page.
 
     Args:
         experiments: in their order.
-        results: of each, what is kept of its parts.
-        pictures: the folder of the pictures; those that are there are shown.
+        results: the stored results of each, by part.
+        plots: the folder of the plots; the page shows those that exist.
     """
-    lines = [_HEAD, "| experiment | run | orders as claimed | figures that agree |", "|---|---|---|---|"]
-    lines += [_overview(one, results[one.name]) for one in experiments]
-    for one in experiments:
-        lines += ["", *section(one, results[one.name], pictures)]
+    overview = "\n".join(_overview(each, results[each.name]) for each in experiments)
+    head = _HEAD.format(
+        papers=count_papers(experiments),
+        claims=_wrapped(claims_sentence(experiments, results), WIDTH - 4),
+        overview=overview,
+        window=WINDOW,
+        short=4 * WINDOW,
+    )
+    lines = [head.rstrip("\n")]
+    for each in experiments:
+        lines += ["", *section(each, results[each.name], plots)]
     return "\n".join(lines) + "\n"
 
 
-def section(one: Experiment, results: Mapping[str, Result], pictures: Path | None = None) -> Iterator[str]:
-    """The part of the page that one experiment has, line by line."""
-    yield f"## {one.title}"
+def section(experiment: Experiment, results: Mapping[str, Result], plots: Path | None = None) -> Iterator[str]:
+    """Yield the lines of the section of one experiment."""
+    yield f"## {experiment.title}"
     yield ""
-    yield f"{one.claim}  ({one.source}.)"
+    yield _wrapped(f"{experiment.claim} ({experiment.citation}.)")
     yield ""
-    for name in one.pictures:
-        if pictures is not None and (pictures / name).exists():
-            yield f"![{one.title}](reproduction/{name})"
+    for name in experiment.plot_names:
+        if plots is not None and (plots / name).exists():
+            yield f"![{experiment.title}](reproduction/{name})"
             yield ""
-    yield from _runs(one, results)
-    rows = [row for row in one.rows if _told_of(row, results)]
+    yield from _runs(experiment, results)
+    rows = [row for row in experiment.rows if _has_row(row, results)]
     if rows:
         folded = len(rows) > LONG
         yield ""
         if folded:
-            yield f"<details><summary>All {len(rows)} figures</summary>"
+            yield f"<details><summary>All {len(rows)} values</summary>"
             yield ""
-        yield from _figures(rows, results)
+        yield from _values(rows, results)
         if folded:
             yield ""
             yield "</details>"
-    orders = [order for order in one.orders if _there(order, results)]
+    orders = [order for order in experiment.orders if _has_order(order, results)]
     if orders:
         yield ""
-        yield "| claimed | difference | so here |"
+        yield f"| {'claimed order' if experiment.paper else 'order'} | difference | holds |"
         yield "|---|---|---|"
         for order in orders:
             found = difference(results, order)
-            yield f"| {order.label} | {_signed(found, order.digits)} | {_verdict(found)} |"
-    remarks = one.remarks(results) if results else ""
+            yield f"| {order.label} | {_signed(found, order.digits)} | {verdict(found)} |"
+    remarks = experiment.remarks(results) if results else ""
     if remarks:
         yield ""
-        yield remarks
+        yield "\n\n".join(_wrapped(paragraph) for paragraph in remarks.split("\n\n"))
 
 
-def _overview(one: Experiment, results: Mapping[str, Result]) -> str:
-    """One row of the table on top: of the paper's whole runs, and of shortened ones where there is no other."""
-    whole = [name for name, part in one.parts.items() if part.full]
-    done = [name for name in whole if name in results]
-    counted = {name: results[name] for name in done} or results
-    orders = [_verdict(difference(counted, order)) for order in one.orders if _there(order, counted)]
-    agree = [
-        agreement(spread(counted, row), row.published) for row in one.rows if row.published and _told_of(row, counted)
-    ]
-    how = (
-        "full"
-        if done == whole
-        else f"{len(done)} of {len(whole)} in full"
-        if done
-        else "shortened"
-        if results
-        else "not run"
-    )
-    anchor = "".join(letter for letter in one.title.lower().replace(" ", "-") if letter.isalnum() or letter == "-")
-    held = f"{orders.count('yes')} of {len(orders)}" if orders else "–"
-    met = f"{agree.count('yes')} of {len(agree)}" if agree else "–"
-    return f"| [{one.title}](#{anchor}) | {how} | {held} | {met} |"
+def _wrapped(paragraph: str, width: int = WIDTH) -> str:
+    """Break a paragraph into lines, never before a sign that would begin a list or before %; lists keep their lines."""
+    if paragraph.startswith("- "):
+        return paragraph
+    kept = re.sub(r" ([-+*=]) ", "\0\\1\0", " ".join(paragraph.split())).replace(" %", "\0%")
+    return textwrap.fill(kept, width, break_long_words=False, break_on_hyphens=False).replace("\0", " ")
 
 
-def _runs(one: Experiment, results: Mapping[str, Result]) -> Iterator[str]:
-    """What was run, and how to run it."""
+def _listed(words: Sequence[str]) -> str:
+    """Join words as in a sentence: ``a, b and c``."""
+    return " and ".join([*filter(None, [", ".join(words[:-1])]), words[-1]])
+
+
+def _overview(experiment: Experiment, results: Mapping[str, Result]) -> str:
+    """Return the row of an experiment in the table on top."""
+    claims = count_claims(experiment, results)
+    title = experiment.title
+    anchor = "".join(letter for letter in title.lower().replace(" ", "-") if letter.isalnum() or letter in "-_")
+    cells = [f"[{title}](#{anchor})", claims.run]
+    cells += [f"{each.count('yes')} of {len(each)}" if each else "–" for each in (claims.orders, claims.values)]
+    cells += [str(claims.count("open")), str(claims.count("no"))]
+    return f"| {' | '.join(cells)} |"
+
+
+def _runs(experiment: Experiment, results: Mapping[str, Result]) -> Iterator[str]:
+    """Yield the table of the runs and their commands."""
     yield "| run | command | rounds | replicas | wall time |"
     yield "|---|---|---|---|---|"
-    for name, part in one.parts.items():
-        found = results.get(name)
-        more = found.told["replicas"] if found else 0
-        extended = f", then `netfl extend DIR --replicas {more}`" if more > part.replicas else ""
-        yield f"| {name} | `{part.command}`{extended} | {_told(found, part)} |"
+    for name, part in experiment.parts.items():
+        result = results.get(name)
+        replicas = result.content["replicas"] if result else 0
+        extended = f", then `netfl extend DIR --replicas {replicas}`" if replicas > part.replicas else ""
+        yield f"| {name} | `{part.command}`{extended} | {_size_and_time(result, part)} |"
 
 
-def _told(result: Result | None, part: Part) -> str:
-    """Rounds, replicas and time of a part that was run."""
+def _size_and_time(result: Result | None, part: Part) -> str:
+    """Return rounds, replicas and wall time of a part."""
     if result is None:
         return "not run | | "
-    told = result.told
+    content = result.content
     short = "" if part.full else " (shortened)"
-    diverged = f"; diverged: {', '.join(told['diverged'])}" if told["diverged"] else ""
-    return f"{told['rounds']:,}{short} | {told['replicas']}{diverged} | {_clock(told['wall_s'])}"
+    diverged = f"; diverged: {', '.join(content['diverged'])}" if content["diverged"] else ""
+    return f"{content['rounds']:,}{short} | {content['replicas']}{diverged} | {_duration(content['wall_s'])}"
 
 
-def _figures(rows: Sequence[Row], results: Mapping[str, Result]) -> Iterator[str]:
-    """The table of figures."""
+def _values(rows: Sequence[Row], results: Mapping[str, Result]) -> Iterator[str]:
+    """Yield the table of metrics."""
     published = any(row.published for row in rows)
-    yield "| | published | ours | last round | apart | agrees |" if published else "| | ours | last round |"
+    yield "| | published | ours | last round | difference | agrees |" if published else "| | ours | last round |"
     yield "|---|---|---|---|---|---|" if published else "|---|---|---|"
     for row in rows:
-        found, last = spread(results, row), spread(results, row, last=True)
+        found, last = estimate(results, row), estimate(results, row, last=True)
         ours = f"{_number(found.mean, row.digits)}{_half(found, row.digits)}"
         cells = [row.label, ours, _number(last.mean, row.digits)]
         if published:
-            cells[1:1] = [_words(row)]
-            cells += _beside(found, row)
+            cells[1:1] = [_published(row)]
+            cells += _compared(found, row)
         yield f"| {' | '.join(cells)} |"
 
 
-def _beside(found: ConfidenceInterval, row: Row) -> list[str]:
-    """How far a figure lies from the published one, and whether they agree."""
+def _compared(found: ConfidenceInterval, row: Row) -> list[str]:
+    """Return the difference from the published value, and whether both agree."""
     if row.published is None:
         return ["", ""]
     apart = found.mean - row.published.value
-    return [
-        "" if math.isnan(apart) else f"{apart:+.{row.digits}f}",
-        agreement(found, row.published),
-    ]
+    return ["" if math.isnan(apart) else f"{apart:+.{row.digits}f}", agreement(found, row.published)]
 
 
-def _words(row: Row) -> str:
-    """A published figure as text."""
-    told = row.published
-    if told is None:
+def _published(row: Row) -> str:
+    """Return a published value as text."""
+    published = row.published
+    if published is None:
         return ""
-    if told.text:
-        return f"{told.text} ({told.low:g} to {told.high:g})"
-    return _number(told.value, row.digits) + (f" ± {told.spread:.{row.digits}f}" if told.spread else "")
+    if published.text:
+        return f"{published.text} ({published.low:g} to {published.high:g})"
+    spread = f" ± {published.spread:.{row.digits}f}" if published.spread else ""
+    return _number(published.value, row.digits) + spread
 
 
-def _verdict(found: ConfidenceInterval) -> str:
-    """Whether a claimed order holds."""
-    if not found.clear:
-        return "open"
-    return "yes" if found.mean > 0 else "no"
-
-
-def _told_of(row: Row, results: Mapping[str, Result]) -> bool:
-    """Whether all is there that a row is about."""
+def _has_row(row: Row, results: Mapping[str, Result]) -> bool:
+    """Return whether all parts of a row have results."""
     return all(part in results for part in row.parts)
 
 
-def _there(order: Order, results: Mapping[str, Result]) -> bool:
-    """Whether all is there that an order is about."""
+def _has_order(order: Order, results: Mapping[str, Result]) -> bool:
+    """Return whether all parts of an order have results."""
     return all(part in results for part in (*order.parts, *order.against))
 
 
 def _signed(found: ConfidenceInterval, digits: int) -> str:
-    """A difference with its interval."""
+    """Return a difference with its interval."""
     return f"{found.mean:+.{digits}f}{_half(found, digits)}"
 
 
 def _half(found: ConfidenceInterval, digits: int) -> str:
-    """The half interval behind ±, if there is one."""
+    """Return ± and the half width, or nothing for a single replica."""
     return "" if math.isnan(found.half) else f" ± {found.half:.{digits}f}"
 
 
 def _number(value: float, digits: int) -> str:
-    """A figure."""
+    """Return a value as text."""
     return "–" if math.isnan(value) else f"{value:.{digits}f}"
 
 
-def _clock(seconds: float) -> str:
-    """A time as people say it."""
+def _duration(seconds: float) -> str:
+    """Return a time in a suitable unit."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,11 +1,11 @@
-"""The papers beside our runs: tables, pictures, and the page docs/reproduction.md.
+"""Tables and plots that compare the papers with our runs, and the page docs/reproduction.md.
 
-Runs are looked for below the folder of --runs: a run belongs to an experiment if its scenario is that experiment's.
-What they give is kept in analysis/results, and the page is written from there.
+The script searches the folder of --runs. A run belongs to an experiment if it has the scenario of that experiment.
+Results are stored in analysis/results, and the page is written from there.
 
     python analysis/paper.py --all                 every experiment, from the runs below runs/
-    python analysis/paper.py fig3 table1 --runs D  some of them, with runs elsewhere
-    python analysis/paper.py --page                the page alone, from what is kept
+    python analysis/paper.py fig3 table1 --runs D  some experiments, from the runs below D
+    python analysis/paper.py --page                only the page and the sentence in README.md, from stored results
 """
 
 from __future__ import annotations
@@ -25,24 +25,25 @@ import fig4
 import page
 import qffl
 import table1
-from kept import keep, read
-from reproduction import ROOT, Experiment
+from reproduction import ROOT, Experiment, Result
+from run_results import read_results, write_results
 
 import netfl
 from netfl.errors import NetflError
 from netfl.results.run_reader import Run
 
 EXPERIMENTS: dict[str, Experiment] = {
-    one.name: one
+    experiment.name: experiment
     for module in (fig2, fig3, fig4, table1, fedau, qffl, afl, divergence, beyond)
-    for one in module.EXPERIMENTS
+    for experiment in module.EXPERIMENTS
 }
 RESULTS = ROOT / "analysis/results"
 DOCS = ROOT / "docs"
+README = ROOT / "README.md"
 
 
-def runs_below(folder: Path) -> list[Run]:
-    """The finished runs with learners below *folder*, the newest first; damaged ones are left out, and named."""
+def find_runs(folder: Path) -> list[Run]:
+    """Return the finished runs with learners below *folder*, newest first; damaged runs are reported and skipped."""
     done = []
     for path in sorted(folder.rglob("manifest.json")):
         run = netfl.open_run(path.parent)
@@ -50,67 +51,73 @@ def runs_below(folder: Path) -> list[Run]:
             if run.status == "done" and run.learners and run.scenario:
                 done.append(run)
         except NetflError as error:
-            print(f"left out: {error}", file=sys.stderr)
+            print(f"skipped: {error}", file=sys.stderr)
     return sorted(done, key=lambda run: str(run.manifest.get("started")), reverse=True)
 
 
-def sorted_out(experiment: Experiment, runs: Sequence[Run]) -> dict[str, Run]:
-    """The newest run of each part, by the part's name, in the order of the parts."""
+def newest_run_of_each_part(experiment: Experiment, runs: Sequence[Run]) -> dict[str, Run]:
+    """Return the newest run of each part, by the part's name, in the order of the parts; *runs* are newest first."""
     found: dict[str, Run] = {}
     for run in runs:
-        name = experiment.part_of(run)
+        name = experiment.find_part(run)
         if name is not None:
             found.setdefault(name, run)
     return {name: found[name] for name in experiment.parts if name in found}
 
 
+def read_all_results() -> dict[str, dict[str, Result]]:
+    """Return the stored results of all experiments, by experiment and part."""
+    return {experiment.name: read_results(experiment, RESULTS) for experiment in EXPERIMENTS.values()}
+
+
 def write_page() -> Path:
-    """The page, from what is kept."""
-    results = {one.name: read(one, RESULTS) for one in EXPERIMENTS.values()}
+    """Write the page and the sentence in README.md from the stored results, and return the page."""
+    results, experiments = read_all_results(), [*EXPERIMENTS.values()]
     path = DOCS / "reproduction.md"
-    path.write_text(page.text([*EXPERIMENTS.values()], results, DOCS / "reproduction"), encoding="utf-8")
+    path.write_text(page.text(experiments, results, DOCS / "reproduction"), encoding="utf-8")
+    page.write_between_marks(README, page.claims_sentence(experiments, results))
     return path
 
 
 def main() -> None:
-    """Read the command line; keep, draw and write what is asked for."""
+    """Read the command line; store, draw and write what it names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help=f"of {', '.join(EXPERIMENTS)}")
     parser.add_argument("--all", action="store_true", help="all experiments")
-    parser.add_argument("--page", action="store_true", help="only write the page, from what is kept")
-    parser.add_argument("--runs", type=Path, default=Path("runs"), help="where the run directories are")
-    said = parser.parse_args()
-    unknown = [name for name in said.experiments if name not in EXPERIMENTS]
+    parser.add_argument("--page", action="store_true", help="only write the page, from stored results")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="the folder of the run directories")
+    options = parser.parse_args()
+    unknown = [name for name in options.experiments if name not in EXPERIMENTS]
     if unknown:
-        parser.error(f"there is no experiment {unknown[0]!r}; there are {', '.join(EXPERIMENTS)}")
-    if not (said.all or said.page or said.experiments):
-        parser.error("name an experiment, or say --all or --page")
-    if not said.page and not said.runs.is_dir():
-        parser.error(f"there is no folder {said.runs}; name that of your runs with --runs")
-    names = [] if said.page else [*EXPERIMENTS] if said.all else said.experiments
+        parser.error(f"there is no experiment {unknown[0]!r}. Choose from {', '.join(EXPERIMENTS)}.")
+    if not (options.all or options.page or options.experiments):
+        parser.error("no experiment is named. Name one, or use --all or --page.")
+    if not options.page and not options.runs.is_dir():
+        parser.error(f"there is no folder {options.runs}. Name the folder of your runs with --runs.")
+    names = [] if options.page else [*EXPERIMENTS] if options.all else options.experiments
     try:
-        put_beside(names, said.runs)
+        compare_with_papers(names, options.runs)
     except NetflError as error:
         parser.error(str(error))
     print(write_page())
 
 
-def put_beside(names: Sequence[str], folder: Path) -> None:
-    """Keep, tell and draw what the runs below *folder* gave for the experiments of these names.
+def compare_with_papers(names: Sequence[str], folder: Path) -> None:
+    """Store, print and draw the results of the runs below *folder* for the experiments of these names.
 
     Raises:
-        NetflError: a run's tables cannot be read.
+        NetflError: the tables of a run cannot be read.
     """
-    runs = runs_below(folder) if names else []
+    runs = find_runs(folder) if names else []
     for experiment in (EXPERIMENTS[name] for name in names):
-        found = sorted_out(experiment, runs)
+        found = newest_run_of_each_part(experiment, runs)
         if not found:
-            print(f"{experiment.name}: no finished run below {folder} is one of it", file=sys.stderr)
+            print(f"{experiment.name}: no finished run below {folder} belongs to it", file=sys.stderr)
             continue
-        keep(experiment, found, RESULTS)
-        print("\n".join(page.section(experiment, read(experiment, RESULTS))), end="\n\n")
-        for picture in experiment.drawn(found, DOCS / "reproduction"):
-            print(picture)
+        write_results(experiment, found, RESULTS)
+        print("\n".join(page.section(experiment, read_results(experiment, RESULTS))), end="\n\n")
+        for path in experiment.draw_plots(found, DOCS / "reproduction"):
+            print(path)
 
 
 if __name__ == "__main__":

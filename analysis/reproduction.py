@@ -1,7 +1,7 @@
-"""What a reproduction is: an experiment of a paper, its runs, what was published, and what the runs gave.
+"""Data structures of a reproduction: experiments of papers, their runs, the published values, and our results.
 
-An `Experiment` names its runs as parts of a scenario file, so that a run directory can be told for what it is: its
-scenario must be that file's, with those blocks of overrides, but for the seed and more replicas.
+An `Experiment` names its runs as parts of a scenario file, so that a run directory can be identified: its scenario must
+equal that file with the same override blocks. The seed and the number of replicas may differ.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class Part:
     """One run of an experiment.
 
     Args:
-        scenario: the file, below ``scenarios/`` and without its ending.
-        blocks: the blocks of overrides that are applied.
-        changes: what else is set.
-        full: whether it is the paper's whole experiment; else it is a shorter one.
-        more: further figures of its run, by name, that remarks are written from.
+        scenario: the file, relative to ``scenarios/`` and without its suffix.
+        blocks: the override blocks that the run applies.
+        changes: further keys that the run sets, with their values.
+        full: whether this is the complete experiment of the paper, not a shortened one.
+        extra: computes further values of the run, by name, for the remarks.
     """
 
     scenario: str
     blocks: tuple[str, ...] = ()
     changes: Mapping[str, Any] = field(default_factory=dict)
     full: bool = True
-    more: Callable[[Run], Mapping[str, float]] | None = None
+    extra: Callable[[Run], Mapping[str, float]] | None = None
 
     @property
     def path(self) -> Path:
@@ -49,29 +49,29 @@ class Part:
 
     @property
     def command(self) -> str:
-        """What makes the run."""
+        """The command that makes the run."""
         words = [f"netfl run scenarios/{self.scenario}.yaml", *(f"--override {block}" for block in self.blocks)]
         return " ".join([*words, *(f"--set {key}={value}" for key, value in self.changes.items())])
 
     @property
     def replicas(self) -> int:
-        """How many replicas its command makes."""
+        """Number of replicas that the command makes."""
         return netfl.load(self.path, dict(self.changes), self.blocks).replicas
 
     def differences(self, run: Run) -> list[str]:
-        """The dotted keys in which *run* is not this part."""
+        """Return the dotted keys in which the scenario of *run* differs from this part."""
         return [*_differing(_resolved(self.path, self.blocks, tuple(self.changes.items())), _comparable(run.scenario))]
 
 
 @dataclass(frozen=True)
 class Published:
-    """A published figure.
+    """A published value.
 
     Args:
         value: as published.
-        spread: what was published behind ±.
-        low: for words such as "about 50 %" and "over 80 %": what they are taken to span.
-        high: the same.
+        spread: the number published after ±.
+        low: if the paper gives only words such as "about 50 %" or "over 80 %": the low end of the range compared.
+        high: the high end of that range.
         text: these words.
     """
 
@@ -83,7 +83,7 @@ class Published:
 
     @property
     def span(self) -> tuple[float, float]:
-        """From where to where it goes."""
+        """Low and high end of the published range."""
         if math.isnan(self.value):
             return self.low, self.high
         return self.value - self.spread, self.value + self.spread
@@ -91,16 +91,16 @@ class Published:
 
 @dataclass(frozen=True)
 class Row:
-    """One figure of an experiment.
+    """One metric of an experiment: a row of its table.
 
     Args:
-        label: what it is.
-        parts: the parts whose replicas are put together.
-        learner: whose figure.
-        metric: which, as ``accuracy`` or ``accuracy/class:9``.
-        published: the published figure, if there is one.
-        scale: what the metric is multiplied with: 100 for percent.
-        digits: behind the point.
+        label: the name in the table.
+        parts: the parts whose replicas are pooled.
+        learner: the learner of the metric.
+        metric: its name, as ``accuracy`` or ``accuracy/class:9``.
+        published: the published value, if there is one.
+        scale: factor of the metric: 100 for percent.
+        digits: decimal places.
     """
 
     label: str
@@ -114,16 +114,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Order:
-    """A claim that can be decided: one learner's figure lies above another's, on the same traces.
+    """A claim that a metric of one learner is greater than that of another on the same traces.
 
     Args:
-        label: the claim.
+        label: the claim in words.
         parts: the parts whose replicas are compared in pairs.
-        metric: the figure.
-        above: the learner that is claimed to have more of it.
-        below: the other one.
-        against: where the two are learners of two parts: the parts of the second.
-        scale: what the metric is multiplied with.
+        metric: its name.
+        above: the learner with the greater metric according to the claim.
+        below: the other learner.
+        against: the parts of the second learner, if these are not *parts*.
+        scale: factor of the metric.
+        digits: decimal places.
     """
 
     label: str
@@ -138,17 +139,17 @@ class Order:
 
 @dataclass(frozen=True)
 class Result:
-    """What one part gave, as it is kept.
+    """Stored result of one part.
 
     Args:
-        told: the content of its file.
+        content: the content of its file in ``analysis/results``.
     """
 
-    told: Mapping[str, Any]
+    content: Mapping[str, Any]
 
     def values(self, learner: str, metric: str, *, last: bool = False) -> list[float]:
-        """One figure, for each replica."""
-        found: list[float | None] = self.told["figures"][learner][metric]["last" if last else "mean"]
+        """Return one metric of each replica: the mean over the last rounds, or the *last* evaluation."""
+        found: list[float | None] = self.content["figures"][learner][metric]["last" if last else "mean"]
         return [math.nan if value is None else value for value in found]
 
 
@@ -157,20 +158,21 @@ Draw = Callable[[Mapping[str, Run], Figure], object]
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or a table of a paper.
+    """A figure or a table of a paper, or an experiment of our own.
 
     Args:
-        name: what its picture and its files are called.
-        title: its heading.
-        source: where it is published.
-        claim: what was published, in words.
+        name: begins the names of its files and plots.
+        title: its heading on the page.
+        source: the place in the paper, such as ``Fig. 2``; our scenarios for an experiment of our own.
+        claim: the setting and the published claim in words.
         parts: its runs, by name.
-        rows: its figures.
-        orders: what is claimed of learners beside each other.
-        remarks: where ours differ and why, from the results that are there.
-        draw: draws the picture from those of the runs that are there.
-        apart: whether each run has a picture of its own.
-        size: width and height of the picture in inches, for the runs in it.
+        rows: its metrics.
+        orders: claimed orders of learners.
+        remarks: explains differences, given the results that exist.
+        draw: draws the plot, given the runs that exist.
+        size: width and height of a plot in inches, given its runs.
+        separate_plots: whether each run has a plot of its own.
+        paper: the title of the paper; empty for an experiment of our own.
     """
 
     name: str
@@ -183,54 +185,62 @@ class Experiment:
     remarks: Callable[[Mapping[str, Result]], str] = lambda results: ""
     draw: Draw | None = None
     size: Callable[[Mapping[str, Run]], tuple[float, float]] = lambda runs: (9.0, 3.4)
-    apart: bool = False
+    separate_plots: bool = False
+    paper: str = ""
 
-    def part_of(self, run: Run) -> str | None:
-        """The name of the part that *run* is."""
+    @property
+    def citation(self) -> str:
+        """The source with the title of its paper."""
+        return f'{self.source} of "{self.paper}"' if self.paper else self.source
+
+    def find_part(self, run: Run) -> str | None:
+        """Return the name of the part with the scenario of *run*, if there is one."""
         return next((name for name, part in self.parts.items() if not part.differences(run)), None)
 
     def stem(self, part: str) -> str:
-        """What the files of a part are called, less their ending."""
+        """Return the file name of a part without its suffix."""
         return f"{self.name}.{re.sub(r'[^a-zA-Z0-9.]+', '_', part)}"
 
     @property
-    def pictures(self) -> list[str]:
-        """What its pictures are called."""
+    def plot_names(self) -> list[str]:
+        """File names of its plots."""
         if self.draw is None:
             return []
-        return [f"{self.stem(part)}.png" for part in self.parts] if self.apart else [f"{self.name}.png"]
+        return [f"{self.stem(part)}.png" for part in self.parts] if self.separate_plots else [f"{self.name}.png"]
 
-    def drawn(self, runs: Mapping[str, Run], folder: Path) -> list[Path]:
-        """The pictures of *runs*, by the names of their parts."""
-        if (paint := self.draw) is None:
+    def draw_plots(self, runs: Mapping[str, Run], folder: Path) -> list[Path]:
+        """Draw the plots of *runs*, by the names of their parts, and return their files."""
+        if (draw := self.draw) is None:
             return []
         folder.mkdir(parents=True, exist_ok=True)
-        groups = {self.stem(part): {part: run} for part, run in runs.items()} if self.apart else {self.name: runs}
+        groups = (
+            {self.stem(part): {part: run} for part, run in runs.items()} if self.separate_plots else {self.name: runs}
+        )
         return [
-            style.png(lambda figure, own=own: paint(own, figure), folder / f"{stem}.png", size=self.size(own))
-            for stem, own in groups.items()
+            style.png(lambda figure, group=group: draw(group, figure), folder / f"{stem}.png", size=self.size(group))
+            for stem, group in groups.items()
         ]
 
 
 def forms(scenario: str) -> dict[str, Part]:
-    """The whole form of a scenario and its quick one."""
+    """Return the full and the quick form of a scenario."""
     return {"full": Part(scenario, ("full",)), "quick": Part(scenario, ("quick",), full=False)}
 
 
 @cache
 def _resolved(path: Path, blocks: tuple[str, ...], changes: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
-    """A scenario as a run of it would keep it, less what may differ."""
+    """Return the comparable part of a scenario, as a run directory stores it."""
     scenario = netfl.load(path, dict(changes), blocks)
     return _comparable(YAML(typ="safe", pure=True).load(scenario.to_yaml()))
 
 
 def _comparable(scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """A scenario less what does not make it another experiment."""
+    """Return a scenario without the keys that may differ between runs of one experiment."""
     return {key: scenario[key] for key in scenario if key not in {"name", "description", "seed", "replicas"}}
 
 
 def _differing(ours: object, theirs: object, at: str = "") -> Iterable[str]:
-    """The dotted keys in which two scenarios differ."""
+    """Yield the dotted keys in which two scenarios differ."""
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
         for key in dict.fromkeys([*ours, *theirs]):
             yield from _differing(ours.get(key), theirs.get(key), f"{at}.{key}" if at else str(key))

@@ -1,6 +1,6 @@
 """Table 1 of "Federated Learning Under Restricted User Availability": α and γ on Fashion-MNIST.
 
-python analysis/table1.py runs/table1-001 --out pictures
+python analysis/table1.py runs/table1-001 --out plots
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from itertools import product
 import drawing
 from matplotlib.figure import Figure
 from reproduction import Experiment, Order, Published, Result, Row, forms
-from script import script
+from script import run_script
 
 from netfl.results.run_reader import Run
 
+PAPER = "Federated Learning Under Restricted User Availability"
 ALPHAS = (1, 0.3, 0.2, 0.1)
-FIGURES = {"accuracy": "overall", "accuracy/class:8": "pattern 1", "accuracy/class:9": "pattern 2"}
+METRICS = {"accuracy": "overall", "accuracy/class:8": "pattern 1", "accuracy/class:9": "pattern 2"}
 PUBLISHED = {
     0: "85.147 0.546 85.473 1.548 61.041 3.554 | 86.157 0.559 88.323 1.140 67.164 3.344 | "
     "86.453 0.592 88.736 1.472 68.926 2.716 | 86.089 0.923 87.536 2.449 70.601 3.523",
@@ -29,18 +30,18 @@ PUBLISHED = {
     1: "84.915 0.497 84.514 1.620 60.252 3.074 | 84.822 0.630 84.481 2.003 59.008 3.138 | "
     "84.916 0.454 85.459 2.870 60.805 2.399 | 84.956 0.462 85.561 1.443 59.839 3.168",
 }
-"""By γ, then α: mean and deviation of each of the figures."""
+"""Mean and standard deviation of each metric, by γ and then α."""
 
 
 def name(alpha: float, gamma: float) -> str:
-    """A learner's name in the scenario."""
+    """Return the name of a learner in the scenario."""
     return f"α = {alpha:g}, γ = {gamma:g}"
 
 
 def published(alpha: float, gamma: float, metric: str) -> Published:
-    """A cell of the published table."""
+    """Return a cell of the published table."""
     numbers = [float(word) for word in PUBLISHED[gamma].split(" | ")[ALPHAS.index(alpha)].split()]
-    place = 2 * [*FIGURES].index(metric)
+    place = 2 * [*METRICS].index(metric)
     return Published(numbers[place], numbers[place + 1])
 
 
@@ -49,29 +50,30 @@ CORNERS = [(1, 0), (0.3, 0.3), (0.1, 0.1), (0.1, 1)]
 
 
 def draw(runs: Mapping[str, Run], figure: Figure) -> None:
-    """The three accuracies over rounds, of the corners."""
+    """Draw the three accuracies of the corner cells over rounds."""
     run = runs.get("full") or runs["quick"]
-    panels = {label: (run.metrics, metric) for metric, label in FIGURES.items()}
+    panels = {label: (run.metrics, metric) for metric, label in METRICS.items()}
     drawing.row(figure, panels, [name(*cell) for cell in CORNERS], label="accuracy (%)")
 
 
 RARE_RATE = 0.0107 + 0.0078 + 0.0053
-"""How often one of the three rarest users is heard in a round."""
+"""Probability that one of the three rarest users is delivered in a round."""
 
 
 def remarks(results: Mapping[str, Result]) -> str:
-    """How much of the table was run."""
+    """Return which part of the table was run."""
     if "full" in results or "quick" not in results:
         return ""
-    rounds, rare = results["quick"].told["rounds"], [*FIGURES][1:]
+    rounds, rare = results["quick"].content["rounds"], [*METRICS][1:]
     best = max(max(results["quick"].values(name(*cell), metric)) for cell in CORNERS for metric in rare)
     return (
-        "The whole table, twenty learners of 6,000 rounds in five replicas, is about 1 PFLOP for each learner and "
-        "replica, and waits for a GPU.  Thirteen of the twenty are distinct: with α = 1 or γ = 1 all are FedAvg.  "
-        f"The quick form has its corners for {rounds} rounds, about what two cores do "
-        f"in 40 minutes.  One of the three users with patterns 1 and 2 is heard about {rounds * RARE_RATE:.0f} times "
-        f"in them, and no learner comes to more than {100 * best:.0f} % on these patterns: that is too short to see "
-        "the published trend, or that there is none."
+        "The full table has twenty learners, 6,000 rounds and five replicas. It needs about 1 PFLOP for each learner "
+        "and replica, and has not been run yet because it needs a GPU. Thirteen of the twenty learners are distinct: "
+        "with α = 1 or γ = 1 all are FedAvg.\n\n"
+        f"The quick form trains the corners of the table for {rounds} rounds, which takes two cores about 40 minutes. "
+        f"In this time about {rounds * RARE_RATE:.0f} updates of the three users with patterns 1 and 2 are delivered, "
+        f"and no learner exceeds {100 * best:.0f} % on these patterns. This is too short to confirm or refute the "
+        "published trend."
     )
 
 
@@ -79,23 +81,24 @@ EXPERIMENTS = (
     Experiment(
         name="table1",
         title="Table 1: α and γ on Fashion-MNIST",
-        source='Table 1 of "Federated Learning Under Restricted User Availability"',
+        paper=PAPER,
+        source="Table 1",
         claim=(
-            "The three users who are heard least often hold patterns 1 and 2, classes 8 and 9.  The smaller α, the "
-            "better is pattern 2 learned, from about 60 % with FedAvg to 72 % with α = γ = 0.1; overall accuracy rises "
-            "by 1 to 2 points."
+            "The three users with the lowest participation hold patterns 1 and 2, which are classes 8 and 9. The "
+            "accuracy on pattern 2 rises as α falls, from about 60 % with FedAvg to 72 % with α = γ = 0.1. Overall "
+            "accuracy rises by 1 to 2 points."
         ),
         parts=forms("paper/table1"),
         rows=[
             *(
                 Row(f"{name(*cell)}: {label}", ("full",), name(*cell), metric, published(*cell, metric))
                 for cell in CELLS
-                for metric, label in FIGURES.items()
+                for metric, label in METRICS.items()
             ),
             *(
                 Row(f"quick, {name(*cell)}: {label}", ("quick",), name(*cell), metric)
                 for cell in CORNERS
-                for metric, label in FIGURES.items()
+                for metric, label in METRICS.items()
             ),
         ],
         orders=[
@@ -108,7 +111,7 @@ EXPERIMENTS = (
             )
             for part in ("full", "quick")
             for cell in CORNERS[1:3]
-            for metric, label in FIGURES.items()
+            for metric, label in METRICS.items()
         ],
         remarks=remarks,
         draw=draw,
@@ -117,4 +120,4 @@ EXPERIMENTS = (
 )
 
 if __name__ == "__main__":
-    script(EXPERIMENTS, __doc__)
+    run_script(EXPERIMENTS, __doc__)

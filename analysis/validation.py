@@ -1,11 +1,11 @@
-"""Draw the pages of docs/validation.md, the model as points with 95 % intervals, theory as lines, from run directories.
+"""Draw the plots of docs/validation.md from run directories: netfl as points with 95 % intervals, theory as lines.
 
-Runs that are not there yet are made first, each by one `netfl trace` of a file of scenarios/validation with some keys
-set, in several replicas; all of them take about half an hour.
+The script first makes missing runs. Each is one `netfl trace` of a file of scenarios/validation, with some keys set and
+in several replicas. All runs take more than half an hour, mm1 and md1 the longest.
 
-    python analysis/validation.py                      everything
-    python analysis/validation.py mm1 dcf --runs DIR   some pages, with runs elsewhere
-    python analysis/validation.py dcf --table          the figures as a Markdown table
+    python analysis/validation.py                      all plots
+    python analysis/validation.py mm1 dcf --runs DIR   some plots, with runs in another folder
+    python analysis/validation.py dcf --table          also the values as a Markdown table
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
-from validation_pages import DOWN, LAWS, PAGES, UP, Line, Panel
+from validation_pages import DISTRIBUTIONS, DOWN, PAGES, UP, Line, Panel
 
 import netfl
 from netfl.network.theory import TheoryCase
@@ -32,12 +32,12 @@ SHADES = (style.BLUE, style.ORANGE, style.GREEN, style.PINK)
 
 
 def changes_of(panel: Panel, curve: str, value: Any) -> dict[str, Any]:
-    """What is set for one point."""
-    if panel.over == "law":
-        law = {"law": value, **LAWS[value]} if value in {"exponential", "fixed"} else dict(LAWS[value])
+    """Return the keys that are set for one point, with their values."""
+    if panel.over == "distribution":
+        distribution = dict(DISTRIBUTIONS[value])
         return {
-            UP: {**law, "mean": 3000.0},
-            DOWN: {**law, "mean": 600.0},
+            UP: {**distribution, "mean": 3000.0},
+            DOWN: {**distribution, "mean": 600.0},
             "duration": 2.6e5,
             "replicas": panel.replicas,
         }
@@ -46,10 +46,10 @@ def changes_of(panel: Panel, curve: str, value: Any) -> dict[str, Any]:
 
 
 def summary_of(name: str, changes: Mapping[str, Any], runs: Path) -> Mapping[str, float]:
-    """The summary of the run with *changes*, which is made if it is not there."""
+    """Return the summary of the run with *changes*, and make the run if it is missing."""
     keys = [key for key in changes if key != "replicas"]
-    told = ",".join(f"{key.removeprefix('access.')}={changes[key]}" for key in keys)
-    folder = runs / name / "".join(letter if letter.isalnum() or letter in "=.," else "_" for letter in told)
+    words = ",".join(f"{key.removeprefix('access.')}={changes[key]}" for key in keys)
+    folder = runs / name / "".join(letter if letter.isalnum() or letter in "=.," else "_" for letter in words)
     if not (folder / "summary.json").exists():
         netfl.trace(netfl.load(ROOT / f"scenarios/validation/{name}.yaml", dict(changes)), folder)
     found: Mapping[str, float] = json.loads((folder / "summary.json").read_text())
@@ -57,56 +57,56 @@ def summary_of(name: str, changes: Mapping[str, Any], runs: Path) -> Mapping[str
 
 
 def points(name: str, panel: Panel, curve: str, runs: Path) -> Iterator[tuple[Any, float, float, float, list[float]]]:
-    """For each value: the figure, half its interval, theory, the other lines."""
+    """Yield each value with its metric, the half width of the interval, theory, and the other lines."""
     for value in panel.values:
         changes = changes_of(panel, curve, value)
-        told = summary_of(name, changes, runs)
+        summary = summary_of(name, changes, runs)
 
-        def by(line: str | Line, told: Mapping[str, float] = told, changes: Mapping[str, Any] = changes) -> float:
-            return told[line] if isinstance(line, str) else line(changes)
+        def at(line: str | Line, summary: Mapping[str, float] = summary, changes: Mapping[str, Any] = changes) -> float:
+            return summary[line] if isinstance(line, str) else line(changes)
 
-        half = told.get(f"{panel.figure}.ci95") or 0.0
-        yield value, told[panel.figure], half, by(panel.theory), [by(line) for line in panel.others.values()]
+        half = summary.get(f"{panel.metric}.ci95") or 0.0
+        yield value, summary[panel.metric], half, at(panel.theory), [at(line) for line in panel.others.values()]
 
 
 def between(name: str, panel: Panel, curve: str) -> tuple[Any, list[Any]] | None:
-    """Theory and the other lines between the values, as the scenario's theory tells them without a run, if it does."""
+    """Return theory and the other lines between the values, if the scenario's theory predicts them without a run."""
     lines = [line for line in (panel.theory, *panel.others.values()) if isinstance(line, str)]
-    if panel.words or panel.fine is None or len(lines) <= len(panel.others):
+    if panel.categorical or panel.fine is None or len(lines) <= len(panel.others):
         return None
     space = np.geomspace if "x" in panel.log else np.linspace
     dense = space(panel.values[0], panel.values[-1], 80)
     dense = np.unique(np.round(dense / panel.fine)) * panel.fine if panel.fine else dense
-    told = []
+    lines_at = []
     for value in dense.tolist():
         scenario = netfl.load(ROOT / f"scenarios/validation/{name}.yaml", changes_of(panel, curve, value))
         access, streams = scenario.access, streams_of(scenario, 0).at("access")
-        figures = access.theory.predict(TheoryCase(access, access.topology.open(scenario.users, streams), streams))
-        told.append([figures[line] for line in lines])
-    return dense, [*np.array(told).T]
+        predicted = access.theory.predict(TheoryCase(access, access.topology.open(scenario.users, streams), streams))
+        lines_at.append([predicted[line] for line in lines])
+    return dense, [*np.array(lines_at).T]
 
 
 def draw(name: str, panel: Panel, rows: Mapping[str, list[Any]], ax: Axes) -> None:
-    """One panel."""
+    """Draw one panel."""
     for (curve, found), shade in zip(rows.items(), SHADES, strict=False):
-        values, figure, half, theory, others = zip(*found, strict=True)
-        x = np.arange(len(values)) if panel.words else panel.scale[0] * np.array(values, float)
+        values, metric, half, theory, others = zip(*found, strict=True)
+        x = np.arange(len(values)) if panel.categorical else panel.scale[0] * np.array(values, float)
         wide, up = panel.scale
         dense, (line, *more) = between(name, panel, curve) or (x / wide, [np.array(theory), *np.array(others).T])
         many = len(rows) > 1
         for label, other in zip(panel.others, more, strict=True):
-            told = label if curve == list(rows)[-1] else None
-            ax.plot(wide * dense, up * other, color=style.GREY, lw=1.1, ls="--", label=told, zorder=1)
+            shown = label if curve == list(rows)[-1] else None
+            ax.plot(wide * dense, up * other, color=style.GREY, lw=1.1, ls="--", label=shown, zorder=1)
         ax.plot(wide * dense, up * line, color=shade if many else style.ORANGE, lw=1.3,
                 label=None if many else "theory", zorder=2)  # fmt: skip
-        ax.errorbar(x, up * np.array(figure), up * np.array(half), fmt="o", ms=3.5, color=shade, elinewidth=1,
+        ax.errorbar(x, up * np.array(metric), up * np.array(half), fmt="o", ms=3.5, color=shade, elinewidth=1,
                     capsize=2, label=curve or "netfl", zorder=3)  # fmt: skip
-    if panel.words:
+    if panel.categorical:
         ax.set_xticks(x, panel.values, rotation=35, ha="right")
         ax.margins(y=0.6)
     if "x" in panel.log:
         ax.set_xscale("log")
-        ax.set_xticks(x, [f"{one:g}" for one in x])
+        ax.set_xticks(x, [f"{value:g}" for value in x])
         ax.minorticks_off()
     if "y" in panel.log:
         ax.set_yscale("log")
@@ -117,45 +117,45 @@ def draw(name: str, panel: Panel, rows: Mapping[str, list[Any]], ax: Axes) -> No
     ax.legend()
 
 
-def tell(panel: Panel, rows: Mapping[str, list[Any]]) -> None:
-    """The figures of one panel as a table."""
+def print_table(panel: Panel, rows: Mapping[str, list[Any]]) -> None:
+    """Print the values of one panel as a table."""
     across, up = panel.scale
     for curve, found in rows.items():
-        heads = [panel.x or "law", panel.y, "± 95 %", "theory", "apart", *panel.others]
+        heads = [panel.x or "distribution", panel.y, "± 95 %", "theory", "difference", *panel.others]
         print(f"\n{curve}\n\n| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
-        for value, seen, half, theory, others in found:
-            apart = f"{100 * (seen / theory - 1):+.2f} %" if theory else ""
-            place = value if panel.words else f"{across * value:g}"
-            figures = [f"{up * seen:.4g}", f"{up * half:.2g}", f"{up * theory:.4g}"]
-            cells = [place, *figures, apart, *(f"{up * other:.4g}" for other in others)]
+        for value, metric, half, theory, others in found:
+            relative = f"{100 * (metric / theory - 1):+.2f} %" if theory else ""
+            first = value if panel.categorical else f"{across * value:g}"
+            compared = [f"{up * metric:.4g}", f"{up * half:.2g}", f"{up * theory:.4g}"]
+            cells = [first, *compared, relative, *(f"{up * other:.4g}" for other in others)]
             print(f"| {' | '.join(cells)} |")
 
 
-def page(name: str, runs: Path, out: Path, *, table: bool) -> Path:
-    """The picture of one scenario."""
+def write_plot(name: str, runs: Path, out: Path, *, table: bool) -> Path:
+    """Draw the plot of one scenario, print its values if *table* is set, and return the file of the plot."""
     panels = PAGES[name]
     rows = [{curve: [*points(name, panel, curve, runs)] for curve in panel.curves} for panel in panels]
 
-    def paint(figure: Figure) -> None:
+    def draw_panels(figure: Figure) -> None:
         for panel, found, ax in zip(panels, rows, figure.subplots(1, len(panels), squeeze=False)[0], strict=True):
             draw(name, panel, found, ax)
 
     for panel, found in zip(panels, rows, strict=True) if table else ():
-        tell(panel, found)
-    return style.png(paint, out / f"{name}.png", size=(3.4 * len(panels) + 0.6, 3.1))
+        print_table(panel, found)
+    return style.png(draw_panels, out / f"{name}.png", size=(3.4 * len(panels) + 0.6, 3.1))
 
 
 def main() -> None:
-    """Read the command line, make what runs are missing, draw, and say where the pictures are."""
+    """Read the command line, make missing runs, draw the plots, and print their files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pages", nargs="*", help=f"of {', '.join(PAGES)}; all if none is named")
-    parser.add_argument("--runs", type=Path, default=Path("runs/validation"), help="where the runs are")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs/validation", help="where the pictures go")
-    parser.add_argument("--table", action="store_true", help="print the figures, too")
-    said = parser.parse_args()
-    said.out.mkdir(parents=True, exist_ok=True)
-    for name in said.pages or PAGES:
-        print(page(name, said.runs, said.out, table=said.table), flush=True)
+    parser.add_argument("pages", nargs="*", help=f"of {', '.join(PAGES)}; by default all")
+    parser.add_argument("--runs", type=Path, default=Path("runs/validation"), help="the folder of the runs")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs/validation", help="the folder of the plots")
+    parser.add_argument("--table", action="store_true", help="also print the values")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name in options.pages or PAGES:
+        print(write_plot(name, options.runs, options.out, table=options.table), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What docs/validation.md shows: for each scenario of scenarios/validation the panels of its picture."""
+"""Plots of docs/validation.md: the panels of each scenario of scenarios/validation."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ Line = Callable[[Mapping[str, Any]], float]
 
 @dataclass(frozen=True)
 class Panel:
-    """One picture: a figure over one key of a scenario.
+    """One panel of a plot: a metric over one key of a scenario.
 
     Args:
-        over: the key that varies.
+        over: the key that varies, or ``distribution`` for that of the times up and down.
         values: its values.
-        figure: the figure that is shown.
-        theory: what theory calls it, or what works it out from the changes.
-        x: label of the abscissa.
-        y: label of the ordinate.
-        curves: what else is set, by the label of the curve.
-        scale: what both axes are multiplied with.
-        log: axes with logarithmic scales.
-        others: lines beside, by label: wrong or approximate theories.
-        words: whether the values are words.
+        metric: the name of the metric in the summary.
+        theory: the name of its theory in the summary, or a function that computes it from the changes.
+        x: label of the x axis.
+        y: label of the y axis.
+        curves: further keys that are set, by the label of the curve.
+        scale: factors of the x axis and of the y axis.
+        log: the axes with logarithmic scales.
+        others: further lines, by label: wrong or approximate theories.
+        categorical: whether the values are names.
         replicas: independent runs for each value.
-        own_seeds: whether each value has a seed of its own.
-        fine: theory is drawn between the values, at multiples of this; 0 for anywhere, ``None`` for nowhere.
+        own_seeds: whether each value has its own seed.
+        fine: theory is also drawn between the values, at multiples of this; 0 for any value, ``None`` for none.
     """
 
     over: str
     values: Sequence[Any]
-    figure: str
+    metric: str
     theory: str | Line
     x: str
     y: str
@@ -45,14 +45,14 @@ class Panel:
     scale: tuple[float, float] = (1.0, 1.0)
     log: str = ""
     others: Mapping[str, str | Line] = field(default_factory=dict)
-    words: bool = False
+    categorical: bool = False
     fine: float | None = 0.0
     replicas: int = 4
     own_seeds: bool = False
 
 
 def dcf_times(changes: Mapping[str, Any]) -> Any:
-    """The reference for DCF, which lies with the tests."""
+    """Return the DCF reference of the tests, the standard and the number of stations."""
     sys.path.insert(0, str(ROOT / "tests"))
     from support import dcf_reference
 
@@ -60,7 +60,7 @@ def dcf_times(changes: Mapping[str, Any]) -> Any:
 
 
 def dcf(which: int) -> Line:
-    """Throughput (0) or collisions (1) of the slot-exact reference, over 400 s."""
+    """Return the throughput (0) or collisions (1) of the slot-exact reference over 400 s, as a function of changes."""
 
     def line(changes: Mapping[str, Any]) -> float:
         reference, standard, users = dcf_times(changes)
@@ -70,7 +70,7 @@ def dcf(which: int) -> Line:
 
 
 def bianchi(which: int) -> Line:
-    """The same by Bianchi's fixed point, in which a busy slot counts for everybody (IEEE J-SAC 18(3), 2000)."""
+    """Return the same by Bianchi's fixed point, in which all stations count busy slots (IEEE J-SAC 18(3), 2000)."""
 
     def line(changes: Mapping[str, Any]) -> float:
         reference, standard, users = dcf_times(changes)
@@ -94,15 +94,15 @@ STANDARDS = {standard: {"access.mac.standard": standard, "duration": 100.0} for 
 STATIONS = (1, 2, 3, 5, 10, 20, 30, 50)
 LOADS = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9)
 UP, DOWN = "access.outages.0.up", "access.outages.0.down"
-LAWS: Mapping[str, Mapping[str, Any]] = {
-    "exponential": {},
-    "fixed": {},
-    "Weibull 0.7": {"law": "weibull", "shape": 0.7},
-    "gamma 3": {"law": "gamma", "shape": 3},
-    "lognormal": {"law": "lognormal", "sigma": 1.0},
-    "Pareto 2.5": {"law": "pareto", "shape": 2.5},
-    "uniform": {"law": "uniform", "width": 0.5},
-    "hyperexp.": {"law": "hyperexponential", "cv": 2.0},
+DISTRIBUTIONS: Mapping[str, Mapping[str, Any]] = {
+    "exponential": {"distribution": "exponential"},
+    "fixed": {"distribution": "fixed"},
+    "Weibull 0.7": {"distribution": "weibull", "shape": 0.7},
+    "gamma 3": {"distribution": "gamma", "shape": 3},
+    "lognormal": {"distribution": "lognormal", "sigma": 1.0},
+    "Pareto 2.5": {"distribution": "pareto", "shape": 2.5},
+    "uniform": {"distribution": "uniform", "width": 0.5},
+    "hyperexp.": {"distribution": "hyperexponential", "cv": 2.0},
 }
 DELAY, LOAD = "mean delay, ms", "load ρ"
 
@@ -116,10 +116,10 @@ PAGES: Mapping[str, Sequence[Panel]] = {
     "md1": [Panel("access.traffic.load", LOADS, "delay_mean_s", "delay_theory_s", LOAD, DELAY, scale=(1, 1e3),
                   replicas=16, own_seeds=True)],
     "mm1k": [
-        Panel("access.traffic.load", (0.3, 0.5, 0.7, 0.9, 1.0, 1.2, 1.5, 2.0), figure, theory, LOAD, label,
+        Panel("access.traffic.load", (0.3, 0.5, 0.7, 0.9, 1.0, 1.2, 1.5, 2.0), metric, theory, LOAD, label,
               curves={f"K = {room + 1}": {"access.queue.capacity": room, "duration": 60.0} for room in (1, 4, 9)},
               scale=(1, scale))
-        for figure, theory, label, scale in (
+        for metric, theory, label, scale in (
             ("loss_ratio", "loss_ratio_theory", "share turned away", 1), ("delay_mean_s", "delay_theory_s", DELAY, 1e3))
     ],
     "tandem": [
@@ -127,24 +127,24 @@ PAGES: Mapping[str, Sequence[Panel]] = {
               scale=(1, 1e3), others={"if hops were independent": "delay_independent_s"}, fine=0.05, replicas=8),
     ],
     "finite_tandem": [
-        Panel("access.queue.capacity", (1, 2, 4, 9, 14, 19), figure, theory, "packets that may wait at a port", label,
+        Panel("access.queue.capacity", (1, 2, 4, 9, 14, 19), metric, theory, "packets that may wait at a port", label,
               curves={f"load {load:g}": {"access.traffic.load": load, "duration": 60.0} for load in (0.6, 0.9, 1.2)},
               scale=(1, scale), fine=None)
-        for figure, theory, label, scale in (
+        for metric, theory, label, scale in (
             ("loss_ratio", "loss_ratio_theory", "share lost", 1), ("delay_mean_s", "delay_theory_s", DELAY, 1e3))
     ],
     "slotted_aloha": [
-        Panel("access.mac.probability", (0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4), figure, theory, "p", label,
+        Panel("access.mac.probability", (0.01, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4), metric, theory, "p", label,
               curves={f"{n} users": {"users": n, "duration": 10.0} for n in (5, 10, 20)}, scale=(1, scale))
-        for figure, theory, label, scale in (
+        for metric, theory, label, scale in (
             ("throughput_bps", "throughput_theory_bps", "packets per slot", 1e-6),
             ("collision_probability", "collision_probability_theory", "collisions per attempt", 1))
     ],
     "multichannel_aloha": [
-        Panel("access.mac.probability", (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0), figure, theory, "p", label,
+        Panel("access.mac.probability", (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0), metric, theory, "p", label,
               curves={f"{m} channel{'s' * (m > 1)}": {"access.mac.channels": m, "duration": 3.0} for m in (1, 4, 8)},
               scale=(1, scale))
-        for figure, theory, label, scale in (
+        for metric, theory, label, scale in (
             ("throughput_bps", "throughput_theory_bps", "packets per slot", 1e-6),
             ("collision_probability", "collision_probability_theory", "collisions per attempt", 1))
     ],
@@ -168,23 +168,23 @@ PAGES: Mapping[str, Sequence[Panel]] = {
               "fade_duration_theory_s", "level, dB (the mean is 20)", "mean fade, ms", scale=(1, 1e3), log="y"),
     ],
     "gilbert_elliott": [
-        Panel("access.channel.1.bad", (0.002, 0.005, 0.01, 0.02, 0.05), figure, theory, "mean time bad, ms", label,
+        Panel("access.channel.1.bad", (0.002, 0.005, 0.01, 0.02, 0.05), metric, theory, "mean time bad, ms", label,
               {"": {"duration": 40.0}}, (1e3, scale), log="x")
-        for figure, theory, label, scale in (
+        for metric, theory, label, scale in (
             ("loss_ratio", "loss_ratio_theory", "share of packets lost", 1),
             ("fade_duration_s", "fade_duration_theory_s", "mean bad stretch seen, ms", 1e3),
             ("autocorrelation", "autocorrelation_theory", "autocorrelation over 5 ms", 1))
     ],
     "availability": [
-        Panel("law", tuple(LAWS), figure, theory, "", label, scale=(1, scale), words=True)
-        for figure, theory, label, scale in (
+        Panel("distribution", tuple(DISTRIBUTIONS), metric, theory, "", label, scale=(1, scale), categorical=True)
+        for metric, theory, label, scale in (
             ("availability", "availability_theory", "availability", 1),
             ("up_mean_s", "up_mean_theory_s", "mean time up, min", 1 / 60))
     ],
     "underwater_link": [
-        Panel("access.topology.distance", (100.0, 300.0, 600.0, 1000.0, 1500.0, 2000.0, 2400.0), figure, theory,
+        Panel("access.topology.distance", (100.0, 300.0, 600.0, 1000.0, 1500.0, 2000.0, 2400.0), metric, theory,
               "distance, m", label)
-        for figure, theory, label in (
+        for metric, theory, label in (
             ("snr_mean_db", "snr_theory_db", "SNR, dB"), ("delay_mean_s", "delay_theory_s", "mean delay, s"))
     ],
 }  # fmt: skip

@@ -18,13 +18,13 @@ from pathlib import Path
 from ray.cluster_utils import Cluster as Nodes
 
 import netfl
-from netfl.learning.workers.ray_cluster import Cluster
-from netfl.scenario.scenario import Scenario, checked
+from netfl.scenario.scenario import Scenario, validate
 from netfl.scenario.yaml_document import ScenarioDocument
-from netfl.sweeps import Engine, LocalEngine, NullSweepObserver, Sweep, TaskUpdate
+from netfl.simulation.workers.ray_cluster import Cluster
+from netfl.sweeps import Engine, LocalEngine, Sweep, SweepObserver, TaskUpdate
 from netfl.sweeps.ray_engine import RayEngine
 
-TABLES = ("metrics", "figures", "rounds", "deliveries", "events", "users")
+TABLES = ("metrics", "final_metrics", "rounds", "deliveries", "events", "users")
 NODE = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
 PROBABILITIES, USERS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6), (5, 10, 15, 20)
 
@@ -45,10 +45,10 @@ def scenario(rounds: int) -> Scenario:
         "evaluate": {"every": 10},
         "sweep": {"access.probability": [*PROBABILITIES], "users": [*USERS]},
     }
-    return checked(ScenarioDocument(said, "cluster"))
+    return validate(ScenarioDocument(said, "cluster"))
 
 
-class Counting(NullSweepObserver):
+class Counting(SweepObserver):
     """Counts how often each task ended and was set back, and does *act* once a quarter of them is done."""
 
     def __init__(self, act: Callable[[], None] = lambda: None) -> None:
@@ -71,7 +71,7 @@ class Counting(NullSweepObserver):
 def swept(folder: Path, rounds: int, engine: Engine, watch: Counting) -> tuple[Sweep, float]:
     """The sweep, and how many seconds it took."""
     begin = time.perf_counter()
-    return netfl.sweep(scenario(rounds), folder, engine=engine, watch=watch), time.perf_counter() - begin
+    return netfl.sweep(scenario(rounds), folder, engine=engine, observer=watch), time.perf_counter() - begin
 
 
 def say(name: str, seconds: float, found: Sweep, wanted: Sweep, watch: Counting) -> bool:

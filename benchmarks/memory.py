@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from netfl.learning import checkpoint
+from netfl.learning import checkpoint_file
 from netfl.learning.aggregation.fedvarp import Fedvarp
 from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.aggregation.scaffold import Scaffold
@@ -60,7 +60,7 @@ def learn(rule: str) -> None:
             hear(learner, index, range((index - 1) * HEARD, index * HEARD))
         ten = _peak()
         kept = Path(folder) / "checkpoint.pt"
-        checkpoint.save(kept, {"learner": learner.state()})
+        checkpoint_file.save(kept, {"learner": learner.state()})
         saved, size = _peak(), kept.stat().st_size / 1e9
         hear(learner, rounds + 1, range(USERS))
         print(f"{rule:10} {ten:10.2f} {saved:16.2f} {size:15.2f} {_peak():10.2f}", flush=True)

@@ -49,7 +49,7 @@ class Mutant:
     was: str
     now: str
     text: str
-    fate: str = ""
+    outcome: str = ""
     by: str = ""
 
     @property

@@ -156,13 +156,13 @@ class Campaign:
         print(f"\n{module['path']}: {len(items)} tests take {whole_s:.1f} s, {number} mutants", flush=True)
         for one in sample:
             if one.name in equivalent:
-                one.fate = "equivalent"
+                one.outcome = "equivalent"
                 continue
             limit_s = _TIMES * whole_s + _MORE_S
             answer = tried(items, limit_s, path, one.text, *self._running)
             one.by = answer[0] if answer else ""
-            one.fate = "ended" if answer is None else "killed" if one.by else "survived"
-            if one.fate == "survived":
+            one.outcome = "ended" if answer is None else "killed" if one.by else "survived"
+            if one.outcome == "survived":
                 print(f"  {one.function}\n    - {one.was}\n    + {one.now}", flush=True)
         self.results.append({"path": module["path"], "mutants": number, "tried": [asdict(one) for one in sample]})
         print(line_of(self.results[-1]), flush=True)
@@ -179,18 +179,18 @@ def wilson(good: int, number: int) -> tuple[float, float]:
 
 
 def counts_of(result: dict[str, Any]) -> tuple[Counter[str], int, int]:
-    """The fates of a module's mutants; how many were noticed, and of how many that could be."""
-    fates = Counter(one["fate"] for one in result["tried"])
-    return fates, fates["killed"] + fates["ended"], fates.total() - fates["equivalent"]
+    """The outcomes of a module's mutants; how many were noticed, and of how many that could be."""
+    outcomes = Counter(one["outcome"] for one in result["tried"])
+    return outcomes, outcomes["killed"] + outcomes["ended"], outcomes.total() - outcomes["equivalent"]
 
 
 def line_of(result: dict[str, Any]) -> str:
     """A module's line."""
-    fates, good, number = counts_of(result)
+    outcomes, good, number = counts_of(result)
     low, high = wilson(good, number)
     return (
-        f"{result['path']:45} {number:4} of {result['mutants']:4}  {good:4} killed ({fates['ended']:2} ended)"
-        f"  {fates['equivalent']:2} equivalent  {good / number:6.1%}  [{low:.0%}, {high:.0%}]"
+        f"{result['path']:45} {number:4} of {result['mutants']:4}  {good:4} killed ({outcomes['ended']:2} ended)"
+        f"  {outcomes['equivalent']:2} equivalent  {good / number:6.1%}  [{low:.0%}, {high:.0%}]"
     )
 
 
@@ -215,7 +215,7 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=25, help="mutants of each module, at most")
     parser.add_argument("--most", type=float, default=4.0, help="seconds of all tests of a module")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="a JSON file for all mutants and their fates")
+    parser.add_argument("--out", type=Path, help="a JSON file for all mutants and their outcomes")
     said = parser.parse_args()
     plan = tomllib.loads(PLAN.read_text())["module"]
     modules = [one for one in plan if any(part in one["path"] for part in said.only.split(","))]

@@ -61,9 +61,9 @@ def queue(case: str) -> Access:
     """A chain of equal links on which a packet takes 1 s in the mean."""
     load, hops, room = CASES[case]
     names = ["tower:0", *(f"router:{index}" for index in range(hops - 1)), "server"]
-    nodes = {name: {"role": name.partition(":")[0], "at": [0, 0]} for name in names}
+    nodes = {name: {"role": name.partition(":")[0], "position": [0, 0]} for name in names}
     links = [{"between": list(pair), "rate": 1000.0, "delay": 0.0} for pair in pairwise(names)]
-    size = {"law": "exponential", "mean": 1000.0}
+    size = {"distribution": "exponential", "mean": 1000.0}
     return NetworkAccess.model_validate(
         {
             "topology": {
@@ -72,7 +72,7 @@ def queue(case: str) -> Access:
                 "links": links,
                 "placement": {"kind": "disk", "radius": 1.0},
             },
-            "traffic": {"kind": "poisson", "rate": load, "size": size, "enters": "towers"},
+            "traffic": {"kind": "poisson", "rate": load, "size": size, "source": "towers"},
             "queue": {"kind": "drop_tail", "capacity": room},
         }
     )
@@ -139,7 +139,7 @@ def wifi_seconds(standard: str, users: int) -> float:
     said = {
         "topology": {"kind": "star", "distance": 10.0},
         "mac": {"kind": "csma_ca", "standard": standard},
-        "traffic": {"kind": "saturated", "size": {"mean": 12000.0}, "leaves": "tower"},
+        "traffic": {"kind": "saturated", "size": {"mean": 12000.0}, "destination": "tower"},
     }
     windows = NetworkAccess.model_validate(said).rounds(setting(users, SPAN_S))
     next(windows)

@@ -1,12 +1,12 @@
-"""How time and memory grow: with users, rounds, lanes, packets and the size of the model.
+"""Measure how time and memory grow with users, rounds, lanes, packets and the size of the model.
 
-Each point is a run in a process of its own, of which the processor time of the run alone and the most memory that the
-process ever had are taken.  A curve is as steep as the straight line through its last points is on logarithmic axes;
-what one more costs is the difference between its last two points.  Kept are docs/background/scale.json, which holds
-every figure, docs/background/scale.png, and the tables of docs/background/scale.md, which are written from it.
+Each point is a run in its own process. It records the processor time of the run alone and the maximum memory of the
+process. The slope of a curve is that of the line through its last points on logarithmic axes. The cost of one more is
+the difference between the last two points. All values are written to docs/background/scale.json. The plot
+docs/background/scale.png and the tables of docs/background/scale.md are written from it.
 
-    python benchmarks/scale.py [--only CURVE]... [--small]     measures, and writes all three
-    python benchmarks/scale.py --page                          writes the picture and the tables again
+    python benchmarks/scale.py [--only CURVE]... [--small]     measure, and write all three
+    python benchmarks/scale.py --page                          write only the plot and the tables
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KEPT = Path(__file__).parent.parent / "docs/background/scale.json"
 
 
 def point(curve: str, x: int) -> dict[str, float]:
-    """What a run takes, in this process; its imports, and a first tiny run, are left out of the time."""
+    """Run one point in this process and return its time and memory; imports and a first tiny run do not count."""
     scenario = CURVES[curve].scenario(x)
     play = netfl.run if scenario.learners else netfl.trace
     with TemporaryDirectory() as folder:
@@ -46,18 +46,18 @@ def point(curve: str, x: int) -> dict[str, float]:
 
 
 def measured(curve: str, xs: Sequence[int]) -> list[dict[str, float]]:
-    """The points of a curve, each in a process of its own."""
+    """Run the points of a curve, each in its own process, and return their values."""
     found = []
     for x in xs:
         command = [sys.executable, str(Path(__file__)), "--point", curve, str(x)]
-        told = subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()[-1]
-        found.append(json.loads(told))
-        print(curve, told, f"load {os.getloadavg()[0]:.1f}", flush=True)
+        line = subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()[-1]
+        found.append(json.loads(line))
+        print(curve, line, f"load {os.getloadavg()[0]:.1f}", flush=True)
     return found
 
 
 def measure(names: Sequence[str], small: bool) -> None:
-    """Measure the curves, each of which is kept at once, unless they are *small*."""
+    """Measure the curves and store each at once, unless they are *small*."""
     loads = []
     for name in names:
         points = measured(name, CURVES[name].small if small else CURVES[name].points)
@@ -73,19 +73,19 @@ def measure(names: Sequence[str], small: bool) -> None:
 
 
 def main() -> None:
-    """Measure and write."""
+    """Read the command line, measure, and write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", action="append", choices=[*CURVES], help="a curve; by default all")
-    parser.add_argument("--small", action="store_true", help="a quick look at tiny points; nothing is kept")
-    parser.add_argument("--page", action="store_true", help="write picture and tables from what is kept")
+    parser.add_argument("--small", action="store_true", help="measure tiny points as a quick test; store nothing")
+    parser.add_argument("--page", action="store_true", help="write the plot and the tables from stored values")
     parser.add_argument("--point", nargs=2, help=argparse.SUPPRESS)
-    told = parser.parse_args()
-    if told.point:
-        print(json.dumps(point(told.point[0], int(told.point[1]))))
+    options = parser.parse_args()
+    if options.point:
+        print(json.dumps(point(options.point[0], int(options.point[1]))))
         return
-    if not told.page:
-        measure(told.only or [*CURVES], told.small)
-    if not told.small:
+    if not options.page:
+        measure(options.only or [*CURVES], options.small)
+    if not options.small:
         import scale_page
 
         scale_page.write(json.loads(KEPT.read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""The curves of benchmarks/scale.py: of each the unit, and what is run at a point."""
+"""Curves of benchmarks/scale.py: the unit of each, and the scenario of each of its points."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import netfl
-from netfl.scenario.scenario import Scenario, checked
+from netfl.scenario.scenario import Scenario, validate
 from netfl.scenario.yaml_document import ScenarioDocument
 
 HERE = Path(__file__).parent
@@ -18,7 +18,7 @@ _LEARNER = {"objective": "erm", "aggregation": "average", "local_steps": 5, "bat
 
 
 class Curve(NamedTuple):
-    """What is measured: *scenario* at each of the *points*, or for a quick look at the *small* ones."""
+    """A curve: its *scenario* is run at each of the *points*, or at the *small* ones for a quick test."""
 
     unit: str
     of: str
@@ -28,19 +28,19 @@ class Curve(NamedTuple):
 
 
 def direct(users: int, rounds: int) -> Scenario:
-    """One user of many heard in each round, by rates."""
-    return _scenario(users, rounds, {"kind": "stationary", "rho": {"zipf": 0.5}, "first": 1})
+    """Return a direct access that delivers one of many users in each round, by rates."""
+    return _scenario(users, rounds, {"kind": "stationary", "rho": {"zipf": 0.5}, "deliveries": 1})
 
 
 def emergent(users: int, rounds: int) -> Scenario:
-    """The network of benchmarks/million_users.yaml, in whose cells one user tries in each slot, in the mean."""
+    """Return the network of benchmarks/million_users.yaml, with one attempt in each slot and cell on average."""
     changes = {"users": users, "rounds": rounds, "access.mac.probability": min(0.5, 40.0 / users)}
     return netfl.load(HERE / "million_users.yaml", changes)
 
 
 def learning(users: int, rounds: int = 20, hidden: int = 64, replicas: int = 1) -> Scenario:
-    """Ten of many users heard in each round, each with an example or two, who train a small network."""
-    access = {"kind": "stationary", "rho": {"zipf": 0.5}, "first": min(10, users)}
+    """Return ten of many users delivered in each round, each with one or two examples and a small network."""
+    access = {"kind": "stationary", "rho": {"zipf": 0.5}, "deliveries": min(10, users)}
     parts = {
         "data": {**_BLOBS, "samples": max(1000, users // 2)},
         "partition": {"kind": "iid"},
@@ -52,15 +52,15 @@ def learning(users: int, rounds: int = 20, hidden: int = 64, replicas: int = 1) 
 
 
 def packets(number: int) -> Scenario:
-    """Packets through one queue and one link, loaded to 0.8 (1 kB each at 10 Mbps)."""
+    """Return packets of 1 kB through one queue and one link of 10 Mbps, at a load of 0.8."""
     changes = {"duration": number * 0.001, "warmup": 0.0}
     return netfl.load(HERE.parent / "scenarios/validation/mm1.yaml", changes)
 
 
 def _scenario(users: int, rounds: int, access: Mapping[str, Any], **more: Any) -> Scenario:
-    """A scenario that records no events."""
-    said = {"name": "scale", "seed": 1, "users": users, "rounds": rounds, "record": "none", "access": access, **more}
-    return checked(ScenarioDocument(said))
+    """Return a scenario that records no events."""
+    fields = {"name": "scale", "seed": 1, "users": users, "rounds": rounds, "record": "none", "access": access, **more}
+    return validate(ScenarioDocument(fields))
 
 
 CURVES = {
@@ -108,28 +108,28 @@ CURVES = {
     ),
     "learning, users": Curve(
         "user",
-        "20 rounds, 10 users heard in each, MLP 2-64-3",
+        "20 rounds, 10 users delivered in each, MLP 2-64-3",
         learning,
         (10**3, 10**4, 10**5, 10**6),
         (20, 40),
     ),
     "learning, rounds": Curve(
         "round",
-        "10 of 1,000 users heard in each, MLP 2-64-3",
+        "10 of 1,000 users delivered in each, MLP 2-64-3",
         lambda x: learning(1000, x),
         (30, 100, 300, 1000),
         (2, 4),
     ),
     "learning, lanes": Curve(
         "lane",
-        "50 rounds, 10 of 1,000 users heard in each, MLP 2-64-3",
+        "50 rounds, 10 of 1,000 users delivered in each, MLP 2-64-3",
         lambda x: learning(1000, LANE_ROUNDS, replicas=x),
         (1, 4, 16, 64),
         (1, 2),
     ),
     "learning, model bytes": Curve(
         "byte of model",
-        "20 rounds, 10 of 1,000 users heard in each, MLP 2-h-3",
+        "20 rounds, 10 of 1,000 users delivered in each, MLP 2-h-3",
         lambda x: learning(1000, 20, hidden=x // 24),
         (24 * 10**3, 24 * 10**4, 24 * 10**5, 24 * 10**6),
         (24 * 8, 24 * 16),

@@ -1,4 +1,4 @@
-"""What docs/background/scale.md shows of the figures that benchmarks/scale.py measured: its tables and its picture."""
+"""Tables and plot of docs/background/scale.md, written from the values that benchmarks/scale.py measured."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from scale_curves import CURVES, LANE_ROUNDS
 
 PAGE = Path(__file__).parent.parent / "docs/background/scale.md"
 ACCELERATORS = 1_000
-"""Workers that are planned for."""
+"""Number of workers in the last table."""
 LAST = 3
-"""Points of a curve that say how steep it is."""
+"""Number of last points that give the slope of a curve."""
 
 
-def steepness(points: Sequence[Mapping[str, float]], figure: str) -> float:
-    """The slope of the straight line through the last points on logarithmic axes, by least squares."""
+def steepness(points: Sequence[Mapping[str, float]], metric: str) -> float:
+    """Return the slope of the line through the last points on logarithmic axes, by least squares."""
     last = points[-LAST:]
-    x, y = (np.log([one[name] for one in last]) for name in ("x", figure))
+    x, y = (np.log([one[name] for one in last]) for name in ("x", metric))
     return float(np.polyfit(x, y, 1)[0])
 
 
-def each(points: Sequence[Mapping[str, float]], figure: str) -> float:
-    """What one more costs: the difference between the last two points, 0 where there is none."""
+def each(points: Sequence[Mapping[str, float]], metric: str) -> float:
+    """Return the cost of one more: the difference between the last two points, at least 0."""
     before, last = points[-2:]
-    return max(0.0, (last[figure] - before[figure]) / (last["x"] - before["x"]))
+    return max(0.0, (last[metric] - before[metric]) / (last["x"] - before["x"]))
 
 
 def tables(kept: Mapping[str, Any]) -> str:
-    """The part of the page that is written from the figures."""
+    """Return the generated part of the page."""
     head = (
-        "| curve | at | CPU s | peak MB | time ~ x^ | memory ~ x^ | one more takes | one more took before | and takes |"
+        "| curve | at | CPU s | peak MB | time ~ x^ | memory ~ x^ | one more takes | before that | memory of one more |"
     )
     lines = [head, "|---|---|---|---|---|---|---|---|---|"]
     for name, points in kept["curves"].items():
@@ -44,19 +44,19 @@ def tables(kept: Mapping[str, Any]) -> str:
             f"{last['x']:,} {_plural(unit)}",
             f"{last['cpu_s']:.3g}",
             f"{last['peak_mb']:,.0f}",
-            *(f"{steepness(points, figure):.2f}" for figure in ("cpu_s", "peak_mb")),
+            *(f"{steepness(points, metric):.2f}" for metric in ("cpu_s", "peak_mb")),
             *(_time(each(part, "cpu_s")) for part in (points, points[:-1])),
             _bytes(1e6 * each(points, "peak_mb")),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     machine = kept["machine"]
-    least = [min(one["peak_mb"] for one in kept["curves"][f"{kind}, users"]) for kind in ("direct", "learning")]
+    smallest = [min(one["peak_mb"] for one in kept["curves"][f"{kind}, users"]) for kind in ("direct", "learning")]
     cores, size, load = machine["cores"], f"{machine['memory_gb']:.0f} GB", f"{machine['load']:.1f}"
     lines += [
         "",
-        f"{cores} shared cores, {size}, one thread, {machine['when']}; the load was {load} at the end:",
-        "processor time is told, not the wall's.",
-        f"The smallest run takes {least[0]:.0f} MB; one that learns, with torch, takes {least[1]:.0f} MB.",
+        f"The machine has {cores} shared cores, {size} of memory, and a load of {load} at the end ({machine['when']}).",
+        "Each run uses one thread. Times are processor time, not wall time.",
+        f"The smallest run takes {smallest[0]:.0f} MB. With learners, and thus torch, it takes {smallest[1]:.0f} MB.",
         "",
     ]
     lines += [*extrapolated(kept["curves"]), "", *limits(kept["curves"], machine["memory_gb"])]
@@ -64,29 +64,29 @@ def tables(kept: Mapping[str, Any]) -> str:
 
 
 def limits(curves: Mapping[str, Sequence[Mapping[str, float]]], memory_gb: float) -> list[str]:
-    """The table of where it breaks: users that the memory holds, and what a network asks of many accelerators."""
-    lines = ["| where it breaks: extrapolated | at |", "|---|---|"]
+    """Return the table of limits: users that fit into memory, and lanes that keep many workers busy."""
+    lines = ["| limit (extrapolated) | value |", "|---|---|"]
     for name in ("direct, users", "emergent, users", "learning, users"):
         if name in curves:
             points = curves[name]
             most = points[-1]["x"] + (1e3 * memory_gb - points[-1]["peak_mb"]) / each(points, "peak_mb")
-            lines.append(f"| {name}: {memory_gb:.0f} GB of memory are full | {most:.2g} users |")
+            lines.append(f"| {name}: {memory_gb:.0f} GB of memory are full at | {most:.2g} users |")
     network, lane = curves.get("emergent, a million users, rounds"), curves.get("learning, lanes")
     if network and lane:
         round_s, lane_s = each(network, "cpu_s"), each(lane, "cpu_s") / LANE_ROUNDS
         lines += [
-            f"| a round of a network of a million users, which one processor plays | {_time(round_s)} |",
-            f"| a round of one lane (10 users, MLP 2-64-3) on one processor core | {_time(lane_s)} |",
-            f"| lanes on each of {ACCELERATORS:,} workers from which on these are waited for, not the network, if a "
-            f"worker is as fast as this core | {math.ceil(round_s / lane_s):,} |",
-            f"| the same, if it is a hundred times as fast | {math.ceil(100 * round_s / lane_s):,} |",
+            f"| time of a round of a network of a million users, on one processor | {_time(round_s)} |",
+            f"| time of a round of one lane (10 users, MLP 2-64-3), on one processor core | {_time(lane_s)} |",
+            f"| lanes on each of {ACCELERATORS:,} workers above which the network waits for them, if a worker is "
+            f"as fast as this core | {math.ceil(round_s / lane_s):,} |",
+            f"| the same, if a worker is a hundred times as fast | {math.ceil(100 * round_s / lane_s):,} |",
         ]
     return lines
 
 
 def extrapolated(curves: Mapping[str, Sequence[Mapping[str, float]]]) -> list[str]:
-    """The table of what was not measured: what larger runs would take if the last two points' costs held."""
-    lines = ["| not measured: extrapolated | processor time | memory |", "|---|---|---|"]
+    """Return the table of larger runs, extrapolated by the cost between the last two points."""
+    lines = ["| extrapolated, not measured | processor time | memory |", "|---|---|---|"]
     for name, x in PLANS:
         if name in curves:
             points, unit = curves[name], CURVES[name].unit
@@ -106,11 +106,11 @@ PLANS = (
     ("learning, lanes", 10**4),
     ("packets", 10**9),
 )
-"""What is extrapolated: a curve, and how far."""
+"""Extrapolated curves, and up to which x."""
 
 
 def write(kept: Mapping[str, Any]) -> None:
-    """Draw the picture, and put the tables between the page's marks."""
+    """Draw the plot, and write the tables between the marks of the page."""
     draw(kept)
     begin, end = "<!-- scale: begin -->\n", "<!-- scale: end -->"
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(begin)
@@ -118,14 +118,14 @@ def write(kept: Mapping[str, Any]) -> None:
 
 
 def draw(kept: Mapping[str, Any]) -> None:
-    """The picture: time and memory against users and against rounds, on logarithmic axes."""
+    """Draw time and memory over users and over rounds, on logarithmic axes."""
     figure = Figure(figsize=(9.6, 6.4), layout="constrained")
     for column, unit in enumerate(("user", "round")):
-        own = {name: points for name, points in kept["curves"].items() if CURVES[name].unit == unit}
-        for row, (figure_name, label) in enumerate((("cpu_s", "processor time (s)"), ("peak_mb", "peak memory (MB)"))):
+        shown = {name: points for name, points in kept["curves"].items() if CURVES[name].unit == unit}
+        for row, (metric, label) in enumerate((("cpu_s", "processor time (s)"), ("peak_mb", "peak memory (MB)"))):
             ax = figure.add_subplot(2, 2, 1 + 2 * row + column)
-            for name, points in own.items():
-                ax.loglog([one["x"] for one in points], [one[figure_name] for one in points], "o-", label=name)
+            for name, points in shown.items():
+                ax.loglog([one["x"] for one in points], [one[metric] for one in points], "o-", label=name)
             ax.set(xlabel=f"{unit}s", ylabel=label)
             ax.grid(alpha=0.3)
             if not row:
@@ -134,13 +134,13 @@ def draw(kept: Mapping[str, Any]) -> None:
 
 
 def _plural(unit: str) -> str:
-    """Several of a unit: bytes of model."""
+    """Return the plural of a unit, as ``bytes of model``."""
     first, *rest = unit.split(" ")
     return " ".join([f"{first}s", *rest])
 
 
 def _time(seconds: float) -> str:
-    """A time with a unit that suits it."""
+    """Return a time in a suitable unit."""
     for scale, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"
@@ -148,7 +148,7 @@ def _time(seconds: float) -> str:
 
 
 def _bytes(size: float) -> str:
-    """A size with a unit that suits it."""
+    """Return a size in a suitable unit."""
     for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if size >= scale:
             return f"{size / scale:.3g} {unit}"

@@ -18,9 +18,9 @@ from rich.table import Table
 from netfl.network.channel.log_distance import LogDistance
 from netfl.network.channel.lognormal_shadowing import LognormalShadowing
 from netfl.network.channel.rayleigh import Rayleigh
-from netfl.network.mac._test_bench import BenchSetup, slot_successes
 from netfl.network.mac.slotted_aloha import SlottedAloha
 from netfl.network.outage.renewal import Renewal
+from netfl.network.radio.bench import BenchSetup, slot_successes
 from netfl.network.radio.link_budget import LinkBudget, Radio
 from netfl.network.reception.snr_threshold import SnrThreshold
 from netfl.network.topology.star import Star
@@ -45,10 +45,10 @@ def aloha() -> Iterator[tuple[str, NDArray[np.float64], float]]:
 def availability() -> Iterator[tuple[str, NDArray[np.float64], float]]:
     """Share of nodes that are up at an instant: E[up] / (E[up] + E[down])."""
     laws = {
-        "exponential": {"law": "exponential"},
-        "Weibull": {"law": "weibull", "shape": 0.7},
-        "lognormal": {"law": "lognormal", "sigma": 0.8},
-        "fixed": {"law": "fixed"},
+        "exponential": {"distribution": "exponential"},
+        "Weibull": {"distribution": "weibull", "shape": 0.7},
+        "lognormal": {"distribution": "lognormal", "sigma": 0.8},
+        "fixed": {"distribution": "fixed"},
     }
     sites = Star(radius=1.0).open(DRAWS, STREAMS)
     for (name, law), (up_s, down_s), instant_s in zip(

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from netfl.access._direct import DirectAccess, make_context
+from netfl.access._direct import DirectAccess
 from netfl.access._rates import LabelCorrelation, Zipf, correlated_rates, normalized_rates
 from netfl.access.bernoulli import Bernoulli
 from netfl.access.cyclic import Cyclic
@@ -35,6 +35,7 @@ from netfl.access.stationary import Stationary
 from netfl.diagnosis import ExpectedProcess, diagnose
 from netfl.diagnosis.multiple_testing import DECIDES
 from netfl.streams import Streams
+from netfl.types import AccessContext, NullRecorder
 
 Process = tuple[NDArray[np.bool_], NDArray[np.float64] | None]
 """Who is heard, ``[rounds, users]``, and the true share of rounds of each user, where that is known."""
@@ -49,8 +50,11 @@ RHO30 = (0.0735, 0.0692, 0.0645, 0.0584, 0.0557, 0.0547, 0.0537, 0.0462, 0.0445,
 def play(access: DirectAccess, users: int, rounds: int, streams: Streams) -> NDArray[np.bool_]:
     """Who is heard, ``[rounds, users]``."""
     heard = np.zeros((rounds, users), bool)
-    for row, able in zip(heard, access.candidates(make_context(users, rounds, streams), access.first), strict=True):
-        row[able[: access.first]] = True
+    samples, mix = np.ones(users), np.full((users, 10), 0.1)
+    context = AccessContext(users, rounds, 0, streams, samples, 1.0, 1.0, NullRecorder(), label_mix=mix)
+    candidates = access.candidates(context, access.deliveries)
+    for row, able in zip(heard, candidates, strict=True):
+        row[able[: access.deliveries]] = True
     return heard
 
 
@@ -76,7 +80,7 @@ def stationary(index: int, users: int, rounds: int, streams: Streams) -> Process
         access = Stationary(rho=rho)
         return play(access, users, rounds, streams), normalized_rates(access.rho, users, streams)
     chances = fedau(users, streams, lambda p: p.max() < 0.999)
-    access = Bernoulli(probability=tuple(chances), first=None if form == 3 else 1)
+    access = Bernoulli(probability=tuple(chances), deliveries=None if form == 3 else 1)
     return play(access, users, rounds, streams), chances if form == 3 else None
 
 
@@ -88,14 +92,14 @@ def remembers(chances: NDArray[np.float64]) -> bool:
 def markov(index: int, users: int, rounds: int, streams: Streams) -> Process:
     """Stickiness 0.05."""
     chances = fedau(users, streams, remembers)
-    access = Markov(probability=tuple(chances), switch_on=0.05, first=None if index % 2 else 1)
+    access = Markov(probability=tuple(chances), switch_on=0.05, deliveries=None if index % 2 else 1)
     return play(access, users, rounds, streams), chances if index % 2 else None
 
 
 def cyclic(index: int, users: int, rounds: int, streams: Streams) -> Process:
     """A cycle of 100 rounds."""
     chances = fedau(users, streams, lambda p: p.min() < 0.99)
-    access = Cyclic(probability=tuple(chances), cycle=100, first=None if index % 2 else 1)
+    access = Cyclic(probability=tuple(chances), cycle=100, deliveries=None if index % 2 else 1)
     return play(access, users, rounds, streams), access.rates(users, streams) if index % 2 else None
 
 

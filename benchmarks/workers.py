@@ -22,9 +22,10 @@ from netfl.learning.data import Dataset
 from netfl.learning.learner import BatchedLearner, LearningTask
 from netfl.learning.model.mlp import Mlp
 from netfl.learning.objective.erm import Erm
+from netfl.learning.parallel_learner import ParallelLearner
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
 from netfl.learning.user_data import ReplicaData
-from netfl.learning.workers.pool import ParallelLearner
+from netfl.simulation.workers.process import process_workers
 from netfl.streams import Streams
 from netfl.types import Delivery, Round
 
@@ -107,7 +108,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     data = examples()
-    learner = ParallelLearner(options.workers, task(data)) if options.workers > 1 else BatchedLearner(task(data))
+    work = task(data)
+    learner = ParallelLearner(options.workers, work, process_workers) if options.workers > 1 else BatchedLearner(work)
     with learner.working():
         ours, plain = Ours(learner), Plain(data)
         for side in (plain, ours):

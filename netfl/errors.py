@@ -1,6 +1,6 @@
 """Errors that netfl raises, each with what the user can do.
 
-`NetflError` is the base.  `ScenarioError` holds all faults of a scenario, `ModelError` names the model, user and
+`NetflError` is the base.  `ScenarioError` holds all errors of a scenario, `ModelError` names the model, user and
 simulated time of a failure, and `MachineError` is a failure of the machine, such as a full disk.
 """
 
@@ -40,7 +40,7 @@ class Fault:
     where: str = ""
 
     def under(self, prefix: str) -> Fault:
-        """Return the fault with *prefix* before its key."""
+        """Return the error with *prefix* before its key."""
         return replace(self, key=".".join(part for part in (prefix, self.key) if part))
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ def suggest(word: str, known: Sequence[str]) -> str:
 
 @contextmanager
 def prefix_faults(key: str) -> Iterator[None]:
-    """Put *key* before the keys of all faults raised inside."""
+    """Put *key* before the keys of all errors raised inside."""
     try:
         yield
     except ScenarioError as error:

@@ -2,7 +2,8 @@
 
 `Spec` is the base of every section and model of a scenario.  `FamilyMember` annotates a field that holds one model of a
 family.  Its ``kind`` is a file of the family's package, or ``package.module:Class`` for a model from outside netfl
-(`import_plugin`).  Nothing is registered.  The last part turns pydantic's errors into faults with remedies.
+(`import_plugin`).  Nothing is registered.  `OnlyWith` and `NotWith` state when a key has an effect.  The last part
+adds remedies to pydantic's errors.
 """
 
 from __future__ import annotations
@@ -16,13 +17,12 @@ import sys
 import textwrap
 import traceback
 from abc import ABC
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from math import inf
 from pathlib import Path
-from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast, get_args, get_origin
 
 from pydantic import (
@@ -35,7 +35,6 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
-from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from netfl.errors import Fault, suggest
@@ -82,19 +81,96 @@ class Spec(BaseModel, ABC):
         """Return the distributions and properties that this model claims; a generic test verifies them."""
         return ()
 
+    @classmethod
+    def from_object(cls, value: object) -> Mapping[str, Any] | None:
+        """Return the model that represents a Python object in a scenario, as a mapping; ``None`` if there is none.
+
+        A contract overrides this for objects that its users have, such as a `torch.nn.Module` for a model.
+        """
+        return None
+
     @model_validator(mode="wrap")
     @classmethod
     def _explain(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         """Add a remedy to each error, with the nearest name for an unknown key."""
-        spec, error = None, None
         try:
             spec = handler(value)
-        except ValidationError as raised:
-            error = raised
-        details = validation_details(cls, value, error)
-        if spec is None or details:
+        except ValidationError as error:
+            errors = error.errors(include_url=False)
+            details = [_detail(cls, entry) for entry in errors if not _follows(entry, errors)]
+            raise ValidationError.from_exception_data(cls.__name__, details) from None
+        details = [
+            to_line_error(fault)
+            for name, field in cls.model_fields.items()
+            for mark in field.metadata
+            if isinstance(mark, OnlyWith) and (fault := mark.fault(spec, name))
+        ]
+        if details:
             raise ValidationError.from_exception_data(cls.__name__, details)
         return spec
+
+
+class OnlyWith:
+    """Annotation of a field that has an effect only if another key of its model is set, or has one of *values*.
+
+    A key is set if its value is not the default.
+
+    Args:
+        key: the other key.
+        values: values of the other key; none for any but the default.
+        needed: the other key in turn needs this one.
+
+    Example::
+
+        mtu: Annotated[Annotated[Bits, Field(gt=0)] | None, OnlyWith("grain", "packet")] = None
+    """
+
+    def __init__(self, key: str, *values: object, needed: bool = False) -> None:
+        self.key, self.values, self.needed = key, values, needed
+        self.condition = f"{key}: {' or '.join(map(str, values))}" if values else key
+
+    def applies(self, spec: Spec) -> bool:
+        """Return whether the other key of *spec* is set, or has one of the values."""
+        return getattr(spec, self.key) in self.values if self.values else is_set(spec, self.key)
+
+    def fault(self, spec: Spec, name: str) -> Fault | None:
+        """Return the error if *spec* does not meet the condition of its field *name*."""
+        applies, value = self.applies(spec), getattr(spec, name)
+        if not applies and is_set(spec, name):
+            remedy = f"leave it out, or set {self.condition}"
+            return Fault(name, f"has no effect without {self.condition}", value, remedy)
+        if applies and self.needed and value is None:
+            return Fault(name, f"missing; {self.key}: {getattr(spec, self.key)} needs it", None, "give it")
+        return None
+
+
+class NotWith(OnlyWith):
+    """Annotation of a field that has no effect if another key of its model is set, or has one of *values*."""
+
+    def fault(self, spec: Spec, name: str) -> Fault | None:
+        if self.applies(spec) and is_set(spec, name):
+            return Fault(name, f"has no effect with {self.condition}", getattr(spec, name), "leave one of them out")
+        return None
+
+
+def is_set(spec: Spec, key: str) -> bool:
+    """Return whether a key of *spec* has a value other than its default."""
+    default = type(spec).model_fields[key].get_default(call_default_factory=True)
+    return bool(getattr(spec, key) != default)
+
+
+def no_effect(
+    spec: Spec, keys: Iterable[str], reason: str, remedy: str = "leave it out", prefix: str = ""
+) -> Iterator[Fault]:
+    """Yield an error for each of *keys* that is set, although it has no effect in this scenario for this *reason*.
+
+    Conditions on other keys of the same model are stated by `OnlyWith` and `NotWith`.
+    """
+    for key in keys:
+        if is_set(spec, key):
+            value = getattr(spec, key)
+            shown = None if isinstance(value, Spec | Mapping | tuple) else value
+            yield Fault(prefix + key, f"has no effect {reason}", shown, remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +183,17 @@ class FamilyMember:
     """
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        """Validate with the class that ``kind`` names; dump the kind first."""
 
         def pick(value: object, info: ValidationInfo) -> Spec:
             if isinstance(value, Spec) and isinstance(value, source):
                 return value
-            kind, fields = _kind_and_fields(source, value)
+            fields: Any = {"kind": value} if isinstance(value, str) else value
+            if not isinstance(fields, Mapping) or "kind" not in fields:
+                fields = source.from_object(value)
+            kind = fields.get("kind") if isinstance(fields, Mapping) else None
+            if not isinstance(kind, str):
+                problem = f"a model of {family_of(source)} is needed: its kind, or a mapping with 'kind'"
+                raise invalid(problem, f"kinds: {', '.join(list_kinds(source))}")
             try:
                 model = find_model(source, kind)
             except PydanticCustomError as error:
@@ -120,7 +201,11 @@ class FamilyMember:
                     raise
                 detail = InitErrorDetails(type=error, loc=("kind",), input=kind)
                 raise ValidationError.from_exception_data(source.__name__, [detail]) from error
-            return model.model_validate(fields, context=info.context)
+            keys = {key: entry for key, entry in fields.items() if key != "kind"}
+            spec = model.model_validate(keys, context=info.context)
+            if ":" in kind:
+                _check_defaults(spec)
+            return spec
 
         def dump(value: Spec) -> dict[str, Any]:
             return {"kind": kind_of(type(value)), **value.model_dump(mode="json")}
@@ -130,6 +215,15 @@ class FamilyMember:
             metadata={"family": family_of(source)},
             serialization=core_schema.plain_serializer_function_ser_schema(dump),
         )
+
+
+def _check_defaults(spec: Spec) -> None:
+    """Raise a ValidationError if a default, which has no unit to read, is not of its field's type."""
+    try:
+        type(spec).model_validate({name: getattr(spec, name) for name in type(spec).model_fields})
+    except ValidationError as error:
+        if any(entry["loc"] and entry["loc"][0] not in spec.model_fields_set for entry in error.errors()):
+            raise
 
 
 def family_of(base: type[Spec]) -> str:
@@ -153,6 +247,38 @@ def kind_of(model: type[Spec]) -> str:
     return f"{model.__module__}:{model.__qualname__}"
 
 
+def stream_keys(models: Iterable[Spec]) -> list[tuple[int, str]]:
+    """Return keys of random streams for a list of models: each model's number among those of its kind, and its kind.
+
+    A model keeps its key when models of other kinds are added, removed or moved.
+    """
+    kinds = Counter[str]()
+    keys = []
+    for kind in (kind_of(type(model)) for model in models):
+        keys.append((kinds[kind], kind))
+        kinds[kind] += 1
+    return keys
+
+
+def exported_models(package: str) -> Callable[[str], Any]:
+    """Return a ``__getattr__`` for the *package* of a family, which imports the class of each model at its first use.
+
+    >>> from netfl.network.channel import Rayleigh
+    >>> Rayleigh(coherence=10.0).coherence
+    10.0
+    """
+
+    def import_model(name: str) -> Any:
+        for kind in _files(package):
+            if name.lower().startswith(kind.replace("_", "")):
+                module = importlib.import_module(f"{package}.{kind}")
+                if hasattr(module, name):
+                    return getattr(module, name)
+        raise AttributeError(f"module '{package}' has no attribute '{name}'")
+
+    return import_model
+
+
 def list_kinds(base: type[Spec]) -> list[str]:
     """Return the kinds of a family that netfl has, in alphabetical order."""
     return [*_files(base.__module__)]
@@ -171,71 +297,38 @@ def find_model(base: type[Spec], kind: str) -> type[Spec]:
         PydanticCustomError: there is none; the remedy names the nearest kind.
     """
     if ":" in kind:
-        return _find_plugin(base, kind)
+        try:
+            model = import_plugin(kind)
+        except PluginError as error:
+            raise invalid(f"'{kind}' {error.problem}", error.remedy, "kind") from error
+        if inspect.isclass(model) and issubclass(model, base) and not inspect.isabstract(model):
+            return model
+        if inspect.isclass(model) and issubclass(model, base):
+            missing = ", ".join(sorted(model.__abstractmethods__))
+            raise invalid(f"'{kind}' is not complete: {missing} missing", "define it in the class", "kind")
+        raise invalid(
+            f"'{kind}' is no subclass of {base.__name__}", f"derive it from {base.__module__}.{base.__name__}", "kind"
+        )
     known = list_kinds(base)
     if kind not in known:
-        raise PydanticCustomError(
-            "kind",
-            "no such {family}: '{kind}'",
-            {"family": family_of(base), "kind": kind, "remedy": suggest(kind, known)},
-        )
+        raise invalid(f"no such {family_of(base)}: '{kind}'", suggest(kind, known), "kind")
     return _only_spec(importlib.import_module(f"{base.__module__}.{kind}"), base)
 
 
 def example(model: type[Spec]) -> str:
     """Return the YAML example of a model: the indented block after ``Example::`` in its docstring."""
-    text = inspect.cleandoc(model.__doc__ or "")
-    _, _, after = text.partition("Example::\n")
-    block = after.split("\n\nArgs:")[0]
-    lines = []
-    for line in block.splitlines():
-        if line.strip() and not line.startswith(" "):
-            break
-        lines.append(line)
-    return textwrap.dedent("\n".join(lines)).strip()
-
-
-def _kind_and_fields(base: type[Spec], value: object) -> tuple[str, dict[str, Any]]:
-    if isinstance(value, str):
-        return value, {}
-    if isinstance(value, Mapping) and isinstance(value.get("kind"), str):
-        return value["kind"], {key: entry for key, entry in value.items() if key != "kind"}
-    raise PydanticCustomError(
-        "family",
-        "one {family} is wanted: its kind, or a mapping with 'kind'",
-        {"family": family_of(base), "remedy": f"kinds: {', '.join(list_kinds(base))}"},
-    )
-
-
-def _find_plugin(base: type[Spec], kind: str) -> type[Spec]:
-    try:
-        model = import_plugin(kind)
-    except PluginError as error:
-        raise PydanticCustomError(
-            "kind", "'{kind}' {problem}", {"kind": kind, "problem": error.problem, "remedy": error.remedy}
-        ) from error
-    if not (inspect.isclass(model) and issubclass(model, base)) or inspect.isabstract(model):
-        raise PydanticCustomError(
-            "kind",
-            "'{kind}' is no {base}, or not a complete one",
-            {"kind": kind, "base": base.__name__, "remedy": f"derive it from {base.__module__}.{base.__name__}"},
-        )
-    return model
+    block = re.search(r"Example::\n((?:\n| .*\n?)+)", inspect.cleandoc(model.__doc__ or ""))
+    return textwrap.dedent(block[1]).strip() if block else ""
 
 
 def _only_spec(module: Any, base: type[Spec]) -> type[Spec]:
     """Return the one public model of *base*'s family that *module* defines."""
     models = [
         model
-        for name, model in vars(module).items()
-        if inspect.isclass(model)
-        and issubclass(model, base)
-        and model is not base
-        and model.__module__ == module.__name__
-        and not name.startswith("_")
+        for name, model in inspect.getmembers(module, inspect.isclass)
+        if issubclass(model, base) and model is not base and model.__module__ == module.__name__
+        if not name.startswith("_") and (base is Spec or not inspect.isabstract(model))
     ]
-    if base is not Spec:
-        models = [model for model in models if not inspect.isabstract(model)]
     if len(models) != 1:
         raise TypeError(f"{module.__name__} must define exactly one public {base.__name__}, it defines {len(models)}")
     return models[0]
@@ -246,9 +339,11 @@ def find_plugins(part: object) -> Iterator[tuple[str, Spec]]:
     if isinstance(part, Spec):
         if ":" in kind_of(type(part)):
             yield "", part
-        for name in type(part).model_fields:
-            below = find_plugins(getattr(part, name))
-            yield from ((f"{name}.{key}" if key else name, model) for key, model in below)
+        part = {name: getattr(part, name) for name in type(part).model_fields}
+    for name, entry in (
+        part.items() if isinstance(part, Mapping) else enumerate(part if isinstance(part, tuple) else ())
+    ):
+        yield from ((f"{name}.{key}" if key else str(name), model) for key, model in find_plugins(entry))
 
 
 CLOSED = "NETFL_NO_PLUGINS"
@@ -262,7 +357,7 @@ def plugins_disabled() -> Iterator[None]:
     >>> with plugins_disabled():
     ...     import_plugin("some.package:Class")
     Traceback (most recent call last):
-    netfl.registry.PluginError: is not imported: code besides netfl's own is refused
+    netfl.registry.PluginError: is not imported: only netfl's own code is allowed
     """
     before = os.environ.get(CLOSED)
     os.environ[CLOSED] = "1"
@@ -296,23 +391,25 @@ def import_plugin(name: str) -> Any:
     """
     package, _, called = name.partition(":")
     if os.environ.get(CLOSED):
-        remedy = f"read what it does; if you trust it, leave out --no-plugins, or unset {CLOSED}"
-        raise PluginError("is not imported: code besides netfl's own is refused", remedy)
+        remedy = f"read its code; if you trust it, leave out --no-plugins, or unset {CLOSED}"
+        raise PluginError("is not imported: only netfl's own code is allowed", remedy)
     if not (package and called):
-        raise PluginError("cannot be imported: it is no package.module:Class", "name the module and the class")
+        raise PluginError(
+            "cannot be imported: it is not of the form package.module:Class", "give the module and the class"
+        )
     if "" not in sys.path:
         sys.path.append("")
     try:
         module = importlib.import_module(package)
     except Exception as error:  # whatever the user's module does when it is imported
         if isinstance(error, ModuleNotFoundError) and f"{package}.".startswith(f"{error.name}."):
-            remedy = "is it in this folder, or its package installed, or on PYTHONPATH?"
+            remedy = "run in its folder, install its package, or add its folder to PYTHONPATH"
             raise PluginError(f"cannot be imported: there is no module '{error.name}'", remedy) from error
-        problem = f"cannot be imported: '{package}' is there, but is broken: {one_line(error)}{_place(error)}"
-        raise PluginError(problem, "mend it") from error
+        problem = f"cannot be imported: '{package}' exists, but fails: {one_line(error)}{_place(error)}"
+        raise PluginError(problem, "fix it") from error
     if not hasattr(module, called):
         classes = [key for key, item in vars(module).items() if inspect.isclass(item) and item.__module__ == package]
-        problem = f"cannot be imported: '{package}' is there, but has no class '{called}'"
+        problem = f"cannot be imported: '{package}' exists, but has no class '{called}'"
         raise PluginError(problem, suggest(called, classes))
     return getattr(module, called)
 
@@ -322,14 +419,19 @@ def one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
+def one_line_of(error: Exception, model: Spec) -> str:
+    """Return an error as one line, with the last line of the module of *model* that was running."""
+    file = inspect.getfile(type(model))
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return one_line(error) + (f" ({Path(file).name}, line {lines[-1]})" if lines else "")
+
+
 def _place(error: Exception) -> str:
-    """Return the file and line of the error."""
     _, _, *frames = traceback.extract_tb(error.__traceback__)
     plugin_frames = [frame for frame in frames if not frame.filename.startswith("<frozen")]
     return f" ({Path(plugin_frames[-1].filename).name}, line {plugin_frames[-1].lineno})" if plugin_frames else ""
 
 
-_BOUNDED = frozenset({"greater_than", "greater_than_equal", "less_than", "less_than_equal"})
 _WORDS = {
     "missing": ("missing", "give it a value"),
     "float_parsing": ("not a number", "write a number"),
@@ -344,73 +446,76 @@ _WORDS = {
     "dict_type": ("not a mapping", "write a mapping of keys to values"),
     "tuple_type": ("not a list", "write a list"),
     "list_type": ("not a list", "write a list"),
-    "string_type": ("not a text", "put it in quotes"),
-    "string_pattern_mismatch": ("not usable as a name", "it begins with a letter, say, and holds no '/'"),
+    "string_type": ("not a string", "put it in quotes"),
+    "string_pattern_mismatch": ("not usable as a name", "begin it with a letter, and use no '/'"),
 }
 """Problem and remedy for pydantic's kinds of errors."""
 
 
-@dataclass(frozen=True, slots=True)
-class LiteralOr:
-    """Annotation of a field that holds one of the words of its type, or a value of type *value*.
+class ByForm:
+    """Annotation of a field of a union type: the form of a value chooses its part, so that one mistake is one error.
 
-    A mapping is validated as *fields*, if that is given.
+    A text is a word of the ``Literal``, a mapping a model with its keys, a list the tuple, anything else the number.
+
+    Example::
+
+        batch_size: Annotated[Annotated[int, Field(ge=1)] | Literal["full"], ByForm()]
     """
 
-    value: Any
-    fields: Any = None
-
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        """Choose by the form of the value, so that one mistake is one fault."""
-        words = [word for part in get_args(source) if get_origin(part) is Literal for word in get_args(part)]
-        values: TypeAdapter[Any] = TypeAdapter(self.value)
-        fields: TypeAdapter[Any] = values if self.fields is None else TypeAdapter(self.fields)
+        models = [part for part in get_args(source) if _form_of(part) == "model"]
+        parts: dict[str, TypeAdapter[Any]] = {_form_of(part): TypeAdapter(part) for part in get_args(source)}
 
         def choose(value: object, info: ValidationInfo) -> object:
-            if not isinstance(value, str):
-                is_mapping = isinstance(value, Mapping | BaseModel)
-                return (fields if is_mapping else values).validate_python(value, context=info.context)
-            if value not in words:
-                raise PydanticCustomError("word", "no such word", {"remedy": suggest(value, words)})
-            return value
+            if isinstance(value, BaseModel):
+                return value
+            if isinstance(value, Mapping) and models:
+                fitting = [model for model in models if value.keys() & model.model_fields.keys()]
+                if len(models) > 1 and value and not fitting:
+                    known = [name for model in models for name in model.model_fields]
+                    faults = [Fault(str(key), "unknown key", None, _for_key(str(key), known)) for key in value]
+                    raise ValidationError.from_exception_data("", [to_line_error(fault) for fault in faults])
+                return (fitting or models)[0].model_validate(value, context=info.context)
+            form = "list" if isinstance(value, list | tuple) else "text" if isinstance(value, str) else "number"
+            part = next(parts[key] for key in (form, "number", "list", "model") if key in parts)
+            return part.validate_python(value, context=info.context)
 
         return core_schema.with_info_before_validator_function(choose, handler(source))
 
 
-def validation_details(model: type[BaseModel], value: object, error: ValidationError | None) -> list[InitErrorDetails]:
-    """Return all errors of *value* as a *model*: pydantic's own, and booleans in place of numbers."""
-    errors = [] if error is None else error.errors(include_url=False)
-    details = [_detail(model, entry) for entry in errors if not _follows(entry, errors)]
-    known = {detail["loc"][0] for detail in details if detail["loc"]}
-    return details + [detail for detail in _booleans(model, value) if detail["loc"][0] not in known]
+def _form_of(part: Any) -> str:
+    """Return the form of the values of a part of a union."""
+    bare = get_args(part)[0] if get_origin(part) is Annotated else part
+    if inspect.isclass(bare) and issubclass(bare, BaseModel):
+        return "model"
+    return {tuple: "list", Literal: "text"}.get(get_origin(bare), "number")
 
 
 def faults_of(error: ValidationError) -> list[Fault]:
-    """Return the faults that pydantic found, each with its dotted key, value and remedy."""
-    return [
-        Fault(
-            key=".".join(str(part) for part in entry["loc"] if part != "[key]"),
-            problem=entry["msg"],
-            value=None if _needs_no_value(entry) else entry["input"],
-            remedy=str(entry.get("ctx", {}).get("remedy", "")),
+    """Return the errors that pydantic found, each with its dotted key, value and remedy."""
+    faults = []
+    for entry in error.errors(include_url=False):
+        key = ".".join(str(part) for part in entry["loc"] if part != "[key]")
+        adds_nothing = entry["type"] in {"missing", "unknown_key", "kind"}  # missing, or part of the message
+        value = None if adds_nothing or isinstance(entry["input"], Mapping | BaseModel) else entry["input"]
+        faults.append(
+            Fault(key, entry["msg"].removeprefix("Value error, "), value, str(entry.get("ctx", {}).get("remedy", "")))
         )
-        for entry in error.errors(include_url=False)
-    ]
+    return faults
+
+
+def invalid(problem: str, remedy: str, kind: str = "invalid") -> PydanticCustomError:
+    """Return the error by which a validator refuses a value, with the remedy that a user reads."""
+    return PydanticCustomError(cast(Any, kind), "{problem}", {"problem": problem, "remedy": remedy})
 
 
 def to_line_error(fault: Fault) -> InitErrorDetails:
-    """Return a fault as pydantic's error details."""
-    problem = fault.problem.replace("{remedy}", "")
+    """Return an error as pydantic's error details."""
     return InitErrorDetails(
-        type=PydanticCustomError("inconsistent", cast(Any, problem), {"remedy": fault.remedy}),
+        type=invalid(fault.problem, fault.remedy),
         loc=tuple(int(part) if part.isdecimal() else part for part in fault.key.split(".")),
         input=fault.value,
     )
-
-
-def _needs_no_value(error: Any) -> bool:
-    """Return whether the value adds nothing: it is missing, part of the message, or a whole mapping."""
-    return error["type"] in {"missing", "unknown_key", "kind"} or isinstance(error["input"], Mapping | BaseModel)
 
 
 def _detail(model: type[BaseModel], error: Any) -> InitErrorDetails:
@@ -422,38 +527,14 @@ def _detail(model: type[BaseModel], error: Any) -> InitErrorDetails:
         kind, message, remedy = "unknown_key", "unknown key", _for_key(str(loc[-1]), [*model.model_fields])
     elif kind == "literal_error":
         known = re.findall("'(.*?)'", ctx["expected"])
-        kind, message, remedy = "word", "no such word", suggest(str(error["input"]), known)
+        kind, message, remedy = "word", "unknown value", suggest(str(error["input"]), known)
     elif kind == "too_short":
         kind, message, remedy = "few", "has too few entries", f"give {ctx['min_length']} or more"
     elif kind == "too_long":
         kind, message, remedy = "many", "has too many entries", f"give {ctx['max_length']} or fewer"
-    elif kind in _BOUNDED and (bounds := _out_of_bounds(model, error)):
-        kind, (message, remedy) = "bounds", bounds
     elif kind == "value_error":
         kind, message = "wrong", str(ctx["error"])
-    custom = PydanticCustomError(kind, message.replace("{remedy}", ""), {"remedy": remedy})
-    return InitErrorDetails(type=custom, loc=loc, input=error["input"])
-
-
-def _out_of_bounds(model: type[BaseModel], error: Any) -> tuple[str, str] | None:
-    """Return the problem and the remedy for a quantity out of bounds, if its unit can explain them."""
-    if len(error["loc"]) != 1 or error["loc"][0] not in model.model_fields:
-        return None
-    field = model.model_fields[error["loc"][0]]
-    marks = [*_marks(field.annotation), *field.metadata]
-    low = max((getattr(mark, sign) for mark in marks for sign in ("ge", "gt") if hasattr(mark, sign)), default=-inf)
-    high = min((getattr(mark, sign) for mark in marks for sign in ("le", "lt") if hasattr(mark, sign)), default=inf)
-    return next((mark.outside(error["input"], low, high) for mark in marks if hasattr(mark, "outside")), None)
-
-
-def _marks(annotation: Any) -> Iterator[Any]:
-    """Yield the units and bounds that annotate a type or a part of it."""
-    args = get_args(annotation)
-    if get_origin(annotation) is Annotated:
-        for mark in args[1:]:
-            yield from mark.metadata if isinstance(mark, FieldInfo) else (mark,)
-    for part in args[:1] if get_origin(annotation) is Annotated else args:
-        yield from _marks(part)
+    return InitErrorDetails(type=invalid(message, remedy, kind), loc=loc, input=error["input"])
 
 
 def _for_key(key: str, known: Sequence[str]) -> str:
@@ -466,20 +547,3 @@ def _follows(error: Any, errors: Sequence[Any]) -> bool:
     """Return whether a list is too short only because of wrong entries, which have errors of their own."""
     loc = error["loc"]
     return error["type"] == "too_short" and any(other["loc"][: len(loc)] == loc != other["loc"] for other in errors)
-
-
-def _booleans(model: type[BaseModel], value: object) -> list[InitErrorDetails]:
-    """Return errors for booleans in place of numbers, which Python would take for 1 or 0."""
-    if not isinstance(value, Mapping):
-        return []
-    custom = PydanticCustomError("boolean", "not a number", {"remedy": "write a number"})
-    return [
-        InitErrorDetails(type=custom, loc=(name,), input=value[name])
-        for name, field in model.model_fields.items()
-        if isinstance(value.get(name), bool) and _is_numeric(field.annotation)
-    ]
-
-
-def _is_numeric(annotation: Any) -> bool:
-    parts = get_args(annotation) or (annotation,)
-    return {getattr(part, "__origin__", part) for part in parts} <= {int, float, NoneType}

@@ -45,7 +45,6 @@ def philox(counter: Sequence[NDArray[np.uint64]], key: tuple[int, int], rounds: 
 
 
 def _schedule(first: int, second: int, rounds: int = 10) -> list[tuple[int, int]]:
-    """Return the keys of the rounds."""
     return [((first + n * _WEYL[0]) & _MASK, (second + n * _WEYL[1]) & _MASK) for n in range(rounds)]
 
 

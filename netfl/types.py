@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,33 +16,29 @@ from netfl.streams import Streams
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
-FATES = (
-    "delivered",
-    "late",
-    "discarded",
-    "collided",
-    "faded",
-    "lost",
-    "dropped",
-    "given_up",
-    "superseded",
-    "unfinished",
-)
+Outcome = Literal[
+    "delivered", "late", "discarded", "collided", "faded", "lost", "dropped", "given_up", "superseded", "unfinished",
+]  # fmt: skip
+OUTCOMES: tuple[str, ...] = get_args(Outcome)
 """Outcomes of an update; every update ends in exactly one.
 
 ``delivered``: it reached the server in time and was aggregated.  ``late``: it came after its round had closed, or from
 a version that is too old.  ``discarded``: its round was void.  ``collided``, ``faded``, ``lost``: its only attempt met
 another sender, a fade, or an outage (of the user, its tower, or a router or link on the way).  ``given_up``: its last
 permitted attempt failed (``detail``: the reason).  ``dropped``: a queue or an adversary turned it away.
-``superseded``: a newer version reached its user first, or a newer message took its place in a relay.  ``unfinished``:
-the run ended before.
+``superseded``: a newer version reached its user first, its user was not selected for the next round, or a newer message
+took its place in a relay.  ``unfinished``: the run ended before.
 """
 
-KINDS = (*FATES, "broadcast", "received", "trained", "sent", "failed", "queued", "forwarded", "down", "up", "sampled")
+EventKind = Literal[
+    Outcome, "broadcast", "received", "trained", "sent", "failed", "queued", "forwarded", "down", "up", "sampled",
+]  # fmt: skip
+KINDS: tuple[str, ...] = get_args(EventKind)
 """Kinds of events that a trace can record: the outcomes, and the steps on the way to them."""
 
-QUESTIONS = ("loss", "norm")
+QUERIES = ("loss", "norm")
 """What an access may ask of the learners about a user and the version that a round makes.
 
 ``loss``: the mean training loss of that version over all examples of the user.  ``norm``: the Euclidean norm of the
@@ -74,7 +70,7 @@ def check_format(number: object, where: str) -> None:
     """
     if isinstance(number, int) and number > FORMAT:
         problem = f"newer than {FORMAT}, the newest format that netfl {__version__} reads"
-        raise ScenarioError([Fault("format", problem, number, "install a newer netfl", where)])
+        raise ScenarioError([Fault("format", problem, number, "install a newer version of netfl", where)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +104,7 @@ class Round:
         oldest: the oldest version that a later delivery may still start from.
         uplink_bits: bits that users sent, failed attempts included.
         downlink_bits: bits of the broadcast.
-        asks: in a closed loop, the users that the access asks each question (`QUESTIONS`) about, for the version that
+        queries: in a closed loop, the users whom each of the `QUERIES` to the learners is about, for the version that
             this round makes.
         needed: versions before `index` that later deliveries may still start from, if known better than by `oldest`.
         energy_j: joules that all users have spent until this round closed; ``None`` without an energy model.
@@ -121,7 +117,7 @@ class Round:
     oldest: int
     uplink_bits: float = 0.0
     downlink_bits: float = 0.0
-    asks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    queries: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     needed: tuple[int, ...] | None = None
     energy_j: float | None = None
 
@@ -198,7 +194,7 @@ class RoundBatch:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """A lane whose training diverged: from then on it stands still and reports nothing.
+    """A lane whose training diverged: from then on it does not change and reports no metrics.
 
     Args:
         learner: the lane's learner.
@@ -225,8 +221,8 @@ class LearnerReport:
     Args:
         round: the round, from 1; 0 before the first.
         metrics: the values.
-        answers: for each replica the answers to `Round.asks`, by question, one value for each user asked about, in the
-            same order; empty without questions.  An access receives the answers of its own replica only.
+        answers: for each replica the answers to `Round.queries`, by query, one value for each user in it, in the same
+            order; empty without queries.  An access receives the answers of its own replica only.
         diverged: the lanes whose training diverged in this round.
     """
 
@@ -273,10 +269,10 @@ class Recorder(Protocol):
             detail: one more word, such as the cause of a failure.
         """
 
-    def figures(self, values: Mapping[str, float]) -> None:
+    def final_metrics(self, values: Mapping[str, float]) -> None:
         """Record metrics of the whole replica by name, such as ``throughput_bps``; called once, at its end."""
 
-    def spent(self, values: Mapping[str, NDArray[Any]]) -> None:
+    def energy(self, values: Mapping[str, NDArray[Any]]) -> None:
         """Record what each user has spent, by column, ``[users]`` each; called at most once, at the end."""
 
 
@@ -290,10 +286,10 @@ class NullRecorder:
     def event(self, kind: str, time_s: ArrayLike, **details: Any) -> None:
         """Ignore the event."""
 
-    def figures(self, values: Mapping[str, Any]) -> None:
+    def final_metrics(self, values: Mapping[str, Any]) -> None:
         """Ignore the values."""
 
-    spent = figures
+    energy = final_metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,13 +300,13 @@ class RoundProgress:
         round: its number, from 1.
         time_s: simulated time.
         attempts: transmissions that have ended so far.
-        vain: failed transmissions in this round since the last delivery.
+        failed_attempts: failed transmissions in this round since the last delivery.
     """
 
     round: int
     time_s: float
     attempts: int
-    vain: int
+    failed_attempts: int
 
 
 def ignore_progress(pulse: RoundProgress) -> None:
@@ -438,7 +434,7 @@ class ScenarioFacts:
         classes: number of labels in the data; ``None`` without data.
         max_deliveries: the largest number of deliveries in a round.
         rho_known: whether the access states each user's participation rate, up to a factor.
-        heard_known: whether it states each user's participation rate exactly.
+        participation_known: whether it states each user's participation rate exactly.
         placed: whether users have positions.
         ranked: whether the access has a recorded order of the users by participation.
         sized: whether the model gives the size of an update.
@@ -455,7 +451,7 @@ class ScenarioFacts:
     classes: int | None = None
     max_deliveries: int = 1
     rho_known: bool = False
-    heard_known: bool = False
+    participation_known: bool = False
     placed: bool = False
     ranked: bool = False
     sized: bool = False
@@ -466,11 +462,16 @@ class ScenarioFacts:
     networked: bool = False
     weighed: bool = False
 
-    def strangers(self, key: str, nodes: Iterable[int | str]) -> Iterator[Fault]:
-        """Yield the fault, at *key*, of users among *nodes* that do not exist; names of other nodes pass."""
+    def unknown_users(self, key: str, nodes: Iterable[int | str]) -> Iterator[Fault]:
+        """Yield the error, at *key*, of users among *nodes* that do not exist; names of other nodes pass."""
         unknown = [user for user in nodes if isinstance(user, int) and user >= self.users]
         if unknown:
             yield Fault(key, "no such users", unknown, f"users are numbered 0 to {self.users - 1}")
+
+    def too_many_users(self, key: str, number: int | None) -> Iterator[Fault]:
+        """Yield the error, at *key*, of a *number* of users above the number of all."""
+        if number is not None and number > self.users:
+            yield Fault(key, f"more than the {self.users} users", number, "use at most the number of users")
 
 
 Rows = NDArray[np.float64]
@@ -512,7 +513,7 @@ class Law:
         cdf: the claimed distribution function.
         distribution: the claimed distribution as a frozen SciPy distribution, which gives mean, variance and cdf where
             they are omitted; or its name alone.
-        figures: further claims.
+        statistics: further claims, such as an autocorrelation at several lags.
     """
 
     quantity: str
@@ -522,7 +523,7 @@ class Law:
     variance: float | None = None
     cdf: Callable[[NDArray[np.float64]], Any] | None = None
     distribution: Any = None
-    figures: tuple[StatisticClaim, ...] = ()
+    statistics: tuple[StatisticClaim, ...] = ()
 
     def __post_init__(self) -> None:
         """Take mean, variance and cdf from the distribution, where it has them."""
@@ -556,7 +557,7 @@ class Law:
         for name, value in (("mean", self.mean), ("variance", self.variance)):
             if value is not None:
                 rows.append((name, f"{value:.6g}"))
-        rows += [(claim.name, claim.formula) for claim in self.figures]
+        rows += [(claim.name, claim.formula) for claim in self.statistics]
         return rows or [("none", self.statement)]
 
     @property

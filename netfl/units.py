@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import Field, GetCoreSchemaHandler, ValidationInfo
-from pydantic_core import PydanticCustomError, core_schema
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler, ValidationInfo
+from pydantic_core import core_schema
+
+from netfl.registry import invalid
 
 if TYPE_CHECKING:
     from pint import UnitRegistry
@@ -27,12 +29,8 @@ if TYPE_CHECKING:
 
 _QUANTITY = re.compile(r"\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*([^\W\d].*?)\s*\Z")
 """A number and a unit, without decimal commas or blanks between digits."""
-_UNIT = re.compile(r"[^\d*^]{1,40}(?:(?:\*\*|\^)-?\d(?!\d))?(?:[*/ ][^\d*^]{1,40}(?:(?:\*\*|\^)-?\d(?!\d))?){0,4}")
-"""Names of units and small powers of them, since pint computes any power, for as long as it takes."""
 WRITTEN: Mapping[str, bool] = MappingProxyType({"written": True})
 """The context in which pydantic validates a scenario file, not values from Python."""
-_HUGE = 1e308
-"""About the largest number that a float holds."""
 _EXAMPLES = {
     "s": "20 ms",
     "m": "2 km",
@@ -46,7 +44,6 @@ _EXAMPLES = {
     "dB": "6 dB",
     "dBm": "14 dBm",
 }
-_PREFIXES = {"THz": 1e12, "GHz": 1e9, "MHz": 1e6, "kHz": 1e3, "Hz": 1.0}
 _LEVELS = {"dB": {"dB": 0.0, "dBi": 0.0}, "dBm": {"dBm": 0.0, "dBW": 30.0}}
 """Units of levels in decibels, with the offset to add."""
 
@@ -78,38 +75,30 @@ def to_si(text: str, unit: str) -> float:
     if written in (offsets := _LEVELS.get(unit, {})):
         return number + offsets[written]
     if unit == "dB" or any(written in known for known in _LEVELS.values()):
-        raise ValueError(f"a figure in {written} where {_dimension(unit)} is wanted")
-    return _decibel_milliwatts(_linear(number, written, "mW")) if unit == "dBm" else _linear(number, written, unit)
-
-
-def _decibel_milliwatts(power_mw: float) -> float:
+        raise ValueError(f"a value in {written} instead of {_dimension(unit)}")
+    if unit != "dBm":
+        return _linear(number, written, unit)
+    power_mw = _linear(number, written, "mW")
     if power_mw <= 0:
-        raise ValueError("no power above zero, which decibels need")
+        raise ValueError("not a power above zero, which decibels need")
     return 10.0 * math.log10(power_mw)
 
 
 def _linear(number: float, written: str, unit: str) -> float:
-    if not _UNIT.fullmatch(written):
-        raise ValueError(f"a unit that is not known: {written[:60]}")
     try:
         quantity: Any = _pint().Quantity(number, written)
         given, wanted = quantity.to_root_units().units, _pint().Quantity(1.0, unit).to_root_units().units
     except Exception as error:  # pint's parser lets many kinds of exceptions out
-        raise ValueError(f"a unit that is not known: {written}") from error
+        raise ValueError(f"unknown unit: {written}") from error
     if given != wanted:  # stricter than dimensions, which pint has none of for bits: to it 5 MHz would be a bit rate
-        raise ValueError(f"a quantity in {given} where {_dimension(unit)} is wanted")
+        raise ValueError(f"a value in {given} instead of {_dimension(unit)}")
     return float(quantity.to(unit).magnitude)
 
 
 def _dimension(unit: str) -> str:
     names = {"s": "a time", "m": "a length", "Hz": "a frequency", "bit/s": "a bit rate", "bit": "an amount of data"}
     names |= {"J": "an energy", "W": "a power"}
-    return (names | {"byte": names["bit"]}).get(unit, f"a figure in {unit}")
-
-
-def _hertz(frequency_hz: float) -> str:
-    name = next((name for name, factor in _PREFIXES.items() if frequency_hz >= factor), "Hz")
-    return f"{frequency_hz / _PREFIXES[name]:g} {name}"
+    return (names | {"byte": names["bit"]}).get(unit, f"a value in {unit}")
 
 
 def readings(number: float, unit: str) -> str:
@@ -143,18 +132,14 @@ class Unit:
 
     def parse(self, value: object, info: ValidationInfo) -> object:
         """Return *value* with a string converted; the field's own checks do the rest."""
-        if isinstance(value, bool):
-            raise PydanticCustomError("unit", "not a number", {"remedy": self.remedy})
         if not isinstance(value, str):
-            strict = self.is_level and info.context is WRITTEN
-            if strict and isinstance(value, int | float) and -_HUGE < value < _HUGE:
-                raise PydanticCustomError("unit", "has no unit", {"remedy": readings(float(value), self.symbol)})
+            if self.is_level and info.context is WRITTEN and isinstance(value, int | float):
+                raise invalid("has no unit", readings(float(value), self.symbol))
             return value
         try:
             return to_si(value, self.symbol)
         except ValueError as error:
-            text = str(error).replace("{", "(").replace("}", ")")
-            raise PydanticCustomError("unit", text, {"remedy": self.remedy}) from None
+            raise invalid(str(error), self.remedy) from None
 
     @property
     def remedy(self) -> str:
@@ -162,32 +147,22 @@ class Unit:
         example = f"a quantity such as '{_EXAMPLES.get(self.symbol, self.symbol)}'"
         return f"write {example}" if self.is_level else f"write a number in {self.symbol}, or {example}"
 
-    def outside(self, value: object, low: float, high: float) -> tuple[str, str] | None:
-        """Return the problem and the remedy for a bare number of hertz outside *low* to *high*.
-
-        A number below 30 was probably meant in GHz, any other in MHz.
-        """
-        if self.symbol != "Hz" or isinstance(value, bool) or not isinstance(value, int | float):
-            return None
-        if not 0 < value < _HUGE:
-            return None
-        problem = (
-            f"{value:.12g} Hz is below {_hertz(low)}" if value < low else f"{value:.3g} Hz is above {_hertz(high)}"
-        )
-        likely = ("GHz" if value < 30 else "MHz", "kHz")
-        fitting = [prefix for prefix in likely if low <= value * _PREFIXES[prefix] <= high]
-        return problem, f"did you mean '{value:.12g} {fitting[0]}'?" if fitting else self.remedy
-
     def dump(self, value: float) -> str:
         """Return a level as a string that `parse` reads back exactly."""
         return f"{float(value)!r} {self.symbol}"
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        """Parse before the field's own checks."""
         written = (
             core_schema.plain_serializer_function_ser_schema(self.dump, when_used="json") if self.is_level else None
         )
         return core_schema.with_info_before_validator_function(self.parse, handler(source), serialization=written)
+
+
+def _check_carrier(frequency_hz: float) -> float:
+    if not 3e3 <= frequency_hz <= 3e12:
+        remedy = "write a frequency between 3 kHz and 3 THz, such as '868 MHz'"
+        raise invalid("not the frequency of a radio wave in Hz", remedy)
+    return frequency_hz
 
 
 Seconds = Annotated[float, Unit("s")]
@@ -198,7 +173,7 @@ Speed = Annotated[float, Unit("m/s")]
 """A speed."""
 Hertz = Annotated[float, Unit("Hz")]
 """A frequency."""
-Carrier = Annotated[float, Unit("Hz"), Field(ge=3e3, le=3e12)]
+Carrier = Annotated[Hertz, AfterValidator(_check_carrier), Field(json_schema_extra={"minimum": 3e3, "maximum": 3e12})]
 """The frequency of a radio wave, within the bands that the ITU Radio Regulations name (Article 2, 3 kHz to 3 THz)."""
 Bitrate = Annotated[float, Unit("bit/s")]
 """A rate in bits per second."""
@@ -212,10 +187,14 @@ Watts = Annotated[float, Unit("W")]
 """A power."""
 Decibels = Annotated[float, Unit("dB")]
 """A ratio, such as a gain, in decibels."""
-DecibelMilliwatts = Annotated[float, Unit("dBm")]
-"""A power, in decibels above a milliwatt."""
+DecibelMilliwatts = Annotated[float, Unit("dBm"), Field(le=1000)]
+"""A power, in decibels above a milliwatt, small enough that its energy is a finite number."""
 Probability = Annotated[float, Field(ge=0, le=1)]
 """A probability."""
+PositiveProbability = Annotated[float, Field(gt=0, le=1)]
+"""A probability, or a share, above 0."""
+UserNumbers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
+"""A list of users."""
 
 
 _MAX_DB = 1000.0

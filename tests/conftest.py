@@ -53,7 +53,7 @@ class Watched(Access):
             yield Round(index, (index - 1) * span_s, index * span_s, (), index)
         counted = np.array(waits)[np.array(born) >= setting.warmup_s]
         seconds = setting.duration_s - setting.warmup_s
-        setting.recorder.figures(
+        setting.recorder.final_metrics(
             {
                 "throughput_bps": 1000 * len(counted) / seconds,
                 "offered_bps": 1000 * self.rate,

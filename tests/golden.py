@@ -13,7 +13,7 @@ from pathlib import Path
 import netfl
 from netfl.results import digests
 from netfl.results.run_reader import open_run
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 
 ROOT = Path(__file__).parents[1]
@@ -35,7 +35,7 @@ NETWORK = {
     "broadcast_rate": "50 kbps",
     "update_size": "10 kbit",
 }
-EXPONENTIAL = {"law": "exponential", "mean": "3 min"}
+EXPONENTIAL = {"distribution": "exponential", "mean": "3 min"}
 DIRECT = [
     "adversarial", "availability", "bernoulli", "bursty", "correlated", "cyclic", "drifting", "markov", "replay",
     "stationary",
@@ -58,7 +58,7 @@ NETWORKS = {
     "outages": {
         "outages": [
             {"kind": "renewal", "nodes": "users", "up": EXPONENTIAL,
-             "down": {"law": "weibull", "mean": "1 min", "shape": 0.7}},
+             "down": {"distribution": "weibull", "mean": "1 min", "shape": 0.7}},
             {"kind": "regional", "center": [0, 0], "radius": "400 m", "up": EXPONENTIAL, "down": EXPONENTIAL},
         ],
     },
@@ -69,7 +69,7 @@ NETWORKS = {
 """What networks say otherwise than `NETWORK`."""
 DCF = {
     "topology": {"kind": "star", "distance": "10 m"}, "mac": {"kind": "csma_ca", "standard": "802.11a"},
-    "traffic": {"kind": "saturated", "size": {"law": "fixed", "mean": "1500 B"}, "leaves": "tower"},
+    "traffic": {"kind": "saturated", "size": {"distribution": "fixed", "mean": "1500 B"}, "destination": "tower"},
 }  # fmt: skip
 LEARNER = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 1}
 LOOP = {
@@ -80,7 +80,9 @@ LOOP = {
 
 def made(name, access, **more):
     """A scenario of eight users."""
-    return checked(ScenarioDocument({"name": name, "seed": 4, "users": 8, "rounds": 6, "access": access, **more}, name))
+    return validate(
+        ScenarioDocument({"name": name, "seed": 4, "users": 8, "rounds": 6, "access": access, **more}, name)
+    )
 
 
 def played(name, folder):

@@ -82,7 +82,7 @@ def test_round():
 
 
 def test_traffic():
-    model = model_of("traffic")(every=2.0, size={"law": "fixed", "mean": 800.0})
+    model = model_of("traffic")(every=2.0, size={"distribution": "fixed", "mean": 800.0})
     times_s = [next_[0].tolist() for next_ in itertools.islice(model.blocks(0, 1e6, STREAMS), 3)]
     assert times_s == [[0.0, 0.0], [2.0, 2.0], [4.0, 4.0]]
 

@@ -13,7 +13,7 @@ import pytest
 from support.stop_run import StopAfter
 
 import netfl
-from netfl.types import FATES
+from netfl.types import OUTCOMES
 
 MAIN = Path(__file__).parents[1] / "scenarios/rural_outage.yaml"
 SHORT = {"rounds": 40, "replicas": 2, "evaluate.every": 5, "partition.by": "distance", "record": "all"}
@@ -49,7 +49,7 @@ def test_1_another_seed_other_tables(live, tmp_path):
 @pytest.mark.parametrize("after", [1, 17])
 @pytest.mark.slow
 def test_1_stop_and_resume_between_changes_nothing(live, tmp_path, after):
-    stopped = netfl.run(main(), tmp_path / "run", device="cpu", watch=StopAfter(after))
+    stopped = netfl.run(main(), tmp_path / "run", device="cpu", observer=StopAfter(after))
     assert stopped.manifest["status"] == "interrupted"
     assert len(stopped.rounds) == 2 * after
     resumed = netfl.resume(stopped.folder, device="cpu")
@@ -60,8 +60,8 @@ def test_1_stop_and_resume_between_changes_nothing(live, tmp_path, after):
 
 @pytest.mark.slow
 def test_1_a_resume_that_is_stopped_before_its_checkpoint_keeps_the_longer_tables(live, tmp_path):
-    netfl.run(main(), tmp_path / "run", device="cpu", watch=StopAfter(17))
-    again = netfl.resume(tmp_path / "run", device="cpu", watch=StopAfter(4))
+    netfl.run(main(), tmp_path / "run", device="cpu", observer=StopAfter(17))
+    again = netfl.resume(tmp_path / "run", device="cpu", observer=StopAfter(4))
     assert (again.status, again.manifest["rounds_done"]) == ("interrupted", 17)
     assert len(again.rounds) == 2 * 17
     same(live, netfl.resume(tmp_path / "run", device="cpu"))
@@ -117,7 +117,7 @@ def test_9_every_update_has_exactly_one_fate(live):
     events = live.events
     key = ["replica", "user", "value"]
     begun = events[events.kind == "received"][key].sort_values(key, ignore_index=True)
-    ended = events[events.kind.isin(FATES)][key].sort_values(key, ignore_index=True)
+    ended = events[events.kind.isin(OUTCOMES)][key].sort_values(key, ignore_index=True)
     assert len(begun) > 500
     assert not begun.duplicated().any()
     pd.testing.assert_frame_equal(begun, ended)

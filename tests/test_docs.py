@@ -8,8 +8,8 @@ import pytest
 import netfl
 from netfl.registry import FAMILIES, base_of, list_kinds
 from netfl.results.tables import SCHEMAS
-from netfl.scenario.scenario import checked
-from netfl.scenario.yaml_document import ScenarioDocument, parse, plain_value
+from netfl.scenario.scenario import validate
+from netfl.scenario.yaml_document import ScenarioDocument, parse
 from netfl.types import KINDS
 
 ROOT = Path(__file__).parents[1]
@@ -40,7 +40,7 @@ def test_whole_scenarios_in_the_documents_are_good(page):
     whole = [block for block in named if block.startswith("name:") and page.parent.name != "howto"]
     assert whole or page.stem not in {"README", "tutorial"}
     for block in whole:
-        checked(ScenarioDocument(plain_value(parse(block, page.name)), page.name))
+        validate(ScenarioDocument(parse(block, page.name), page.name))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

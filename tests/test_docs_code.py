@@ -7,7 +7,7 @@ import pytest
 from support import doc_pages as guides
 
 import netfl
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 
 PLAYED = [*sorted((guides.ROOT / "docs/howto").glob("*.md")), guides.ROOT / "docs/tutorial.md"]
@@ -45,7 +45,7 @@ SAID = {
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     return netfl.run(
-        checked(ScenarioDocument(SAID, "small")), tmp_path_factory.mktemp("small") / "run", device="cpu"
+        validate(ScenarioDocument(SAID, "small")), tmp_path_factory.mktemp("small") / "run", device="cpu"
     ).folder
 
 

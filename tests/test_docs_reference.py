@@ -31,7 +31,7 @@ def test_each_family_has_its_models_keys_laws_and_contract(pages, family):
         model = find_model(base, kind)
         assert example(model) in section
         assert [key for key, *_ in keys_of(model, "") if f"| `{key}` |" not in section] == []
-        assert ("**Laws, as of the example**" in section) == bool(laws_of(model, kind))
+        assert ("**Properties, for the example**" in section) == bool(laws_of(model, kind))
         assert "Example::" not in section
 
 

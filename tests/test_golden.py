@@ -29,7 +29,7 @@ def test_runs_give_what_they_gave(name, tmp_path):
 def test_all_that_is_known_is_tried_and_says_something():
     assert sorted(KNOWN) == sorted(golden.NAMES)
     for tables in KNOWN.values():
-        assert {"rounds", "deliveries", "events", "users", "figures"} <= tables.keys()
+        assert {"rounds", "deliveries", "events", "users", "final_metrics"} <= tables.keys()
         assert tables["rounds"][0] >= 6
     assert sum(tables["deliveries"][0] == 0 for tables in KNOWN.values()) == 1  # of traffic alone
     assert len({tables["rounds"][1] for tables in KNOWN.values()}) >= len(KNOWN) - len(golden.DIRECT)

@@ -22,7 +22,7 @@ import netfl
 from netfl.access.network import NetworkAccess
 from netfl.errors import ModelError, ScenarioError
 from netfl.scenario import examples
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.validation import nested_faults
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.streams import Streams
@@ -35,10 +35,10 @@ SHOWN = [name for name in examples.example_names() if not name.startswith(("lear
 ENERGY = {"per_training": 1.0, "per_sample": 0.02, "efficiency": 0.5, "receive": 0.3, "idle": 0.01}
 PARTS = [
     *NETWORKS.values(),
-    {"busy": "finish"}, {"busy": "ignore"}, {"staleness": 1},
+    {"on_new_version": "finish"}, {"on_new_version": "ignore"}, {"staleness": 1},
     {"round": {"kind": "quorum", "quorum": 0.5, "deadline": 60}}, {"round": {"kind": "available", "deadline": 60}},
     {"round": {"kind": "first", "deadline": 45}},
-    {"broadcast_rate": None, "downlink": {"mode": "multicast", "tries": 2}},
+    {"broadcast_rate": None, "downlink": {"mode": "multicast", "max_attempts": 2}},
     {"broadcast_rate": None, "downlink": {"mode": "unicast"}},
     {"selection": {"kind": "uniform", "m": 4}}, {"selection": {"kind": "oldest", "m": 3}},
     {"mac": {"kind": "pure_aloha", "backoff": "3 s", "max_attempts": 3}}, {"mac": {"kind": "priority"}},
@@ -46,7 +46,7 @@ PARTS = [
     {"interference": "sinr"}, {"mac": {"kind": "slotted_aloha", "probability": 0.4, "max_attempts": 2}},
     {"queue": {"kind": "red", "min_threshold": 1, "max_threshold": 4, "capacity": 5}},
     {"queue": {"kind": "drop_tail", "capacity": 0}}, {"queue": {"kind": "drr", "quantum": "500 B", "capacity": 3}},
-    {"queue": {"kind": "relay", "holds": 1}}, {"queue": {"kind": "drop_tail", "capacity_bytes": "3 kB"}},
+    {"queue": {"kind": "relay", "flow_capacity": 1}}, {"queue": {"kind": "drop_tail", "capacity_bytes": "3 kB"}},
     {"topology": {"kind": "tree", "fanout": [2], "ring": "800 m", "radius": "700 m", "rate": "8 kbps", "delay": "1 s"}},
     {"traffic": {"kind": "poisson", "rate": 0.1, "size": {"mean": "100 B"}}},
     {"outages": [{"kind": "battery", "capacity": "600 J", "per_training": 40.0, "per_bit": "10 mJ", "idle": 1,
@@ -135,7 +135,7 @@ def test_networks_in_which_much_goes_wrong(told, number):
 @given(worlds.good([one for one in worlds.BASES if one[0].startswith(("access", "network"))]), st.integers(0, 4))
 @pytest.mark.slow
 def test_worlds_of_all_models(said, again):
-    scenario = checked(ScenarioDocument(said | {"record": "all"}, "world"))
+    scenario = validate(ScenarioDocument(said | {"record": "all"}, "world"))
     with tempfile.TemporaryDirectory() as folder:
         try:
             with watched():
@@ -150,6 +150,6 @@ def test_worlds_of_all_models(said, again):
 def same_however_done(run, scenario, folder):
     """A second run, and one that is stopped and goes on, have the same tables."""
     again = netfl.trace(scenario, folder / "again")
-    netfl.trace(scenario, folder / "parts", watch=StopAfter(scenario.steps // 2))
+    netfl.trace(scenario, folder / "parts", observer=StopAfter(scenario.steps // 2))
     for other in (again, netfl.resume(folder / "parts")):
         assert other.manifest["digests"] == run.manifest["digests"]

@@ -6,8 +6,8 @@ from support.tiny_scenarios import MODELS, said_of, world
 import netfl
 from netfl.learning.data._download import SOURCES
 from netfl.registry import base_of, find_model
-from netfl.scenario.scenario import checked
-from netfl.scenario.yaml_document import ScenarioDocument, parse, plain_value
+from netfl.scenario.scenario import validate
+from netfl.scenario.yaml_document import ScenarioDocument, parse
 
 
 @pytest.mark.parametrize(("family", "kind"), MODELS)
@@ -31,8 +31,8 @@ def test_every_key_is_documented(family, kind):
 def test_example_runs_in_a_tiny_world(family, kind, tmp_path):
     if family == "learning/data" and kind in SOURCES:
         pytest.skip("needs data files; tests/learning/test_data*.py read them where they are")
-    scenario = checked(ScenarioDocument(world(family, said_of(family, kind), tmp_path), "tiny"))
-    assert checked(ScenarioDocument(plain_value(parse(scenario.to_yaml(), "resolved")), "resolved")) == scenario
+    scenario = validate(ScenarioDocument(world(family, said_of(family, kind), tmp_path), "tiny"))
+    assert validate(ScenarioDocument(parse(scenario.to_yaml(), "resolved"), "resolved")) == scenario
     run = netfl.run(scenario, tmp_path / "run", device="cpu")
     assert run.manifest["status"] == "done"
     assert list(run.rounds["round"]) == ([*range(1, 101)] if family == "network/theory" else [1, 2, 3, 4])

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import paper
 import pytest
-from kept import path_of as kept
 from matplotlib.figure import Figure
+from run_results import result_path
 
 import netfl
 from netfl.streams import Streams
@@ -95,7 +95,7 @@ def test_the_quick_form_runs(name, made_up, tmp_path, real_data):
     if kind in REAL:
         real_data(REAL[kind])
     if kind == "shakespeare":
-        changes |= {"data.least": 64, "data.validation_share": 0.89, "rounds": 1, "model.hidden": 8}
+        changes |= {"data.min_samples": 64, "data.validation_share": 0.89, "rounds": 1, "model.hidden": 8}
     netfl.run(netfl.load(path_of(name), changes, ("quick",)), tmp_path / "run")
     run = netfl.open_run(tmp_path / "run")
     assert run.status == "done"
@@ -181,16 +181,16 @@ def test_users_of_one_class_stray_farther_than_those_of_all(made_up, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_page_is_what_is_kept():
-    told = (paper.DOCS / "reproduction.md").read_text(encoding="utf-8")
-    results = {one.name: paper.read(one, paper.RESULTS) for one in paper.EXPERIMENTS.values()}
-    assert told == paper.page.text([*paper.EXPERIMENTS.values()], results, paper.DOCS / "reproduction")
+def test_the_page_equals_the_stored_results():
+    text = (paper.DOCS / "reproduction.md").read_text(encoding="utf-8")
+    results = paper.read_all_results()
+    assert text == paper.page.text([*paper.EXPERIMENTS.values()], results, paper.DOCS / "reproduction")
 
 
-def test_all_that_is_kept_belongs_to_an_experiment():
-    known = {kept(one, part, paper.RESULTS) for one in paper.EXPERIMENTS.values() for part in one.parts}
+def test_stored_results_and_plots_belong_to_experiments():
+    known = {result_path(one, part, paper.RESULTS) for one in paper.EXPERIMENTS.values() for part in one.parts}
     assert {*paper.RESULTS.iterdir()} <= known
-    drawn = {paper.DOCS / "reproduction" / name for one in paper.EXPERIMENTS.values() for name in one.pictures}
+    drawn = {paper.DOCS / "reproduction" / name for one in paper.EXPERIMENTS.values() for name in one.plot_names}
     assert {*(paper.DOCS / "reproduction").iterdir()} <= drawn
 
 
@@ -217,11 +217,11 @@ def made_up_run(part):
 def test_every_experiment_is_drawn(name, tmp_path):
     experiment = paper.EXPERIMENTS[name]
     runs = {part: made_up_run(one) for part, one in experiment.parts.items()}
-    drawn = experiment.drawn(runs, tmp_path)
-    assert [path.name for path in drawn] == experiment.pictures
+    drawn = experiment.draw_plots(runs, tmp_path)
+    assert [path.name for path in drawn] == experiment.plot_names
     figure = Figure(layout="constrained")
     if experiment.draw is not None:
-        experiment.draw({part: runs[part] for part in [*runs][: 1 if experiment.apart else None]}, figure)
+        experiment.draw({part: runs[part] for part in [*runs][: 1 if experiment.separate_plots else None]}, figure)
         lines = [line for ax in figure.axes for line in ax.lines if len(line.get_xdata()) == 3]
         assert all(list(line.get_xdata()) == [10, 20, 30] for line in lines)
         assert all(line.get_ydata()[2] == pytest.approx(3 * line.get_ydata()[0]) for line in lines)

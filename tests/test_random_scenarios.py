@@ -35,7 +35,7 @@ LINES = 3
 """So often a command must have said how far it is that has taken that long, and each time something else."""
 FAR = r"^.* simulated.*$"
 """A line that says it."""
-UNKNOWN = {"rounds": {"energy_J"}, "events": {"value"}, "figures": {"value"}}
+UNKNOWN = {"rounds": {"energy_J"}, "events": {"value"}, "final_metrics": {"value"}}
 """Columns in which a figure may be missing."""
 TOLD = r"^(?:{file}(?::\d+)?: .*\n)+\Z"
 """Faults, each located."""

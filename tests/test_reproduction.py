@@ -1,4 +1,4 @@
-"""The experiments of the papers: runs are told apart, figures are what pandas says, verdicts are right by hand."""
+"""Experiments of the papers: runs are identified, metrics equal those of pandas, verdicts equal those by hand."""
 
 import json
 import math
@@ -14,8 +14,8 @@ import page
 import paper
 import pytest
 import script
-from kept import agreement, difference, keep, read, spread, told
 from reproduction import Experiment, Order, Part, Published, Result, Row
+from run_results import agreement, difference, estimate, extract_result, read_results, verdict, write_results
 
 import netfl
 
@@ -39,72 +39,71 @@ def run(tmp_path_factory):
 
 
 def result(**values):
-    """A result by hand: for each learner its mean figure x in each replica."""
-    return Result(
-        {"figures": {who: {"x": {"mean": own, "last": [one + 1 for one in own]}} for who, own in values.items()}}
-    )
+    """A result by hand: for each learner the mean of its metric x in each replica."""
+    metrics = {name: {"x": {"mean": each, "last": [x + 1 for x in each]}} for name, each in values.items()}
+    return Result({"figures": metrics})
 
 
 @pytest.mark.slow
-def test_a_run_is_told_for_the_part_that_it_is(run):
-    assert TOY.part_of(run) == "short"
+def test_a_run_is_assigned_to_its_part(run):
+    assert TOY.find_part(run) == "short"
     assert TOY.parts["long"].differences(run) == ["rounds", "evaluate.every"]
     other = replace(PART, changes={**SHORT, "learners.FED-CVaR-AVG.objective.alpha": 0.2})
     assert other.differences(run) == ["learners.FED-CVaR-AVG.objective.alpha"]
 
 
 @pytest.mark.slow
-def test_seed_replicas_and_words_do_not_make_another_experiment(run):
+def test_seed_replicas_and_description_do_not_make_another_experiment(run):
     assert replace(PART, changes={**SHORT, "seed": 99, "replicas": 1, "description": "no"}).differences(run) == []
 
 
 @pytest.mark.slow
-def test_what_is_kept_is_what_pandas_says(run, tmp_path):
-    keep(TOY, {"short": run}, tmp_path)
-    told = read(TOY, tmp_path)["short"]
+def test_stored_results_equal_those_of_pandas(run, tmp_path):
+    write_results(TOY, {"short": run}, tmp_path)
+    stored = read_results(TOY, tmp_path)["short"]
     table = run.metrics[(run.metrics["metric"] == "accuracy") & (run.metrics["learner"] == "FED-CVaR-AVG")]
     for group, metric in (("", "accuracy"), ("class:2", "accuracy/class:2")):
-        own = table[(table["group"] == group) & table["round"].between(226, 300)].groupby("replica")["value"]
-        np.testing.assert_allclose(told.values("FED-CVaR-AVG", metric), own.mean(), atol=1e-8)
-        np.testing.assert_allclose(told.values("FED-CVaR-AVG", metric, last=True), own.last(), atol=1e-8)
-    assert (told.told["rounds"], told.told["replicas"]) == (300, 3)
+        late = table[(table["group"] == group) & table["round"].between(226, 300)].groupby("replica")["value"]
+        np.testing.assert_allclose(stored.values("FED-CVaR-AVG", metric), late.mean(), atol=1e-8)
+        np.testing.assert_allclose(stored.values("FED-CVaR-AVG", metric, last=True), late.last(), atol=1e-8)
+    assert (stored.content["rounds"], stored.content["replicas"]) == (300, 3)
     assert (tmp_path / "toy.short.json").stat().st_size < 4000
 
 
 @pytest.mark.slow
-def test_a_figure_that_a_run_has_not_is_refused(run):
+def test_a_missing_metric_is_an_error(run):
     missing = replace(TOY, rows=[Row("no", ("short",), "FedAvg", "accuracy/class:7")])
     with pytest.raises(KeyError, match="no accuracy/class:7 of FedAvg"):
-        told(missing, "short", run)
+        extract_result(missing, "short", run)
 
 
-def test_rows_put_the_replicas_of_their_parts_together():
+def test_rows_pool_the_replicas_of_their_parts():
     results = {"a": result(A=[1.0, 2.0]), "b": result(A=[6.0])}
     row = Row("x", ("a", "b"), "A", "x", scale=10)
-    found = spread(results, row)
+    found = estimate(results, row)
     assert (found.mean, found.replicas) == (30.0, 3)
     assert found.half == pytest.approx(4.302653 * np.std([10, 20, 60], ddof=1) / math.sqrt(3), rel=1e-6)
-    assert spread(results, row, last=True).mean == 40.0
+    assert estimate(results, row, last=True).mean == 40.0
 
 
 def test_orders_are_decided_in_pairs():
     results = {"a": result(A=[5.0, 25.0, 45.0], B=[4.0, 24.1, 43.9]), "b": result(A=[1.0, 1.0, 1.0])}
     pairs = Order("A above B", ("a",), "x", "A", "B", scale=1)
     assert difference(results, pairs).mean == pytest.approx(1.0)
-    assert page._verdict(difference(results, pairs)) == "yes"
-    assert page._verdict(difference(results, replace(pairs, above="B", below="A"))) == "no"
+    assert verdict(difference(results, pairs)) == "yes"
+    assert verdict(difference(results, replace(pairs, above="B", below="A"))) == "no"
     across = Order("A of a above A of b", ("a",), "x", "A", "A", against=("b",), scale=1)
     assert difference(results, across).mean == pytest.approx(24.0)
-    assert page._verdict(difference(results, across)) == "open"
+    assert verdict(difference(results, across)) == "open"
     alone = {"a": result(A=[5.0], B=[1.0])}
-    assert page._verdict(difference(alone, pairs)) == "open"
+    assert verdict(difference(alone, pairs)) == "open"
 
 
 def test_one_replica_outside_decides_nothing():
     row = Row("x", ("a",), "A", "x", scale=1)
-    assert agreement(spread({"a": result(A=[49.0])}, row), Published(50.0, 0.5)) == "open"
-    assert agreement(spread({"a": result(A=[math.nan, math.nan])}, row), Published(50.0, 0.5)) == "open"
-    assert agreement(spread({"a": result(A=[49.8])}, row), Published(50.0, 0.5)) == "yes"
+    assert agreement(estimate({"a": result(A=[49.0])}, row), Published(50.0, 0.5)) == "open"
+    assert agreement(estimate({"a": result(A=[math.nan, math.nan])}, row), Published(50.0, 0.5)) == "open"
+    assert agreement(estimate({"a": result(A=[49.8])}, row), Published(50.0, 0.5)) == "yes"
 
 
 @pytest.mark.parametrize(
@@ -119,61 +118,61 @@ def test_one_replica_outside_decides_nothing():
         ([16.0, 16.0], Published(low=5, high=15, text="about 10"), "no"),
     ],
 )
-def test_figures_agree_where_the_intervals_meet(values, published, agrees):
-    found = spread({"a": result(A=values)}, Row("x", ("a",), "A", "x", scale=1))
+def test_values_agree_if_the_intervals_overlap(values, published, agrees):
+    found = estimate({"a": result(A=values)}, Row("x", ("a",), "A", "x", scale=1))
     assert agreement(found, published) == agrees
 
 
 @pytest.mark.slow
 def test_the_page_of_a_run(run, tmp_path):
-    keep(TOY, {"short": run}, tmp_path)
-    told = "\n".join(page.section(TOY, read(TOY, tmp_path)))
-    assert "| long | `netfl run scenarios/paper/fig2a.yaml` | not run |" in told
-    assert "`netfl run scenarios/paper/fig2a.yaml --override full --set rounds=300 --set evaluate.every=25`" in told
+    write_results(TOY, {"short": run}, tmp_path)
+    text = "\n".join(page.section(TOY, read_results(TOY, tmp_path)))
+    assert "| long | `netfl run scenarios/paper/fig2a.yaml` | not run |" in text
+    assert "`netfl run scenarios/paper/fig2a.yaml --override full --set rounds=300 --set evaluate.every=25`" in text
     mean = 100 * np.mean(json.loads((tmp_path / "toy.short.json").read_text())["figures"]["FedAvg"]["accuracy"]["mean"])
-    assert f"| FedAvg: accuracy | 100.0 ± 1.0 | {mean:.1f} ± " in told
-    apart = difference(read(TOY, tmp_path), ORDER)
-    assert f"| higher | {apart.mean:+.1f} ± {apart.half:.1f} | open |" in told
+    assert f"| FedAvg: accuracy | 100.0 ± 1.0 | {mean:.1f} ± " in text
+    apart = difference(read_results(TOY, tmp_path), ORDER)
+    assert f"| higher | {apart.mean:+.1f} ± {apart.half:.1f} | open |" in text
 
 
 @pytest.mark.slow
-def test_the_script_of_a_figure(run, tmp_path, capsys, monkeypatch):
+def test_the_script_of_an_experiment(run, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["toy.py", str(run.folder), "--out", str(tmp_path)])
-    script.script([replace(TOY, draw=lambda runs, figure: figure.add_subplot().plot([1, 2]))], "toy")
-    told = capsys.readouterr().out
-    assert "## Toy: one" in told
+    script.run_script([replace(TOY, draw=lambda runs, figure: figure.add_subplot().plot([1, 2]))], "toy")
+    assert "## Toy: one" in capsys.readouterr().out
     assert (tmp_path / "toy.png").exists()
 
 
 @pytest.mark.parametrize(
-    ("what", "says"),
+    ("problem", "message"),
     [
-        ("another", "nearest to 'long', but for rounds, evaluate.every"),
-        ("none", "is no run directory"),
-        ("unfinished", "is not the folder of a run that is done (interrupted)"),
+        ("another", "The nearest is 'long'; these keys differ: rounds, evaluate.every"),
+        ("none", "is not a run directory"),
+        ("unfinished", "is not a finished run (interrupted)"),
         ("damaged", "manifest.json cannot be read"),
     ],
 )
 @pytest.mark.slow
-def test_a_script_says_what_is_wrong_with_a_folder(what, says, run, tmp_path, monkeypatch):
+def test_a_script_reports_the_problem_of_a_folder(problem, message, run, tmp_path, monkeypatch):
     texts = {"unfinished": '{"status": "interrupted"}', "damaged": '{"status": '}
-    if what in texts:
-        (tmp_path / "manifest.json").write_text(texts[what])
-    folder = run.folder if what == "another" else tmp_path
+    if problem in texts:
+        (tmp_path / "manifest.json").write_text(texts[problem])
+    folder = run.folder if problem == "another" else tmp_path
     monkeypatch.setattr("sys.argv", ["toy.py", str(folder)])
-    with pytest.raises(SystemExit, match="2"), redirect_stderr(StringIO()) as told:
-        script.script([replace(TOY, parts={"long": Part("paper/fig2a")}, rows=(), orders=())], "toy")
-    assert says in told.getvalue()
+    with pytest.raises(SystemExit, match="2"), redirect_stderr(StringIO()) as errors:
+        script.run_script([replace(TOY, parts={"long": Part("paper/fig2a")}, rows=(), orders=())], "toy")
+    assert message in errors.getvalue()
 
 
 @pytest.mark.slow
-def test_a_damaged_run_among_others_is_named_and_left_out(run, tmp_path, capsys):
+def test_a_damaged_run_among_others_is_reported_and_skipped(run, tmp_path, capsys):
     shutil.copytree(run.folder, tmp_path / "good")
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad/manifest.json").write_text('{"status": ')
-    assert [one.folder.name for one in paper.runs_below(tmp_path)] == ["good"]
-    assert "left out" in (told := capsys.readouterr().err)
-    assert str(tmp_path / "bad") in told
+    assert [found.folder.name for found in paper.find_runs(tmp_path)] == ["good"]
+    errors = capsys.readouterr().err
+    assert "skipped" in errors
+    assert str(tmp_path / "bad") in errors
 
 
 SMALL = """
@@ -199,13 +198,13 @@ record: {events: none, versions: 20}
 
 @pytest.fixture
 def small(tmp_path):
-    """A scenario with dense layers that keeps its first and last versions."""
+    """A scenario with dense layers that stores its first and last versions."""
     path = tmp_path / "small.yaml"
     path.write_text(SMALL)
     return netfl.load(path)
 
 
-def test_biases_start_elsewhere_and_move_as_far():
+def test_redrawn_biases_move_by_the_same_distance():
     weight = np.array([[1, 2], [3, 4]], np.float32)
     start = [(weight, np.array([0.5, -0.5], np.float32)), (weight, np.array([0.25, 0], np.float32))]
     trained = [(2 * weight, np.array([0.75, -1.5], np.float32)), (3 * weight, np.array([0.25, 2], np.float32))]
@@ -217,7 +216,7 @@ def test_biases_start_elsewhere_and_move_as_far():
     np.testing.assert_array_equal(second[1], [0.5, 1.5])
 
 
-def test_a_redraw_of_biases_keeps_what_they_learned(small):
+def test_a_redraw_of_biases_keeps_their_training(small):
     weight, start = np.zeros((10, 64), np.float32), np.linspace(-0.1, 0.1, 10, dtype=np.float32)
     learned = {"A": 5 * np.eye(10, dtype=np.float32)[3], "B": 5 * np.eye(10, dtype=np.float32)[7]}
     versions = {
@@ -226,24 +225,86 @@ def test_a_redraw_of_biases_keeps_what_they_learned(small):
         for learner, moved in learned.items()
     }  # fmt: skip
     run = SimpleNamespace(learners=[*learned], versions=versions.get)
-    figures = biases.redraw_biases(run, {"unit": small.data}, [3, 7])
-    for learner, own, other in (("A", 3, 7), ("B", 7, 3)):
-        assert [figures[f"unit {learner} {own} {figure}"] for figure in ("own", "q10", "q50", "q90")] == [1] * 4
-        assert [figures[f"unit {learner} {other} {figure}"] for figure in ("own", "q10", "q50", "q90")] == [0] * 4
-        assert figures[f"{learner} moved"] == pytest.approx(5 / np.linalg.norm(start), abs=1e-4)
-    assert [figures[f"unit gain 7 {figure}"] for figure in ("own", "q10", "positive", "unpaired rise")] == [1] * 4
-    assert [figures[f"unit gain 3 {figure}"] for figure in ("own", "q90", "unpaired fall")] == [-1, -1, 1]
+    found = biases.redraw_biases(run, {"unit": small.data}, [3, 7])
+    for learner, learned_class, other in (("A", 3, 7), ("B", 7, 3)):
+        assert [found[f"unit {learner} {learned_class} {name}"] for name in ("own", "q10", "q50", "q90")] == [1] * 4
+        assert [found[f"unit {learner} {other} {name}"] for name in ("own", "q10", "q50", "q90")] == [0] * 4
+        assert found[f"{learner} moved"] == pytest.approx(5 / np.linalg.norm(start), abs=1e-4)
+    assert [found[f"unit gain 7 {name}"] for name in ("own", "q10", "positive", "unpaired rise")] == [1] * 4
+    assert [found[f"unit gain 3 {name}"] for name in ("own", "q90", "unpaired fall")] == [-1, -1, 1]
 
 
 def test_the_biases_of_a_run_are_redrawn(small, tmp_path):
     run = netfl.run(small, tmp_path / "run")
-    figures = biases.redraw_biases(run, {"unit": small.data}, [3])
-    assert figures == biases.redraw_biases(run, {"unit": small.data}, [3])
+    found = biases.redraw_biases(run, {"unit": small.data}, [3])
+    assert found == biases.redraw_biases(run, {"unit": small.data}, [3])
     for name, metric in (("all", "accuracy"), (3, "accuracy/class:3")):
-        own = [run.summary[f"{learner}.{metric}.last_tenth"] for learner in ("FedAvg", "FED-CVaR-AVG")]
-        assert [figures[f"unit {learner} {name} own"] for learner in run.learners] == pytest.approx(own, abs=1e-4)
-        assert figures[f"unit gain {name} own"] == pytest.approx(own[1] - own[0], abs=2e-4)
+        accuracies = [run.summary[f"{learner}.{metric}.last_tenth"] for learner in ("FedAvg", "FED-CVaR-AVG")]
+        assert [found[f"unit {learner} {name} own"] for learner in run.learners] == pytest.approx(accuracies, abs=1e-4)
+        assert found[f"unit gain {name} own"] == pytest.approx(accuracies[1] - accuracies[0], abs=2e-4)
     for name in ("FedAvg all", "FED-CVaR-AVG all", "gain all"):
-        assert figures[f"unit {name} q10"] < figures[f"unit {name} q50"] < figures[f"unit {name} q90"]
-    assert figures["unit FedAvg all q10"] > 0.5  # the trained weights are still there
-    assert figures["draws"] == biases.DRAWS
+        assert found[f"unit {name} q10"] < found[f"unit {name} q50"] < found[f"unit {name} q90"]
+    assert found["unit FedAvg all q10"] > 0.5  # the trained weights are still there
+    assert found["draws"] == biases.DRAWS
+
+
+def test_readme_and_page_count_the_same_claims():
+    results, experiments = paper.read_all_results(), [*paper.EXPERIMENTS.values()]
+    sentence = page.claims_sentence(experiments, results)
+    readme, text = (" ".join(path.read_text().split()) for path in (paper.README, paper.DOCS / "reproduction.md"))
+    assert f"{page.BEGIN.strip()} {sentence} {page.END}" in readme
+    assert sentence in text
+    rows = [line.strip("| \n").split(" | ") for line in (paper.DOCS / "reproduction.md").read_text().splitlines()
+            if line.startswith("| [") and "[Beyond:" not in line]  # fmt: skip
+    pairs = [cell.split(" of ") for row in rows for cell in row[2:4] if cell != "–"]
+    agree, counted = (sum(int(pair[place]) for pair in pairs) for place in (0, 1))
+    still_open, disagree = (sum(int(row[place]) for row in rows) for place in (4, 5))
+    assert sentence.startswith(f"{agree} of {counted} published claims")
+    assert f"{still_open} are open and {disagree} disagree" in sentence
+    assert agree + still_open + disagree == counted
+    assert f"{[row[1] for row in rows].count('full')} experiments are run in full" in sentence
+    assert f"{[row[1] for row in rows].count('shortened')} in a shortened form" in sentence
+    titles = {f'"{each.paper}"' for each in experiments if each.paper}
+    assert all(title in text for title in titles)
+    assert f"of {page.count_papers(experiments)} papers" in sentence
+    assert f"experiments of {page.count_papers(experiments)} papers" in (paper.DOCS / "index.md").read_text()
+    assert f"experiment of {page.count_papers(experiments)} papers" in readme
+    assert page.count_papers(experiments) == {4: "four", 5: "five"}[len(titles)]
+
+
+def test_claims_are_counted_by_full_runs_and_without_experiments_of_our_own():
+    both = {"short": result(A=[5.0, 5.1], B=[1.0, 1.0]), "long": result(A=[1.0, 1.0], B=[2.0, 2.1])}
+    rows = [Row("a", (part,), "A", "x", Published(5.0, 0.5), scale=1) for part in ("short", "long")]
+    orders = [Order("a", (part,), "x", "A", "B") for part in ("short", "long")]
+    parts = {"short": replace(PART, full=False), "long": Part("paper/fig2a")}
+    toy = Experiment("toy", "Toy", "Fig. 1", "It works.", parts, rows, orders, paper="A paper")
+    claims = page.count_claims(toy, both)
+    assert (claims.run, claims.orders, claims.values) == ("full", ["no"], ["no"])
+    claims = page.count_claims(toy, {"short": both["short"]})
+    assert (claims.run, claims.orders, claims.values) == ("shortened", ["yes"], ["yes"])
+    assert page.count_claims(toy, {}).run == "not run"
+    ours = replace(toy, name="ours", paper="")
+    assert page.claims_sentence([toy, ours], {"toy": both, "ours": {"short": both["short"]}}) == (
+        "0 of 2 published claims of one paper agree with our runs, 0 are open and 2 disagree; "
+        "1 experiment is run in full."
+    )
+
+
+def test_the_sentence_goes_between_its_marks(tmp_path):
+    path = tmp_path / "README.md"
+    path.write_text(f"before\n{page.BEGIN}old\n{page.END}\nafter\n")
+    for _ in range(2):
+        page.write_between_marks(path, "new " * 40)
+        begin, *lines, end = path.read_text().removeprefix("before\n").removesuffix("\nafter\n").split("\n")
+        assert (f"{begin}\n", end) == (page.BEGIN, page.END)
+        assert " ".join(lines) == ("new " * 40).strip()
+        assert max(map(len, lines)) <= 120
+    path.write_text("no marks")
+    with pytest.raises(ValueError, match="has no lines"):
+        page.write_between_marks(path, "new")
+
+
+def test_no_line_of_a_paragraph_begins_a_list():
+    for width in range(20, 60):
+        lines = page._wrapped("a long word (1 - γ)/α + γ = 2.6 times 10 % of it * 3 " * 3, width).split("\n")
+        assert not [line for line in lines if line[0] in "-+*=%"]

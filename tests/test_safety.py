@@ -1,13 +1,9 @@
 """Files and names of strangers: what is small stays small, nothing else is run, nothing elsewhere is written."""
 
-import gzip
 import json
 import os
 import subprocess
 import sys
-import time
-import zipfile
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -18,59 +14,17 @@ from typer.testing import CliRunner
 from netfl import registry
 from netfl.cli import app
 from netfl.errors import MachineError, ScenarioError
-from netfl.learning.data import _download, arrays
+from netfl.learning.data import arrays
 from netfl.learning.data._download import SOURCES
 from netfl.network import files
 from netfl.network.files import open_parquet
-from netfl.network.topology._graph_files import read_graph
+from netfl.network.topology.file import read_graph
 from netfl.results.atomic_write import atomic_write
 from netfl.results.locking import locked
 from netfl.results.model_snapshots import ModelSnapshots
 from netfl.results.run_reader import Run
-from netfl.scenario import yaml_document
 from netfl.scenario.scenario import load
 from netfl.scenario.sweep_condition import Condition
-from netfl.units import to_si
-
-LAUGHS = "a: &a [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n" + "".join(
-    f"{this}: &{this} [{', '.join([f'*{last}'] * 9)}]\n" for last, this in zip("abcdefgh", "bcdefghi", strict=True)
-)
-HOSTILE = {
-    "billion laughs": (
-        LAUGHS,
-        r"f\.yaml:6: more than 250000 keys and values; put tables into files",
-    ),
-    "an anchor twice": (
-        "a: &a 1\nb: &a 2\n",
-        r"f\.yaml: an anchor \(&name\) stands here twice",
-    ),
-    "brackets": ("x: 1\na: " + "[" * 20_000, r"f\.yaml: nested too deep; write it flatter"),
-    "dashes": ("x: 1\n" + "- " * 20_000, r"f\.yaml"),
-    "a long number": ("a: 1\nb: 1" + "0" * 5000, r"f\.yaml: not YAML: Exceeds the limit"),
-}
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_yaml_is_refused_with_its_line_and_soon(name):
-    text, message = HOSTILE[name]
-    began = time.process_time()
-    with pytest.raises(ScenarioError, match=message):
-        yaml_document.parse(text, "f.yaml")
-    assert time.process_time() - began < 15
-
-
-def test_too_many_values_and_too_large_a_text_are_refused(monkeypatch):
-    monkeypatch.setattr(yaml_document, "MAX_VALUES", 20)
-    with pytest.raises(ScenarioError, match=r"f:3: more than 20 keys and values; put tables into files"):
-        yaml_document.parse("a: 1\nb: 2\nc: [" + "1, " * 30 + "]", "f")
-    monkeypatch.setattr(yaml_document, "MAX_BYTES", 10)
-    with pytest.raises(ScenarioError, match=r"f: larger than 1e-05 MB"):
-        yaml_document.parse("abcdefghijk: 1", "f")
-
-
-def test_what_holds_itself_is_no_endless_loop():
-    with pytest.raises(ScenarioError, match="an alias for what it stands in itself"):
-        yaml_document.parse("a: &a [1, *a]\n", "f", lines=False)
 
 
 @pytest.mark.parametrize("word", [".nan", ".inf", "-.inf", "1e999"])
@@ -82,53 +36,31 @@ def test_what_is_no_finite_number_is_a_located_fault(tmp_path, word):
     assert f"{path}:6: access.interval" in str(raised.value)
 
 
-def test_an_endless_file_is_read_no_further_than_the_limit(tmp_path):
+def test_an_endless_file_is_read_no_further_than_the_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MAX_BYTES", 1000)
     with pytest.raises(OSError, match=r"larger than 0\.001 MB"):
-        files.read_text(files.Path("/dev/zero"), 1000)
-    with pytest.raises(ScenarioError, match="cannot be read: larger than 64 MB"):
+        files.read_text(files.Path("/dev/zero"))
+    with pytest.raises(ScenarioError, match=r"cannot be read: larger than 0\.001 MB"):
         load("/dev/zero")
 
 
 @pytest.mark.parametrize("name", ["a\\0b", "a\\eb", "../x", "a\\nb"])
 def test_a_name_can_stand_in_a_file_name(tmp_path, name):
     path = tmp_path / "s.yaml"
-    path.write_text(f'name: "{name}"\nusers: 5\nrounds: 3\naccess: {{kind: stationary, first: 1}}\n')
+    path.write_text(f'name: "{name}"\nusers: 5\nrounds: 3\naccess: {{kind: stationary, deliveries: 1}}\n')
     with pytest.raises(ScenarioError, match=r"s\.yaml:1: name"):
         load(path)
-
-
-@pytest.mark.parametrize("unit", ["m*9**9**9", "m**99999999", "m^9^9", "m" * 200, "m*1e9999999", "(((m)))"])
-def test_a_unit_is_no_sum_to_work_out(unit):
-    with pytest.raises(ValueError, match=r"a unit that is not known|not a number with a unit"):
-        to_si(f"5 {unit}", "m")
-
-
-@pytest.mark.parametrize(("text", "unit", "si"), [("3 km/h", "m/s", 3000 / 3600), ("2 m**2/m", "m", 2.0)])
-def test_units_may_still_be_put_together(text, unit, si):
-    assert to_si(text, unit) == pytest.approx(si)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["'x' * 1000000000 == a", "[1] * 1000000000 == [a]", "'x' + 'y' == a", "a * 'x' == 1"],
-)
-def test_a_condition_only_reckons_with_numbers(text):
-    with pytest.raises(ValueError, match="is no number to reckon with"):
-        Condition.read(text, ["a"]).holds({"a": 10**9})
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a > " + "9" * 5000, "a condition of 5004 characters; 1000 are possible"),
-        ("not " * 60 + "a > 1", "more than 50 levels"),
-        ("a > " + "-" * 900 + "1", "more than 50 levels|no condition"),
-        ("a > 9 ** 9", "pow has no place"),
-        ("__import__('os').system('x')", "has no place|is no axis"),
-        ("a.__class__ == 1", "attribute has no place"),
-        ("[b for b in a] == 1", "listcomp has no place|is no axis"),
-        ("f'{a}' == 'x'", "joinedstr has no place"),
-        ("(lambda: 1) == 1", "has no place"),
+        ("a > 9 ** 9", "pow is not allowed"),
+        ("__import__('os').system('x')", "is not allowed|is not an axis"),
+        ("a.__class__ == 1", "attribute is not allowed"),
+        ("[b for b in a] == 1", "listcomp is not allowed|is not an axis"),
+        ("f'{a}' == 'x'", "joinedstr is not allowed"),
+        ("(lambda: 1) == 1", "is not allowed"),
     ],
 )
 def test_a_condition_is_no_code(text, message):
@@ -154,7 +86,7 @@ def evil(tmp_path, monkeypatch):
 def test_without_plugins_no_other_code_runs(evil, command):
     done = CliRunner().invoke(app, [command, "s.yaml", "--no-plugins"])
     assert done.exit_code == 2
-    assert "s.yaml:5: access.kind: 'evil:Evil' is not imported: code besides netfl's own is refused" in done.stderr
+    assert "s.yaml:5: access.kind: 'evil:Evil' is not imported: only netfl's own code is allowed" in done.stderr
     assert not evil.exists()
     assert registry.CLOSED not in os.environ
 
@@ -206,14 +138,14 @@ GRAPHS = {
 def test_a_hostile_graph_is_a_fault(tmp_path, name):
     path = tmp_path / name
     path.write_text(GRAPHS[name])
-    with pytest.raises(ScenarioError, match=r"file: is no |cannot be read"):
+    with pytest.raises(ScenarioError, match=r"file: is not a |cannot be read"):
         read_graph(path, None)
 
 
 def test_a_table_that_claims_more_rows_than_it_can_hold_is_refused(tmp_path):
     path = tmp_path / "rounds.parquet"
     pq.write_table(pa.table({"replica": pa.array(np.zeros(2_000_000, np.int32))}), path)
-    with pytest.raises(MachineError, match="claims 2000000 rows"), open_parquet(path):
+    with pytest.raises(MachineError, match="states 2000000 rows"), open_parquet(path):
         pass
 
 
@@ -225,7 +157,7 @@ def test_versions_that_lie_about_their_sizes_are_refused(tmp_path):
     for told in ({"shape": [10**12], "data_offsets": [0, 4]}, {"shape": [1], "data_offsets": [400, 404]}):
         head = json.dumps({"0/w": {"dtype": "F32", **told}}).encode()
         path.write_bytes(len(head).to_bytes(8, "little") + head + bytes(4))
-        with pytest.raises(MachineError, match="0/w is not where its header says"):
+        with pytest.raises(MachineError, match="0/w does not match the header"):
             ModelSnapshots(path)
 
 
@@ -249,38 +181,18 @@ def test_links_in_a_run_directory_lead_nothing_elsewhere(tmp_path):
         pass
 
 
-def test_packed_files_come_to_no_more_than_the_limit(tmp_path, monkeypatch):
-    with pytest.raises(OSError, match="comes to more than"):
-        _download.unpack(gzip.compress(bytes(10**6)), max_bytes=1000)
+def test_arrays_of_objects_are_refused(tmp_path):
     path = tmp_path / "x.npz"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("x.npy", bytes(10**6))
-    monkeypatch.setattr(arrays, "_MAX_BYTES", 1000)
-    with pytest.raises(ScenarioError, match=r"holds 0\.001 GB unpacked"):
-        arrays.Arrays(file=path, labels=2, features=(1,)).read(path)
     np.savez(path, x=np.array([{}], object), label=[0])
-    monkeypatch.setattr(arrays, "_MAX_BYTES", 10**6)
     with pytest.raises(ValueError, match="allow_pickle=False"):
         arrays.Arrays(file=path, labels=2, features=(1,)).read(path)
 
 
 def test_every_set_that_is_fetched_comes_by_https_and_has_a_sum():
-    unsure = {"vehicle": "", "cinic10": "6ee4d0c996905fe93221de577967a372"}
+    unsure = {"vehicle": "", "cinic10": "md5:6ee4d0c996905fe93221de577967a372"}
     for name, source in SOURCES.items():
         assert source.url.startswith("https://") or source.by_hand, name
         for file, expected in (source.files | source.alternative_files).items():
             assert len(expected) == 64 or (source.by_hand and unsure.get(name) == expected), (name, file)
             assert not file.startswith("/")
             assert ".." not in file
-
-
-def test_a_download_stays_with_https(tmp_path):
-    with pytest.raises(MachineError, match="only https is"):
-        _download._retrieve("http://example.org/x", "0" * 64, tmp_path / "x")
-    for url, location in (("https://a.org/x", "http://b.org/x"), ("https://a.org/x", "//b.org"), ("http://a.org", "")):
-        answer = SimpleNamespace(url=url, headers={"location": location} if location else {}, close=lambda: None)
-        if url.startswith("https") and location.startswith("//"):
-            _download._refuse_redirect(answer)
-        else:
-            with pytest.raises(OSError, match="leads away from https"):
-                _download._refuse_redirect(answer)

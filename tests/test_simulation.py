@@ -11,7 +11,7 @@ import pytest
 
 import netfl
 from netfl.errors import ModelError, ScenarioError
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.types import Round
 
@@ -37,7 +37,7 @@ def load(name, **changes):
 
 def direct(kind="bernoulli", users=6, rounds=20, **access):
     scenario = {"name": "x", "users": users, "rounds": rounds, "record": "all", "access": {"kind": kind, **access}}
-    return checked(ScenarioDocument(scenario, "x"))
+    return validate(ScenarioDocument(scenario, "x"))
 
 
 def assert_equals_trace(rounds, run, replica):
@@ -148,13 +148,13 @@ def test_what_cannot_be_selected_is_told(tmp_path):
     run = netfl.trace(bernoulli, tmp_path / "run")
     for selections in ([[1]], [None, [1]]):
         assert "call step() without `selected`" in refused(direct("replay", run=str(run.folder)), *selections)
-    assert "all 20 rounds are over" in refused(bernoulli, *[None] * 21)
-    with pytest.raises(ScenarioError, match="name a replica from 0 to 0"):
+    assert "all 20 rounds are done" in refused(bernoulli, *[None] * 21)
+    with pytest.raises(ScenarioError, match="use a replica from 0 to 0"):
         netfl.Simulation(bernoulli, 1)
 
 
 def test_an_access_that_needs_the_learners_is_refused():
-    with pytest.raises(ScenarioError, match="listens to the learners"):
+    with pytest.raises(ScenarioError, match="needs the learners' reports"):
         netfl.Simulation(netfl.load(ROOT / "scenarios/closed_loop.yaml"))
 
 

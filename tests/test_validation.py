@@ -17,7 +17,7 @@ from scipy import stats
 
 import netfl
 from netfl.errors import ScenarioError
-from netfl.registry import base_of, list_kinds
+from netfl.registry import base_of, kind_of, list_kinds
 from netfl.streams import Streams
 
 ROOT = Path(__file__).parents[1]
@@ -34,7 +34,7 @@ def traced(tmp_path):
 
     def run(name, changes=None):
         done = netfl.trace(netfl.load(FOLDER / f"{name}.yaml", changes), tmp_path / "run")
-        table = done.figures.pivot_table(index="replica", columns="figure", values="value")
+        table = done.final_metrics.pivot_table(index="replica", columns="metric", values="value")
         return {figure: table[figure].to_numpy() for figure in table}
 
     return run
@@ -97,12 +97,12 @@ def test_outage_under_nakagami_fading(traced, m):
 @pytest.mark.parametrize(
     "law",
     [
-        {"law": "fixed"},
-        {"law": "weibull", "shape": 0.7},
-        {"law": "lognormal", "sigma": 1},
-        {"law": "pareto", "shape": 3},
+        {"distribution": "fixed"},
+        {"distribution": "weibull", "shape": 0.7},
+        {"distribution": "lognormal", "sigma": 1},
+        {"distribution": "pareto", "shape": 3},
     ],
-    ids=lambda law: law["law"],
+    ids=lambda law: law["distribution"],
 )
 @pytest.mark.slow
 def test_availability_whatever_the_laws(traced, law):
@@ -123,7 +123,7 @@ def packets(name, duration_s, link_bps):
     """The very packets that enter at the tower: when, and their sizes in bits."""
     scenario = netfl.load(FOLDER / f"{name}.yaml")
     (traffic,) = scenario.access.traffic
-    streams = Streams(scenario.seed).at("replica", 0).at("access").at("traffic", 0)
+    streams = Streams(scenario.seed).at("replica", 0).at("access").at("traffic", 0, kind_of(type(traffic)))
     tower = scenario.access.topology.open(scenario.users, streams).number("tower:0")
     born_s, bits = [], []
     for times, sizes in traffic.blocks(tower, link_bps, streams):
@@ -230,22 +230,22 @@ def test_the_summary_has_the_promised_keys(tmp_path):
 
 
 WRONG = [
-    ("mm1", {"access.traffic.size.law": "fixed"}, "access.traffic", "exponential size"),
+    ("mm1", {"access.traffic.size.distribution": "fixed"}, "access.traffic", "exponential size"),
     ("mm1", {"access.traffic.load": 1.1}, "access.traffic", "a load below 1"),
     ("mm1", {"access.queue": {"kind": "drop_tail", "capacity": 5}}, "access.queue", "drop_tail without limits"),
-    ("mm1", {"access.queues": {"tower:0": "drop_tail"}}, "access.queues", "same waiting room"),
+    ("mm1", {"access.queues": {"tower:0": "drop_tail"}}, "access.queues", "same buffer"),
     ("mm1", {"access.topology": {"kind": "ring", "routers": 3, "radius": 100}}, "access.topology", "one sender"),
-    ("md1", {"access.traffic": {"kind": "constant", "every": 0.01, "enters": "towers"}}, "access.traffic", "Poisson"),
+    ("md1", {"access.traffic": {"kind": "constant", "every": 0.01, "source": "towers"}}, "access.traffic", "Poisson"),
     ("mm1k", {"access.queue": {"kind": "drop_tail"}}, "access.queue", "a capacity in messages"),
-    ("tandem", {"access.traffic.size.law": "fixed"}, "access.traffic", "exponential size"),
+    ("tandem", {"access.traffic.size.distribution": "fixed"}, "access.traffic", "exponential size"),
     ("slotted_aloha", {"access.mac": {"kind": "tdma"}}, "access.mac", "a fixed probability"),
     ("slotted_aloha", {"access.capture": "3 dB"}, "access.capture", "all are lost"),
-    ("slotted_aloha", {"access.channel.0": {"kind": "rayleigh", "coherence": 0.01}}, "access.channel", "neither fades"),
+    ("slotted_aloha", {"access.channel.0": {"kind": "rayleigh", "coherence": 0.01}}, "access.channel", "no fading"),
     ("slotted_aloha", {"access.topology": {"kind": "star", "radius": 100}}, "access.topology", "one distance"),
-    ("slotted_aloha", {"access.traffic.leaves": "server"}, "access.traffic", "leaves: tower"),
+    ("slotted_aloha", {"access.traffic.destination": "server"}, "access.traffic", "destination: tower"),
     ("multichannel_aloha", {"access.mac": {"kind": "slotted_aloha", "probability": 0.1}}, "access.mac", "this MAC"),
-    ("gilbert_elliott", {"access.traffic.buffer": 3}, "access.traffic", "wait without limit"),
-    ("gilbert_elliott", {"access.traffic.leaves": "server"}, "access.traffic", "leave at the tower"),
+    ("gilbert_elliott", {"access.traffic.buffer": 3}, "access.traffic", "unlimited waiting"),
+    ("gilbert_elliott", {"access.traffic.destination": "server"}, "access.traffic", "leave at the tower"),
     (
         "nakagami_outage",
         {"access.channel.1": {"kind": "lognormal_shadowing", "sigma": "4 dB"}},
@@ -254,14 +254,14 @@ WRONG = [
     ),
     ("nakagami_outage", {"access.traffic": {"kind": "poisson", "rate": 9}}, "access.traffic", "saturated"),
     ("nakagami_outage", {"access.reception": {"kind": "modulation", "scheme": "qpsk"}}, "access.reception", "all-or"),
-    ("jakes", {"access.probe.every": 0.005, "access.probe.lag": None}, "access.probe.every", "looks at least"),
+    ("jakes", {"access.probe.every": 0.005, "access.probe.lag": None}, "access.probe.every", "samples at least"),
     ("jakes", {"access.channel.1": {"kind": "rayleigh", "coherence": 0.01}}, "access.channel", "with doppler"),
     ("gilbert_elliott", {"access.probe.level": "40 dB"}, "access.probe", "a level with an SNR between"),
     ("gilbert_elliott", {"access.mac.max_attempts": 2}, "access.mac", "max_attempts: 1"),
     ("availability", {"access.outages.0.start": "up"}, "access.outages", "start stationary"),
     ("availability", {"access.outages.0.nodes": [1, 2]}, "access.outages", "all users"),
     ("underwater_link", {"access.traffic.every": 1.0}, "access.traffic", "do not wait for each other"),
-    ("underwater_link", {"access.radio.bandwidth": 12e3}, "access.radio.bandwidth", "narrow"),
+    ("underwater_link", {"access.radio.bandwidth": 12e3}, "access.radio.bandwidth", "quarter"),
 ]
 
 

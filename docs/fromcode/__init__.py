@@ -1,7 +1,7 @@
-"""The pages of the reference that are made from the code: families, keys, units, tables, commands, Python names.
+"""Generator of the reference pages: families, keys, units, tables, commands and Python names.
 
-No page says anything that the code does not say itself, so that none can be out of date.  Nothing here needs Sphinx;
-`conf.py` calls `write` before each build, and the tests look at what it gives.
+All facts are read from the code, so that no page can be out of date.  Nothing here needs Sphinx: `conf.py` calls
+`write` before each build, and the tests check the result of `pages`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fromcode import commands, families, python, things
 
 
 def pages() -> Mapping[str, str]:
-    """Every page in MyST Markdown, by its name without ``.md``."""
+    """Return every page in MyST Markdown, by its name without ``.md``."""
     return {
         **families.pages(),
         "scenario": things.scenario(),
@@ -25,7 +25,7 @@ def pages() -> Mapping[str, str]:
 
 
 def write(folder: Path) -> None:
-    """Write all pages into *folder*; those that are there as they should be stay untouched, others are taken away."""
+    """Write all pages into *folder*; leave unchanged pages untouched and delete all other pages."""
     folder.mkdir(parents=True, exist_ok=True)
     made = {f"{name}.md": text for name, text in pages().items()}
     for path in folder.glob("*.md"):

@@ -1,4 +1,4 @@
-"""The page of the command line, from the commands themselves."""
+"""Reference page of the command line, generated from the commands."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from netfl.cli import app
 
 
 def page() -> str:
-    """Every command with its arguments and options."""
+    """Return the page of all commands with their arguments and options."""
     parts = [part for name, command in commands() for part in _section(name, command)]
     return words.page(
         "Commands",
-        "The exit code is 0 when all went well, 1 when a run or the machine failed or was stopped, and 2 for bad "
-        "input, of which every fault is told.  `-h` prints these lines; `netfl --version` shows the version.",
+        "The exit code is 0 after success, 1 if a run or the machine failed or was stopped, and 2 for bad input.  All "
+        "errors of the input are reported.  `-h` prints the help of a command, `netfl --version` the version.",
         *parts,
     )
 
 
 def commands() -> Iterator[tuple[str, TyperCommand]]:
-    """Each command with its whole name, such as ``netfl data fetch``."""
+    """Yield each command with its full name, such as ``netfl data fetch``."""
     yield from _below("netfl", typer.main.get_command(app))
 
 
 def _below(name: str, command: object) -> Iterator[tuple[str, TyperCommand]]:
-    """The commands of a group, or the command itself."""
+    """Yield the commands of a group, or the command itself."""
     inner = getattr(command, "commands", None)
     if inner is None:
         yield name, command  # type: ignore[misc]
@@ -39,7 +39,7 @@ def _below(name: str, command: object) -> Iterator[tuple[str, TyperCommand]]:
 
 
 def _section(name: str, command: TyperCommand) -> Iterator[str]:
-    """One command."""
+    """Yield the parts of the section of a command."""
     arguments = [one for one in command.params if isinstance(one, TyperArgument)]
     options = [one for one in command.params if not isinstance(one, TyperArgument)]
     yield f"## {name}"
@@ -54,22 +54,22 @@ def _section(name: str, command: TyperCommand) -> Iterator[str]:
 
 
 def _place(argument: TyperArgument) -> str:
-    """An argument as it stands in a usage line."""
+    """Return an argument as a usage line shows it."""
     shown = argument.metavar or (argument.name or "").upper()
     return shown if argument.required else f"[{shown}]"
 
 
 def _option(option: Any) -> tuple[str, str, str]:
-    """The row of one option."""
+    """Return the table row of an option."""
     flag = option.is_flag
     shown = ", ".join(option.opts) + ("" if flag else f" {option.metavar or _kind(option)}")
-    often = ", may be repeated" if option.multiple else ""
-    told = "" if flag or option.default is None else words.literal(str(option.default))
-    return words.literal(shown) + often, told, words.line(option.help or "")
+    repeated = ", may be repeated" if option.multiple else ""
+    default = "" if flag or option.default is None else words.literal(str(option.default))
+    return words.literal(shown) + repeated, default, words.line(option.help or "")
 
 
 def _kind(option: Any) -> str:
-    """What an option takes; how that is asked depends on the version of typer."""
-    told = getattr(option, "type_descriptor", None)
-    name = told.annotation.__name__ if told is not None else option.type.name.replace(" range", "")
+    """Return the type of an option; its attribute depends on the version of typer."""
+    descriptor = getattr(option, "type_descriptor", None)
+    name = descriptor.annotation.__name__ if descriptor is not None else option.type.name.replace(" range", "")
     return {"int": "INTEGER", "str": "TEXT"}.get(name, name.upper())

@@ -1,4 +1,4 @@
-"""One page for each family: what it is, every model with its keys and laws, and the contract."""
+"""Reference page of each family: its purpose, its models with keys and properties, and its contract."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ from netfl.registry import FAMILIES, Spec, base_of, example, find_model, list_ki
 from netfl.types import Law
 
 HEAD = ("key", "type", "default", "meaning")
-"""The columns of a table of keys."""
+"""Columns of a table of keys."""
 _QUIET = (":members:", ":member-order: bysource", ":exclude-members: model_config")
 
 
 def pages() -> Mapping[str, str]:
-    """The page of each family, by its name."""
+    """Return the page of each family, by its name."""
     return {name_of(family): _page(family) for family in FAMILIES}
 
 
 def name_of(family: str) -> str:
-    """What the page of a family is called."""
+    """Return the name of the page of a family."""
     return family.replace("/", "-")
 
 
 def keys(model: type[Spec]) -> str:
-    """The table of the keys of *model*, those of the mappings in it included."""
+    """Return the table of the keys of *model*, including those of nested mappings."""
     rows = (
-        (words.literal(name), _linked(kind), *_told(default, meaning)) for name, kind, default, meaning in _rows(model)
+        (words.literal(name), _linked(kind), *_cells(default, meaning)) for name, kind, default, meaning in _rows(model)
     )
     return words.table(HEAD, rows)
 
 
 def _rows(model: type[Spec]) -> Iterator[tuple[str, str, str, str]]:
-    """Key, type, default and meaning."""
+    """Return key, type, default and meaning of each key."""
     return keys_of(model, "")
 
 
-def _told(default: str, meaning: str) -> tuple[str, str]:
-    """A default and what a key means, as cells."""
-    shown = default if default in {"required", "empty"} or default.endswith(" of its own") else words.literal(default)
+def _cells(default: str, meaning: str) -> tuple[str, str]:
+    """Return the default and the meaning of a key as cells."""
+    shown = default if default in {"required", "empty"} or default.endswith(" entries") else words.literal(default)
     return shown, words.line(meaning)
 
 
 def _linked(kind: str) -> str:
-    """A type in words, with the families in it linked."""
+    """Return a type in words, with links to the families in it."""
     contracts = {base_of(family).__name__: name_of(family) for family in FAMILIES}
     pieces = re.split(r"(\w+)", words.line(kind))
     return "".join(f"[{piece}]({contracts[piece]}.md)" if piece in contracts else piece for piece in pieces)
 
 
 def _page(family: str) -> str:
-    """The page of one family."""
+    """Return the page of a family."""
     base = base_of(family)
     module = inspect.getmodule(base)
     found = {kind: find_model(base, kind) for kind in list_kinds(base)}
@@ -62,23 +62,23 @@ def _page(family: str) -> str:
     return words.page(
         family,
         words.capital(words.line(summary_of(module))),
-        f"`netfl list {family.rpartition('/')[2]} KIND` prints the same of one kind. "
-        "[How types and units are written](units.md).",
-        words.table(("kind", "what it is"), index),
+        f"`netfl list {family.rpartition('/')[2]} KIND` prints the section of one kind.  "
+        "[Types and units](units.md) explains the notation.",
+        words.table(("kind", "meaning"), index),
         *parts,
-        "## The contract",
-        "What a model of your own is derived from, and what it works with.",
+        "## Contract",
+        "Base classes of a model of your own, and the objects that it uses.",
         words.rst(f".. automodule:: {base.__module__}", *(f"   {option}" for option in _QUIET)),
     )
 
 
 def _slug(kind: str) -> str:
-    """The anchor of a heading."""
+    """Return the anchor of a heading."""
     return kind.replace("`", "").lower()
 
 
 def _model(kind: str, model: type[Spec]) -> Iterator[str]:
-    """The section of one kind."""
+    """Yield the parts of the section of a kind."""
     text = inspect.getdoc(model) or ""
     before, _, after = text.partition("Example::\n")
     rest = re.sub(r"\A(?:[ \t]+.*\n?|\n)*", "", after)
@@ -89,12 +89,12 @@ def _model(kind: str, model: type[Spec]) -> Iterator[str]:
     yield keys(model) if model.model_fields else "It has no keys."
     laws = laws_of(model, kind)
     if laws:
-        yield "**Laws, as of the example**"
+        yield "**Properties, for the example**"
         yield "\n".join(f"- {_law(law)}" for law in laws)
 
 
 def _law(law: Law) -> str:
-    """What is claimed."""
+    """Return the claims of a property."""
     if law.quantity == Law.none("").quantity:
         return f"none: {words.line(law.statement)}"
     claims = "; ".join(f"{name} {words.literal(formula)}" for name, formula in law.claims())

@@ -1,4 +1,4 @@
-"""The pages of the keys around models, of units, and of the tables of a run."""
+"""Reference pages of the keys of a scenario, of units, and of the tables of a run."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import netfl.units
 from fromcode import families, words
 from netfl.results.tables import SCHEMAS
 from netfl.scenario.scenario import Scenario
-from netfl.types import FATES, KINDS
+from netfl.types import KINDS, OUTCOMES
 from netfl.units import Unit
 
 
 def scenario() -> str:
-    """Every key of a scenario that is not a model's own."""
+    """Return the page of the keys of a scenario, without those of models."""
     return words.page(
-        "The keys of a scenario",
-        "All keys but those of models, which stand on the pages of their families.  `netfl list scenario` prints them; "
-        "[scenario files](../../scenarios.md) says how they work together.",
+        "Keys of a scenario",
+        "All keys of a scenario.  The keys of models are on the pages of their families.  `netfl list scenario` prints "
+        "this table; [scenario files](../../scenarios.md) explains how the keys work together.",
         families.keys(Scenario),
     )
 
 
 def units() -> str:
-    """What may be written for a quantity."""
+    """Return the page of types and units."""
     rows = [
         (unit.symbol, words.line(meaning), words.line(unit.remedy), f"`netfl.units.{name}`")
         for name, meaning in _documented(netfl.units)
@@ -35,21 +35,21 @@ def units() -> str:
     ]
     return words.page(
         "Types and units",
-        "A quantity is a plain number, taken in the unit of its key, or a string with a unit, such as `5 Mbps`: any "
-        "unit and prefix that [Pint](https://pint.readthedocs.io) knows, `KiB` and `MiB` too.  Where dB are wanted "
-        "only `dB` will do, where dBm are wanted `dBm` or watts.  A quantity of another dimension is a fault.",
-        words.table(("type in the tables", "meaning", "a fault says", "a field's type in Python"), rows),
+        "A quantity is a plain number in the unit of its key, or a string with a unit, such as `5 Mbps`.  All units "
+        "and prefixes of [Pint](https://pint.readthedocs.io) are accepted, also `KiB` and `MiB`.  A gain needs the "
+        "unit `dB`, a power in dBm needs `dBm` or watts.  A quantity of another dimension is an error.",
+        words.table(("type in the tables", "meaning", "text in errors", "a field's type in Python"), rows),
         "The other types:",
         words.table(
-            ("type in the tables", "what is written"),
+            ("type in the tables", "notation in YAML"),
             [
-                ("number, whole number", "a number; bounds such as `>= 0` stand behind it"),
+                ("number, whole number", "a number; the type includes bounds such as `>= 0`"),
                 ("text", "a string"),
                 ("true | false", "one of the two"),
                 ("a | b", "one of these words"),
-                ("list of …", "a YAML list; where it has one entry, that alone will often do"),
-                ("mapping", "a YAML mapping, whose keys follow as `key.NAME` or `key.other`"),
-                ("null", "`null`, or the key left out where it is the default"),
+                ("list of …", "a YAML list; a single entry often needs no list"),
+                ("mapping", "a YAML mapping; its keys are the rows `key.NAME` or `key.other`"),
+                ("null", "`null`; if this is the default, the key can be omitted"),
                 (
                     "the name of a contract, such as [Channel](network-channel.md)",
                     "one model of that family: its `kind` and its keys, or the kind alone",
@@ -60,32 +60,32 @@ def units() -> str:
 
 
 def columns() -> str:
-    """The columns of the tables, with the types that they have in Parquet."""
+    """Return the page of the columns of all tables, with their types in Parquet."""
     parts = []
     for name, schema in SCHEMAS.items():
         parts.append(f"## {name}")
         parts.append(
             words.table(("column", "type"), [(words.literal(one.name), _type(str(one.type))) for one in schema])
         )
-    steps = [kind for kind in KINDS if kind not in FATES]
+    steps = [kind for kind in KINDS if kind not in OUTCOMES]
     return words.page(
         "Columns and their types",
-        "What `netfl.results.tables` writes.  [Run directories and their tables](../../tables.md) says what each "
-        "column means; `users`, `nodes`, `spent`, `regions` and `points` have columns that depend on the scenario.",
+        "Columns of the tables in a run directory.  [Tables](../../tables.md) explains each column.  The tables "
+        "`users`, `nodes`, `spent`, `regions` and `points` have columns that depend on the scenario.",
         *parts,
         "## Kinds of events",
-        "Fates, one for each update: " + ", ".join(map(words.literal, FATES)) + ".",
-        "Steps on the way: " + ", ".join(map(words.literal, steps)) + ".",
+        "Outcomes, exactly one for each update: " + ", ".join(map(words.literal, OUTCOMES)) + ".",
+        "Steps of an update: " + ", ".join(map(words.literal, steps)) + ".",
     )
 
 
 def _type(text: str) -> str:
-    """A column's type in words."""
+    """Return the type of a column in words."""
     return "text" if text.startswith("dictionary") else text
 
 
 def _documented(module: object) -> list[tuple[str, str]]:
-    """The names that a module assigns with a docstring below, in their order."""
+    """Return the documented names that a module assigns, with their docstrings, in order."""
     body = ast.parse(inspect.getsource(module)).body  # type: ignore[arg-type]
     found = []
     for statement, below in pairwise(body):

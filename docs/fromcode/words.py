@@ -1,4 +1,4 @@
-"""Docstrings and tables as Markdown."""
+"""Conversion of docstrings and tables to Markdown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _STRANGE = re.compile(r"\\|<|(?<!\*)\*(?!\*)|\[|\]|\$|\{|(?<!\w)_|_(?!\w)")
 
 
 def prose(text: str) -> str:
-    """A cleaned docstring as Markdown: paragraphs, lists, and what is indented as code."""
+    """Return a cleaned docstring as Markdown: paragraphs, lists, and indented text as code."""
     parts = []
     for block in re.split(r"\n{2,}", text.strip("\n")):
         if block.startswith("    "):
@@ -24,7 +24,7 @@ def prose(text: str) -> str:
 
 
 def line(text: str) -> str:
-    """One paragraph in one line, with everything that Markdown would take for its own escaped outside code."""
+    """Return a paragraph in one line, with the special characters of Markdown escaped outside code."""
     pieces = _CODE.split(" ".join(text.split()))
     return "".join(
         piece if index % 2 else _STRANGE.sub(lambda found: "\\" + found[0], piece) for index, piece in enumerate(pieces)
@@ -32,38 +32,38 @@ def line(text: str) -> str:
 
 
 def capital(text: str) -> str:
-    """A sentence that begins with a capital."""
+    """Return a text with an initial capital."""
     return text[:1].upper() + text[1:]
 
 
 def code(text: str, language: str) -> str:
-    """A block of code."""
+    """Return a block of code."""
     return f"```{language}\n{text}\n```"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; its cells are Markdown already."""
+    """Return a table, of cells in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in lines)
 
 
 def literal(text: str) -> str:
-    """A name or value as code; nothing of nothing."""
+    """Return a name or value as code, or an empty text unchanged."""
     return f"`{text}`" if text else ""
 
 
 def page(*parts: str) -> str:
-    """A page of its parts, the first being its title."""
+    """Return a page from its parts; the first part is the title."""
     return f"# {parts[0]}\n\n" + "\n\n".join(part for part in parts[1:] if part) + "\n"
 
 
 def rst(*lines: str) -> str:
-    """Directives of Sphinx's own markup."""
+    """Return a block of Sphinx directives."""
     return code("\n".join(lines), "{eval-rst}")
 
 
 def _dedented(block: str) -> str:
-    """An indented block, as far to the left as it goes."""
+    """Return an indented block without its common indentation."""
     lines = block.splitlines()
     least = min(len(one) - len(one.lstrip()) for one in lines if one.strip())
     return "\n".join(one[least:] for one in lines)

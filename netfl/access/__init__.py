@@ -50,15 +50,11 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from netfl.registry import Spec
+from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
-from netfl.types import AccessContext, LearnerReport, Round, RoundBatch
-
-_ROUND_S, _UPDATE_S = 3e-4, 1e-6
-"""Processor time of a round, and of the outcome of one update in it."""
+from netfl.types import AccessContext, Floats, Ints, LearnerReport, Round, RoundBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +65,7 @@ class AccessInfo:
         needs_samples: `Access.rounds` reads ``AccessContext.samples``, the local work of each user.
         needs_label_mix: `Access.rounds` reads ``AccessContext.label_mix``.
         needs_sample_counts: `Access.rounds` reads ``AccessContext.held``, the training examples of each user.
-        is_closed_loop: the rounds depend on answers of the learners (``Round.asks``).
+        is_closed_loop: the rounds depend on answers of the learners (``Round.queries``).
         learner: the learner whose answers count in a closed loop; ``None`` if there is only one.
         is_networked: the access simulates a network.
         can_run_timed: the access accepts ``AccessContext.duration_s``: it then observes its own traffic in place of
@@ -96,21 +92,6 @@ class AccessInfo:
     def needs_data(self) -> bool:
         """The access needs the data set."""
         return self.needs_samples or self.needs_label_mix or self.needs_sample_counts
-
-
-@dataclass(frozen=True, slots=True)
-class AccessCost:
-    """Rough cost of an access in one replica, estimated before a run.
-
-    Args:
-        updates: number of updates, or of packets and samples.
-        outage_changes: number of times that nodes go down or come up.
-        seconds: processor time.
-    """
-
-    updates: float
-    outage_changes: float
-    seconds: float
 
 
 class Access(Spec):
@@ -143,7 +124,7 @@ class Access(Spec):
         """Return a lower bound on the number of updates, each of which has an outcome."""
         return 0
 
-    def rates(self, users: int, streams: Streams) -> NDArray[np.float64] | None:
+    def rates(self, users: int, streams: Streams) -> Floats | None:
         """Return how often each user is delivered, ``[users]``, up to a factor; ``None`` if unknown.
 
         With a selection, these are the rates without it.  *streams* are ``AccessContext.streams``: random rates are
@@ -151,9 +132,7 @@ class Access(Spec):
         """
         return None
 
-    def participation_rates(
-        self, users: int, streams: Streams, label_mix: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64] | None:
+    def participation_rates(self, users: int, streams: Streams, label_mix: Floats | None = None) -> Floats | None:
         """Return the exact long-run share of rounds in which each user is delivered, ``[users]``; ``None`` if unknown.
 
         Unlike `rates`, which only order users, these can be compared with a recording.  Rates that follow the users'
@@ -161,7 +140,7 @@ class Access(Spec):
         """
         return None
 
-    def ranking(self, context: AccessContext) -> NDArray[np.int64] | None:
+    def ranking(self, context: AccessContext) -> Ints | None:
         """Return the users from the most to the least often delivered, if that is on record."""
         return None
 
@@ -177,14 +156,5 @@ class Access(Spec):
         """Yield warnings about a valid configuration, before the first round."""
         yield from ()
 
-    def estimate_cost(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> AccessCost:
-        """Estimate the cost of the *rounds*, or of *duration_s*.
 
-        Args:
-            users: number of users.
-            rounds: number of rounds.
-            duration_s: simulated time, for an access that observes traffic.
-            counted: nobody learns, and outcomes are only counted.
-        """
-        updates = float(users) * rounds
-        return AccessCost(updates, 0.0, _ROUND_S * rounds + _UPDATE_S * updates)
+__getattr__ = exported_models(__name__)

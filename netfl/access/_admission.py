@@ -7,15 +7,14 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netfl.access.selection import UserInfo
 from netfl.access.selection._base import SelectionState
-from netfl.network.admission import Admission, AdmitAll
 from netfl.network.config import NetworkConfig
 from netfl.network.layout import NodeId
 from netfl.network.radio.medium import Medium
-from netfl.types import QUESTIONS, AccessContext, LearnerReport
+from netfl.network.server import Admission
+from netfl.types import QUERIES, AccessContext, Floats, Ints, LearnerReport
 
 if TYPE_CHECKING:
     from netfl.access.network import NetworkAccess
@@ -26,30 +25,29 @@ _INSTANTS, _SPACING_S = 32, 61.0
 
 def build_admission(network: NetworkAccess, config: NetworkConfig, context: AccessContext) -> Admission:
     """Return the admission of *network* in one replica."""
-    selection = SelectionState(network.selection, _population(network, config, context))
+    airtime_s = None
+    if network.selection.needs_airtime and config.medium is not None and config.service is not None:
+        airtime_s = _airtime_s(config, config.medium, config.service.segmentation.max_bits)
+    users = UserInfo(context.users, context.streams.at("selection"), context.held, airtime_s)
+    selection = SelectionState(network.selection, users)
     mac_inputs = frozenset[str]() if network.mac is None else network.mac.user_metrics
     if selection.selects_all and not mac_inputs:
-        return AdmitAll(context.users)
+        return Admission(context.users)
     return SelectionAdmission(selection, mac_inputs, context.users)
 
 
-class SelectionAdmission:
-    """The selection, and the users' values that a MAC uses, in one replica.
-
-    Args:
-        selection: the selection.
-        mac_inputs: names of the values that the MAC uses.
-        users: number of users.
-    """
+class SelectionAdmission(Admission):
+    """The selection, and the users' values with the names *mac_inputs* that a MAC uses, in one replica."""
 
     def __init__(self, selection: SelectionState, mac_inputs: AbstractSet[str], users: int) -> None:
+        super().__init__(users)
         self._selection, self._mac_inputs, self._all_users = selection, mac_inputs, tuple(range(users))
-        self._questions = sorted(mac_inputs & {*QUESTIONS})
-        self._answers: dict[str, NDArray[np.float64]] = {}
+        self._questions = sorted(mac_inputs & {*QUERIES})
+        self._answers: dict[str, Floats] = {}
         self._round = 0
         self._asked: dict[str, tuple[int, ...]] = {}
 
-    def choose(self, round: int, report: LearnerReport | None) -> NDArray[np.int64]:
+    def choose(self, round: int, report: LearnerReport | None) -> Ints:
         """Return the selected users; keep the answers for the MAC, and pass on those for the selection."""
         self._round = round
         if report is not None and report.answers:
@@ -63,34 +61,25 @@ class SelectionAdmission:
             report = LearnerReport(report.round, report.metrics, (selected,))
         return self._selection.choose(round, report)
 
-    def metrics_for_mac(self) -> Mapping[str, NDArray[np.float64]]:
+    def metrics_for_mac(self) -> Mapping[str, Floats]:
         """Return the values that the MAC uses: answers, and rounds since each user's last delivery."""
         age = {"age": self._selection.age(self._round).astype(float)} if "age" in self._mac_inputs else {}
         return {**self._answers, **age}
 
     def record_deliveries(self, round: int, users: Sequence[int]) -> None:
-        """Note that *users* were delivered in *round*."""
         self._selection.record_deliveries(round, users)
 
     def queries(self, round: int) -> dict[str, tuple[int, ...]]:
-        """Return the questions of the selection, and those of the MAC, which go to all users."""
         self._asked = self._selection.queries(round)
         return self._asked | dict.fromkeys(self._questions, self._all_users)
 
 
-def _population(network: NetworkAccess, config: NetworkConfig, context: AccessContext) -> UserInfo:
-    streams, airtime_s = context.streams.at("selection"), None
-    if network.selection.needs_airtime and config.medium is not None and config.service is not None:
-        airtime_s = _airtime_s(config, config.medium, config.service.segmentation.max_bits)
-    return UserInfo(context.users, streams, context.held, airtime_s)
-
-
-def _airtime_s(config: NetworkConfig, medium: Medium, bits: float) -> NDArray[np.float64]:
+def _airtime_s(config: NetworkConfig, medium: Medium, bits: float) -> Floats:
     """Return the mean airtime of an update of each user, including faded attempts."""
-    airtime_s = np.empty(config.sites.users)
-    for number, name in enumerate(config.sites.towers):
-        ids = np.flatnonzero(config.sites.cell == number)
-        tower = NodeId(name, config.sites.number(name))
+    airtime_s = np.empty(config.layout.users)
+    for number, name in enumerate(config.layout.towers):
+        ids = np.flatnonzero(config.layout.tower_of == number)
+        tower = NodeId(name, config.layout.number(name))
         spent_s, successes = np.zeros(len(ids)), np.zeros(len(ids))
         for instant in range(_INSTANTS):
             modes = medium.choose(ids, tower, instant * _SPACING_S)

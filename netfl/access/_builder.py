@@ -22,17 +22,12 @@ from netfl.network.radio.medium import Medium
 from netfl.network.reception import Reception
 from netfl.network.theory import TheoryCase
 from netfl.network.transport.spec import Segmentation, Transport
+from netfl.registry import no_effect
 from netfl.streams import Streams
 from netfl.types import AccessContext
 
 if TYPE_CHECKING:
     from netfl.access.network import NetworkAccess
-
-
-_MAX_NAMES = 8
-"""Largest number of unreachable users in a message."""
-_MAX_S = 1e12
-"""Longest airtime or training time; at that time the clock has steps of a tenth of a millisecond."""
 
 
 def build_layout(network: NetworkAccess, context: AccessContext) -> Layout:
@@ -42,11 +37,11 @@ def build_layout(network: NetworkAccess, context: AccessContext) -> Layout:
         ScenarioError: the topology or the motion cannot be used; keys as in the scenario.
     """
     with prefix_faults("topology"):
-        sites = network.topology.open(context.users, context.streams.at("topology"))
+        layout = network.topology.open(context.users, context.streams.at("topology"))
     if network.motion is None:
-        return sites
+        return layout
     with prefix_faults("motion"):
-        return replace(sites, paths=network.motion.open(sites, context.streams.at("motion")))
+        return replace(layout, paths=network.motion.open(layout, context.streams.at("motion")))
 
 
 def compute_streams(context: AccessContext) -> Streams:
@@ -60,31 +55,29 @@ def build_network(network: NetworkAccess, context: AccessContext) -> NetworkConf
     Raises:
         ScenarioError: parts do not fit each other, or the theory does not hold; keys as in the scenario.
     """
-    sites = build_layout(network, context)
+    layout = build_layout(network, context)
     faults: list[Fault] = []
     outages = CombinedOutages()
     try:
         with prefix_faults("outages"):
-            outages = CombinedOutages.open(network.outages, sites, context.streams)
+            outages = CombinedOutages.open(network.outages, layout, context.streams)
     except ScenarioError as error:
         faults += error.faults
-    faults += _layout_faults(network, sites)
-    presence = NodeState(outages, sites.nodes)
+    faults += _layout_faults(network, layout)
+    node_state = NodeState(outages, layout.nodes)
     service = None if context.duration_s is not None else _service(network, context)
-    medium, spending = _medium(network, context, sites, presence), _spending(network, context, service)
+    medium, energy = _medium(network, context, layout, node_state), _energy_meter(network, context, service)
     if medium is not None:
-        medium.energy = spending
-        sizes = [traffic.size.mean for traffic in network.traffic if traffic.enters == "users"]
-        bits = max([*sizes, *([] if service is None else [service.segmentation.max_bits])])
-        if network.radio is not None and network.reception is not None and network.unreachable == "fault":
-            faults += _unreachable_faults(medium, network.radio, network.reception, sites.users, bits)
-        faults += _duration_faults(network, medium.longest_s(bits), service)
+        medium.energy = energy
+        bits = largest_frame_bits(network, context)
+        if network.radio is not None and network.reception is not None and network.unreachable == "error":
+            faults += _unreachable_faults(medium, network.radio, network.reception, layout.users, bits)
         if network.mac is not None:
             faults += [fault.under("mac") for fault in network.mac.airtime_faults(medium.longest_s(bits))]
     if faults:
         raise ScenarioError(faults)
     return NetworkConfig(
-        sites=sites,
+        layout=layout,
         medium=medium,
         mac=network.mac,
         shared_air=network.shared_air,
@@ -92,43 +85,47 @@ def build_network(network: NetworkAccess, context: AccessContext) -> NetworkConf
         queues=network.queues,
         routing=network.routing,
         outages=outages,
-        presence=presence,
+        node_state=node_state,
         traffic=network.traffic,
         service=service,
-        spare=network.spare or NO_EXEMPTIONS,
-        spending=spending,
-        sampler=_sampler(network, context, sites, outages),
-        expected=_theory_values(network, sites, context.streams),
+        exemptions=network.exempt or NO_EXEMPTIONS,
+        energy=energy,
+        sampler=_sampler(network, context, layout, outages),
+        expected=_theory_values(network, layout, context.streams),
     )
 
 
-def _layout_faults(network: NetworkAccess, sites: Layout) -> Iterator[Fault]:
+def _layout_faults(network: NetworkAccess, layout: Layout) -> Iterator[Fault]:
     for index, traffic in enumerate(network.traffic):
-        if traffic.enters != "users" and not sites.with_role(traffic.enters.removesuffix("s")):
-            problem = f"there are no {traffic.enters} in this topology"
-            yield Fault(f"traffic.{index}.enters", problem, traffic.enters, "let it enter at towers")
-    if network.shared_air and len(sites.towers) == 1:
-        yield Fault("shared_air", "has no effect with one tower: there are no other cells", True, "leave it out")
+        if traffic.source != "users" and not layout.with_role(traffic.source.removesuffix("s")):
+            problem = f"there are no {traffic.source} in this topology"
+            yield Fault(f"traffic.{index}.source", problem, traffic.source, "set source: towers")
+    if network.shared_air and len(layout.towers) == 1:
+        yield from no_effect(network, ["shared_air"], "with one tower: there are no other cells")
 
 
-def _sampler(network: NetworkAccess, context: AccessContext, sites: Layout, outages: CombinedOutages) -> Sampler | None:
+def _sampler(
+    network: NetworkAccess, context: AccessContext, layout: Layout, outages: CombinedOutages
+) -> Sampler | None:
     if network.probe is None:
         return None
-    budget = None if network.radio is None else LinkBudget(network.radio, network.channel, sites, context.streams)
-    return Sampler(network.probe, sites, budget, outages, context.warmup_s)
+    budget = None if network.radio is None else LinkBudget(network.radio, network.channel, layout, context.streams)
+    return Sampler(network.probe, layout, budget, outages, context.warmup_s)
 
 
-def _theory_values(network: NetworkAccess, sites: Layout, streams: Streams) -> dict[str, float]:
+def _theory_values(network: NetworkAccess, layout: Layout, streams: Streams) -> dict[str, float]:
     if network.theory is None:
         return {}
-    case = TheoryCase(network, sites, streams)
+    case = TheoryCase(network, layout, streams)
     faults = [*network.theory.misfits(case)]
     if faults:
         raise ScenarioError(faults)
     return dict(network.theory.predict(case))
 
 
-def _spending(network: NetworkAccess, context: AccessContext, service: RoundServiceConfig | None) -> EnergyMeter | None:
+def _energy_meter(
+    network: NetworkAccess, context: AccessContext, service: RoundServiceConfig | None
+) -> EnergyMeter | None:
     if network.energy is None:
         return None
     devices = np.full(context.users, "")
@@ -142,20 +139,20 @@ def _spending(network: NetworkAccess, context: AccessContext, service: RoundServ
     )
 
 
-def _medium(network: NetworkAccess, context: AccessContext, sites: Layout, presence: NodeState) -> Medium | None:
-    spare = network.spare or NO_EXEMPTIONS
+def _medium(network: NetworkAccess, context: AccessContext, layout: Layout, node_state: NodeState) -> Medium | None:
+    exemptions = network.exempt or NO_EXEMPTIONS
     if network.radio is not None and network.reception is not None:
         return FadingMedium(
-            LinkBudget(network.radio, network.channel, sites, context.streams),
+            LinkBudget(network.radio, network.channel, layout, context.streams),
             network.reception,
-            presence,
+            node_state,
             context.streams.at("reception"),
             interference=network.interference,
             capture_db=network.capture,
-            spare=spare,
+            exemptions=exemptions,
         )
     if network.mac is not None and network.mac.rate_bps is not None:
-        return Medium(network.mac.rate_bps, presence, spare)
+        return Medium(network.mac.rate_bps, node_state, exemptions)
     return None
 
 
@@ -167,18 +164,18 @@ def _service(network: NetworkAccess, context: AccessContext) -> RoundServiceConf
     size = network.update_size
     transport = transport_of(network, context.uplink_bits if size is None else size)
     compute_s = network.compute.time_s(context.samples, compute_streams(context))
-    if network.spare is not None and network.spare.compute:
+    if network.exempt is not None and network.exempt.compute:
         compute_s = np.array(compute_s)
-        compute_s[list(network.spare.compute)] = compute_s.min()
+        compute_s[list(network.exempt.compute)] = compute_s.min()
     return RoundServiceConfig(
-        update_bits=transport.up_bits(context.uplink_bits if size is None else size),
+        update_bits=(context.uplink_bits if size is None else size) / transport.compression,
         samples=network.compute.work(context.samples),
         compute_s=compute_s,
         jitter=network.compute.training_jitter(compute_streams(context)),
-        broadcast_bits=transport.down_bits(context.downlink_bits if size is None else size),
+        broadcast_bits=(context.downlink_bits if size is None else size) / transport.compression_down,
         broadcast_bps=network.broadcast_rate or np.inf,
         rule=network.round,
-        busy=network.busy,
+        on_new_version=network.on_new_version,
         staleness=0 if network.staleness is None and network.is_punctual else network.staleness,
         downlink=network.downlink,
         boost_db=boost_db,
@@ -189,19 +186,20 @@ def _service(network: NetworkAccess, context: AccessContext) -> RoundServiceConf
 def transport_of(network: NetworkAccess, bits: float) -> Transport:
     """Return the transport of an update of *bits* before compression."""
     transport = network.transport or Transport()
-    return transport.settled(transport.up_bits(bits), None if network.mac is None else network.mac.max_payload_bits)
+    frame_bits = None if network.mac is None else network.mac.max_payload_bits
+    return transport.settled(bits / transport.compression, frame_bits)
 
 
 def update_cut(network: NetworkAccess, model_bits: float) -> Segmentation:
     """Return the frames that an update is sent in, of `update_size` or else of *model_bits*."""
     bits = model_bits if network.update_size is None else network.update_size
     transport = transport_of(network, bits)
-    return transport.cut(transport.up_bits(bits))
+    return transport.cut(bits / transport.compression)
 
 
 def largest_frame_bits(network: NetworkAccess, context: AccessContext) -> float:
     """Return the size of the largest frame that users send; of traffic, the mean."""
-    sizes = [traffic.size.mean for traffic in network.traffic if traffic.enters == "users"]
+    sizes = [traffic.size.mean for traffic in network.traffic if traffic.source == "users"]
     if context.duration_s is None:
         sizes.append(update_cut(network, context.uplink_bits).max_bits)
     return max(sizes, default=0.0)
@@ -216,31 +214,16 @@ def air_bps(network: NetworkAccess) -> float:
     return network.reception.rate_bps(network.radio.bandwidth)
 
 
-def _duration_faults(network: NetworkAccess, airtime_s: float, service: RoundServiceConfig | None) -> Iterator[Fault]:
-    """Durations beyond the resolution of the clock."""
-    if airtime_s > _MAX_S:
-        key = "mac" if network.reception is None else "reception"
-        problem = f"a frame would be on the air for {airtime_s:.3g} s, {_MAX_S:g} s are possible"
-        yield Fault(key, problem, None, "raise the rate, or send less (update_size, traffic)")
-    if service is not None and service.compute_s.max(initial=0.0) > _MAX_S:
-        problem = f"user {service.compute_s.argmax()} would train for {service.compute_s.max():.3g} s"
-        yield Fault("compute", f"{problem}, {_MAX_S:g} s are possible", None, "raise the speed, or lower samples")
-
-
 def _unreachable_faults(medium: Medium, radio: Radio, reception: Reception, users: int, bits: float) -> Iterator[Fault]:
-    """Users that are not received even at their best SNR."""
     snr_db, needed_db = medium.best_snr_db(np.arange(users)), reception.threshold_db(radio.bandwidth, bits)
     weak = np.flatnonzero(snr_db < needed_db)
     if weak.size:
-        extra = f" and {len(weak) - _MAX_NAMES} more" if len(weak) > _MAX_NAMES else ""
-        names = ", ".join(map(str, weak[:_MAX_NAMES])) + extra
         problem = (
-            f"user{'s' * (len(weak) > 1)} {names} can never be received: at its best "
-            + (f"the worst, user {snr_db.argmin()}, " if len(weak) > 1 else "it ")
-            + f"reaches an SNR of {snr_db.min():.1f} dB, {needed_db - snr_db.min():.1f} dB below what it needs"
+            f"users that can never be received: the worst, user {snr_db.argmin()}, reaches an SNR of "
+            f"{snr_db.min():.1f} dB at its best, {needed_db - snr_db.min():.1f} dB below the SNR that it needs"
         )
         remedy = (
-            "bring users nearer (topology), raise radio.power, lower the losses or what the reception needs; "
+            "move users nearer (topology), raise radio.power, or lower the losses or the SNR that the reception needs; "
             "or set unreachable: keep"
         )
-        yield Fault("channel", problem, None, remedy)
+        yield Fault("channel", problem, weak.tolist(), remedy)

@@ -8,21 +8,20 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, field_validator
 
 from netfl.access._direct import DirectAccess, parse_number, shuffled_users
 from netfl.errors import Fault, ScenarioError
 from netfl.network.outage._availability_file import (
+    AvailabilitySchedule,
+    UserSchedule,
     limit_faults,
-    past_period_faults,
     read_availability,
-    unknown_user_faults,
+    schedule_faults,
 )
-from netfl.network.outage._schedule import AvailabilitySchedule, UserSchedule
 from netfl.network.periods import SLACK, STEPS
 from netfl.streams import Streams
-from netfl.types import AccessContext, Law, ScenarioFacts
+from netfl.types import AccessContext, Bools, Floats, Ints, Law, ScenarioFacts
 from netfl.units import Seconds
 
 
@@ -35,7 +34,7 @@ class Availability(DirectAccess):
     read.  ``netfl export DIR --availability FILE`` writes one of any run.
 
     Round r is the time from ``(r - 1)`` to ``r`` round lengths, and a user is available in it if it is at its end; a
-    change at the very end counts from the next round on.  So a user who starts away and has the times 2 and 5, in
+    change at the very end counts from the next round on.  So a user that starts away and has the times 2 and 5, in
     rounds, is available in the rounds 3, 4 and 5.
 
     Example::
@@ -55,19 +54,14 @@ class Availability(DirectAccess):
 
     _check_unit = field_validator("repeat", mode="before")(parse_number)
 
-    def candidates(self, context: AccessContext, limit: int | None = None) -> Iterator[NDArray[np.int64]]:
-        """Yield the available users in random order.
-
-        Raises:
-            ScenarioError: the file has errors.
-        """
+    def candidates(self, context: AccessContext, limit: int | None = None) -> Iterator[Ints]:
         rows, faults = self._read(context.users)
         if faults:
             raise ScenarioError(faults)
         schedule = AvailabilitySchedule.from_rows(rows, context.users)
         return shuffled_users(self._availability(schedule, context.rounds), context)
 
-    def rates(self, users: int, streams: Streams) -> NDArray[np.float64] | None:
+    def rates(self, users: int, streams: Streams) -> Floats | None:
         """Return the share of the period in which each user is available."""
         rows, faults = self._read(users)
         if faults or self.repeat is None:
@@ -78,13 +72,11 @@ class Availability(DirectAccess):
             share[row.user] = np.diff(ends)[0 if row.start else 1 :: 2].sum() / self.repeat
         return share
 
-    def participation_rates(
-        self, users: int, streams: Streams, label_mix: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64] | None:
+    def participation_rates(self, users: int, streams: Streams, label_mix: Floats | None = None) -> Floats | None:
         """Return the share of rounds at whose ends each user is available, if the period is a number of rounds."""
         rows, faults = self._read(users)
         period = 0.5 if self.repeat is None else self.repeat / self._round_length
-        if faults or abs(period - round(period)) > SLACK or not self.delivers_all(users):
+        if faults or abs(period - round(period)) > SLACK or not self.has_exact_rates(users):
             return None
         share, after = np.zeros(users), float(round(period)) + 1.0
         for row in rows:
@@ -96,17 +88,14 @@ class Availability(DirectAccess):
 
     @property
     def candidate_process(self) -> str | None:
-        """Kind of process of the candidates."""
         return None if self.repeat is None else "cyclic"
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield errors of the configuration."""
         yield from super().faults(facts)
         yield from self._read(facts.users)[1]
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
-        return (Law.none("all is written down: nothing is drawn but the order in which users are heard"),)
+        return (Law.none("the times are given: only the order of the deliveries is drawn"),)
 
     @property
     def _round_length(self) -> float:
@@ -118,18 +107,15 @@ class Availability(DirectAccess):
         return read_availability(self.file)
 
     def _read(self, users: int) -> tuple[list[UserSchedule], list[Fault]]:
-        """Return the rows of the file, and its errors for this number of *users*."""
         rows, faults = self._file
-        faults = [*faults, *unknown_user_faults(rows, users)]
-        faults += past_period_faults(rows, np.inf if self.repeat is None else self.repeat)
+        faults = [*faults, *schedule_faults(rows, users, np.inf if self.repeat is None else self.repeat)]
         missing = np.setdiff1d(np.arange(users), [row.user for row in rows])
         if missing.size and not faults:
-            names = ", ".join(map(str, missing[:8])) + (" …" if missing.size > 8 else "")
-            problem = f"{self.file.name} has no row for user {names}"
-            faults.append(Fault("file", problem, None, f"give a row for each of the {users} users"))
+            problem = f"{self.file.name} has no rows for some users"
+            faults.append(Fault("file", problem, missing.tolist(), f"give a row for each of the {users} users"))
         return rows, limit_faults(faults)
 
-    def _availability(self, schedule: AvailabilitySchedule, rounds: int) -> Iterator[NDArray[np.bool_]]:
+    def _availability(self, schedule: AvailabilitySchedule, rounds: int) -> Iterator[Bools]:
         """Yield whether each user is available at the end of each round, by the changes up to that time."""
         period = np.inf if self.repeat is None else self.repeat / self._round_length
         users = np.repeat(np.arange(len(schedule.start)), np.diff(schedule.first))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from netfl.access._direct import IntermittentAccess, make_context, uniform_rows
+from netfl.access._direct import IntermittentAccess, uniform_rows
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Bools, Floats, Law
 
 
 class Bernoulli(IntermittentAccess):
@@ -25,23 +25,11 @@ class Bernoulli(IntermittentAccess):
         probability: 0.3
     """
 
-    def availability(self, chances: NDArray[np.float64], rounds: int, streams: Streams) -> Iterator[NDArray[np.bool_]]:
-        """Yield whether each user is available in each round."""
+    candidate_process: ClassVar[str] = "stationary"
+
+    def availability(self, chances: Floats, rounds: int, streams: Streams) -> Iterator[Bools]:
         for draws in uniform_rows(streams.field("present"), np.arange(len(chances)), rounds):
             yield draws < chances
 
-    @property
-    def candidate_process(self) -> str:
-        """Kind of process of the candidates."""
-        return "stationary"
-
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
-        users = len(self.probability) if isinstance(self.probability, tuple) else 1
-
-        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-            chances = self.chances(make_context(users, size, streams))
-            return np.array([available[0] for available in self.availability(chances, size, streams)], float)
-
-        p = self.typical_chance
-        return (Law("user 0 there", "Bernoulli(p), independent from round to round", draw, p, p * (1 - p)),)
+        return (self.availability_law(1, "Bernoulli(p), independent from round to round"),)

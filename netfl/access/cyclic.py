@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.access._direct import IntermittentAccess
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Bools, Floats, Law
 
 
 class Cyclic(IntermittentAccess):
@@ -30,32 +29,23 @@ class Cyclic(IntermittentAccess):
     cycle: Annotated[int, Field(ge=1)] = 100
     """Rounds in a cycle."""
 
-    def availability(self, chances: NDArray[np.float64], rounds: int, streams: Streams) -> Iterator[NDArray[np.bool_]]:
-        """Yield whether each user is available in each round."""
+    def availability(self, chances: Floats, rounds: int, streams: Streams) -> Iterator[Bools]:
         stretch = self._stretch(chances)
         offset = (streams.field("present").uniform(np.arange(len(chances))) * self.cycle).astype(np.int64)
         for index in range(rounds):
             yield (index + offset) % self.cycle < stretch
 
-    def _stretch(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _stretch(self, chances: Floats) -> Floats:
         return np.maximum(1.0, np.round(self.cycle * chances))
 
-    def shares(self, chances: NDArray[np.float64]) -> NDArray[np.float64]:
+    def shares(self, chances: Floats) -> Floats:
         """Return the share of each cycle in which each user is available, a whole number of rounds."""
         return self._stretch(chances) / self.cycle
 
     @property
     def candidate_process(self) -> str:
-        """Kind of process of the candidates."""
         is_constant = self.stated_chances and self.shares(np.array(self.stated_chances)).min() == 1.0
         return "stationary" if is_constant else "cyclic"
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
-        share = max(1, round(self.cycle * self.typical_chance)) / self.cycle
-
-        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-            return np.asarray([*self.availability(np.full(size, self.typical_chance), 7, streams)][-1], float)
-
-        statement = "Bernoulli(max(1, round(cycle p)) / cycle) over users, as offsets are even"
-        return (Law("user there in round 7", statement, draw, share, share * (1 - share)),)
+        return (self.availability_law(7, "Bernoulli(max(1, round(cycle p)) / cycle) over users, as offsets are even"),)

@@ -6,37 +6,20 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from pydantic import BeforeValidator, Field, TypeAdapter, model_validator
-from pydantic_core import PydanticCustomError
+from numpy.typing import ArrayLike
+from pydantic import Field, model_validator
 
 from netfl.access._direct import DirectAccess, earliest, shuffled_users, uniform_rows
-from netfl.access._rates import normalized_rates, read_rho
+from netfl.access._rates import Rho, normalized_rates
 from netfl.errors import Fault
-from netfl.network.rates import Zipf, ZipfChances, chances_of
-from netfl.registry import Spec
+from netfl.network.rates import ZipfChances, chances_of
+from netfl.registry import ByForm, Spec
 from netfl.streams import Streams
-from netfl.types import AccessContext, Law, ScenarioFacts
+from netfl.types import AccessContext, Floats, Ints, Law, ScenarioFacts
 from netfl.units import Probability
 
 _BLOCK = 1 << 16
 """Values computed at a time."""
-_LIST: TypeAdapter[tuple[float, ...]] = TypeAdapter(Annotated[tuple[Probability, ...], Field(min_length=1)])
-_NUMBER: TypeAdapter[float] = TypeAdapter(Probability)
-
-
-def _read_optional_rho(value: Any) -> object:
-    return None if value is None else read_rho(value)
-
-
-def _read_probability(value: Any) -> object:
-    if value is None or isinstance(value, ZipfChances):
-        return value
-    if isinstance(value, Mapping):
-        return ZipfChances.model_validate(value)
-    if isinstance(value, bool):
-        raise PydanticCustomError("probability", "no probability", {"remedy": "write a number, a list, or {zipf: 1.0}"})
-    return (_LIST if isinstance(value, list | tuple) else _NUMBER).validate_python(value)
 
 
 class RateKnot(Spec):
@@ -44,11 +27,11 @@ class RateKnot(Spec):
 
     round: Annotated[int, Field(ge=1, le=10**15)]
     """The round."""
-    rho: Annotated[tuple[float, ...] | Zipf | Literal["random_simplex"] | None, BeforeValidator(_read_optional_rho)] = (
-        None
-    )
+    rho: Rho | None = None
     """The users' rates, as in `stationary`; random rates are drawn for each knot."""
-    probability: Annotated[tuple[float, ...] | float | ZipfChances | None, BeforeValidator(_read_probability)] = None
+    probability: (
+        Annotated[Annotated[tuple[Probability, ...], Field(min_length=1)] | Probability | ZipfChances, ByForm()] | None
+    ) = None
     """Probability that each user is available, in place of rates: one number for all, a list, or ``{zipf: s}``, as in
     `bernoulli`; 0 is allowed."""
 
@@ -58,7 +41,7 @@ class RateKnot(Spec):
         values = self.rho if self.probability is None else self.probability
         return len(values) if isinstance(values, tuple) else None
 
-    def values(self, users: int, streams: Streams) -> NDArray[np.float64]:
+    def values(self, users: int, streams: Streams) -> Floats:
         """Return the rate or the probability of each user, ``[users]``."""
         if self.rho is not None:
             return normalized_rates(self.rho, users, streams)
@@ -77,13 +60,11 @@ class RateSchedule:
             ``None`` if they do not.
     """
 
-    def __init__(
-        self, knots: NDArray[np.int64], values: NDArray[np.float64], shape: str, period: int | None = None
-    ) -> None:
+    def __init__(self, knots: Ints, values: Floats, shape: str, period: int | None = None) -> None:
         self._knots, self._values, self._shape, self._period = knots, values, shape, period
         self._next_knots = np.append(knots[1:], knots[-1] if period is None else knots[0] + period)
 
-    def at(self, rounds: ArrayLike) -> NDArray[np.float64]:
+    def at(self, rounds: ArrayLike) -> Floats:
         """Return the values in *rounds*, ``[..., users]``."""
         index = np.asarray(rounds)
         if self._period is not None:
@@ -100,7 +81,7 @@ class RateSchedule:
         weight = weight[..., None]
         return np.asarray((1.0 - weight) * self._values[knot] + weight * self._values[after])
 
-    def mean(self) -> NDArray[np.float64]:
+    def mean(self) -> Floats:
         """Return the average over a period, or over the rounds up to the last knot, ``[users]``.
 
         Over the n rounds from one knot to the next the weight of the next adds up to (n - 1) / 2, both for a line and
@@ -141,18 +122,18 @@ class Drifting(DirectAccess):
     """Interpolation between two knots."""
     repeat: Annotated[int, Field(ge=2, le=10**15)] | None = None
     """Number of rounds after which the knots repeat; by default never."""
-    first: Annotated[int, Field(ge=1)] | None = None
+    deliveries: Annotated[int, Field(ge=1)] | None = None
     """Number of users delivered in a round; by default 1 with rates, and all available users with probabilities."""
 
     @model_validator(mode="before")
     @classmethod
     def _default_first(cls, value: Any) -> Any:
-        knots = value.get("knots") if isinstance(value, Mapping) and value.get("first") is None else None
+        knots = value.get("knots") if isinstance(value, Mapping) and value.get("deliveries") is None else None
         if isinstance(knots, list | tuple) and any(_has_rho(knot) for knot in knots):
-            return {**value, "first": 1}
+            return {**value, "deliveries": 1}
         return value
 
-    def candidates(self, context: AccessContext, limit: int | None = None) -> Iterator[NDArray[np.int64]]:
+    def candidates(self, context: AccessContext, limit: int | None = None) -> Iterator[Ints]:
         """Yield users by rates, in a race of exponential clocks; or the available users in random order."""
         users, blocks = np.arange(context.users), self._blocks(context)
         field = context.streams.field("heard" if self._has_rates else "present")
@@ -174,49 +155,45 @@ class Drifting(DirectAccess):
         values = [knot.values(users, streams.at("knot", number)) for number, knot in enumerate(self.knots)]
         return RateSchedule(np.array([knot.round for knot in self.knots]), np.array(values), self.shape, self.repeat)
 
-    def rates(self, users: int, streams: Streams) -> NDArray[np.float64] | None:
+    def rates(self, users: int, streams: Streams) -> Floats | None:
         """Return the average over a period, or over the rounds up to the last knot."""
         if any(knot.users not in {None, users} for knot in self.knots):
             return None
         return self.schedule(users, streams).mean()
 
-    def participation_rates(
-        self, users: int, streams: Streams, label_mix: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64] | None:
-        """Return the share of rounds in which each user is delivered, if exact."""
-        is_exact = self.first == 1 if self._has_rates else (self.first or users) >= users
-        return self.rates(users, streams) if self.selects_all and is_exact and self.repeat is not None else None
+    def has_exact_rates(self, users: int) -> bool:
+        is_exact = self.deliveries == 1 if self._has_rates else (self.deliveries or users) >= users
+        return self.selects_all and is_exact and self.repeat is not None
 
     @property
     def candidate_process(self) -> str:
-        """Kind of process of the candidates."""
         return "non-stationary" if self.repeat is None else "cyclic"
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield errors of the configuration."""
         yield from super().faults(facts)
         for number, knot in enumerate(self.knots):
             if (knot.rho is None) == (knot.probability is None):
                 problem = "neither rho nor probability" if knot.rho is None else "both rho and probability"
                 yield Fault(f"knots.{number}", problem, None, "give one of them")
             elif (knot.rho is None) == self._has_rates:
-                yield Fault(f"knots.{number}", "rates in one knot, probabilities in another", None, "take one of them")
+                yield Fault(
+                    f"knots.{number}", "rates in one knot, probabilities in another", None, "use one of them in all"
+                )
             if knot.users not in {None, facts.users}:
                 key = f"knots.{number}.{'probability' if knot.rho is None else 'rho'}"
-                yield Fault(key, f"{knot.users} figures for {facts.users} users", None, "give one for each user")
+                yield Fault(key, f"{knot.users} values for {facts.users} users", None, "give one for each user")
         rounds = [knot.round for knot in self.knots]
         if rounds != sorted(set(rounds)):
             yield Fault("knots", "their rounds are not ascending", rounds, "put them in order, each round once")
         elif self.repeat is not None and self.repeat <= rounds[-1] - rounds[0]:
-            problem = f"no longer than the knots, which are {rounds[-1] - rounds[0]} rounds apart"
-            yield Fault("repeat", problem, self.repeat, "make it longer: it counts the way back to the first knot, too")
+            problem = f"not longer than the time between the first and the last knot, {rounds[-1] - rounds[0]} rounds"
+            yield Fault("repeat", problem, self.repeat, "make it longer: it includes the time back to the first knot")
         if self.repeat is None and rounds[0] >= facts.rounds:
             yield Fault("knots", f"nothing changes in the {facts.rounds} rounds", rounds, "begin earlier")
 
     def laws(self) -> tuple[Law, ...]:
-        """Laws of the user whose value changes most: at two knots, and midway."""
         if any(knot.rho == "random_simplex" for knot in self.knots):
-            return (Law.none("the rates are themselves drawn; given them, the law is that of lists"),)
+            return (Law.none("the rates are drawn; given the rates, the distribution is that of a list"),)
         users = next((knot.users for knot in self.knots if knot.users), 5)
         schedule = self.schedule(users, Streams(0))
         begin, end = self.knots[0].round, self.knots[1].round
@@ -227,20 +204,19 @@ class Drifting(DirectAccess):
         values = schedule.at(index)
         share = float(values[user])
 
-        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+        def draw(streams: Streams, size: int) -> Floats:
             draws = streams.field("drawn").uniform(user, np.arange(size))
             drawn = _sample(values[None], draws) == user if self._has_rates else draws < share
             return drawn.astype(float)
 
-        what, law = ("heard first", "rho_i(r)") if self._has_rates else ("there", "p_n(r)")
+        what, law = ("delivered first", "rho_i(r)") if self._has_rates else ("available", "p_n(r)")
         return Law(f"user {user} {what} in round {index}", f"Bernoulli({law})", draw, share, share * (1.0 - share))
 
     @property
     def _has_rates(self) -> bool:
-        """Knots state rates, not probabilities."""
         return self.knots[0].rho is not None
 
-    def _blocks(self, context: AccessContext) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    def _blocks(self, context: AccessContext) -> Iterator[tuple[Ints, Floats]]:
         """Yield blocks of rounds, and the values of all users in them, ``[rounds, users]``."""
         schedule, size = self.schedule(context.users, context.streams), max(1, _BLOCK // context.users)
         for start in range(1, context.rounds + 1, size):
@@ -252,7 +228,7 @@ def _has_rho(knot: object) -> bool:
     return (knot.get("rho") if isinstance(knot, Mapping) else getattr(knot, "rho", None)) is not None
 
 
-def _sample(rho: NDArray[np.float64], draws: NDArray[np.float64]) -> NDArray[np.int64]:
+def _sample(rho: Floats, draws: Floats) -> Ints:
     """Return one user for each uniform draw, in proportion to its row of *rho*, by inverting the distribution."""
     upper = np.cumsum(rho, axis=1)
     return np.asarray((upper / upper[:, -1:] <= draws[:, None]).sum(axis=1))

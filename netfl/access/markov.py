@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import Field
 
 from netfl.access._direct import IntermittentAccess, uniform_rows
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Bools, Floats, Law
+from netfl.units import PositiveProbability
 
 _MAX_STAY = 8
-"""Rounds at which the law of stays is truncated."""
+"""Rounds at which the distribution of stays is truncated."""
 
 
 class Markov(IntermittentAccess):
@@ -32,12 +30,11 @@ class Markov(IntermittentAccess):
         switch_on: 0.05
     """
 
-    switch_on: Annotated[float, Field(gt=0, le=1)] = 0.05
+    switch_on: PositiveProbability = 0.05
     """Probability that a user that is away is available in the next round, before any scaling; the smaller, the longer
     users stay and stay away."""
 
-    def availability(self, chances: NDArray[np.float64], rounds: int, streams: Streams) -> Iterator[NDArray[np.bool_]]:
-        """Yield whether each user is available in each round."""
+    def availability(self, chances: Floats, rounds: int, streams: Streams) -> Iterator[Bools]:
         on, off = self.switches(chances)
         threshold = chances
         for draws in uniform_rows(streams.field("present"), np.arange(len(chances)), rounds):
@@ -45,7 +42,7 @@ class Markov(IntermittentAccess):
             yield is_available
             threshold = np.where(is_available, 1.0 - off, on)
 
-    def switches(self, chances: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def switches(self, chances: Floats) -> tuple[Floats, Floats]:
         """Return each user's probabilities of coming and of leaving."""
         # in stationarity as many users come as leave
         flow = np.minimum(self.switch_on * (1.0 - chances), chances)
@@ -59,20 +56,16 @@ class Markov(IntermittentAccess):
         return "stationary" if self.stated_chances and np.allclose(on + off, 1.0) else "Markovian"
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
         p = self.typical_chance
         leave = float(self.switches(np.array([p]))[1][0])
 
-        def late(streams: Streams, size: int) -> NDArray[np.float64]:
-            return np.asarray([*self.availability(np.full(size, p), 20, streams)][-1], float)
-
-        def stays(streams: Streams, size: int) -> NDArray[np.float64]:
+        def stays(streams: Streams, size: int) -> Floats:
             users = int((size + 6 * size**0.5 + 40) / p)
             seen = np.array([*self.availability(np.full(users, p), _MAX_STAY, streams)])
             return np.asarray(np.cumprod(seen[:, seen[0]], axis=0).sum(axis=0), float)
 
         mean = _MAX_STAY if leave == 0 else (1 - (1 - leave) ** _MAX_STAY) / leave
         return (
-            Law("user there in round 20", "Bernoulli(p): the chain starts and stays stationary", late, p, p * (1 - p)),
+            self.availability_law(20, "Bernoulli(p): the chain starts and stays stationary"),
             Law("rounds of a stay", f"geometric, by memorylessness from any round on; cut at {_MAX_STAY}", stays, mean),
         )

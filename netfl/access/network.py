@@ -1,4 +1,8 @@
-"""The access that emerges from a simulated network."""
+"""The access that emerges from a simulated network.
+
+`NetworkAccess.rounds` builds the parts (`netfl.access._builder`), and takes its rounds from
+`netfl.network.simulator.NetworkSimulator`: continue reading there.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
-from netfl.access import AccessCost, AccessInfo
+from netfl.access import AccessInfo
 from netfl.access._admission import build_admission
 from netfl.access._builder import build_layout, build_network, compute_streams
-from netfl.access._cost import network_cost
 from netfl.access._validation import network_faults
 from netfl.access._warnings import network_warnings
 from netfl.access.selection._base import WithSelection
@@ -40,7 +43,7 @@ from netfl.network.topology import Topology
 from netfl.network.traffic import Traffic
 from netfl.network.transport.spec import Transport
 from netfl.network.users import OnNewVersion
-from netfl.registry import FamilyMember
+from netfl.registry import FamilyMember, NotWith
 from netfl.types import AccessContext, Law, LearnerReport, Round, ScenarioFacts
 from netfl.units import Bitrate, Bits, Decibels
 
@@ -62,8 +65,8 @@ class NetworkAccess(WithSelection):
     **User.**  On receiving a version a user trains for samples / speed seconds, connected or not.  Its update then
     joins the backlog of its cell, that of the nearest tower.  If a newer version arrives before the update is
     delivered, the user abandons the update (superseded; a frame on the air is sent to its end, and may arrive late),
-    finishes it, or ignores the version (``busy``).  A user that is disconnected, itself or its tower being down, knows
-    it and sends nothing.
+    finishes it, or ignores the version (``on_new_version``).  A user that is disconnected, itself or its tower being
+    down, knows it and sends nothing.
 
     **Air.**  The MAC decides which users send.  Attempts that overlap on one channel of a cell collide, unless one is
     stronger than all others by ``capture``, or ``interference: sinr`` compares each with its interference.  An attempt
@@ -105,12 +108,12 @@ class NetworkAccess(WithSelection):
     """Condition for decoding a signal, and the bit rate."""
     interference: Literal["collide", "sinr"] = "collide"
     """Outcome of attempts that overlap on one channel: they ``collide``, or their ``sinr`` decides."""
-    capture: Annotated[Decibels, Field(ge=0)] | None = None
+    capture: Annotated[Annotated[Decibels, Field(ge=0)] | None, NotWith("interference", "sinr")] = None
     """Ratio by which a signal must exceed the sum of its interference to be received; ``null`` for never."""
     shared_air: bool = False
     """Whether users of other cells interfere, too; with ``sinr`` or ``capture`` only, and not with `csma_ca`."""
-    unreachable: Literal["fault", "keep"] = "fault"
-    """Whether users whose best signal is too weak are an error (``fault``) or allowed (``keep``)."""
+    unreachable: Literal["error", "keep"] = "error"
+    """Treatment of users whose best signal is too weak: ``error`` refuses them, ``keep`` allows them."""
     mac: Annotated[Mac, FamilyMember()] | None = None
     """Medium access control of a cell."""
     queue: Annotated[Queue, FamilyMember()] = DropTail()
@@ -131,7 +134,7 @@ class NetworkAccess(WithSelection):
     """Training times of users."""
     energy: Energy | None = None
     """Energy of users; ``null``: not counted."""
-    broadcast_rate: Annotated[Bitrate, Field(gt=0)] | None = None
+    broadcast_rate: Annotated[Annotated[Bitrate, Field(gt=0)] | None, NotWith("downlink")] = None
     """Rate at which towers send the global model to their users, on an ideal downlink."""
     downlink: Downlink | None = None
     """A downlink through the network, on which versions can be lost; ``null`` for an ideal one."""
@@ -142,19 +145,18 @@ class NetworkAccess(WithSelection):
     frame of the MAC can hold it."""
     round: Annotated[RoundPolicy, FamilyMember()] | None = None
     """Rule by which a round closes."""
-    busy: OnNewVersion = "restart"
+    on_new_version: OnNewVersion = "restart"
     """Behaviour of a user that has an outstanding update when a newer version arrives: abandon it and start from the
     new version (``restart``); finish and send it, and start from the then newest version (``finish``); or finish it and
     keep the old version until the next one arrives (``ignore``)."""
     staleness: Annotated[int, Field(ge=0)] | None = None
     """Largest number of versions between the newest and the base of an update that still counts; by default 0 if busy
     users restart at the broadcast of an ideal downlink, and unlimited otherwise."""
-    spare: Exemptions | None = None
+    exempt: Exemptions | None = None
     """A counterfactual: users that are exempt from causes of failed deliveries; all draws stay unchanged."""
 
     @property
     def info(self) -> AccessInfo:
-        """Needs and abilities."""
         info = super().info
         return replace(
             info,
@@ -169,7 +171,7 @@ class NetworkAccess(WithSelection):
     def is_punctual(self) -> bool:
         """Only updates from the newest version count, unless `staleness` is given."""
         is_continuous = self.round is not None and self.round.is_continuous
-        return self.busy == "restart" and self.downlink is None and not is_continuous
+        return self.on_new_version == "restart" and self.downlink is None and not is_continuous
 
     def max_deliveries(self, users: int, rounds: int) -> int:
         """Return the limit of the rule; if old updates count, a user may deliver an old and a new one."""
@@ -179,24 +181,20 @@ class NetworkAccess(WithSelection):
         return min(updates, self.round.max_updates(updates))
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield errors of the configuration."""
         yield from network_faults(self, facts)
 
     def warnings(self, context: AccessContext) -> Iterator[str]:
-        """Yield warnings."""
         yield from network_warnings(self, context)
 
     def user_columns(self, context: AccessContext) -> Mapping[str, NDArray[Any]]:
-        """Return each user's position, distance to its tower, tower number, device and speed."""
         layout = build_layout(self, context)
         x_m, y_m = layout.user_xy_m.T
-        columns = {"x_m": x_m, "y_m": y_m, "distance_m": layout.distance_m, "tower": layout.cell}
+        columns = {"x_m": x_m, "y_m": y_m, "distance_m": layout.distance_m, "tower": layout.tower_of}
         if self.compute is None:
             return columns
         return columns | self.compute.columns(context.users, compute_streams(context))
 
     def node_columns(self, context: AccessContext) -> Mapping[str, NDArray[Any]]:
-        """Return positions and roles of nodes."""
         graph = build_layout(self, context).graph
         columns = {key: np.array([graph.nodes[name][key] for name in graph]) for key in ("role", "x_m", "y_m")}
         return {"node": np.array([*graph]), **columns}
@@ -217,9 +215,4 @@ class NetworkAccess(WithSelection):
             yield from simulator.windows(context.rounds, context.duration_s, context.warmup_s)
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
-        return (Law.none("emerges; its channels, outages, MACs and queues are held to their own laws"),)
-
-    def estimate_cost(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> AccessCost:
-        """Estimate the cost of updates or packets that cross the network."""
-        return network_cost(self, users, rounds, duration_s)
+        return (Law.none("emerges from its channels, outages, MACs and queues, each of which is tested by itself"),)

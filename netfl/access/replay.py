@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pydantic import AfterValidator
 
 from netfl.access import Access, AccessInfo
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.network.files import open_parquet
-from netfl.types import AccessContext, Delivery, Law, LearnerReport, Round, ScenarioFacts
+from netfl.types import AccessContext, Delivery, Ints, Law, LearnerReport, Round, ScenarioFacts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,12 +46,6 @@ class Replay(Access):
     """The run directory, or any folder with the two tables; a relative path starts at the current directory."""
 
     def rounds(self, context: AccessContext) -> Generator[Round, LearnerReport | None, None]:
-        """Yield the recorded rounds.
-
-        Raises:
-            ScenarioError: the recording is missing or too short, or lacks the replica or a user.
-            MachineError: a table cannot be read.
-        """
         rounds, deliveries = self._replica(context.replica)
         faults = [*_recording_faults(rounds, deliveries, context.users, context.rounds)]
         if faults:
@@ -60,10 +53,11 @@ class Replay(Access):
         updates = zip(*(deliveries[name].tolist() for name in _DELIVERIES), strict=True)
         energy = rounds[_ENERGY].tolist() if _ENERGY in rounds else [np.nan] * len(rounds)
         rows = zip(*(rounds[name].tolist() for name in _ROUNDS), energy, strict=True)
-        needed_versions = _NeededVersions(deliveries["base"].tolist(), deliveries["round"].tolist())
+        last_round = dict(zip(deliveries["base"].tolist(), deliveries["round"].tolist(), strict=True))
         for index, opened_s, closed_s, delivered, oldest, uplink, downlink, joules in islice(rows, context.rounds):
             round_deliveries = tuple(Delivery(*update) for update in islice(updates, delivered))
-            needed = None if oldest == index else needed_versions.after(index, round_deliveries)
+            later = (base for base, last in last_round.items() if base < index < last)
+            needed = None if oldest == index else tuple(sorted(later))
             energy_j = None if np.isnan(joules) else joules
             recorded = Round(
                 index, opened_s, closed_s, round_deliveries, oldest, uplink, downlink, needed=needed, energy_j=energy_j
@@ -81,19 +75,17 @@ class Replay(Access):
 
     @property
     def info(self) -> AccessInfo:
-        """Needs and abilities."""
         return replace(super().info, has_ranking=self._has_ranking)
 
     @property
     def _has_ranking(self) -> bool:
-        """The recorded run had a partition by participation."""
         path = self.run / "users.parquet"
         if not path.is_file():
             return False
         with open_parquet(path) as file:
             return "rank" in file.schema_arrow.names
 
-    def ranking(self, context: AccessContext) -> NDArray[np.int64] | None:
+    def ranking(self, context: AccessContext) -> Ints | None:
         """Return the ranking of the recorded run, so that the same users hold the same data."""
         if not self._has_ranking:
             return None
@@ -106,8 +98,8 @@ class Replay(Access):
         try:
             recorded = int(self._table("rounds", ("replica",))["replica"].nunique())
             if 0 < recorded < facts.replicas:
-                problem = f"replicas: {recorded} are recorded, {facts.replicas} are wanted"
-                yield Fault("run", problem, remedy="ask for fewer replicas")
+                problem = f"{recorded} replicas are recorded, the scenario has {facts.replicas}"
+                yield Fault("run", problem, remedy="set fewer replicas")
             yield from _recording_faults(*self._replica(0), facts.users, facts.rounds)
         except ScenarioError as error:
             yield from error.faults
@@ -115,11 +107,9 @@ class Replay(Access):
             yield Fault("run", str(error), remedy="name another recording")
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
         return (Law.none("a recording: nothing is drawn"),)
 
     def _replica(self, replica: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the rounds and deliveries of one replica, in order."""
         tables = (
             self._table("rounds", ("replica", *_ROUNDS), (_ENERGY,)),
             self._table("deliveries", ("replica", "round", *_DELIVERIES)),
@@ -153,49 +143,30 @@ class Replay(Access):
         return table
 
 
-class _NeededVersions:
-    """The versions that later deliveries start from.
-
-    Args:
-        bases: the version that each delivery starts from.
-        rounds: the round of each delivery.
-    """
-
-    def __init__(self, bases: Sequence[int], rounds: Sequence[int]) -> None:
-        self._last_round: dict[int, int] = {}
-        for base, index in zip(bases, rounds, strict=True):
-            self._last_round[base] = max(index, self._last_round.get(base, 0))
-
-    def after(self, index: int, deliveries: Sequence[Delivery]) -> tuple[int, ...]:
-        """Return the versions before *index* that are needed after that round with its *deliveries*."""
-        for base in {delivery.base for delivery in deliveries}:
-            if self._last_round[base] <= index:
-                del self._last_round[base]
-        return tuple(sorted(base for base in self._last_round if base < index))
-
-
 def _recording_faults(rounds: pd.DataFrame, deliveries: pd.DataFrame, users: int, wanted: int) -> Iterator[Fault]:
     """Yield the reasons why a replica's recording cannot serve this number of *users* and *wanted* rounds."""
     index = rounds["round"].to_numpy()
     if not len(index):
-        yield Fault("run", "no such replica is recorded", remedy="ask for fewer replicas")
+        yield Fault("run", "no such replica is recorded", remedy="set fewer replicas")
         return
     if len(index) < wanted:
-        yield Fault("run", f"{len(index)} rounds are recorded, {wanted} are wanted", remedy="ask for fewer rounds")
+        yield Fault("run", f"{len(index)} rounds are recorded, the scenario has {wanted}", remedy="set fewer rounds")
     if not np.array_equal(index, np.arange(1, len(index) + 1)):
-        yield Fault("run", "the recorded rounds are not numbered 1, 2, 3, …", remedy="fix the recording")
+        yield Fault("run", "the recorded rounds are not numbered 1, 2, 3, …", remedy="correct the recording")
         return
     times_s = rounds[["opened_s", "closed_s"]].to_numpy()
     if not np.isfinite(times_s).all() or (np.diff(times_s.ravel()) < 0).any():
-        yield Fault("run", "the recorded times of the rounds are not finite, or go back", remedy="fix the recording")
+        yield Fault(
+            "run", "the recorded times of the rounds are not finite or not ascending", remedy="correct the recording"
+        )
     delivery_round, user, base = (deliveries[name].to_numpy() for name in ("round", "user", "base"))
     if len(user) and not 0 <= user.min() <= user.max() < users:
-        problem = f"it holds user {user.min() if user.min() < 0 else user.max()}, and there are {users} users"
-        yield Fault("run", problem, remedy="give the recording's number of users")
+        problem = f"it has user {user.min() if user.min() < 0 else user.max()}, but there are {users} users"
+        yield Fault("run", problem, remedy="set the recording's number of users")
     if not np.all((base >= 0) & (base < delivery_round)):
-        yield Fault("run", "a delivery starts from a version that its round cannot know", remedy="fix the recording")
+        yield Fault("run", "a delivery starts from a version later than its round", remedy="correct the recording")
     if not np.array_equal(index.repeat(rounds["delivered"]), delivery_round):
-        yield Fault("run", "rounds and deliveries disagree on the delivered users", remedy="fix the recording")
+        yield Fault("run", "rounds and deliveries disagree on the delivered users", remedy="correct the recording")
 
 
 def _record(context: AccessContext, recorded: Round) -> None:

@@ -1,14 +1,17 @@
-"""The command line.  Exit codes: 0 (done), 1 (failed), 2 (bad input)."""
+"""The command line.  Exit codes: 0 (done), 1 (failed), 2 (bad input).
+
+The commands that run a scenario are in `netfl.cli.run`.
+"""
 
 from __future__ import annotations
 
 import typer
 
-from netfl.cli import data, export, inspect, report, run, sweep
+from netfl.cli import export, inspect, report, run
 from netfl.cli.app import app
 from netfl.cli.distribution import conflict
 
-__all__ = ["app", "data", "export", "inspect", "main", "report", "run", "sweep"]
+__all__ = ["app", "export", "inspect", "main", "report", "run"]
 
 
 def main() -> None:

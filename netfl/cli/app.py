@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,12 +16,7 @@ _UsageError: Any = typer.BadParameter.__base__
 
 
 class Commands(TyperGroup):
-    """A group of commands that suggests ``--set`` to a user who writes a key of the scenario as an option."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Keep the arguments for a suggestion, and parse them."""
-        ctx.meta["netfl.words"] = [*args]
-        return super().parse_args(ctx, args)
+    """A group of commands that suggests ``--set`` to a user that writes a key of the scenario as an option."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; add a suggestion to a usage error."""
@@ -38,18 +32,8 @@ class Commands(TyperGroup):
                 near = get_close_matches(option.lstrip("-"), names, n=1, cutoff=0.8)
                 if near and near[0] not in options:
                     error.possibilities = []
-                    value = _value(ctx.meta["netfl.words"], option)
-                    error.message += f". Did you mean --set {near[0]}={value}?"
+                    error.message += f". Did you mean --set {near[0]}=VALUE?"
             raise
-
-
-def _value(words: Sequence[str], option: str) -> str:
-    """Return the argument that follows an option, or ``VALUE`` if there is none."""
-    for word, following in zip(words, [*words[1:], "-"], strict=True):
-        name, _, value = word.partition("=")
-        if name == option:
-            return value or ("VALUE" if following.startswith("-") else following)
-    return "VALUE"
 
 
 app = typer.Typer(
@@ -78,9 +62,18 @@ def local(text: str) -> Path:
         raise typer.BadParameter(f"{text}: {fault.problem}; {fault.remedy}.") from None
 
 
-ScenarioFile = Annotated[
-    Path, typer.Argument(parser=local, metavar="SCENARIO", help="A scenario file.", show_default=False)
-]
+def path_argument(metavar: str, meaning: str) -> Any:
+    """Return an argument that is a local path."""
+    return typer.Argument(parser=local, metavar=metavar, help=meaning, show_default=False)
+
+
+def path_option(metavar: str, meaning: str) -> Any:
+    """Return an option that is a local path."""
+    return typer.Option(parser=local, metavar=metavar, help=meaning)
+
+
+ScenarioFile = Annotated[Path, path_argument("SCENARIO", "A scenario file.")]
+Folder = Annotated[Path, path_argument("DIR", "A run directory.")]
 Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Replace the value of one key. The value is YAML."),
@@ -89,11 +82,8 @@ Named = Annotated[
     list[str] | None, typer.Option("--override", metavar="NAME", help="Apply a block of the scenario's `overrides`.")
 ]
 Seed = Annotated[int | None, typer.Option(min=0, help="Replace the scenario's seed.")]
-Out = Annotated[
-    Path | None,
-    typer.Option(parser=local, metavar="DIR", help="The run directory. Default: the next free one below runs/."),
-]
-Device = Annotated[str, typer.Option(help="The device that learns: auto, cpu or cuda.")]
+Out = Annotated[Path | None, path_option("DIR", "The run directory. Default: the next free one below runs/.")]
+Device = Annotated[str, typer.Option(help="The device for training: auto, cpu or cuda.")]
 Workers = Annotated[
     int, typer.Option(min=1, help="Number of single-threaded processes that share the learners and replicas.")
 ]
@@ -125,7 +115,6 @@ NoPlugins = Annotated[
         help="Refuse models written as package.module:Class, so only netfl's own code runs.",
     ),
 ]
-Folder = Annotated[Path, typer.Argument(parser=local, metavar="DIR", help="A run directory.", show_default=False)]
 
 
 def _version(asked: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
 from traceback import format_exception
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import typer
 
-from netfl.errors import Fault, ModelError, NetflError, ScenarioError, suggest
+from netfl.errors import Fault, MachineError, ModelError, NetflError, ScenarioError, suggest
 
 if TYPE_CHECKING:
-    from netfl.learning.workers.ray_cluster import Cluster
     from netfl.results.run_reader import Run
     from netfl.scenario.scenario import Scenario
+    from netfl.simulation.workers.ray_cluster import Cluster
+    from netfl.sweeps import Sweep
 
 _ENGINES = ("local", "ray")
 Arguments = ParamSpec("Arguments")
@@ -34,9 +35,9 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
                 typer.echo("".join(format_exception(error.__cause__)), err=True)  # for the author of the model
             message, code = str(error), error.exit_code
         except MemoryError as error:
-            message, code = f"more memory is asked for than there is: {error}", 1
+            message, code = f"not enough memory: {error}", 1
         except KeyboardInterrupt:
-            message, code = "stopped at once; a run that had begun can go on with: netfl resume DIR", 1
+            message, code = "stopped immediately; continue a run with: netfl resume DIR", 1
         else:
             return
         typer.echo(message, err=True)
@@ -48,7 +49,7 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
 def load(path: Path, sets: list[str] | None, named: list[str] | None, seed: int | None) -> Scenario:
     """Load a scenario file and apply the changes of the command line."""
     from netfl.scenario import scenario as scenarios
-    from netfl.scenario.yaml_document import parse, plain_value
+    from netfl.scenario.yaml_document import parse
 
     overrides: dict[str, Any] = {}
     for assignment in sets or []:
@@ -56,30 +57,30 @@ def load(path: Path, sets: list[str] | None, named: list[str] | None, seed: int 
         if not (equals and key):
             remedy = "write for example --set users=10"
             raise ScenarioError([Fault("--set", "not of the form PATH=VALUE", assignment, remedy)])
-        overrides[key] = plain_value(parse(text, f"--set {key}"))
+        overrides[key] = parse(text, f"--set {key}")
     if seed is not None:
         overrides["seed"] = seed
     return scenarios.load(path, overrides, named or [])
 
 
 def check_device(device: str) -> None:
-    """Raise a `ScenarioError` if *device* is no device."""
+    """Raise a `ScenarioError` if *device* does not exist."""
     if device not in {"auto", "cpu", "cuda"}:
         raise ScenarioError([Fault("--device", "no such device", device, "write auto, cpu or cuda")])
 
 
-def select_cluster(engine: str, address: str | None, gpus: float | None) -> Cluster | None:
+def select_cluster(engine: str, address: str | None, gpus: float | None, workers: int | None) -> Cluster | None:
     """Return the cluster to use, or ``None`` for processes on this machine.
 
     Raises:
         ScenarioError: there is no such engine, or it ignores an option that is given.
     """
-    from netfl.learning.workers.ray_cluster import Cluster
+    from netfl.simulation.workers.ray_cluster import Cluster
 
     if engine not in _ENGINES:
         raise ScenarioError([Fault("--engine", "no such engine", engine, suggest(engine, _ENGINES))])
     if engine == "ray":
-        return Cluster(address, gpus or 0.0)
+        return Cluster(address, gpus or 0.0, workers)
     options = {"--address": address, "--gpus": gpus}
     given = {name: value for name, value in options.items() if value is not None}
     if given:
@@ -87,21 +88,15 @@ def select_cluster(engine: str, address: str | None, gpus: float | None) -> Clus
     return None
 
 
-def warn_ignored_sweep(scenario: Scenario, quiet: bool) -> None:
-    """Warn that the command ignores the scenario's sweep, if it has one."""
-    if scenario.sweep is not None and not quiet:
-        typer.echo("one run, of the scenario as it stands; its sweep is run by: netfl sweep", err=True)
-
-
-def warn_large_run(scenario: Scenario, quiet: bool, *, learning: bool) -> None:
-    """Print the warnings about a scenario, among them that its run takes long or needs much memory."""
-    from netfl.simulation import cost_estimate
+def print_warnings(scenario: Scenario, quiet: bool) -> None:
+    """Print warnings about one run of a scenario: its sweep is ignored, or a value is probably not intended."""
     from netfl.simulation.setup import warnings
 
     if quiet:
         return
-    work = cost_estimate.estimate_workload(scenario, learning=learning)
-    for warning in ([cost_estimate.warning(work)] if work.is_large else []) + [*warnings(scenario)]:
+    if scenario.sweep is not None:
+        typer.echo("this is one run; the sweep is ignored. To run it: netfl sweep", err=True)
+    for warning in warnings(scenario):
         typer.echo(warning, err=True)
 
 
@@ -114,7 +109,6 @@ def report_outcome(done: Run, quiet: bool, *, report: bool = False, again: str |
         report: write its report.
         again: the command that continues the run; by default ``netfl resume`` if it is not done.
     """
-    from netfl.cli.progress import show_report
     from netfl.cli.views.run_summary import show_run
 
     if not quiet:
@@ -122,9 +116,32 @@ def report_outcome(done: Run, quiet: bool, *, report: bool = False, again: str |
     for name in done.diverged:
         typer.echo(f"diverged: {name}", err=True)
     if report:
-        show_report(done, None)
+        write_report(done, None)
     if again is None and done.status != "done":
         again = f"netfl resume {done.folder}"
     if again is not None:
-        typer.echo(f"interrupted; go on with: {again}", err=True)
+        typer.echo(f"interrupted; continue with: {again}", err=True)
         sys.exit(1)
+
+
+def write_report(source: Run | Sweep | Sequence[Path], out: Path | None) -> None:
+    """Write the report of a run, of a sweep or of several runs to *out*, and print its path.
+
+    By default it is ``report.html`` in the folder of the run or the sweep.  A run also has a plot there.
+    """
+    from netfl import report
+    from netfl.cli.views import open_console
+    from netfl.results.run_reader import Run
+    from netfl.sweeps import Sweep
+
+    console = open_console()
+    try:
+        if isinstance(source, Sweep):
+            console.print(f"report: {report.write_sweep(source, out)}", soft_wrap=True)
+        elif isinstance(source, Run):
+            console.print(f"report:  {report.write(source, out)}", soft_wrap=True)
+            console.print(f"plot:    {report.picture(source)}", soft_wrap=True)
+        else:
+            console.print(f"report:  {report.write_several(source, out or Path('report.html'))}", soft_wrap=True)
+    except OSError as error:
+        raise MachineError(f"cannot write the report: {error.filename}: {error.strerror}") from error

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from netfl.cli.app import Folder, NoPlugins, app, local
+from netfl.cli.app import Folder, NoPlugins, app, path_option
 from netfl.cli.common import handle_errors
 from netfl.errors import Fault, MachineError, ScenarioError
-
-if TYPE_CHECKING:
-    from netfl.results.run_reader import Run
 
 
 @app.command()
@@ -28,18 +25,11 @@ def export(
         bool, typer.Option("--positions", help="The positions of users and nodes (positions.csv).")
     ] = False,
     availability: Annotated[
-        Path | None,
-        typer.Option(
-            parser=local, metavar="FILE", help="The times when users were available: a .csv, .json or .parquet file."
-        ),
+        Path | None, path_option("FILE", "The times when users were available: a .csv, .json or .parquet file.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            parser=local,
-            metavar="PATH",
-            help="The output path, with one of --perfetto, --csv and --positions. Default: in DIR.",
-        ),
+        path_option("PATH", "The output path, with one of --perfetto, --csv and --positions. Default: in DIR."),
     ] = None,
     replica: Annotated[
         int | None, typer.Option(min=0, help="The replica to export. Default: 0. --csv writes all.")
@@ -61,27 +51,44 @@ def export(
     run, chosen_replica = open_run(folder), replica or 0
     try:
         if perfetto:
-            _write_trace(run, out or folder / "trace.json", chosen_replica)
+            from netfl.results.export.perfetto import write_trace
+
+            path = out or folder / "trace.json"
+            typer.echo(f"{path}: {write_trace(run, path, chosen_replica)}")
         if csv:
-            _write_tables(run, out or folder / "csv")
+            from netfl.results.export.csv import write_tables
+
+            path = out or folder / "csv"
+            for name, length in write_tables(run, path):
+                typer.echo(f"{path / name}.csv: {length} rows")
         if positions:
-            _write_positions(run, out or folder / "positions.csv", chosen_replica, every)
+            from netfl.simulation.positions import write_positions
+
+            path = out or folder / "positions.csv"
+            places, times = write_positions(run, path, chosen_replica, None if every is None else _seconds(every))
+            typer.echo(f"{path}: {places} users and nodes, at {times} time{'s' if times > 1 else ''}")
         if availability is not None:
-            _write_availability(run, availability, chosen_replica, in_rounds=rounds)
+            from netfl.network.outage._availability_file import write_availability
+            from netfl.results.export.availability import availability as availability_of
+
+            rows = availability_of(run, chosen_replica, in_rounds=rounds)
+            write_availability(availability, rows)
+            unit = "; the times are rounds: an access reads them with 'unit: rounds', an outage does not"
+            changes = sum(len(row.times) for row in rows)
+            typer.echo(f"{availability}: {len(rows)} users, {changes} changes{unit if rounds else ''}")
     except OSError as error:
         raise MachineError(f"cannot write {error.filename or folder}: {error.strerror or error}") from error
 
 
 def _check(forms: Mapping[str, bool], out: Path | None, options: Mapping[str, object]) -> None:
-    """Raise a `ScenarioError` that lists all options without effect."""
     faults = []
     file_count = sum(forms[form] for form in ("--perfetto", "--csv", "--positions"))
     if not any(forms.values()):
         remedy = "write --perfetto, --csv, --positions or --availability FILE"
-        faults.append(Fault("", "nothing to write is named", None, remedy))
+        faults.append(Fault("", "no output is named", None, remedy))
     if out is not None and file_count != 1:
         remedy = "name one of --perfetto, --csv and --positions"
-        faults.append(Fault("--out", f"says where to write one form, and {file_count} are asked for", str(out), remedy))
+        faults.append(Fault("--out", f"names the file of one output, but {file_count} are requested", str(out), remedy))
     for option, wanted in (
         ("--rounds", ["--availability"]),
         ("--every", ["--positions"]),
@@ -94,46 +101,17 @@ def _check(forms: Mapping[str, bool], out: Path | None, options: Mapping[str, ob
         raise ScenarioError(faults)
 
 
-def _write_trace(run: Run, path: Path, replica: int) -> None:
-    from netfl.results.export.perfetto import write_trace
-
-    typer.echo(f"{path}: {write_trace(run, path, replica)}")
-
-
-def _write_tables(run: Run, folder: Path) -> None:
-    from netfl.results.export.csv import write_tables
-
-    for name, rows in write_tables(run, folder):
-        typer.echo(f"{folder / name}.csv: {rows} rows")
-
-
-def _write_positions(run: Run, path: Path, replica: int, every: str | None) -> None:
-    """Write positions; *every* is a time with its unit, or a number of seconds."""
-    from netfl.simulation.positions import write_positions
-
-    places, times = write_positions(run, path, replica, None if every is None else _seconds(every))
-    typer.echo(f"{path}: {places} users and nodes, at {times} time{'s' if times > 1 else ''}")
-
-
-def _write_availability(run: Run, path: Path, replica: int, *, in_rounds: bool) -> None:
-    from netfl.network.outage._availability_file import write_availability
-    from netfl.results.export import availability
-
-    rows = availability(run, replica, in_rounds=in_rounds)
-    write_availability(path, rows)
-    changes = sum(len(row.times) for row in rows)
-    unit = "; the times are rounds, which an access reads with 'unit: rounds', and an outage cannot"
-    typer.echo(f"{path}: {len(rows)} users, {changes} changes{unit if in_rounds else ''}")
-
-
 def _seconds(text: str) -> float:
     """Parse a positive time with its unit, or a number of seconds."""
     from netfl.units import to_si
 
     try:
-        time_s = float(text) if text.replace(".", "", 1).isdecimal() else to_si(text, "s")
+        time_s, problem = (
+            float(text) if text.replace(".", "", 1).isdecimal() else to_si(text, "s"),
+            "not a time above 0",
+        )
     except ValueError as error:
-        raise ScenarioError([Fault("--every", str(error), text, "write seconds, or a time such as '1 min'")]) from None
+        time_s, problem = 0.0, str(error)
     if time_s <= 0:
-        raise ScenarioError([Fault("--every", "no time above 0", text, "write seconds, or a time such as '1 min'")])
+        raise ScenarioError([Fault("--every", problem, text, "write seconds, or a time such as '1 min'")])
     return time_s

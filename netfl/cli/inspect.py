@@ -1,7 +1,10 @@
-"""Commands that check scenarios, list models, verify runs and write starter files."""
+"""Commands that check scenarios, list models and data, verify runs and write starter files."""
 
 from __future__ import annotations
 
+import os
+import platform
+from collections.abc import Iterator
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import shorten
@@ -9,28 +12,61 @@ from typing import Annotated
 
 import typer
 
-from netfl.cli.app import Named, NoPlugins, Seed, Sets, app, local
+from netfl.cli.app import Named, NoPlugins, Seed, Sets, app, path_argument, path_option
 from netfl.cli.common import handle_errors, load
-from netfl.cli.completion import families, models, shipped_scenarios
-from netfl.errors import NetflError
+from netfl.errors import NetflError, __version__
+
+_EXTRAS = {"mlflow": "mlflow-skinny", "ray": "ray", "tensorboard": "tensorboard"}
+"""The package that each extra ``netfl-sim[NAME]`` installs."""
+
+data_app = typer.Typer(help="List and download real data sets.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+
+def complete_family(incomplete: str) -> list[str]:
+    """Complete the name of a family."""
+    from netfl.registry import FAMILIES
+
+    return [name for family in FAMILIES if (name := family.rpartition("/")[2]).startswith(incomplete)]
+
+
+def complete_model(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete the kind of a model of the family in the previous argument."""
+    from netfl.cli.views.model_list import family_named
+    from netfl.registry import base_of, list_kinds
+
+    try:
+        base = base_of(family_named(str(ctx.params.get("family"))))
+    except NetflError:
+        return []
+    return [kind for kind in list_kinds(base) if kind.startswith(incomplete)]
+
+
+def complete_scenario(incomplete: str) -> list[str]:
+    """Complete the name of a scenario that netfl contains."""
+    from netfl.scenario.examples import example_names
+
+    return [name for name in example_names() if name.startswith(incomplete)]
+
+
+_FAMILY = typer.Argument(help="A family, such as channel.", show_default=False, autocompletion=complete_family)
 
 
 @app.command()
 @handle_errors
 def check(
-    scenarios: Annotated[
-        list[Path], typer.Argument(parser=local, metavar="SCENARIO...", help="Scenario files.", show_default=False)
-    ],
+    scenarios: Annotated[list[Path], path_argument("SCENARIO...", "Scenario files.")],
     sets: Sets = None,
     override: Named = None,
     seed: Seed = None,
     no_plugins: NoPlugins = False,
 ) -> None:
     """Check scenario files and report all errors."""
-    from netfl.simulation import cost_estimate
-    from netfl.simulation.dry_run import run_dry, warning
+    from netfl.registry import find_plugins, kind_of
+    from netfl.simulation.dry_run import run_dry
     from netfl.simulation.setup import warnings
     from netfl.sweeps.plan import points_of
+    from netfl.testing.laws import law_problem
 
     failed = 0
     for path in scenarios:
@@ -39,14 +75,14 @@ def check(
             for name in scenario.overrides:
                 load(path, sets, [*(override or []), name], seed)
             points = len(points_of(scenario)) if scenario.sweep is not None else 0
-            rehearsed = run_dry(scenario)
-            work = cost_estimate.check(scenario, learning=True, played=rehearsed)
-            typer.echo(f"{path}: good" + (f", at all {points} points of its sweep too" if points else ""))
-            typer.echo(f"  {work}")
-            if rehearsed.cut is not None:
-                typer.echo(f"  {warning(rehearsed)}", err=True)
-            for text in warnings(scenario):
+            dry_run = run_dry(scenario)
+            typer.echo(f"{path}: valid" + (f", at all {points} points of its sweep" if points else ""))
+            typer.echo(f"  {dry_run}")
+            for text in [*dry_run.warnings(), *warnings(scenario)]:
                 typer.echo(f"  {text}", err=True)
+            for key, model in find_plugins(scenario):
+                if problem := law_problem(model):
+                    typer.echo(f"  {key}: {kind_of(type(model))} {problem}", err=True)
         except NetflError as error:
             typer.echo(str(error), err=True)
             failed = max(failed, error.exit_code)
@@ -56,15 +92,15 @@ def check(
 @app.command("list")
 @handle_errors
 def list_models(
-    family: Annotated[
-        str | None, typer.Argument(help="A family, such as channel.", show_default=False, autocompletion=families)
-    ] = None,
+    family: Annotated[str | None, _FAMILY] = None,
     name: Annotated[
         str | None,
-        typer.Argument(help="A model of this family, such as rayleigh.", show_default=False, autocompletion=models),
+        typer.Argument(
+            help="A model of this family, such as rayleigh.", show_default=False, autocompletion=complete_model
+        ),
     ] = None,
 ) -> None:
-    """List the models; or show one model's keys, defaults, laws and example."""
+    """List the models; or show one model's keys, defaults, properties and example."""
     from netfl.cli.views.model_list import show_catalogue
 
     show_catalogue(family, name)
@@ -88,7 +124,7 @@ def copy_scenarios(
             metavar="[NAME]...",
             help="Scenarios or folders to copy, or all. Without a name: list all scenarios.",
             show_default=False,
-            autocompletion=shipped_scenarios,
+            autocompletion=complete_scenario,
         ),
     ] = None,
 ) -> None:
@@ -104,12 +140,39 @@ def copy_scenarios(
             typer.echo(f"{path}")
 
 
+def environment_info() -> Iterator[tuple[str, str]]:
+    """Yield names and values for a bug report."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from netfl.results.manifest import versions
+
+    yield "netfl", __version__
+    yield "python", platform.python_version()
+    yield "system", f"{platform.platform()}, {platform.machine()}"
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    yield "cores", f"{os.cpu_count()}, usable {usable}"
+    yield from ((name, text) for name, text in versions().items() if name not in {"netfl", "python"})
+    try:
+        from netfl.learning.tensors import devices
+
+        yield "devices", ", ".join(devices())
+    except (ImportError, OSError) as error:
+        yield "devices", f"torch cannot be imported: {error}"
+    from netfl.learning.data._download import cache_folder
+
+    yield "data", f"{cache_folder()} ({'NETFL_DATA' if os.environ.get('NETFL_DATA') else 'the default'})"
+    for extra, package in _EXTRAS.items():
+        try:
+            text = f"{package} {version(package)}"
+        except PackageNotFoundError:
+            text = "not installed"
+        yield f"netfl-sim[{extra}]", text
+
+
 @app.command("version")
 @handle_errors
 def show_version() -> None:
     """Show versions, machine, devices, data folder and installed extras for a bug report."""
-    from netfl.cli.version_info import environment_info
-
     for name, text in environment_info():
         typer.echo(f"{name} {text}" if name == "netfl" else f"{name}: {text}")
 
@@ -117,11 +180,9 @@ def show_version() -> None:
 @app.command()
 @handle_errors
 def new(
-    family: Annotated[
-        str, typer.Argument(help="A family, such as channel.", show_default=False, autocompletion=families)
-    ],
+    family: Annotated[str, _FAMILY],
     name: Annotated[str, typer.Argument(help="The module's name, such as my_fading.", show_default=False)],
-    out: Annotated[Path, typer.Option(parser=local, metavar="DIR", help="The output folder.")] = Path(),
+    out: Annotated[Path, path_option("DIR", "The output folder.")] = Path(),
 ) -> None:
     """Write a starter file for your own model, and its test."""
     from netfl.cli.scaffold import write_starter
@@ -133,12 +194,10 @@ def new(
 @app.command()
 @handle_errors
 def verify(
-    folders: Annotated[
-        list[Path], typer.Argument(parser=local, metavar="DIR...", help="Run directories.", show_default=False)
-    ],
+    folders: Annotated[list[Path], path_argument("DIR...", "Run directories.")],
 ) -> None:
     """Check the tables of finished runs against their manifests, and compare several runs with the first."""
-    from netfl.results.verify import verify_runs
+    from netfl.results.digests import verify_runs
 
     is_good = True
     for folder in folders:
@@ -146,3 +205,21 @@ def verify(
             typer.echo(str(verdict))
             is_good = is_good and verdict.good
     raise typer.Exit(0 if is_good else 1)
+
+
+@data_app.command("list")
+@handle_errors
+def data_list() -> None:
+    """List the data sets, and the folders in which netfl looks for them."""
+    from netfl.cli.views.model_list import show_data
+
+    show_data()
+
+
+@data_app.command("fetch")
+@handle_errors
+def data_fetch(name: Annotated[str, typer.Argument(help="A data set, such as mnist.")]) -> None:
+    """Download a data set into the cache and check it."""
+    from netfl.learning.data import _download
+
+    typer.echo(f"{_download.fetch_dataset(name)}")

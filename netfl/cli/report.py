@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from netfl.cli.app import NoPlugins, app, local
+from netfl.cli import common
+from netfl.cli.app import NoPlugins, app, path_argument, path_option
 from netfl.cli.common import handle_errors
 from netfl.errors import Fault, ScenarioError
 
@@ -15,32 +16,28 @@ from netfl.errors import Fault, ScenarioError
 @app.command("report")
 @handle_errors
 def write_report(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(
-            parser=local, metavar="DIR...", help="Run directories, or the folder of a sweep.", show_default=False
-        ),
-    ],
+    folders: Annotated[list[Path], path_argument("DIR...", "Run directories, or the folder of a sweep.")],
     out: Annotated[
         Path | None,
-        typer.Option(
-            parser=local, metavar="PATH", help="The output file. Default: report.html in DIR, or here for several runs."
-        ),
+        path_option("PATH", "The output file. Default: report.html in DIR, or here for several runs."),
+    ] = None,
+    latex: Annotated[
+        Path | None, path_option("FILE", "Also write the final values as a LaTeX table with booktabs.")
     ] = None,
     no_plugins: NoPlugins = False,
 ) -> None:
     """Write a report with plots: one HTML page about a run, several runs or a sweep."""
-    from netfl.cli.progress import show_comparison, show_report
-    from netfl.cli.views.sweep import show_sweep_report
+    from netfl.report.compare import compare, known_metrics
     from netfl.results.run_reader import is_sweep, open_run
     from netfl.sweeps import open_sweep
 
-    if len(folders) == 1 and is_sweep(folders[0]):
-        show_sweep_report(open_sweep(folders[0]), out)
-    elif len(folders) == 1:
-        show_report(open_run(folders[0]), out)
+    if latex is not None:
+        compare(folders, known_metrics(folders)).to_latex(latex)
+        typer.echo(f"LaTeX:   {latex}")
+    if len(folders) > 1:
+        common.write_report(folders, out)
     else:
-        show_comparison(folders, out or Path("report.html"))
+        common.write_report(open_sweep(folders[0]) if is_sweep(folders[0]) else open_run(folders[0]), out)
 
 
 @app.command()
@@ -48,12 +45,7 @@ def write_report(
 def ram(
     source: Annotated[
         Path,
-        typer.Argument(
-            parser=local,
-            metavar="DIR_OR_TABLE",
-            help="A run directory, or a CSV or Parquet file with the columns round and user.",
-            show_default=False,
-        ),
+        path_argument("DIR_OR_TABLE", "A run directory, or a CSV or Parquet file with the columns round and user."),
     ],
     replica: Annotated[int | None, typer.Option(min=0, help="The replica to analyse. Default: the first.")] = None,
     users: Annotated[int | None, typer.Option(min=1, help="Number of users, for a table.")] = None,
@@ -64,7 +56,8 @@ def ram(
         typer.Option(min=1, help="Number of rarest users to show (default 5) and to explain (default 3)."),
     ] = None,
     level: Annotated[
-        float, typer.Option(help="The probability of any false alarm, and of any interval that misses.")
+        float,
+        typer.Option(help="The probability of any false alarm, and of any interval that does not contain its rate."),
     ] = 0.05,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the Monte-Carlo tests.")] = 0,
     explain: Annotated[
@@ -78,7 +71,7 @@ def ram(
     no_plugins: NoPlugins = False,
 ) -> None:
     """Classify the selection process of a run: stationary, Markovian, cyclic, drifting or dependent."""
-    from netfl.cli.views import diagnosis, loss_attribution
+    from netfl.cli.views import diagnosis
     from netfl.diagnosis import diagnose
     from netfl.diagnosis.reading import read_participation
 
@@ -87,10 +80,10 @@ def ram(
     participation, run = read_participation(source, replica=replica, users=users, rounds=rounds)
     expected = None if run is None else diagnosis.expected_process(run, replica)
     result = diagnose(participation, level=level, alphas=alpha or (), expected=expected, seed=seed)
-    causes = loss_attribution.explain_with_progress(run, named or None, rare or 3, replica) if explain else None
+    causes = diagnosis.explain_with_progress(run, named or None, rare or 3, replica) if explain else None
     if as_json:
         diagnosis.show_json(result, {} if causes is None else causes.to_json())
         return
     diagnosis.print_diagnosis(result, rare or 5)
     if causes is not None:
-        loss_attribution.print_attribution(causes)
+        diagnosis.print_attribution(causes)

@@ -1,4 +1,4 @@
-"""Commands that run scenarios."""
+"""Commands that run scenarios and sweeps; the run itself is in `netfl.simulation.run`."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from netfl.cli.app import (
     Sets,
     Workers,
     app,
+    path_option,
 )
 from netfl.cli.common import (
     check_device,
     handle_errors,
     load,
+    print_warnings,
     report_outcome,
     select_cluster,
-    warn_ignored_sweep,
-    warn_large_run,
+    write_report,
 )
 
 
@@ -53,16 +54,16 @@ def run(
     report: Report = False,
 ) -> None:
     """Run a scenario: network and learners."""
-    from netfl.cli.progress import progress_display
+    from netfl.cli.views import open_console
     from netfl.simulation import run as simulation
+    from netfl.simulation.progress import ProgressDisplay
 
     loaded = load(scenario, sets, override, seed)
-    warn_ignored_sweep(loaded, quiet)
-    warn_large_run(loaded, quiet, learning=True)
+    print_warnings(loaded, quiet)
     check_device(device)
-    cluster = select_cluster(engine, address, gpus)
-    with progress_display(quiet=quiet) as watch:
-        done = simulation.run(loaded, out, device=device, workers=workers, cluster=cluster, watch=watch)
+    cluster = select_cluster(engine, address, gpus, workers)
+    with ProgressDisplay(open_console(), quiet=quiet) as observer:
+        done = simulation.run(loaded, out, device=device, workers=cluster or workers, observer=observer)
     report_outcome(done, quiet, report=report)
 
 
@@ -78,14 +79,14 @@ def trace(
     no_plugins: NoPlugins = False,
 ) -> None:
     """Run the network of a scenario without learning."""
-    from netfl.cli.progress import progress_display
+    from netfl.cli.views import open_console
     from netfl.simulation import run as simulation
+    from netfl.simulation.progress import ProgressDisplay
 
     loaded = load(scenario, sets, override, seed)
-    warn_ignored_sweep(loaded, quiet)
-    warn_large_run(loaded, quiet, learning=False)
-    with progress_display(quiet=quiet) as watch:
-        done = simulation.trace(loaded, out, watch=watch)
+    print_warnings(loaded, quiet)
+    with ProgressDisplay(open_console(), quiet=quiet) as observer:
+        done = simulation.trace(loaded, out, observer=observer)
     report_outcome(done, quiet)
 
 
@@ -103,13 +104,15 @@ def resume(
     report: Report = False,
 ) -> None:
     """Continue a run after a stop or a crash, and update its report if it has one."""
-    from netfl.cli.progress import progress_display
+    from netfl.cli.views import open_console
     from netfl.simulation import run as simulation
+    from netfl.simulation.progress import ProgressDisplay
 
     check_device(device)
-    cluster, needs_report = select_cluster(engine, address, gpus), report or _has_report(folder)
-    with progress_display(quiet=quiet) as watch:
-        done = simulation.resume(folder, device=device, workers=workers, cluster=cluster, watch=watch)
+    cluster = select_cluster(engine, address, gpus, workers)
+    needs_report = report or (folder / "report.html").exists()
+    with ProgressDisplay(open_console(), quiet=quiet) as observer:
+        done = simulation.resume(folder, device=device, workers=cluster or workers, observer=observer)
     report_outcome(done, quiet, report=needs_report)
 
 
@@ -124,18 +127,61 @@ def extend(
     report: Report = False,
 ) -> None:
     """Add replicas to a finished run without repeating the others, and update its report if it has one."""
-    from netfl.cli.progress import progress_display
+    from netfl.cli.views import open_console
     from netfl.simulation.extend import extend as extend_run
+    from netfl.simulation.progress import ProgressDisplay
 
     check_device(device)
-    needs_report = report or _has_report(folder)
-    with progress_display(quiet=quiet) as watch:
-        done = extend_run(folder, replicas, device=device, watch=watch)
+    needs_report = report or (folder / "report.html").exists()
+    with ProgressDisplay(open_console(), quiet=quiet) as observer:
+        done = extend_run(folder, replicas, device=device, observer=observer)
     is_complete = done.manifest["replicas"] == replicas
     report_outcome(
         done, quiet, report=needs_report, again=None if is_complete else f"netfl extend {folder} --replicas {replicas}"
     )
 
 
-def _has_report(folder: Path) -> bool:
-    return (folder / "report.html").exists()
+@app.command()
+@handle_errors
+def sweep(
+    scenario: ScenarioFile,
+    sets: Sets = None,
+    override: Named = None,
+    seed: Seed = None,
+    out: Annotated[
+        Path | None, path_option("PATH", "The sweep's folder, new or to continue. Default: runs/NAME-sweep.")
+    ] = None,
+    engine: Engine = "local",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Number of parallel tasks. Default: the number of cores.")
+    ] = None,
+    address: Address = None,
+    gpus: Gpus = None,
+    retries: Annotated[
+        int | None, typer.Option(min=0, help="Number of times to restart a task whose process or node died.")
+    ] = None,
+    trace: Annotated[bool, typer.Option("--trace", help="Run the network without learning.")] = False,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    no_plugins: NoPlugins = False,
+    report: Report = False,
+) -> None:
+    """Run a scenario at all points of its sweep that are not done yet."""
+    from netfl.cli.views.sweep import SweepDisplay, show_sweep
+    from netfl.sweeps import LocalEngine
+    from netfl.sweeps import sweep as run_sweep
+    from netfl.sweeps.ray_engine import RayEngine
+
+    loaded = load(scenario, sets, override, seed)
+    check_device(device)
+    cluster, options = select_cluster(engine, address, gpus, workers), {} if retries is None else {"retries": retries}
+    executor = LocalEngine(workers, device, **options) if cluster is None else RayEngine(cluster, device, **options)
+    with SweepDisplay(quiet=quiet) as display:
+        done = run_sweep(loaded, out, engine=executor, learning=not trace, observer=display)
+    if not quiet:
+        show_sweep(done)
+    if report:
+        write_report(done, None)
+    if done.status != "done":
+        typer.echo("not all points are done; repeat the command to continue", err=True)
+        raise typer.Exit(1)

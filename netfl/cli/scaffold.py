@@ -27,7 +27,7 @@ _NETWORK = {
 _TRAFFIC = {
     "kind": "network",
     "topology": "{kind: star, radius: 200 m, rate: 1 Mbps}",
-    "traffic": "{kind: poisson, load: 0.5, enters: towers}",
+    "traffic": "{kind: poisson, load: 0.5, source: towers}",
 }
 """A small network with traffic, to which a new theory is added."""
 _LEARNING = {
@@ -56,7 +56,9 @@ def write_starter(family: str, name: str, folder: Path) -> str:
     paths = folder / f"{name}.py", folder / f"test_{name}.py"
     _check(name, model, paths)
     kind, part = f"{name}:{model}", family.rpartition("/")[2]
-    fields = {"name": name, "model": model, "start": _start(family), "scenario": _scenario(family, kind)}
+    run, device = ("run", ', device="cpu"') if family.startswith("learning/") else ("trace", "")
+    start = f'netfl.{run}(netfl.load(tmp_path / "small.yaml"), tmp_path / "run"{device})'
+    fields = {"name": name, "model": model, "start": start, "scenario": _scenario(family, kind)}
     fields["rounds"] = "100" if part == "theory" else "4"
     starters = (
         Template(files("netfl.cli").joinpath("templates", f"{template}.txt").read_text("utf-8"))
@@ -71,32 +73,24 @@ def write_starter(family: str, name: str, folder: Path) -> str:
         raise MachineError(f"cannot write into {folder}: {error.strerror or error}") from error
     environment = "" if folder == Path() else f"PYTHONPATH={folder} "
     return (
-        f"{paths[0]}: a small model that works, to be made your own; {kind} is its kind in a scenario\n"
-        f"{paths[1]}: holds it to its laws, and runs it\n"
+        f"{paths[0]}: a small working model to change; its kind in a scenario is {kind}\n"
+        f"{paths[1]}: tests the distributions that it states, and runs it\n"
         f"next: {environment}netfl list {part} {kind}, or pytest {paths[1]}"
     )
 
 
 def _check(name: str, model: str, paths: tuple[Path, Path]) -> None:
-    """Raise a `ScenarioError` for a name that cannot be imported and for files that exist."""
     if not (name.isidentifier() and model.isidentifier()) or iskeyword(name):
         remedy = "write letters, digits and underscores, such as my_fading"
-        raise ScenarioError([Fault("", "no name for a Python module", name, remedy)])
-    remedy = "take another name, or move it away"
+        raise ScenarioError([Fault("", "not a valid name of a Python module", name, remedy)])
+    remedy = "use another name, or move the file away"
     if existing := [path for path in paths if path.exists()]:
-        raise ScenarioError([Fault("", f"{path} is there already", remedy=remedy) for path in existing])
+        raise ScenarioError([Fault("", f"{path} already exists", remedy=remedy) for path in existing])
     if name in sys.stdlib_module_names or find_spec(name) is not None:
-        raise ScenarioError([Fault("", "there is a Python module of that name already", name, "take another name")])
-
-
-def _start(family: str) -> str:
-    """Return the code with which a test starts a run of the small scenario."""
-    run, device = ("run", ', device="cpu"') if family.startswith("learning/") else ("trace", "")
-    return f'netfl.{run}(netfl.load(tmp_path / "small.yaml"), tmp_path / "run"{device})'
+        raise ScenarioError([Fault("", "a Python module of this name already exists", name, "use another name")])
 
 
 def _scenario(family: str, kind: str) -> str:
-    """Return a small scenario that contains the model of that *kind*."""
     part = family.rpartition("/")[2]
     lines = ["name: small", "users: 6", "rounds: 4"]
     if family == "access":

@@ -40,20 +40,20 @@ class Dependence:
 
 
 def find_dependence(delivered: NDArray[np.bool_], eigenvalue: NDArray[np.float64]) -> Dependence:
-    """Test participation for dependence within rounds.
+    """Test participation, ``[rounds, users]``, for dependence within rounds.
 
-    Args:
-        delivered: participation, ``[rounds, users]``.
-        eigenvalue: lag-one correlation of each user's participation, which widens the spread under chance.
+    The *eigenvalue* is the lag-one correlation of each user's participation, which widens the spread under chance.
     """
     counts = delivered.sum(axis=0)
     tested = np.flatnonzero((counts >= 5) & (counts <= len(delivered) - 5))
     sizes = delivered.sum(axis=1)
-    spread = _spread(delivered, sizes)
+    rates = delivered.mean(axis=0)
+    independent = float((rates * (1 - rates)).sum())
+    spread = float(sizes.var() / independent) if independent else 0.0
     if sizes.max(initial=0) <= 1:
-        return Dependence(None, spread, 0.0, (), "one user a round")
+        return Dependence(None, spread, 0.0, (), "one user per round")
     if len(tested) < 2:
-        return Dependence(None, spread, 0.0, (), "nobody comes and goes")
+        return Dependence(None, spread, 0.0, (), "the availability of users does not change")
     x = delivered[:, tested].astype(np.float32)
     memory = np.nan_to_num(eigenvalue[tested])
     inflation = np.outer(memory, memory)
@@ -66,16 +66,15 @@ def find_dependence(delivered: NDArray[np.bool_], eigenvalue: NDArray[np.float64
     correlation = np.sqrt(max(0.0, excess / mean) / len(delivered))
     p_pairs = float(stats.gamma.sf(squares.sum(), mean**2 / variance, scale=variance / mean))
     threshold = _MIN_CORRELATION + 4 * max(0.0, 1 - spread) / len(tested) ** 2
-    p_sizes = _size_p_value(delivered, sizes, inflation, tested)
+    # round sizes that vary more than those of independent users
+    variances = rates * (1 - rates)
+    fourth = float((variances * (1 - 6 * variances)).sum())  # the sum of the users' fourth cumulants
+    products = np.outer(variances[tested], variances[tested])
+    widening = float((products * inflation).sum() / products.sum())
+    deviation = np.sqrt(max(fourth + 2 * independent**2, 1e-12) * widening / len(delivered))
+    p_sizes = float(stats.norm.sf((sizes.var() - 1.03 * independent) / deviation))
     p = min(1.0, 2 * min(p_pairs if correlation >= threshold else 1.0, p_sizes))
     return Dependence(p, spread, float(correlation), _groups(z, expected, tested))
-
-
-def _spread(delivered: NDArray[np.bool_], sizes: NDArray[np.int64]) -> float:
-    """Return the variance of round sizes divided by Σ p (1 - p)."""
-    rates = delivered.mean(axis=0)
-    independent = float((rates * (1 - rates)).sum())
-    return float(sizes.var() / independent) if independent else 0.0
 
 
 def _standardize(
@@ -97,19 +96,6 @@ def _exclusion(variance: NDArray[np.float64]) -> NDArray[np.float64]:
     for _ in range(200):
         share = np.sqrt(share * variance / np.maximum(share.sum() - share, 1e-12))  # a damped step, does not oscillate
     return np.asarray(share)
-
-
-def _size_p_value(
-    delivered: NDArray[np.bool_], sizes: NDArray[np.int64], inflation: NDArray[np.float64], tested: NDArray[np.int64]
-) -> float:
-    """Return the p-value of round sizes that vary more than those of independent users."""
-    rates = delivered.mean(axis=0)
-    d = rates * (1 - rates)
-    independent = float(d.sum())
-    fourth = float((d * (1 - 6 * d)).sum())  # the sum of the users' fourth cumulants
-    widening = float((np.outer(d[tested], d[tested]) * inflation).sum() / np.outer(d[tested], d[tested]).sum())
-    spread = np.sqrt(max(fourth + 2 * independent**2, 1e-12) * widening / len(delivered))
-    return float(stats.norm.sf((sizes.var() - 1.03 * independent) / spread))
 
 
 def _groups(

@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from netfl.diagnosis import text
-from netfl.diagnosis.age_of_information import age_statistics
-from netfl.diagnosis.cvar_reach import check_alpha, cvar_reach
-from netfl.diagnosis.dependence import Dependence, find_dependence
-from netfl.diagnosis.drift import Drift, assess_windows, find_changes, find_drift
+from netfl.diagnosis.dependence import find_dependence
+from netfl.diagnosis.drift import assess_windows, find_changes, find_drift
 from netfl.diagnosis.memory import (
     MarkovOrder,
     TransitionCounts,
     count_transitions,
     find_memory,
     mixing_time,
+    run_lengths,
     second_order,
     single_user_sequence,
     transitions,
 )
-from netfl.diagnosis.multiple_testing import DECIDES, holm_rejections, kind_of
+from netfl.diagnosis.multiple_testing import DECIDES, holm_rejections
 from netfl.diagnosis.participation import Participation, from_matrix, from_table, participation_from_sequence
-from netfl.diagnosis.periodicity import (
-    find_cycle,
-    find_lines,
-    remove_cycle,
-    whiten,
+from netfl.diagnosis.periodicity import find_cycle, find_lines, remove_cycle, whiten
+from netfl.diagnosis.rates import (
+    Rates,
+    age_statistics,
+    chains_entropy,
+    concentration,
+    cvar_reach,
+    entropy_rate,
+    rates,
 )
-from netfl.diagnosis.rates import Rates, chains_entropy, concentration, entropy_rate, rates
 from netfl.diagnosis.result import Diagnosis, ExpectedProcess
-from netfl.diagnosis.run_lengths import run_lengths
 from netfl.errors import Fault, ScenarioError
 from netfl.streams import Streams
 
@@ -71,109 +70,74 @@ def diagnose(
     """
     if not 0 < level < 1:
         raise ScenarioError([Fault("--level", "not a probability in (0, 1)", level, "write a number such as 0.05")])
-    participation = _read(source)
-    analysis = _Analysis(participation, level, Streams(seed).at("diagnosis"))
+    if isinstance(source, Participation):
+        participation = source
+    elif isinstance(source, pd.DataFrame):
+        participation = from_table(source)
+    else:
+        participation = participation_from_sequence(source) if np.ndim(source) == 1 else from_matrix(source)
+    everyone, streams = participation.delivered, Streams(seed).at("diagnosis")
     for alpha in alphas:
-        check_alpha(alpha, analysis.rates.share)
+        if not 0 < alpha <= 1:
+            raise ScenarioError([Fault("--alpha", "not a share in (0, 1]", alpha, "write a number such as 0.1")])
     if expected is not None and expected.rates is not None and len(expected.rates) != participation.users:
         expected = replace(expected, rates=None)  # rates of all users cannot be compared with those of a part
-    evidence = analysis.evidence
-    kind = kind_of(evidence.rejected)
-    changes = find_changes(analysis.innovations) if evidence.rejected["drift"] else []
+    limit = min(MAX_TESTED, max(2, 40_000_000 // participation.rounds))
+    tested = np.sort(np.argsort(-everyone.sum(axis=0), kind="stable")[:limit])
+    delivered = everyone[:, tested]
+    values = delivered.astype(float)
+    white = whiten(values)
+    lines = find_lines(white, level / len(DECIDES))
+    cycle = find_cycle(values, participation, lines, level / len(DECIDES))
+    innovations = remove_cycle(white.series, lines)
+    memory = find_memory(delivered, streams.rng("memory"))
+    drift = find_drift(innovations, has_memory=memory.p <= level)
+    chains = count_transitions(everyone)
+    dependence = find_dependence(delivered, chains.eigenvalue[tested])
+    p = dict(zip(DECIDES, (drift.p, cycle.p, memory.p, dependence.p), strict=True))
+    rejected = dict(zip(p, holm_rejections([*p.values()], level), strict=True))
+    is_slow = rejected["drift"] and cycle.period is not None and cycle.period > participation.rounds / 10
+    rejected["cycle"] = bool(rejected["cycle"]) and cycle.period is not None and not is_slow  # slow ones are drift
+    inflation = np.ones(participation.users)  # long-run variance in units of independent rounds, at least 1
+    if not rejected["cycle"]:
+        eigenvalue = np.clip(np.nan_to_num(chains.eigenvalue), 0.0, 1 - 1e-6)
+        inflation = max(1.0, drift.level) * (1 + eigenvalue) / (1 - eigenvalue)
+    estimated = rates(everyone, inflation, level)
+    chain = _estimate_order(everyone, chains, estimated, has_memory=bool(rejected["memory"]))
     expected_alphas = {} if expected is None or expected.alphas is None else expected.alphas
+    agrees = None
+    if expected is not None and expected.rates is not None:
+        agrees = bool(((expected.rates >= estimated.low) & (expected.rates <= estimated.high)).all())
+    groups = tuple(tuple(tested[list(group)].tolist()) for group in dependence.groups)
     return Diagnosis(
-        verdict=kind,
-        sentence=text.verdict_sentence(kind, participation, evidence, changes),
         level=level,
-        tests=text.describe_tests(evidence),
+        rejected=rejected,
         participation=participation,
-        rates=analysis.rates,
-        concentration=concentration(analysis.rates.heard),
-        chains=evidence.chains,
-        stays=evidence.stays,
-        order=evidence.order,
-        cycle=evidence.cycle,
-        drift=evidence.drift,
-        windows=evidence.windows,
-        changes=tuple(changes),
-        dependence=_renumber_groups(evidence.dependence, analysis.tested),
-        waits=age_statistics(participation.delivered, participation.span_s),
-        reach=cvar_reach(analysis.rates.share, [*alphas, *expected_alphas.values()]),
+        rates=estimated,
+        concentration=concentration(estimated.deliveries),
+        chains=chains,
+        stays=run_lengths(everyone, streams.rng("stays"), tested),
+        order=MarkovOrder(memory, second_order(delivered), *chain),
+        cycle=cycle,
+        drift=drift,
+        windows=assess_windows(values, inflation[tested]),
+        changes=tuple(find_changes(innovations)) if rejected["drift"] else (),
+        dependence=replace(dependence, groups=groups),
+        waits=age_statistics(everyone, participation.span_s),
+        reach=cvar_reach(estimated.share, [*alphas, *expected_alphas.values()]),
         expected=expected,
-        agrees=_compare_rates(expected, analysis.rates),
-        notes=(*participation.notes, *_notes(participation, len(analysis.tested), evidence)),
+        agrees=agrees,
+        notes=(*participation.notes, *_notes(participation, len(tested), chains, rejected)),
     )
 
 
-class _Analysis:
-    """Tests and estimates of one recording.
-
-    Attributes:
-        tested: the tested users.
-        innovations: innovations of their participation, without cycles.
-        rates: participation rates of all users.
-        evidence: results of all tests.
-    """
-
-    def __init__(self, participation: Participation, level: float, streams: Streams) -> None:
-        everyone, tested = participation.delivered, _choose_tested(participation)
-        delivered = everyone[:, tested]
-        values = delivered.astype(float)
-        white = whiten(values)
-        lines = find_lines(white, level / len(DECIDES))
-        cycle = find_cycle(values, participation, lines, level / len(DECIDES))
-        self.tested, self.innovations = tested, remove_cycle(white.series, lines)
-        memory = find_memory(delivered, streams.rng("memory"))
-        drift = find_drift(self.innovations, has_memory=memory.p <= level)
-        chains = count_transitions(everyone)
-        dependence = find_dependence(delivered, chains.eigenvalue[tested])
-        p = dict(zip(DECIDES, (drift.p, cycle.p, memory.p, dependence.p), strict=True))
-        rejected = dict(zip(p, holm_rejections([*p.values()], level), strict=True))
-        is_slow = rejected["drift"] and cycle.period is not None and cycle.period > participation.rounds / 10
-        rejected["cycle"] = bool(rejected["cycle"]) and cycle.period is not None and not is_slow  # slow ones are drift
-        inflation = np.ones(participation.users) if rejected["cycle"] else _inflation(chains, drift)
-        self.rates = rates(everyone, inflation, level)
-        chain = _estimate_chain(everyone, chains, self.rates, has_memory=bool(rejected["memory"]))
-        self.evidence = text.Evidence(
-            rejected=rejected,
-            drift=drift,
-            cycle=cycle,
-            memory=memory,
-            dependence=dependence,
-            order=MarkovOrder(memory, second_order(delivered), *chain),
-            stays=run_lengths(everyone, streams.rng("stays"), tested),
-            windows=assess_windows(values, inflation[tested]),
-            chains=chains,
-        )
-
-
-def _choose_tested(participation: Participation) -> NDArray[np.int64]:
-    """Return the users to test: all, or those with the most deliveries."""
-    limit = min(MAX_TESTED, max(2, 40_000_000 // participation.rounds))
-    if participation.users <= limit:
-        return np.arange(participation.users)
-    return np.sort(np.argsort(-participation.delivered.sum(axis=0), kind="stable")[:limit])
-
-
-def _inflation(chains: TransitionCounts, drift: Drift) -> NDArray[np.float64]:
-    """Return the long-run variance of each user's participation in units of independent rounds, at least 1."""
-    eigenvalue = np.clip(np.nan_to_num(chains.eigenvalue), 0.0, 1 - 1e-6)
-    return np.asarray(max(1.0, drift.level) * (1 + eigenvalue) / (1 - eigenvalue))
-
-
-class _Chain(NamedTuple):
-    """The last fields of `MarkovOrder`."""
-
-    eigenvalue: float
-    mixing: int | None
-    matrix: NDArray[np.float64] | None
-    entropy_rate: float
-
-
-def _estimate_chain(
+def _estimate_order(
     delivered: NDArray[np.bool_], chains: TransitionCounts, estimated: Rates, *, has_memory: bool
-) -> _Chain:
-    """Estimate the chain over users, or those of the users; memoryless ones without memory."""
+) -> tuple[float, int | None, NDArray[np.float64] | None, float]:
+    """Estimate the chain over users, or those of the users; memoryless ones without memory.
+
+    The result has the last four fields of `MarkovOrder`.
+    """
     sequence, users = single_user_sequence(delivered), delivered.shape[1]
     if sequence is not None and users <= _MAX_MATRIX:
         counts = transitions(sequence, users)
@@ -181,60 +145,35 @@ def _estimate_chain(
         matrix = np.where(rows > 0, counts / np.maximum(rows, 1), estimated.share)
         eigenvalue = min(1.0, float(np.sort(np.abs(np.linalg.eigvals(matrix)))[-2]))
         chain = matrix if has_memory else np.tile(estimated.share, (users, 1))
-        return _Chain(eigenvalue, mixing_time(chain), matrix, entropy_rate(chain, estimated.share))
+        return eigenvalue, mixing_time(chain), matrix, entropy_rate(chain, estimated.share)
     largest = float(np.nanmax(np.abs(chains.eigenvalue), initial=0.0))
     if has_memory:
-        entropy = chains_entropy(estimated.rho, chains.on, chains.off)
-        return _Chain(largest, _slowest_mixing_time(chains, estimated), None, entropy)
+        # each user's chain is close to its limit when max(p, 1-p) |λ|^t <= 1/4
+        varies = np.isfinite(chains.eigenvalue) & (np.abs(chains.eigenvalue) > 0)
+        size = np.minimum(np.abs(chains.eigenvalue[varies]), 1.0)
+        start = np.maximum(estimated.rho, 1 - estimated.rho)[varies]
+        forgets = (size < 1).all()
+        mixing = int(np.ceil(np.log(0.25 / start) / np.log(size)).max(initial=1)) if forgets else None
+        return largest, mixing, None, chains_entropy(estimated.rho, chains.on, chains.off)
     if sequence is not None:
-        return _Chain(largest, 1, None, concentration(estimated.heard).entropy)
-    return _Chain(largest, 1, None, chains_entropy(estimated.rho, estimated.rho, 1 - estimated.rho))
+        return largest, 1, None, concentration(estimated.deliveries).entropy
+    return largest, 1, None, chains_entropy(estimated.rho, estimated.rho, 1 - estimated.rho)
 
 
-def _slowest_mixing_time(chains: TransitionCounts, estimated: Rates) -> int | None:
-    """Return the rounds until the slowest user's chain has ``max(p, 1-p) |λ|^t <= 1/4``; ``None`` for never."""
-    varies = np.isfinite(chains.eigenvalue) & (np.abs(chains.eigenvalue) > 0)
-    size = np.minimum(np.abs(chains.eigenvalue[varies]), 1.0)
-    if (size == 1).any():
-        return None
-    start = np.maximum(estimated.rho, 1 - estimated.rho)[varies]
-    return int(np.ceil(np.log(0.25 / start) / np.log(size)).max(initial=1))
-
-
-def _read(source: Participation | pd.DataFrame | ArrayLike) -> Participation:
-    if isinstance(source, Participation):
-        return source
-    if isinstance(source, pd.DataFrame):
-        return from_table(source)
-    return participation_from_sequence(source) if np.ndim(source) == 1 else from_matrix(source)
-
-
-def _renumber_groups(dependence: Dependence, tested: NDArray[np.int64]) -> Dependence:
-    """Replace places among the *tested* users by user numbers."""
-    return replace(dependence, groups=tuple(tuple(tested[list(group)].tolist()) for group in dependence.groups))
-
-
-def _compare_rates(expected: ExpectedProcess | None, estimated: Rates) -> bool | None:
-    """Return whether all stated rates lie within their simultaneous intervals."""
-    if expected is None or expected.rates is None:
-        return None
-    stated = np.asarray(expected.rates, float)
-    return bool(((stated >= estimated.low) & (stated <= estimated.high)).all())
-
-
-def _notes(participation: Participation, tested: int, evidence: text.Evidence) -> list[str]:
-    """Return the limits of the result, in sentences."""
-    notes, rounds, rejected = [], participation.rounds, evidence.rejected
+def _notes(
+    participation: Participation, tested: int, chains: TransitionCounts, rejected: Mapping[str, bool | None]
+) -> list[str]:
+    notes, rounds = [], participation.rounds
     if tested < participation.users:
-        notes.append(f"Tests look at the {tested} users most often heard, of {participation.users}.")
+        notes.append(f"Tests use the {tested} users with the most deliveries, of {participation.users}.")
     if rounds < 200:
-        notes.append(f"{rounds} rounds are few: that a test finds nothing says little.")
-    is_slow = rounds * (1 - evidence.chains.eigenvalue) < _MIN_MIXING_TIMES
+        notes.append(f"With {rounds} rounds, the tests have little power: a negative result is weak evidence.")
+    is_slow = rounds * (1 - chains.eigenvalue) < _MIN_MIXING_TIMES
     if is_slow.any() and not rejected["cycle"] and (rejected["memory"] or rejected["drift"]):
         users = "a user" if is_slow.sum() == 1 else f"{int(is_slow.sum())} users"
-        longest = float(evidence.chains.eigenvalue[is_slow].max())
+        longest = float(chains.eigenvalue[is_slow].max())
         notes.append(
             f"Memory of {users} fades slowly (a round keeps up to {longest:.3f} of it): {rounds} rounds are too few "
-            "for intervals to hold as stated, and to tell drift from memory."
+            "for the stated intervals, and to separate drift from memory."
         )
     return notes

@@ -56,11 +56,9 @@ class WindowedRates:
 
 
 def find_drift(series: NDArray[np.float64], *, has_memory: bool = True) -> Drift:
-    """Test the slowest movements of innovations.
+    """Test the slowest movements of innovations without cycles, ``[rounds, columns]``.
 
-    Args:
-        series: the innovations without cycles, ``[rounds, columns]``.
-        has_memory: allow memory; otherwise the expected level is the same for all movements.
+    Without memory the expected level is the same for all movements.
     """
     columns = effective_columns(series)
     squares = ((fft.dct(series[:, part], axis=0, norm="ortho") ** 2).sum(axis=1) for part in column_blocks(series))
@@ -78,12 +76,9 @@ def find_drift(series: NDArray[np.float64], *, has_memory: bool = True) -> Drift
 
 
 def assess_windows(delivered: NDArray[np.float64], inflation: NDArray[np.float64], windows: int = 8) -> WindowedRates:
-    """Apply the χ² test to equal windows.
+    """Apply the χ² test to equal windows of participation, ``[rounds, users]``; fewer windows if rounds are few.
 
-    Args:
-        delivered: participation, ``[rounds, users]``.
-        inflation: the long-run variance of each user in units of independent rounds.
-        windows: the number of windows; fewer if rounds are few.
+    The *inflation* is the long-run variance of each user in units of independent rounds.
     """
     windows = max(2, min(windows, len(delivered) // 10))
     parts = np.array_split(delivered, windows)

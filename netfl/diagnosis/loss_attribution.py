@@ -2,7 +2,7 @@
 
 The network of a finished run is simulated again: once unchanged, and for each user once without each cause for that
 user (`netfl.network.counterfactual`), with the same random draws.  The user's additional deliveries are the cost of the
-cause.  Only one user is spared at a time: users who are spared together compete with each other, so that none of them
+cause.  Only one user is spared at a time: users that are spared together compete with each other, so that none of them
 would gain anything where a round closes with the first delivery.  A last replay without all causes gives their combined
 cost.
 
@@ -30,11 +30,11 @@ from netfl.access.network import NetworkAccess
 from netfl.errors import Fault, ScenarioError
 from netfl.network.counterfactual import CAUSES, NO_EXEMPTIONS
 from netfl.registry import kind_of
-from netfl.results.formatting import clock
+from netfl.results.formatting import clock, counted
 from netfl.results.run_reader import Run
 from netfl.scenario.scenario import Scenario, load
 from netfl.simulation.setup import RunSetup, locate_faults, prepare_run
-from netfl.types import FATES, NullRecorder, ScenarioFacts
+from netfl.types import OUTCOMES, NullRecorder, ScenarioFacts
 
 LEVEL = 0.05
 """Probability that a cause without cost is named."""
@@ -63,11 +63,6 @@ class Training:
     begun: int
     finished: int
 
-    @property
-    def is_too_long(self) -> bool:
-        """The user never sends, because rounds close before its training ends."""
-        return self.begun > 0 and self.finished == 0 and self.train_s > self.round_s
-
 
 @dataclass(frozen=True, slots=True)
 class UserAttribution:
@@ -81,7 +76,7 @@ class UserAttribution:
         deliveries: the number of its deliveries.
         rounds: the number of rounds.
         fair: the deliveries of all users, divided by the number of users.
-        outcomes: outcomes of its updates, of `netfl.types.FATES`.
+        outcomes: outcomes of its updates, of `netfl.types.OUTCOMES`.
         failed: failed attempts over the air, by reason.
         without: deliveries without each cause.
         without_all: deliveries without all causes.
@@ -102,8 +97,11 @@ class UserAttribution:
 
     @property
     def never_sends(self) -> bool:
-        """Training alone keeps the user from sending: a fact of the run that needs no test."""
-        return "compute" in self.without and self.training is not None and self.training.is_too_long
+        """Rounds close before any training of the user ends: a fact of the run that needs no test."""
+        training = self.training
+        if training is None or "compute" not in self.without:
+            return False
+        return training.begun > 0 and training.finished == 0 and training.train_s > training.round_s
 
     @property
     def gains(self) -> dict[str, int]:
@@ -139,15 +137,15 @@ class UserAttribution:
     @property
     def sentence(self) -> str:
         """The attribution in words."""
-        updates = _format_updates(self.deliveries)
+        updates = counted(self.deliveries, "update") if self.deliveries else "no update"
         head = f"user {self.user} delivered {updates} in {self.rounds} rounds (fair share {self.fair:.3g})"
         combined = ""
         if self.is_combined:
-            combined = f"; without all of them, it would have delivered {_format_updates(self.without_all)}"
+            combined = f"; without all of them, it would have delivered {counted(self.without_all, 'update')}"
         if not self.named:
             alone = " alone" if self.is_combined else ""
             return f"{head}: no cause{alone} costs it more deliveries than chance explains{combined}"
-        first, without = self.named[0], _format_updates(self.without[self.named[0]])
+        first, without = self.named[0], counted(self.without[self.named[0]], "update")
         return f"{head}: {self._causes}; without {first}, it would have delivered {without}{combined}"
 
     @property
@@ -179,13 +177,13 @@ class LossAttribution:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per user: user, heard, fair; for each cause its deliveries without it, gain, share and p-value.
+        """One row per user: user, deliveries, fair; for each cause its deliveries without it, gain, share and p-value.
 
         If users train, the columns of `Training` follow.
         """
         rows = []
         for user in self.users:
-            row: dict[str, Any] = {"user": user.user, "heard": user.deliveries, "fair": user.fair}
+            row: dict[str, Any] = {"user": user.user, "deliveries": user.deliveries, "fair": user.fair}
             for cause in self.causes:
                 row[f"without_{cause}"], row[f"gain_{cause}"] = user.without[cause], user.gains[cause]
                 row[f"share_{cause}"], row[f"p_{cause}"] = user.shares[cause], user.p[cause]
@@ -196,7 +194,7 @@ class LossAttribution:
     def to_json(self) -> dict[str, Any]:
         """Return a flat object: for each metric a list over the users."""
         flat: dict[str, Any] = {f"explain.{name}": column.tolist() for name, column in self.table.items()}
-        flat["explain.fates"] = [dict(user.outcomes) for user in self.users]
+        flat["explain.outcomes"] = [dict(user.outcomes) for user in self.users]
         flat["explain.failed"] = [dict(user.failed) for user in self.users]
         flat["explain.sentences"] = [user.sentence for user in self.users]
         return flat | {"explain.idle": dict(self.inactive), "explain.notes": list(self.notes)}
@@ -225,7 +223,11 @@ def explain(
         ScenarioError: there is nothing to explain, or the run cannot be replayed.
     """
     scenario, access = _load_network(run)
-    _check_request(scenario, users, replica)
+    faults = [*ScenarioFacts(scenario.users, scenario.steps).unknown_users("users", users or ())]
+    if replica is not None and not 0 <= replica < scenario.replicas:
+        faults.append(Fault("--replica", "no such replica", replica, f"there are {scenario.replicas}, from 0"))
+    if faults:
+        raise ScenarioError(faults)
     first, end = (0, scenario.replicas) if replica is None else (replica, replica + 1)
     setup = prepare_run(scenario, learning=False, replicas=range(first, end))
     inactive = inactive_causes(access, ScenarioFacts(scenario.users, scenario.steps))
@@ -234,13 +236,17 @@ def explain(
     number = min(rare, scenario.users) if users is None else len({*users})
     replays = 1 + number * len({*spared.values()})
     on_progress = on_progress or (lambda done, replays, name: None)
-    on_progress(0, replays, "as it was")
+    on_progress(0, replays, "unchanged")
     counts: Counter[tuple[int, str, str]] = Counter()
     original = _replay(setup, access, counts)
     deliveries = original.deliveries
     rarest = np.argsort(deliveries, kind="stable")[:rare].tolist()
     tests = (len(causes) + 1) * (scenario.users if users is None else number)
-    trainings, attributions, done = _Trainings(setup, access, original, counts), [], 1
+    train_s, round_s = None, float(np.median(original.open_s))
+    if access.compute is not None:
+        times_s = [access.compute.time_s(setting.samples, compute_streams(setting)) for setting in setup.contexts]
+        train_s = np.mean(times_s, axis=0)
+    attributions, done = [], 1
     for user in rarest if users is None else dict.fromkeys(users):
         before, after = original.by_round(user), {}
         for left_out in dict.fromkeys(spared.values()):
@@ -249,13 +255,17 @@ def explain(
             after[left_out] = _replay(setup, _spare(access, left_out, user)).by_round(user)
             done += 1
         without = {cause: int(after[left_out].sum()) for cause, left_out in spared.items()}
+        outcomes = {outcome: counts[user, outcome, ""] for outcome in OUTCOMES if counts[user, outcome, ""]}
+        training = None
+        if train_s is not None:  # each training ends in an outcome of its update
+            training = Training(float(train_s[user]), round_s, sum(outcomes.values()), counts[user, "trained", ""])
         attributions.append(
             UserAttribution(
                 user=user,
                 deliveries=int(before.sum()),
                 rounds=before.size,
                 fair=float(deliveries.mean()),
-                outcomes={fate: counts[user, fate, ""] for fate in FATES if counts[user, fate, ""]},
+                outcomes=outcomes,
                 failed={why: n for (of, kind, why), n in sorted(counts.items()) if (of, kind) == (user, "failed")},
                 without={cause: without[cause] for cause in causes},
                 without_all=without[ALL],
@@ -263,7 +273,7 @@ def explain(
                     cause: min(1.0, tests * float(gain_p_values(before, after[left_out])[0]))
                     for cause, left_out in spared.items()
                 },
-                training=trainings.of(user),
+                training=training,
             )
         )
     return LossAttribution(tuple(attributions), causes, inactive, tuple(_notes(run, access, original, replica)))
@@ -304,10 +314,6 @@ def _variance(parts: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.asarray(power * count / (count - 1) * (1 + memory) / (1 - memory))
 
 
-def _format_updates(count: int) -> str:
-    return {0: "no update", 1: "1 update"}.get(count, f"{count} updates")
-
-
 @dataclass(frozen=True, slots=True)
 class _Replay:
     """Result of a replay.
@@ -343,7 +349,7 @@ class _CountingRecorder(NullRecorder):
         self._counts = counts
 
     def wants(self, kind: str) -> bool:
-        return kind in {"failed", "trained", *FATES}
+        return kind in {"failed", "trained", *OUTCOMES}
 
     def event(self, kind: str, time_s: ArrayLike, *, user: ArrayLike = -1, detail: str = "", **values: Any) -> None:
         if self.wants(kind):
@@ -366,31 +372,11 @@ def _replay(setup: RunSetup, access: NetworkAccess, counts: Counter[tuple[int, s
     return result
 
 
-class _Trainings:
-    """Trainings of the users in the original replay; each ends in an outcome of its update."""
-
-    def __init__(
-        self, setup: RunSetup, access: NetworkAccess, original: _Replay, counts: Counter[tuple[int, str, str]]
-    ) -> None:
-        self._counts, self._train_s = counts, None
-        if access.compute is not None:
-            times_s = [access.compute.time_s(setting.samples, compute_streams(setting)) for setting in setup.contexts]
-            self._train_s = np.mean(times_s, axis=0)
-            self._round_s = float(np.median(original.open_s))
-
-    def of(self, user: int) -> Training | None:
-        """Return the trainings of *user*; ``None`` if users do not train."""
-        if self._train_s is None:
-            return None
-        begun = sum(self._counts[user, fate, ""] for fate in FATES)
-        return Training(float(self._train_s[user]), self._round_s, begun, self._counts[user, "trained", ""])
-
-
 def _spare(access: NetworkAccess, causes: Sequence[str], user: int) -> NetworkAccess:
     """Return *access* with *user* spared *causes*, in addition to the users it already spares."""
-    spare = access.spare or NO_EXEMPTIONS
+    spare = access.exempt or NO_EXEMPTIONS
     more = {cause: tuple({*getattr(spare, cause), user}) for cause in causes}
-    return access.model_copy(update={"spare": spare.model_copy(update=more)})
+    return access.model_copy(update={"exempt": spare.model_copy(update=more)})
 
 
 def _load_network(run: Run) -> tuple[Scenario, NetworkAccess]:
@@ -401,26 +387,21 @@ def _load_network(run: Run) -> tuple[Scenario, NetworkAccess]:
     scenario = load(run.folder / "scenario.yaml")
     access, kind = scenario.access, kind_of(type(scenario.access))
     if scenario.duration is not None:
-        problem, remedy = "this run watches traffic for a time: it has no updates", "explain a run that has rounds"
+        problem, remedy = (
+            "this run has a duration instead of rounds: it has no updates",
+            "explain a run that has rounds",
+        )
     elif kind == "replay":
-        problem, remedy = "this run replays who was heard in another", "explain the run that it replays"
+        problem, remedy = "this run replays the deliveries of another", "explain the run that it replays"
     elif not isinstance(access, NetworkAccess):
-        problem = f"access '{kind}' is given directly: no network did anything to it"
+        problem = f"access '{kind}' is a direct access without a network"
         remedy = "explain a run with access: network"
     elif access.info.is_closed_loop:
-        problem = "who is heard depends on what is learned, so that the network cannot be played without the learners"
-        remedy = "explain a run whose access listens to nobody"
+        problem = "the deliveries depend on the training, so the network cannot be simulated without the learners"
+        remedy = "explain a run whose access does not use the learners"
     else:
         return scenario, access
     raise ScenarioError([Fault("--explain", problem, None, remedy)])
-
-
-def _check_request(scenario: Scenario, users: Sequence[int] | None, replica: int | None) -> None:
-    faults = [*ScenarioFacts(scenario.users, scenario.steps).strangers("users", users or ())]
-    if replica is not None and not 0 <= replica < scenario.replicas:
-        faults.append(Fault("--replica", "no such replica", replica, f"there are {scenario.replicas}, from 0"))
-    if faults:
-        raise ScenarioError(faults)
 
 
 def _notes(run: Run, access: NetworkAccess, original: _Replay, replica: int | None) -> list[str]:
@@ -428,10 +409,10 @@ def _notes(run: Run, access: NetworkAccess, original: _Replay, replica: int | No
     table = table if replica is None else table[table["replica"] == replica]
     recorded = table[["replica", "round", "user", "base"]].to_numpy().tolist()
     if sorted(map(tuple, recorded)) != sorted(original.rows):
-        problem = "Played again, the network does not give the deliveries of the run"
-        notes.append(f"{problem}; this is about what it gives now.")
+        problem = "The replayed network does not reproduce the deliveries of the run"
+        notes.append(f"{problem}; the explanation is of the replay.")
     if replica is None and len({row[0] for row in original.rows}) > 1:
         notes.append("The table below counts the deliveries of all replicas together.")
     if kind_of(type(access.selection)) != "all":
-        notes.append("The server does not let everybody try in every round, which costs deliveries, too.")
+        notes.append("The server does not select all users in every round, which also costs deliveries.")
     return notes

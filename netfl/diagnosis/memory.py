@@ -1,4 +1,4 @@
-"""Memory: dependence of the users in a round on those in earlier rounds, and its order.
+"""Memory: dependence of the users in a round on those in earlier rounds, its order, and the lengths of runs.
 
 Under a stationary selection rounds are independent and alike, so that their order carries no information: the test
 that shuffles rounds is exact, whatever happens within rounds.  Its statistic is the likelihood ratio of first-order
@@ -14,14 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from netfl.diagnosis.run_lengths import combine_p_values
-
 MAX_SHUFFLES = 499
 """Limit of the number of shuffles of a Monte-Carlo p-value."""
 _BLOCK = 1 << 16
 """Entries of participation that are counted at a time."""
 _MAX_EXCEEDANCES = 20
 """Number of shuffles as extreme as the data after which a Monte-Carlo test ends (Besag and Clifford, 1991)."""
+_MIN_RUNS = 100
+"""Fewest runs for which χ² is accurate; the p-value of fewer runs is simulated."""
+_DRAWS = 199
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,9 @@ def mixing_time(matrix: NDArray[np.float64], max_rounds: int = 1 << 20) -> int |
     ``None`` if that takes more than *max_rounds*.  D. Levin, Y. Peres, E. Wilmer, "Markov chains and mixing times",
     2009, 4.5.
     """
-    limit = _stationary(matrix)
+    size = len(matrix)
+    system = np.vstack([matrix.T - np.eye(size), np.ones(size)])  # π P = π, Σ π = 1
+    limit = np.linalg.lstsq(system, np.append(np.zeros(size), 1.0))[0]
     powers = [matrix]
     while 0.5 * np.abs(powers[-1] - limit).sum(axis=1).max() > 0.25:
         if 1 << len(powers) > max_rounds:
@@ -169,13 +172,6 @@ def mixing_time(matrix: NDArray[np.float64], max_rounds: int = 1 << 20) -> int |
         if 0.5 * np.abs(further - limit).sum(axis=1).max() > 0.25:
             time, reached = time + (1 << step), further
     return time + 1
-
-
-def _stationary(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the stationary distribution: the least-squares solution of ``π P = π``, ``Σ π = 1``."""
-    size = len(matrix)
-    system = np.vstack([matrix.T - np.eye(size), np.ones(size)])
-    return np.asarray(np.linalg.lstsq(system, np.append(np.zeros(size), 1.0))[0])
 
 
 def _shuffle_test(
@@ -226,3 +222,81 @@ def _count_triples(delivered: NDArray[np.bool_]) -> NDArray[np.int64]:
         pattern = 4 * part[:-2] + 2 * part[1:-1] + part[2:]
         counts += np.bincount((pattern + 8 * np.arange(users)).ravel(), minlength=8 * users)
     return counts.reshape(users, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class RunLengths:
+    """Runs of rounds with and without deliveries, all ``[users]``; NaN if there are too few.
+
+    Args:
+        on: mean length of runs with deliveries, in rounds.
+        off: mean length of runs without deliveries.
+        on_p: p-value of the lengths with deliveries under the geometric distribution.
+        off_p: the same for runs without deliveries.
+    """
+
+    on: NDArray[np.float64]
+    off: NDArray[np.float64]
+    on_p: NDArray[np.float64]
+    off_p: NDArray[np.float64]
+
+    @property
+    def p(self) -> float | None:
+        """The combined p-value of all users."""
+        return combine_p_values(np.concatenate([self.on_p, self.off_p]))
+
+
+def run_lengths(
+    delivered: NDArray[np.bool_], rng: np.random.Generator, tested: NDArray[np.int64] | None = None
+) -> RunLengths:
+    """Compute run lengths of all users; runs that the recording cuts off at its ends do not count.
+
+    Only the users in *tested* are tested, by default all.
+    """
+    is_tested = np.ones(delivered.shape[1], bool) if tested is None else np.isin(np.arange(delivered.shape[1]), tested)
+    result = np.full((4, delivered.shape[1]), np.nan)
+    for user in range(delivered.shape[1]):
+        edges = np.flatnonzero(np.diff(delivered[:, user])) + 1
+        lengths, first = np.diff(edges), len(edges) and delivered[edges[0], user]
+        for row, runs in enumerate((lengths[0::2], lengths[1::2]) if first else (lengths[1::2], lengths[0::2])):
+            if len(runs):
+                result[row, user] = runs.mean()
+                result[row + 2, user] = geometric_p(runs, rng) if is_tested[user] else np.nan
+    return RunLengths(*result)
+
+
+def geometric_p(lengths: NDArray[np.int64], rng: np.random.Generator) -> float:
+    """Return the p-value of Pearson's χ² for the fitted geometric distribution, in cells of about equal probability."""
+    if len(lengths) < 15 or lengths.max() == 1:
+        return np.nan
+    statistic, cells = _pearson(lengths[None])
+    if cells[0] < 3:
+        return np.nan
+    if len(lengths) >= _MIN_RUNS:
+        return float(stats.chi2.sf(statistic[0], cells[0] - 2))
+    simulated, _ = _pearson(rng.geometric(1 / lengths.mean(), (_DRAWS, len(lengths))))
+    return float((1 + (simulated >= statistic[0] - 1e-9).sum()) / (_DRAWS + 1))
+
+
+def combine_p_values(p: NDArray[np.float64]) -> float | None:
+    """Combine p-values that may be dependent, by Cauchy's combination; ``None`` for no values.
+
+    Y. Liu and J. Xie, "Cauchy combination test", J. Am. Stat. Assoc. 115, 2020.
+    """
+    known = np.clip(p[np.isfinite(p)], 1e-15, 0.99)
+    return float(stats.cauchy.sf(np.tan((0.5 - known) * np.pi).mean())) if known.size else None
+
+
+def _pearson(lengths: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return Pearson's χ² of each row of lengths, and the number of cells."""
+    number = lengths.shape[1]
+    quantiles = np.linspace(0, 1, int(np.clip(number // 5, 2, 8)) + 1)[1:-1]
+    log_stay = np.log1p(-1 / np.maximum(lengths.mean(axis=1, keepdims=True), 1 + 1e-9))
+    edges = np.maximum(1, np.ceil(np.log1p(-quantiles) / log_stay))
+    zeros, ones = np.zeros((len(lengths), 1)), np.ones((len(lengths), 1))
+    expected = number * np.diff(np.hstack([zeros, -np.expm1(edges * log_stay), ones]))
+    below = (lengths[:, :, None] <= edges[:, None, :]).sum(axis=1)
+    observed = np.diff(np.hstack([zeros, below, number * ones]))
+    kept = expected > 1e-9
+    squares = np.divide((observed - expected) ** 2, expected, out=np.zeros_like(expected), where=kept)
+    return squares.sum(axis=1), kept.sum(axis=1)

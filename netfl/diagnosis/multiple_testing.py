@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -62,6 +62,6 @@ def holm_rejections(p: Sequence[float | None], level: float) -> list[bool | None
     return rejected
 
 
-def kind_of(rejected: dict[str, bool | None]) -> Kind:
+def kind_of(rejected: Mapping[str, bool | None]) -> Kind:
     """Return the verdict of the first deciding test that rejected its null hypothesis."""
     return next((kind for name, kind in DECIDES.items() if rejected.get(name)), "stationary")

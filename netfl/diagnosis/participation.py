@@ -15,6 +15,7 @@ from netfl.errors import Fault, ScenarioError
 MAX_BYTES = 2 * 10**9
 """Memory limit of participation, one byte for each user in each round."""
 _MAX_ROUNDS = 10_000_000
+"""Largest number of a round."""
 _TIME_COLUMNS = ("closed_s", "arrived_s", "time_s")
 """Time columns of a table of deliveries, in order of preference."""
 
@@ -39,20 +40,19 @@ class Participation:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        faults = list(self._faults())
+        faults, (rounds, users) = [], self.delivered.shape
+        if users < 2:
+            problem = "there is only one user, so there is no selection"
+            faults.append(Fault("user", problem, None, "diagnose two users or more"))
+        if rounds < 2:
+            problem = "there is only one round, so order cannot be tested"
+            faults.append(Fault("round", problem, None, "give more rounds"))
+        if not self.delivered.any():
+            faults.append(Fault("", "no round has a delivery", None, "diagnose a run with deliveries"))
         if faults:
             raise ScenarioError(faults)
-
-    def _faults(self) -> Iterator[Fault]:
-        rounds, users = self.delivered.shape
-        if users < 2:
-            yield Fault("user", "there is one user alone, so there is no selection", None, "diagnose two users or more")
-        if rounds < 2:
-            yield Fault("round", "there is one round alone, so nothing can be said of order", None, "give more rounds")
-        if not self.delivered.any():
-            yield Fault("", "nobody was heard in any round", None, "there is nothing to diagnose")
         if self.closed_s is not None:
-            yield from _order_faults(self.closed_s, np.arange(1, rounds + 1), "closed_s")
+            _check_order(self.closed_s, np.arange(1, rounds + 1), "closed_s")
 
     @property
     def rounds(self) -> int:
@@ -77,16 +77,16 @@ def from_matrix(delivered: ArrayLike) -> Participation:
     """Build participation from a table of true and false, ``[rounds, users]``."""
     table = np.asarray(delivered)
     if table.ndim != 2 or not (table.dtype == bool or ((table == 0) | (table == 1)).all()):
-        raise ScenarioError([Fault("", "participation is no table of true and false", None, "give [rounds, users]")])
+        raise ScenarioError([Fault("", "participation is not a Boolean array", None, "give [rounds, users]")])
     return Participation(table.astype(bool), tuple(map(str, range(table.shape[1]))))
 
 
 def participation_from_sequence(sequence: ArrayLike, users: int | None = None) -> Participation:
     """Build participation from one user for each round, ``[rounds]``, -1 for none; *users* are counted from 0."""
     order = np.asarray(sequence)
-    if order.ndim != 1 or not len(order) or not np.issubdtype(order.dtype, np.integer):
+    if order.ndim != 1 or not np.issubdtype(order.dtype, np.integer):
         remedy = "give whole numbers from 0 on, one for each round"
-        raise ScenarioError([Fault("", "no sequence of users", None, remedy)])
+        raise ScenarioError([Fault("", "not a sequence of users", None, remedy)])
     table = pd.DataFrame({"round": np.arange(len(order)), "user": order})[order >= 0]
     return from_table(table, users=int(order.max()) + 1 if users is None else users, rounds=len(order))
 
@@ -112,84 +112,65 @@ def from_table(
     faults = list(_table_faults(deliveries, users))
     if faults:
         raise ScenarioError(faults)
-    index = _to_numbers(deliveries["round"]).astype(np.int64)
+    index = pd.to_numeric(deliveries["round"]).to_numpy(np.int64)
     first = 0 if index.min() == 0 else 1
     length = int(index.max()) - first + 1
     if rounds is not None and rounds < length:
-        remedy = f"the last round in the table is {index.max()}, and rounds are counted from {first}"
-        raise ScenarioError([Fault("rounds", "fewer than there are in the table", rounds, remedy)])
+        remedy = f"the last round in the table is {index.max()}; rounds are counted from {first}"
+        raise ScenarioError([Fault("rounds", "fewer than in the table", rounds, remedy)])
     names, place = _number_users(deliveries["user"], users)
-    delivered = _no_deliveries(length if rounds is None else rounds, len(names))
+    length = length if rounds is None else rounds
+    if length * len(names) > MAX_BYTES:
+        problem = f"{length} rounds of {len(names)} users would take {length * len(names) / 1e9:.1f} GB"
+        remedy = f"diagnose fewer rounds or users: up to {MAX_BYTES // 10**9} GB, one byte per user and round"
+        raise ScenarioError([Fault("round", problem, None, remedy)])
+    delivered = np.zeros((length, len(names)), bool)
     delivered[index - first, place] = True
-    notes = list(_assumptions(delivered, first, users, rounds))
+    notes = ["Rounds are counted from 0."] if first == 0 else []
+    empty = int((~delivered.any(axis=1)).sum())
+    if rounds is None and empty:
+        notes.append(
+            f"{empty} of {length} rounds are missing from the table and count as rounds without deliveries. "
+            "If they were not recorded, number the rounds without gaps."
+        )
+    if users is None:
+        notes.append(f"The table has {len(names)} users, taken as all users; --users K sets another number.")
     repeated = len(deliveries) - int(np.count_nonzero(delivered))
     if repeated:
-        notes.append(
-            f"{repeated} deliveries are of users that had one in the same round: a user counts once in a round."
-        )
+        problem = f"{repeated} deliveries repeat a user of the same round"
+        notes.append(f"{problem}: a user counts once in a round.")
     if closed_s is None:
-        times_s = _closing_times(deliveries, index - first, len(delivered), first)
-    else:
-        times_s = np.asarray(closed_s, float)
-    return Participation(delivered, names, times_s, tuple(notes))
+        closed_s = _closing_times(deliveries, index - first, len(delivered), first)
+    return Participation(delivered, names, None if closed_s is None else np.asarray(closed_s, float), tuple(notes))
 
 
 def _table_faults(table: pd.DataFrame, users: int | None) -> Iterator[Fault]:
     missing = [name for name in ("round", "user") if name not in table]
     if missing:
-        remedy = f"columns round and user are wanted; there are: {', '.join(map(str, table.columns)) or 'none'}"
+        remedy = f"the columns round and user are needed; it has: {', '.join(map(str, table.columns)) or 'none'}"
         yield Fault(", ".join(missing), "no such column", None, remedy)
         return
     if table.empty:
-        yield Fault("", "the table has no rows", None, "there is nothing to diagnose")
+        yield Fault("", "the table has no rows", None, "give a table with deliveries")
         return
     blank = table[["round", "user"]].isna().any(axis=1)
     if blank.any():
         row = int(blank.to_numpy().argmax()) + 1
         yield Fault("", f"row {row} has an empty round or user", None, "fill it or drop it")
         return
-    index = _to_numbers(table["round"])
-    invalid = ~np.isfinite(index) | (index != np.round(index)) | (index < 0)
+    index = pd.to_numeric(table["round"], errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    invalid = (index != np.round(index)) | (index < 0) | (index > _MAX_ROUNDS)
     if invalid.any():
         remedy = "rounds are counted 1, 2, 3, … or from 0"
-        yield Fault("round", "no round's number", _first_value(table["round"][invalid]), remedy)
+        yield Fault("round", "not the number of a round", table["round"][invalid].tolist()[0], remedy)
         return
-    if index.max() > _MAX_ROUNDS:
-        yield Fault("round", "too far a round", int(index.max()), "number the rounds 1, 2, 3, …")
-        return
-    yield from _user_faults(table["user"], users)
-
-
-def _user_faults(column: pd.Series[Any], users: int | None) -> Iterator[Fault]:
-    """Yield a fault if the table has more users than stated."""
-    if users is None:
-        return
-    if not pd.api.types.is_integer_dtype(column):
-        if column.nunique() > users:
-            yield Fault("users", f"the table has {column.nunique()} users", users, "give at least as many")
-        return
-    outside = column[(column < 0) | (column >= users)]
-    if len(outside):
-        yield Fault("user", "no such user", int(outside.iloc[0]), f"{users} users are numbered 0 to {users - 1}")
-
-
-def _to_numbers(column: pd.Series[Any]) -> NDArray[np.float64]:
-    """Convert a column to numbers, NaN if a value is no number."""
-    return np.asarray(pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan))
-
-
-def _first_value(column: pd.Series[Any]) -> object:
-    value = column.iloc[0]
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _no_deliveries(rounds: int, users: int) -> NDArray[np.bool_]:
-    """Return a table without deliveries; raise a ScenarioError if it is too large."""
-    if rounds * users > MAX_BYTES:
-        problem = f"{rounds} rounds of {users} users would take {rounds * users / 1e9:.1f} GB"
-        remedy = f"diagnose fewer rounds or users: up to {MAX_BYTES // 10**9} GB, a byte for each of each"
-        raise ScenarioError([Fault("round", problem, None, remedy)])
-    return np.zeros((rounds, users), bool)
+    column = table["user"]
+    if users is not None and pd.api.types.is_integer_dtype(column):
+        outside = column[(column < 0) | (column >= users)]
+        if len(outside):
+            yield Fault("user", "no such user", int(outside.iloc[0]), f"{users} users are numbered 0 to {users - 1}")
+    elif users is not None and column.nunique() > users:
+        yield Fault("users", f"the table has {column.nunique()} users", users, "give at least as many")
 
 
 def _number_users(column: pd.Series[Any], users: int | None) -> tuple[tuple[str, ...], NDArray[np.int64]]:
@@ -201,19 +182,6 @@ def _number_users(column: pd.Series[Any], users: int | None) -> tuple[tuple[str,
     return (*map(str, names), *unheard), codes.astype(np.int64)
 
 
-def _assumptions(delivered: NDArray[np.bool_], first: int, users: int | None, rounds: int | None) -> Iterator[str]:
-    if first == 0:
-        yield "Rounds are counted from 0."
-    empty = int((~delivered.any(axis=1)).sum())
-    if rounds is None and empty:
-        yield (
-            f"{empty} of {len(delivered)} rounds are not in the table: they are taken as rounds in which nobody was "
-            "heard. If they were not recorded instead, number the rounds without gaps."
-        )
-    if users is None:
-        yield f"The {delivered.shape[1]} users in the table are taken to be all there are; --users K says otherwise."
-
-
 def _closing_times(
     table: pd.DataFrame, index: NDArray[np.int64], rounds: int, first: int
 ) -> NDArray[np.float64] | None:
@@ -223,12 +191,10 @@ def _closing_times(
         return None
     value = pd.to_numeric(table[name], errors="coerce").to_numpy(float)
     if not np.isfinite(value).all():
-        raise ScenarioError([Fault(name, "no time in seconds", _first_value(table[name][~np.isfinite(value)]))])
+        raise ScenarioError([Fault(name, "not a time in seconds", table[name][~np.isfinite(value)].tolist()[0])])
     last = pd.Series(value).groupby(index).max()
     known = last.index.to_numpy()
-    faults = [*_order_faults(last.to_numpy(), known + first, name)]
-    if faults:
-        raise ScenarioError(faults)
+    _check_order(last.to_numpy(), known + first, name)
     if len(known) < 2:
         return None
     slope = (last.iloc[-1] - last.iloc[0]) / (known[-1] - known[0])
@@ -237,11 +203,11 @@ def _closing_times(
     return np.asarray(within + slope * (np.minimum(at - known[0], 0) + np.maximum(at - known[-1], 0)))
 
 
-def _order_faults(times_s: NDArray[np.float64], rounds: NDArray[np.int64], key: str) -> Iterator[Fault]:
-    """Yield a fault at the first of *rounds* that ends before the previous one."""
+def _check_order(times_s: NDArray[np.float64], rounds: NDArray[np.int64], key: str) -> None:
+    """Raise a ScenarioError if one of *rounds* ends before the previous one."""
     decreasing = np.flatnonzero(np.diff(times_s) < 0)
     if len(decreasing):
-        before, after = times_s[decreasing[0]], times_s[decreasing[0] + 1]
-        number = rounds[decreasing[0] + 1]
-        problem = f"time goes back: round {number} ends at {after:g} s, after one at {before:g} s"
-        yield Fault(key, problem, None, "sort the rounds by time, or mend the clock")
+        at = decreasing[0]
+        end = f"round {rounds[at + 1]} ends at {times_s[at + 1]:g} s"
+        problem = f"times are not ascending: {end}, after one at {times_s[at]:g} s"
+        raise ScenarioError([Fault(key, problem, None, "sort the rounds by time, or correct the times")])

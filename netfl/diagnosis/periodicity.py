@@ -45,12 +45,10 @@ class WhitenedSeries:
     Args:
         series: uncorrelated columns of mean square 1, ``[rounds, columns]``.
         freedom: the equivalent number of independent columns.
-        recursion: the lag-one correlation of each user's participation, ``[users]``; 0 if it never changes.
     """
 
     series: NDArray[np.float64]
     freedom: float
-    recursion: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +58,12 @@ class SpectralPeaks:
     Args:
         ratio: power divided by the surrounding level, at the most significant frequency.
         p: p-value of that ratio, with Bonferroni's correction over all frequencies.
-        frequency: that frequency, in cycles per round.
         period: period of the cycle whose harmonics the lines are, in rounds; ``None`` without lines.
         bins: places of all lines in the Fourier transform.
     """
 
     ratio: float
     p: float
-    frequency: float
     period: float | None
     bins: NDArray[np.int64]
 
@@ -102,7 +98,7 @@ def find_cycle(
         delivered: participation of the tested users, ``[rounds, users]``.
         participation: participation of all users.
         lines: the spectral lines in rounds.
-        level: significance level, see `find_lines`.
+        level: as in `find_lines`.
     """
     span_s = participation.span_s
     round_s = None if span_s is None else float(span_s.mean())
@@ -125,15 +121,13 @@ def find_cycle(
 def find_lines(white: WhitenedSeries, level: float) -> SpectralPeaks:
     """Test every frequency with at least `MIN_CYCLES` cycles for a line.
 
-    Args:
-        white: the innovations.
-        level: significance level of lines, with Bonferroni's correction over all frequencies.
+    The *level* of significance is that of all frequencies together, with Bonferroni's correction.
     """
     length = len(white.series)
     spectrum = periodogram(white.series)
     tested = np.arange(MIN_CYCLES, len(spectrum))
     if len(tested) < 2 * MIN_CYCLES:
-        return SpectralPeaks(0.0, 1.0, 0.0, None, tested[:0])
+        return SpectralPeaks(0.0, 1.0, None, tested[:0])
     half = int(np.clip(240 / white.freedom, 24, max(8, length // 24)))
     floor = fit_floors(spectrum, MIN_CYCLES + 2, 2 * white.freedom)[0]
     around, neighbours = _local_median(spectrum / floor, tested, half)
@@ -145,9 +139,7 @@ def find_lines(white: WhitenedSeries, level: float) -> SpectralPeaks:
     strongest = int(np.lexsort((-ratio, p))[0])
     bins = tested[p <= level]
     period = _fundamental_period(spectrum, around, bins, length) if len(bins) else None
-    return SpectralPeaks(
-        float(ratio[strongest]), min(1.0, float(p[strongest])), float(tested[strongest] / length), period, bins
-    )
+    return SpectralPeaks(float(ratio[strongest]), min(1.0, float(p[strongest])), period, bins)
 
 
 def remove_cycle(series: NDArray[np.float64], lines: SpectralPeaks) -> NDArray[np.float64]:
@@ -167,19 +159,19 @@ def remove_cycle(series: NDArray[np.float64], lines: SpectralPeaks) -> NDArray[n
 def whiten(delivered: NDArray[np.float64]) -> WhitenedSeries:
     """Return the innovations of *delivered*, ``[rounds, users]``: prewhitened by user, then made uncorrelated."""
     fresh = np.empty_like(delivered)
-    recursion, scale = np.zeros(delivered.shape[1]), np.zeros(delivered.shape[1])
+    scale = np.zeros(delivered.shape[1])
     for part in column_blocks(delivered):
-        fresh[:, part], recursion[part], scale[part] = _prewhiten(delivered[:, part])
+        fresh[:, part], scale[part] = _prewhiten(delivered[:, part])
     if (scale <= 1e-9).any():
         fresh = fresh[:, scale > 1e-9]
     if not fresh.size:
-        return WhitenedSeries(np.zeros((len(delivered), 1)), 1.0, recursion)
+        return WhitenedSeries(np.zeros((len(delivered), 1)), 1.0)
     correlation = fresh.T @ fresh / len(fresh)
     if 8 * fresh.shape[1] > len(fresh):
-        return WhitenedSeries(fresh, effective_columns(fresh), recursion)
+        return WhitenedSeries(fresh, effective_columns(fresh))
     size, axes = np.linalg.eigh(correlation)
     kept = size > 10 * size[-1] / len(fresh)  # drops the sum over users if it is the same in every round
-    return WhitenedSeries(fresh @ (axes[:, kept] / np.sqrt(size[kept])), float(kept.sum()), recursion)
+    return WhitenedSeries(fresh @ (axes[:, kept] / np.sqrt(size[kept])), float(kept.sum()))
 
 
 def periodogram(series: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -294,10 +286,8 @@ def _bin_by_time(
     return counts, total_s / bins
 
 
-def _prewhiten(
-    delivered: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the residuals of each column's first-order recursion, of mean square 1; the recursion; and the scale."""
+def _prewhiten(delivered: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the residuals of each column's first-order recursion, of mean square 1, and their scale."""
     centred = delivered - delivered.mean(axis=0)
     power = (centred**2).sum(axis=0)
     before = np.roll(centred, 1, axis=0)  # the first round follows the last, so that whole cycles stay whole
@@ -306,7 +296,7 @@ def _prewhiten(
     recursion = np.clip(recursion, -_MAX_RECURSION, _MAX_RECURSION)
     fresh = centred - recursion * before
     scale = np.where(power > 1e-9, np.sqrt((fresh**2).mean(axis=0)), 0.0)
-    return fresh / np.where(scale > 1e-9, scale, 1.0), recursion, scale
+    return fresh / np.where(scale > 1e-9, scale, 1.0), scale
 
 
 def _local_median(

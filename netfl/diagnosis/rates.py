@@ -1,7 +1,8 @@
-"""Participation rates with confidence intervals, and their concentration."""
+"""Estimates for each user: rates with intervals, concentration, age of information, and reach of a CVaR tail."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,8 @@ from netfl.network.counters import jain
 
 _BLOCK = 1 << 20
 """Entries of participation that are processed at a time."""
+DELIVERY_COUNTS = (1, 10, 100)
+"""Numbers of deliveries for which waiting times are reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class Rates:
     divided by the round size, if all rounds have one size; otherwise they use `share_trials`.
 
     Args:
-        heard: the number of rounds with a delivery.
+        deliveries: the number of rounds with a delivery.
         rho: the share of rounds with a delivery.
         low: lower limit of rho.
         high: upper limit of rho.
@@ -33,7 +36,7 @@ class Rates:
         inflation: the long-run variance in units of independent rounds.
     """
 
-    heard: NDArray[np.int64]
+    deliveries: NDArray[np.int64]
     rho: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
@@ -143,3 +146,111 @@ def chains_entropy(rho: NDArray[np.float64], on: NDArray[np.float64], off: NDArr
 
 def _coin_entropy(p: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray((special.entr(p) + special.entr(1 - p)) / np.log(2))
+
+
+@dataclass(frozen=True, slots=True)
+class AgeStatistics:
+    """Silences and ages of the users, all ``[users]``; infinite for users without deliveries.
+
+    Gaps are the rounds from one delivery to the next; the last gap leads to the first delivery.  The age of
+    information is the number of rounds since the round of the newest delivery began: 1 in that round.
+
+    Args:
+        silence: the longest run of rounds without a delivery.
+        silence_s: the same in seconds; ``None`` without times.
+        gap: the mean gap.
+        age: the mean age, ``E[gap²] / (2 E[gap]) + 1/2``, in rounds; also the mean wait until a delivery.
+        peak: the mean age just before a delivery, which is the mean gap, in rounds.
+        age_s: the mean age in seconds; ``None`` without times.
+    """
+
+    silence: NDArray[np.int64]
+    silence_s: NDArray[np.float64] | None
+    gap: NDArray[np.float64]
+    age: NDArray[np.float64]
+    peak: NDArray[np.float64]
+    age_s: NDArray[np.float64] | None
+
+    def until(self, deliveries: int) -> NDArray[np.float64]:
+        """Return the expected rounds, from a random one on, until each user has so many *deliveries*."""
+        return self.age if deliveries == 1 else self.age + (deliveries - 1) * self.gap
+
+
+def age_statistics(delivered: NDArray[np.bool_], span_s: NDArray[np.float64] | None) -> AgeStatistics:
+    """Compute silences and ages of all users from participation, ``[rounds, users]``, and the length of each round."""
+    rounds, users = delivered.shape
+    has_times = span_s is not None
+    ends_s = np.append(0.0, np.cumsum(span_s if span_s is not None else np.ones(rounds)))
+    silence, silence_s = np.full(users, rounds), np.full(users, ends_s[-1])
+    gap, age, age_s = np.full(users, np.inf), np.full(users, np.inf), np.full(users, np.inf)
+    for user in range(users):
+        at = np.flatnonzero(delivered[:, user])
+        if not len(at):
+            continue
+        gaps = np.diff(at, append=at[0] + rounds)
+        gap[user] = rounds / len(at)
+        age[user] = (gaps.astype(float) ** 2).sum() / (2 * rounds) + 0.5
+        before, after = np.append(-1, at), np.append(at, rounds)
+        silence[user] = (after - before).max() - 1
+        if has_times:
+            silence_s[user] = (ends_s[after] - ends_s[before + 1]).max()
+            gaps_s = np.diff(ends_s[at + 1], append=ends_s[at[0] + 1] + ends_s[-1])
+            age_s[user] = (gaps_s**2).sum() / (2 * ends_s[-1])
+    return AgeStatistics(silence, silence_s if has_times else None, gap, age, gap, age_s if has_times else None)
+
+
+@dataclass(frozen=True, slots=True)
+class LossTail:
+    """Largest content of the worst share α of the deliveries, if it consists of the rarest users (`objective/cvar`).
+
+    Args:
+        alpha: the share.
+        whole: the number of the rarest users with deliveries that fit completely.
+        part: the fraction of the next user's mass that also fits.
+    """
+
+    alpha: float
+    whole: int
+    part: float
+
+
+@dataclass(frozen=True, slots=True)
+class CvarReach:
+    """The smallest α for each user, by rising participation; users without deliveries are beyond any α.
+
+    Args:
+        users: user numbers.
+        alpha: the smallest α whose tail can hold the mass of this user and of all rarer ones: cumulative ρ.
+        beyond: users without deliveries.
+        tails: the content of the tails of given α.
+    """
+
+    users: NDArray[np.int64]
+    alpha: NDArray[np.float64]
+    beyond: tuple[int, ...]
+    tails: tuple[LossTail, ...]
+
+    @property
+    def min_alpha(self) -> float:
+        """The smallest α whose tail can hold the rarest user completely."""
+        return float(self.alpha[0])
+
+
+def cvar_reach(share: NDArray[np.float64], alphas: Iterable[float] = ()) -> CvarReach:
+    """Compute the users that a tail can hold, from their *share* of deliveries.
+
+    >>> reach = cvar_reach(np.array([0.6, 0.1, 0.3]), [0.25])
+    >>> reach.users.tolist(), reach.alpha.round(2).tolist(), reach.tails[0].whole, round(reach.tails[0].part, 2)
+    ([1, 2, 0], [0.1, 0.4, 1.0], 1, 0.5)
+    """
+    order = np.argsort(share, kind="stable")
+    users = order[share[order] > 0]
+    mass = np.cumsum(share[users])
+    beyond = tuple(np.flatnonzero(share == 0).tolist())
+    tails = []
+    for alpha in alphas:
+        whole = int(np.searchsorted(mass, alpha * (1 + 1e-9), side="right"))
+        before = float(mass[whole - 1]) if whole else 0.0
+        part = (alpha - before) / float(share[users[whole]]) if whole < len(mass) else 0.0
+        tails.append(LossTail(float(alpha), whole, part))
+    return CvarReach(users, mass, beyond, tuple(tails))

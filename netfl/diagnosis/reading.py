@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,14 +29,19 @@ def read_participation(
         ScenarioError: the input cannot be read, or cannot be diagnosed.
     """
     if not path.exists():
-        raise ScenarioError([Fault("", f"there is no {path}", None, "name a run directory or a table of deliveries")])
+        raise ScenarioError(
+            [Fault("", f"{path} does not exist", None, "name a run directory or a table of deliveries")]
+        )
     if path.is_file():
         table = _read_table(path)
-        with _name_file(path):
+        try:
             return participation_of_table(table, replica=replica, users=users, rounds=rounds), None
+        except ScenarioError as error:  # a fault without a column or an option is one of the file
+            faults = [fault if fault.key else replace(fault, where=str(path)) for fault in error.faults]
+            raise ScenarioError(faults) from error
     for name, value in (("--users", users), ("--rounds", rounds)):
         if value is not None:
-            raise ScenarioError([Fault(name, "has no effect: a run knows its own", value, "leave it out")])
+            raise ScenarioError([Fault(name, "has no effect: a run stores its own value", value, "leave it out")])
     run = open_run(path)
     return participation_of_run(run, replica), run
 
@@ -46,35 +49,32 @@ def read_participation(
 def participation_of_run(run: Run, replica: int | None = None) -> Participation:
     """Return participation in one replica of a run, finished or not; by default in the first replica."""
     if run.scenario.get("duration") is not None:
-        problem = "this run watches traffic for a time: it has no updates, and nobody is heard"
+        problem = "this run has a duration instead of rounds: it has no updates and no deliveries"
         raise ScenarioError([Fault("", problem, None, "diagnose a run that has rounds")])
     table = run.rounds
     if table.empty:
-        problem = f"{run.folder} has no rounds that can be read ({run.status})"
-        raise ScenarioError([Fault("", problem, None, "tables can be read when a run has ended or was interrupted")])
+        problem = f"{run.folder} has no readable rounds ({run.status})"
+        raise ScenarioError([Fault("", problem, None, "wait until the run ends or is interrupted")])
     number, notes = _choose_replica(table["replica"], replica)
     rounds = table[table["replica"] == number].sort_values("round")
     deliveries = run.deliveries[run.deliveries["replica"] == number]
     if deliveries.empty:
-        raise ScenarioError([Fault("", "nobody was heard in any round", None, "there is nothing to diagnose")])
-    if not np.array_equal(rounds["round"], np.arange(1, len(rounds) + 1)):
-        problem = "the rounds of the run are not numbered 1, 2, 3, …"
-        raise ScenarioError([Fault("", problem, None, "mend the recording")])
+        raise ScenarioError([Fault("", "no round has a delivery", None, "diagnose a run with deliveries")])
     known = run.users if len(run.users) else deliveries
     users = run.scenario.get("users") or int(known["user"].max()) + 1
     deliveries, names = _limit_users(deliveries[["round", "user"]], users, len(rounds))
     if names:
         others = int((run.deliveries["replica"] == number).sum()) - len(deliveries)
         notes = [
-            f"Of {users:,} users only the {len(names):,} heard most often are looked at: all of them in "
-            f"{len(rounds):,} rounds take too much room; the others were heard {others:,} times in all.",
+            f"Of {users:,} users only the {len(names):,} with the most deliveries are analysed: all of them in "
+            f"{len(rounds):,} rounds take too much memory; the others have {others:,} deliveries in total.",
             *notes,
         ]
     closed_s = rounds["closed_s"].to_numpy(float)
     read = from_table(deliveries, users=len(names) or users, rounds=len(rounds), closed_s=closed_s)
     if run.status != "done":
         planned = run.scenario.get("rounds")
-        notes = [f"The run is not finished ({run.status}): it holds {len(rounds)} of {planned} rounds.", *notes]
+        notes = [f"The run is not finished ({run.status}): it has {len(rounds)} of {planned} rounds.", *notes]
     return replace(read, names=names or read.names, notes=tuple(notes))
 
 
@@ -90,16 +90,6 @@ def participation_of_table(
         raise ScenarioError([Fault("--replica", "the table has no column replica", replica, "leave it out")])
     read = from_table(table.reset_index(drop=True), users=users, rounds=rounds)
     return replace(read, notes=(*notes, *read.notes))
-
-
-@contextmanager
-def _name_file(path: Path) -> Iterator[None]:
-    """Add the file to faults without a column or option."""
-    try:
-        yield
-    except ScenarioError as error:
-        faults = [fault if fault.key else replace(fault, where=str(path)) for fault in error.faults]
-        raise ScenarioError(faults) from error
 
 
 def _limit_users(deliveries: pd.DataFrame, users: int, rounds: int) -> tuple[pd.DataFrame, tuple[str, ...]]:
@@ -118,7 +108,7 @@ def _choose_replica(column: pd.Series[int], wanted: int | None) -> tuple[int, li
         raise ScenarioError([Fault("replica", "not a number in each row", None, "number the replicas 0, 1, 2, …")])
     numbers = sorted(column.unique().tolist())
     if wanted is None:
-        note = f"Shown is replica {numbers[0]}, one of {len(numbers)}; --replica N shows another."
+        note = f"This is replica {numbers[0]} of {len(numbers)} replicas; --replica N selects another."
         return numbers[0], [note] if len(numbers) > 1 else []
     if wanted not in numbers:
         remedy = f"there are: {', '.join(map(str, numbers))}"
@@ -134,14 +124,13 @@ def _read_table(path: Path) -> pd.DataFrame:
         with path.open(encoding="utf-8-sig") as file:
             head = file.readline()
         sign = max(",;\t", key=head.count)
-        return pd.read_csv(absolute_path(path), sep=sign, encoding="utf-8-sig", skipinitialspace=True).rename(
-            columns=str.strip
-        )
+        table = pd.read_csv(absolute_path(path), sep=sign, encoding="utf-8-sig", skipinitialspace=True)
+        return table.rename(columns=str.strip)
     except pd.errors.EmptyDataError:
-        remedy = "a table with the columns round and user is wanted"
+        remedy = "give a table with the columns round and user"
         raise ScenarioError([Fault("", f"{path} is empty", None, remedy)]) from None
     except (MachineError, ValueError, pd.errors.ParserError) as error:
         reason = str(error.__cause__ or error).strip().splitlines()[0]
-        raise ScenarioError([Fault("", f"{path} is no table: {reason}", None, "give CSV or Parquet")]) from error
+        raise ScenarioError([Fault("", f"{path} is not a table: {reason}", None, "give CSV or Parquet")]) from error
     except OSError as error:
         raise MachineError(f"{path} cannot be read: {error.strerror or error}") from error

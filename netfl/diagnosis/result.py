@@ -5,21 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.diagnosis.age_of_information import DELIVERY_COUNTS, AgeStatistics
-from netfl.diagnosis.cvar_reach import CvarReach
+from netfl.diagnosis import text
 from netfl.diagnosis.dependence import Dependence
 from netfl.diagnosis.drift import Drift, WindowedRates
-from netfl.diagnosis.memory import MarkovOrder, TransitionCounts
-from netfl.diagnosis.multiple_testing import HypothesisTest, Kind
+from netfl.diagnosis.memory import MarkovOrder, RunLengths, TransitionCounts
+from netfl.diagnosis.multiple_testing import HypothesisTest, Kind, kind_of
 from netfl.diagnosis.participation import Participation
 from netfl.diagnosis.periodicity import Periodicity
-from netfl.diagnosis.rates import Concentration, Rates
-from netfl.diagnosis.run_lengths import RunLengths
+from netfl.diagnosis.rates import DELIVERY_COUNTS, AgeStatistics, Concentration, CvarReach, Rates
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +43,10 @@ class Diagnosis:
     """Classification of a selection process, with the evidence and the consequences.
 
     Args:
-        verdict: stationary, Markovian, cyclic, non-stationary or emergent-correlated.
-        sentence: the verdict in words.
         level: upper limit of the probability that any deciding test raises a false alarm, and that any interval
             misses.
-        tests: questions and answers.
+        rejected: null hypotheses of the deciding tests that are rejected at their corrected levels, by name of the
+            test; ``None`` for a test that does not apply.
         participation: the deliveries.
         rates: participation rates.
         concentration: concentration of the deliveries on users.
@@ -67,10 +65,8 @@ class Diagnosis:
         notes: assumptions and limits, in sentences.
     """
 
-    verdict: Kind
-    sentence: str
     level: float
-    tests: tuple[HypothesisTest, ...]
+    rejected: Mapping[str, bool | None]
     participation: Participation
     rates: Rates
     concentration: Concentration
@@ -89,6 +85,21 @@ class Diagnosis:
     notes: tuple[str, ...]
 
     @property
+    def verdict(self) -> Kind:
+        """The verdict: stationary, Markovian, cyclic, non-stationary or emergent-correlated."""
+        return kind_of(self.rejected)
+
+    @cached_property
+    def tests(self) -> tuple[HypothesisTest, ...]:
+        """Questions and answers of all tests, the deciding ones first."""
+        return tuple(text.describe_tests(self))
+
+    @cached_property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        return text.verdict_sentence(self)
+
+    @property
     def p(self) -> dict[str, float | None]:
         """The p-values of the deciding tests."""
         return {test.name: test.p for test in self.tests if test.decides}
@@ -100,7 +111,7 @@ class Diagnosis:
             "sentence": self.sentence,
             "level": self.level,
             "rounds": self.participation.rounds,
-            "deliveries": int(self.rates.heard.sum()),
+            "deliveries": int(self.rates.deliveries.sum()),
             "users": list(self.participation.names),
             "notes": list(self.notes),
         }

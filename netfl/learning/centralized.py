@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.learning.cohort import Cohort
 from netfl.learning.local_training import LearnerGroup
 from netfl.learning.tensors import tensor
 from netfl.learning.user_data import UserDatasets
+from netfl.types import Floats
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture
@@ -43,9 +43,7 @@ class CentralizedBaseline:
         self._learners, self._architecture, self._pooled = learners, architecture, pooled
         self._models = origins.clone()
 
-    def step(
-        self, index: int, cohort: Cohort, sampler: BatchSampler, group: LearnerGroup, steps: NDArray[np.float64]
-    ) -> None:
+    def step(self, index: int, cohort: Cohort, sampler: BatchSampler, group: LearnerGroup, steps: Floats) -> None:
         """Train the baselines of *group* in round *index*, in which the users of *cohort* made *steps*, ``[users]``."""
         total = len(self._pooled.sizes)
         replicas_by_work: dict[tuple[int, int], list[int]] = {}
@@ -61,7 +59,7 @@ class CentralizedBaseline:
             pooled = Cohort(replicas, np.zeros_like(replicas), np.full_like(replicas, index - 1), parts)
             self._models[lanes] = central.train_cohort(self._models[lanes], sampler, pooled).models
 
-    def divergence(self, versions: Tensor) -> Iterator[tuple[str, NDArray[np.float64]]]:
+    def divergence(self, versions: Tensor) -> Iterator[tuple[str, Floats]]:
         """Yield ``‖w - w_c‖ / ‖w_c‖`` of *versions*, ``[lanes, parameters + 1]``, for the whole model and by layer."""
         federated, central = (values[:, :-1].double() for values in (versions, self._models))
         yield "weight_divergence", _relative_distance(federated, central)
@@ -84,7 +82,7 @@ class CentralizedBaseline:
         return spec.model_copy(update={"batch_size": batch, "local_steps": steps, "local_epochs": None})
 
 
-def _relative_distance(values: Tensor, reference: Tensor) -> NDArray[np.float64]:
+def _relative_distance(values: Tensor, reference: Tensor) -> Floats:
     """Return ``‖values - reference‖ / ‖reference‖``; 0 if both are equal, else NaN for a reference of 0."""
     distance, norm = (torch.linalg.vector_norm(x, dim=1).cpu().numpy() for x in (values - reference, reference))
     ratio = np.divide(distance, norm, out=np.full_like(distance, np.nan), where=norm > 0)

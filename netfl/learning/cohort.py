@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
-from netfl.types import Round
+from netfl.types import Ints, Round
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +25,11 @@ class Cohort:
         repeats: earlier deliveries of the same user from the same base, ``[deliveries]``; ``None`` if there are none.
     """
 
-    replicas: NDArray[np.int64]
-    users: NDArray[np.int64]
-    bases: NDArray[np.int64]
+    replicas: Ints
+    users: Ints
+    bases: Ints
     parts: tuple[slice, ...]
-    repeats: NDArray[np.int64] | None = None
+    repeats: Ints | None = None
 
     @classmethod
     def of(cls, rounds: Sequence[Round]) -> Cohort:

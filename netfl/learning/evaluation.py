@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.learning.batch_limits import evaluation_slices
 from netfl.learning.data import Examples
 from netfl.learning.performance import (
     NAMES,
-    Floats,
     UserPerformance,
     accuracy_spread,
     class_metrics,
@@ -27,23 +25,20 @@ from netfl.learning.performance import (
 )
 from netfl.learning.tensors import tensor
 from netfl.learning.validation_split import user_weights, users_have_test_data
+from netfl.types import Floats, Ints
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture
     from netfl.learning.centralized import CentralizedBaseline
     from netfl.learning.cohort import Cohort
     from netfl.learning.data import Dataset
-    from netfl.learning.local_training import LearnerGroup
-    from netfl.learning.minibatches import BatchSampler
     from netfl.learning.objective import Objective
     from netfl.learning.server_state import LaneServers
     from netfl.learning.spec import EvaluateSpec
     from netfl.learning.user_data import ReplicaData, UserDatasets
 
 
-def user_losses(
-    architecture: Architecture, data: UserDatasets, replica: int, users: NDArray[np.int64], models: Tensor
-) -> NDArray[np.float64]:
+def user_losses(architecture: Architecture, data: UserDatasets, replica: int, users: Ints, models: Tensor) -> Floats:
     """Return the mean losses F_k of *models*, ``[models, parameters]``, on the data of *users*: ``[users, models]``."""
     rows, sizes = data.rows_held(replica, users)
     model, count = architecture.open(models, trained=False), len(models)
@@ -54,7 +49,7 @@ def user_losses(
     return np.asarray((np.add.reduceat(losses, np.cumsum(sizes) - sizes, axis=1) / sizes).T)
 
 
-def gradient_norms(architecture: Architecture, data: UserDatasets, replica: int, models: Tensor) -> NDArray[np.float64]:
+def gradient_norms(architecture: Architecture, data: UserDatasets, replica: int, models: Tensor) -> Floats:
     """Return ``‖∇F‖`` of *models*, ``[models, parameters]``; F is the mean loss over a replica's training examples.
 
     The gradient is the difference that a step of size 1 makes.  It is computed in float64, because the step is small
@@ -74,15 +69,7 @@ def gradient_norms(architecture: Architecture, data: UserDatasets, replica: int,
 
 
 class LearningMetrics:
-    """The metrics of all lanes.
-
-    Args:
-        options: the optional metrics.
-        evaluation: on test and validation examples.
-        servers: of all lanes.
-        baseline: for the weight divergence, if that is reported.
-        levels: α of the reported CVaR.
-    """
+    """The metrics of all lanes."""
 
     def __init__(
         self,
@@ -108,13 +95,6 @@ class LearningMetrics:
         np.add.at(self._ages[1], cohort.replicas, ages)
         np.maximum.at(self._ages[2], cohort.replicas, ages)
 
-    def add_training(
-        self, index: int, cohort: Cohort, sampler: BatchSampler, group: LearnerGroup, steps: Tensor
-    ) -> None:
-        """Train the baselines of *group* in round *index* as its users did, by *steps*, ``[users]``."""
-        if self._baseline is not None:
-            self._baseline.step(index, cohort, sampler, group, steps.cpu().double().numpy())
-
     def evaluate(self, newest: Tensor, index: int) -> Mapping[str, Floats]:
         """Return the metrics of the versions *newest*, ``[lanes, parameters + 1]``, after round *index*.
 
@@ -124,19 +104,19 @@ class LearningMetrics:
         metrics = dict(self._evaluation.metrics(versions, self._objectives, self._deliveries, self._levels))
         metrics |= dict(self._optional_metrics(versions))
         for lane in np.flatnonzero(~np.isfinite(metrics["loss"])):
-            self._servers.mark_infinite_loss(int(lane), index)
+            self._servers.mark_diverged(int(lane), index, f"loss after round {index}")
         for values in metrics.values():
             values[[*self._servers.diverged_lanes]] = np.nan
         return metrics
 
     def state(self) -> dict[str, Any]:
         """Return the state for `restore`."""
-        state = {"heard": tensor(self._deliveries.copy()), "ages": tensor(self._ages.copy())}
+        state = {"deliveries": tensor(self._deliveries.copy()), "ages": tensor(self._ages.copy())}
         return state if self._baseline is None else state | {"twins": self._baseline.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a `state`."""
-        self._deliveries, self._ages = (np.array(state[name].numpy()) for name in ("heard", "ages"))
+        self._deliveries, self._ages = (np.array(state[name].numpy()) for name in ("deliveries", "ages"))
         if self._baseline is not None:
             self._baseline.restore(state["twins"])
 
@@ -167,7 +147,7 @@ class EvaluationSet:
         like: a tensor with the type and device of the examples.
     """
 
-    def __init__(self, examples: Examples, groupings: Sequence[tuple[NDArray[np.int64], int]], like: Tensor) -> None:
+    def __init__(self, examples: Examples, groupings: Sequence[tuple[Ints, int]], like: Tensor) -> None:
         self._x, self._y = tensor(examples.x).to(like), tensor(examples.y).to(like.device)
         self._groups = [tensor(groups).to(like.device) for groups, _ in groupings]
         self.counts = [np.bincount(groups, minlength=size).astype(float) for groups, size in groupings]
@@ -182,7 +162,11 @@ class EvaluationSet:
             values = torch.stack([is_right.to(sums[0].dtype), model.losses(labels).to(sums[0].dtype)])
             for groups, total in zip(self._groups, sums, strict=True):
                 total.scatter_add_(2, groups[rows].expand(2, models, -1), values)
-        return [_mean_performance(total.cpu().numpy(), counts) for total, counts in zip(sums, self.counts, strict=True)]
+        results = []
+        for total, counts in zip(sums, self.counts, strict=True):
+            accuracy, loss = total.cpu().numpy() / np.maximum(counts, 1.0)
+            results.append(UserPerformance(accuracy, loss, np.broadcast_to(counts, accuracy.shape)))
+        return results
 
 
 class Evaluation:
@@ -191,13 +175,6 @@ class Evaluation:
     If the users are those of the data and have test examples, the metrics of a user are those of its test examples.
     Otherwise they follow from its mix of labels over the whole test set, ``Σ_c mix_kc metric_c``: the exact expectation
     if users differ in their labels only.  Labels without test examples are left out of the mix.
-
-    Args:
-        architecture: of the models.
-        data: the training examples.
-        replicas: of the run.
-        learners: number of learners.
-        rare_classes: labels whose accuracy is also reported together.
     """
 
     def __init__(
@@ -213,21 +190,25 @@ class Evaluation:
         self.lane_replicas = np.tile(np.arange(len(replicas)), learners)
         has_own = [users_have_test_data(replica.dataset, replica.split) for replica in replicas]
         test_keys = [(id(replica.dataset), flag) for replica, flag in zip(replicas, has_own, strict=True)]
-        self._tests = [
-            (lanes, _test_set(replicas[number].dataset, self.users if has_own[number] else 0, data.x))
-            for number, lanes in self._shared_lanes(test_keys)
-        ]
+        self._tests: list[tuple[Ints, EvaluationSet]] = []
+        for number, lanes in self._shared_lanes(test_keys):
+            dataset = replicas[number].dataset
+            groupings = [(dataset.test_y, dataset.classes)]
+            if has_own[number] and dataset.test_user is not None:
+                groupings.append((dataset.test_user, self.users))
+            self._tests.append((lanes, EvaluationSet(Examples(dataset.test_x, dataset.test_y), groupings, data.x)))
         validation = [replica.validation for replica in replicas if replica.validation is not None]
-        self._validations = [
-            (lanes, _validation_set(validation[number], self.users, data.x))
-            for number, lanes in self._shared_lanes([id(examples) for examples in validation])
-        ]
+        self._validations: list[tuple[Ints, EvaluationSet]] = []
+        for number, lanes in self._shared_lanes([id(examples) for examples in validation]):
+            examples = validation[number]
+            grouping = (np.zeros_like(examples.y), 1) if examples.user is None else (examples.user, self.users)
+            self._validations.append((lanes, EvaluationSet(examples, [grouping], data.x)))
         self._validates_users = all(examples.user is not None for examples in validation)
         self._mixes = [_label_mixes(replica.dataset, replica.split) for replica in replicas]
         self._weights = np.stack([user_weights(replica.dataset, replica.split) for replica in replicas])
 
     def metrics(
-        self, versions: Tensor, objectives: Sequence[Objective], deliveries: NDArray[np.int64], levels: Sequence[float]
+        self, versions: Tensor, objectives: Sequence[Objective], deliveries: Ints, levels: Sequence[float]
     ) -> Mapping[str, Floats]:
         """Evaluate all lanes; return the metrics by name, each ``[lanes]``.
 
@@ -265,7 +246,7 @@ class Evaluation:
             by_user.append((lanes, users[0] if users else self._expected_performance(lanes, classes)))
         return merge_performance(by_class), merge_performance(by_user)
 
-    def _expected_performance(self, lanes: NDArray[np.int64], classes: UserPerformance) -> UserPerformance:
+    def _expected_performance(self, lanes: Ints, classes: UserPerformance) -> UserPerformance:
         """Return the expected performance for each user's mix of labels."""
         replicas = self.lane_replicas[lanes]
         accuracy, loss = np.empty((2, *self._weights[replicas].shape))
@@ -288,7 +269,7 @@ class Evaluation:
         if self._validates_users:
             yield from user_metrics(performance, "validation_")
 
-    def _shared_lanes(self, keys: Sequence[object]) -> list[tuple[int, NDArray[np.int64]]]:
+    def _shared_lanes(self, keys: Sequence[object]) -> list[tuple[int, Ints]]:
         """Group the lanes whose replicas have the same key; return a replica and the lanes of each group."""
         groups: dict[object, list[int]] = {}
         for lane, replica in enumerate(self.lane_replicas.tolist() if keys else ()):
@@ -296,7 +277,7 @@ class Evaluation:
         return [(int(self.lane_replicas[lanes[0]]), np.array(lanes)) for lanes in groups.values()]
 
 
-def merge_performance(parts: Sequence[tuple[NDArray[np.int64], UserPerformance]]) -> UserPerformance:
+def merge_performance(parts: Sequence[tuple[Ints, UserPerformance]]) -> UserPerformance:
     """Merge the performance of some lanes each into that of all lanes, in order."""
     order = np.argsort(np.concatenate([lanes for lanes, _ in parts]))
     names = ("accuracy", "loss", "counts")
@@ -305,26 +286,7 @@ def merge_performance(parts: Sequence[tuple[NDArray[np.int64], UserPerformance]]
     )
 
 
-def _mean_performance(sums: NDArray[Any], counts: NDArray[np.float64]) -> UserPerformance:
-    accuracy, loss = sums / np.maximum(counts, 1.0)
-    return UserPerformance(accuracy, loss, np.broadcast_to(counts, accuracy.shape))
-
-
-def _test_set(data: Dataset, users: int, like: Tensor) -> EvaluationSet:
-    """Group the test examples by label and, if *users* have their own, by user."""
-    groupings = [(data.test_y, data.classes)]
-    if users and data.test_user is not None:
-        groupings.append((data.test_user, users))
-    return EvaluationSet(Examples(data.test_x, data.test_y), groupings, like)
-
-
-def _validation_set(examples: Examples, users: int, like: Tensor) -> EvaluationSet:
-    """Group the validation examples by user, or all together."""
-    grouping = (np.zeros_like(examples.y), 1) if examples.user is None else (examples.user, users)
-    return EvaluationSet(examples, [grouping], like)
-
-
-def _label_mixes(data: Dataset, split: Sequence[NDArray[np.int64]]) -> Floats:
+def _label_mixes(data: Dataset, split: Sequence[Ints]) -> Floats:
     """Return the shares of the labels in each user's data, ``[users, classes]``, over labels with test examples."""
     counts = np.stack([np.bincount(data.train_y[rows], minlength=data.classes) for rows in split])
     counts *= np.bincount(data.test_y, minlength=data.classes) > 0

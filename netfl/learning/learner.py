@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from netfl.errors import MachineError
+from netfl.errors import MachineError, ModelError
 from netfl.learning.aggregation import Updates
 from netfl.learning.batch_limits import evaluation_slices, torch_threads
 from netfl.learning.centralized import CentralizedBaseline
@@ -26,12 +26,11 @@ from netfl.learning.evaluation import Evaluation, LearningMetrics, user_losses
 from netfl.learning.local_training import LearnerGroup, group_learners
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model import Model
-from netfl.learning.queries import LearnerQueries
 from netfl.learning.server_state import LaneServers, ModelVersions
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
 from netfl.learning.tensors import device_of, tensor
 from netfl.learning.user_data import ReplicaData, UserDatasets
-from netfl.types import Divergence, LearnerReport, Round
+from netfl.types import Divergence, Floats, Ints, LearnerReport, Round
 
 
 @dataclass(frozen=True)
@@ -80,9 +79,6 @@ class BatchedLearner:
     """Learner of all lanes of a task, which are trained together.
 
     A version is ``[lanes, parameters + 1]``: the parameters θ and, last, the scalar t of the objective.
-
-    Args:
-        task: the inputs.
     """
 
     def __init__(self, task: LearningTask) -> None:
@@ -99,15 +95,20 @@ class BatchedLearner:
         starts = np.stack([self._architecture.start(data.streams.at("start")) for data in task.replicas])
         origins = tensor(np.tile(np.pad(starts, ((0, 0), (0, 1))), (len(task.learners), 1))).to(self._data.x)
         self._servers = LaneServers(
-            self.lanes, self._specs, self._data.sizes.shape[1], origins, is_whole_run=not task.all_learners
+            self.lanes,
+            self._specs,
+            self._data.sizes.shape[1],
+            origins,
+            is_whole_run=not task.all_learners,
+            model=task.model,
         )
         self._versions = ModelVersions(origins, self._servers.messages())
-        baseline = None
+        self._baseline: CentralizedBaseline | None = None
         if "weight_divergence" in task.evaluate.metrics:
             specs = self._specs[:: self._replica_count]
-            baseline = CentralizedBaseline(specs, self._architecture, self._data.pooled(), origins)
+            self._baseline = CentralizedBaseline(specs, self._architecture, self._data.pooled(), origins)
         evaluation = Evaluation(self._architecture, self._data, task.replicas, len(task.learners), task.rare_classes)
-        self._metrics = LearningMetrics(task.evaluate, evaluation, self._servers, baseline, task.cvar_levels)
+        self._metrics = LearningMetrics(task.evaluate, evaluation, self._servers, self._baseline, task.cvar_levels)
 
     @torch.inference_mode()
     def start(self) -> LearnerReport:
@@ -130,7 +131,7 @@ class BatchedLearner:
         """
         index = self._versions.number + 1
         if len(rounds) != self._replica_count or any(round_.index != index for round_ in rounds):
-            raise ValueError(f"round {index} of {self._replica_count} replicas is due")
+            raise ValueError(f"round {index} of {self._replica_count} replicas is expected")
         closed_s = max(round_.closed_s for round_ in rounds)
         following, cohort = list(self._versions.newest), self._repeats.count(Cohort.of(rounds))
         for lane, current in enumerate(following):
@@ -148,7 +149,7 @@ class BatchedLearner:
         self._repeats.forget(self._versions.oldest)
         is_due = index % self._task.evaluate.every == 0 or index == self._task.rounds
         metrics = self._metrics.evaluate(self._versions.newest, index) if is_due else {}
-        feedback_lanes = self._feedback_lanes if any(round_.asks for round_ in rounds) else range(0)
+        feedback_lanes = self._feedback_lanes if any(round_.queries for round_ in rounds) else range(0)
         diverged = self._servers.new_divergences(feedback_lanes, closed_s)
         return LearnerReport(index, metrics, self._answer(rounds) if feedback_lanes else (), diverged)
 
@@ -171,7 +172,7 @@ class BatchedLearner:
         """
         shapes = {version.shape for version in state["versions"]["kept"].values()}
         if [tuple(lane) for lane in state["lanes"]] != [*self.lanes] or shapes != {self._versions.newest.shape}:
-            raise MachineError("the kept state is that of other learners, or of another model")
+            raise MachineError("the saved state is of other learners, or of another model")
         self._versions.restore(int(state["round"]), state["versions"])
         self._metrics.restore(state["metrics"])
         self._repeats.restore(state["turns"])
@@ -187,12 +188,12 @@ class BatchedLearner:
         """Lanes whose training has diverged."""
         return self._servers.diverged
 
-    def version(self, lane: int) -> NDArray[np.float64]:
+    def version(self, lane: int) -> Floats:
         """Return the current version of *lane*, ``[parameters + 1]``."""
         return np.array(self._versions.newest[lane].cpu().double().numpy())
 
     @torch.inference_mode()
-    def predict(self, lane: int, x: NDArray[np.float32]) -> NDArray[np.int64]:
+    def predict(self, lane: int, x: NDArray[np.float32]) -> Ints:
         """Return the labels that the current model of *lane* predicts for the examples *x*."""
         theta = self._versions.newest[lane : lane + 1, :-1]
         model = self._architecture.open(theta, trained=False)
@@ -207,7 +208,9 @@ class BatchedLearner:
         lanes = np.array(group.members) * self._replica_count + cohort.replicas[:, None]  # [users, members]
         bases = self._versions.of(cohort.bases, lanes)
         result = group.train_cohort(bases, self._sampler, cohort, lambda rows: self._drift(cohort, lanes, rows))
-        self._metrics.add_training(index, cohort, self._sampler, group, result.steps)
+        if self._baseline is not None:
+            local_steps = result.steps.cpu().double().numpy()
+            self._baseline.step(index, cohort, self._sampler, group, local_steps)
         columns = cohort.split_by_replica(
             tensor(cohort.users).to(device),
             tensor(cohort.bases).to(device),
@@ -235,7 +238,7 @@ class BatchedLearner:
                 )
                 following[lane] = self._servers.step(lane, following[lane], updates, closed_s)
 
-    def _drift(self, cohort: Cohort, lanes: NDArray[np.int64], rows: slice) -> Tensor | None:
+    def _drift(self, cohort: Cohort, lanes: Ints, rows: slice) -> Tensor | None:
         """Return the `Aggregation.drift` of the users in *rows*, ``[users, members, parameters + 1]``."""
         total, newest, count = None, self._versions.newest, rows.stop - rows.start
         for part in cohort.parts_within(rows):
@@ -265,17 +268,37 @@ class BatchedLearner:
         """The lanes of the learner that answers the queries of accesses."""
         names, name = [*self._task.learners], self._task.feedback_learner
         if name is None and len(names) > 1:
-            raise ValueError("an access asks the learners, and does not say which of them")
+            raise ValueError("an access uses the learners' reports, but does not name a learner")
         number = 0 if name is None else names.index(name)
         return range(number * self._replica_count, (number + 1) * self._replica_count)
 
-    def _answer(self, rounds: Sequence[Round]) -> tuple[Mapping[str, NDArray[np.float64]], ...]:
-        """Answer the queries of each replica's access about the newest version."""
+    def _answer(self, rounds: Sequence[Round]) -> tuple[Mapping[str, Floats], ...]:
+        """Answer the queries of each replica's access about the newest version: a value for each user of a query."""
         lanes = self._feedback_lanes
         group = LearnerGroup({0: self._specs[lanes[0]]}, self._architecture, self._data)
-        names = [self._servers.name(lane) for lane in lanes]
-        queries = LearnerQueries(group, self._architecture, self._data, self._sampler, names)
         return tuple(
-            queries.answer(round_.asks, replica, self._versions.number, self._versions.newest[lane])
-            for replica, (lane, round_) in enumerate(zip(lanes, rounds, strict=True))
+            {query: self._answer_query(query, group, lane, np.array(users, np.int64)) for query, users in queries}
+            for lane, queries in zip(lanes, (round_.queries.items() for round_ in rounds), strict=True)
         )
+
+    def _answer_query(self, query: str, group: LearnerGroup, lane: int, users: Ints) -> Floats:
+        """Return the loss of each of *users*, or the norm of the change of θ if it trained; *group* is the learner."""
+        replica, number, version = lane % self._replica_count, self._versions.number, self._versions.newest[lane]
+        if not users.size:
+            return np.empty(0)
+        if query == "loss":
+            values = user_losses(self._architecture, self._data, replica, users, version[None, :-1])[:, 0]
+        else:
+            cohort = Cohort(np.full_like(users, replica), users, np.full_like(users, number), ())
+            max_jobs, values = group.max_jobs(cohort), np.empty(len(users))
+            for start in range(0, len(users), max_jobs):  # in parts, because all models together may be large
+                rows = slice(start, min(start + max_jobs, len(users)))
+                bases = version.expand(rows.stop - start, 1, -1)
+                models = group.train_cohort(bases, self._sampler, cohort.select(rows)).models
+                change = (models[:, 0, :-1] - version[:-1]).double()
+                values[rows] = change.square().sum(1).sqrt().cpu().numpy()
+        broken = np.flatnonzero(~np.isfinite(values))
+        if broken.size:
+            problem = self._servers.divergence_text(lane, f"{query} of version {number}")
+            raise ModelError(self._servers.name(lane), problem, user=int(users[broken[0]]))
+        return values

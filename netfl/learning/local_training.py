@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from netfl.learning.batch_limits import max_jobs_at_once, skip_zero_backward
+from netfl.learning.batch_limits import max_jobs_at_once
 from netfl.learning.cohort import Cohort
 from netfl.learning.minibatches import Batches, BatchLoader, BatchSampler
 from netfl.learning.tensors import tensor
+from netfl.types import Ints
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture, BatchedModel
     from netfl.learning.spec import LearnerSpec, LocalWork
-    from netfl.learning.user_data import BatchRows, UserDatasets
+    from netfl.learning.user_data import UserDatasets
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,7 @@ class LocalResult:
 
 
 class LearnerGroup:
-    """Learners with the same amount of local work, which therefore train side by side, step by step.
-
-    Args:
-        learners: by their number among all learners.
-        architecture: of the model that they train.
-        data: the training examples.
-    """
+    """Learners by number, with the same amount of local work, which therefore train side by side, step by step."""
 
     def __init__(self, learners: Mapping[int, LearnerSpec], architecture: Architecture, data: UserDatasets) -> None:
         self.members, self._learners = tuple(learners), learners
@@ -59,7 +53,8 @@ class LearnerGroup:
         objectives = [spec.objective for spec in self._specs]
         self._objectives = batch_objectives(self._specs, data.x)
         self._has_t = any(objective.t_rate for objective in objectives)
-        self._can_skip_backward = skip_zero_backward(objectives, data.x.device)
+        # The check for weights of 0 pays if all objectives give them; a GPU would have to be synchronized.
+        self._can_skip_backward = not data.x.is_cuda and all(objective.has_zero_weights for objective in objectives)
 
     def max_jobs(self, cohort: Cohort) -> int:
         """Return the number of jobs that train at once if each holds as many examples as the largest of *cohort*."""
@@ -109,14 +104,12 @@ class LearnerGroup:
         """Train all users of *cohort* side by side."""
         batches = sampler.draw(cohort, self._data.sizes[cohort.replicas, cohort.users], self.work)
         rates = self._rates(cohort.bases, bases)
-        models = self._run_sgd(bases, self._data.rows_of(cohort, batches), batches, rates, drift)
+        models = self._run_sgd(bases, cohort, batches, rates, drift)
         steps = np.empty(len(cohort.users))
         steps[batches.order] = (batches.counts > 0).sum(1)
         return LocalResult(models, tensor(steps).to(bases), rates)
 
-    def _run_sgd(
-        self, bases: Tensor, drawn: BatchRows, batches: Batches, rates: Tensor, drift: Tensor | None
-    ) -> Tensor:
+    def _run_sgd(self, bases: Tensor, cohort: Cohort, batches: Batches, rates: Tensor, drift: Tensor | None) -> Tensor:
         """Run all steps of all jobs; return θ and t after training, in the shape of *bases*.
 
         The objectives weigh the examples of a mini-batch.  ``descend`` makes the step ``θ -= lr Σ_b w_b ∇ℓ_b``, and t
@@ -127,10 +120,11 @@ class LearnerGroup:
         theta, steps = _flatten_users(bases, order), _flatten_users(rates, order)
         pushed = None if drift is None else _flatten_users(drift, order)
         model, t = self._architecture.open(theta[:, :-1]), theta[:, -1].clone()
-        jobs = all_jobs = JobHyperparameters.of(self._objectives, len(bases), steps)
+        objectives = tuple(batch.map(lambda value: value.repeat(len(bases))) for batch in self._objectives)
+        jobs = all_jobs = JobHyperparameters(len(steps), steps[:, :1], steps[:, 1], objectives)
         corrections = self._corrections(model, theta, steps[:, 0], pushed)
         job_t = t
-        for x, y, share in BatchLoader(self._data, drawn, batches, members):
+        for x, y, share in BatchLoader(self._data, cohort, batches, members):
             if jobs.count != len(y):
                 jobs, job_t = all_jobs.first(len(y)), t[: len(y)]
             model.scores(x)
@@ -149,7 +143,7 @@ class LearnerGroup:
         after[..., -1] = t.view(after.shape[:2])
         return after if order is None else after[np.argsort(order)]
 
-    def _rates(self, versions: NDArray[np.int64], like: Tensor) -> Tensor:
+    def _rates(self, versions: Ints, like: Tensor) -> Tensor:
         """Return the step sizes on θ and t of users that start from *versions*, ``[users, members, 2]``."""
         return tensor(np.stack([spec.rates(versions) for spec in self._specs], axis=1)).to(like)
 
@@ -160,8 +154,13 @@ class LearnerGroup:
         if drift is None and not np.any(terms):
             return None
         momentum, decay, pull = theta.new_tensor(terms).repeat(len(theta) // len(terms), 1).T
-        sgd_terms = SgdTerms(lr, momentum, decay, pull, None if drift is None else drift[:, :-1])
-        return StepCorrections(self._architecture, model, theta[:, :-1], sgd_terms)
+        constant = pull[:, None] * theta[:, :-1] if pull.any() else None
+        if drift is not None:
+            constant = -drift[:, :-1] if constant is None else constant.sub_(drift[:, :-1])
+        values = None
+        if constant is not None:
+            values = self._architecture.open(constant.mul_(lr[:, None])).values(len(theta))
+        return StepCorrections(model, -lr * (decay + pull), values, momentum)
 
 
 def group_learners(specs: Sequence[LearnerSpec], architecture: Architecture, data: UserDatasets) -> list[LearnerGroup]:
@@ -186,17 +185,10 @@ class ObjectiveBatch:
     hyper: Mapping[str, Tensor]
     is_used: Tensor
 
-    def first(self, count: int) -> ObjectiveBatch:
-        """Select the first *count* jobs."""
-        hyper = {name: value[:count] for name, value in self.hyper.items()}
-        return ObjectiveBatch(self.weights, hyper, self.is_used[:count])
-
-    def repeat(self, users: int) -> ObjectiveBatch:
-        """Repeat the jobs of one user for each of *users*."""
-        if users == 1:
-            return self
-        hyper = {name: value.repeat(users) for name, value in self.hyper.items()}
-        return ObjectiveBatch(self.weights, hyper, self.is_used.repeat(users))
+    def map(self, select: Callable[[Tensor], Tensor]) -> ObjectiveBatch:
+        """Return the objectives of the jobs that *select* returns from a tensor with one entry for each job."""
+        hyper = {name: select(value) for name, value in self.hyper.items()}
+        return ObjectiveBatch(self.weights, hyper, select(self.is_used))
 
 
 def batch_objectives(specs: Sequence[LearnerSpec], like: Tensor) -> tuple[ObjectiveBatch, ...]:
@@ -228,14 +220,9 @@ class JobHyperparameters:
     t_rate: Tensor
     objectives: tuple[ObjectiveBatch, ...]
 
-    @classmethod
-    def of(cls, objectives: Sequence[ObjectiveBatch], users: int, rates: Tensor) -> JobHyperparameters:
-        """Build the jobs of *users* from the *objectives* of one user and the step sizes *rates*, ``[jobs, 2]``."""
-        return cls(len(rates), rates[:, :1], rates[:, 1], tuple(batch.repeat(users) for batch in objectives))
-
     def first(self, count: int) -> JobHyperparameters:
         """Select the first *count* jobs."""
-        objectives = tuple(batch.first(count) for batch in self.objectives)
+        objectives = tuple(batch.map(lambda value: value[:count]) for batch in self.objectives)
         return JobHyperparameters(count, self.lr[:count], self.t_rate[:count], objectives)
 
     def weigh(self, losses: Tensor, share: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
@@ -248,25 +235,6 @@ class JobHyperparameters:
         return weights, t_gradient
 
 
-@dataclass(frozen=True, slots=True)
-class SgdTerms:
-    """Terms of an SGD step beside the gradient of the losses.
-
-    Args:
-        lr: step sizes, ``[jobs]``.
-        momentum: factor of the previous step, ``[jobs]``.
-        decay: weight decay λ, the factor of θ in the gradient, ``[jobs]``.
-        pull: proximal μ, the factor of θ - base in the gradient, ``[jobs]``.
-        drift: constant term d of the gradient, ``[jobs, parameters]``, or ``None``.
-    """
-
-    lr: Tensor
-    momentum: Tensor
-    decay: Tensor
-    pull: Tensor
-    drift: Tensor | None
-
-
 class StepCorrections:
     """Completes each step of a batched model: ``θ⁺ = θ - lr (g + λ θ + μ (θ - base) + d) + m (θ - θ⁻)``.
 
@@ -275,22 +243,15 @@ class StepCorrections:
     surround it.
 
     Args:
-        architecture: of the model.
         model: at its start.
-        bases: θ at the start, ``[jobs, parameters]``.
-        terms: of each job.
+        slope: factor of θ in a step, ``-lr (λ + μ)``, ``[jobs]``.
+        constant: ``lr (μ base - d)``, in the layout of `BatchedModel.values`, or ``None``.
+        momentum: m, ``[jobs]``.
     """
 
-    def __init__(self, architecture: Architecture, model: BatchedModel, bases: Tensor, terms: SgdTerms) -> None:
-        self._model, jobs = model, len(bases)
-        self._slope = -terms.lr * (terms.decay + terms.pull)
-        constant = None
-        if terms.pull.any():
-            constant = terms.pull[:, None] * bases
-        if terms.drift is not None:
-            constant = -terms.drift if constant is None else constant.sub_(terms.drift)
-        self._constant = None if constant is None else architecture.open(constant.mul_(terms.lr[:, None])).values(jobs)
-        self._momentum, has_momentum = terms.momentum, bool(terms.momentum.any())
+    def __init__(self, model: BatchedModel, slope: Tensor, constant: Sequence[Tensor] | None, momentum: Tensor) -> None:
+        self._model, self._slope, self._constant, self._momentum = model, slope, constant, momentum
+        jobs, has_momentum = len(slope), bool(momentum.any())
         needs_before = has_momentum or self._slope.any()
         self._before = [value.clone() for value in model.values(jobs)] if needs_before else None
         self._moved = [torch.zeros_like(value) for value in model.values(jobs)] if has_momentum else None
@@ -316,6 +277,6 @@ class StepCorrections:
                 moved.copy_(value).sub_(before)
 
 
-def _flatten_users(values: Tensor, order: NDArray[np.int64] | None) -> Tensor:
+def _flatten_users(values: Tensor, order: Ints | None) -> Tensor:
     """Reshape ``[users, members, …]`` to ``[jobs, …]``, the users in *order*."""
     return (values if order is None else values[order]).flatten(0, 1)

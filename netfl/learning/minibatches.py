@@ -16,15 +16,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from netfl.learning.batch_limits import can_gather_all_steps
 from netfl.learning.tensors import tensor
 from netfl.streams import RandomField, Streams
+from netfl.types import Ints
 
 if TYPE_CHECKING:
     from netfl.learning.cohort import Cohort
     from netfl.learning.spec import LocalWork
-    from netfl.learning.user_data import BatchRows, UserDatasets
+    from netfl.learning.user_data import UserDatasets
 
+_GATHERED = 1 << 18
+"""Size up to which examples are gathered for all steps at once: 1 MiB in float32, which fits into a core's cache."""
 _WORDS = 4
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
@@ -39,9 +41,9 @@ class Batches:
         counts: examples in each mini-batch, ``[users, steps]``; 0 after a user's last step.
     """
 
-    order: NDArray[np.int64]
-    places: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    order: Ints
+    places: Ints
+    counts: Ints
 
     @property
     def is_ordered(self) -> bool:
@@ -54,16 +56,12 @@ class Batches:
 
 
 class BatchSampler:
-    """Draws the mini-batches of all users.
-
-    Args:
-        streams: of each replica.
-    """
+    """Draws the mini-batches of all users, from the streams of each replica."""
 
     def __init__(self, streams: Sequence[Streams]) -> None:
         self._keys = np.array([stream.field("batches").key for stream in streams], np.uint64)
 
-    def draw(self, cohort: Cohort, sizes: NDArray[np.int64], work: LocalWork) -> Batches:
+    def draw(self, cohort: Cohort, sizes: Ints, work: LocalWork) -> Batches:
         """Draw the mini-batches of *cohort*, whose users hold *sizes* examples, ``[users]``, and do *work*."""
         counted = work.count(sizes)
         order = np.argsort(-counted.steps, kind="stable")
@@ -74,7 +72,8 @@ class BatchSampler:
         number = _ranges(passes)
         if cohort.repeats is not None:
             number = number + (cohort.repeats[order] * passes)[entry]
-        shuffled = self._shuffle(replicas[entry], users[entry], _pass_index(bases[entry], number), sizes[entry])
+        index = (bases[entry].astype(np.uint64) << _HALF) | number.astype(np.uint64)
+        shuffled = self._shuffle(replicas[entry], users[entry], index, sizes[entry])
         begin = np.cumsum(passes * sizes) - passes * sizes
         step = np.arange(steps.max())
         offset = step % per_pass[:, None] * width[:, None]
@@ -86,13 +85,7 @@ class BatchSampler:
         real = place < (first + counts)[..., None]
         return Batches(order, np.where(real, shuffled[np.where(real, place, 0)], 0), counts)
 
-    def _shuffle(
-        self,
-        replicas: NDArray[np.int64],
-        users: NDArray[np.int64],
-        index: NDArray[np.uint64],
-        sizes: NDArray[np.int64],
-    ) -> NDArray[np.int64]:
+    def _shuffle(self, replicas: Ints, users: Ints, index: NDArray[np.uint64], sizes: Ints) -> Ints:
         """Shuffle 0 … size-1 for each entry; all arguments are ``[n]``, the results follow one another.
 
         Each place is put below a random word in one number; sorting the numbers shuffles the places.
@@ -117,27 +110,24 @@ class BatchLoader:
     """Iterates over the steps of jobs that train side by side: examples, labels and shares, on the device.
 
     Yields ``[jobs, width, …]`` and twice ``[jobs, width]``.  The share is 1/n in a mini-batch of n examples, and 0 for
-    padding.  Small examples are gathered at once, others step by step into the same memory.  The members of a single
-    user share a view; for several users they are gathered for each member, which measured faster than a copy.
-
-    Args:
-        data: the examples.
-        drawn: the rows of *data* in each mini-batch.
-        batches: the mini-batches.
-        members: jobs of each user.
+    padding.  Small examples are gathered at once, others step by step into the same memory.  The *members*,
+    the jobs of each user, share a view if there is one user; for several users their examples are gathered for each
+    member, which measured faster than a copy.
     """
 
-    def __init__(self, data: UserDatasets, drawn: BatchRows, batches: Batches, members: int) -> None:
+    def __init__(self, data: UserDatasets, cohort: Cohort, batches: Batches, members: int) -> None:
+        rows = data.rows_of(cohort, batches)
+        moves = None if data.augmentation is None else data.augmentation.draw(cohort, batches)
         self._extents = [(users * members, width) for users, width in batches.extents()]
-        self._labels = _repeat_users(_gather(data.y, drawn.rows), members)
+        self._labels = _repeat_users(_gather(data.y, rows), members)
         self._shares = _repeat_users(_shares(batches, data.x), members)
         self._x, self._augmentation = data.x, data.augmentation
-        copies = 1 if drawn.rows.shape[1] == 1 else members
-        self._rows = _repeat_users(drawn.rows, copies)
-        self._moves = None if drawn.moves is None else _repeat_users(drawn.moves, copies)
-        small = drawn.moves is None and can_gather_all_steps(self._rows.numel() * data.x[0].numel())
-        self._gathered = _gather(data.x, self._rows) if small else None
-        self._buffer = data.buffer(0 if small else self._rows[0].numel())
+        copies = 1 if rows.shape[1] == 1 else members
+        self._rows = _repeat_users(rows, copies)
+        self._moves = None if moves is None else _repeat_users(moves, copies)
+        is_small = moves is None and self._rows.numel() * data.x[0].numel() <= _GATHERED
+        self._gathered = _gather(data.x, self._rows) if is_small else None
+        self._buffer = data.buffer(0 if is_small else self._rows[0].numel())
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         labels, shares = self._labels.unbind(), self._shares.unbind()
@@ -158,11 +148,7 @@ class BatchLoader:
         return x.view(*rows.shape, *shape).expand(jobs, -1, *shape)
 
 
-def _pass_index(bases: NDArray[np.int64], passes: NDArray[np.int64]) -> NDArray[np.uint64]:
-    return (bases.astype(np.uint64) << _HALF) | passes.astype(np.uint64)
-
-
-def _ranges(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def _ranges(counts: Ints) -> Ints:
     """Concatenate 0 … count-1 for each count.
 
     >>> _ranges(np.array([2, 3])).tolist()

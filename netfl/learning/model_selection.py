@@ -7,31 +7,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netfl.learning.performance import NAMES, Floats, UserPerformance, accuracy_spread, user_metrics
+from netfl.learning.performance import NAMES, UserPerformance, accuracy_spread, user_metrics
+from netfl.types import Floats, Ints
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from netfl.learning.spec import ChoiceSpec
 
 Lanes = Sequence[tuple[str, int]]
 
 
 class ModelSelection:
-    """Selections, made at every evaluation and in every replica.
-
-    Args:
-        choose: the selections by name.
-        lanes: learner and replica of each lane, learner by learner.
-        weights: for each replica, the weight of each user in a mean over data, ``[users]``.
-    """
+    """Selections, made at every evaluation and in every replica.  *weights* are those of users in a mean over data."""
 
     def __init__(self, choose: Mapping[str, ChoiceSpec], lanes: Lanes, weights: Sequence[Floats]) -> None:
         self._lane_count = len(lanes)
         replicas = list(dict.fromkeys(replica for _, replica in lanes))
         self.lanes = tuple((name, replica) for name in choose for replica in replicas)
         self._selections = [
-            (choice, np.array([lanes.index((learner, replica)) for learner in choice.of]), user_weights)
+            (choice, np.array([lanes.index((learner, replica)) for learner in choice.learners]), user_weights)
             for choice in choose.values()
             for replica, user_weights in zip(replicas, weights, strict=True)
         ]
@@ -48,7 +41,7 @@ class ModelSelection:
 
 
 def _selected_metrics(
-    choice: ChoiceSpec, lanes: NDArray[np.int64], weights: Floats, metrics: Mapping[str, Floats]
+    choice: ChoiceSpec, lanes: Ints, weights: Floats, metrics: Mapping[str, Floats]
 ) -> Iterator[tuple[str, float]]:
     """Yield the metrics of one selection among *lanes*, none if all diverged; ``chosen`` is an index into *lanes*."""
     best = _best(choice, metrics[choice.by][lanes][:, None])[0]
@@ -72,14 +65,14 @@ def _selected_metrics(
     yield from ((f"chosen/user:{user}", float(index)) for user, index in enumerate(chosen))
 
 
-def _best(choice: ChoiceSpec, values: Floats) -> NDArray[np.int64]:
+def _best(choice: ChoiceSpec, values: Floats) -> Ints:
     """Return the index of the best lane in each column of *values*, ``[lanes, columns]``; -1 if all are NaN."""
     sign = -1.0 if choice.by == "validation_loss" else 1.0
     scores = np.where(np.isnan(values), -np.inf, sign * values)
     return np.where(np.isneginf(scores).all(0), -1, scores.argmax(0))
 
 
-def _by_user(metric: str, users: NDArray[np.int64], metrics: Mapping[str, Floats]) -> Floats:
+def _by_user(metric: str, users: Ints, metrics: Mapping[str, Floats]) -> Floats:
     """Return a metric of each user, ``[lanes, users]``."""
     return np.stack([metrics[f"{metric}/user:{user}"] for user in users.tolist()], axis=1)
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+from netfl.types import Bools, Floats
 
 if TYPE_CHECKING:
     from netfl.learning.objective import Objective
-
-Floats = NDArray[np.float64]
 
 NAMES = ("accuracy", "loss")
 
@@ -126,7 +125,7 @@ def objective_metrics(
         yield f"cvar/alpha:{level:g}", values
 
 
-def _mean(values: Floats, mask: NDArray[np.bool_]) -> Floats:
+def _mean(values: Floats, mask: Bools) -> Floats:
     """Return the mean of the *values* in *mask*, ``[lanes]``; NaN of none."""
     return _ratio(np.where(mask, values, 0.0).sum(1), mask.sum(1).astype(float))
 

@@ -1,4 +1,4 @@
-"""Check of user-written objectives and aggregations: one trial on made-up values before a run.
+"""Check of user-written models, objectives and aggregations: one trial on made-up values before a run.
 
 The results must have the shapes of the contract: broadcasting would stretch a wrong shape silently.  No method may
 write into its arguments, which other learners and later rounds read, too.
@@ -6,45 +6,63 @@ write into its arguments, which other learners and later rounds read, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, fields
+from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.errors import Fault, ScenarioError
 from netfl.learning.aggregation import Aggregation, Updates
+from netfl.learning.architecture import Architecture
+from netfl.learning.data import Data
+from netfl.learning.model import Model
+from netfl.learning.model._trial import find_problem
 from netfl.learning.objective import Objective
 from netfl.learning.spec import LearnerSpec
-from netfl.registry import find_plugins, kind_of, one_line
+from netfl.registry import Spec, find_plugins, kind_of, one_line
+from netfl.types import Floats
 
 _VERSION_SIZE = 7
 _MAX_DELIVERIES = 3
 
 
 def check_learner_plugins(learners: Mapping[str, LearnerSpec], users: int, max_deliveries: int) -> None:
-    """Check the user-written parts of *learners*.
-
-    Args:
-        learners: by name.
-        users: number of users.
-        max_deliveries: maximum number of deliveries in a round.
-
-    Raises:
-        ScenarioError: a part violates its contract; keys begin with the learner's name.
-    """
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):  # without inference mode, tensors count writes
+    """Check the user-written parts of *learners*; raise a ScenarioError."""
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
         faults = [
-            fault.under(f"{name}.{key}")
+            fault.under(f"learners.{name}.{key}")
             for name, learner in learners.items()
             for key, part in find_plugins(learner)
             for fault in _faults(part, learner, users, max_deliveries)
         ]
     if faults:
         raise ScenarioError(faults)
+
+
+def check_model_plugin(model: Model, data: Data) -> None:
+    """Open a user-written *model* for examples like *data* and try it; raise a ScenarioError with the first problem."""
+    with torch.random.fork_rng(devices=[]):
+        found = _model_problem(model, data.shape, data.classes, data.tokens)
+    if found is not None:
+        raise ScenarioError([Fault("model", found[0], kind_of(type(model)), found[1])])
+
+
+def _model_problem(model: Model, shape: tuple[int, ...], classes: int, tokens: int | None) -> tuple[str, str] | None:
+    remedy = "return ModuleArchitecture(module, start)"
+    try:
+        architecture, size = model.open(shape, classes, tokens), model.parameters(shape, classes, tokens)
+    except Exception as error:  # whatever the user's class does
+        return f"its method 'open' fails: {one_line(error)}", remedy
+    if not isinstance(architecture, Architecture):
+        return f"its method 'open' gives {_describe(architecture)}, not an Architecture", remedy
+    if size != architecture.size:
+        problem = f"its method 'parameters' gives {size}, but what it opens has {architecture.size}"
+        return problem, "count all parameters: they decide the size of an update"
+    return find_problem(architecture, shape, classes, tokens)
 
 
 def _faults(part: object, learner: LearnerSpec, users: int, max_deliveries: int) -> Iterator[Fault]:
@@ -59,36 +77,28 @@ def _objective_faults(part: Objective) -> Iterator[Fault]:
     losses, t = torch.tensor([[0.5, 1.0, 2.0], [3.0, 1.5, 0.0]]), torch.zeros(2)
     share = torch.tensor([[1 / 3] * 3, [1 / 2, 1 / 2, 0]])
     h = {name: torch.full((2,), value) for name, value in part.hyper().items()}
-    inputs: Inputs = {"losses": losses, "share": share, "t": t, **{f"h['{name}']": value for name, value in h.items()}}
-    weights = _Trial(
-        part,
-        "weights",
-        lambda: part.weights(losses, share, t, h),
-        expected="(tensor [2, 3], tensor [2])",
-        given="2 jobs with mini-batches of 3: weights, [jobs, batch], and the slope of t, [jobs]",
-    )
-    faults = [*weights.faults(inputs)]
+    given = "2 jobs with mini-batches of 3: weights, [jobs, batch], and the slope of t, [jobs]"
+    inputs = {"losses": losses, "share": share, "t": t, "h": h}
+    faults = [*_try(part, "weights", inputs, "(tensor [2, 3], tensor [2])", given)]
     yield from faults
     if not faults and part.weights(losses, share, t, h)[0][share == 0].any():
         problem, remedy = "its method 'weights' gives padding a weight", "multiply by share, which is 0 there"
         yield Fault("", problem, kind_of(type(part)), remedy)
     f, rho = np.array([0.5, 1.0, 2.0, 3.0]), np.array([0.4, 0.3, 0.2, 0.1])
-    value = _Trial(part, "value", lambda: part.value(f, rho, 0.0), "a number", "4 users: the global objective")
-    yield from value.faults({"losses": f, "rho": rho})
+    yield from _try(part, "value", {"losses": f, "rho": rho, "t": 0.0}, "a number", "4 users: the global objective")
 
 
 def _aggregation_faults(part: Aggregation, learner: LearnerSpec, users: int, deliveries: int) -> Iterator[Fault]:
-    """Try a first round with so many *deliveries*, and one without."""
+    """Try two rounds with so many *deliveries*, and one without."""
     current = torch.linspace(-1.0, 1.0, _VERSION_SIZE)
     rates = torch.from_numpy(learner.rates(np.zeros(1, np.int64))[0]).float()
     part = part.with_participation(np.full(users, 0.5))
-    version: Inputs = {"current": current}
-    opening = _Trial(part, "open", lambda: part.open(users, current), "a mapping", "the state: tensors by name")
-    faults = [*opening.faults(version)]
-    if faults:
-        yield from faults
+    sizes = {"users": users, "parameters": _VERSION_SIZE - 1}
+    yield from _try(part, "memory", sizes, "a number", "the size of the state in numbers")
+    given = "the state: tensors by name"
+    state = yield from _try(part, "open", {"users": users, "current": current}, "tensors by name", given)
+    if state is None:
         return
-    state = part.open(users, current)
     message, senders = part.message(state), torch.arange(deliveries)
     bases, ones = current.expand(deliveries, -1).clone(), torch.ones(deliveries)
     updates = Updates(
@@ -104,69 +114,61 @@ def _aggregation_faults(part: Aggregation, learner: LearnerSpec, users: int, del
         losses=ones.clone() if part.needs_losses else None,
         messages=None if message is None else torch.stack([message] * deliveries),
     )
-    expected = f"(tensor [{_VERSION_SIZE}], a mapping)"
+    expected = f"({_describe(current)}, {_describe(state)})"
     given = f"versions of {_VERSION_SIZE} numbers, t among them: the next version, and the next state"
-    columns = {f"updates.{field.name}": getattr(updates, field.name) for field in fields(updates)}
-    inputs = version | {name: value for name, value in columns.items() if isinstance(value, Tensor)}
-    step = _Trial(part, "step", lambda: part.step(state, current, updates), expected, given)
-    yield from step.faults(inputs)
-    idle = _Trial(part, "idle", lambda: part.idle(state, current, 1, rates), expected, given)
-    yield from idle.faults(version | {"newest_rates": rates})
-
-
-Inputs = dict[str, Tensor | NDArray[np.float64]]
-"""Arguments by name, into which a method must not write."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Trial:
-    """One call of a method.
-
-    Args:
-        part: the user-written model.
-        method: its name.
-        call: calls it.
-        expected: description of the result.
-        given: description of the arguments, for messages.
-    """
-
-    part: Objective | Aggregation
-    method: str
-    call: Callable[[], object]
-    expected: str
-    given: str
-
-    def faults(self, inputs: Inputs) -> Iterator[Fault]:
-        """Run the call; compare its result with the expected one, and *inputs* with their values before."""
-        kind = kind_of(type(self.part))
-        before = {name: (_write_count(value), deepcopy(value)) for name, value in inputs.items()}
-        try:
-            result = _describe(self.call())
-        except Exception as error:  # whatever the user's class does
-            problem = f"its method '{self.method}' fails on made-up figures: {one_line(error)}"
-            yield Fault("", problem, kind, f"given: {self.given}")
+    for index in (1, 2):
+        inputs = {"state": state, "current": current, "updates": replace(updates, round=index)}
+        result = yield from _try(part, "step", inputs, expected, given)
+        if result is None:
             return
-        if result != self.expected:
-            problem = f"its method '{self.method}' gives {result}, not {self.expected}"
-            yield Fault("", problem, kind, f"it was given {self.given}")
-        for name, (writes, value) in before.items():
-            if writes != _write_count(inputs[name]) or not np.array_equal(value, inputs[name]):
-                remedy = f"make a new tensor: {name} + x, not {name} += x or {name}.add_(x)"
-                yield Fault("", f"its method '{self.method}' writes into its argument {name}", kind, remedy)
+        current, state = result
+    inputs = {"state": state, "current": current, "index": 3, "newest_rates": rates}
+    yield from _try(part, "idle", inputs, expected, given)
 
 
-def _write_count(value: Tensor | NDArray[np.float64]) -> int:
-    """Count the writes into a tensor or a view of it; 0 for an array, which does not count them."""
-    return value._version if isinstance(value, Tensor) else 0
+def _try(part: Spec, method: str, inputs: Mapping[str, Any], expected: str, given: str) -> Generator[Fault, None, Any]:
+    """Call a method with *inputs*, which it must not change except for its state; compare the form of its result.
+
+    Returns:
+        The result; ``None`` if there was an error.
+    """
+    kind, before, is_right = kind_of(type(part)), deepcopy(_numbers(inputs)), True
+    try:
+        result = getattr(part, method)(*inputs.values())
+    except Exception as error:  # whatever the user's class does
+        problem = f"its method '{method}' fails on test values: {one_line(error)}"
+        yield Fault("", problem, kind, f"given: {given}")
+        return None
+    if not (found := _describe(result)).startswith(expected):
+        is_right = False
+        yield Fault("", f"its method '{method}' gives {found}, not {expected}", kind, f"it was given {given}")
+    for name, value in _numbers(inputs).items():
+        if not np.array_equal(before[name], value):
+            is_right = False
+            remedy = f"make a new tensor: {name} + x, not {name} += x or {name}.add_(x)"
+            yield Fault("", f"its method '{method}' writes into its argument {name}", kind, remedy)
+    return result if is_right else None
+
+
+def _numbers(inputs: Mapping[str, Any]) -> dict[str, Tensor | Floats]:
+    """Return the tensors and arrays among arguments, also those of `Updates` and of hyper-parameters, by name."""
+    named = {**inputs, **{f"h['{name}']": value for name, value in inputs.get("h", {}).items()}}
+    if "updates" in inputs:
+        named |= {f"updates.{field.name}": getattr(inputs["updates"], field.name) for field in fields(Updates)}
+    return {name: value for name, value in named.items() if isinstance(value, Tensor | np.ndarray)}
 
 
 def _describe(result: object) -> str:
+    """Return the form of a result in words: types, shapes, and numbers that are not float32."""
     if isinstance(result, Tensor):
-        return f"tensor {list(result.shape)}"
+        kind = "" if result.dtype == torch.float32 else f" of {result.dtype}".replace("torch.", "")
+        return f"tensor {list(result.shape)}{kind}"
     if isinstance(result, tuple | list):
         return f"({', '.join(map(_describe, result))})"
     if isinstance(result, Mapping):
-        return "a mapping"
+        entries = ", ".join(f"{name}: {_describe(value)}" for name, value in sorted(result.items()))
+        are_tensors = all(isinstance(value, Tensor) for value in result.values())
+        return ("tensors by name" if are_tensors else "a mapping") + (f" ({entries})" if entries else "")
     if isinstance(result, int | float | np.number):
         return "a number"
     return "nothing" if result is None else f"a {type(result).__name__}"

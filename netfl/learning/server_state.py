@@ -6,35 +6,30 @@ newest version, and older ones from which updates may still come.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.errors import ModelError
 from netfl.learning.aggregation import Aggregation, Updates
 from netfl.learning.tensors import tensor
-from netfl.types import Divergence, Round
+from netfl.registry import find_plugins, kind_of
+from netfl.types import Divergence, Ints, Round
 
 if TYPE_CHECKING:
     from netfl.learning.aggregation import State
+    from netfl.learning.model import Model
     from netfl.learning.spec import LearnerSpec
-
-_HINT = "is not finite: training diverged; a smaller lr may help"
 
 
 class LaneServers:
     """The servers of all lanes.  A diverged lane keeps its last finite version and ignores all further updates.
 
-    Args:
-        lanes: learner and replica of each.
-        specs: the learner of each lane.
-        users: number of users.
-        origins: version 0 of each lane, ``[lanes, parameters + 1]``.
-        is_whole_run: whether the run has no other lanes elsewhere, which continue if all of these diverge.
+    If all lanes diverge, the run ends, unless *is_whole_run* is false: then it has other lanes elsewhere.
+    Messages name *model* if it is from outside netfl.
     """
 
     def __init__(
@@ -44,8 +39,9 @@ class LaneServers:
         users: int,
         origins: Tensor,
         is_whole_run: bool = True,
+        model: Model | None = None,
     ) -> None:
-        self.specs, self._lanes, self._is_whole_run = specs, lanes, is_whole_run
+        self.specs, self._lanes, self._is_whole_run, self._model = specs, lanes, is_whole_run, model
         self._rules, self._like = [spec.aggregation for spec in specs], origins
         self._states: list[State] = [
             rule.open(users, origin) for rule, origin in zip(self._rules, origins, strict=True)
@@ -118,8 +114,7 @@ class LaneServers:
             updates = updates_of.get(lane)
             broken = [] if updates is None else updates.users[~updates.models.sum(1).isfinite()].tolist()
             user = broken[0] if broken else None
-            subject = "version" if user is None else "update"
-            self.mark_diverged(lane, index, f"the {subject} in round {index} {_HINT}", user)
+            self.mark_diverged(lane, index, f"{'version' if user is None else 'update'} in round {index}", user)
         return versions
 
     def messages(self) -> dict[int, Tensor]:
@@ -138,15 +133,18 @@ class LaneServers:
         weights = {lane: rule.user_weights(state) for lane, (rule, state) in enumerate(self._pairs())}
         return {lane: values for lane, values in weights.items() if values is not None}
 
-    def mark_diverged(self, lane: int, index: int, problem: str, user: int | None = None) -> None:
-        """Record that *lane* diverged in round *index*."""
+    def mark_diverged(self, lane: int, index: int, subject: str, user: int | None = None) -> None:
+        """Record that *lane* diverged in round *index*, because *subject* is not finite."""
         if lane not in self._diverged:
-            self._diverged[lane] = Divergence(*self._lanes[lane], index, user, problem)
+            self._diverged[lane] = Divergence(*self._lanes[lane], index, user, self.divergence_text(lane, subject))
             self._new_divergences.append(self._diverged[lane])
 
-    def mark_infinite_loss(self, lane: int, index: int) -> None:
-        """Record that *lane* diverged because the loss of its version *index* is not finite."""
-        self.mark_diverged(lane, index, f"the loss after round {index} {_HINT}")
+    def divergence_text(self, lane: int, subject: str) -> str:
+        """Return the message that *subject* of *lane* is not finite, which parts from outside netfl may also cause."""
+        plugins = [*find_plugins(self._model), *find_plugins(self.specs[lane])]
+        suspects = " or ".join(dict.fromkeys(f"'{kind_of(type(part))}'" for _, part in plugins))
+        cause = f", or {suspects} returned such numbers" if suspects else ""
+        return f"the {subject} is not finite: training diverged{cause}; a smaller lr may help"
 
     def new_divergences(self, feedback_lanes: Sequence[int], time_s: float) -> tuple[Divergence, ...]:
         """Return the lanes that diverged since the last call.
@@ -210,14 +208,17 @@ class ModelVersions:
 
     def add(self, version: Tensor, messages: Mapping[int, Tensor], rounds: Sequence[Round]) -> None:
         """Add the newest *version* and its *messages*; drop versions from which no update starts after *rounds*."""
-        needed: set[int] = set().union(*(self._needed_after(round_) for round_ in rounds))
+        needed: set[int] = set()
+        for round_ in rounds:
+            later = (old for old in self._versions if old >= round_.oldest)
+            needed.update(later if round_.needed is None else round_.needed)
         self.number += 1
         self._versions = {old: kept for old, kept in self._versions.items() if old in needed}
         self._versions[self.number] = version
         self._messages = {old: kept for old, kept in self._messages.items() if old in needed}
         self._messages[self.number] = messages
 
-    def of(self, numbers: NDArray[np.int64], lanes: NDArray[np.int64]) -> Tensor:
+    def of(self, numbers: Ints, lanes: Ints) -> Tensor:
         """Return the base of each user and member, ``[users, members, parameters + 1]``.  It may be a view: read only.
 
         Args:
@@ -226,13 +227,13 @@ class ModelVersions:
         """
         missing = set(numbers.tolist()) - set(self._versions)
         if missing:
-            raise ValueError(f"version {min(missing)} was said to be out of use")
+            raise ValueError(f"version {min(missing)} was released as unused")
         index = tensor(lanes).to(self.newest.device)
         if (numbers == numbers[0]).all():
             return _select_lanes(self._versions[int(numbers[0])], lanes, index)
         return torch.stack([self._versions[number][row] for number, row in zip(numbers.tolist(), index, strict=True)])
 
-    def messages(self, numbers: NDArray[np.int64], lane: int) -> Tensor | None:
+    def messages(self, numbers: Ints, lane: int) -> Tensor | None:
         """Return the messages of *lane* with the versions *numbers*, ``[n, …]``, or ``None``.  Read only."""
         if (numbers == numbers[0]).all():
             message = self._messages[int(numbers[0])].get(lane)
@@ -256,13 +257,8 @@ class ModelVersions:
             for old, sent in state["messages"].items()
         }
 
-    def _needed_after(self, round_: Round) -> Collection[int]:
-        if round_.needed is not None:
-            return round_.needed
-        return [old for old in self._versions if old >= round_.oldest]
 
-
-def _select_lanes(version: Tensor, lanes: NDArray[np.int64], index: Tensor) -> Tensor:
+def _select_lanes(version: Tensor, lanes: Ints, index: Tensor) -> Tensor:
     """Return ``version[index]``, where *index* is *lanes* on the device.
 
     The result is a view if all users are in one replica, or if one learner has a user in each replica.

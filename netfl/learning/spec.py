@@ -15,8 +15,8 @@ from netfl.learning.aggregation import Aggregation
 from netfl.learning.objective import Objective
 from netfl.learning.schedule import Schedule
 from netfl.learning.schedule.constant import Constant
-from netfl.registry import FamilyMember, LiteralOr, Spec, kind_of
-from netfl.types import ScenarioFacts
+from netfl.registry import ByForm, FamilyMember, Spec, kind_of, no_effect
+from netfl.types import Floats, Ints, ScenarioFacts
 from netfl.units import Seconds
 
 
@@ -85,7 +85,7 @@ class LearnerSpec(Spec):
     """Momentum of local SGD: the factor of the previous step; every update starts at rest."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     """Weight decay of local SGD: the factor of θ that is added to each gradient."""
-    batch_size: Annotated[int | Literal["full"], LiteralOr(Annotated[int, Field(ge=1)])]
+    batch_size: Annotated[Annotated[int, Field(ge=1)] | Literal["full"], ByForm()]
     """Examples in a mini-batch; ``full`` for all examples of the user."""
     local_epochs: Annotated[int, Field(ge=1)] | None = None
     """Passes over the user's data for one update.  The last mini-batch of a pass may be smaller."""
@@ -95,7 +95,7 @@ class LearnerSpec(Spec):
     @model_validator(mode="after")
     def _require_one_amount(self) -> LearnerSpec:
         if (self.local_epochs is None) == (self.local_steps is None):
-            raise ValueError("give local_epochs or local_steps, one of them")
+            raise ValueError("give exactly one of local_epochs and local_steps")
         return self
 
     @property
@@ -108,24 +108,23 @@ class LearnerSpec(Spec):
         """True if an update is a single step for any number of examples."""
         return self.local_steps == 1 or (self.batch_size == "full" and self.local_epochs == 1)
 
-    def with_participation(self, rates: NDArray[np.float64] | None) -> LearnerSpec:
+    def with_participation(self, rates: Floats | None) -> LearnerSpec:
         """Pass participation rates to the aggregation; see `Aggregation.with_participation`."""
         return self.model_copy(update={"aggregation": self.aggregation.with_participation(rates)})
 
-    def rates(self, versions: NDArray[np.int64]) -> NDArray[np.float64]:
+    def rates(self, versions: Ints) -> Floats:
         """Return the step sizes on θ and t of users that start from *versions*, ``[n, 2]``; 0 for a constant t."""
         return np.outer(self.schedule.factors(versions), (self.lr, self.objective.t_rate))
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield the conflicts of the aggregation, and options without effect on a single step."""
         yield from (fault.under("aggregation") for fault in self.aggregation.learner_faults(self))
-        if self.has_single_step and self.momentum:
-            problem = "has no effect: an update of one step begins at rest, and ends"
-            remedy = "leave it out, or take it at the server: the aggregation 'fedavgm'"
-            yield Fault("momentum", problem, self.momentum, remedy)
+        if self.has_single_step:
+            reason = "because an update has one step, which starts without momentum"
+            remedy = "leave it out, or use it at the server: the aggregation 'fedavgm'"
+            yield from no_effect(self, ["momentum"], reason, remedy)
         if self.has_single_step and self.objective.pull:
-            problem = "its pull has no effect: an update of one step begins at its base, and ends"
-            remedy = "take the objective 'erm', or more steps"
+            problem = "its proximal term has no effect: an update has one step, which starts at its base"
+            remedy = "use the objective 'erm', or more steps"
             yield Fault("objective", problem, kind_of(type(self.objective)), remedy)
 
 
@@ -140,17 +139,17 @@ class CheckpointSpec(Spec):
     @model_validator(mode="after")
     def _require_one_interval(self) -> CheckpointSpec:
         if (self.time is None) == (self.rounds is None):
-            raise ValueError("give time or rounds, one of them")
+            raise ValueError("give exactly one of time and rounds")
         return self
 
 
 class ChoiceSpec(Spec):
     """Selection among some learners by their performance on validation examples."""
 
-    of: Annotated[tuple[str, ...], Field(min_length=2)]
+    learners: Annotated[tuple[str, ...], Field(min_length=2)]
     """The candidates, for example learners that differ in a hyper-parameter."""
     by: Literal["validation_accuracy", "validation_loss"] = "validation_accuracy"
-    """The criterion: the largest accuracy, or the smallest loss; among equals the first in ``of``."""
+    """The criterion: the largest accuracy, or the smallest loss; among equals the first in ``learners``."""
     per: Literal["all", "user"] = "all"
     """``all``: one learner for all users; ``user``: each user selects by its own validation examples, and users
     without any by those of all users."""
@@ -185,18 +184,15 @@ class EvaluateSpec(Spec):
         return self.validation is not None or bool(self.choose) or "validation" in self.metrics
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield repeated entries, a weight metric that no learner has, and choices of unknown learners."""
         for name in ("metrics", "targets", "levels", "rare_classes"):
             entries = getattr(self, name) or ()
             if len(set(entries)) < len(entries):
-                yield Fault(name, "names an entry twice", [*entries], "name each once")
+                yield Fault(name, "lists an entry twice", [*entries], "name each once")
         if "weight" in self.metrics and not facts.weighed:
             problem = "no learner has an aggregation that weighs users"
-            yield Fault("metrics", problem, "weight", "leave it out, or take one that does, such as 'fedau'")
+            yield Fault("metrics", problem, "weight", "leave it out, or use one that does, such as 'fedau'")
         for name, choice in self.choose.items():
             if name in facts.learners:
-                yield Fault(f"choose.{name}", "is the name of a learner", None, "take another name")
-            for learner in (name for name in choice.of if name not in facts.learners):
-                yield Fault(f"choose.{name}.of", "no such learner", learner, suggest(learner, facts.learners))
-            if len(set(choice.of)) < len(choice.of):
-                yield Fault(f"choose.{name}.of", "names a learner twice", [*choice.of], "name each once")
+                yield Fault(f"choose.{name}", "is the name of a learner", None, "use another name")
+            for learner in (name for name in choice.learners if name not in facts.learners):
+                yield Fault(f"choose.{name}.learners", "no such learner", learner, suggest(learner, facts.learners))

@@ -33,5 +33,10 @@ def device_of(name: str) -> torch.device:
         ScenarioError: the device does not exist.
     """
     if name == "cuda" and not torch.cuda.is_available():
-        raise ScenarioError([Fault("--device", "there is no CUDA device here", name, "write cpu or auto")])
+        raise ScenarioError([Fault("--device", "this machine has no CUDA device", name, "write cpu or auto")])
     return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
+
+
+def free_gpu_memory(device: torch.device) -> int:
+    """Return the free memory of a GPU in bytes."""
+    return int(torch.cuda.mem_get_info(device)[0])

@@ -1,4 +1,4 @@
-"""The training examples of all users of all replicas, on the device."""
+"""The training examples of all users of all replicas, on the device, and random crops and flips of images."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
-from netfl.learning.augmentation import Augmentation
 from netfl.learning.batch_limits import evaluation_slices
 from netfl.learning.tensors import tensor
+from netfl.streams import RandomField, Streams
+from netfl.types import Floats, Ints
 
 if TYPE_CHECKING:
     from netfl.learning.cohort import Cohort
     from netfl.learning.data import Dataset, Examples
+    from netfl.learning.data._images import Augment
     from netfl.learning.minibatches import Batches
-    from netfl.streams import Streams
+
+_REPEAT_BITS = _WORD_BITS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,38 +42,77 @@ class ReplicaData:
 
     replica: int
     dataset: Dataset
-    split: Sequence[NDArray[np.int64]]
+    split: Sequence[Ints]
     streams: Streams
     validation: Examples | None = None
-    participation: NDArray[np.float64] | None = None
+    participation: Floats | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BatchRows:
-    """The examples of mini-batches.
+class Augmentation:
+    """Random crops and flips of images ``[channels, rows, columns]``.
+
+    The draw of an example is keyed by (replica, user, base version, repeat, number of the example in the update), so it
+    does not depend on the other users, or on the batching of updates.  Learners of one replica that use the same
+    mini-batches see the same images.
+
+    A move is a number: with crop c, ``move = (flip · (2c + 1) + down) · (2c + 1) + right``, where *down* and *right*
+    select one of the 2c + 1 offsets of the crop.
 
     Args:
-        rows: of `UserDatasets.x`, ``[steps, users, width]``.
-        moves: the augmentation of each example, of the same shape; ``None`` without augmentation.
+        augment: the options.
+        shape: channels, rows and columns of an image.
+        streams: of each replica.
+        device: of the images.
     """
 
-    rows: Tensor
-    moves: Tensor | None
+    def __init__(
+        self, augment: Augment, shape: tuple[int, ...], streams: Sequence[Streams], device: torch.device
+    ) -> None:
+        self._keys = np.array([stream.field("augment").key for stream in streams], np.uint64)
+        self._offsets = 2 * augment.crop + 1
+        self._moves = self._offsets**2 * (1 + augment.flip)
+        _, height, width = shape
+        self._outside = height * width
+        rows, columns = (_windows(count, augment.crop, self._outside) for count in (height, width))
+        self._rows = tensor(np.where(rows < self._outside, rows * width, self._outside)).to(device)
+        self._columns = tensor(np.concatenate([columns, columns[:, ::-1]])).to(device)
+
+    def draw(self, cohort: Cohort, batches: Batches) -> Tensor:
+        """Draw the moves of all examples of *batches*, ``[steps, users, width]``."""
+        order, counts = batches.order, batches.counts
+        replicas, users, bases = (column[order, None, None] for column in (cohort.replicas, cohort.users, cohort.bases))
+        repeats = 0 if cohort.repeats is None else cohort.repeats[order, None, None].astype(np.uint64)
+        index = (bases.astype(np.uint64) << np.uint64(_REPEAT_BITS)) | repeats
+        before = np.cumsum(counts, axis=1) - counts
+        number = before[..., None] + np.arange(batches.places.shape[2])
+        keys = self._keys[replicas].T.swapaxes(1, 3)
+        word = RandomField((keys[0], keys[1])).words(users, index, number)[0]  # NumPy broadcasts the keys
+        drawn = (word * np.uint64(self._moves)) >> np.uint64(_WORD_BITS)
+        return tensor(drawn.astype(np.int64).swapaxes(0, 1).copy()).to(self._rows.device)
+
+    def apply(self, x: Tensor, moves: Tensor) -> Tensor:
+        """Move each image of *x*, ``[n, channels, rows, columns]``, by its number of *moves*, ``[n]``."""
+        down, right = moves // self._offsets % self._offsets, moves % self._offsets
+        right = right + moves // self._offsets**2 * self._offsets
+        pixels = (self._rows[down][:, :, None] + self._columns[right][:, None, :]).clamp_(max=self._outside)
+        framed = functional.pad(x.flatten(2), (0, 1))
+        return framed.gather(2, pixels.view(len(x), 1, -1).expand(-1, x.shape[1], -1)).view(x.shape)
+
+
+def _windows(count: int, crop: int, outside: int) -> Ints:
+    """Return the source of each of *count* lines for each of the 2 crop + 1 offsets, ``[offsets, count]``."""
+    lines = np.arange(count) + np.arange(-crop, crop + 1)[:, None]
+    return np.where((lines >= 0) & (lines < count), lines, outside)
 
 
 class UserDatasets:
-    """Training examples, and the rows that each user holds.  A data set that replicas share is stored once.
-
-    Args:
-        replicas: of the run.
-        device: where the examples are.
-        dtype: of the examples.
-    """
+    """Training examples, and the rows that each user holds.  A data set that replicas share is stored once."""
 
     def __init__(self, replicas: Sequence[ReplicaData], device: torch.device, dtype: torch.dtype) -> None:
         datasets = [replica.dataset for replica in replicas]
         streams = [replica.streams for replica in replicas]
-        self.augmentation = Augmentation.of(datasets[0], streams, device)
+        augment, shape = datasets[0].augment, datasets[0].train_x.shape[1:]
+        self.augmentation = None if augment is None else Augmentation(augment, shape, streams, device)
         distinct = list({id(dataset): dataset for dataset in datasets}.values())
         ends = np.cumsum([0, *(len(dataset.train_y) for dataset in distinct)])
         offset = {id(dataset): int(end) for dataset, end in zip(distinct, ends, strict=False)}
@@ -81,14 +124,13 @@ class UserDatasets:
         self.y = _concatenate([dataset.train_y for dataset in distinct]).to(device)
         self._buffer = self.x[:0]
 
-    def rows_of(self, cohort: Cohort, batches: Batches) -> BatchRows:
-        """Return the examples in the mini-batches of *cohort*."""
+    def rows_of(self, cohort: Cohort, batches: Batches) -> Tensor:
+        """Return the rows of `x` in the mini-batches of *cohort*, ``[steps, users, width]``."""
         starts = self._starts[cohort.replicas, cohort.users][batches.order]
-        rows = tensor(self._rows[starts[:, None] + batches.places.swapaxes(0, 1)]).to(self.x.device)
-        return BatchRows(rows, None if self.augmentation is None else self.augmentation.draw(cohort, batches))
+        return tensor(self._rows[starts[:, None] + batches.places.swapaxes(0, 1)]).to(self.x.device)
 
     def pooled(self) -> UserDatasets:
-        """Return the same examples with a single user in each replica, who holds all of them."""
+        """Return the same examples with a single user in each replica that holds all of them."""
         pooled = copy(self)
         pooled.sizes, pooled._starts = self.sizes.sum(1, keepdims=True), self._starts[:, :1]
         return pooled
@@ -99,12 +141,12 @@ class UserDatasets:
             self._buffer = self.x.new_empty((examples, *self.x.shape[1:]))
         return self._buffer[:examples]
 
-    def rows_held(self, replica: int, users: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def rows_held(self, replica: int, users: Ints) -> tuple[Ints, Ints]:
         """Return the rows that *users* of *replica* hold, user by user, and the number of rows of each user."""
         sizes, starts = self.sizes[replica, users], self._starts[replica, users]
         return self._rows[np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())], sizes
 
-    def slices(self, rows: NDArray[np.int64]) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    def slices(self, rows: Ints) -> Iterator[tuple[slice, Tensor, Tensor]]:
         """Yield slices of *rows* with their examples and labels."""
         for part in evaluation_slices(len(rows)):
             selected = tensor(rows[part]).to(self.x.device)

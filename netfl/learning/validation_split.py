@@ -5,52 +5,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netfl.errors import Fault, ScenarioError
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.data._splits import whole_shares
 from netfl.learning.spec import EvaluateSpec
 from netfl.streams import Streams
+from netfl.types import Floats, Ints
 
-Rows = list[NDArray[np.int64]]
+Rows = list[Ints]
 
 
 def split_validation(
-    evaluate: EvaluateSpec, dataset: Dataset, split: Sequence[NDArray[np.int64]], streams: Streams
+    evaluate: EvaluateSpec, dataset: Dataset, split: Sequence[Ints], streams: Streams
 ) -> tuple[Rows, Examples]:
     """Return the training rows of each user, and the validation examples.
 
     Of a user with n training examples, ``⌊n share⌋`` at random are used for validation.
-
-    Args:
-        evaluate: the share, and the selections by validation.
-        dataset: the examples.
-        split: the rows of each user.
-        streams: of the replica.
-
-    Raises:
-        ScenarioError: there are no validation examples, or two kinds of them.
     """
     given = dataset.validation
     if evaluate.validation is None:
         if given is None:
             remedy = "keep a share of the training examples, such as evaluate.validation: 0.1"
-            raise ScenarioError([Fault("", "these data keep no examples to validate with", None, remedy)])
+            raise ScenarioError([Fault("", "these data have no validation examples", None, remedy)])
         if given.user is not None and users_hold_own_data(dataset, split):
             return [*split], given
         for name in (name for name, choice in evaluate.choose.items() if choice.per == "user"):
-            problem = "the validation examples are nobody's: users do not hold what is theirs in the data"
-            raise ScenarioError([Fault(f"choose.{name}.per", problem, "user", "take partition: natural, or per: all")])
+            problem = "the validation examples belong to no user: the partition ignores the users of the data"
+            raise ScenarioError([Fault(f"choose.{name}.per", problem, "user", "use partition: natural, or per: all")])
         return [*split], Examples(given.x, given.y)
     if given is not None:
-        problem = "has no effect: these data keep validation examples of their own"
+        problem = "has no effect because these data have their own validation examples"
         raise ScenarioError([Fault("validation", problem, evaluate.validation, "leave it out")])
     shuffled = [streams.rng("validation", user).permutation(rows) for user, rows in enumerate(split)]
     counts = whole_shares(np.array([len(rows) for rows in split]), evaluate.validation)
     validation = [rows[:count] for rows, count in zip(shuffled, counts.tolist(), strict=True)]
     if not counts.any():
-        problem = "leaves no user an example to validate with"
+        problem = "no user has a validation example"
         raise ScenarioError([Fault("validation", problem, evaluate.validation, "keep a larger share")])
     rows = np.concatenate(validation)
     user = np.repeat(np.arange(len(split)), counts)
@@ -58,7 +49,7 @@ def split_validation(
     return trained, Examples(dataset.train_x[rows], dataset.train_y[rows], user)
 
 
-def users_hold_own_data(dataset: Dataset, split: Sequence[NDArray[np.int64]]) -> bool:
+def users_hold_own_data(dataset: Dataset, split: Sequence[Ints]) -> bool:
     """Return whether each user holds its own examples of the data, as with ``partition: natural``."""
     if dataset.train_user is None:
         return False
@@ -66,12 +57,12 @@ def users_hold_own_data(dataset: Dataset, split: Sequence[NDArray[np.int64]]) ->
     return bool((dataset.train_user[np.concatenate([*split])] == holders).all())
 
 
-def users_have_test_data(dataset: Dataset, split: Sequence[NDArray[np.int64]]) -> bool:
+def users_have_test_data(dataset: Dataset, split: Sequence[Ints]) -> bool:
     """Return whether each user has its own test examples."""
     return dataset.test_user is not None and users_hold_own_data(dataset, split)
 
 
-def user_weights(dataset: Dataset, split: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
+def user_weights(dataset: Dataset, split: Sequence[Ints]) -> Floats:
     """Return the weight of each user in a mean over data, ``[users]``; 0 for a user that cannot be tested.
 
     The weight is its number of test examples or, if users have no test examples, its number of training examples.

@@ -14,8 +14,7 @@ def call_after(
 ) -> simpy.Event:
     """Return an event that fires in *delay_s* with *value*; *callback* is called before all others that wait for it."""
     event = env.timeout(delay_s, value)
-    if event.callbacks is None:
-        raise RuntimeError("a new event has no callbacks")
+    assert event.callbacks is not None
     event.callbacks.append(callback)
     return event
 
@@ -63,7 +62,7 @@ def run_until(env: simpy.Environment, end: simpy.Event, on_progress: Callable[[]
 class Timer(simpy.Event):
     """A timer that is used again and again, without a new event each time.
 
-    It calls back once each time that it is set, and can be set again only from that call on.
+    It calls *callback* once each time that it is set, and can be set again only from that call on.
 
     >>> env, calls = simpy.Environment(), []
     >>> timer = Timer(env, lambda _: calls.append(env.now) or (timer.set(2.0) if len(calls) < 3 else None))
@@ -71,10 +70,6 @@ class Timer(simpy.Event):
     >>> env.run()
     >>> calls
     [1.0, 3.0, 5.0]
-
-    Args:
-        env: SimPy environment.
-        callback: Called when the timer fires.
     """
 
     def __init__(self, env: simpy.Environment, callback: Callable[[simpy.Event], None]) -> None:

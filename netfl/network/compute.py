@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
 from netfl.errors import Fault
-from netfl.registry import Spec
+from netfl.registry import NotWith, Spec, no_effect
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts, StatisticClaim
+from netfl.types import Floats, Ints, Law, ScenarioFacts, StatisticClaim
 
 
 class Device(Spec):
@@ -27,7 +27,7 @@ class Device(Spec):
     share: Annotated[float, Field(gt=0, le=1)] | None = None
     """Probability that a user has it; the sum over all classes is 1."""
     users: Annotated[int, Field(ge=0)] | tuple[Annotated[int, Field(ge=0)], ...] | None = None
-    """Instead of ``share``: the exact number of users, who are drawn once, or a list of their numbers."""
+    """Instead of ``share``: the exact number of users, which are drawn once, or a list of their numbers."""
     speed: Annotated[float, Field(gt=0)]
     """Training samples per second; with a spread, the median of the class."""
     spread: Annotated[float, Field(ge=0, le=10)] = 0.0
@@ -36,12 +36,12 @@ class Device(Spec):
     @model_validator(mode="after")
     def _one_way(self) -> Device:
         if (self.share is None) == (self.users is None):
-            raise ValueError("say how many have it: give share or users, one of them")
+            raise ValueError("give exactly one of share and users")
         return self
 
     @property
     def listed(self) -> tuple[int, ...]:
-        """Users who are listed."""
+        """Users that are listed."""
         return self.users if isinstance(self.users, tuple) else ()
 
     @property
@@ -50,28 +50,7 @@ class Device(Spec):
         return len(self.listed) if self.users is None or isinstance(self.users, tuple) else self.users
 
 
-def assign_devices(devices: Mapping[str, Device], users: int, streams: Streams) -> NDArray[np.int64]:
-    """Return the class of each user, by its place among *devices*, ``[users]``.
-
-    Args:
-        devices: Classes, all by share or all by users.
-        users: Number of users.
-        streams: Random streams of the draws.
-    """
-    draws = streams.field("device").uniform(np.arange(users))
-    shares = [device.share for device in devices.values() if device.share is not None]
-    if shares:
-        return np.searchsorted(np.cumsum(shares[:-1]), draws, side="right")
-    classes = np.full(users, -1)
-    for place, device in enumerate(devices.values()):
-        classes[[*device.listed]] = place
-    drawn = [0 if device.listed else device.count for device in devices.values()]
-    free = np.flatnonzero(classes < 0)
-    classes[free[np.argsort(draws[free], kind="stable")]] = np.repeat(np.arange(len(devices)), drawn)
-    return classes
-
-
-TrainingJitter = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
+TrainingJitter = Callable[[Ints, Ints], Floats]
 """Returns the factor of each user's training time for the update of that number, counted from 0."""
 
 
@@ -93,7 +72,7 @@ class Compute(Spec):
         Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(as_tuple), Field(min_length=1)] | None
     ) = None
     """Training samples per second: one number for all users (with a spread, the median), or a list, one for each."""
-    spread: Annotated[float, Field(ge=0, le=10)] = 0.0
+    spread: Annotated[float, Field(ge=0, le=10), NotWith("devices")] = 0.0
     """Standard deviation of the natural logarithm of the users' speeds; only with one speed for all."""
     devices: Annotated[Mapping[str, Device], Field(min_length=1)] | None = None
     """Instead of both: classes of devices by name, each with its ``share`` or ``users``, ``speed`` and ``spread``."""
@@ -104,26 +83,32 @@ class Compute(Spec):
 
     @model_validator(mode="after")
     def _one_source(self) -> Compute:
-        """Check that speeds are given once, and the sizes of all classes in the same way."""
         if (self.speed is None) == (self.devices is None):
-            raise ValueError("give speed or devices, one of them")
-        if self.spread and len(self.speed or ()) > 1:
-            raise ValueError("spread has no effect beside a list of speeds: leave one of them out")
-        if self.spread and self.devices is not None:
-            raise ValueError("spread has no effect beside devices: give each of them its own")
+            raise ValueError("give exactly one of speed and devices")
         shares = [device.share for device in (self.devices or {}).values() if device.share is not None]
         if shares and len(shares) < len(self.devices or ()):
-            raise ValueError("some devices have a share, others users: say it in one way for all")
+            raise ValueError("some devices have a share, others users; use the same key in all")
         if shares and abs(sum(shares) - 1.0) > 1e-9:
-            raise ValueError(f"the shares of the devices come to {sum(shares):g}: let them come to 1")
+            raise ValueError(f"the shares of the devices sum to {sum(shares):g}; make them sum to 1")
         return self
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Report lists of the wrong length, devices for unknown users, and a missing number of samples."""
+        if self.speed is not None and len(self.speed) > 1:
+            yield from no_effect(self, ["spread"], "with a list of speeds", "leave one of them out")
         if self.speed is not None and len(self.speed) not in {1, facts.users}:
             remedy = f"give one number, or {facts.users} of them"
             yield Fault("speed", f"{len(self.speed)} speeds for {facts.users} users", None, remedy)
-        yield from self._device_faults(facts)
+        devices = self.devices or {}
+        for name, device in devices.items():
+            yield from facts.unknown_users(f"devices.{name}.users", device.listed)
+        named = Counter(user for device in devices.values() for user in device.listed)
+        if twice := [user for user, count in named.items() if count > 1]:
+            yield Fault("devices", "these users are listed twice, but a user has one device", twice, "name each once")
+        total = sum(device.count for device in devices.values())
+        if total != facts.users and all(device.share is None for device in devices.values()) and devices:
+            yield Fault(
+                "devices", f"{total} devices for {facts.users} users", None, "make their users sum to this number"
+            )
         if self.samples is None and not facts.trained:
             problem = "missing: without learners it is not known how much a user computes"
             yield Fault("samples", problem, None, "give the training samples of one update")
@@ -136,15 +121,26 @@ class Compute(Spec):
         speeds = {*(self.speed or ()), *(device.speed for device in devices)}
         return not drawn and len(speeds) == 1 and self.samples is not None
 
-    def work(self, samples: NDArray[np.float64]) -> NDArray[np.float64]:
+    def work(self, samples: Floats) -> Floats:
         """Return the training samples of each user for one update: those given here, or the learners' *samples*."""
         return samples if self.samples is None else np.full(len(samples), self.samples)
 
-    def device(self, users: int, streams: Streams) -> NDArray[np.int64]:
+    def device(self, users: int, streams: Streams) -> Ints:
         """Return each user's class, by its place among `devices`; 0 without classes, ``[users]``."""
-        return np.zeros(users, np.int64) if self.devices is None else assign_devices(self.devices, users, streams)
+        if self.devices is None:
+            return np.zeros(users, np.int64)
+        devices, draws = self.devices.values(), streams.field("device").uniform(np.arange(users))
+        if shares := [device.share for device in devices if device.share is not None]:
+            return np.searchsorted(np.cumsum(shares[:-1]), draws, side="right")
+        classes = np.full(users, -1)
+        for place, device in enumerate(devices):
+            classes[[*device.listed]] = place
+        drawn = [0 if device.listed else device.count for device in devices]
+        free = np.flatnonzero(classes < 0)
+        classes[free[np.argsort(draws[free], kind="stable")]] = np.repeat(np.arange(len(devices)), drawn)
+        return classes
 
-    def speeds(self, users: int, streams: Streams) -> NDArray[np.float64]:
+    def speeds(self, users: int, streams: Streams) -> Floats:
         """Return the training samples of each user in a second, ``[users]``."""
         median, spread = np.array(self.speed or ()), np.array([self.spread])
         if self.devices is not None:
@@ -155,13 +151,8 @@ class Compute(Spec):
             speed = speed * np.exp(spread * streams.field("speed").normal(np.arange(users)))
         return np.asarray(speed)
 
-    def time_s(self, samples: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
-        """Return the mean training time of each user for one update, ``[users]``.
-
-        Args:
-            samples: Training samples of the learners, ``[users]``.
-            streams: Random streams of the speeds.
-        """
+    def time_s(self, samples: Floats, streams: Streams) -> Floats:
+        """Return the mean training time of each user for one update, given the learners' *samples*, ``[users]``."""
         return np.asarray(self.work(samples) / self.speeds(len(samples), streams))
 
     def training_jitter(self, streams: Streams) -> TrainingJitter | None:
@@ -177,35 +168,29 @@ class Compute(Spec):
         return {**named, "speed": self.speeds(users, streams)}
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the distributions of speeds, classes, and factors of single updates."""
         laws = []
         drawn = [device for device in (self.devices or {}).values() if device.share is not None]
         if drawn or (self.speed is not None and len(self.speed) == 1):
             parts = [(device.share or 0.0, device.speed, device.spread) for device in drawn]
             laws.append(_speed_law(self, parts or [(1.0, (self.speed or (1.0,))[0], self.spread)]))
         if drawn:
-            laws.append(_share_law(self, [device.share or 0.0 for device in drawn]))
+            claim = StatisticClaim(
+                "share",
+                "share of the class",
+                draw=lambda streams, size: np.eye(len(drawn))[self.device(size, streams)],
+                means=[device.share or 0.0 for device in drawn],
+                at=[*(self.devices or ())],
+            )
+            laws.append(Law("device", "drawn by the shares, for each user once", statistics=(claim,)))
         if self.jitter:
             laws.append(_jitter_law(self))
-        return tuple(laws) or (Law.none("nothing is drawn but which of the users have which device"),)
-
-    def _device_faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Report unknown users, users with two devices, and a number of devices other than that of users."""
-        devices = self.devices or {}
-        for name, device in devices.items():
-            yield from facts.strangers(f"devices.{name}.users", device.listed)
-        named = Counter(user for device in devices.values() for user in device.listed)
-        if twice := [user for user, count in named.items() if count > 1]:
-            yield Fault("devices", "a user has one device, and these are named twice", twice, "name each once")
-        total = sum(device.count for device in devices.values())
-        if total != facts.users and all(device.share is None for device in devices.values()) and devices:
-            yield Fault("devices", f"{total} devices for {facts.users} users", None, "let their users come to that")
+        return tuple(laws) or (Law.none("only the assignment of devices to users is drawn"),)
 
 
 def _speed_law(compute: Compute, parts: list[tuple[float, float, float]]) -> Law:
     from scipy.special import ndtr
 
-    def cdf(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def cdf(x: Floats) -> Floats:
         """Σ share · Φ(ln(x / median) / spread)."""
         below = np.zeros(np.shape(x))
         for share, median, spread in parts:
@@ -224,23 +209,15 @@ def _speed_law(compute: Compute, parts: list[tuple[float, float, float]]) -> Law
     )
 
 
-def _share_law(compute: Compute, shares: list[float]) -> Law:
-
-    def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-        return np.eye(len(shares))[compute.device(size, streams)]
-
-    figure = StatisticClaim("share", "the class's share", draw, shares, [*(compute.devices or ())])
-    return Law("device", "drawn by the shares, for each user once", figures=(figure,))
-
-
 def _jitter_law(compute: Compute) -> Law:
     from scipy.stats import lognorm
 
     variance = log1p(compute.jitter**2)
 
-    def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+    def draw(streams: Streams, size: int) -> Floats:
         jitter = compute.training_jitter(streams)
-        return np.ones(size) if jitter is None else jitter(np.arange(size) // 100, np.arange(size) % 100)
+        assert jitter is not None
+        return jitter(np.arange(size) // 100, np.arange(size) % 100)
 
     law = lognorm(sqrt(variance), scale=exp(-variance / 2.0))
     return Law(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.network.compute import TrainingJitter
@@ -29,6 +28,7 @@ from netfl.network.transport.spec import Segmentation, Transport
 from netfl.network.users import OnNewVersion
 from netfl.registry import Spec
 from netfl.streams import Streams
+from netfl.types import Floats
 from netfl.units import DecibelMilliwatts
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class Downlink(Spec):
     """``multicast`` sends a version to all users of a tower at once, ``unicast`` to one after the other."""
     power: DecibelMilliwatts | None = None
     """Power of towers; ``null`` is the users' power."""
-    tries: Annotated[int, Field(ge=1)] = 1
-    """Number of times that a tower sends to users who have not received the version yet."""
+    max_attempts: Annotated[int, Field(ge=1)] = 1
+    """Number of times that a tower sends to users that have not received the version yet."""
 
 
 _MIN_FAILED_ATTEMPTS = 1e5
@@ -63,24 +63,15 @@ class NetworkConfig:
     """Parts of a simulated network.
 
     Args:
-        sites: Positions and links.
         medium: Medium of all cells; ``None`` without users that send.
-        mac: Medium access of a cell's users.
         shared_air: Whether all cells share their channels, and so interfere.
-        queue: Queue of every port.
         queues: Other queues, by the name of a node or of a link from one.
-        routing: Routing of messages.
-        outages: Outages, for the record.
-        presence: The same for the simulation: the state of the nodes.
-        traffic: Traffic, beside updates or alone.
+        node_state: State of the nodes by these outages.
         service: Parameters of the rounds; ``None`` for traffic alone.
-        sampler: Probe of links and outages; ``None`` for none.
         expected: Metrics predicted by theory, for the record.
-        spending: Energy meter; ``None`` for none.
-        spare: Users who are exempt from causes of losses.
     """
 
-    sites: Layout
+    layout: Layout
     medium: Medium | None
     mac: Mac | None
     shared_air: bool
@@ -88,19 +79,19 @@ class NetworkConfig:
     queues: Mapping[str, Queue]
     routing: Routing
     outages: CombinedOutages
-    presence: NodeState
+    node_state: NodeState
     traffic: tuple[Traffic, ...]
     service: RoundServiceConfig | None
     sampler: Sampler | None = None
     expected: Mapping[str, float] = field(default_factory=dict)
-    spending: EnergyMeter | None = None
-    spare: Exemptions = NO_EXEMPTIONS
+    energy: EnergyMeter | None = None
+    exemptions: Exemptions = NO_EXEMPTIONS
 
     @property
     def max_failed_attempts(self) -> float:
         """Failed attempts in a round without a delivery after which it counts as endless."""
         can_be_endless = self.service is not None and self.service.rule.deadline_s is None
-        return max(_MIN_FAILED_ATTEMPTS, 100.0 * self.sites.users) if can_be_endless else np.inf
+        return max(_MIN_FAILED_ATTEMPTS, 100.0 * self.layout.users) if can_be_endless else np.inf
 
 
 @dataclass(frozen=True)
@@ -111,24 +102,21 @@ class RoundServiceConfig:
         update_bits: Size of one update, compressed, without headers.
         compute_s: Mean training time of each user for one update, ``[users]``.
         samples: Training samples of each user for one update, ``[users]``.
-        broadcast_bits: Size of one broadcast.
         broadcast_bps: Rate at which towers send it to their users, on an ideal downlink.
-        rule: Policy that closes rounds.
-        busy: Reaction of a user with an unfinished update to a newer version.
+        on_new_version: Reaction of a user with an unfinished update to a newer version.
         staleness: Number of versions that an update may lag behind and still count; ``None`` for any number.
         downlink: Downlink over the network; ``None`` for an ideal one.
         boost_db: Power of towers above that of users.
-        transport: Transport of updates, whole or in packets.
         jitter: Factors of the training times of single updates; ``None`` without jitter.
     """
 
     update_bits: float
-    compute_s: NDArray[np.float64]
-    samples: NDArray[np.float64]
+    compute_s: Floats
+    samples: Floats
     broadcast_bits: float
     broadcast_bps: float
     rule: RoundPolicy
-    busy: OnNewVersion = "restart"
+    on_new_version: OnNewVersion = "restart"
     staleness: int | None = 0
     downlink: Downlink | None = None
     boost_db: float = 0.0
@@ -143,15 +131,7 @@ class RoundServiceConfig:
 
 @dataclass(frozen=True, slots=True)
 class NetworkContext:
-    """Objects shared by the parts of one simulated network.
-
-    Args:
-        config: Parts of the network.
-        env: SimPy environment.
-        log: Event log.
-        streams: Random streams of MACs, queues and traffic.
-        outstanding: Updates that the server expects.
-    """
+    """Objects shared by the parts of one simulated network."""
 
     config: NetworkConfig
     env: simpy.Environment

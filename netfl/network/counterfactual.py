@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
 from netfl.errors import Fault
@@ -15,7 +14,7 @@ from netfl.network.compute import as_tuple
 from netfl.network.message import Message
 from netfl.registry import Spec
 from netfl.streams import Streams
-from netfl.types import ScenarioFacts
+from netfl.types import Bools, Ints, ScenarioFacts
 
 CAUSES = ("contention", "fading", "outage", "queue", "compute")
 """Causes of missed deliveries."""
@@ -24,7 +23,7 @@ UserNumbers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator
 
 
 class Exemptions(Spec):
-    """Users who are exempt from causes of losses and delays.
+    """Users that are exempt from causes of losses and delays.
 
     The difference between a run with a cause and one without it is the effect of that cause.  Random numbers are keyed
     by their purpose, so that both runs draw the same numbers for everything else.  Other users are affected only where
@@ -54,13 +53,12 @@ class Exemptions(Spec):
     """Users whose training takes as long as that of the fastest user."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Report an empty list of users, and unknown users."""
         if not any(getattr(self, cause) for cause in CAUSES):
-            yield Fault("", "has no effect: nobody is spared anything", None, "name users, or leave it out")
+            yield Fault("", "has no effect because no user is exempt from a cause", None, "list users, or leave it out")
         for cause in CAUSES:
-            yield from facts.strangers(cause, getattr(self, cause))
+            yield from facts.unknown_users(cause, getattr(self, cause))
 
-    def among(self, cause: str, users: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def among(self, cause: str, users: Ints) -> Bools:
         """Return whether each of *users* is exempt from *cause*, ``[n]``."""
         return np.isin(users, getattr(self, cause))
 
@@ -82,21 +80,12 @@ NO_EXEMPTIONS = Exemptions()
 
 @dataclass(frozen=True, slots=True)
 class IsolatedStreams(Streams):
-    """Random streams of a cell for one of its users, who has a medium of its own.
+    """Random streams of a cell for its user number *user* in the network, which has a medium of its own.
 
     Draws for each user are those of the cell; draws in the order of events are not.
-
-    Args:
-        user: The user's number in the network.
     """
 
     user: int = 0
 
-    @classmethod
-    def of(cls, streams: Streams, user: int) -> IsolatedStreams:
-        """Return the streams of *user* in *streams*."""
-        return cls(streams.seed, streams.path, user)
-
     def rng(self, *names: str | int) -> np.random.Generator:
-        """Return a generator that differs from that of the cell."""
         return Streams.rng(self, *names, "aside", self.user)

@@ -1,12 +1,11 @@
-"""Counters of packets and links, and the metrics that they give."""
+"""Counters of packets, and the metrics that they give."""
 
 from __future__ import annotations
 
 import math
 from array import array
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,10 +23,7 @@ class PacketCounter:
         senders: Number of nodes that may send.
 
     Attributes:
-        since_s: Start of the count.
         offered: Number of packets that senders had to send.
-        offered_bits: Sum of their sizes.
-        delivered: Number of packets that were delivered.
         lost: Number of packets that were not delivered, by outcome.
         delays_s: Delay of each packet that was offered since then and delivered.
     """
@@ -44,11 +40,19 @@ class PacketCounter:
         self.delays_s = array("d")
         self._bits = [0.0] * self._senders
 
-    def offer(self, sender: int, count: int, bits: float) -> None:
-        """Count *count* packets of *bits* in all that *sender* has to send."""
-        self.offered += count
-        self.offered_bits += bits
+    def offer(self, sender: int, bits: float, born_s: float) -> None:
+        """Count a packet that *sender* has to send since *born_s*; before the last restart, only the sender counts."""
+        if born_s >= self.since_s:
+            self.offered += 1
+            self.offered_bits += bits
         self._sending[sender] = 1
+
+    def offer_all(self, packets: PacketArray) -> None:
+        """Count many packets of one sender."""
+        if len(packets):
+            self.offered += len(packets)
+            self.offered_bits += float(packets.bits.sum())
+            self._sending[packets.sender[0]] = 1
 
     def deliver(self, sender: int, bits: float, born_s: float, now_s: float) -> None:
         """Count the delivery of a packet."""
@@ -89,38 +93,6 @@ class PacketCounter:
         metrics |= delays(np.frombuffer(self.delays_s))
         metrics["jain"] = jain(bits)
         return metrics
-
-
-@dataclass(frozen=True, slots=True)
-class LinkUsage:
-    """Counters of the port at one end of a link, since the start of the run.
-
-    The difference of two usages gives the metrics of the time T between them: utilisation ``busy_s`` / T, throughput
-    ``bits`` / T, and mean number of waiting messages ``waiting_s`` / T.
-
-    >>> LinkUsage(busy_s=3.0, messages=2) - LinkUsage(busy_s=1.0)
-    LinkUsage(busy_s=2.0, bits=0.0, messages=2, dropped=0, lost=0, superseded=0, waiting_s=0.0)
-
-    Args:
-        busy_s: Time during which a message was being sent.
-        bits: Bits of the messages that were sent.
-        messages: Number of messages that were sent.
-        dropped: Messages that the queue dropped.
-        lost: Messages that an outage of the node or the link ended: waiting, half sent, entering, or on the link.
-        superseded: Messages that newer ones of their flow replaced.
-        waiting_s: Number of waiting messages, integrated over time.
-    """
-
-    busy_s: float = 0.0
-    bits: float = 0.0
-    messages: int = 0
-    dropped: int = 0
-    lost: int = 0
-    superseded: int = 0
-    waiting_s: float = 0.0
-
-    def __sub__(self, earlier: Self) -> LinkUsage:
-        return LinkUsage(*(now - then for now, then in zip(astuple(self), astuple(earlier), strict=True)))
 
 
 def jain(values: ArrayLike) -> float:

@@ -2,46 +2,31 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netfl.network.backhaul.routes import Routes
 from netfl.network.clock import call_after
 from netfl.network.config import NetworkContext, RoundServiceConfig
 from netfl.network.message import VERSION, BroadcastMessage
-from netfl.network.radio.medium import Medium
 from netfl.network.radio.transmission import Signal
 from netfl.network.tower import Tower
+from netfl.types import Bools, Ints
 
-Users = NDArray[np.int64]
-
-
-class DownlinkPath(ABC):
-    """Path of versions to the users."""
-
-    @abstractmethod
-    def send(self, tower: Tower, version: int, users: Users) -> None:
-        """Send *version* from the server to *users* of the cell of *tower*."""
+Users = Ints
 
 
-class IdealDownlink(DownlinkPath):
+class IdealDownlink:
     """Path without losses: the delay and rate of each link, then the broadcast rate.
 
     Versions wait where the route is interrupted.
-
-    Args:
-        network: Objects shared by the parts of the network.
-        service: Parameters of the rounds.
-        routes: Routes between towers and server.
     """
 
     def __init__(self, network: NetworkContext, service: RoundServiceConfig, routes: Routes) -> None:
         self._env, self._log, self._outstanding = network.env, network.log, network.outstanding
-        self._routes, self._state, self._exemptions = routes, network.config.presence, network.config.spare
+        self._routes, self._state, self._exemptions = routes, network.config.node_state, network.config.exemptions
         self._bits, self._rate_bps = service.broadcast_bits, service.broadcast_bps
 
     def send(self, tower: Tower, version: int, users: Users) -> None:
@@ -65,9 +50,7 @@ class _Copy:
     """A copy of a version at a tower.
 
     Args:
-        tower: The tower.
-        version: The version.
-        users: Users who have not received it.
+        users: Users that have not received it.
         repetitions: Number of sendings that may follow the first.
     """
 
@@ -77,20 +60,15 @@ class _Copy:
     repetitions: int
 
 
-class LossyDownlink(DownlinkPath):
-    """Path over queues and fading channels, as `netfl.network.config.Downlink` describes.
+class LossyDownlink:
+    """Path over queues and fading channels, as `netfl.network.config.Downlink` describes."""
 
-    Args:
-        network: Objects shared by the parts of the network.
-        service: Parameters of the rounds.
-        routes: Routes between towers and server.
-        medium: Medium of the cells.
-    """
-
-    def __init__(self, network: NetworkContext, service: RoundServiceConfig, routes: Routes, medium: Medium) -> None:
+    def __init__(self, network: NetworkContext, service: RoundServiceConfig, routes: Routes) -> None:
+        config = network.config
         assert service.downlink is not None
-        self._downlink, self._env, self._log, self._medium = service.downlink, network.env, network.log, medium
-        self._routes, self._exemptions = routes, network.config.spare
+        assert config.medium is not None
+        self._downlink, self._medium, self._exemptions = service.downlink, config.medium, config.exemptions
+        self._env, self._log, self._routes = network.env, network.log, routes
         self._bits, self._boost_db = service.broadcast_bits, service.boost_db
         self._free_s: dict[str, float] = {}
 
@@ -98,24 +76,22 @@ class LossyDownlink(DownlinkPath):
         """Send *version* from the server to *users* of the cell of *tower*."""
         for group in [users] if self._downlink.mode == "multicast" else np.split(users, len(users)):
             tower.announce(version, group)
-            ids = tower.cell.ids[group]
-            copy = _Copy(tower, version, group, self._downlink.tries - 1)
-            self._routes.forward_down(
-                BroadcastMessage(
-                    -1,
-                    VERSION,
-                    self._bits,
-                    self._env.now,
-                    1,
-                    flow=int(ids[0]),
-                    bypass_queue=bool(self._exemptions.among("queue", ids).all()),
-                    ignore_outages=bool(self._exemptions.among("outage", ids).all()),
-                    version=version,
-                    route=self._routes.default_route(tower.name, self._env.now)[::-1],
-                    on_arrival=partial(self._schedule, copy),
-                    on_loss=partial(tower.drop, version, group),
-                )
+            ids, now_s = tower.cell.ids[group], self._env.now
+            copy = _Copy(tower, version, group, self._downlink.max_attempts - 1)
+            message = BroadcastMessage(
+                user=-1,
+                base=VERSION,
+                bits=self._bits,
+                sent_s=now_s,
+                attempts=1,
+                flow=int(ids[0]),
+                bypass_queue=bool(self._exemptions.among("queue", ids).all()),
+                ignore_outages=bool(self._exemptions.among("outage", ids).all()),
+                route=self._routes.default_route(tower.name, now_s)[::-1],
+                on_arrival=partial(self._schedule, copy),
+                on_loss=partial(tower.drop, version, group),
             )
+            self._routes.forward_down(message)
 
     def _schedule(self, copy: _Copy) -> None:
         """Send a copy as soon as its tower has sent those before it."""
@@ -138,7 +114,7 @@ class LossyDownlink(DownlinkPath):
         received = self._medium.downlink_received(ids, signal)
         call_after(self._env, airtime_s, lambda _: self._end(copy, received))
 
-    def _end(self, copy: _Copy, received: NDArray[np.bool_]) -> None:
+    def _end(self, copy: _Copy, received: Bools) -> None:
         """Deliver a copy, and send it again to the other users, if any sendings are left."""
         copy.tower.deliver(copy.version, copy.users[received])
         others = copy.users[~received]
@@ -148,10 +124,4 @@ class LossyDownlink(DownlinkPath):
             copy.tower.drop(copy.version, others)
 
 
-def build_downlink(network: NetworkContext, service: RoundServiceConfig, routes: Routes) -> DownlinkPath:
-    """Build the downlink of a network."""
-    if service.downlink is None:
-        return IdealDownlink(network, service, routes)
-    if network.config.medium is None:
-        raise ValueError("a downlink over the air needs a medium")
-    return LossyDownlink(network, service, routes, network.config.medium)
+DownlinkPath = IdealDownlink | LossyDownlink

@@ -11,8 +11,8 @@ from pydantic import Field, model_validator
 
 from netfl.errors import Fault
 from netfl.network.counters import jain
-from netfl.registry import Spec
-from netfl.types import ScenarioFacts
+from netfl.registry import Spec, no_effect
+from netfl.types import Floats, Ints, ScenarioFacts
 from netfl.units import Joules, Watts, db_to_linear
 
 _ROUNDS = ("per_training", "per_sample", "receive")
@@ -22,11 +22,11 @@ _ROUNDS = ("per_training", "per_sample", "receive")
 class PowerRates(NamedTuple):
     """Energy and power of each user, ``[users]`` each, in joules and watts."""
 
-    training_j: NDArray[np.float64]
-    sample_j: NDArray[np.float64]
-    transmit_w: NDArray[np.float64]
-    receive_w: NDArray[np.float64]
-    idle_w: NDArray[np.float64]
+    training_j: Floats
+    sample_j: Floats
+    transmit_w: Floats
+    receive_w: Floats
+    idle_w: Floats
 
 
 class EnergyCosts(Spec):
@@ -48,17 +48,8 @@ class EnergyCosts(Spec):
     @model_validator(mode="after")
     def _one_power(self) -> EnergyCosts:
         if self.transmit is not None and self.efficiency is not None:
-            raise ValueError("give transmit or efficiency, not both")
+            raise ValueError("give only one of transmit and efficiency")
         return self
-
-    @property
-    def stated(self) -> tuple[str, ...]:
-        """Names of the costs that are given."""
-        return tuple(name for name in EnergyCosts.model_fields if getattr(self, name) is not None)
-
-    def sending_w(self, radiated_w: float) -> float | None:
-        """Return the power of sending; ``None`` if it is not given."""
-        return self.transmit if self.efficiency is None else radiated_w / self.efficiency
 
 
 class Energy(EnergyCosts):
@@ -72,19 +63,11 @@ class Energy(EnergyCosts):
     devices: Mapping[str, EnergyCosts] = Field(default_factory=dict)
     """Other costs for a class of ``compute.devices``, by its name; costs that are not given are those of all users."""
 
-    @model_validator(mode="after")
-    def _something(self) -> Energy:
-        if not any(getattr(costs, name) for costs in (self, *self.devices.values()) for name in costs.stated):
-            raise ValueError("nothing is spent: give per_training, per_sample, transmit, efficiency, receive or idle")
-        return self
-
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Report costs of rounds in a scenario without rounds."""
         if facts.duration_s is not None:
             for key, costs in self.each():
-                for name in (name for name in costs.stated if name in _ROUNDS):
-                    problem = "has no effect with a duration, in which nobody trains and no version is sent"
-                    yield Fault(f"{key}{name}", problem, getattr(costs, name), "leave it out")
+                reason = "with a duration, in which no user trains and no version is sent"
+                yield from no_effect(costs, _ROUNDS, reason, prefix=key)
 
     def each(self) -> Iterator[tuple[str, EnergyCosts]]:
         """Yield the costs of all users and of each class, with the prefix of their keys."""
@@ -92,16 +75,12 @@ class Energy(EnergyCosts):
         yield from ((f"devices.{name}.", costs) for name, costs in self.devices.items())
 
     def rates(self, devices: NDArray[np.str_], power_dbm: float) -> PowerRates:
-        """Return energy and power of each user.
-
-        Args:
-            devices: Name of each user's class, ``[users]``; empty names without classes.
-            power_dbm: Power that radios send with; NaN without radios.
-        """
+        """Return energy and power of each user, by the name of its class in *devices*; *power_dbm* may be NaN."""
         radiated_w = float(db_to_linear(power_dbm - 30.0))
 
         def values(costs: EnergyCosts) -> tuple[float | None, ...]:
-            return costs.per_training, costs.per_sample, costs.sending_w(radiated_w), costs.receive, costs.idle
+            transmit_w = costs.transmit if costs.efficiency is None else radiated_w / costs.efficiency
+            return costs.per_training, costs.per_sample, transmit_w, costs.receive, costs.idle
 
         rows = [np.full(len(devices), value or 0.0) for value in values(self)]
         for name, costs in self.devices.items():
@@ -111,7 +90,7 @@ class Energy(EnergyCosts):
         return PowerRates(*rows)
 
 
-Ids = NDArray[np.int64]
+Ids = Ints
 
 
 class EnergyMeter:
@@ -121,12 +100,11 @@ class EnergyMeter:
     completed share.  Users have their numbers in the network.
 
     Args:
-        rates: Energy and power of each user.
         samples: Training samples of one update, ``[users]``.
         broadcast_s: Airtime of a version on an ideal downlink.
     """
 
-    def __init__(self, rates: PowerRates, samples: NDArray[np.float64], broadcast_s: float = 0.0) -> None:
+    def __init__(self, rates: PowerRates, samples: Floats, broadcast_s: float = 0.0) -> None:
         self._rates, self._samples, self._broadcast_s = rates, samples, broadcast_s
         self._from_s, self._until_s = np.zeros(len(samples)), np.zeros(len(samples))
         self.restart(0.0)
@@ -136,7 +114,7 @@ class EnergyMeter:
         self._since_s = now_s
         self._begun, self._trained, self._sending_s, self._receiving_s = np.zeros((4, len(self._samples)))
 
-    def train(self, ids: Ids, from_s: NDArray[np.float64], until_s: NDArray[np.float64]) -> None:
+    def train(self, ids: Ids, from_s: Floats, until_s: Floats) -> None:
         """Count trainings that begin; each of the users has no other training."""
         self._begun[ids] += 1
         self._from_s[ids], self._until_s[ids] = from_s, until_s
@@ -189,8 +167,7 @@ class EnergyMeter:
             metrics["energy_per_delivery_J"] = metrics["energy_J"] / deliveries if deliveries else np.nan
         return metrics | {"energy_max_J": float(energy_j.max()), "energy_jain": jain(energy_j)}
 
-    def _spent(self, now_s: float) -> dict[str, NDArray[np.float64]]:
-        """Return the energy of each user, by its purpose."""
+    def _spent(self, now_s: float) -> dict[str, Floats]:
         rates = self._rates
         return {
             "train": rates.training_j * self._begun + rates.sample_j * self._samples * self._trained,

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from netfl.errors import ModelError
 from netfl.network.counters import PacketCounter
 from netfl.network.message import TRAFFIC, BroadcastMessage, Message
 from netfl.network.transport.transfer import Segment
-from netfl.types import Recorder
+from netfl.types import Ints, Recorder
 
 if TYPE_CHECKING:
     from netfl.network.backhaul.fast_path import PacketArray
 
-Numbers = NDArray[np.int64]
+Numbers = Ints
 
 
 class Outcome(NamedTuple):
@@ -44,20 +44,16 @@ class EventLog:
     """Record of the outcomes and events of one replica, with counters of the open round.
 
     Args:
-        recorder: Destination of the events.
-        users: Number of users.
         nodes: Number of nodes that may send traffic; 0 for none.
         record_packets: Record the outcomes of packets of traffic, too.
         max_failed_attempts: Failed attempts of updates in one round without a delivery after which the run ends.
 
     Attributes:
-        round: Number of the open round.
         receptions: Number of receptions of a version by a user in the open round.
         uplink_bits: Bits put on the air in the open round.
         downlink_bits: Bits of the broadcasts of the open round.
         failed_attempts: Failed attempts in the open round since the last delivery.
         in_flight: Updates between the air and the server, in the order in which they left the air.
-        packets: Counters of the packets of traffic.
         metrics: Metrics that transmit queues and the server count for the end of the run.
         on_updates_end: Called with users, base versions, and whether the updates were still expected.
     """
@@ -104,14 +100,9 @@ class EventLog:
     def end_updates(
         self, outcome: Outcome, time_s: ArrayLike, users: ArrayLike, base: ArrayLike, *, is_expected: bool = True
     ) -> None:
-        """Record the end of updates.
+        """Record the end of updates of *users* from *base*, with one time and version for all or one for each.
 
-        Args:
-            outcome: How they end.
-            time_s: Time, one for all or one for each.
-            users: Their users, by their numbers in the network.
-            base: Versions from which they were trained, recorded as the value of the event.
-            is_expected: Whether the server could still expect them.
+        The server could still expect the updates, or not any more, as *is_expected* says.
         """
         if np.size(users):
             kind, node, detail = outcome
@@ -128,9 +119,9 @@ class EventLog:
         self.failed_attempts += count
         if self.failed_attempts > self._max_failed_attempts:
             problem = (
-                f"round {self.round}: {self.failed_attempts} attempts in a row have failed and nobody was heard; users "
-                "may collide for ever (mac), or be cut off before an update is through (outages, a battery that does "
-                "not pay for one); a deadline would close such rounds"
+                f"round {self.round}: {self.failed_attempts} attempts in a row have failed, without a delivery; users "
+                "may always collide (mac), or lose an update to an outage each time (outages, or a battery with too "
+                "little energy for it); a deadline would close such rounds"
             )
             raise ModelError("network", problem, time_s=now_s)
 
@@ -149,7 +140,7 @@ class EventLog:
             message.on_loss()
             return
         if isinstance(message, Segment):
-            message.transfer.record_outcome(message.part, kind, time_s, node)
+            message.transfer.queue.end_segment(message.transfer, message.part, kind, time_s, node)
             return
         del self.in_flight[message]
         self.end_updates(Outcome(kind, node), time_s, message.user, message.base)
@@ -167,18 +158,6 @@ class EventLog:
             rows = self._packet_rows.setdefault((kind, node), array("d"))
             delay_s = packets.time_s - packets.born_s
             rows.frombytes(np.column_stack([packets.time_s, packets.sender, delay_s]).tobytes())
-
-    def offer(self, sender: int, bits: float, born_s: float) -> None:
-        """Count a packet of traffic that arrives at *sender*; before the warm-up ends, only the sender counts."""
-        if born_s >= self.packets.since_s:
-            self.packets.offer(sender, 1, bits)
-        else:
-            self.packets.offer(sender, 0, 0.0)
-
-    def offer_all(self, packets: PacketArray) -> None:
-        """Count packets of traffic that arrive at one sender, in the order of time."""
-        if len(packets):
-            self.packets.offer(int(packets.sender[0]), len(packets), float(packets.bits.sum()))
 
     def flush_packets(self) -> None:
         """Record the outcomes of packets; the value is the time from a packet's arrival to its end."""

@@ -1,15 +1,15 @@
-"""Reading of files that a user names: text, CSV and Parquet, with limits on size.
-
-Limits keep a damaged or malicious file, such as an endless device, from filling the memory.
-"""
+"""Reading of files that a user names: text, CSV and Parquet, with limits on size; and storage of Python objects."""
 
 from __future__ import annotations
 
 import csv
 import errno
+import hashlib
 import io
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +18,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, ScenarioError, suggest
-from netfl.types import STAMP, check_format
+from netfl.types import STAMP, Floats, Ints, check_format
 
 MAX_BYTES = 64_000_000
 """Maximum size of a text file."""
@@ -34,19 +33,15 @@ _DAMAGE = (OSError, ValueError, pa.ArrowException)
 
 
 def local_path(path: str | Path, key: str = "") -> Path:
-    """Return *path* as a path on this machine.
-
-    Args:
-        path: a path that the user gave.
-        key: key or option that holds it, such as ``--out``.
+    """Return *path*, which the user gave under *key*, as a path on this machine.
 
     Raises:
         ScenarioError: the path is an address, such as ``s3://bucket/run`` or ``file:///run``.
     """
     scheme, sign, _ = str(path).partition("://")
     if sign:
-        problem = f"an address ({scheme}://) where a local path is wanted"
-        remedy = "name a path on this machine, and copy files to or from elsewhere by other means"
+        problem = f"an address ({scheme}://) instead of a local path"
+        remedy = "give a path on this machine"
         raise ScenarioError([Fault(key, problem, str(path), remedy)])
     return Path(path)
 
@@ -56,27 +51,18 @@ def absolute_path(path: Path) -> str:
     return str(path.absolute())
 
 
-def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
-    """Return the content of a file.
-
-    Raises:
-        OSError: the file cannot be read, or is larger than *max_bytes*.
-    """
-    with path.open("rb") as file:
-        content = file.read(max_bytes + 1)
-    if len(content) > max_bytes:
-        raise OSError(errno.EFBIG, f"larger than {max_bytes / 1e6:g} MB", str(path))
-    return content
-
-
-def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
+def read_text(path: Path) -> str:
     """Return the content of a UTF-8 file, without a byte order mark and with Unix line ends.
 
     Raises:
-        OSError: the file cannot be read, or is larger than *max_bytes*.
+        OSError: the file cannot be read, or is larger than `MAX_BYTES`.
         UnicodeDecodeError: the file is not UTF-8.
     """
-    return read_bytes(path, max_bytes).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    with path.open("rb") as file:
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise OSError(errno.EFBIG, f"larger than {MAX_BYTES / 1e6:g} MB", str(path))
+    return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +70,16 @@ class CsvRows:
     """Numeric columns of a CSV file.
 
     Args:
-        path: the file.
         columns: values by column name, ``[rows]`` each.
         lines: line number of each row, ``[rows]``.
     """
 
     path: Path
-    columns: Mapping[str, NDArray[np.float64]]
-    lines: NDArray[np.int64]
+    columns: Mapping[str, Floats]
+    lines: Ints
 
     @property
-    def users(self) -> NDArray[np.int64]:
+    def users(self) -> Ints:
         """Column ``user``."""
         return self.columns["user"].astype(np.int64)
 
@@ -109,7 +94,7 @@ class CsvRows:
         earlier = first[group.ravel()]
         for row in np.flatnonzero(earlier != np.arange(len(values)))[:_MAX_FAULTS]:
             entry = ", ".join(f"{name} {value:g}" for name, value in zip(key, values[row], strict=True))
-            problem = f"{entry} again, as on line {self.lines[earlier[row]]}"
+            problem = f"{entry} occurs twice, first on line {self.lines[earlier[row]]}"
             yield self.row_fault(int(row), problem, "leave one of them out")
 
 
@@ -117,7 +102,7 @@ def user_faults(rows: CsvRows, users: int) -> Iterator[Fault]:
     """Yield an error for each of the first few rows whose column ``user`` is not below *users*."""
     user = rows.columns["user"]
     for row in np.flatnonzero((user != np.floor(user)) | (user < 0) | (user >= users))[:_MAX_FAULTS]:
-        yield rows.row_fault(int(row), f"there is no user {user[row]:g}", f"users are numbered 0 to {users - 1}")
+        yield rows.row_fault(int(row), f"no such user: {user[row]:g}", f"users are numbered 0 to {users - 1}")
 
 
 def read_csv(path: Path, columns: Sequence[str], *, optional: Sequence[str] = ()) -> CsvRows:
@@ -127,46 +112,32 @@ def read_csv(path: Path, columns: Sequence[str], *, optional: Sequence[str] = ()
         ScenarioError: the file cannot be read, lacks a column, or has values other than finite numbers.
     """
     try:
-        with io.StringIO(read_text(path), newline="") as file:
-            reader = csv.reader(file)
-            header = [name.strip() for name in next(reader, [])]
-            if missing := [name for name in columns if name not in header]:
-                problems = [(f"line 1: no column '{name}'", suggest(name, header)) for name in missing]
-                raise ScenarioError([Fault("file", problem, str(path), remedy) for problem, remedy in problems])
-            places = {name: header.index(name) for name in (*columns, *optional) if name in header}
-            values, lines = _read_numbers(reader, places, path)
+        reader = csv.reader(io.StringIO(read_text(path), newline=""))
+        header = [name.strip() for name in next(reader, [])]
+        places = {name: header.index(name) for name in (*columns, *optional) if name in header}
+        rows = ((line, row) for line, row in enumerate(reader, start=2) if any(cell.strip() for cell in row))
+        numbered = [(line, *_parse_numbers(row, places.values())) for line, row in rows]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         problem = f"cannot be read: {getattr(error, 'strerror', None) or error}"
         remedy = f"name a CSV file with the columns {', '.join(columns)}"
         raise ScenarioError([Fault("file", problem, str(path), remedy)]) from error
-    table = np.asarray(values, float).reshape(-1, len(places))
-    return CsvRows(path, dict(zip(places, table.T, strict=True)), np.asarray(lines, np.int64))
+    if missing := [name for name in columns if name not in header]:
+        problems = [(f"line 1: no column '{name}'", suggest(name, header)) for name in missing]
+        raise ScenarioError([Fault("file", problem, str(path), remedy) for problem, remedy in problems])
+    lines, *values = np.asarray(numbered, float).reshape(-1, 1 + len(places)).T
+    bad = lines[~np.isfinite(values).all(axis=0)][:_MAX_FAULTS].astype(int)
+    if bad.size:
+        problem = f"not a finite number for each of {', '.join(places)}"
+        raise ScenarioError([Fault("file", f"line {line}: {problem}", str(path)) for line in bad])
+    return CsvRows(path, dict(zip(places, values, strict=True)), lines.astype(np.int64))
 
 
-def _read_numbers(
-    reader: Iterator[list[str]], places: Mapping[str, int], path: Path
-) -> tuple[list[list[float]], list[int]]:
-    """Return the values of all rows in the order of *places*, and their line numbers."""
-    values: list[list[float]] = []
-    lines: list[int] = []
-    faults: list[Fault] = []
-    for line, row in enumerate(reader, start=2):
-        if not any(cell.strip() for cell in row):
-            continue
-        try:
-            numbers = [float(row[place]) for place in places.values()]
-        except (ValueError, IndexError):
-            numbers = [math.nan]
-        if not all(map(math.isfinite, numbers)):
-            problem = f"line {line}: not a finite number for each of {', '.join(places)}"
-            faults.append(Fault("file", problem, str(path)))
-            if len(faults) == _MAX_FAULTS:
-                break
-        values.append(numbers)
-        lines.append(line)
-    if faults:
-        raise ScenarioError(faults)
-    return values, lines
+def _parse_numbers(row: Sequence[str], places: Collection[int]) -> list[float]:
+    """Return the numbers at *places*; NaN for all if one is missing or no number."""
+    try:
+        return [float(row[place]) for place in places]
+    except (ValueError, IndexError):
+        return [math.nan] * len(places)
 
 
 def with_format(table: pa.Table) -> pa.Table:
@@ -175,11 +146,7 @@ def with_format(table: pa.Table) -> pa.Table:
 
 
 def check_stamp(metadata: Mapping[bytes, bytes] | None, path: Path) -> None:
-    """Refuse a table of a newer format.
-
-    Args:
-        metadata: metadata of its schema.
-        path: its file.
+    """Refuse a table with the *metadata* of a newer format.
 
     Raises:
         ScenarioError: a newer netfl wrote the table.
@@ -203,7 +170,7 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
     with file:
         rows = file.metadata.num_rows
         if rows > _MAX_ROWS_PER_BYTE * path.stat().st_size:
-            raise MachineError(f"{path} cannot be read: it claims {rows} rows, more than a file of its size has")
+            raise MachineError(f"{path} cannot be read: it states {rows} rows, more than fit into its size")
         check_stamp(file.metadata.metadata, path)
         try:
             yield file
@@ -221,3 +188,55 @@ def read_frame(path: Path) -> pd.DataFrame:
     with open_parquet(path) as file:
         table: pd.DataFrame = file.read().to_pandas(ignore_metadata=True)
     return table
+
+
+def store_object(content: bytes, suffix: str) -> Path:
+    """Write a Python object of a scenario to a file that is named by its content, and return the file.
+
+    The file is in ``NETFL_CACHE``, or in the user's cache folder.  The run directory names it, so that the run can be
+    repeated and resumed on this machine.
+
+    Args:
+        content: the object, serialized.
+        suffix: suffix of the file, such as ``.npz``.
+
+    Raises:
+        MachineError: the file cannot be written.
+    """
+    path = stored_object(hashlib.sha256(content).hexdigest()[:16], suffix)
+    if not path.exists():
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(content)
+            part.replace(path)
+        except OSError as error:
+            problem = f"cannot write {path}: {error.strerror or error}"
+            raise MachineError(f"{problem}; set NETFL_CACHE to a writable folder") from error
+    return path
+
+
+def stored_object(digest: str, suffix: str) -> Path:
+    """Return the file of the object with the first 16 digits of its SHA-256; it may be missing.
+
+    Raises:
+        ValueError: *digest* is something else, such as a path to a file of somebody else.
+    """
+    if not re.fullmatch("[0-9a-f]{16}", digest):
+        raise ValueError(f"'{digest}' is not the digest of a stored object")
+    import pooch
+
+    return Path(os.environ.get("NETFL_CACHE") or pooch.os_cache("netfl")).absolute() / "objects" / f"{digest}{suffix}"
+
+
+def read_object(path: Path) -> bytes:
+    """Return the content of a stored object.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: its content is not what was stored.
+    """
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest()[:16] != path.stem:
+        raise ValueError("its content has changed")
+    return content

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from netfl.types import Floats, Ints
 
 LIGHT_M_S = 299_792_458.0
 """Speed of light in vacuum; that in air is less than 0.1 % lower."""
-
-
 _BLOCK = 1 << 15
 """Number of users whose distances are computed at once."""
 
@@ -32,7 +32,7 @@ class Trajectories(ABC):
     """Positions of moving users as a function of (user, time), for calls in any order."""
 
     @abstractmethod
-    def xy_m(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+    def xy_m(self, users: Ints, time_s: ArrayLike) -> Floats:
         """Return the position of each user at *time_s*, ``[n, 2]``; at time 0 that of the topology."""
 
 
@@ -53,7 +53,7 @@ class Layout:
     """
 
     graph: nx.Graph[str]
-    user_xy_m: NDArray[np.float64]
+    user_xy_m: Floats
     paths: Trajectories | None = None
     seen_from: str | None = None
 
@@ -113,17 +113,17 @@ class Layout:
         return numbers
 
     @cached_property
-    def node_xy_m(self) -> NDArray[np.float64]:
+    def node_xy_m(self) -> Floats:
         """Positions of users, at time 0, and infrastructure, ``[users + names, 2]``; links have none."""
         return np.vstack([self.user_xy_m.reshape(-1, 2), self._places(self.names)])
 
     @cached_property
-    def cell(self) -> NDArray[np.int64]:
-        """Each user's tower, the nearest, as an index into `towers`, ``[users]``."""
+    def tower_of(self) -> Ints:
+        """Index of each user's tower in `towers`, the nearest at time 0, ``[users]``."""
         return self._nearest[0]
 
     @cached_property
-    def distance_m(self) -> NDArray[np.float64]:
+    def distance_m(self) -> Floats:
         """Distance of each user to its tower at time 0, ``[users]``."""
         return self._nearest[1]
 
@@ -132,11 +132,11 @@ class Layout:
         """True if distances change with time."""
         return self.paths is not None
 
-    def distances_m(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+    def distances_m(self, users: Ints, time_s: ArrayLike) -> Floats:
         """Return the distance of each user to its tower, the nearest at time 0, at *time_s*, ``[n]``."""
         if self.paths is None:
             return self.distance_m[users]
-        return np.asarray(np.hypot(*(self.paths.xy_m(users, time_s) - self._tower_xy_m[self.cell[users]]).T))
+        return np.asarray(np.hypot(*(self.paths.xy_m(users, time_s) - self._tower_xy_m[self.tower_of[users]]).T))
 
     def towards(self, tower: str) -> Layout:
         """Return the same network with all links to *tower*, for the interference there."""
@@ -150,16 +150,16 @@ class Layout:
         """
         return tuple(nx.shortest_path(self.graph, tower, self.server, weight="delay_s"))
 
-    def _places(self, names: tuple[str, ...]) -> NDArray[np.float64]:
+    def _places(self, names: tuple[str, ...]) -> Floats:
         rows = [(self.graph.nodes[name]["x_m"], self.graph.nodes[name]["y_m"]) for name in names]
         return np.asarray(rows, float).reshape(-1, 2)
 
     @cached_property
-    def _tower_xy_m(self) -> NDArray[np.float64]:
+    def _tower_xy_m(self) -> Floats:
         return self._places(self.towers)
 
     @cached_property
-    def _nearest(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def _nearest(self) -> tuple[Ints, Floats]:
         """Each user's nearest tower, the first on a tie, and its distance; in blocks, to save memory."""
         cell, nearest_m = np.zeros(self.users, np.int64), np.full(self.users, np.inf)
         towers = [index for index, name in enumerate(self.towers) if self.seen_from in {None, name}]

@@ -1,8 +1,4 @@
-"""Messages that cross the network: updates, packets of traffic and copies of a version.
-
-`Message` is an update or a packet on its way from a sender to the server.  `BroadcastMessage` is a copy of a version on
-its way from the server to a tower.
-"""
+"""Messages that cross the network: updates, packets of traffic and copies of a version."""
 
 from __future__ import annotations
 
@@ -22,7 +18,6 @@ class Message:
     Args:
         user: Node number of the sender.
         base: Version from which the update was trained; `TRAFFIC` for a packet.
-        bits: Size, in bits.
         sent_s: Start of its first attempt.
         attempts: Number of attempts over the air.
         flow: Key of fair queues: the user's number, or that of the node where traffic enters.
@@ -50,16 +45,14 @@ class Message:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class BroadcastMessage(Message):
-    """A copy of a version.
+    """A copy of a version, on its way to a tower.
 
     Args:
-        version: Number of the version.
         route: Nodes from the server to the tower, both included.
         on_arrival: Called when the copy is at the tower.
         on_loss: Called if the copy ends on the way.
     """
 
-    version: int
     route: tuple[str, ...]
     on_arrival: Callable[[], None]
     on_loss: Callable[[], None]

@@ -1,15 +1,11 @@
 """Periods of equal length: the slot, block, day or window of a time.
 
-Period k is the time from k·L to (k+1)·L, without its end.  Times are floating-point numbers: one that stands for k·L
-may be a few steps of the clock less, as 0.3 / 0.1 is 2.9999999999999996.  ``np.floor_divide`` takes the exact
-remainder: it puts 5 · 0.1 into period 4, and half of all multiples of 1 ms into the period before theirs.  Therefore a
-time that is at most x·10⁻¹⁵ + 10⁻⁹ periods before a boundary, x being the time in periods, counts as on it and lies in
-the later period.  The first term is 4.5 to 9 steps of the clock at that time; the second allows for times that are
-sums.  A time that really lies before a boundary moves by no more than this: 10⁻⁶ periods after 10⁹ of them, where a
-step of the clock is 10⁻⁷ periods itself.
+Period k is the time from k·L to (k+1)·L, without its end.  Times are floating-point numbers: one that represents k·L
+may be a few steps of the clock less, as 0.3 / 0.1 is 2.9999999999999996.  Therefore a time that is at most
+x·10⁻¹⁵ + 10⁻⁹ periods before a boundary, x being the time in periods, counts as on it and lies in the later period.
+The first term is 4.5 to 9 steps of the clock at that time; the second allows for times that are sums.
 
 All models count their periods here, so that a slot that begins with a block of fading lies in that block.
-Transmissions that touch and days of outages have the same tolerance.
 """
 
 from __future__ import annotations
@@ -17,7 +13,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from netfl.types import Ints
 
 SLACK = 1e-9
 """Tolerance at a boundary, in periods."""
@@ -30,11 +28,7 @@ _LATER, _EARLIER = 1.0 + STEPS, 1.0 - STEPS
 
 
 def period_of(time_s: float, length_s: float) -> int:
-    """Return the number of the period that a time lies in, from 0.
-
-    Args:
-        time_s: the time, in s.
-        length_s: length of a period, in s.
+    """Return the number of the period, of *length_s* each, that a time lies in, from 0.
 
     >>> period_of(5 * 0.1, 0.1), int(np.floor_divide(5 * 0.1, 0.1)), period_of(0.3, 0.1), period_of(0.29, 0.1)
     (5, 4, 3, 2)
@@ -43,7 +37,7 @@ def period_of(time_s: float, length_s: float) -> int:
     return math.floor(periods) if periods < MAX_PERIOD else int(MAX_PERIOD)
 
 
-def periods_of(time_s: ArrayLike, length_s: float) -> NDArray[np.int64]:
+def periods_of(time_s: ArrayLike, length_s: float) -> Ints:
     """Return `period_of` of each time."""
     periods = np.asarray(time_s, float) / length_s * _LATER + SLACK
     return np.asarray(np.floor(np.maximum(np.minimum(periods, MAX_PERIOD), -MAX_PERIOD)), np.int64)
@@ -59,7 +53,7 @@ def period_from(time_s: float, length_s: float) -> int:
     return math.ceil(periods) if periods < MAX_PERIOD else int(MAX_PERIOD)
 
 
-def periods_from(time_s: ArrayLike, length_s: float) -> NDArray[np.int64]:
+def periods_from(time_s: ArrayLike, length_s: float) -> Ints:
     """Return `period_from` of each time."""
     periods = np.asarray(time_s, float) / length_s * _EARLIER - SLACK
     return np.asarray(np.ceil(np.minimum(periods, MAX_PERIOD)), np.int64)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.errors import Fault
@@ -16,7 +15,7 @@ from netfl.network.outage._combined import CombinedOutages
 from netfl.network.periods import period_from
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.registry import Spec
-from netfl.types import ScenarioFacts
+from netfl.types import Bools, Floats, ScenarioFacts
 from netfl.units import Decibels, Seconds
 
 _CHUNK = 1 << 17
@@ -28,8 +27,8 @@ class Probe(Spec):
     """Samples of the links of some users at regular times, in a run with a duration.
 
     The metrics are about the SNR x of these users at their towers, without outages, over all samples of all users
-    together, who should therefore have equal positions.  ``snr_mean_db`` is the mean in dB, ``power_mean`` the mean of
-    x as a ratio, ``power_variance`` its variance over the square of its mean.  With a ``level``,
+    together, which should therefore have equal positions.  ``snr_mean_db`` is the mean in dB, ``power_mean`` the mean
+    of x as a ratio, ``power_variance`` its variance over the square of its mean.  With a ``level``,
     ``level_crossing_rate_hz`` is the number of times a second that a link falls below it, and ``fade_duration_s`` the
     time below it per fall.  With a ``lag``, ``autocorrelation`` is that of x.  A fade between two samples is missed.
 
@@ -47,12 +46,11 @@ class Probe(Spec):
     """Lag of the autocorrelation: a multiple of ``every``."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Report unknown users, users listed twice, and a lag that is no multiple of ``every``."""
-        yield from facts.strangers("users", self.users or ())
+        yield from facts.unknown_users("users", self.users or ())
         if len(set(self.users or ())) < len(self.users or ()):
-            yield Fault("users", "a user is named twice", list(self.users or ()), "name each once")
+            yield Fault("users", "a user is listed twice", list(self.users or ()), "list each user once")
         if self.lag is not None and abs(self.lag / self.every - self.steps) > _ROUNDING:
-            yield Fault("lag", f"no multiple of every, {self.every:g} s", self.lag, "make it one")
+            yield Fault("lag", f"not a multiple of every, {self.every:g} s", self.lag, "use a multiple")
 
     @property
     def steps(self) -> int:
@@ -64,23 +62,20 @@ class Sampler:
     """State of a probe during a run.
 
     Args:
-        probe: Users, times and metrics.
-        sites: Positions.
         air: SNR of the links; ``None`` without radio.
-        outages: Outages.
         since_s: Start of the samples that count for the metrics.
     """
 
     def __init__(
-        self, probe: Probe, sites: Layout, air: LinkBudget | None, outages: CombinedOutages, since_s: float
+        self, probe: Probe, layout: Layout, air: LinkBudget | None, outages: CombinedOutages, since_s: float
     ) -> None:
         self._probe, self._air, self._outages, self._since_s = probe, air, outages, since_s
-        self._users = np.arange(sites.users) if probe.users is None else np.array(probe.users, np.int64)
+        self._users = np.arange(layout.users) if probe.users is None else np.array(probe.users, np.int64)
         self._samples = self._pairs = self._moves = 0
         self._sum_db = self._sum = self._squares = self._products = 0.0
         self._below = self._falls = 0
-        self._past: NDArray[np.float64] = np.empty((len(self._users), 0))
-        self._last: NDArray[np.bool_] | None = None
+        self._past: Floats = np.empty((len(self._users), 0))
+        self._last: Bools | None = None
         self._up_s = self._down_s = 0.0
         self._downs = self._ups = 0
 
@@ -94,7 +89,12 @@ class Sampler:
         chunk = max(1, _CHUNK // max(1, len(self._users)))
         for begin in range(first, last, chunk):
             times_s = np.asarray(self._probe.every * np.arange(begin, min(begin + chunk, last)), np.float64)
-            self._sample(self._air, times_s, log)
+            users, at_s = np.tile(self._users, len(times_s)), np.repeat(times_s, len(self._users))
+            snr_db = self._air.snr_db(users, at_s)
+            log.event("sampled", at_s, user=users, value=snr_db)
+            counted = times_s >= self._since_s - _ROUNDING * self._probe.every
+            if counted.any():
+                self._count(snr_db.reshape(len(times_s), -1)[counted].T)
 
     def metrics(self) -> dict[str, float]:
         """Return the metrics of all samples."""
@@ -114,17 +114,7 @@ class Sampler:
         metrics |= {"up_mean_s": self._up_s / self._downs} if self._downs else {}
         return metrics | ({"down_mean_s": self._down_s / self._ups} if self._ups else {})
 
-    def _sample(self, air: LinkBudget, times_s: NDArray[np.float64], log: EventLog) -> None:
-        """Take the SNR of all users at *times_s*, and count the samples after the warm-up."""
-        users, at_s = np.tile(self._users, len(times_s)), np.repeat(times_s, len(self._users))
-        snr_db = air.snr_db(users, at_s)
-        if log.wants("sampled"):
-            log.event("sampled", at_s, user=users, value=snr_db)
-        counted = times_s >= self._since_s - _ROUNDING * self._probe.every
-        if counted.any():
-            self._count(snr_db.reshape(len(times_s), -1)[counted].T)
-
-    def _count(self, snr_db: NDArray[np.float64]) -> None:
+    def _count(self, snr_db: Floats) -> None:
         power = 10.0 ** (snr_db / 10.0)
         self._samples += power.size
         self._sum_db += float(snr_db.sum())

@@ -1,14 +1,16 @@
-"""Rates and probabilities of users by Zipf's law, instead of a list."""
+"""Rates, probabilities and weights of users: by Zipf's law, as a mapping, or as a list."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
+from netfl.errors import Fault
 from netfl.registry import Spec
+from netfl.types import Floats, ScenarioFacts
 
 
 class Zipf(Spec):
@@ -17,7 +19,7 @@ class Zipf(Spec):
     zipf: Annotated[float, Field(ge=0)]
     """Exponent; 0 makes all rates equal."""
 
-    def weights(self, users: int) -> NDArray[np.float64]:
+    def weights(self, users: int) -> Floats:
         """Return ``(i + 1) ** -zipf`` of each user, ``[users]``; 1 for the first."""
         return np.asarray(np.arange(1, users + 1, dtype=float) ** -self.zipf)
 
@@ -25,12 +27,29 @@ class Zipf(Spec):
 class ZipfChances(Zipf):
     """Probabilities that decrease as a power of the user's number: ``p_i = highest * (i + 1) ** -zipf``."""
 
-    highest: Annotated[float, Field(gt=0, le=1)] = 1.0
+    max_probability: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Probability of user 0, the highest."""
 
 
-def chances_of(probability: ZipfChances | tuple[float, ...] | float, users: int) -> NDArray[np.float64]:
+def chances_of(probability: ZipfChances | tuple[float, ...] | float, users: int) -> Floats:
     """Return the probability of each user, ``[users]``, from Zipf's law, a list, or one number for all."""
     if isinstance(probability, ZipfChances):
-        return probability.highest * probability.weights(users)
+        return probability.max_probability * probability.weights(users)
     return np.full(users, probability) if isinstance(probability, float) else np.array(probability)
+
+
+def _by_flow(value: Any) -> Any:
+    return dict(enumerate(value)) if isinstance(value, list | tuple) else value
+
+
+_Weight = Annotated[float, Field(gt=0)]
+_ByFlow = dict[Annotated[int, Field(ge=0)], _Weight]
+
+Weights = Annotated[_ByFlow, BeforeValidator(_by_flow, json_schema_input_type=_ByFlow | tuple[_Weight, ...])]
+"""A mapping from flows, such as ``{0: 3, 7: 0.5}``, or a list for the flows 0, 1, …; other flows have the weight 1."""
+
+
+def weight_faults(weights: dict[int, float] | None, facts: ScenarioFacts) -> Iterator[Fault]:
+    """Yield the errors of weights of unknown users.  With a duration, flows are numbered and any number is valid."""
+    if facts.duration_s is None:
+        yield from facts.unknown_users("weights", weights or ())

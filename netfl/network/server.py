@@ -6,20 +6,19 @@ It is the only node that aggregates; a version is named by its number alone.  `S
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from netfl.network.admission import Admission
 from netfl.network.config import NetworkContext, RoundServiceConfig
 from netfl.network.downlink import DownlinkPath
 from netfl.network.message import Message
 from netfl.network.tower import Tower
-from netfl.types import Delivery, LearnerReport
+from netfl.types import Bools, Delivery, Floats, Ints, LearnerReport
 
-Users = NDArray[np.int64]
+Users = Ints
 _NONE = -1
 
 
@@ -27,7 +26,6 @@ class OutstandingUpdates:
     """Updates that have not ended, and for each user the newest version from which one may still be delivered.
 
     Args:
-        users: Number of users.
         on_exhausted: Called when no update is expected any more.
 
     Attributes:
@@ -43,7 +41,7 @@ class OutstandingUpdates:
         self.open_updates: Counter[int] = Counter()
         self.on_end: Callable[[Users], None] | None = None
 
-    def begin(self, base: NDArray[np.int64]) -> None:
+    def begin(self, base: Ints) -> None:
         """Count updates that begin, one from each *base*."""
         self._count_open(base, len(base), 1)
 
@@ -59,17 +57,15 @@ class OutstandingUpdates:
     def expect(self, users: Users, base: ArrayLike, *, include_absent: bool = True) -> None:
         """Expect updates of *users*, all distinct, from *base*, if they count, and none from older versions.
 
-        Args:
-            users: The users.
-            base: One version for all, or one for each.
-            include_absent: Also for users of whom no update is expected.
+        *base* is one version for all, or one for each.  Without *include_absent*, users of whom no update is expected
+        stay so.
         """
         new, absent = np.broadcast_to(base, users.shape), self.absent(users)
         newer = (new > self._expected[users]) & (new >= self.min_version) & (include_absent | ~absent)
         self.count += int(np.count_nonzero(absent[newer]))
         self._expected[users[newer]] = new[newer]
 
-    def redirect(self, users: Users, base: ArrayLike, other: NDArray[np.int64]) -> None:
+    def redirect(self, users: Users, base: ArrayLike, other: Ints) -> None:
         """Expect updates of *users* from *other*, ``[n]``, instead of *base*; none where *other* does not count."""
         old, bases = other < self.min_version, np.broadcast_to(base, users.shape)
         kept, kept_other = users[~old], other[~old]
@@ -82,7 +78,7 @@ class OutstandingUpdates:
         if self._remove(users, base):
             self._on_exhausted()
 
-    def absent(self, users: Users) -> NDArray[np.bool_]:
+    def absent(self, users: Users) -> Bools:
         """Return whether no update of each of *users* is expected, ``[n]``."""
         return np.asarray(self._expected[users] == _NONE)
 
@@ -112,11 +108,32 @@ class OutstandingUpdates:
                 del self.open_updates[version]
 
 
+class Admission:
+    """Selection of the users of each round, and the queries to the learners that it needs; this one selects all."""
+
+    def __init__(self, users: int) -> None:
+        self._users = np.arange(users)
+
+    def choose(self, round: int, report: LearnerReport | None) -> Ints:
+        """Return the users selected for *round*, which opens after *report*, in rising order."""
+        return self._users
+
+    def metrics_for_mac(self) -> Mapping[str, Floats]:
+        """Return metrics of the users for MACs in this round, ``[users]`` each, NaN where unknown; or none."""
+        return {}
+
+    def record_deliveries(self, round: int, users: Sequence[int]) -> None:
+        """Note that updates of *users* were delivered in *round*."""
+
+    def queries(self, round: int) -> Mapping[str, tuple[int, ...]]:
+        """Return the queries to the learners before *round*."""
+        return {}
+
+
 class RoundResult(NamedTuple):
     """Result of a round.
 
     Args:
-        deliveries: Updates that are aggregated.
         oldest: Oldest version that an update of a later round may start from.
         needed: All such versions, in rising order; ``None`` where only the newest is.
     """
@@ -130,16 +147,11 @@ class Server:
     """The server of one replica.
 
     Args:
-        network: Objects shared by the parts of the network.
-        service: Parameters of the rounds.
-        towers: Towers with users, by name.
         downlink: Path of versions to the users.
-        close_round: Closes the open round.
+        on_complete: Called when the round policy is satisfied; `close_round` follows.
 
     Attributes:
         name: Name of the aggregating node.
-        admission: Selects the users of each round.
-        is_closed: Whether no round is open in which an update could count.
     """
 
     admission: Admission
@@ -150,11 +162,11 @@ class Server:
         service: RoundServiceConfig,
         towers: Mapping[str, Tower],
         downlink: DownlinkPath,
-        close_round: Callable[[], None],
+        on_complete: Callable[[], None],
     ) -> None:
         self._service, self._env, self._log, self._downlink = service, network.env, network.log, downlink
         self._outstanding = network.outstanding
-        self._towers, self.name, self._close_round = [*towers.values()], network.config.sites.server, close_round
+        self._towers, self.name, self._on_complete = [*towers.values()], network.config.layout.server, on_complete
         users = sum(tower.cell.size for tower in self._towers)
         self._tower_of, self._number_of = np.zeros(users, np.int64), np.zeros(users, np.int64)
         for index, tower in enumerate(self._towers):
@@ -162,7 +174,7 @@ class Server:
         self._selected: Users = np.empty(0, np.int64)
         self._is_selected = np.zeros(users, np.bool_)
         self._received: list[tuple[Message, Delivery]] = []
-        self.is_closed = True
+        self._is_closed = True
         if service.rule.can_be_void:
             self._log.metrics["rounds_abandoned"] = 0.0
         if service.rule.is_continuous:
@@ -171,7 +183,7 @@ class Server:
     def open_round(self, report: LearnerReport | None) -> None:
         """Open the round of the event log; *report* is that of the learners on the round before."""
         log, outstanding, version = self._log, self._outstanding, self._log.round - 1
-        self._received, self.is_closed = [], False
+        self._received, self._is_closed = [], False
         self._selected = self.admission.choose(log.round, report)
         self._is_selected[:] = False
         self._is_selected[self._selected] = True
@@ -179,35 +191,44 @@ class Server:
             for cell in (cell for tower in self._towers for cell in tower.cells):
                 cell.user_metrics = {name: values[cell.ids] for name, values in metrics.items()}
         rule, limit = self._service.rule, self._service.staleness
-        restarts = self._service.busy == "restart" and not rule.is_continuous
+        restarts = self._service.on_new_version == "restart" and not rule.is_continuous
         outstanding.min_version = 0 if limit is None or rule.is_continuous else version - limit
         outstanding.drop_older(version if restarts or not rule.needs_disconnected else outstanding.min_version)
-        if restarts:
-            self._dismiss_others()
+        if restarts and len(self._selected) < len(self._is_selected):
+            for index, tower in enumerate(self._towers):
+                tower.dismiss(self._number_of[~self._is_selected & (self._tower_of == index)])
         receivers = self._selected
         if rule.is_continuous:  # users with neither a version nor an update on the way
-            receivers = receivers[self._idle()[receivers] & outstanding.absent(receivers)]
+            idle = np.zeros(len(self._is_selected), np.bool_)
+            for tower in self._towers:
+                idle[tower.cell.ids[tower.idle_users()]] = True
+            receivers = receivers[idle[receivers] & outstanding.absent(receivers)]
         outstanding.expect(receivers, version)
         self._send(receivers)
 
     def receive(self, message: Message) -> None:
         """Receive an update."""
         log, rule, now_s = self._log, self._service.rule, self._env.now
-        if self.is_closed or not self._is_fresh(message.base):
+        limit = self._service.staleness
+        if self._is_closed or (limit is not None and log.round - 1 - message.base > limit):
             log.record_outcome(message, "late", now_s, node=self.name)
             return
         delivery = Delivery(message.user, message.base, message.sent_s, now_s, message.attempts)
         self._received.append((message, delivery))
-        self.is_closed = rule.is_complete(len(self._received), len(self._selected))
+        self._is_closed = rule.is_complete(len(self._received), len(self._selected))
         if not rule.can_be_void:
             log.record_outcome(message, "delivered", now_s, node=self.name)
-        if self.is_closed:
-            self._close_round()
+        if self._is_closed:
+            self._on_complete()
+
+    def stop_aggregating(self) -> None:
+        """Count no more updates: the round is over, and `close_round` follows."""
+        self._is_closed = True
 
     def close_round(self) -> RoundResult:
-        """Close the open round."""
+        """Return the result of the round that is over."""
         log, rule = self._log, self._service.rule
-        self.is_closed = True
+        self._is_closed = True
         counts = rule.is_valid(len(self._received), len(self._selected))
         if rule.can_be_void:
             log.metrics["rounds_abandoned"] += not counts
@@ -216,7 +237,13 @@ class Server:
                 log.record_outcome(message, outcome, delivery.arrived_s, node=self.name)
         deliveries = tuple(delivery for _, delivery in self._received) if counts else ()
         self.admission.record_deliveries(log.round, [delivery.user for delivery in deliveries])
-        return RoundResult(deliveries, *self._needed_versions())
+        newest, limit = log.round, self._service.staleness
+        if limit == 0:
+            return RoundResult(deliveries, newest, None)
+        kept = set(self._outstanding.open_updates).union(*(tower.versions() for tower in self._towers))
+        oldest = 0 if limit is None else newest - limit
+        needed = sorted(base for base in kept if oldest <= base < newest)
+        return RoundResult(deliveries, needed[0] if needed else newest, tuple(needed))
 
     @property
     def nothing_outstanding(self) -> bool:
@@ -227,39 +254,8 @@ class Server:
     def unreachable(self) -> bool:
         """True if no user was reached in a round with all users selected that closes by their updates only."""
         rule, all_selected = self._service.rule, len(self._selected) == len(self._is_selected)
-        return (
-            rule.deadline_s is None
-            and rule.needs_disconnected
-            and all_selected
-            and self.nothing_outstanding
-            and not (self._log.receptions or self._received)
-        )
-
-    def _is_fresh(self, base: int) -> bool:
-        limit = self._service.staleness
-        return limit is None or self._log.round - 1 - base <= limit
-
-    def _needed_versions(self) -> tuple[int, tuple[int, ...] | None]:
-        """Return the last two fields of `RoundResult`."""
-        newest, limit = self._log.round, self._service.staleness
-        if limit == 0:
-            return newest, None
-        kept = set(self._outstanding.open_updates).union(*(tower.versions() for tower in self._towers))
-        oldest = 0 if limit is None else newest - limit
-        needed = sorted(base for base in kept if oldest <= base < newest)
-        return (needed[0] if needed else newest), tuple(needed)
-
-    def _idle(self) -> NDArray[np.bool_]:
-        idle = np.zeros(len(self._is_selected), np.bool_)
-        for tower in self._towers:
-            idle[tower.cell.ids[tower.idle_users()]] = True
-        return idle
-
-    def _dismiss_others(self) -> None:
-        """Let users who are not selected abandon their updates."""
-        if len(self._selected) < len(self._is_selected):
-            for index, tower in enumerate(self._towers):
-                tower.dismiss(self._number_of[~self._is_selected & (self._tower_of == index)])
+        nothing_came = self.nothing_outstanding and not (self._log.receptions or self._received)
+        return rule.deadline_s is None and rule.needs_disconnected and all_selected and nothing_came
 
     def _send(self, users: Users) -> None:
         version = self._log.round - 1
@@ -275,6 +271,6 @@ class Server:
     def _send_next(self, users: Users) -> None:
         """Send the newest version to the selected of *users*, whose updates have ended, if a round is open."""
         receivers = users[self._is_selected[users]]
-        if not self.is_closed and receivers.size:
+        if not self._is_closed and receivers.size:
             self._outstanding.expect(receivers, self._log.round - 1)
             self._send(receivers)

@@ -1,12 +1,14 @@
 """Simulator of a network: users, cells, ports and the server on one clock, round after round.
 
 A run begins in `netfl.access.network`, which builds a `NetworkConfig` and asks `NetworkSimulator.rounds` for rounds.
-The simulator starts a process for each cell (`run_mac`), in which a MAC (`netfl.network.mac`) puts frames on the air by
-`netfl.network.radio.cell.Cell.attempt`.
+The simulator starts a process for each cell (`run_mac`), in which a MAC puts frames on the air by
+`netfl.network.radio.cell.Cell.attempt`: continue reading in a MAC, such as `netfl.network.mac.slotted_aloha`.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
@@ -14,32 +16,29 @@ import numpy as np
 import simpy
 
 from netfl.errors import ModelError, NetflError, prefix_faults
-from netfl.network.admission import Admission, AdmitAll
-from netfl.network.backhaul.port import PortContext
 from netfl.network.backhaul.routes import Routes
 from netfl.network.backhaul.traffic_sources import start_sources
-from netfl.network.builder import build_towers
 from netfl.network.clock import call_after, run_until
-from netfl.network.config import NetworkConfig, NetworkContext, RoundServiceConfig
-from netfl.network.downlink import build_downlink
+from netfl.network.config import NetworkConfig, NetworkContext
+from netfl.network.downlink import IdealDownlink, LossyDownlink
 from netfl.network.event_log import EventLog
 from netfl.network.mac import Mac
 from netfl.network.message import TRAFFIC, Message
 from netfl.network.periods import after_rounding
 from netfl.network.radio.cell import Cell
-from netfl.network.server import OutstandingUpdates, Server
-from netfl.network.statistics import NetworkStatistics
+from netfl.network.server import Admission, OutstandingUpdates, Server
+from netfl.network.tower import build_towers
 from netfl.network.transport.transfer import Segment
-from netfl.registry import kind_of
+from netfl.registry import kind_of, one_line_of
 from netfl.streams import Streams
 from netfl.types import LearnerReport, Recorder, Round, RoundProgress, ignore_progress
 
 
 def record_outages(log: EventLog, config: NetworkConfig, start_s: float, end_s: float) -> None:
-    """Record the nodes that went down or up after *start_s* and by *end_s*; in the first round also who was down."""
+    """Record the nodes that went down or up after *start_s* and by *end_s*; in the first round also those down."""
     if not (log.wants("down") or log.wants("up")):
         return
-    layout, outages = config.sites, config.outages
+    layout, outages = config.layout, config.outages
     nodes = np.arange(layout.nodes)
     times_s, changed, up = outages.changes(nodes, start_s, end_s)
     if log.round == 1:
@@ -58,25 +57,46 @@ def run_mac(mac: Mac | None, cell: Cell, fail: Callable[[NetflError], None]) -> 
     """Run *mac* in *cell*; call *fail* with any error in it, which ends the run."""
     assert mac is not None
     kind = kind_of(type(mac))
+    cell.checked_mac = kind if ":" in kind else ""
     try:
-        yield from mac.serve(cell)
+        serving = mac.serve(cell)
+        yield from _check_events(serving, cell) if cell.checked_mac else serving
     except NetflError as error:
         failure: NetflError = error
     except Exception as error:  # a MAC may be the user's own code
-        failure = ModelError(kind, f"{type(error).__name__}: {error}", time_s=cell.env.now)
-        failure.__cause__ = error
+        if cell.checked_mac and re.search("'(Event|Timeout|Process)' object", str(error)):
+            failure = cell.mac_error(one_line_of(error, mac), None, "write yield before cell.attempt() or cell.work()")
+        else:
+            failure = ModelError(kind, f"{type(error).__name__}: {error}", time_s=cell.env.now)
+            failure.__cause__ = error
     else:
-        failure = ModelError(kind, "it stopped serving its cell before the run was over", time_s=cell.env.now)
+        failure = ModelError(kind, "it stopped serving its cell before the end of the run", time_s=cell.env.now)
     fail(failure)
+
+
+def _check_events(serving: object, cell: Cell) -> Generator[simpy.Event, Any, None]:
+    """Pass on what a MAC from outside netfl yields; raise a ScenarioError unless these are events."""
+    if not isinstance(serving, Generator):
+        raise cell.mac_error("serve() is not a generator", serving, "yield events in it, such as cell.work()")
+    resume, value = serving.send, None
+    while True:
+        try:
+            event = resume(value)
+        except StopIteration:
+            return
+        if not isinstance(event, simpy.Event):
+            remedy = "yield an event; to wait some seconds, cell.env.timeout(seconds)"
+            raise cell.mac_error("serve() yields what is not an event", event, remedy)
+        try:
+            resume, value = serving.send, (yield event)
+        except Exception as error:
+            resume, value = serving.throw, error
 
 
 class NetworkSimulator:
     """The network of one replica.  One clock and one state run through all rounds.
 
     Args:
-        config: Parts of the network.
-        streams: Random streams of MACs, queues and traffic.
-        recorder: Destination of events.
         on_progress: Called from time to time within a round.
     """
 
@@ -87,7 +107,7 @@ class NetworkSimulator:
         recorder: Recorder,
         on_progress: Callable[[RoundProgress], None] = ignore_progress,
     ) -> None:
-        layout = config.sites
+        layout = config.layout
         self._config, self._recorder, self._on_progress = config, recorder, on_progress
         self._env = env = simpy.Environment(0.0)
         self._log = log = EventLog(
@@ -106,19 +126,16 @@ class NetworkSimulator:
         self._server_node = layout.number(layout.server)
         self._server: Server | None = None
         with prefix_faults("routing"):
-            self._routes = Routes(layout, config.routing, config.outages, streams)
+            self._routes = Routes(network)
         with prefix_faults("queues"):
-            ports = PortContext(env, config.presence, log)
-            sinks = self._routes.open_ports(ports, config.queue, self._receive, queues=config.queues)
+            sinks = self._routes.open_ports(self._receive)
         self._towers = build_towers(network, sinks, self._routes)
         self._cells = [cell for tower in self._towers.values() for cell in tower.cells]
         for cell in self._cells:
             env.process(run_mac(config.mac, cell, self._fail))
         self._fast_traffic = start_sources(network, sinks, self._routes)
-        usage = self._routes.usage if self._fast_traffic is None else self._fast_traffic.usage
-        self._statistics = NetworkStatistics(
-            log.packets, self._towers, usage, serving=config.service is not None, energy=config.spending
-        )
+        self._links_busy_s = (self._fast_traffic or self._routes).busy_by_s
+        self._warmup_busy_s: dict[str, float] = {}
 
     def rounds(self, count: int, admission: Admission | None = None) -> Generator[Round, LearnerReport | None, None]:
         """Yield rounds, one after the other; send back the learners' report on each.
@@ -130,12 +147,12 @@ class NetworkSimulator:
         Raises:
             ModelError: A model failed, or the round can never close.
         """
-        if self._config.service is None:
-            raise RuntimeError("a network of traffic alone has no rounds")
-        service, log, layout = self._config.service, self._log, self._config.sites
-        server = self._server = self._build_server(service)
+        assert self._config.service is not None, "a network of traffic alone has no rounds"
+        service, log, layout = self._config.service, self._log, self._config.layout
+        downlink = (LossyDownlink if service.downlink else IdealDownlink)(self._network, service, self._routes)
+        server = self._server = Server(self._network, service, self._towers, downlink, self._close)
         report: LearnerReport | None = None
-        server.admission = admission or AdmitAll(layout.users)
+        server.admission = admission or Admission(layout.users)
         for index in range(1, count + 1):
             opened_s = self._open_round(index)
             log.event("broadcast", opened_s, node=layout.server, value=service.broadcast_bits)
@@ -147,11 +164,15 @@ class NetworkSimulator:
             self._run_round()
             result = server.close_round()
             self._deliveries += len(result.deliveries)
-            self._record_round(opened_s)
-            if index == count:
-                self._finish(self._env.now)
-            queries = server.admission.queries(index + 1) if index < count else {}
             now_s = self._env.now
+            for tower in self._towers.values():
+                tower.record_trainings()
+            record_outages(log, self._config, opened_s, now_s)
+            if server.unreachable:
+                raise ModelError("network", "every user is permanently cut off from the server", time_s=now_s)
+            if index == count:
+                self._finish(now_s)
+            queries = server.admission.queries(index + 1) if index < count else {}
             report = yield Round(
                 index,
                 opened_s,
@@ -162,7 +183,7 @@ class NetworkSimulator:
                 log.downlink_bits,
                 queries,
                 result.needed,
-                self._statistics.energy_j(now_s),
+                None if self._config.energy is None else self._config.energy.total_j(now_s),
             )
 
     def windows(self, count: int, duration_s: float, warmup_s: float) -> Iterator[Round]:
@@ -175,7 +196,7 @@ class NetworkSimulator:
         """
         log, sampler = self._log, self._config.sampler
         if warmup_s:
-            call_after(self._env, after_rounding(warmup_s), lambda _: self._restart(warmup_s))
+            call_after(self._env, after_rounding(warmup_s), lambda _: self._restart_counts(warmup_s))
         closed_s = 0.0
         for index in range(1, count + 1):
             self._open_round(index)
@@ -191,13 +212,19 @@ class NetworkSimulator:
                 self._finish(closed_s)
             yield Round(index, opened_s, closed_s, (), index, log.uplink_bits, 0.0)
 
+    def _restart_counts(self, now_s: float) -> None:
+        """Start all counts over at the end of the warm-up."""
+        self._play_fast_traffic(now_s)
+        self._log.packets.restart(now_s)
+        self._warmup_busy_s = self._links_busy_s(now_s)
+        for cell in self._cells:
+            cell.restart()
+        if self._config.energy is not None:
+            self._config.energy.restart(now_s)
+
     def _play_fast_traffic(self, now_s: float) -> None:
         if self._fast_traffic is not None:
-            self._fast_traffic.play(now_s)
-
-    def _restart(self, now_s: float) -> None:
-        self._play_fast_traffic(now_s)
-        self._statistics.restart(now_s)
+            self._fast_traffic.play(now_s, self._report_progress)
 
     def _open_round(self, index: int) -> float:
         """Open round, or window, *index*; return the time."""
@@ -205,31 +232,27 @@ class NetworkSimulator:
         self._log.open_round(index)
         return float(self._env.now)
 
-    def _build_server(self, service: RoundServiceConfig) -> Server:
-        downlink = build_downlink(self._network, service, self._routes)
-        return Server(self._network, service, self._towers, downlink, self._close)
-
     def _run_round(self) -> None:
         try:
-            run_until(self._env, self._closed, self._report_progress)
+            run_until(self._env, self._closed, lambda: self._report_progress(self._env.now))
         except NetflError:
             raise
         except Exception as error:
             if isinstance(error, simpy.core.EmptySchedule):
-                problem = f"round {self._log.round} can never close: nothing will ever happen any more"
+                problem = f"round {self._log.round} can never close: no further event is scheduled"
             else:
                 problem = f"{type(error).__name__}: {error}"
             raise ModelError("network", problem, time_s=self._env.now) from error
         if self._failure is not None:
             raise self._failure
 
-    def _report_progress(self) -> None:
+    def _report_progress(self, now_s: float) -> None:
         attempts = sum(cell.attempts for cell in self._cells)
-        self._on_progress(RoundProgress(self._log.round, self._env.now, attempts, self._log.failed_attempts))
+        self._on_progress(RoundProgress(self._log.round, now_s, attempts, self._log.failed_attempts))
 
     def _receive(self, message: Message) -> None:
-        now_s, server = self._env.now, self._config.sites.server
-        if not message.ignore_outages and self._config.presence.node_up_until_s(self._server_node, now_s) <= now_s:
+        now_s, server = self._env.now, self._config.layout.server
+        if not message.ignore_outages and self._config.node_state.node_up_until_s(self._server_node, now_s) <= now_s:
             self._log.record_outcome(message, "lost", now_s, node=server)
         elif message.base == TRAFFIC:
             self._log.record_outcome(message, "delivered", now_s, node=server)
@@ -241,7 +264,7 @@ class NetworkSimulator:
         if not self._closed.triggered:
             self._closed.succeed()
             if self._server is not None:
-                self._server.is_closed = True
+                self._server.stop_aggregating()
 
     def _close_after(self, deadline_s: float) -> None:
         """Close the open round in *deadline_s*, if it is still open then."""
@@ -262,17 +285,8 @@ class NetworkSimulator:
         if self._config.service is not None and self._config.service.rule.deadline_s is None:
             self._close()
 
-    def _record_round(self, opened_s: float) -> None:
-        """Record what has no event of its own, and check that the next round can bring a delivery."""
-        now_s = self._env.now
-        for tower in self._towers.values():
-            tower.record_trainings()
-        record_outages(self._log, self._config, opened_s, now_s)
-        if self._server is not None and self._server.unreachable:
-            raise ModelError("network", "every user is cut off from the server for good", time_s=now_s)
-
     def _finish(self, now_s: float) -> None:
-        log, sampler, energy = self._log, self._config.sampler, self._config.spending
+        log, sampler, energy = self._log, self._config.sampler, self._config.energy
         self._outstanding.on_end = None
         for tower in self._towers.values():
             tower.finish()
@@ -280,9 +294,28 @@ class NetworkSimulator:
         for message in tuple(log.in_flight):
             log.record_outcome(message, "unfinished", now_s)
         samples = {} if sampler is None else sampler.metrics()
-        metrics = {**self._statistics.metrics(now_s), **log.metrics, **samples}
+        metrics = {**self._network_metrics(now_s), **log.metrics, **samples}
         if energy is not None:
             columns = energy.close(now_s)
-            self._recorder.spent(columns)
+            self._recorder.energy(columns)
             metrics |= energy.metrics(columns, None if self._server is None else self._deliveries)
-        self._recorder.figures({**metrics, **self._config.expected})
+        self._recorder.final_metrics({**metrics, **self._config.expected})
+
+    def _network_metrics(self, now_s: float) -> dict[str, float]:
+        """Return the metrics of traffic, attempts and links; those of traffic have a prefix if there are rounds."""
+        packets, prefix = self._log.packets, "" if self._config.service is None else "traffic."
+        span_s = now_s - packets.since_s
+        metrics = {f"{prefix}{name}": value for name, value in packets.metrics(now_s).items()}
+        if self._cells:
+            attempts, failed = sum(cell.attempts for cell in self._cells), Counter[str]()
+            for cell in self._cells:
+                failed.update(cell.failed)
+            received_or_faded = attempts - failed["collided"] - failed["lost"]
+            metrics["attempts"] = float(attempts)
+            metrics["collision_probability"] = failed["collided"] / max(attempts, 1)
+            metrics["outage_probability"] = failed["faded"] / max(received_or_faded, 1)
+        for name, tower in self._towers.items():
+            metrics[f"utilisation.{name}"] = tower.cell.busy_by_s(now_s) / span_s
+        for name, busy_s in self._links_busy_s(now_s).items():
+            metrics[f"utilisation.{name}"] = (busy_s - self._warmup_busy_s.get(name, 0.0)) / span_s
+        return metrics

@@ -1,42 +1,53 @@
-"""Downlink side of a tower: it passes the versions that reach it on to the users of its cell."""
+"""Towers: their cells and users, and the versions that they pass on to these users."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from netfl.network.backhaul.port import Sink
+from netfl.network.backhaul.routes import Routes
 from netfl.network.clock import call_after
-from netfl.network.radio.cell import Cell
+from netfl.network.config import NetworkContext
+from netfl.network.counterfactual import IsolatedStreams
+from netfl.network.layout import NodeId
+from netfl.network.message import TRAFFIC, Message
+from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.medium import Medium
-from netfl.network.radio.tx_queue import Users
-from netfl.network.users import UserPopulation
+from netfl.network.radio.packet_queue import PacketQueue
+from netfl.network.radio.transmission import SharedChannel
+from netfl.network.radio.tx_queue import MergedTxQueue, TxQueue, TxQueueSubset, Users
+from netfl.network.radio.update_queue import UpdateQueue
+from netfl.network.transport.segmentation import SegmentedUpdateQueue
+from netfl.network.users import UserBehaviour, UserPopulation
+from netfl.registry import stream_keys
+from netfl.types import Floats
 
 _NOT_SELECTED = np.iinfo(np.int64).max
-"""Version of users who are to receive none."""
+"""Version of users that are to receive none."""
 
 
 class Tower:
     """The versions that a tower has for its users, or will have.
 
     Args:
-        cell: Cell of the tower.
-        population: Its users; ``None`` where they send traffic only.
-        medium: Medium, which decides who receives a version.
+        population: Its users; ``None`` where they send traffic only, and so get no versions.
+        medium: Medium, which decides which users receive a version.
         isolated_cells: Cells of single users that have a medium of their own.
 
     Attributes:
-        name: Name of the tower.
-        cells: All its cells.
         copies: Number of copies of each version that are on their way to users.
     """
 
     def __init__(
         self, cell: Cell, population: UserPopulation | None, medium: Medium, isolated_cells: Sequence[Cell] = ()
     ) -> None:
-        self.cell, self.name, self._population, self._medium = cell, cell.tower.name, population, medium
+        self.cell, self.name, self._medium = cell, cell.tower.name, medium
+        self._population = cast(UserPopulation, population)  # only rounds use it
         self.cells = (*isolated_cells, cell)
         self._number_of = {int(user): number for number, user in enumerate(cell.ids)} if isolated_cells else {}
         self.copies: Counter[int] = Counter()
@@ -56,28 +67,24 @@ class Tower:
         self.copies[version] += 1
 
     def deliver(self, version: int, users: Users) -> None:
-        """Let *users* receive *version* now, except those who are not selected or have a newer one."""
-        if self._population is not None:
-            users = users[(self._population.version[users] <= version) & (self._newest[users] < _NOT_SELECTED)]
-            now_s = self.cell.env.now
-            self._population.receive_version(version, users, np.full(len(users), now_s), now_s)
-            self.wake(users)
+        """Let *users* receive *version* now, except those that are not selected or have a newer one."""
+        users = users[(self._population.version[users] <= version) & (self._newest[users] < _NOT_SELECTED)]
+        now_s = self.cell.env.now
+        self._population.receive_version(version, users, np.full(len(users), now_s), now_s)
+        self.wake(users)
 
     def drop(self, version: int, users: Users) -> None:
         """End a copy of *version*, which *users* do not receive."""
         self._end_copy(version)
-        if self._population is not None:
-            users = users[self._newest[users] < _NOT_SELECTED]
-            self._population.miss_version(version, users, self.cell.env.now)
-            self.wake(users)
+        users = users[self._newest[users] < _NOT_SELECTED]
+        self._population.miss_version(version, users, self.cell.env.now)
+        self.wake(users)
 
     def dismiss(self, users: Users) -> None:
-        """Let *users*, who are not selected, abandon their updates."""
-        if self._population is not None:
-            self._newest_s[users] = 0.0
-            self._newest[users] = _NOT_SELECTED
-            self._population.dismiss(users, self.cell.env.now)
-            self.wake(users)
+        """Let *users*, which are not selected, abandon their updates."""
+        self._newest[users], self._newest_s[users] = _NOT_SELECTED, 0.0
+        self._population.dismiss(users, self.cell.env.now)
+        self.wake(users)
 
     def wake(self, users: Users) -> None:
         """Report changed frames of *users* to their MACs."""
@@ -88,17 +95,15 @@ class Tower:
 
     def versions(self) -> set[int]:
         """Return the versions that its users have, or will have."""
-        versions: set[int] = set() if self._population is None else self._population.versions()
-        return versions | set(self.copies)
+        return self._population.versions() | set(self.copies)
 
     def idle_users(self) -> Users:
         """Return the users without an open update."""
-        return np.arange(0) if self._population is None else np.flatnonzero(~self._population.queue.is_open)
+        return np.flatnonzero(~self._population.queue.is_open)
 
     def record_trainings(self) -> None:
         """Record the trainings that have ended by now."""
-        if self._population is not None:
-            self._population.record_trainings(self.cell.env.now)
+        self._population.record_trainings(self.cell.env.now)
 
     def finish(self) -> None:
         """End all frames of its cells at the end of the run."""
@@ -114,12 +119,11 @@ class Tower:
         now_s = self.cell.env.now
         self._end_copy(version)
         users = users[(self._newest[users] <= version) | (self._newest_s[users] > now_s)]
-        if self._population is None or not users.size:
-            return
-        self._population.receive_version(version, users, self._due_s(users, now_s), now_s)
-        self.wake(users)
+        if users.size:
+            self._population.receive_version(version, users, self._due_s(users, now_s), now_s)
+            self.wake(users)
 
-    def _due_s(self, users: Users, now_s: float) -> NDArray[np.float64]:
+    def _due_s(self, users: Users, now_s: float) -> Floats:
         """Return when each of *users* receives what the tower sends now."""
         ids, tower, due_s = self.cell.ids[users], self.cell.tower.number, np.maximum(self._connected_s[users], now_s)
         unknown = np.flatnonzero(due_s == now_s)
@@ -129,3 +133,87 @@ class Tower:
             if self._medium.usage_independent:
                 self._connected_s[users[away]] = due_s[away]
         return np.asarray(due_s)
+
+
+def build_towers(network: NetworkContext, sinks: Mapping[str, Sink], routes: Routes) -> dict[str, Tower]:
+    """Return the towers whose users have something to send, by name; *sinks* are the ports that take their messages."""
+    config, towers = network.config, dict[str, Tower]()
+    if config.medium is None or config.mac is None:
+        return towers
+    shared = SharedChannel() if config.shared_air else None
+    ends_at_tower = any(traffic.destination == "tower" for traffic in config.traffic if traffic.source == "users")
+    for index, name in enumerate(config.layout.towers):
+        ids, tower = np.flatnonzero(config.layout.tower_of == index), NodeId(name, config.layout.number(name))
+        population = _build_population(network, config.medium, ids, name, routes) if ids.size else None
+        queues: list[TxQueue] = [] if population is None else [population.queue]
+        queues += _build_packet_queues(network, config.medium, ids, name) if ids.size else []
+        if not queues:
+            continue
+        sink = _end_traffic(name, sinks[name], network) if ends_at_tower else sinks[name]
+        air = AirInterface(tower, config.medium, shared or SharedChannel())
+        cells = _build_cells(network, index, air, reduce(MergedTxQueue, queues), config.exemptions.mark_messages(sink))
+        towers[name] = Tower(cells[-1], population, config.medium, cells[:-1])
+        if population is not None:
+            population.on_change = towers[name].wake
+    return towers
+
+
+def _build_cells(
+    network: NetworkContext, index: int, air: AirInterface, queue: TxQueue, uplink: Sink
+) -> tuple[Cell, ...]:
+    """Build a cell for each user that is exempt from contention and, last, one for all others."""
+    env, streams = network.env, network.streams.at("mac", index)
+    isolated = np.flatnonzero(network.config.exemptions.among("contention", queue.ids)).tolist()
+    if not isolated:
+        return (Cell(env, air, queue, streams, uplink),)
+    cells = []
+    for user in isolated:
+        subset = TxQueueSubset(queue, np.array([user]))
+        user_streams = IsolatedStreams(streams.seed, streams.path, int(queue.ids[user]))
+        cells.append(Cell(env, AirInterface(air.tower, air.medium, SharedChannel()), subset, user_streams, uplink))
+    others = TxQueueSubset(queue, np.arange(len(queue.ids)), hidden=isolated)
+    return (*cells, Cell(env, air, others, streams, uplink))
+
+
+def _build_population(
+    network: NetworkContext, medium: Medium, ids: Users, tower: str, routes: Routes
+) -> UserPopulation | None:
+    config, service, env = network.config, network.config.service, network.env
+    if service is None:
+        return None
+
+    def take_energy(ids: Users, at_s: Floats) -> None:
+        medium.train(ids, at_s, service.samples[ids])
+
+    def ack_delay_s(user: int) -> float:
+        air_s = medium.delay_s(np.array([user]), env.now)
+        return routes.delay_s(tower, 0.0, env.now) + (0.0 if air_s is None else float(air_s[0]))
+
+    on_training = take_energy if config.node_state.is_metered else None
+    waits = service.rule.needs_disconnected
+    behaviour = UserBehaviour(service.on_new_version, waits, on_training, service.jitter, config.energy)
+    if service.transport.grain == "packet":
+        queue: UpdateQueue = SegmentedUpdateQueue(ids, network, service, tower, ack_delay_s)
+    else:
+        queue = UpdateQueue(ids, service.segmentation.max_bits, tower, network.log)
+    return UserPopulation(queue, service.compute_s[ids], network.outstanding, behaviour)
+
+
+def _build_packet_queues(network: NetworkContext, medium: Medium, ids: Users, tower: str) -> list[TxQueue]:
+    queues: list[TxQueue] = []
+    for traffic, key in zip(network.config.traffic, stream_keys(network.config.traffic), strict=True):
+        if traffic.source == "users":
+            streams, link_bps = network.streams.at("traffic", *key), 1.0 / medium.airtime_s(1.0)
+            arrivals = [traffic.blocks(user, link_bps, streams) for user in ids.tolist()]
+            queues.append(PacketQueue(ids, traffic, arrivals, tower, network.log))
+    return queues
+
+
+def _end_traffic(tower: str, sink: Sink, network: NetworkContext) -> Sink:
+    def take(message: Message) -> None:
+        if message.base == TRAFFIC:
+            network.log.record_outcome(message, "delivered", network.env.now, node=tower)
+        else:
+            sink(message)
+
+    return take

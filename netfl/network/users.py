@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netfl.network.compute import TrainingJitter
 from netfl.network.energy import EnergyMeter
-from netfl.network.event_log import Outcome
 from netfl.network.radio.tx_queue import Users
 from netfl.network.radio.update_queue import UpdateQueue
+from netfl.types import Floats, Ints
 
 if TYPE_CHECKING:
     from netfl.network.server import OutstandingUpdates
@@ -27,16 +26,16 @@ class UserBehaviour:
     """Behaviour of users.
 
     Args:
-        busy: Reaction of a user with an unfinished update to a newer version.
-        server_waits: Whether the server waits for users who are disconnected when their tower has a version.
+        on_new_version: Reaction of a user with an unfinished update to a newer version.
+        server_waits: Whether the server waits for users that are disconnected when their tower has a version.
         on_training: Called with users, by their numbers in the network, and the times at which they begin to train.
         jitter: Factors of the training times of single updates.
         energy: Energy meter of trainings and receptions.
     """
 
-    busy: OnNewVersion = "restart"
+    on_new_version: OnNewVersion = "restart"
     server_waits: bool = True
-    on_training: Callable[[Users, NDArray[np.float64]], None] | None = None
+    on_training: Callable[[Users, Floats], None] | None = None
     jitter: TrainingJitter | None = None
     energy: EnergyMeter | None = None
 
@@ -52,10 +51,7 @@ class UserPopulation:
     its own: `refresh` applies it when somebody looks.  Until then the user cannot send.
 
     Args:
-        queue: Transmit queue of the same users.
         compute_s: Training time of each user for one update, without jitter, ``[size]``.
-        outstanding: Updates that the server still expects.
-        behaviour: How the users behave.
 
     Attributes:
         version: Newest version that each user has; -1 before the first.
@@ -65,12 +61,12 @@ class UserPopulation:
     def __init__(
         self,
         queue: UpdateQueue,
-        compute_s: NDArray[np.float64],
+        compute_s: Floats,
         outstanding: OutstandingUpdates,
         behaviour: UserBehaviour | None = None,
     ) -> None:
         self._behaviour = behaviour or UserBehaviour()
-        self._busy, self._server_waits = self._behaviour.busy, self._behaviour.server_waits
+        self._busy, self._server_waits = self._behaviour.on_new_version, self._behaviour.server_waits
         self._energy = self._behaviour.energy
         self.queue, self._ids, self._tower, self._log = queue, queue.ids, queue.tower, queue.log
         self._mean_compute_s, self._outstanding = compute_s, outstanding
@@ -84,9 +80,9 @@ class UserPopulation:
         self._version_due_s = np.full(size, np.inf)
         self._due_version = np.full(size, -1, np.int64)
         self._disconnected: Users = np.empty(0, np.int64)  # in the order of their return
-        self._recorded_s = -np.inf
+        self._records_trainings, self._recorded_s = self._log.wants("trained") or self._log.wants("queued"), -np.inf
 
-    def receive_version(self, version: int, users: Users, due_s: NDArray[np.float64], now_s: float) -> None:
+    def receive_version(self, version: int, users: Users, due_s: Floats, now_s: float) -> None:
         """Send *version* to *users*, each of whom receives it at its *due_s*: now, later, or never."""
         self.refresh(now_s)
         connected = due_s <= now_s
@@ -97,14 +93,14 @@ class UserPopulation:
             self._disconnected = disconnected[np.argsort(self._version_due_s[disconnected], kind="stable")]
 
     def refresh(self, now_s: float) -> None:
-        """Let users who were disconnected, and are so no longer, have the versions that they missed."""
+        """Let users that were disconnected, and are so no longer, have the versions that they missed."""
         if self._disconnected.size:
             count = np.searchsorted(self._version_due_s[self._disconnected], now_s, side="right")
             if count:
                 users, self._disconnected = self._disconnected[:count], self._disconnected[count:]
                 self.start(users, self._version_due_s[users], self._due_version[users])
 
-    def start(self, users: Users, at_s: NDArray[np.float64], version: int | NDArray[np.int64]) -> None:
+    def start(self, users: Users, at_s: Floats, version: int | Ints) -> None:
         """Let *users* receive *version*, one for all or one for each, at *at_s*, and train if they are not busy."""
         versions = np.broadcast_to(version, users.shape)
         self._version_due_s[users] = np.inf
@@ -132,7 +128,7 @@ class UserPopulation:
         self._renew(users[~busy & ~without_update], now_s)
 
     def dismiss(self, users: Users, now_s: float) -> None:
-        """Let *users*, who are not selected, abandon their updates."""
+        """Let *users*, which are not selected, abandon their updates."""
         self.refresh(now_s)
         self._supersede(users, np.full(len(users), now_s))
         self.queue.clear(users)
@@ -144,7 +140,7 @@ class UserPopulation:
         later = self._due_version[np.isfinite(self._version_due_s)]
         return {*np.unique(self.version[self.version >= 0]).tolist(), *later.tolist()}
 
-    def next_ready_s(self, users: Users | int) -> NDArray[np.float64]:
+    def next_ready_s(self, users: Users | int) -> Floats:
         """Return the time at which each user's next update is ready; infinity if none is known, ``[n]``."""
         return self._version_due_s[users] + self._compute_s[users]
 
@@ -160,12 +156,11 @@ class UserPopulation:
     def record_trainings(self, now_s: float) -> None:
         """Record the trainings that have ended by now."""
         self.refresh(now_s)
-        users = np.arange(len(self._ids)) if self._records_trainings else self._disconnected[:0]
-        self._record_trained(users, np.full(len(users), now_s))
-        self._recorded_s = now_s
+        if self._records_trainings:
+            self._record_trained(np.arange(len(self._ids)), np.full(len(self._ids), now_s))
+            self._recorded_s = now_s
 
-    def _receive_later(self, version: int, users: Users, due_s: NDArray[np.float64]) -> None:
-        """Let *users*, who are disconnected, receive *version* at *due_s*."""
+    def _receive_later(self, version: int, users: Users, due_s: Floats) -> None:
         if not users.size:
             return
         self._version_due_s[users], self._due_version[users] = due_s, version
@@ -174,14 +169,13 @@ class UserPopulation:
         unexpected = users if not self._server_waits else users[np.isinf(due_s)]
         self._outstanding.cancel(self._ids[unexpected], version)
 
-    def _receive(self, users: Users, at_s: NDArray[np.float64], versions: NDArray[np.int64]) -> None:
+    def _receive(self, users: Users, at_s: Floats, versions: Ints) -> None:
         self._log.record_reception(at_s, self._ids[users], versions, self._tower)
         if self._energy is not None:
             self._energy.receive_broadcast(self._ids[users])
         self.version[users] = versions
 
-    def _begin(self, users: Users, at_s: NDArray[np.float64]) -> None:
-        """Let *users* begin to train from the versions that they have."""
+    def _begin(self, users: Users, at_s: Floats) -> None:
         base, ids = self.version[users], self._ids[users]
         self._outstanding.begin(base)
         self._outstanding.expect(ids, base, include_absent=self._server_waits)
@@ -200,27 +194,20 @@ class UserPopulation:
             self._drawn[users] += 1
 
     def _renew(self, users: Users, now_s: float) -> None:
-        """Let *users*, who are not busy, begin from the versions that they have."""
+        """Let *users*, which are not busy, begin from the versions that they have."""
         if users.size:
             at_s = np.full(len(users), now_s)
             self._supersede(users, at_s)
             self._begin(users, at_s)
             self.on_change(users)
 
-    def _supersede(self, users: Users, at_s: NDArray[np.float64]) -> None:
-        """End the updates of *users* that are not on the air."""
+    def _supersede(self, users: Users, at_s: Floats) -> None:
         self._record_trained(users, at_s)
         if self._energy is not None:
             self._energy.stop(self._ids[users], at_s)
-        places = self.queue.abandon(users)
-        ended = users[places]
-        self._log.end_updates(Outcome("superseded"), at_s[places], self._ids[ended], self.queue.base[ended])
+        self.queue.supersede(users, at_s)
 
-    @property
-    def _records_trainings(self) -> bool:
-        return self._log.wants("trained") or self._log.wants("queued")
-
-    def _record_trained(self, users: Users, until_s: NDArray[np.float64]) -> None:
+    def _record_trained(self, users: Users, until_s: Floats) -> None:
         """Record the trainings of *users* that ended by *until_s* and are not recorded yet."""
         if not self._records_trainings:
             return

@@ -1,23 +1,40 @@
-"""Plots of the tables of runs and sweeps: pandas tables in, matplotlib Axes out.
+"""Plots of the tables of runs and sweeps: pandas tables in, a matplotlib Figure out.
 
-Every function takes ``ax=``; without it, it draws in a new figure, ``ax.figure``, that is not registered with pyplot:
+Every function returns a figure, which a notebook shows and ``savefig`` writes; pyplot does not know it.  With ``ax=``
+it draws on these axes, and returns their figure:
 
 >>> import netfl
 >>> from netfl import plots
 >>> run = netfl.open_run("runs/rural_outage-001")  # doctest: +SKIP
->>> plots.curves(run.metrics, "rare_accuracy").figure.savefig("rare.png")  # doctest: +SKIP
+>>> plots.curves(run.metrics, "rare_accuracy").savefig("rare.png")  # doctest: +SKIP
 
-Reports are drawn by the same functions.  Learners stand in the order of the table, or in that of *learners*, and keep
+Reports are drawn by the same functions.  Learners are in the order of the table, or in that of *learners*, and keep
 their colours in all plots that name them in the same order.
 """
 
 from __future__ import annotations
 
-from netfl.plots.deliveries import outcomes, participation, participation_bars
-from netfl.plots.latency import backlog, delays, node_delays, staleness, user_delays, utilisation
-from netfl.plots.learning import class_accuracy, curves, regions, user_accuracy, user_scatter
-from netfl.plots.network import layout, outages
-from netfl.plots.sweeps import sweep_heat, sweep_lines
+from netfl.plots import deliveries, latency, learning, network, sweeps
+from netfl.plots.style import as_figure
+
+backlog = as_figure(latency.backlog)
+class_accuracy = as_figure(learning.class_accuracy)
+curves = as_figure(learning.curves)
+delays = as_figure(latency.delays)
+layout = as_figure(network.layout)
+node_delays = as_figure(latency.node_delays)
+outages = as_figure(network.outages)
+outcomes = as_figure(deliveries.outcomes)
+participation = as_figure(deliveries.participation)
+participation_bars = as_figure(deliveries.participation_bars)
+regions = as_figure(learning.regions)
+staleness = as_figure(latency.staleness)
+sweep_heat = as_figure(sweeps.sweep_heat)
+sweep_lines = as_figure(sweeps.sweep_lines)
+user_accuracy = as_figure(learning.user_accuracy)
+user_delays = as_figure(latency.user_delays)
+user_scatter = as_figure(learning.user_scatter)
+utilisation = as_figure(latency.utilisation)
 
 __all__ = [
     "backlog",

@@ -12,10 +12,10 @@ from matplotlib.ticker import MaxNLocator
 
 from netfl.plots import style
 from netfl.plots.deliveries import OUTCOME_COLOURS
-from netfl.plots.learning import format_metric_axis
+from netfl.plots.learning import format_metric_axis, in_units
 from netfl.results import aggregates
 from netfl.results.formatting import SHARES, axis_unit
-from netfl.types import FATES
+from netfl.types import OUTCOMES
 
 MAX_POINTS = 400
 """Curves of more evaluations are thinned out to about this number."""
@@ -37,10 +37,7 @@ def run_styles(runs: Sequence[str], learners: Sequence[str]) -> LineStyles:
 def run_courses(tables: Mapping[str, pd.DataFrame], metric: str, over: aggregates.Over) -> pd.DataFrame:
     """Return the curves of a metric in each run: columns run, learner, at, mean, low, high.
 
-    Args:
-        tables: metrics of each run, from `aggregates.with_cost`.
-        metric: name of the metric.
-        over: unit of ``at``.
+    *tables* are the metrics of each run, from `aggregates.with_cost`.
     """
     parts = []
     for run, metrics in tables.items():
@@ -59,43 +56,32 @@ def run_curves(
     styles: LineStyles,
     *,
     over: aggregates.Over = "round",
-    end: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw a metric of learners in several runs: means over replicas with 95 % t-intervals.
 
     Args:
-        table: from `run_courses`.
+        table: from `run_courses`; the x axis ends with its longest curve, whether drawn or not.
         metric: name of the metric; accuracies are drawn in percent.
         styles: line style of each run and learner; others are left out.
         over: unit of the x axis.
-        end: end of the x axis; by default that of the longest curve.
         ax: axes to draw on.
     """
     ax = style.new_axes(ax)
-    scale = 100.0 if metric in SHARES else 1.0
-    if end is None:
-        end = float(table["at"].max()) if len(table) else 0.0
+    end = float(table["at"].max()) if len(table) else 0.0
     unit, label = axis_unit(over, end)
+    table = in_units(table, unit, 100.0 if metric in SHARES else 1.0)
     for (run, learner), line in styles.items():
-        rows = table[(table["run"] == run) & (table["learner"] == learner)]
-        band: dict[str, Any] = {"color": line["color"], "alpha": style.band_alpha(len(styles)), "lw": 0}
-        ax.fill_between(rows["at"] / unit, scale * rows["low"], scale * rows["high"], **band)
-        ax.plot(rows["at"] / unit, scale * rows["mean"], **line)
+        style.mean_curve(ax, table[(table["run"] == run) & (table["learner"] == learner)], line, len(styles))
     ax.autoscale(axis="y")  # panels that share the axis may have been drawn before
-    format_metric_axis(ax, metric, table, scale)
+    format_metric_axis(ax, metric, table)
     ax.set(xlabel=label, xlim=(0.0, max(end, 1e-12) / unit * 1.01))
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=over == "round", steps=[1, 2, 5, 10]))
     return ax
 
 
 def rank_curves(rates: Mapping[str, Iterable[float]], *, ax: Axes | None = None) -> Axes:
-    """Draw the participation rates of users by rank, a step line for each run.
-
-    Args:
-        rates: for each run the share of rounds with a delivery of each user.
-        ax: axes to draw on.
-    """
+    """Draw the participation rates of users by rank, a step line for each run."""
     ax = style.new_axes(ax)
     for run, line in style.line_styles(list(rates)).items():
         shares = np.sort(100.0 * np.asarray(list(rates[run]), float))[::-1]
@@ -108,12 +94,7 @@ def rank_curves(rates: Mapping[str, Iterable[float]], *, ax: Axes | None = None)
 
 
 def rate_heat(rates: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw run × user: participation rates as a heat map.
-
-    Args:
-        rates: shares of rounds, a row for each run and a column for each user; NaN without such a user.
-        ax: axes to draw on.
-    """
+    """Draw run × user: shares of rounds as a heat map, NaN without such a user."""
     ax = style.new_axes(ax)
     image = ax.imshow(100.0 * rates.to_numpy(float), aspect="auto", cmap="cividis", vmin=0.0)
     ax.set_yticks(range(len(rates)), labels=rates.index.tolist())
@@ -126,14 +107,9 @@ def rate_heat(rates: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
 
 
 def outcome_bars(shares: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Draw the outcomes of updates in each run as stacked bars of shares.
-
-    Args:
-        shares: a row for each run, a column for each outcome.
-        ax: axes to draw on.
-    """
+    """Draw the shares of outcomes (columns) in each run (rows) as stacked bars."""
     ax = style.new_axes(ax)
-    outcomes = [name for name in FATES if name in shares]
+    outcomes = [name for name in OUTCOMES if name in shares]
     base = np.zeros(len(shares))
     positions = np.arange(len(shares))
     for name in outcomes:

@@ -14,26 +14,18 @@ from matplotlib.ticker import MaxNLocator
 
 from netfl.plots import style
 from netfl.results import aggregates
-from netfl.types import FATES
+from netfl.types import OUTCOMES
 
 OUTCOME_COLOURS = dict(
     zip(
-        FATES,
+        OUTCOMES,
         (
-            style.GREEN,
-            style.YELLOW,
-            "#8a6d00",
-            style.ORANGE,
-            style.PINK,
-            style.BROWN,
-            style.ROSE,
-            style.SKY,
-            "#aab0bb",
-            "#7c8390",
+            style.GREEN, style.YELLOW, "#8a6d00", style.ORANGE, style.PINK, style.BROWN, style.ROSE, style.SKY,
+            "#aab0bb", "#7c8390",
         ),
         strict=True,
     )
-)
+)  # fmt: skip
 """Colour of each outcome, the same in every plot."""
 
 MAX_USERS = 2_000
@@ -58,7 +50,7 @@ def participation_bars(
         users: `Run.users`; with columns delivered and rare, *deliveries* and *rare* are not needed.
         deliveries: `Run.deliveries`.
         by: sort key, ``delivered`` (descending) or ``distance_m`` (ascending).
-        rare: users who hold one of these classes have a different colour.
+        rare: users that hold one of these classes have a different colour.
         replica: the replica to draw.
         ax: axes to draw on.
     """
@@ -68,15 +60,8 @@ def participation_bars(
     hues = np.where(rows["rare"], RARE, COMMON)
     heights, rasterized = rows["delivered"].to_numpy(float), len(rows) > 1000
     never = heights == 0
-    crosses: dict[str, Any] = {
-        "marker": "x",
-        "s": 18,
-        "lw": 1.2,
-        "clip_on": False,
-        "zorder": 3,
-        "rasterized": rasterized,
-    }
-    ax.scatter(positions[never], np.zeros(never.sum()), c=hues[never], **crosses)
+    crosses: dict[str, Any] = {"marker": "x", "s": 18, "lw": 1.2, "clip_on": False, "zorder": 3}
+    ax.scatter(positions[never], np.zeros(never.sum()), c=hues[never], **crosses, rasterized=rasterized)
     if len(rows) > 80:
         for hue in (COMMON, RARE):
             values = np.where(hues == hue, heights, 0.0)
@@ -109,7 +94,7 @@ def participation(
         users: `Run.users`, with or without columns delivered and rare.
         deliveries: `Run.deliveries`.
         rounds: `Run.rounds`, for the last round; by default that of the last delivery.
-        rare: users who hold one of these classes have a different colour.
+        rare: users that hold one of these classes have a different colour.
         replica: the replica to draw.
         ax: axes to draw on.
     """
@@ -157,13 +142,13 @@ def outcomes(
     Raises:
         ValueError: no such events were recorded.
     """
-    rows = aggregates.failures(events) if attempts else aggregates.fates(events)
+    rows = aggregates.failures(events) if attempts else aggregates.outcomes(events)
     if rows.empty:
-        raise ValueError("there are no such events in the table; the scenario's 'record' says which are kept")
+        raise ValueError("the table has no such events; the scenario's 'record' selects the events to keep")
     ax = style.new_axes(ax)
     known = rows if rounds is None else rounds
     table = aggregates.outcome_bins(rows, max(1, int(known["round"].max())), known["replica"].nunique())
-    names = [name for name in FATES if name in table]
+    names = [name for name in OUTCOMES if name in table]
     names += sorted(set(map(str, table)) - set(names))
     edges = np.append(table.index, table.index[-1] + (table.index[1] - table.index[0] if len(table) > 1 else 1))
     base = np.zeros(len(table))

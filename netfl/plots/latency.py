@@ -44,13 +44,9 @@ def distributions(
     styles: Mapping[str, Mapping[str, Any]] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the empirical distribution function of each of *parts* on a logarithmic axis of time.
+    """Draw the empirical distribution function of each of *parts*, times in seconds, on a logarithmic axis.
 
-    Args:
-        parts: times in seconds, by label.
-        xlabel: label of the axis.
-        styles: style of each line, by label.
-        ax: axes to draw on.
+    *styles* are the styles of the lines by label, by default those of `style.line_styles`.
     """
     ax = style.new_axes(ax)
     shown = {name: np.sort(values.dropna()) for name, values in parts.items() if (values > 0).any()}
@@ -88,7 +84,7 @@ def user_delays(
         deliveries: `Run.deliveries`.
         rounds: `Run.rounds`.
         by: sort key, ``delivered`` (descending) or ``distance_m`` (ascending).
-        rare: users who hold one of these classes have a different colour.
+        rare: users that hold one of these classes have a different colour.
         replica: the replica to draw.
         ax: axes to draw on.
     """
@@ -136,7 +132,7 @@ def staleness(deliveries: pd.DataFrame, rounds: pd.DataFrame, *, ax: Axes | None
     ax.bar(np.arange(len(shares)), shares.to_numpy(), color=COMMON)
     ax.set_xticks(np.arange(len(shares)), labels=shares.index.tolist())
     ax.grid(visible=False, axis="x")
-    ax.set(xlabel="age of the base (versions)", ylabel="updates that counted (%)")
+    ax.set(xlabel="age of the base (versions)", ylabel="delivered updates (%)")
     return ax
 
 
@@ -152,7 +148,7 @@ def node_delays(events: pd.DataFrame, *, nodes: Sequence[str] | None = None, ax:
         ValueError: no such events were recorded.
     """
     rows = _forwarded(events)
-    parts = {node: rows.loc[rows["node"] == node, "stay_s"] for node in _nodes(rows, nodes)}
+    parts = {node: rows.loc[rows["node"] == node, "stay_s"] for node in nodes or sorted(rows["node"].unique())}
     return distributions(parts, xlabel="stay in the port", ax=ax)
 
 
@@ -182,12 +178,12 @@ def backlog(
     if end_s is None:
         end_s = float(events["time_s"].max())
     unit, name = time_unit(end_s)
-    lines = style.line_styles(_nodes(rows, nodes))
+    lines = style.line_styles(nodes or sorted(rows["node"].unique()))
     for node, line in lines.items():
         numbers = aggregates.backlog_over_time(rows[rows["node"] == node], end_s)
         edges = np.linspace(0.0, end_s / unit, len(numbers) + 1)
         ax.stairs(numbers, edges, baseline=None, linewidth=1.3, color=line["color"], linestyle=line["linestyle"])
-    ax.set(xlabel=f"simulated time ({name})", ylabel="messages held", xlim=(0.0, end_s / unit))
+    ax.set(xlabel=f"simulated time ({name})", ylabel="messages in the port", xlim=(0.0, end_s / unit))
     ax.set_ylim(bottom=0.0)
     style.line_legend(ax, lines, loc="upper right")
     return ax
@@ -197,7 +193,7 @@ def utilisation(figures: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Draw the share of time in which cells and links were in use, the busiest on top, with 95 % t-intervals.
 
     Args:
-        figures: `Run.figures`.
+        figures: `Run.final_metrics`.
         ax: axes to draw on.
 
     Raises:
@@ -205,7 +201,7 @@ def utilisation(figures: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """
     table = aggregates.utilisation(figures)
     if table.empty:
-        raise ValueError("there are no figures of utilisation: the run has no network, or is not done")
+        raise ValueError("the metrics have no utilisation: the run has no network, or is not finished")
     ax = style.new_axes(ax)
     shares = {str(part): statistics.interval(values) for part, values in table.groupby("part")["share"]}
     shown = sorted((part for part in shares if shares[part].replicas), key=lambda part: -shares[part].mean)[:MAX_BARS]
@@ -226,12 +222,8 @@ def utilisation(figures: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _nodes(rows: pd.DataFrame, nodes: Sequence[str] | None) -> Sequence[str]:
-    return sorted(rows["node"].unique()) if nodes is None else nodes
-
-
 def _forwarded(events: pd.DataFrame) -> pd.DataFrame:
     rows = events if "stay_s" in events else aggregates.node_delays(events)
     if rows.empty:
-        raise ValueError("there are no such events in the table; the scenario's 'record' says which are kept")
+        raise ValueError("the table has no such events; the scenario's 'record' selects the events to keep")
     return rows

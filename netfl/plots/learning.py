@@ -55,20 +55,18 @@ def curves(
     scale = 100.0 if metric in SHARES else 1.0
     window = aggregates.smoothing_window(metrics, metric, group)
     table = aggregates.curve(metrics, metric, group, over=over, smooth=window)
-    raw = aggregates.curve(metrics, metric, group, over=over) if window > 1 else None
+    raw = aggregates.curve(metrics, metric, group, over=over) if window > 1 else table.iloc[:0]
     end = float(table["at"].max()) if len(table) else 0.0
     unit, label = axis_unit(over, end)
+    table, raw = (in_units(rows, unit, scale) for rows in (table, raw))
     for learner, line in style.line_styles(learners).items():
-        rows, colour = table[table["learner"] == learner], line["color"]
-        if raw is not None:
-            thin = raw[raw["learner"] == learner]
-            ax.plot(thin["at"] / unit, scale * thin["mean"], color=colour, linewidth=0.6, alpha=0.35)
-        band: dict[str, Any] = {"color": colour, "alpha": style.band_alpha(len(learners)), "lw": 0}
-        ax.fill_between(rows["at"] / unit, scale * rows["low"], scale * rows["high"], **band)
-        ax.plot(rows["at"] / unit, scale * rows["mean"], **line)
-        if len(rows) and rows["at"].max() < end:
-            ax.plot(rows["at"].iloc[-1] / unit, scale * rows["mean"].iloc[-1], "x", color=colour, clip_on=False)
-    format_metric_axis(ax, metric, table, scale)
+        rows, thin = table[table["learner"] == learner], raw[raw["learner"] == learner]
+        if window > 1:
+            ax.plot(thin["at"], thin["mean"], color=line["color"], linewidth=0.6, alpha=0.35)
+        style.mean_curve(ax, rows, line, len(learners))
+        if len(rows) and rows["at"].max() < end / unit:
+            ax.plot(rows["at"].iloc[-1], rows["mean"].iloc[-1], "x", color=line["color"], clip_on=False)
+    format_metric_axis(ax, metric, table)
     ax.set_xlabel(label)
     ax.xaxis.set_major_locator(MaxNLocator(8, integer=over == "round", steps=[1, 2, 5, 10]))
     ax.margins(x=0.01)
@@ -76,7 +74,13 @@ def curves(
     return ax
 
 
-def format_metric_axis(ax: Axes, metric: str, table: pd.DataFrame, scale: float) -> None:
+def in_units(table: pd.DataFrame, unit: float, scale: float) -> pd.DataFrame:
+    """Return curves of `aggregates.curve` with ``at`` in *unit* and values times *scale*."""
+    values = {name: scale * table[name] for name in ("mean", "low", "high")}
+    return table.assign(at=table["at"] / unit, **values)
+
+
+def format_metric_axis(ax: Axes, metric: str, table: pd.DataFrame) -> None:
     """Label the y axis; keep a share within 0 and 100 %, and any other metric near its means, whatever the band."""
     label = learning_label(metric)
     ax.set_ylabel(f"{label} (%)" if metric in SHARES else label)
@@ -85,7 +89,7 @@ def format_metric_axis(ax: Axes, metric: str, table: pd.DataFrame, scale: float)
         margin = max(0.0, 5.0 - (high - low)) / 2  # a nearly constant curve is not magnified
         ax.set_ylim(max(low - margin, -2.0), min(high + margin, 102.0))
     elif len(table):
-        low, high = scale * float(table["mean"].min()), scale * float(table["mean"].max())
+        low, high = float(table["mean"].min()), float(table["mean"].max())
         margin = 0.25 * (high - low) or 0.5
         bottom, top = ax.get_ylim()
         ax.set_ylim(max(bottom, low - margin), min(top, high + margin))
@@ -94,12 +98,13 @@ def format_metric_axis(ax: Axes, metric: str, table: pd.DataFrame, scale: float)
 def learner_legend(
     parent: Axes | FigureBase, learners: Sequence[str], *, diverged: Collection[str] = (), **options: Any
 ) -> None:
-    """Add a legend of the learners' lines to axes or, outside all axes, to a figure, and mark *diverged* ones."""
+    """Add a legend of the learners' lines to axes or, above all axes, to a figure, and mark *diverged* ones."""
     lines = {
         f"{name} (diverged)" if name in diverged else name: line | {"marker": "x" if name in diverged else ""}
         for name, line in style.line_styles(learners).items()
     }
-    style.line_legend(parent, lines, **{"handlelength": 3.2, **options})
+    place = {"loc": "outside upper left", "ncols": 5} if isinstance(parent, FigureBase) else {}
+    style.line_legend(parent, lines, **{"handlelength": 3.2, **place, **options})
 
 
 def class_accuracy(
@@ -123,38 +128,20 @@ def class_accuracy(
     rows = aggregates.grouped_final_metrics(metrics, "accuracy", "class", choices=choices)
     learners = [name for name in _learners(metrics, learners) if (rows["learner"] == name).any()]
     table = 100.0 * rows.pivot_table(index="learner", columns="number", values="value").reindex(learners)
-    has_numbers = len(table.columns) <= 20
-    sns.heatmap(
-        table,
-        ax=ax,
-        annot=has_numbers,
-        fmt=".0f",
-        vmin=0.0,
-        vmax=100.0,
-        cmap="cividis",
-        linewidths=1.5 if has_numbers else 0.0,
-        linecolor=style.PAPER,
-        cbar_kws={"label": "accuracy (%)", "pad": 0.02},
-    )
-    ax.grid(visible=False)
+    bar = {"label": "accuracy (%)", "pad": 0.02}
+    style.heat_map(table, ax=ax, max_cells=20 * len(table), fmt=".0f", vmin=0.0, vmax=100.0, cbar_kws=bar)
     ax.set(xlabel="class", ylabel="")
-    ax.tick_params(length=0)
     ax.set_yticks(np.arange(len(learners)) + 0.5, labels=learners, rotation=0)
-    for text in ax.get_xticklabels():
-        if text.get_text().isdecimal() and int(text.get_text()) in rare:
-            text.set(color=style.RED, fontweight="bold")
+    labels = ax.get_xticklabels()
+    style.mark_rare(labels, [text.get_text().isdecimal() and int(text.get_text()) in rare for text in labels])
     return ax
 
 
 def user_heat(accuracy: pd.DataFrame, *, learners: Sequence[str], ax: Axes | None = None) -> Axes:
     """Draw learners × users: final accuracy on each user's data, from the most frequent user to the least.
 
-    Users who hold a rare class have bold, coloured numbers; of more than 60 users no numbers are shown.
-
-    Args:
-        accuracy: columns learner, user, value, delivered and rare, of one replica.
-        learners: the rows; learners without these values are left out.
-        ax: axes to draw on.
+    Users that hold a rare class have bold, coloured numbers; of more than 60 users no numbers are shown.  *accuracy*
+    has columns learner, user, value, delivered and rare, of one replica.
     """
     ax = style.new_axes(ax)
     order = accuracy.drop_duplicates("user").sort_values(["delivered", "user"], ascending=[False, True])
@@ -167,9 +154,7 @@ def user_heat(accuracy: pd.DataFrame, *, learners: Sequence[str], ax: Axes | Non
     ax.set_xticks(range(len(labels)), labels=labels)
     ax.tick_params(length=0)
     ax.tick_params(axis="x", labelsize=7 if len(order) > 20 else 9)
-    for text, is_rare in zip(ax.get_xticklabels(), order["rare"], strict=False):
-        if is_rare:
-            text.set(color=style.RED, fontweight="bold")
+    style.mark_rare(ax.get_xticklabels(), order["rare"])
     ax.grid(visible=False)
     ax.set_xlabel("user, from most to fewest deliveries")
     return ax
@@ -219,44 +204,31 @@ def user_scatter(
         counts = aggregates.with_delivery_counts(users, deliveries, rare)[["replica", "user", "delivered", "rare"]]
         values = aggregates.grouped_final_metrics(metrics, "accuracy", "user").rename(columns={"number": "user"})
         table = values.merge(counts, on=["replica", "user"])
-    rasterized = len(table) > 2000
+    table = table.assign(percent=100 * table["value"])
+    _dots_by_learner(table, "percent", learners, ax)
     for learner, line in style.line_styles(learners).items():
-        rows, hue = table[table["learner"] == learner], line["color"]
-        ax.scatter(
-            rows["delivered"], 100 * rows["value"], s=16, color=hue, alpha=0.6, linewidths=0, rasterized=rasterized
-        )
-        ring = rows[rows["rare"]]
-        ax.scatter(
-            ring["delivered"], 100 * ring["value"], s=46, facecolors="none", edgecolors=hue, rasterized=rasterized
-        )
+        ring = table[(table["learner"] == learner) & table["rare"]]
+        hollow = {"s": 46, "facecolors": "none", "edgecolors": line["color"], "rasterized": len(table) > 2000}
+        ax.scatter(ring["delivered"], ring["percent"], **hollow)
     ax.set(xlabel="deliveries", ylabel="accuracy on the user's data (%)", ylim=(-4, 104))
-    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     learner_legend(ax, learners)
     return ax
 
 
 def user_weights(weights: pd.DataFrame, *, learners: Sequence[str], ax: Axes | None = None) -> Axes:
-    """Draw the final weight of each user in the aggregation against its number of deliveries.
-
-    Args:
-        weights: columns learner, value and delivered, a row for each user (of each replica).
-        learners: the learners, in the order of their colours.
-        ax: axes to draw on.
-    """
+    """Draw the final weight of users in the aggregation against deliveries: columns learner, value and delivered."""
     ax = style.new_axes(ax)
-    for learner, line in style.line_styles(learners).items():
-        rows = weights[weights["learner"] == learner]
-        dots: dict[str, Any] = {
-            "s": 16,
-            "color": line["color"],
-            "alpha": 0.6,
-            "lw": 0,
-            "rasterized": len(weights) > 2000,
-        }
-        ax.scatter(rows["delivered"], rows["value"], **dots)
+    _dots_by_learner(weights, "value", learners, ax)
     ax.set(xlabel="deliveries", ylabel="weight of the user")
-    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     return ax
+
+
+def _dots_by_learner(table: pd.DataFrame, value: str, learners: Sequence[str], ax: Axes) -> None:
+    for learner, line in style.line_styles(learners).items():
+        rows = table[table["learner"] == learner]
+        dots: dict[str, Any] = {"s": 16, "color": line["color"], "alpha": 0.6, "linewidths": 0}
+        ax.scatter(rows["delivered"], rows[value], **dots, rasterized=len(table) > 2000)
+    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
 
 
 def regions(
@@ -289,14 +261,8 @@ def regions(
     for index, hue in enumerate(hues):
         rows = points[points["label"] == index]
         marker, size, width = ("x", 14.0, 1.0) if index in rare else ("o", 7.0, 0.0)
-        dots: dict[str, Any] = {
-            "color": hue,
-            "marker": marker,
-            "s": size,
-            "linewidths": width,
-            "rasterized": len(points) > 1500,
-        }
-        ax.scatter(rows["x"], rows["y"], **dots)
+        dots: dict[str, Any] = {"color": hue, "marker": marker, "s": size, "linewidths": width}
+        ax.scatter(rows["x"], rows["y"], **dots, rasterized=len(points) > 1500)
     ax.grid(visible=False)
     ax.set(xlabel="first feature", ylabel="second feature", xlim=edges[:2], ylim=edges[2:])
     ax.xaxis.set_major_locator(MaxNLocator(5))

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
-from numpy.typing import NDArray
 
 from netfl.plots import style
 from netfl.plots.deliveries import MAX_USERS, users_with_counts
@@ -66,9 +65,7 @@ def outage_timeline(
     ax.plot(deliveries["arrived_s"] / unit, deliveries["row"], "|", color=DELIVERED, **ticks)
     ax.set(xlim=(0.0, end_s / unit), ylim=(len(rows) - 0.5, -0.5), xlabel=f"simulated time ({name})")
     ax.set_yticks(range(len(rows)), labels=rows["label"].tolist(), fontsize=7 if len(rows) > 12 else 9)
-    for text, is_rare in zip(ax.get_yticklabels(), rows["rare"], strict=True):
-        if is_rare:
-            text.set(color=style.RED, fontweight="bold")
+    style.mark_rare(ax.get_yticklabels(), rows["rare"])
     ax.tick_params(axis="y", length=0)
     ax.grid(visible=False, axis="y")
     colours = {"down": DOWN, "its tower was down": TOWER_DOWN, "delivered": DELIVERED}
@@ -91,7 +88,7 @@ def layout(
         users: `Run.users`, with positions.
         deliveries: `Run.deliveries`.
         nodes: `Run.nodes`.
-        rare: users who hold one of these classes have a ring.
+        rare: users that hold one of these classes have a ring.
         replica: the replica to draw.
         ax: axes to draw on.
     """
@@ -103,14 +100,9 @@ def layout(
 def user_map(
     users: pd.DataFrame, value: str, caption: str, *, nodes: pd.DataFrame | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw a map of users, coloured by a value; users with rare classes have a ring.
+    """Draw a map of users, coloured by the column *value*; users with rare classes have a ring.
 
-    Args:
-        users: columns user, x_m, y_m, rare and *value*.
-        value: the column that gives the colour.
-        caption: label of the colour bar; in ``(%)`` it runs from 0 to 100.
-        nodes: columns role, x_m and y_m of towers, routers and the server.
-        ax: axes to draw on.
+    The colour bar has the label *caption*; in ``(%)`` it runs from 0 to 100.
     """
     ax = style.new_axes(ax)
     positions = pd.concat([users, nodes])[["x_m", "y_m"]].to_numpy(float)
@@ -125,7 +117,9 @@ def user_map(
             ax.annotate(str(user), (position[0], position[1]), xytext=(4, 4), textcoords="offset points", fontsize=6.5)
     if nodes is not None:
         _draw_nodes(ax, nodes, unit)
-    _show_square(ax, positions / unit)
+    low, high = (positions / unit).min(axis=0), (positions / unit).max(axis=0)
+    reach, (east, north) = 0.56 * max(float((high - low).max()), 1e-9), (low + high) / 2
+    ax.set(xlim=(east - reach, east + reach), ylim=(north - reach, north + reach), aspect="equal")
     ax.set(xlabel=f"east ({name})", ylabel=f"north ({name})")
     return ax
 
@@ -137,26 +131,12 @@ def _bars(spans: pd.DataFrame, unit: float, hue: str) -> PolyCollection:
     return PolyCollection(list(corners), facecolors=hue, linewidths=0, rasterized=len(spans) > 1500)
 
 
-def _show_square(ax: Axes, positions: NDArray[np.float64]) -> None:
-    low, high = positions.min(axis=0), positions.max(axis=0)
-    reach = 0.56 * max(float((high - low).max()), 1e-9)
-    x, y = (low + high) / 2
-    ax.set(xlim=(x - reach, x + reach), ylim=(y - reach, y + reach), aspect="equal")
-
-
 def _draw_nodes(ax: Axes, nodes: pd.DataFrame, unit: float) -> None:
     marks = {}
     for role, (marker, size) in _NODE_MARKERS.items():
         rows = nodes[nodes["role"] == role]
         if len(rows):
-            look: dict[str, Any] = {
-                "marker": marker,
-                "s": size,
-                "color": style.INK,
-                "alpha": 0.75,
-                "linewidths": 0,
-                "zorder": 3,
-            }
-            marks[role] = ax.scatter(rows["x_m"] / unit, rows["y_m"] / unit, **look)
+            look: dict[str, Any] = {"marker": marker, "s": size, "color": style.INK, "alpha": 0.75, "zorder": 3}
+            marks[role] = ax.scatter(rows["x_m"] / unit, rows["y_m"] / unit, **look, linewidths=0)
     spacing: dict[str, Any] = {"ncols": 3, "handletextpad": 0.2, "columnspacing": 0.9}
     style.add_legend(ax, list(marks.values()), list(marks), loc="lower left", bbox_to_anchor=(0.0, 1.0), **spacing)

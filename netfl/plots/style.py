@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from html import escape
 from itertools import cycle
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec
 
 import matplotlib.style
+import pandas as pd
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -20,9 +22,12 @@ from matplotlib.figure import Figure, FigureBase
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from netfl.results.atomic_write import atomic_write
+
+Draw = ParamSpec("Draw")
 
 INK = "#010203"
 """Colour of text and axes; an HTML page replaces it with its text colour, light or dark."""
@@ -39,9 +44,6 @@ BLUE, ORANGE, GREEN, RED, PINK, BROWN, ROSE, GREY, YELLOW, SKY = PALETTE
 _HUES = (BLUE, ORANGE, GREEN, PINK, SKY, GREY, RED, YELLOW, BROWN, ROSE)
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1.4)), (0, (6, 2, 1, 2)), (0, (9, 3)), (0, (3, 1.5, 1, 1.5, 1, 1.5)), (0, (2, 2)))
 """Colours and dashes of learners.  Their numbers share no factor, so that combinations do not repeat early."""
-
-Paint = Callable[[Figure], object]
-"""A function that draws on an empty figure."""
 
 _STYLE = {
     "font.family": "DejaVu Sans",
@@ -72,19 +74,24 @@ _STYLE = {
 }
 
 
-def svg(paint: Paint, *, name: str, label: str, size: tuple[float, float]) -> str:
-    """Return a drawing as an ``<svg>`` element for an HTML page; the same drawing gives the same text.
+@contextmanager
+def theme() -> Iterator[None]:
+    """Use netfl's style whatever the user's settings are, without warnings of letters that the font lacks."""
+    with matplotlib.style.context(["default", _STYLE]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        yield
+
+
+def svg(figure: Figure, *, name: str, label: str) -> str:
+    """Return a figure as an ``<svg>`` element for an HTML page; the same drawing gives the same text.
 
     Args:
-        paint: draws on the figure that it receives.
+        figure: drawn and rendered within `theme`.
         name: prefix of every id in the element; unique in its page.
         label: text for screen readers.
-        size: width and height in inches.
     """
     out = io.StringIO()
-    with _style({"svg.hashsalt": name}):
-        figure = Figure(figsize=size, facecolor="none")
-        paint(figure)
+    with matplotlib.rc_context({"svg.hashsalt": name}):
         no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(out, format="svg", dpi=180, transparent=True, metadata=no_metadata)
     text = out.getvalue()
@@ -92,22 +99,45 @@ def svg(paint: Paint, *, name: str, label: str, size: tuple[float, float]) -> st
     text = re.sub(r"<[^<>]+>", lambda tag: _themed(tag[0], name), text)
     root, _, rest = text.partition(">")
     root = re.sub(r' (?:width|height)="[^"]*"', "", root).removeprefix("<svg")
-    return f'<svg role="img" aria-label="{escape(label)}" style="width: {size[0]:g}in"{root}>{rest}'
+    width = f"{figure.get_figwidth():g}in"
+    return f'<svg role="img" aria-label="{escape(label)}" style="width: {width}"{root}>{rest}'
 
 
-def png(paint: Paint, path: Path, *, size: tuple[float, float], dpi: int = 150) -> Path:
+def png(paint: Callable[[Figure], object], path: Path, *, size: tuple[float, float]) -> Path:
     """Write a drawing as a PNG file with white background."""
-    with _style({}):
+    with theme():
         figure = Figure(figsize=size, facecolor="white")
         paint(figure)
         with atomic_write(path) as part:
-            figure.savefig(part, format="png", dpi=dpi, metadata={"Software": None})
+            figure.savefig(part, format="png", dpi=150, metadata={"Software": None})
     return path
+
+
+class PlotFigure(Figure):
+    """A figure that a notebook shows by itself, without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        content = io.BytesIO()
+        with theme():
+            self.savefig(content, format="png", dpi=110)
+        return content.getvalue()
+
+
+def as_figure(draw: Callable[Draw, Axes]) -> Callable[Draw, FigureBase]:
+    """Return a plot function that returns the figure in place of the axes."""
+
+    @wraps(draw)
+    def draw_figure(*args: Draw.args, **options: Draw.kwargs) -> FigureBase:
+        with theme():
+            return draw(*args, **options).figure
+
+    draw_figure.__annotations__ = {**draw.__annotations__, "return": "Figure"}
+    return draw_figure
 
 
 def new_axes(ax: Axes | None) -> Axes:
     """Return *ax*, or the axes of a new figure that is not registered with pyplot."""
-    return Figure(layout="constrained").add_subplot() if ax is None else ax
+    return PlotFigure(layout="constrained").add_subplot() if ax is None else ax
 
 
 def grid_axes(figure: Figure, number: int, columns: int = 3, **options: Any) -> list[Axes]:
@@ -136,9 +166,27 @@ def line_styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def band_alpha(curves: int) -> float:
-    """Return the opacity of the bands of this many curves."""
-    return min(0.18, 0.6 / max(1, curves))
+def mean_curve(ax: Axes, rows: pd.DataFrame, line: Mapping[str, Any], curves: int) -> None:
+    """Draw mean over at, and a band from low to high, which is fainter the more *curves* there are."""
+    band = min(0.18, 0.6 / max(1, curves))
+    ax.fill_between(rows["at"], rows["low"], rows["high"], color=line["color"], alpha=band, lw=0)
+    ax.plot(rows["at"], rows["mean"], **line)
+
+
+def heat_map(table: pd.DataFrame, *, ax: Axes, max_cells: int, **options: Any) -> None:
+    """Draw a table as a heat map, with its numbers in up to *max_cells* cells."""
+    has_numbers = table.size <= max_cells
+    width = 1.5 if has_numbers else 0.0
+    sns.heatmap(table, ax=ax, annot=has_numbers, cmap="cividis", linewidths=width, linecolor=PAPER, **options)
+    ax.grid(visible=False)
+    ax.tick_params(length=0)
+
+
+def mark_rare(labels: Iterable[Text], is_rare: Iterable[bool]) -> None:
+    """Make the labels of rare classes, or of users that hold one, bold and coloured."""
+    for text, rare in zip(labels, is_rare, strict=False):
+        if rare:
+            text.set(color=RED, fontweight="bold")
 
 
 def add_legend(
@@ -171,14 +219,6 @@ def without_legend(ax: Axes) -> Axes:
     if legend is not None:
         legend.remove()
     return ax
-
-
-@contextmanager
-def _style(options: dict[str, object]) -> Iterator[None]:
-    """Use netfl's style whatever the user's settings are, without warnings of letters that the font lacks."""
-    with matplotlib.style.context(["default", {**_STYLE, **options}]), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
-        yield
 
 
 def _themed(tag: str, name: str) -> str:

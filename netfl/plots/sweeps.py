@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 
 from netfl.errors import suggest
@@ -16,7 +15,7 @@ from netfl.plots.learning import format_metric_axis, learner_legend
 from netfl.results import formatting
 from netfl.results.statistics import metric_of
 
-_SUMMARY_COLUMNS = ("point", "learner", "figure", "mean", "half", "replicas")
+_SUMMARY_COLUMNS = ("point", "learner", "metric", "mean", "half", "replicas")
 """Columns of a summary that are not axes."""
 MAX_CELLS = 120
 """Heat maps of more cells have no numbers in them."""
@@ -26,7 +25,7 @@ _LOG_RATIO = 100.0
 
 def sweep_lines(
     summary: pd.DataFrame,
-    figure: str,
+    metric: str,
     x: str,
     *,
     where: Mapping[str, Any] | None = None,
@@ -35,11 +34,11 @@ def sweep_lines(
 ) -> Axes:
     """Draw a metric of each learner along one axis of a sweep, the mean over replicas with its 95 % t-interval.
 
-    A numeric axis is to scale, logarithmic from two decades on; other values stand side by side.
+    A numeric axis is to scale, logarithmic from two decades on; other values are placed side by side.
 
     Args:
         summary: `Sweep.summary`.
-        figure: name of the figure, such as ``jain``, or a metric of learners, such as ``accuracy``, whose final value
+        metric: name of the metric, such as ``jain``, or a metric of learners, such as ``accuracy``, whose final value
             is drawn: the mean of the last 10 % of rounds.  Accuracies are drawn in percent.
         x: the axis, as in `Sweep.axes`.
         where: one value for each of the other axes.
@@ -47,31 +46,26 @@ def sweep_lines(
         ax: axes to draw on.
 
     Raises:
-        ValueError: there is no such figure, axis, value or learner, or another axis takes several values.
+        ValueError: there is no such metric, axis, value or learner, or another axis takes several values.
     """
-    rows = _select_rows(summary, figure, [x], where or {})
+    rows = _select_rows(summary, metric, [x], where or {})
     learners = _select_learners(rows, learners)
-    ax = axis_lines(rows[rows["learner"].isin(learners)], figure, x, learners=learners, ax=ax)
+    ax = axis_lines(rows[rows["learner"].isin(learners)], metric, x, learners=learners, ax=ax)
     if any(learners):
         learner_legend(ax, learners)
     return ax
 
 
 def axis_lines(
-    rows: pd.DataFrame, figure: str, x: str, *, learners: Sequence[str], joined: bool = True, ax: Axes | None = None
+    rows: pd.DataFrame, metric: str, x: str, *, learners: Sequence[str], joined: bool = True, ax: Axes | None = None
 ) -> Axes:
     """Draw a metric of each learner along an axis, from rows of a summary that vary in nothing else.
 
-    Args:
-        rows: of a summary, of one figure.
-        figure: name of the figure.
-        x: the axis.
-        learners: in the order of their colours; metrics of the network have the one learner ``""``.
-        joined: join numeric points by lines with bands; otherwise each has an error bar.
-        ax: axes to draw on.
+    Numeric points are *joined* by lines with bands, or each has an error bar.  Metrics of the network have the one
+    learner ``""``.
     """
     ax = style.new_axes(ax)
-    scale = si_scale(rows, figure)[0]
+    scale = si_scale(rows, metric)[0]
     numeric = is_numeric(rows[x])
     values = rows[x].drop_duplicates().tolist()
     for index, (learner, line) in enumerate(style.line_styles(learners).items()):
@@ -80,9 +74,8 @@ def axis_lines(
         at = points[x].to_numpy(float) if numeric else np.array([values.index(value) for value in points[x]], float)
         mean, half = points["mean"].to_numpy() / scale, points["half"].to_numpy() / scale
         if numeric and joined:
-            band: dict[str, Any] = {"color": line["color"], "alpha": style.band_alpha(len(learners)), "lw": 0}
-            ax.fill_between(at, mean - half, mean + half, **band)
-            ax.plot(at, mean, marker="o", markersize=4, **line)
+            curve = pd.DataFrame({"at": at, "mean": mean, "low": mean - half, "high": mean + half})
+            style.mean_curve(ax, curve, {"marker": "o", "markersize": 4, **line}, len(learners))
         else:
             shift = 0.0 if numeric else (index - (len(learners) - 1) / 2) * min(0.16, 0.7 / len(learners))
             bars = line | {"linestyle": "none", "elinewidth": 1.2, "capsize": 2.5}
@@ -92,14 +85,14 @@ def axis_lines(
     elif not numeric:
         ax.set_xticks(range(len(values)), labels=[formatting.format_setting(value) for value in values])
         ax.set_xlim(-0.5, len(values) - 0.5)
-    format_figure_axis(ax, rows, figure)
+    format_value_axis(ax, rows, metric)
     ax.set_xlabel(x)
     return ax
 
 
 def sweep_heat(
     summary: pd.DataFrame,
-    figure: str,
+    metric: str,
     x: str,
     y: str,
     *,
@@ -111,29 +104,29 @@ def sweep_heat(
 
     Args:
         summary: `Sweep.summary`.
-        figure: name of the figure, as in `sweep_lines`.
+        metric: name of the metric, as in `sweep_lines`.
         x: the horizontal axis.
         y: the vertical axis.
-        learner: needed if several have the figure.
+        learner: needed if several have the metric.
         where: one value for each of the other axes.
         ax: axes to draw on.
 
     Raises:
-        ValueError: there is no such figure, axis, value or learner, or another axis, or the learner, is not chosen.
+        ValueError: there is no such metric, axis, value or learner, or another axis, or the learner, is not chosen.
     """
-    rows = _select_rows(summary, figure, [x, y], where or {})
+    rows = _select_rows(summary, metric, [x, y], where or {})
     learners = _select_learners(rows, None if learner is None else [learner])
     if len(learners) > 1:
-        raise ValueError(f"{', '.join(learners)} have the figure; choose one, such as learner={learners[0]!r}")
+        raise ValueError(f"{', '.join(learners)} have the metric; choose one, such as learner={learners[0]!r}")
     rows = rows[rows["learner"] == learners[0]]
-    ax = axis_heat(rows, figure, (x, y), ax=ax)
-    ax.figure.colorbar(ax.collections[0], ax=ax, label=si_scale(rows, figure)[1], pad=0.02)
+    ax = axis_heat(rows, metric, (x, y), ax=ax)
+    ax.figure.colorbar(ax.collections[0], ax=ax, label=si_scale(rows, metric)[1], pad=0.02)
     return ax
 
 
 def axis_heat(
     rows: pd.DataFrame,
-    figure: str,
+    metric: str,
     axes: tuple[str, str],
     *,
     limits: tuple[float, float] | None = None,
@@ -141,34 +134,20 @@ def axis_heat(
 ) -> Axes:
     """Draw a metric over two axes, from rows of a summary that vary in nothing else; missing points are empty.
 
-    Args:
-        rows: of a summary, of one figure and learner.
-        figure: name of the figure.
-        axes: the horizontal and the vertical axis.
-        limits: values at the ends of the colour map; by default the smallest and the largest.
-        ax: axes to draw on.
+    *limits* are the values at the ends of the colour map, by default the smallest and the largest.
     """
     ax = style.new_axes(ax)
     x, y = axes
-    scale = si_scale(rows, figure)[0]
+    scale = si_scale(rows, metric)[0]
     columns, lines = sorted_values(rows[x]), sorted_values(rows[y])[::-1]
     table = (rows.pivot(index=y, columns=x, values="mean") / scale).reindex(index=lines, columns=columns)
     low, high = limits or mean_limits(rows)
-    has_numbers = table.size <= MAX_CELLS
-    sns.heatmap(
-        table,
-        ax=ax,
-        annot=has_numbers,
-        fmt=".1f" if scale == 0.01 else ".4g",
-        vmin=low / scale,
-        vmax=(high if high > low else low + scale) / scale,
-        cmap="cividis",
-        linewidths=1.5 if has_numbers else 0.0,
-        linecolor=style.PAPER,
-        cbar=False,
-    )
-    ax.grid(visible=False)
-    ax.tick_params(length=0)
+    options = {
+        "fmt": ".1f" if scale == 0.01 else ".4g",
+        "vmin": low / scale,
+        "vmax": (high if high > low else low + scale) / scale,
+    }
+    style.heat_map(table, ax=ax, max_cells=MAX_CELLS, cbar=False, **options)
     ax.set_xticks(np.arange(len(columns)) + 0.5, labels=list(map(formatting.format_setting, columns)), rotation=0)
     ax.set_yticks(np.arange(len(lines)) + 0.5, labels=list(map(formatting.format_setting, lines)), rotation=0)
     ax.set(xlabel=x, ylabel=y)
@@ -191,33 +170,32 @@ def mean_limits(rows: pd.DataFrame) -> tuple[float, float]:
     return float(rows["mean"].min()), float(rows["mean"].max())
 
 
-def si_scale(rows: pd.DataFrame, figure: str) -> tuple[float, str]:
-    """Return the unit of a figure in SI units, and the label of its axis."""
-    metric = metric_of(figure)
+def si_scale(rows: pd.DataFrame, metric: str) -> tuple[float, str]:
+    """Return the unit of a metric in SI units, and the label of its axis."""
     if (rows["learner"] != "").any():
         label = formatting.learning_label(metric)
         return (0.01, f"{label} (%)") if metric in formatting.SHARES else (1.0, label)
     middle = rows["mean"].abs().median()
-    scale, unit = formatting.unit_of(figure, 0.0 if np.isnan(middle) else float(middle))
-    return scale, f"{formatting.metric_label(figure)} ({unit})" if unit else formatting.metric_label(figure)
+    scale, unit = formatting.unit_of(metric, 0.0 if np.isnan(middle) else float(middle))
+    return scale, f"{formatting.metric_label(metric)} ({unit})" if unit else formatting.metric_label(metric)
 
 
-def format_figure_axis(ax: Axes, rows: pd.DataFrame, figure: str) -> None:
-    """Label the y axis with the figure and its unit; see `format_metric_axis`."""
-    scale, label = si_scale(rows, figure)
-    format_metric_axis(ax, metric_of(figure), rows, 1.0 / scale)
+def format_value_axis(ax: Axes, rows: pd.DataFrame, metric: str) -> None:
+    """Label the y axis with the metric and its unit; see `format_metric_axis`."""
+    scale, label = si_scale(rows, metric)
+    format_metric_axis(ax, metric_of(metric), rows.assign(mean=rows["mean"] / scale))
     ax.set_ylabel(label)
 
 
-def _select_rows(summary: pd.DataFrame, figure: str, axes: Sequence[str], where: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the rows of *figure* in which nothing varies but *axes* and the learner."""
+def _select_rows(summary: pd.DataFrame, metric: str, axes: Sequence[str], where: Mapping[str, Any]) -> pd.DataFrame:
+    """Return the rows of *metric* in which nothing varies but *axes* and the learner."""
     known = [name for name in summary.columns if name not in _SUMMARY_COLUMNS]
     for name in (*axes, *where):
         if name not in known:
-            raise ValueError(f"'{name}' is no axis of the sweep; {suggest(name, known)}")
-    rows = summary[(summary["figure"] == figure) | (summary["figure"].map(metric_of) == figure)]
+            raise ValueError(f"'{name}' is not an axis of the sweep; {suggest(name, known)}")
+    rows = summary[(summary["metric"] == metric) | (summary["metric"].map(metric_of) == metric)]
     if rows.empty:
-        raise ValueError(f"there is no figure '{figure}'; {suggest(figure, summary['figure'].unique().tolist())}")
+        raise ValueError(f"there is no metric '{metric}'; {suggest(metric, summary['metric'].unique().tolist())}")
     for axis, value in where.items():
         values = rows[axis].unique().tolist()
         rows = rows[rows[axis] == value]
@@ -235,5 +213,5 @@ def _select_learners(rows: pd.DataFrame, learners: Sequence[str] | None) -> list
     known = rows["learner"].unique().tolist()
     for learner in learners or ():
         if learner not in known:
-            raise ValueError(f"'{learner}' has no such figure; {suggest(learner, known)}")
+            raise ValueError(f"'{learner}' has no such metric; {suggest(learner, known)}")
     return known if learners is None else [*learners]

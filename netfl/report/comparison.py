@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from netfl import diagnosis
 from netfl.diagnosis.reading import participation_of_run
@@ -27,12 +26,12 @@ from netfl.report.comparison_data import (
     gather_runs,
     shared_rounds,
 )
-from netfl.report.page import Page, Section
-from netfl.report.sections import LEARNER_LEGEND, best_cells
-from netfl.report.summary_text import CONTEXTS, spread_sentence
+from netfl.report.page import Page, Section, caption
+from netfl.report.sections import best_cells
+from netfl.report.summary_text import CONTEXTS
 from netfl.results import aggregates, formatting, statistics
-from netfl.results.formatting import clock, format_count, join_words, percent, shortened
-from netfl.types import FATES
+from netfl.results.formatting import clock, format_count, percent, shortened
+from netfl.types import OUTCOMES
 
 MAX_CURVES = 6
 """Up to this number curves share one panel; of more, each run has its own."""
@@ -56,9 +55,7 @@ _DELAYS = {
 }
 """Columns of the table of delays and costs, by metric."""
 
-_X_AXES: dict[aggregates.Over, str] = {
-    "round": "rounds", "time": "simulated time", "bits": "bits sent up", "energy": "joules spent by users",
-}  # fmt: skip
+_X_AXES: tuple[aggregates.Over, ...] = ("round", "time", "bits", "energy")
 
 
 def write_several(folders: Sequence[Path], out: Path) -> Path:
@@ -76,35 +73,45 @@ def write_several(folders: Sequence[Path], out: Path) -> Path:
     """
     for folder in folders:
         if (folder / "report.html").resolve() == out.resolve():
-            problem = f"{out} is the place of the report of that run alone"
-            raise ScenarioError([Fault("--out", problem, None, "name another file")])
+            problem = f"{out} is the path of the report of that run"
+            raise ScenarioError([Fault("--out", problem, None, "use another file")])
     page.check_target(out)
-    return comparison_page(gather_runs(folders), out.parent).write(out)
+    with style.theme():
+        runs = gather_runs(folders)
+        members = [run.data for run in runs.members]
+        keys = differing_keys([data.run.scenario for data in members])
+        title = f"{len(members)} runs: {', '.join(dict.fromkeys(data.name for data in members))}"
+        is_done = all(data.run.status == "done" for data in members) and not runs.refused
+        return Page(
+            title=shortened(title, _MAX_TITLE),
+            status="all done" if is_done else "not all done",
+            is_done=is_done,
+            summary=summary_text.comparison_summary(runs, list(keys)),
+            sections=comparison_sections(runs, keys, out.parent),
+            scenarios={f"The scenario of {run.letter}, as resolved": run.data.scenario_text for run in runs.members},
+        ).write(out)
 
 
-def comparison_page(runs: RunSet, folder: Path) -> Page:
-    """Return the report of *runs*, with links from *folder*."""
-    members = [run.data for run in runs.members]
-    keys = differing_keys([data.run.scenario for data in members])
-    title = f"{len(members)} runs: {', '.join(dict.fromkeys(data.name for data in members))}"
-    is_done = all(data.run.status == "done" for data in members) and not runs.refused
-    return Page(
-        title=shortened(title, _MAX_TITLE),
-        status="all done" if is_done else "not all done",
-        is_done=is_done,
-        summary=summary_text.comparison_summary(runs, list(keys)),
-        sections=[
-            runs_section(runs, folder),
-            *differences_section(runs, keys),
-            *learning_sections(runs),
-            *access_sections(runs),
-        ],
-        scenarios={f"The scenario of {run.letter}, as resolved": run.data.scenario_text for run in runs.members},
-    )
+def comparison_sections(runs: RunSet, keys: dict[str, list[str]], folder: Path) -> list[Section]:
+    """Return all sections, with links from *folder*; *keys* are those in which the scenarios differ."""
+    learning = [run for run in runs.members if run.data.learners]
+    sentences = [f"{run.label}: {' '.join(summary_text.verdicts(run.data))}" for run in learning]
+    winners = [page.bullets(sentences), final_table(runs), *difference_table(runs)] if learning else []
+    members = [run for run in runs.members if len(run.data.run.rounds) and run.data.duration_s is None]
+    return [
+        Section("runs", "The runs", [*run_table(runs, folder)]),
+        Section("differences", "How they differ", [*difference_of_keys(runs, keys)]),
+        Section("winners", "Best learners", winners),
+        Section("curves", "Learning curves", [*learning_curves(runs)]),
+        Section("participation", "Participation", [*participation(members)]),
+        Section("verdicts", "Selection process", [*diagnoses(members)]),
+        Section("outcome-shares", "Outcomes of updates", [*outcomes(members)]),
+        Section("delays", "Delays", [*delays(members), *delay_table(runs)]),
+    ]
 
 
-def runs_section(runs: RunSet, folder: Path) -> Section:
-    """Return a table of the runs, with links from *folder* to their reports."""
+def run_table(runs: RunSet, folder: Path) -> Iterator[Markup]:
+    """Yield a table of the runs, and links from *folder* to their reports."""
     rows = []
     for run in runs.members:
         data = run.data
@@ -122,41 +129,15 @@ def runs_section(runs: RunSet, folder: Path) -> Section:
             ]
         )
     head = ["Run", "Status", "Users", "Rounds", "Replicas", "Seed", "Simulated", "Folder"]
-    parts = [page.table(head, rows, "Pictures and tables call runs by their letters.")]
-    files = [(f"{run.letter} · {run.name}", run.data.run.folder / "report.html") for run in runs.members]
-    files = [(name, file) for name, file in files if file.is_file()]
-    parts += [page.links("Reports of their own:", files, folder)] if files else []
-    return Section("runs", "The runs", tuple(parts))
+    yield page.table(head, rows, caption("runs"))
+    yield from page.report_links([(f"{run.letter} · {run.name}", run.data.run.folder) for run in runs.members], folder)
 
 
-def differences_section(runs: RunSet, keys: dict[str, list[str]]) -> Iterator[Section]:
+def difference_of_keys(runs: RunSet, keys: dict[str, list[str]]) -> Iterator[Markup]:
     """Yield the dotted keys in which the scenarios differ."""
-    if not keys:
-        return
-    rows = [[key, *values] for key, values in list(keys.items())[:MAX_KEYS]]
-    few = (
-        f" Of {len(keys)} keys the first {MAX_KEYS} are shown; the scenarios stand at the end."
-        if len(keys) > MAX_KEYS
-        else ""
-    )
-    caption = (
-        "Keys of the scenarios, as resolved, whose values are not the same in all. –: a scenario has no such key, or "
-        f"nothing there.{few}"
-    )
-    yield Section("differences", "How they differ", (page.table(["Key", *runs.letters], rows, caption),))
-
-
-def learning_sections(runs: RunSet) -> Iterator[Section]:
-    """Yield the best learner of each run, final values, and curves."""
-    members = [run for run in runs.members if run.data.learners]
-    if not members:
-        return
-    sentences = page.bullets(map(summary_text.run_state_sentence, members))
-    parts = (sentences, final_table(runs), *difference_table(runs))
-    yield Section("winners", "Best learners", parts)
-    curves = tuple(learning_curves(runs))
-    if curves:
-        yield Section("curves", "Learning curves", curves)
+    if keys:
+        rows = [[key, *values] for key, values in list(keys.items())[:MAX_KEYS]]
+        yield page.table(["Key", *runs.letters], rows, caption("differences", keys, len(rows)))
 
 
 def final_table(runs: RunSet) -> Markup:
@@ -168,17 +149,12 @@ def final_table(runs: RunSet) -> Markup:
         for name in run.data.learners:
             for x, metric in enumerate(metrics, 1):
                 value = run.data.intervals(metric).get(name)
-                if value and value.replicas and name not in run.data.choices:
+                if value and value.replicas and name not in run.data.run.choices:
                     means[len(rows), x] = value.mean
             rows.append([f"{run.letter} · {name}", *(run.data.cell(metric, name) for metric in metrics)])
     ends = sorted({run.data.tail[2] for run in runs.members if run.data.learners})
-    when = f"round {ends[0]}" if len(ends) == 1 else "the last round of each run, which is not the same in all"
-    caption = (
-        f"Each value is the {statistics.FINAL[statistics.LAST_TENTH]} (up to {when}). Accuracies in percent. "
-        f"{spread_sentence(runs)}Bold: the best mean of its column."
-    )
     head = ["Run and learner", *(formatting.METRICS[metric] for metric in metrics)]
-    return page.table(head, rows, caption, best_cells(means, metrics))
+    return page.table(head, rows, caption("final_of_runs", runs, ends), best_cells(means, metrics))
 
 
 def difference_table(runs: RunSet) -> Iterator[Markup]:
@@ -196,14 +172,8 @@ def difference_table(runs: RunSet) -> Iterator[Markup]:
             pairs = f"by replica ({number})" if paired else unpaired
             rows.append([f"{name}: {run.letter} − {base.letter}", *map(format_difference, gaps), pairs])
     if rows:
-        caption = (
-            "Final values of the same learner in two runs, their difference in percentage points, the later run less "
-            "the first that has the learner; ± is the half width of the 95 % t interval, which takes two replicas: "
-            "Student's t of the differences where runs share a trace, and replicas are pairs (their number in "
-            "parentheses); else Welch's t, of independent means."
-        )
         head = ["Difference", *(CONTEXTS[metric].partition(" ")[2].capitalize() for metric in metrics), "Pairs"]
-        yield page.table(head, rows, caption)
+        yield page.table(head, rows, caption("gaps"))
 
 
 def format_difference(gap: statistics.ConfidenceInterval) -> str:
@@ -237,22 +207,18 @@ def _courses(members: list[NamedRun], metric: str, over: aggregates.Over) -> pd.
 
 
 def _shared_panels(members: list[NamedRun], metric: str, x_axes: list[aggregates.Over]) -> Markup:
-    """Return all curves in the same panels, one for each x axis."""
-    learners = list(dict.fromkeys(name for run in members for name in run.data.learners))
-    known = {(run.letter, name) for run in members for name in run.data.learners}
+    known = [(run.letter, name) for run in members for name in run.data.learners]
+    learners = list(dict.fromkeys(name for _, name in known))
     styles = comparison_plots.run_styles([run.letter for run in members], learners)
     styles = {key: line for key, line in styles.items() if key in known}
-
-    def paint(figure: Figure) -> None:
-        row = figure.subplots(1, len(x_axes), squeeze=False, sharey=True)[0]
-        for over, ax in zip(x_axes, row, strict=True):
-            comparison_plots.run_curves(_courses(members, metric, over), metric, styles, over=over, ax=ax)
-            ax.label_outer(remove_inner_ticks=False)
-        lines = {f"{run} · {learner}": line for (run, learner), line in styles.items()}
-        style.line_legend(figure, lines, loc="outside upper left", ncols=4, handlelength=3.6)
-
-    caption = f"{_metric_sentence(metric)} Colours are learners, dashes are runs. {_band_sentence(members)}"
-    return page.plot(paint, name=f"curves-{metric}", caption=caption, size=(9.6, 3.3))
+    figure = page.new_figure(9.6, 3.3)
+    row = style.grid_axes(figure, len(x_axes), len(x_axes), sharey=True)
+    for over, ax in zip(x_axes, row, strict=True):
+        comparison_plots.run_curves(_courses(members, metric, over), metric, styles, over=over, ax=ax)
+        ax.label_outer(remove_inner_ticks=False)
+    lines = {f"{run} · {learner}": line for (run, learner), line in styles.items()}
+    style.line_legend(figure, lines, loc="outside upper left", ncols=4, handlelength=3.6)
+    return page.plot(figure, f"curves-{metric}", caption("curves_of_runs", members, metric, ""))
 
 
 def _panel_per_run(members: list[NamedRun], metric: str, over: aggregates.Over) -> Markup:
@@ -260,53 +226,20 @@ def _panel_per_run(members: list[NamedRun], metric: str, over: aggregates.Over) 
     learners = list(dict.fromkeys(name for run in members for name in run.data.learners))
     lines = style.line_styles(learners)
     columns = 2 if len(members) == 4 else min(3, len(members))
-    end = float(table["at"].max()) if len(table) else 0.0
-
-    def paint(figure: Figure) -> None:
-        cells = style.grid_axes(figure, len(members), columns, sharex=True, sharey=True)
-        for index, (run, ax) in enumerate(zip(members, cells, strict=True)):
-            styles = {(run.letter, name): lines[name] for name in run.data.learners}
-            rows = table[table["run"] == run.letter]
-            comparison_plots.run_curves(rows, metric, styles, over=over, end=end, ax=ax)
-            ax.set_title(run.label)
-            if index % columns:
-                ax.set_ylabel("")
-            if index + columns < len(members):
-                ax.set_xlabel("")
-            else:
-                ax.tick_params(labelbottom=True)
-        learning_plots.learner_legend(figure, learners, **LEARNER_LEGEND)
-
-    caption = (
-        f"{_metric_sentence(metric)} Over {_X_AXES[over]}; all panels have the same axes. {_band_sentence(members)}"
-    )
-    size = (9.6, 0.6 + 2.3 * -(-len(members) // columns))
-    return page.plot(paint, name=f"curves-{metric}-{over}", caption=caption, size=size)
-
-
-def _metric_sentence(metric: str) -> str:
-    return "Accuracy on the test set, all classes." if metric == "accuracy" else "Accuracy on the rare classes."
-
-
-def _band_sentence(members: list[NamedRun]) -> str:
-    has_bands = any(len(run.data.replicas) > 1 for run in members)
-    bands = "Lines: means over replicas; bands: their 95 % t-intervals."
-    bands = bands if has_bands else "One replica each: there is no band."
-    return f"{bands} A curve that swings is drawn as the mean of its last few evaluations."
-
-
-def access_sections(runs: RunSet) -> Iterator[Section]:
-    """Yield participation, diagnoses, outcomes and delays of the runs that have tables of them."""
-    members = [run for run in runs.members if len(run.data.run.rounds) and run.data.duration_s is None]
-    if members:
-        yield Section("heard", "Participation", tuple(participation(members)))
-        yield Section("verdicts", "Selection process", (diagnoses(members),))
-    shares = tuple(outcomes(members))
-    if shares:
-        yield Section("fate-shares", "Outcomes of updates", shares)
-    times = (*delays(members), *delay_table(runs))
-    if times:
-        yield Section("delays", "Delays", times)
+    figure = page.new_figure(9.6, 0.6 + 2.3 * -(-len(members) // columns))
+    cells = style.grid_axes(figure, len(members), columns, sharex=True, sharey=True)
+    for index, (run, ax) in enumerate(zip(members, cells, strict=True)):
+        styles = {(run.letter, name): lines[name] for name in run.data.learners}
+        comparison_plots.run_curves(table, metric, styles, over=over, ax=ax)
+        ax.set_title(run.label)
+        if index % columns:
+            ax.set_ylabel("")
+        if index + columns < len(members):
+            ax.set_xlabel("")
+        else:
+            ax.tick_params(labelbottom=True)
+    learning_plots.learner_legend(figure, learners)
+    return page.plot(figure, f"curves-{metric}-{over}", caption("curves_of_runs", members, metric, over))
 
 
 def participation_rates(run: NamedRun) -> pd.Series[float]:
@@ -321,24 +254,20 @@ def participation_rates(run: NamedRun) -> pd.Series[float]:
 
 def participation(members: list[NamedRun]) -> Iterator[Markup]:
     """Yield the participation rates of users in each run."""
+    if not members:
+        return
     rates = {run.letter: participation_rates(run) for run in members}
     table = pd.DataFrame(rates).T.sort_index(axis="columns")
     has_heat = 0 < len(table.columns) <= MAX_HEAT_USERS
 
-    def paint(figure: Figure) -> None:
-        row = figure.subplots(1, 2 if has_heat else 1, squeeze=False)[0]
-        comparison_plots.rank_curves(rates, ax=row[0])
-        labels = [run.label for run in members] if len(members) < 5 else list(rates)
-        style.add_legend(row[0], row[0].get_lines(), labels, loc="upper right")
-        if has_heat:
-            comparison_plots.rate_heat(table, ax=row[1])
-
-    right = " Right: user by user; users of the same number are the same only where seed and users are."
-    caption = (
-        "The share of rounds in which each user's update counted, mean over replicas. Left: by rank."
-        f"{right if has_heat else ''}"
-    )
-    yield page.plot(paint, name="heard", caption=caption, size=(9.6, 2.7 + 0.1 * len(members)))
+    figure = page.new_figure(9.6, 2.7 + 0.1 * len(members))
+    row = style.grid_axes(figure, 1 + has_heat, 1 + has_heat)
+    comparison_plots.rank_curves(rates, ax=row[0])
+    labels = [run.label for run in members] if len(members) < 5 else list(rates)
+    style.add_legend(row[0], row[0].get_lines(), labels, loc="upper right")
+    if has_heat:
+        comparison_plots.rate_heat(table, ax=row[1])
+    yield page.plot(figure, "delivered", caption("rates", has_heat))
     rows = []
     for run in members:
         data, shares = run.data, rates[run.letter]
@@ -354,42 +283,35 @@ def participation(members: list[NamedRun]) -> Iterator[Markup]:
             ]
         )
     head = ["Run", "Highest rate", "Median", "Lowest rate", "No delivery", "Jain index", "From rare users"]
-    caption = (
-        "Participation rates of users: the share of rounds with a delivery. No delivery: in the first replica. From "
-        "rare users: the share of delivered updates that came from users with rare classes."
-    )
-    yield page.table(head, rows, caption)
+    yield page.table(head, rows, caption("rate_table"))
 
 
-def diagnoses(members: list[NamedRun]) -> Markup:
-    """Return the diagnosis of each selection process."""
+def diagnoses(members: list[NamedRun]) -> Iterator[Markup]:
+    """Yield the diagnosis of each selection process."""
     rows = []
     for run in members:
         try:
             result = diagnosis.diagnose(participation_of_run(run.data.run, run.data.first))
             rows.append([run.label, result.verdict, result.sentence])
         except ScenarioError as error:
-            rows.append([run.label, "–", f"It cannot be asked: {error.faults[0].problem}."])
-    caption = "As netfl ram has it, of the first replica of each run."
-    return page.table(["Run", "Selection", "In words"], rows, caption)
+            rows.append([run.label, "–", f"It cannot be diagnosed: {error.faults[0].problem}."])
+    if rows:
+        yield page.table(["Run", "Selection", "Description"], rows, caption("diagnoses"))
 
 
 def outcomes(members: list[NamedRun]) -> Iterator[Markup]:
     """Yield the shares of outcomes in each run."""
-    known = [run for run in members if len(run.data.fates)]
+    known = [run for run in members if len(run.data.outcomes)]
     if not known:
         return
-    shares = pd.DataFrame({run.letter: run.data.fates["fate"].value_counts(normalize=True) for run in known})
+    shares = pd.DataFrame({run.letter: run.data.outcomes["outcome"].value_counts(normalize=True) for run in known})
     shares = shares.T.fillna(0.0)
-    shares = shares[[name for name in FATES if name in shares]]
+    shares = shares[[name for name in OUTCOMES if name in shares]]
 
-    def paint(figure: Figure) -> None:
-        comparison_plots.outcome_bars(shares, ax=figure.add_subplot())
-
+    figure = page.new_figure(9.6, 1.3 + 0.34 * len(shares))
+    comparison_plots.outcome_bars(shares, ax=figure.add_subplot())
     missing = [run.letter for run in members if run not in known]
-    few = f" Not recorded in {join_words(missing)}." if missing else ""
-    caption = f"Outcomes of the updates of all replicas, in shares.{few}"
-    yield page.plot(paint, name="fates", caption=caption, size=(9.6, 1.3 + 0.34 * len(shares)))
+    yield page.plot(figure, "outcomes", caption("outcome_shares", missing))
     rows = [[run.label, *map(percent, shares.loc[run.letter])] for run in known]
     yield page.table(["Run", *(str(name).replace("_", " ") for name in shares)], rows)
 
@@ -401,18 +323,11 @@ def delays(members: list[NamedRun]) -> Iterator[Markup]:
         for run in members
         if len(run.data.run.deliveries)
     }
-    if not parts:
-        return
-    styles = style.line_styles([run.letter for run in members])
-
-    def paint(figure: Figure) -> None:
+    if parts:
+        figure = page.new_figure(7.2, 3.2)
+        styles = style.line_styles([run.letter for run in members])
         latency_plots.distributions(parts, styles=styles, ax=figure.add_subplot())
-
-    caption = (
-        "The share of the updates that counted which took at most so long, from the opening of their round, when its "
-        "broadcast begins, to their arrival; all replicas."
-    )
-    yield page.plot(paint, name="delays", caption=caption, size=(7.2, 3.2))
+        yield page.plot(figure, "delays", caption("delays_of_runs"))
 
 
 def delay_table(runs: RunSet) -> Iterator[Markup]:
@@ -420,20 +335,14 @@ def delay_table(runs: RunSet) -> Iterator[Markup]:
     columns = [name for name in _DELAYS if any(name in run.data.run.summary for run in runs.members)]
     if not columns:
         return
+    values = pd.DataFrame([run.data.run.summary for run in runs.members], columns=columns).apply(pd.to_numeric)
+    medians = {name: None if np.isnan(median) else median for name, median in values.median().items()}
     rows = []
     for run in runs.members:
         summary, cells = run.data.run.summary, []
         for name in columns:
             half = summary.get(name + statistics.HALF)
-            number, spread, unit = formatting.format_parts(name, summary.get(name), half, _middle(runs, name))
+            number, spread, unit = formatting.format_parts(name, summary.get(name), half, medians[name])
             cells.append(f"{number} {unit}".strip() + (f" ± {spread} {unit}".rstrip() if spread else ""))
         rows.append([run.label, *cells])
-    caption = f"Means over replicas. {spread_sentence(runs)}–: the run has no such figure."
-    yield page.table(["Run", *(_DELAYS[name] for name in columns)], rows, caption)
-
-
-def _middle(runs: RunSet, name: str) -> float | None:
-    """Return the median of a metric over the runs, which determines the unit of all."""
-    values = [run.data.run.summary.get(name) for run in runs.members]
-    known = [value for value in values if isinstance(value, int | float)]
-    return float(np.median(known)) if known else None
+    yield page.table(["Run", *(_DELAYS[name] for name in columns)], rows, caption("delay_table", runs))

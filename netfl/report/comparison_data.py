@@ -14,7 +14,7 @@ import numpy as np
 from netfl.errors import Fault, ScenarioError
 from netfl.report.run_data import RunData, read_run_data
 from netfl.results.formatting import shortened
-from netfl.results.run_reader import is_sweep, open_run
+from netfl.results.run_reader import open_run
 from netfl.results.statistics import ConfidenceInterval, interval
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -37,7 +37,7 @@ class NamedRun:
 
     Args:
         letter: short name in plots and tables.
-        name: name of the scenario, with the end of its folder if several have this name.
+        name: name of the scenario, with that of the folder if several have this name.
         data: the run.
     """
 
@@ -53,12 +53,7 @@ class NamedRun:
 
 @dataclass(frozen=True)
 class RunSet:
-    """Runs of one page.
-
-    Args:
-        members: the readable runs.
-        refused: problem of each folder that is not readable.
-    """
+    """Runs of one page, and the problem of each folder that is not readable."""
 
     members: tuple[NamedRun, ...]
     refused: tuple[str, ...] = ()
@@ -67,6 +62,11 @@ class RunSet:
     def letters(self) -> list[str]:
         """Letters of the runs."""
         return [run.letter for run in self.members]
+
+    @property
+    def replica_counts(self) -> dict[str, int]:
+        """Number of replicas of each run, by letter."""
+        return {run.letter: len(run.data.replicas) for run in self.members}
 
     @property
     def learners(self) -> list[str]:
@@ -82,18 +82,11 @@ def gather_runs(folders: Sequence[Path]) -> RunSet:
     """Read the runs in *folders*, in that order.
 
     Raises:
-        ScenarioError: a folder is named twice or is that of a sweep, there are more than 26, or none holds a run.
+        ScenarioError: there are more than 26, or none holds a run.
     """
-    for folder in filter(is_sweep, folders):
-        problem = f"{folder} is the folder of a sweep, which has a page of its own"
-        raise ScenarioError([Fault("", problem, None, "name it alone, or name runs in its folder 'tasks'")])
-    counts = Counter(folder.absolute().resolve() for folder in folders)
-    repeated = [str(folder) for folder, number in counts.items() if number > 1]
-    if repeated:
-        raise ScenarioError([Fault("", f"{repeated[0]} is named twice", None, "name each run once")])
     if len(folders) > len(LETTERS):
         problem = f"{len(folders)} runs are too many for one page"
-        raise ScenarioError([Fault("", problem, None, f"name {len(LETTERS)} at most")])
+        raise ScenarioError([Fault("", problem, None, f"give at most {len(LETTERS)}")])
     runs, refused = [], []
     for folder in folders:
         try:
@@ -101,28 +94,13 @@ def gather_runs(folders: Sequence[Path]) -> RunSet:
         except ScenarioError as error:
             refused.append(error.faults[0].problem)
     if not runs:
-        problem = f"none of these folders holds a run: {', '.join(map(str, folders))}"
-        raise ScenarioError([Fault("", problem, None, "name folders that netfl wrote")])
-    counts_of_names = Counter(data.name for data in runs)
-    suffixes = unique_suffixes([data.run.folder.absolute() for data in runs])
+        problem = f"none of these folders is a run directory: {', '.join(map(str, folders))}"
+        raise ScenarioError([Fault("", problem, None, "give folders that netfl wrote")])
+    counts = Counter(data.name for data in runs)
     names = [
-        f"{data.name} ({suffix})" if counts_of_names[data.name] > 1 else data.name
-        for data, suffix in zip(runs, suffixes, strict=True)
+        f"{data.name} ({data.run.folder.absolute().name})" if counts[data.name] > 1 else data.name for data in runs
     ]
     return RunSet(tuple(map(NamedRun, LETTERS, names, runs)), tuple(refused))
-
-
-def unique_suffixes(folders: Sequence[Path]) -> list[str]:
-    """Return the shortest ends of *folders* that are all different.
-
-    >>> unique_suffixes([Path("/runs/a/first"), Path("/runs/b/first")])
-    ['a/first', 'b/first']
-    """
-    for length in range(1, max(len(folder.parts) for folder in folders)):
-        ends = ["/".join(folder.parts[-length:]) for folder in folders]
-        if len(set(ends)) == len(ends):
-            return ends
-    return [str(folder) for folder in folders]
 
 
 def differing_keys(scenarios: Sequence[Mapping[str, object]], max_chars: int = 60) -> dict[str, list[str]]:
@@ -193,17 +171,13 @@ def welch(first: np.ndarray, second: np.ndarray) -> ConfidenceInterval:
     >>> gap.mean, round(gap.half, 2)
     (2.0, 5.98)
     """
-    from scipy.special import stdtrit
+    from scipy.stats import ttest_ind
 
     size = min(first.size, second.size)
-    if not size:
-        return ConfidenceInterval(math.nan, math.nan, 0)
+    if size < 2:
+        return ConfidenceInterval(float(first.mean() - second.mean()) if size else math.nan, math.nan, size)
     gap = float(first.mean() - second.mean())
-    if size == 1:
-        return ConfidenceInterval(gap, math.nan, 1)
-    parts = np.array([sample.var(ddof=1) / sample.size for sample in (first, second)])
-    variance = float(parts.sum())
-    if not variance:
+    if not first.var() and not second.var():
         return ConfidenceInterval(gap, 0.0, size)
-    freedom = variance**2 / float((parts**2 / (np.array([first.size, second.size]) - 1)).sum())
-    return ConfidenceInterval(gap, float(stdtrit(freedom, 0.975)) * math.sqrt(variance), size)
+    bounds = ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
+    return ConfidenceInterval(gap, float(bounds.high - bounds.low) / 2, size)

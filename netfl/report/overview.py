@@ -11,8 +11,9 @@ from matplotlib.figure import Figure
 from netfl.plots import deliveries as delivery_plots
 from netfl.plots import learning as learning_plots
 from netfl.plots import style
-from netfl.report import summary_text
+from netfl.report.page import caption
 from netfl.report.run_data import RunData, read_run_data
+from netfl.report.summary_text import CONTEXTS, run_facts
 from netfl.results import aggregates, formatting, statistics
 from netfl.results.formatting import capitalized, class_names, learning_label
 from netfl.results.run_reader import Run
@@ -30,12 +31,13 @@ def picture(run: Run) -> Path:
         parts = figure.subfigures(rows, 1, squeeze=False)[:, 0]
         cells = [part.subplots(1, 2) for part in parts]
         figure.suptitle(data.name, x=0.012, ha="left", fontweight="bold", fontsize=13)
-        figure.text(0.988, 0.985, summary_text.run_facts(data), ha="right", va="top", fontsize=8, alpha=0.7)
-        figure.supxlabel(_legend(data), x=0.012, ha="left", fontsize=7, alpha=0.7)
+        figure.text(0.988, 0.985, run_facts(data), ha="right", va="top", fontsize=8, alpha=0.7)
+        window = max((aggregates.smoothing_window(data.metrics, metric) for metric in CONTEXTS), default=1)
+        legend = caption("overview", window, len(data.replicas)) if data.learners else ""
+        figure.supxlabel(legend, x=0.012, ha="left", fontsize=7, alpha=0.7)
         if data.learners:
             _draw_learning(data, *cells[0])
-            options: dict[str, Any] = {"loc": "outside upper left", "ncols": 6, "fontsize": 8}
-            learning_plots.learner_legend(parts[0], data.learners, diverged=data.diverged, **options)
+            learning_plots.learner_legend(parts[0], data.learners, diverged=data.diverged, ncols=6, fontsize=8)
         if data.duration_s is None:
             _draw_access(data, *cells[-1])
         else:
@@ -46,26 +48,15 @@ def picture(run: Run) -> Path:
 
 def _draw_learning(data: RunData, *cells: Axes) -> None:
     """Draw accuracy and rare-class accuracy, or that of the worst users if no class is rare."""
+    titles = {"accuracy": "Test accuracy"}
+    if data.rare_classes:
+        titles["rare_accuracy"] = f"Rare-class accuracy ({class_names(data.rare_classes)})"
     metrics = [metric for metric in ("accuracy", "rare_accuracy", "accuracy_users_worst10") if data.has(metric)]
     for metric, ax in zip(metrics, cells, strict=False):
         learning_plots.curves(data.metrics, metric, learners=data.learners, ax=ax)
-        style.without_legend(ax).set_title(_title(data, metric))
+        style.without_legend(ax).set_title(titles.get(metric) or capitalized(learning_label(metric)))
     for ax in cells[len(metrics) :]:
-        _draw_note(ax, "no figures")
-
-
-def _title(data: RunData, metric: str) -> str:
-    if metric == "rare_accuracy" and data.rare_classes:
-        return f"Rare-class accuracy ({class_names(data.rare_classes)})"
-    return "Test accuracy" if metric == "accuracy" else capitalized(learning_label(metric))
-
-
-def _legend(data: RunData) -> str:
-    metrics = [metric for metric in ("accuracy", "rare_accuracy") if data.has(metric)]
-    window = max((aggregates.smoothing_window(data.metrics, metric) for metric in metrics), default=1)
-    parts = [f"thin lines: as evaluated, bold lines: mean of the last {window} evaluations"] if window > 1 else []
-    parts += [f"bands: 95 % t-interval over {len(data.replicas)} replicas"] if len(data.replicas) > 1 else []
-    return "; ".join(parts) if data.learners else ""
+        _draw_note(ax, "no values")
 
 
 def _draw_access(data: RunData, left: Axes, right: Axes) -> None:
@@ -74,18 +65,17 @@ def _draw_access(data: RunData, left: Axes, right: Axes) -> None:
     else:
         delivery_plots.participation_bars(data.first_users, replica=data.first, ax=left)
         left.set_title("Participation" + (f" in replica {data.first}" if len(data.replicas) > 1 else ""))
-    if data.fates.empty or data.run.rounds.empty:
-        _draw_note(right, "no fates were recorded")
+    if data.outcomes.empty or data.run.rounds.empty:
+        _draw_note(right, "no outcomes were recorded")
     else:
-        delivery_plots.outcomes(data.fates, data.run.rounds, inside=True, ax=right)
+        delivery_plots.outcomes(data.outcomes, data.run.rounds, inside=True, ax=right)
         right.set_title("Outcomes of updates")
 
 
 def _draw_metrics(data: RunData, left: Axes, right: Axes) -> None:
-    """Write the metrics of a run of traffic, in two columns."""
     names, summary = data.access_metrics[: 2 * _LINES], data.run.summary
     if not names:
-        _draw_note(left, "no figures yet")
+        _draw_note(left, "no metrics yet")
         _draw_note(right, "")
         return
     half = min(_LINES, -(-len(names) // 2))

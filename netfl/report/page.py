@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from jinja2 import Environment, PackageLoader
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
 from netfl.errors import Fault, ScenarioError
 from netfl.plots import style
+from netfl.results import formatting, statistics
 from netfl.results.run_writer import write_text
 
 MARK = '<meta name="generator" content="netfl">'
 """Element by which pages of netfl are recognised."""
 
+MAX_LINKS = 100
+"""Maximum number of links to reports of runs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One part of a page.
+    """One part of a page: its anchor, its heading, and its content from the functions of this module.
 
-    Args:
-        key: its anchor.
-        title: its heading.
-        parts: its content, from the functions of this module.
+    Pages leave out sections without content.
     """
 
     key: str
     title: str
-    parts: tuple[Markup, ...]
+    parts: Sequence[Markup]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +70,7 @@ class Page:
         return render("page.html", page=self, bullets=bullets)
 
     def write(self, path: Path) -> Path:
-        """Write the page to *path*.
-
-        Raises:
-            ScenarioError: *path* exists and is not a page of netfl.
-        """
-        check_target(path)
+        """Write the page to *path*; see `check_target`."""
         write_text(path, self.html())
         return path
 
@@ -85,13 +82,13 @@ def check_target(path: Path) -> None:
         ScenarioError: *path* is something else.
     """
     if path.is_dir() or (path.exists() and MARK not in path.read_text(encoding="utf-8", errors="replace")[:4096]):
-        problem = f"{path} is there already, and no report of netfl's"
-        raise ScenarioError([Fault("--out", problem, None, "name another file, or remove it")])
+        problem = f"{path} already exists and is not a report of netfl"
+        raise ScenarioError([Fault("--out", problem, None, "use another file, or remove it")])
 
 
-def paragraph(sentences: Iterable[str], kind: str = "") -> Markup:
-    """Return a paragraph."""
-    return _macro("paragraph", list(sentences), kind)
+def note(text: str) -> Markup:
+    """Return a paragraph in small print."""
+    return _macro("note", text)
 
 
 def bullets(sentences: Iterable[str]) -> Markup:
@@ -99,9 +96,20 @@ def bullets(sentences: Iterable[str]) -> Markup:
     return _macro("bullets", list(sentences))
 
 
-def plot(paint: style.Paint, *, name: str, caption: str, size: tuple[float, float]) -> Markup:
-    """Return a plot as inline SVG, with its caption, which screen readers read, too."""
-    return _macro("plot", style.svg(paint, name=name, label=caption, size=size), caption)
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of a size in inches, for `plot`."""
+    return Figure(figsize=(width, height), facecolor="none")
+
+
+def plot(figure: Figure, name: str, caption: str) -> Markup:
+    """Return a figure as inline SVG, with its caption, which screen readers read, too.
+
+    Args:
+        figure: from `new_figure`.
+        name: prefix of every id in the element; unique in its page.
+        caption: the caption.
+    """
+    return _macro("plot", style.svg(figure, name=name, label=caption), caption)
 
 
 def table(
@@ -121,9 +129,12 @@ def table(
     return _macro("table", head, list(rows), caption, best)
 
 
-def links(label: str, files: Iterable[tuple[str, Path]], folder: Path) -> Markup:
-    """Return a paragraph of links to *files*, by name, from a page in *folder*."""
-    return _macro("links", label, [(name, _relative(path, folder)) for name, path in files])
+def report_links(runs: Iterable[tuple[str, Path]], folder: Path) -> Iterator[Markup]:
+    """Yield links from a page in *folder* to the reports of *runs*, names and run directories, if any has one."""
+    files = [(name, (path / "report.html").resolve()) for name, path in runs]
+    targets = [(name, os.path.relpath(file, folder.resolve())) for name, file in files if file.is_file()]
+    if targets:
+        yield _macro("report_links", targets[:MAX_LINKS])
 
 
 def render(template: str, **values: object) -> str:
@@ -131,37 +142,64 @@ def render(template: str, **values: object) -> str:
     return _environment().get_template(template).render(**values)
 
 
+def caption(name: str, *values: object) -> str:
+    """Return the caption *name* of ``captions.txt``, in one line."""
+    return _one_line(_macro(name, *values, template="captions.txt"))
+
+
+def sentences(name: str, *values: object) -> list[str]:
+    """Return the list *name* of ``summary.txt``, whose items begin with a dash."""
+    items = re.split("^- ", _macro(name, *values, template="summary.txt"), flags=re.MULTILINE)
+    return [_one_line(item) for item in items if item.strip()]
+
+
 @cache
 def _environment() -> Environment:
-    environment = Environment(
+    return Environment(
         loader=PackageLoader("netfl.report"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        finalize=_unbroken,
+        finalize=lambda value: value.replace(" %", "\u00a0%") if type(value) is str else value,
+        undefined=StrictUndefined,
     )
-    environment.globals["first_sentence"] = _first_sentence
+
+
+@cache
+def _text_environment() -> Environment:
+    """Return the environment of plain text, which pages escape."""
+    environment = _environment().overlay(autoescape=False, trim_blocks=False, finalize=lambda value: value)
+    functions = (
+        formatting.clock,
+        formatting.format_count,
+        formatting.format_points,
+        formatting.format_setting,
+        formatting.format_signed,
+        formatting.capitalized,
+        formatting.percent,
+        formatting.counted,
+        formatting.class_names,
+        formatting.user_names,
+        statistics.mean_sentence,
+        statistics.name_spread,
+        repr,
+    )
+    environment.globals |= {function.__name__: function for function in functions}
+    environment.globals |= {
+        "join": formatting.join_words,
+        "last_tenth": statistics.FINAL[statistics.LAST_TENTH],
+        "last_round": statistics.FINAL[statistics.LAST_ROUND],
+    }
     return environment
 
 
-def _macro(name: str, *values: object) -> Markup:
-    macro = getattr(_environment().get_template("parts.html").module, name)
-    result: Markup = macro(*values)
+def _one_line(text: str) -> str:
+    return re.sub("[ \n]+", " ", text).strip()
+
+
+def _macro(name: str, *values: object, template: str = "parts.html") -> Markup:
+    """Return a macro with *values*: markup or, from a template of text, plain text."""
+    environment = _environment() if template.endswith(".html") else _text_environment()
+    result: Markup = getattr(environment.get_template(template).module, name)(*values)
     return result
-
-
-def _unbroken(value: Any) -> Any:
-    """Put a non-breaking space before a percent sign."""
-    return value.replace(" %", "\u00a0%") if type(value) is str else value
-
-
-def _first_sentence(caption: str) -> str:
-    return caption.partition(". ")[0].removesuffix(".")
-
-
-def _relative(file: Path, folder: Path) -> str:
-    try:
-        return Path(os.path.relpath(file.resolve(), folder.resolve())).as_posix()
-    except ValueError:  # on another drive
-        return file.resolve().as_posix()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,7 @@ from netfl.results.run_reader import Run
 
 @dataclass(frozen=True)
 class RunData:
-    """A run for its report.
-
-    Args:
-        run: the run, finished or not.
-        damage: what is missing in its folder, in sentences.
-    """
+    """A run for its report, finished or not, with sentences on what is missing in its folder."""
 
     run: Run
     damage: tuple[str, ...] = ()
@@ -52,11 +48,6 @@ class RunData:
         return tuple([name for name in ordered if name in known] + sorted(set(known) - set(ordered)))
 
     @cached_property
-    def choices(self) -> dict[str, dict[str, Any]]:
-        """Choices among learners, as in the scenario."""
-        return self.run.choices
-
-    @cached_property
     def diverged(self) -> frozenset[str]:
         """Learners that diverged in every replica."""
         entries = self.run.manifest.get("diverged", [])
@@ -75,8 +66,8 @@ class RunData:
 
     @property
     def replica_sentence(self) -> str:
-        """A sentence, after a space, that names the replica drawn; empty if there is only one."""
-        return f" Shown is replica {self.first}, of {len(self.replicas)}." if len(self.replicas) > 1 else ""
+        """A sentence that names the replica drawn; empty if there is only one."""
+        return f"Shown: replica {self.first} of {len(self.replicas)}." if len(self.replicas) > 1 else ""
 
     @cached_property
     def rounds(self) -> int:
@@ -176,9 +167,9 @@ class RunData:
         return table[table["replica"] == self.first] if len(table) else empty
 
     @cached_property
-    def fates(self) -> pd.DataFrame:
+    def outcomes(self) -> pd.DataFrame:
         """Outcomes of updates; empty if they were not recorded."""
-        return aggregates.fates(self.run.events)
+        return aggregates.outcomes(self.run.events)
 
     @cached_property
     def failures(self) -> pd.DataFrame:
@@ -193,8 +184,8 @@ class RunData:
     @cached_property
     def costs(self) -> pd.DataFrame:
         """Costs of target accuracies: columns replica, learner, target, cost, value."""
-        table = self.run.figures
-        keys = table["figure"].astype(str).str.extract(r"^(?P<learner>.*)\.target:(?P<target>.+)\.(?P<cost>\w+)$")
+        table = self.run.final_metrics
+        keys = table["metric"].astype(str).str.extract(r"^(?P<learner>.*)\.target:(?P<target>.+)\.(?P<cost>\w+)$")
         return table[["replica", "value"]].join(keys).dropna(subset="learner")
 
     def has(self, metric: str) -> bool:
@@ -209,7 +200,7 @@ class RunData:
 
     def user_values(self, metric: str) -> pd.DataFrame:
         """Return a final metric of each user under each learner: learner, replica, user, value, delivered, rare."""
-        rows = aggregates.grouped_final_metrics(self.metrics, metric, "user", choices=self.choices)
+        rows = aggregates.grouped_final_metrics(self.metrics, metric, "user", choices=self.run.choices)
         counts = self.users[["replica", "user", "delivered", "rare"]]
         return rows.rename(columns={"number": "user"}).merge(counts, on=["replica", "user"], how="inner")
 
@@ -217,9 +208,10 @@ class RunData:
     def x_axes(self) -> tuple[aggregates.Over, ...]:
         """Units of the x axes of curves: rounds, time, and bits and energy if the access measures them."""
         rounds = self.run.rounds
-        bits: tuple[aggregates.Over, ...] = ("bits",) if (rounds["uplink_bits"] > 0).any() else ()
-        energy: tuple[aggregates.Over, ...] = ("energy",) if rounds["energy_J"].notna().any() else ()
-        return ("round", "time", *bits, *energy)
+        axes: list[aggregates.Over] = ["round", "time"]
+        axes += ["bits"] if (rounds["uplink_bits"] > 0).any() else []
+        axes += ["energy"] if rounds["energy_J"].notna().any() else []
+        return tuple(axes)
 
     @cached_property
     def tail(self) -> tuple[int, int, int]:
@@ -240,7 +232,7 @@ class RunData:
     def final(self, metric: str) -> dict[str, pd.Series[float]]:
         """Return the final value of each learner by replica; of a choice that of its last evaluation."""
         if metric not in self._finals:
-            values = aggregates.final(self.metrics, metric, choices=self.choices).groupby("learner", sort=False)
+            values = aggregates.final(self.metrics, metric, choices=self.run.choices).groupby("learner", sort=False)
             self._finals[metric] = {str(name): rows.droplevel("learner") for name, rows in values}
         return self._finals[metric]
 
@@ -256,13 +248,18 @@ class RunData:
     @property
     def scenario_text(self) -> str:
         """Text of the scenario file; empty without one."""
-        path = self.run.folder / "scenario.yaml"
-        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        return read_scenario_text(self.run.folder)
 
 
 def read_run_data(run: Run) -> RunData:
     """Read what is readable of *run*."""
     return RunData(*salvage_run(run))
+
+
+def read_scenario_text(folder: Path) -> str:
+    """Return the text of the scenario file in *folder*; empty without one."""
+    path = folder / "scenario.yaml"
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
 
 def interval_cell(metric: str, value: statistics.ConfidenceInterval, replicas: int) -> str:

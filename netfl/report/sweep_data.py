@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow.dataset as ds
 
 from netfl.errors import NetflError
+from netfl.report.run_data import read_scenario_text
 from netfl.results import formatting
-from netfl.results.run_reader import Run
 from netfl.results.statistics import ConfidenceInterval, interval, metric_of
 from netfl.scenario.sweep_axes import short_names
-from netfl.scenario.yaml_document import parse, plain_value
+from netfl.scenario.yaml_document import parse
+from netfl.sweeps.results import Sweep
 
 METRICS = {
     "accuracy": "accuracy",
@@ -38,48 +36,6 @@ MIN_DEVIATION = 1e-9
 """Differences by replica with a smaller standard deviation say nothing about chance."""
 
 
-class SweepTables(Protocol):
-    """The part of `netfl.Sweep` that a report needs."""
-
-    folder: Path
-
-    @property
-    def status(self) -> str:
-        """``done`` or ``partial``."""
-
-    @property
-    def axes(self) -> list[str]:
-        """Names of the axes."""
-
-    @property
-    def points(self) -> pd.DataFrame:
-        """One row for each point."""
-
-    @property
-    def lanes(self) -> pd.DataFrame:
-        """One row for each point, learner and replica that is done."""
-
-    @property
-    def tasks(self) -> pd.DataFrame:
-        """One row for each task."""
-
-    @property
-    def figures(self) -> pd.DataFrame:
-        """One row for each point, replica and figure."""
-
-    @property
-    def summary(self) -> pd.DataFrame:
-        """One row for each point, learner and figure."""
-
-    def table(
-        self, name: str, columns: Sequence[str] | None = None, where: ds.Expression | None = None
-    ) -> pd.DataFrame:
-        """Return a table of all points, or a part of it."""
-
-    def run(self, task: str) -> Run:
-        """Return the run of a task."""
-
-
 class SweepData:
     """A sweep for its report.
 
@@ -87,23 +43,21 @@ class SweepData:
         sweep: the sweep, done or not.
     """
 
-    def __init__(self, sweep: SweepTables) -> None:
+    def __init__(self, sweep: Sweep) -> None:
         self.sweep = sweep
 
     @cached_property
     def scenario_text(self) -> str:
         """The scenario file; empty without one."""
-        path = self.sweep.folder / "scenario.yaml"
-        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        return read_scenario_text(self.sweep.folder)
 
     @cached_property
     def scenario(self) -> dict[str, Any]:
         """The scenario as plain data; empty if it is not readable."""
         try:
-            document = plain_value(parse(self.scenario_text, "scenario.yaml"))
+            return dict(parse(self.scenario_text, "scenario.yaml") or {})
         except NetflError:
             return {}
-        return document if isinstance(document, dict) else {}
 
     @property
     def name(self) -> str:
@@ -126,39 +80,36 @@ class SweepData:
         return self._sections["random"]
 
     @property
-    def zipped(self) -> dict[str, list[str]]:
-        """Axes that vary together with another, by the name of the first."""
-        names = self._sections["zip"]
-        return {names[0]: names[1:]} if len(names) > 1 else {}
+    def zipped(self) -> list[str]:
+        """Varied axes that vary together, the first of which represents all."""
+        return self._sections["zip"]
 
     @property
     def free(self) -> list[str]:
         """Axes that vary independently."""
-        return [axis for axis in self.varied if axis not in {*self._sections["zip"][1:], *self.random_axes}]
+        return [axis for axis in self.varied if axis not in {*self.zipped[1:], *self.random_axes}]
 
     @cached_property
     def _sections(self) -> dict[str, list[str]]:
         """Varied axes of the sections grid, zip and random of the sweep."""
-        spec = self.scenario.get("sweep")
-        spec = spec if isinstance(spec, dict) else {}
-        parts = {"grid": spec.get("grid"), "zip": spec.get("zip"), "random": (spec.get("random") or {}).get("of")}
-        names = short_names([path for part in parts.values() for path in part or ()])
-        return {
-            part: [names[path] for path in axes or () if names[path] in self.varied] for part, axes in parts.items()
-        }
+        spec = self.scenario.get("sweep") or {}
+        random = (spec.get("random") or {}).get("parameters")
+        parts = {"grid": spec.get("grid") or (), "zip": spec.get("zip") or (), "random": random or ()}
+        names = short_names([path for paths in parts.values() for path in paths])
+        return {part: [names[path] for path in paths if names[path] in self.varied] for part, paths in parts.items()}
 
     @cached_property
     def metrics(self) -> list[str]:
         """Metrics of learning that were evaluated."""
-        known = {*self.sweep.summary["figure"].map(metric_of)}
+        known = {*self.sweep.summary["metric"].map(metric_of)}
         return [metric for metric in METRICS if metric in known]
 
     @cached_property
     def network_metrics(self) -> list[str]:
         """Metrics of the network that were evaluated."""
         rows = self.sweep.summary[self.sweep.summary["mean"].notna()]
-        known = {*rows.loc[rows["learner"] == "", "figure"]}
-        return [figure for figure in NETWORK_METRICS if figure in known]
+        known = {*rows.loc[rows["learner"] == "", "metric"]}
+        return [metric for metric in NETWORK_METRICS if metric in known]
 
     @cached_property
     def learners(self) -> list[str]:
@@ -168,24 +119,18 @@ class SweepData:
     @property
     def choices(self) -> set[str]:
         """Names of choices among learners, which are not ranked."""
-        evaluate = self.scenario.get("evaluate")
-        return {*((evaluate.get("choose") if isinstance(evaluate, dict) else None) or ())}
+        return {*((self.scenario.get("evaluate") or {}).get("choose") or ())}
 
-    def summary_of(self, figure: str) -> pd.DataFrame:
-        """Return the rows of the summary with a value of *figure*, a metric of the network or of learners."""
+    def summary_of(self, metric: str) -> pd.DataFrame:
+        """Return the rows of the summary with a value of *metric*, a metric of the network or of learners."""
         rows = self.sweep.summary
-        return rows[(rows["figure"].map(metric_of) == figure) & rows["mean"].notna()].assign(figure=figure)
+        return rows[(rows["metric"].map(metric_of) == metric) & rows["mean"].notna()].assign(metric=metric)
 
-    def intervals(self, figure: str) -> dict[tuple[int, str], ConfidenceInterval]:
-        """Return the mean and interval of *figure* by point and learner."""
-        rows = self.summary_of(figure)
+    def intervals(self, metric: str) -> dict[tuple[int, str], ConfidenceInterval]:
+        """Return the mean and interval of *metric* by point and learner."""
+        rows = self.summary_of(metric)
         values = map(ConfidenceInterval, rows["mean"].tolist(), rows["half"].tolist(), rows["replicas"].tolist())
         return dict(zip(zip(rows["point"].tolist(), rows["learner"].tolist(), strict=True), values, strict=True))
-
-    def values(self, figure: str) -> pd.DataFrame:
-        """Return the value of *figure* in each replica; NaN if training diverged."""
-        rows = self.sweep.figures
-        return rows[rows["figure"].map(metric_of) == figure]
 
     def describe_point(self, axes: Sequence[str], point: int) -> str:
         """Return the values of some *axes* at a point in words."""
@@ -239,24 +184,20 @@ class PointRanking:
         best, *rest = self.complete
         return sum(is_significant(paired_lead(best, entry), FAMILY_LEVEL / len(rest)) for entry in rest)
 
-    def entries_of(self, learner: str) -> list[RankedPoint]:
-        """Return the entries of one learner, the best first."""
-        return [entry for entry in self.complete if entry.learner == learner]
 
-
-def rank_points(data: SweepData, figure: str) -> PointRanking:
-    """Rank all learners and settings by *figure*, the largest first."""
-    entries = [entry for entry in ranking_entries(data, figure) if entry.learner not in data.choices]
+def rank_points(data: SweepData, metric: str) -> PointRanking:
+    """Rank all learners and settings by *metric*, the largest first."""
+    entries = [entry for entry in ranking_entries(data, metric) if entry.learner not in data.choices]
     replicas = max((entry.mean.replicas for entry in entries), default=0)
     complete = [entry for entry in entries if entry.mean.replicas == replicas and entry.values.notna().all()]
     incomplete = [entry for entry in entries if entry not in complete]
     return PointRanking(tuple(sorted(complete, key=lambda entry: -entry.mean.mean)), tuple(incomplete))
 
 
-def ranking_entries(data: SweepData, figure: str) -> list[RankedPoint]:
-    """Return each learner with each setting that has *figure*, in the order of the points."""
-    values = data.values(figure)
-    values = values[values["learner"] != ""]
+def ranking_entries(data: SweepData, metric: str) -> list[RankedPoint]:
+    """Return each learner with each setting that has *metric*, in the order of the points."""
+    values = data.sweep.final_metrics
+    values = values[(values["metric"].map(metric_of) == metric) & (values["learner"] != "")]
     series = {key: rows.set_index("replica")["value"] for key, rows in values.groupby(["point", "learner"], sort=False)}
     points_of: dict[tuple[object, ...], list[int]] = {}
     for key, rows in data.sweep.lanes.groupby(["point", "learner"], sort=False):
@@ -286,10 +227,9 @@ def is_significant(differences: np.ndarray, level: float) -> bool:
     >>> is_significant(np.array([1.0, 1.0]), 0.05)
     False
     """
-    from scipy.special import stdtrit
+    from scipy.stats import ttest_1samp
 
-    size = differences.size
-    if size < 2 or differences.std() < MIN_DEVIATION:  # accuracies come in steps, so replicas may agree by accident
+    # accuracies come in steps, so replicas may agree by accident
+    if differences.size < 2 or differences.std() < MIN_DEVIATION:
         return False
-    factor = float(stdtrit(size - 1, 1.0 - level / 2)) / math.sqrt(size)
-    return bool(differences.mean() > factor * differences.std(ddof=1))
+    return bool(ttest_1samp(differences, 0.0, alternative="greater").pvalue < level / 2)

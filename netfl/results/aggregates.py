@@ -11,8 +11,8 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.results.statistics import final_values, is_final, t_factor
-from netfl.scenario.event_filter import evenly_spaced
-from netfl.types import FATES
+from netfl.scenario.recording import evenly_spaced
+from netfl.types import OUTCOMES
 
 SWING = 0.08
 """A curve is smoothed when its mean turn at an evaluation is larger than this share of its whole range."""
@@ -21,7 +21,7 @@ MIN_EVALUATIONS = 40
 """Curves of fewer evaluations are never smoothed."""
 
 UTILISATION = "utilisation."
-"""Prefix of the names of utilisation figures."""
+"""Prefix of the names of utilisation metrics."""
 
 Over = Literal["round", "time", "bits", "energy"]
 """Unit of the x axis of a curve: rounds, simulated seconds, bits sent by all users, joules spent by all users."""
@@ -73,12 +73,10 @@ def grouped_final_metrics(
         kind: ``class`` or ``user``.
         choices: names of choices among learners; see `netfl.results.statistics.final_values`.
     """
-    columns = ["learner", "replica", "number"]
-    groups = metrics["group"].astype("category")
-    numbers = groups.cat.categories.astype(str).str.extract(rf"^{kind}:(\d+)$", expand=False).astype(float)
-    number = numbers.to_numpy()[groups.cat.codes.to_numpy()] if len(numbers) else np.full(len(metrics), np.nan)
-    wanted = (metrics["metric"] == metric).to_numpy() & ~np.isnan(number)
-    rows: pd.DataFrame = metrics[wanted].assign(number=number[wanted].astype(int)).astype({"learner": str})
+    columns, prefix = ["learner", "replica", "number"], f"{kind}:"
+    rows = metrics[metrics["metric"] == metric].astype({"learner": str, "group": str})
+    rows = rows[rows["group"].str.startswith(prefix)]
+    rows = rows.assign(number=rows["group"].str.removeprefix(prefix).astype(int))
     rows = rows[is_final(rows["round"])]
     if rows.empty:
         return rows.loc[:, [*columns, "value"]]
@@ -169,9 +167,8 @@ def sample_users(users: pd.DataFrame, max_users: int, by: str = "delivered") -> 
     rows = users.sort_values([by, "user"], ascending=[by != "delivered", True])
     if len(rows) <= max_users:
         return rows, ""
-    return rows.iloc[
-        evenly_spaced(len(rows), max_users)
-    ], f"{max_users:,} of {len(rows):,} users, evenly spaced by rank"
+    remark = f"{max_users:,} of {len(rows):,} users, evenly spaced by rank"
+    return rows.iloc[evenly_spaced(len(rows), max_users)], remark
 
 
 def delivery_shares(deliveries: pd.DataFrame, users: ArrayLike, rounds: int, bins: int = 500) -> NDArray[np.float64]:
@@ -201,23 +198,23 @@ def longest_silences(deliveries: pd.DataFrame, users: ArrayLike, end_s: float) -
     return times.loc[longest, ["user", "from_s", "to_s"]].reset_index(drop=True)
 
 
-def fates(events: pd.DataFrame) -> pd.DataFrame:
-    """Return the events that end an update, with the outcome in ``fate``."""
-    rows = events[events["kind"].isin(FATES)]
-    return rows.assign(fate=rows["kind"].astype(str))
+def outcomes(events: pd.DataFrame) -> pd.DataFrame:
+    """Return the events that end an update, with the outcome in ``outcome``."""
+    rows = events[events["kind"].isin(OUTCOMES)]
+    return rows.assign(outcome=rows["kind"].astype(str))
 
 
 def failures(events: pd.DataFrame) -> pd.DataFrame:
-    """Return the failed attempts, with the cause in ``fate``."""
+    """Return the failed attempts, with the cause in ``outcome``."""
     rows = events[events["kind"] == "failed"]
-    return rows.assign(fate=rows["detail"].astype(str).replace("", "unknown"))
+    return rows.assign(outcome=rows["detail"].astype(str).replace("", "unknown"))
 
 
 def outcome_bins(rows: pd.DataFrame, rounds: int, replicas: int, bins: int = 80) -> pd.DataFrame:
-    """Return the mean number of rows per round and replica: the first round of each bin × ``fate``."""
+    """Return the mean number of rows per round and replica: the first round of each bin × ``outcome``."""
     width = max(1, math.ceil(rounds / bins))
     first = (rows["round"].to_numpy() - 1).clip(0) // width
-    table = pd.crosstab(first, rows["fate"].to_numpy()).reindex(range(math.ceil(rounds / width)), fill_value=0)
+    table = pd.crosstab(first, rows["outcome"].to_numpy()).reindex(range(math.ceil(rounds / width)), fill_value=0)
     lengths = np.minimum(width, rounds - table.index.to_numpy() * width)
     table = table.div(lengths * replicas, axis="index")
     return table.set_axis(table.index * width + 1)
@@ -244,9 +241,7 @@ def outages(events: pd.DataFrame, end_s: float) -> pd.DataFrame:
 def tower_outages(down: pd.DataFrame, users: pd.DataFrame) -> pd.DataFrame:
     """Return the outages of the tower of each user: columns user, from_s, to_s.
 
-    Args:
-        down: from `outages`.
-        users: columns user and tower, the name of the node.
+    The outages *down* are those of `outages`; *users* has the columns user and tower, the name of the node.
     """
     towers = down[(down["user"] < 0) & (down["node"] != "")].drop(columns="user")
     return users[["user", "tower"]].merge(towers, left_on="tower", right_on="node")[["user", "from_s", "to_s"]]
@@ -287,17 +282,9 @@ def ages(age: pd.Series[int], max_age: int = 12) -> pd.Series[float]:
 
 def node_delays(events: pd.DataFrame) -> pd.DataFrame:
     """Return the messages that towers and routers forwarded: columns replica, node, from_s, to_s, stay_s."""
-    rows = events[events["kind"] == "forwarded"]
-    table = pd.DataFrame(
-        {
-            "replica": rows["replica"],
-            "node": rows["node"].astype(str),
-            "from_s": rows["time_s"] - rows["value"],
-            "to_s": rows["time_s"],
-            "stay_s": rows["value"],
-        }
-    )
-    return table.reset_index(drop=True)
+    rows = events[events["kind"] == "forwarded"].astype({"node": str})
+    rows = rows.assign(from_s=rows["time_s"] - rows["value"], to_s=rows["time_s"], stay_s=rows["value"])
+    return rows[["replica", "node", "from_s", "to_s", "stay_s"]].reset_index(drop=True)
 
 
 def queues(rows: pd.DataFrame, length_s: float) -> pd.DataFrame:
@@ -306,9 +293,7 @@ def queues(rows: pd.DataFrame, length_s: float) -> pd.DataFrame:
     ``held`` is the mean number of messages in the node, the one in service included: by Little's law the sum of their
     stays over *length_s*, the observed time of all replicas.
 
-    Args:
-        rows: from `node_delays`.
-        length_s: observed time in seconds, summed over replicas.
+    The *rows* are those of `node_delays`.
     """
     by = rows.groupby("node")["stay_s"]
     table = pd.DataFrame({"passed": by.size(), "mean_s": by.mean(), "p95_s": by.quantile(0.95), "longest_s": by.max()})
@@ -338,6 +323,6 @@ def _integrated_count(times: NDArray[np.float64], edges: NDArray[np.float64]) ->
 
 def utilisation(figures: pd.DataFrame) -> pd.DataFrame:
     """Return the share of time in which each cell and link was in use: columns replica, part, share."""
-    rows = figures[figures["figure"].astype(str).str.startswith(UTILISATION)]
-    part = rows["figure"].astype(str).str.removeprefix(UTILISATION)
-    return pd.DataFrame({"replica": rows["replica"], "part": part, "share": rows["value"]}).reset_index(drop=True)
+    rows = figures[figures["metric"].astype(str).str.startswith(UTILISATION)]
+    rows = rows.assign(part=rows["metric"].astype(str).str.removeprefix(UTILISATION), share=rows["value"])
+    return rows[["replica", "part", "share"]].reset_index(drop=True)

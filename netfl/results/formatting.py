@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from netfl.types import RoundProgress
+
 _LABELS = {
-    "throughput_bps": "throughput",
     "offered_bps": "offered load",
-    "delivered": "delivered",
-    "loss_ratio": "lost, in all",
+    "loss_ratio": "lost, total",
     "lost.lost": "lost, outage",
     "delay_mean_s": "delay, mean",
     "delay_p50_s": "delay, p50",
@@ -18,9 +18,7 @@ _LABELS = {
     "delay_p99_s": "delay, p99",
     "delay_theory_s": "delay, theory",
     "jain": "Jain index",
-    "rounds_per_hour": "rounds per hour",
-    "delivered_per_round": "delivered per round",
-    "attempts_mean": "attempts each",
+    "attempts_mean": "attempts per update",
     "uplink_bits": "sent up",
     "downlink_bits": "sent down",
     "collision_probability": "collisions per attempt",
@@ -29,7 +27,7 @@ _LABELS = {
     "energy_send_J": "energy, sending",
     "energy_receive_J": "energy, receiving",
     "energy_idle_J": "energy, idle",
-    "energy_max_J": "energy, of one user at most",
+    "energy_max_J": "energy, maximum of a user",
     "energy_jain": "Jain index of energy",
     "snr_theory_db": "SNR, theory",
 }
@@ -110,6 +108,10 @@ _HIDDEN = frozenset({"rounds", "replicas", "simulated_s", "duration_s", "warmup_
 """Entries of a summary that are reported in sentences."""
 
 
+_SHOWN_FAILURES = 100
+"""Failed attempts in a row below which none are reported."""
+
+
 def clock(time_s: float) -> str:
     """Format a simulated time.
 
@@ -123,6 +125,18 @@ def clock(time_s: float) -> str:
         return f"{minutes} min {int(time_s % 60):02d} s"
     hours = minutes // 60
     return f"{hours} h {minutes % 60:02d} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
+def format_progress(progress: RoundProgress) -> str:
+    """Return the progress of an open round in words.
+
+    >>> format_progress(RoundProgress(3, 7260.0, 1234, 1200))
+    '2 h 01 min simulated · 1,234 attempts, the last 1,200 of them failed'
+    """
+    text = f"{clock(progress.time_s)} simulated · {progress.attempts:,} attempts"
+    if progress.failed_attempts < _SHOWN_FAILURES:
+        return text
+    return f"{text}, the last {progress.failed_attempts:,} of them failed"
 
 
 def time_unit(seconds: float) -> tuple[float, str]:
@@ -263,7 +277,7 @@ def access_metrics(summary: Mapping[str, object], learners: Iterable[str] = ()) 
 
     Metrics of *learners*, outcomes, and losses that did not occur are left out.
     """
-    elsewhere = ("fate.", *(f"{learner}." for learner in learners))
+    elsewhere = ("outcome.", *(f"{learner}." for learner in learners))
     names = [
         name
         for name, value in summary.items()
@@ -305,10 +319,10 @@ def percent(share: float) -> str:
     """Format a share of one in percent.
 
     >>> percent(0.0), percent(0.8125), percent(0.0004), percent(float("nan"))
-    ('0 %', '81.2 %', '0.04 %', 'no figure')
+    ('0 %', '81.2 %', '0.04 %', 'no value')
     """
     if math.isnan(share):
-        return "no figure"
+        return "no value"
     value = 100.0 * share
     form = ".0f" if value == round(value) else ".1f" if abs(value) >= 0.1 else ".1g"
     return f"{value:{form}} %"

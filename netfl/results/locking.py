@@ -23,14 +23,14 @@ def locked(folder: Path) -> Iterator[None]:
     """
     linked = next((path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_symlink()), None)
     if linked is not None:
-        problem = f"{linked} is a link, and what is written here must not land elsewhere"
-        raise ScenarioError([Fault("", problem, None, "put the file itself in its place")])
+        problem = f"{linked} is a link, but netfl does not write through links"
+        raise ScenarioError([Fault("", problem, None, "replace it with the file")])
     lock = FileLock(folder / _NAME)
     try:
         lock.acquire(timeout=0)
     except Timeout:
         problem = f"{folder} is being written by another process"
-        raise ScenarioError([Fault("", problem, None, "wait for it to end, or end it")]) from None
+        raise ScenarioError([Fault("", problem, None, "wait until it ends, or stop it")]) from None
     except OSError as error:
         raise MachineError(f"cannot write into {folder}: {error.strerror or error}") from error
     try:

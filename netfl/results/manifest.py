@@ -47,8 +47,12 @@ class Manifest(RunObserver):
         self._started = time.perf_counter()
         self._rounds_done = self._rounds_kept = 0
         self._diverged: Sequence[Divergence] = ()
-        before = _manifest_before(folder)
+        before: Mapping[str, Any] = {}
+        with suppress(MachineError):  # a manifest that is damaged
+            before = Run(folder).manifest
         warn_of_versions(folder, before)
+        had = [*before.get("versions_before", []), *([before["versions"]] if "versions" in before else [])]
+        earlier = [each for place, each in enumerate(had) if each != versions() and each not in had[:place]]
         self._facts: dict[str, Any] = {
             "format": FORMAT,
             "scenario": scenario.name,
@@ -62,7 +66,7 @@ class Manifest(RunObserver):
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
             **({"warnings": [*warnings]} if warnings else {}),
             "versions": versions(),
-            **({"versions_before": earlier} if (earlier := _earlier_versions(before)) else {}),
+            **({"versions_before": earlier} if earlier else {}),
             "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},
         }
 
@@ -76,11 +80,9 @@ class Manifest(RunObserver):
         write_json(self._path, {"status": status, **self._facts, **state, **more})
 
     def on_start(self, start: RunStart) -> None:
-        """Note the rounds that a checkpoint restores."""
         self._rounds_kept = start.checkpoint_round or 0
 
     def on_round(self, progress: RunProgress) -> None:
-        """Count the rounds."""
         self._rounds_done, self._diverged = progress.round, progress.diverged
 
     def on_end(self, status: str, error: BaseException | None = None) -> None:
@@ -95,7 +97,7 @@ class Manifest(RunObserver):
             return
         reason = str(error) if isinstance(error, NetflError) else f"{type(error).__name__}: {error}"
         with suppress(OSError):  # a full disk: the manifest on it still has the status "running", which is not "done"
-            self.write("failed", error=f"the machine would not: {error}" if isinstance(error, OSError) else reason)
+            self.write("failed", error=f"error of the machine: {error}" if isinstance(error, OSError) else reason)
 
 
 def write_extended(folder: Path, part: Mapping[str, Any]) -> None:
@@ -115,43 +117,20 @@ def write_extended(folder: Path, part: Mapping[str, Any]) -> None:
     write_json(path, manifest | more)
 
 
-def versions() -> dict[str, str]:
-    """Return what determines the last bits of results: versions of Python and packages, and NumPy's SIMD kernel."""
-    return {"python": platform.python_version(), "netfl": __version__, **_installed(), "simd": _simd()}
-
-
 @cache
-def _installed() -> Mapping[str, str]:
-    return {name: importlib.metadata.version(name) for name in _PACKAGES}
+def versions() -> Mapping[str, str]:
+    """Return what determines the last bits of results: versions of Python and packages, and NumPy's SIMD kernel."""
+    kernels = np.lib.introspect.opt_func_info(func_name="^log$", signature="float64")
+    simd = str(next(iter(kernels["log"].values()))["current"])
+    installed = {name: importlib.metadata.version(name) for name in _PACKAGES}
+    return {"python": platform.python_version(), "netfl": __version__, **installed, "simd": simd}
 
 
 def warn_of_versions(folder: Path, *before: Mapping[str, Any]) -> None:
-    """Log a warning where the run in *folder* was made by other versions than these.
-
-    Args:
-        folder: the run directory, for the message.
-        before: the manifests of the run so far.
-    """
+    """Log a warning where the run in *folder* was made by other versions than these, by its manifests so far."""
     now = versions()
     made = [(name, was) for manifest in before for name, was in manifest.get("versions", {}).items()]
     changed = dict.fromkeys(f"{name} {was}, now {now[name]}" for name, was in made if now.get(name, was) != was)
     if changed:
-        message = "%s was made by other versions (%s): what comes now may differ in the last bits of its figures"
+        message = "%s was written by other versions (%s): new values may differ in the last bits"
         _LOG.warning(message, folder, "; ".join(changed))
-
-
-def _simd() -> str:
-    kernels = np.lib.introspect.opt_func_info(func_name="^log$", signature="float64")
-    return str(next(iter(kernels["log"].values()))["current"])
-
-
-def _manifest_before(folder: Path) -> dict[str, Any]:
-    try:
-        return Run(folder).manifest
-    except MachineError:
-        return {}
-
-
-def _earlier_versions(before: Mapping[str, Any]) -> list[dict[str, str]]:
-    had = [*before.get("versions_before", []), *([before["versions"]] if "versions" in before else [])]
-    return [each for place, each in enumerate(had) if each != versions() and each not in had[:place]]

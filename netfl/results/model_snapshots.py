@@ -13,7 +13,7 @@ import shutil
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,21 +22,14 @@ from netfl.errors import MachineError
 from netfl.results.atomic_write import atomic_write, sync, sync_directory
 from netfl.types import RunObserver, RunProgress, RunStart
 
+if TYPE_CHECKING:
+    from netfl.learning.learner import BatchedLearner
+    from netfl.learning.parallel_learner import ParallelLearner
+
 VERSIONS = "versions"
 """Folder of a run directory that holds the files."""
 _FLOAT = np.dtype("<f4")
 _ALIGNED = 8
-
-
-class VersionSource(Protocol):
-    """Learners whose model versions are kept."""
-
-    @property
-    def lanes(self) -> Sequence[tuple[str, int]]:
-        """Learner and replica of each lane."""
-
-    def version(self, lane: int) -> NDArray[np.float64]:
-        """Return the current θ and, last, t of a lane, ``[parameters + 1]``."""
 
 
 class SnapshotWriter(RunObserver):
@@ -55,7 +48,7 @@ class SnapshotWriter(RunObserver):
     def __init__(
         self,
         folder: Path,
-        learner: VersionSource,
+        learner: BatchedLearner | ParallelLearner,
         layout: Mapping[str, tuple[int, ...]],
         trained: Collection[str],
         rounds: Sequence[int],
@@ -79,13 +72,12 @@ class SnapshotWriter(RunObserver):
         for path, size in sizes.items():
             path.touch()
             if path.stat().st_size < size:
-                raise MachineError(f"{path} is cut short; remove the run's checkpoints to start it again")
+                raise MachineError(f"{path} is incomplete; remove the run's checkpoints to start it again")
         for path, size in sizes.items():
             os.truncate(path, size)
         self._add_if_due(0)
 
     def on_round(self, progress: RunProgress) -> None:
-        """Keep the version of the round."""
         self._add_if_due(progress.round)
 
     def on_end(self, status: str, error: BaseException | None = None) -> None:
@@ -124,15 +116,13 @@ class SnapshotWriter(RunObserver):
 class ModelSnapshots(Mapping[int, Mapping[str, NDArray[np.float32]]]):
     """Model versions in a file, by round: the parameters by name and, where the objective trains it, ``t``.
 
-    Args:
-        path: the file.
-
     Raises:
         MachineError: it is damaged.
     """
 
     def __init__(self, path: Path) -> None:
         self._places: dict[int, dict[str, tuple[tuple[int, ...], int, int]]] = {}
+        misplaced = []
         try:
             with path.open("rb") as file:
                 length = int.from_bytes(file.read(8), "little")
@@ -141,18 +131,14 @@ class ModelSnapshots(Mapping[int, Mapping[str, NDArray[np.float32]]]):
             for key, entry in entries.items():
                 index, _, name = key.partition("/")
                 begin, end = (place // _FLOAT.itemsize for place in entry["data_offsets"])
-                self._places.setdefault(int(index), {})[name] = tuple(entry["shape"]), begin, end
-            wrong = [*self._misplaced()]
+                shape = tuple(entry["shape"])
+                self._places.setdefault(int(index), {})[name] = shape, begin, end
+                if not (0 <= begin <= end <= len(self._numbers) and math.prod(shape) == end - begin):
+                    misplaced.append(key)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
-        if wrong:
-            raise MachineError(f"{path} cannot be read: {wrong[0]} is not where its header says")
-
-    def _misplaced(self) -> Iterator[str]:
-        for index, places in self._places.items():
-            for name, (shape, begin, end) in places.items():
-                if not (0 <= begin <= end <= len(self._numbers) and math.prod(shape) == end - begin):
-                    yield f"{index}/{name}"
+        if misplaced:
+            raise MachineError(f"{path} cannot be read: {misplaced[0]} does not match the header")
 
     def __getitem__(self, index: int) -> Mapping[str, NDArray[np.float32]]:
         return {

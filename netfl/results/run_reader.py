@@ -1,10 +1,10 @@
-"""Reader of run directories: tables as pandas DataFrames, also while the run is going on."""
+"""Reader of run directories: tables as pandas DataFrames, also during the run."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,10 +16,13 @@ import pandas as pd
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.network import files
 from netfl.network.files import local_path, read_frame
+from netfl.results.formatting import METRICS, clock, metric_cell
 from netfl.results.locking import is_locked
 from netfl.results.model_snapshots import VERSIONS, ModelSnapshots
+from netfl.results.statistics import FINAL, LAST_TENTH, final_name, interval
 from netfl.results.tables import SCHEMAS, read_stream, stream_of
-from netfl.types import check_format
+from netfl.scenario.html_card import html_card
+from netfl.types import KINDS, check_format
 
 EXTENSION = "extension"
 """Folder in a run directory for the replicas that extend the run."""
@@ -91,35 +94,60 @@ class Run:
         try:
             if not self._has(path.name):
                 return {}
-            return dict(yaml_document.parse(files.read_text(path), str(path), lines=False))
+            return dict(yaml_document.parse(files.read_text(path), str(path)))
         except (OSError, ValueError, TypeError, ScenarioError) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
 
-    def said(self, section: str) -> Any:
+    def required_section(self, section: str) -> Any:
         """Return a required section of the scenario.
 
         Raises:
             MachineError: it is missing.
         """
         if section not in self.scenario:
-            raise MachineError(f"{self.folder / 'scenario.yaml'} says nothing of '{section}': is it the run's own?")
+            raise MachineError(
+                f"{self.folder / 'scenario.yaml'} has no section '{section}'. Restore the file of this run."
+            )
         return self.scenario[section]
+
+    @property
+    def recorded_kinds(self) -> Sequence[str]:
+        """Kinds of the events that the scenario records."""
+        record = self.scenario.get("record", "all")
+        kinds = record.get("events", "all") if isinstance(record, dict) else record
+        return KINDS if kinds == "all" else () if kinds == "none" else kinds
 
     @property
     def choices(self) -> dict[str, dict[str, Any]]:
         """Choices among learners in the scenario, by name."""
-        evaluate = self.scenario.get("evaluate")
-        return dict(_mapping(_mapping(evaluate).get("choose")))
+        return dict((self.scenario.get("evaluate") or {}).get("choose") or {})
 
     @property
     def learners(self) -> tuple[str, ...]:
         """Names of the learners and of the choices among them."""
-        return tuple(str(name) for part in (self.scenario.get("learners"), self.choices) for name in _mapping(part))
+        return (*(self.scenario.get("learners") or {}), *self.choices)
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
         """One row per replica and round."""
         return self.table("rounds")
+
+    def rounds_of(self, replica: int) -> pd.DataFrame:
+        """Return the rounds of one replica, in order.
+
+        Raises:
+            ScenarioError: there are none.
+        """
+        selected = self.rounds[self.rounds["replica"] == replica].sort_values("round")
+        if selected.empty:
+            recorded = sorted(self.rounds["replica"].unique().tolist())
+            if recorded:
+                fault = Fault("--replica", "no such replica is recorded", replica, f"recorded replicas: {recorded}")
+            else:
+                problem = f"{self.folder} has no rounds yet: it is {self.status}"
+                fault = Fault("", problem, None, f"finish it with: netfl resume {self.folder}")
+            raise ScenarioError([fault])
+        return selected
 
     @cached_property
     def deliveries(self) -> pd.DataFrame:
@@ -138,9 +166,9 @@ class Run:
         return self.table("metrics")
 
     @cached_property
-    def figures(self) -> pd.DataFrame:
+    def final_metrics(self) -> pd.DataFrame:
         """One row per replica and final metric; none until the end of the run."""
-        return self.table("figures")
+        return self.table("final_metrics")
 
     @cached_property
     def users(self) -> pd.DataFrame:
@@ -148,9 +176,9 @@ class Run:
         return self.table("users")
 
     @cached_property
-    def spent(self) -> pd.DataFrame:
+    def energy(self) -> pd.DataFrame:
         """One row per replica and user: what it spent, where the access counts energy; none until the end."""
-        return self.table("spent")
+        return self.table("energy")
 
     @cached_property
     def nodes(self) -> pd.DataFrame:
@@ -212,15 +240,46 @@ class Run:
         """
         path = self.folder / VERSIONS / f"{learner}-{replica}.safetensors"
         if not path.exists():
-            problem = f"there is no {path}"
-            raise ScenarioError([Fault("", problem, None, "finish a run that has record: {versions: true}")])
+            problem = f"{path} does not exist"
+            raise ScenarioError([Fault("", problem, None, "finish a run with record: {versions: true}")])
         return ModelSnapshots(path)
 
-    def figures_of(self, replicas: Iterable[int]) -> list[dict[str, float]]:
+    def final_metrics_of(self, replicas: Iterable[int]) -> list[dict[str, float]]:
         """Return the final metrics of each of *replicas*, by name."""
-        names, values = self.figures["figure"].astype(str), self.figures["value"]
-        masks = [self.figures["replica"] == replica for replica in replicas]
+        names, values = self.final_metrics["metric"].astype(str), self.final_metrics["value"]
+        masks = [self.final_metrics["replica"] == replica for replica in replicas]
         return [dict(zip(names[rows], values[rows].tolist(), strict=True)) for rows in masks]
+
+    @property
+    def learner_cells(self) -> dict[str, list[str]]:
+        """Final values of the learners as cells of a table, by metric; empty until the end of the run."""
+        values = {name: interval(rows) for name, rows in self.final_metrics.groupby("metric", observed=True)["value"]}
+        replicas, cells = self.summary.get("replicas", 1), {}
+        for metric in METRICS:
+            names = [f"{name}.{final_name(metric, is_choice=name in self.choices)}" for name in self.learners]
+            finals = [values.get(name, interval([])) for name in names]
+            if metric == "t":  # always 0 for learners without a threshold
+                finals = [final if final.mean or final.half > 0 else interval([]) for final in finals]
+            if any(name in values for name in names):
+                cells[metric] = [
+                    metric_cell(metric, final.mean, final.half, final.replicas, replicas) for final in finals
+                ]
+        return cells
+
+    def _repr_html_(self) -> str:
+        cells = {METRICS[metric].lower(): column for metric, column in self.learner_cells.items()}
+        table = pd.DataFrame({"learner": self.learners, **cells}) if cells else None
+        report = self.folder / "report.html"
+        facts = {
+            "status": self.status,
+            "replicas": self.summary.get("replicas"),
+            "rounds": self.summary.get("rounds"),
+            "simulated": clock(self.summary["simulated_s"]) if "simulated_s" in self.summary else None,
+            "delivered": self.summary.get("outcome.delivered"),
+            "values": f"{FINAL[LAST_TENTH]}; accuracies in %" if cells else None,
+            "report": report if report.exists() else None,
+        }
+        return html_card(f"Run {self.folder}", facts, table)
 
     def _has(self, name: str) -> bool:
         return name not in self.without and (self.folder / name).exists()
@@ -240,21 +299,20 @@ def open_run(folder: str | Path) -> Run:
     Raises:
         ScenarioError: there is no run.
     """
-    path, problem, remedy = local_path(folder), "", "name a folder that netfl wrote"
+    path, problem, remedy = local_path(folder), "", "give a folder that netfl wrote"
     try:
         if not (path / "manifest.json").is_file():
-            problem = "there is no manifest.json in it"
+            problem = "it has no manifest.json"
             if is_sweep(path):
-                problem, remedy = "it is that of a sweep", _sweep_remedy(path)
+                runs = sorted(manifest.parent for manifest in (path / TASKS).glob("*/manifest.json"))
+                first = f"give one of its runs, such as {runs[0]}" if runs else "it has no runs yet"
+                whole = "netfl report and netfl.open_sweep read the whole sweep, netfl sweep continues it"
+                problem, remedy = "it is the folder of a sweep", f"{first}; {whole}"
     except OSError as error:
         problem = str(error.strerror or error)
     if problem:
-        raise ScenarioError([Fault("", f"{path} is no run directory: {problem}", None, remedy)])
+        raise ScenarioError([Fault("", f"{path} is not a run directory: {problem}", None, remedy)])
     return Run(path)
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def is_sweep(folder: Path) -> bool:
@@ -263,10 +321,3 @@ def is_sweep(folder: Path) -> bool:
         return (folder / SWEEP).is_file()
     except OSError:
         return False
-
-
-def _sweep_remedy(folder: Path) -> str:
-    """Return the remedy for a sweep's folder given in place of a run's."""
-    runs = sorted(path.parent for path in (folder / TASKS).glob("*/manifest.json"))
-    whole = "netfl report and netfl.open_sweep take it as a whole, netfl sweep goes on with it"
-    return f"name one of its runs, such as {runs[0]}; {whole}" if runs else f"it has no runs yet; {whole}"

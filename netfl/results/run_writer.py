@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,18 +19,18 @@ from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.network.files import absolute_path, open_parquet, with_format
-from netfl.results.atomic_write import atomic_write, sync_directory
+from netfl.results.atomic_write import atomic_write
 from netfl.results.locking import locked
 from netfl.results.statistics import RoundStatistics, cost_to_target, learning_summary, summary
-from netfl.results.tables import CHUNK, GROWING, SCHEMAS, EventRecorder, TableWriter, dictionary_column
+from netfl.results.tables import CHUNK, GROWING, SCHEMAS, EventRecorder, MemoryTable, TableWriter, dictionary_column
 from netfl.scenario.scenario import Scenario
 from netfl.types import LearnerReport, Round, RoundBatch, RunObserver, RunProgress, RunStart
 
 FLUSH_EVERY_S = 5.0
 """Wall-clock seconds between writes of gathered rows, which limit the loss in a crash."""
 
-_UNBEGUN = frozenset({".lock", "scenario.yaml", "scenario.yaml.part", "manifest.json.part"})
-"""Files of a run directory in which no run has begun yet."""
+_AT_ONCE = 256
+"""Number of rounds that are added to the tables at once, which takes less time than one by one."""
 
 
 @contextmanager
@@ -46,20 +45,13 @@ def create_run_directory(folder: Path) -> Iterator[Path]:
     """
     try:
         existed = folder.exists()
-        before = _names(folder) if existed else frozenset()
-        if not (before <= {".lock"} or ".lock" in before <= _UNBEGUN):
-            raise _taken(folder)
-        new = [path for path in (folder, *folder.parents) if not path.exists()]
+        if existed and not (folder.is_dir() and {path.name for path in folder.iterdir()} <= {".lock"}):
+            problem = f"{folder} already exists and is not empty"
+            raise ScenarioError([Fault("--out", problem, None, "use another folder, or remove it")])
         folder.mkdir(parents=True, exist_ok=True)
-        for path in new:
-            sync_directory(path.parent)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
     except OSError as error:
         raise MachineError(f"cannot write a run into {folder}: {error.strerror or error}") from error
     with locked(folder):
-        if not _names(folder) <= before | {".lock"}:  # another process has written into it since
-            raise _taken(folder)
         try:
             yield folder
         except BaseException as error:
@@ -69,15 +61,6 @@ def create_run_directory(folder: Path) -> Iterator[Path]:
                 if not existed:
                     folder.rmdir()
             raise
-
-
-def _names(folder: Path) -> frozenset[str]:
-    return frozenset(path.name for path in folder.iterdir()) if folder.is_dir() else frozenset({folder.name})
-
-
-def _taken(folder: Path) -> ScenarioError:
-    problem = f"{folder} is there already, and not empty"
-    return ScenarioError([Fault("--out", problem, None, "name another folder, or remove it")])
 
 
 def write_text(path: Path, text: str) -> None:
@@ -92,10 +75,7 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def append_replicas(table: Path, more: Path, first: int) -> None:
-    """Append the rows of *more* to *table* atomically, in place of its replicas from *first* on.
-
-    The call can be repeated: rows that an earlier call has appended are replaced.
-    """
+    """Append the rows of *more* to *table* atomically, in place of its replicas from *first* on."""
     with open_parquet(table) as file:
         schema = file.schema_arrow
     with atomic_write(table) as part, pq.ParquetWriter(absolute_path(part), schema) as writer:
@@ -107,12 +87,7 @@ def append_replicas(table: Path, more: Path, first: int) -> None:
 
 
 def summarize_run(scenario: Scenario, values: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """Return the summary of a finished run: its length, and its metrics over replicas.
-
-    Args:
-        scenario: the scenario of the run.
-        values: the metrics of each replica; see `netfl.results.statistics.summary`.
-    """
+    """Return the summary of a finished run: its length, and the metrics of its replicas over all replicas."""
     length: dict[str, Any] = {"rounds": scenario.rounds}
     if scenario.duration is not None:
         length = {"duration_s": scenario.duration}
@@ -137,14 +112,16 @@ class RunWriter(RunObserver):
         events = self._tables["events"]
         self.recorders = [EventRecorder(events, replica, scenario.keeping) for replica in replicas]
         self._statistics = [RoundStatistics(scenario.users) for _ in replicas]
+        self._waiting: list[Sequence[Round]] = []
         self._evaluations: list[LearnerReport] = []
         self._round = self._checkpoint_round = 0
         self._flushed_at = monotonic()
 
-    def write_table(self, name: str, table: pd.DataFrame) -> None:
+    def write_table(self, name: str, table: pd.DataFrame | pa.Table) -> None:
         """Write a whole table at once."""
+        rows = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
         with atomic_write(self.folder / f"{name}.parquet") as part:
-            pq.write_table(with_format(pa.Table.from_pandas(table, preserve_index=False)), absolute_path(part))
+            pq.write_table(with_format(rows), absolute_path(part))
 
     def write_replicas(self, name: str, columns: Sequence[Mapping[str, NDArray[Any]]]) -> None:
         """Write a table such as ``users`` from its columns in each replica; nothing if there are none."""
@@ -154,23 +131,18 @@ class RunWriter(RunObserver):
             self.write_table(name, pd.concat(frames, ignore_index=True))
 
     def on_start(self, start: RunStart) -> None:
-        """Take over the round of the checkpoint."""
         self._checkpoint_round = start.checkpoint_round or 0
 
     def on_round(self, progress: RunProgress) -> None:
-        """Add rounds and deliveries of each replica."""
-        self._flush_if_due()
+        if monotonic() - self._flushed_at >= FLUSH_EVERY_S:
+            self._flush()
         self._round = progress.round
         if isinstance(progress.results[0], RoundBatch):
-            batches = cast("Sequence[RoundBatch]", progress.results)
-            self._add_batches(batches)
-            for statistics, batch in zip(self._statistics, batches, strict=True):
-                statistics.extend(batch)
-        else:
-            rounds = cast("Sequence[Round]", progress.results)
-            self._add_rounds(rounds)
-            for statistics, each in zip(self._statistics, rounds, strict=True):
-                statistics.add(each)
+            self._add_batches(cast("Sequence[RoundBatch]", progress.results))
+            return
+        self._waiting.append(cast("Sequence[Round]", progress.results))
+        if len(self._waiting) >= _AT_ONCE:
+            self._add_waiting()
 
     def on_metrics(self, report: LearnerReport, closed_s: Sequence[float]) -> None:
         """Add the metrics of an evaluation, of each lane those that it has."""
@@ -206,8 +178,11 @@ class RunWriter(RunObserver):
             return
         self._publish()
         values = self._replica_values()
-        self._write_figures(values)
-        self.write_replicas("spent", [recorder.spendings for recorder in self.recorders])
+        figures, pairs = MemoryTable("final_metrics"), zip(self._replicas, values, strict=True)
+        rows = [(replica, *entry) for replica, summary in pairs for entry in summary.items()]
+        figures.append([*zip(*rows, strict=True)])
+        self.write_table("final_metrics", figures.read())
+        self.write_replicas("energy", [recorder.spendings for recorder in self.recorders])
         write_json(self.folder / "summary.json", summarize_run(self._scenario, values))
 
     def abandon(self) -> None:
@@ -221,56 +196,29 @@ class RunWriter(RunObserver):
         by_replica = dict(zip(self._replicas, self._statistics, strict=True))
         costs = cost_to_target(self._lanes, self._evaluations, by_replica, evaluation.targets)
         return [
-            (statistics.figures(recorder.counts) if has_rounds else statistics.spanned())
+            (statistics.final_metrics(recorder.counts) if has_rounds else {"simulated_s": statistics.simulated_s})
             | recorder.values
             | learned.get(replica, {})
             | costs.get(replica, {})
             for (replica, statistics), recorder in zip(by_replica.items(), self.recorders, strict=True)
         ]
 
-    def _write_figures(self, values: Sequence[Mapping[str, float]]) -> None:
-        pairs = zip(self._replicas, values, strict=True)
-        rows = [(replica, name, value) for replica, summary in pairs for name, value in summary.items()]
-        columns = zip(*rows, strict=True)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMAS["figures"], strict=True)]
-        with atomic_write(self.folder / "figures.parquet") as part:
-            pq.write_table(with_format(pa.Table.from_arrays(arrays, schema=SCHEMAS["figures"])), absolute_path(part))
-
-    def _flush_if_due(self) -> None:
-        if monotonic() - self._flushed_at < FLUSH_EVERY_S:
-            return
+    def _flush(self) -> None:
+        self._add_waiting()
         for recorder in self.recorders:
             recorder.flush()
         for name in sorted(self._tables, key=lambda name: name == "rounds"):
             self._tables[name].flush()
         self._flushed_at = monotonic()
 
-    def _add_rounds(self, rounds: Sequence[Round]) -> None:
-        self._tables["rounds"].extend(
-            [
-                (
-                    replica,
-                    each.index,
-                    each.opened_s,
-                    each.closed_s,
-                    len(each.deliveries),
-                    each.oldest,
-                    each.uplink_bits,
-                    each.downlink_bits,
-                    np.nan if each.energy_j is None else each.energy_j,
-                )
-                for replica, each in zip(self._replicas, rounds, strict=True)
-            ]
-        )
-        self._tables["deliveries"].extend(
-            [
-                (replica, each.index, d.user, d.base, d.sent_s, d.arrived_s, d.attempts)
-                for replica, each in zip(self._replicas, rounds, strict=True)
-                for d in each.deliveries
-            ]
-        )
+    def _add_waiting(self) -> None:
+        if self._waiting:
+            self._add_batches([RoundBatch.of(rounds) for rounds in zip(*self._waiting, strict=True)])
+            self._waiting = []
 
     def _add_batches(self, batches: Sequence[RoundBatch]) -> None:
+        for statistics, batch in zip(self._statistics, batches, strict=True):
+            statistics.extend(batch)
         rounds, deliveries = [batch.of_rounds for batch in batches], [batch.of_deliveries for batch in batches]
         for name, tables in (("rounds", rounds), ("deliveries", deliveries)):
             replica = np.repeat(np.array(self._replicas), [len(table[0]) for table in tables])
@@ -279,6 +227,7 @@ class RunWriter(RunObserver):
             self._tables[name].append([column[order] for column in columns])
 
     def _publish(self) -> None:
+        self._add_waiting()
         for recorder in self.recorders:
             recorder.flush()
         for table in self._tables.values():

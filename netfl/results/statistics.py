@@ -17,10 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.network.counters import delays, jain
-from netfl.types import FATES, LearnerReport, Round, RoundBatch
-
-_AT_ONCE = 256
-"""Number of rounds that are counted at a time."""
+from netfl.types import OUTCOMES, LearnerReport, RoundBatch
 
 HALF = ".ci95"
 """End of the name of a metric's half interval in a summary."""
@@ -74,16 +71,15 @@ def is_final(rounds: ArrayLike) -> NDArray[np.bool_]:
 def final_values(rounds: ArrayLike, values: ArrayLike, is_choice: ArrayLike = False) -> NDArray[np.float64]:
     """Return the final value of each lane: the mean of the last 10 % of rounds, the one statistic of all outputs.
 
-    With few deliveries in a round, the value of a single round depends on who sent the last update.  A choice may have
-    kept another learner before its last evaluation, so its final value is that of the last round.
+    With few deliveries in a round, the value of a single round depends on the users of the last update.  A choice may
+    have kept another learner before its last evaluation, so its final value is that of the last round.
 
     Args:
         rounds: the round of each evaluation, ascending; at least one.
         values: a row for each evaluation, a column for each lane.
         is_choice: for each lane, whether it is a choice among learners.
 
-    Returns:
-        A value for each lane; NaN where one of the values that it depends on is missing, as training diverged.
+    The value is NaN where one of the values that it depends on is missing, as training diverged.
 
     >>> final_values([50, 90, 100], [[0.0, 0.0], [1.0, 1.0], [3.0, 3.0]], [False, True])
     array([2., 3.])
@@ -93,7 +89,7 @@ def final_values(rounds: ArrayLike, values: ArrayLike, is_choice: ArrayLike = Fa
 
 
 def final_name(metric: str, *, is_choice: bool = False) -> str:
-    """Return the name of a learner's final value of *metric* among the figures of a run.
+    """Return the name of a learner's final value of *metric* among the metrics of a run.
 
     >>> final_name("accuracy"), final_name("accuracy", is_choice=True)
     ('accuracy.last_tenth', 'accuracy.last_round')
@@ -125,10 +121,10 @@ def mean_sentence(replicas: int) -> str:
     """Return the sentence below a table of means over *replicas*.
 
     >>> mean_sentence(1)
-    'There is one replica, so nothing is known of chance.'
+    'One replica: there is no confidence interval.'
     """
     if replicas < 2:
-        return "There is one replica, so nothing is known of chance."
+        return "One replica: there is no confidence interval."
     return f"Means over {replicas} replicas; ± is the half width of the 95 % t interval."
 
 
@@ -140,37 +136,24 @@ def t_factor(size: int) -> float:
 
 
 class RoundStatistics:
-    """Statistics of the rounds of one replica, updated round by round.
+    """Statistics of the rounds of one replica.
 
-    Args:
-        users: the number of users.
+    Attributes:
+        simulated_s: simulated time in seconds.
     """
 
     def __init__(self, users: int) -> None:
         self._delivered, self._delays = np.zeros(users, np.int64), array("d")
-        self._attempts, self._rounds, self._closed_s = 0, 0, 0.0
+        self._attempts, self._rounds, self.simulated_s = 0, 0, 0.0
         self._uplink_bits = self._downlink_bits = 0.0
         self._totals = array("d")
-        self._waiting: list[Round] = []
-
-    def add(self, round: Round) -> None:
-        """Count a round."""
-        self._waiting.append(round)
-        if len(self._waiting) >= _AT_ONCE:
-            self._count_waiting()
-
-    def _count_waiting(self) -> None:
-        """Count the waiting rounds; many at once take less time than one by one."""
-        if self._waiting:
-            rounds, self._waiting = self._waiting, []
-            self.extend(RoundBatch.of(rounds))
 
     def extend(self, batch: RoundBatch) -> None:
         """Count the next rounds."""
         np.add.at(self._delivered, batch.user, 1)
         self._attempts += int(batch.attempts.sum())
         self._delays.frombytes((batch.arrived_s - np.repeat(batch.opened_s, batch.delivered)).tobytes())
-        self._rounds, self._closed_s = int(batch.index[-1]), float(batch.closed_s[-1])
+        self._rounds, self.simulated_s = int(batch.index[-1]), float(batch.closed_s[-1])
         up, down = (
             np.cumsum([before, *bits])[1:]
             for before, bits in ((self._uplink_bits, batch.uplink_bits), (self._downlink_bits, batch.downlink_bits))
@@ -180,36 +163,29 @@ class RoundStatistics:
 
     def until(self, index: int) -> dict[str, float]:
         """Return the cost until the end of round *index*: time, bits on uplink and downlink, and joules if counted."""
-        self._count_waiting()
         names = ("time_s", "uplink_bits", "downlink_bits", "energy_J")
         start, has_energy = len(names) * (index - 1), not math.isnan(self._totals[-1])
         totals = self._totals[start : start + len(names)] if index else [0.0] * len(names)
         costs = dict(zip(names, totals, strict=True))
         return costs if has_energy else {name: cost for name, cost in costs.items() if name != "energy_J"}
 
-    def spanned(self) -> dict[str, float]:
-        """Return the metric of runs without updates: the simulated time."""
-        self._count_waiting()
-        return {"simulated_s": self._closed_s}
-
-    def figures(self, fates: Mapping[str, int]) -> dict[str, float]:
-        """Return the metrics of the replica, with the number of updates for each outcome in *fates*.
+    def final_metrics(self, outcomes: Mapping[str, int]) -> dict[str, float]:
+        """Return the metrics of the replica, with the number of updates for each outcome in *outcomes*.
 
         A delay runs from the opening of the round, when its broadcast begins, to the arrival of the update.
         """
-        self._count_waiting()
-        delivered, updates = len(self._delays), sum(fates[fate] for fate in FATES)
+        delivered, updates = len(self._delays), sum(outcomes[outcome] for outcome in OUTCOMES)
         return {
-            **self.spanned(),
-            "rounds_per_hour": _ratio(3600.0 * self._rounds, self._closed_s),
+            "simulated_s": self.simulated_s,
+            "rounds_per_hour": _ratio(3600.0 * self._rounds, self.simulated_s),
             "delivered_per_round": _ratio(delivered, self._rounds),
             **delays(np.frombuffer(self._delays)),
             "attempts_mean": _ratio(self._attempts, delivered),
             "jain": jain(self._delivered),
             "uplink_bits": self._uplink_bits,
             "downlink_bits": self._downlink_bits,
-            **{f"fate.{fate}": float(fates[fate]) for fate in FATES},
-            **{f"share.{fate}": _ratio(fates[fate], updates) for fate in FATES},
+            **{f"outcome.{outcome}": float(outcomes[outcome]) for outcome in OUTCOMES},
+            **{f"share.{outcome}": _ratio(outcomes[outcome], updates) for outcome in OUTCOMES},
         }
 
 
@@ -218,12 +194,8 @@ def learning_summary(
 ) -> dict[int, dict[str, float]]:
     """Return the final values of learning, by replica: ``<learner>.<metric>.last_tenth``, of choices ``.last_round``.
 
-    See `final_values`.  A metric that a lane never had is omitted; one that it no longer has is NaN.
-
-    Args:
-        lanes: learner and replica of each lane.
-        reports: all evaluations.
-        choices: names of the choices among learners.
+    See `final_values`.  A metric that a lane never had is omitted; one that it no longer has is NaN.  A lane is a
+    learner and a replica; *choices* are names of choices among learners.
     """
     found: dict[int, dict[str, float]] = {replica: {} for _, replica in lanes}
     if not reports:
@@ -248,37 +220,28 @@ def cost_to_target(
     """Return the cost of reaching test accuracies, by replica: ``<learner>.target:<accuracy>.rounds``, ``.time_s``, ….
 
     A target is reached at the first evaluation with at least that accuracy.  A learner that does not reach it has NaN
-    rounds and no other cost.
-
-    Args:
-        lanes: learner and replica of each lane.
-        reports: all evaluations, in order.
-        statistics: the statistics of each replica.
-        targets: the accuracies.
+    rounds and no other cost.  A lane is a learner and a replica.
     """
     found: dict[int, dict[str, float]] = {replica: {} for _, replica in lanes}
     for (lane, (learner, replica)), target in product(enumerate(lanes), targets):
         first = next((each.round for each in reports if each.metrics["accuracy"][lane] >= target), None)
-        costs = (
-            {"rounds": float(first), **statistics[replica].until(first)} if first is not None else {"rounds": math.nan}
-        )
+        costs = {"rounds": math.nan}
+        if first is not None:
+            costs = {"rounds": float(first), **statistics[replica].until(first)}
         found[replica] |= {f"{learner}.target:{target:g}.{name}": cost for name, cost in costs.items()}
     return found
 
 
 def summary(figures: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """Return metrics over replicas by name: sums for ``fate.<fate>``, else means.
+    """Return the metrics of replicas over all replicas by name: sums for ``outcome.<outcome>``, else means.
 
     With two or more replicas, ``<name>.ci95`` is the half width of the 95 % t interval.  A metric that is missing or
     not finite in a replica, such as the loss of a learner that diverged or the delay without deliveries, is ``None``.
-
-    Args:
-        figures: the metrics of each replica.
     """
     values_by_name: dict[str, Any] = {}
     for name in dict.fromkeys(name for replica in figures for name in replica):
         values = np.array([replica.get(name, math.nan) for replica in figures])
-        if name.startswith("fate."):
+        if name.startswith("outcome."):
             values_by_name[name] = int(values.sum())
             continue
         is_complete = bool(np.isfinite(values).all())

@@ -20,59 +20,27 @@ from numpy.typing import ArrayLike, NDArray
 from netfl.errors import MachineError
 from netfl.network.files import check_stamp
 from netfl.results.atomic_write import publish_file, temp_path
-from netfl.scenario.event_filter import EventFilter
+from netfl.scenario.recording import EventFilter
 from netfl.types import KINDS, STAMP
 
-_WORD = pa.dictionary(pa.int32(), pa.string())
+_TYPES = {
+    **dict.fromkeys(("replica", "delivered", "attempts"), pa.int32()),
+    **dict.fromkeys(("round", "oldest", "user", "base"), pa.int64()),
+    **dict.fromkeys(("kind", "node", "detail", "learner", "metric", "group"), pa.dictionary(pa.int32(), pa.string())),
+}
+"""Types of columns; all others hold 64-bit floats."""
+
+_COLUMNS = {
+    "rounds": "replica round opened_s closed_s delivered oldest uplink_bits downlink_bits energy_J",
+    "deliveries": "replica round user base sent_s arrived_s attempts",
+    "events": "replica time_s kind user node round value detail",
+    "metrics": "learner replica round time_s metric group value",
+    "final_metrics": "replica metric value",
+}
+
 SCHEMAS = {
-    "rounds": pa.schema(
-        {
-            "replica": pa.int32(),
-            "round": pa.int64(),
-            "opened_s": pa.float64(),
-            "closed_s": pa.float64(),
-            "delivered": pa.int32(),
-            "oldest": pa.int64(),
-            "uplink_bits": pa.float64(),
-            "downlink_bits": pa.float64(),
-            "energy_J": pa.float64(),
-        }
-    ),
-    "deliveries": pa.schema(
-        {
-            "replica": pa.int32(),
-            "round": pa.int64(),
-            "user": pa.int64(),
-            "base": pa.int64(),
-            "sent_s": pa.float64(),
-            "arrived_s": pa.float64(),
-            "attempts": pa.int32(),
-        }
-    ),
-    "events": pa.schema(
-        {
-            "replica": pa.int32(),
-            "time_s": pa.float64(),
-            "kind": _WORD,
-            "user": pa.int64(),
-            "node": _WORD,
-            "round": pa.int64(),
-            "value": pa.float64(),
-            "detail": _WORD,
-        }
-    ),
-    "metrics": pa.schema(
-        {
-            "learner": _WORD,
-            "replica": pa.int32(),
-            "round": pa.int64(),
-            "time_s": pa.float64(),
-            "metric": _WORD,
-            "group": _WORD,
-            "value": pa.float64(),
-        }
-    ),
-    "figures": pa.schema({"replica": pa.int32(), "figure": _WORD, "value": pa.float64()}),
+    table: pa.schema({name: _TYPES.get(name, pa.float64()) for name in names.split()})
+    for table, names in _COLUMNS.items()
 }
 """Columns of the tables; others, such as ``users``, have columns that depend on the scenario."""
 
@@ -113,8 +81,14 @@ def read_stream(path: Path) -> pa.Table:
     return pa.Table.from_batches(batches, schema).unify_dictionaries()
 
 
+def _batch(columns: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
+    """Return rows from whole columns in the order of *schema*."""
+    fields = zip(columns, schema, strict=True)
+    arrays = [column if isinstance(column, pa.Array) else pa.array(column, field.type) for column, field in fields]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a stream."""
     with pa.OSFile(str(path)) as file:
         yield from pa.ipc.open_stream(file)
 
@@ -127,25 +101,14 @@ class TableWriter:
         self._part = temp_path(self._final)
         self._schema = schema
         self._chunks: list[pa.RecordBatch] = []
-        self._lines: list[tuple[float, ...]] = []
         self._rows = 0
         self._path = stream_of(folder, name)
         self._file = pa.OSFile(str(self._path), "wb")
         self._stream = pa.ipc.new_stream(self._file, schema.with_metadata(STAMP), options=_COMPRESSED)
 
-    def extend(self, rows: Sequence[tuple[float, ...]]) -> None:
-        """Add single rows of numbers; for tables that grow by a few rows at a time."""
-        self._lines += rows
-        if len(self._lines) >= CHUNK:
-            self.flush()
-
     def append(self, columns: Sequence[pa.Array | NDArray[np.generic]], kept: NDArray[np.bool_] | None = None) -> None:
         """Add rows as whole columns in the order of the schema; of these the rows that *kept* marks, if it is given."""
-        arrays = [
-            column if isinstance(column, pa.Array) else pa.array(column, field.type)
-            for column, field in zip(columns, self._schema, strict=True)
-        ]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        batch = _batch(columns, self._schema)
         if kept is not None and not kept.all():
             batch = batch.filter(pa.array(kept))
         self._chunks.append(batch)
@@ -155,10 +118,6 @@ class TableWriter:
 
     def flush(self) -> None:
         """Write the gathered rows to the stream."""
-        if self._lines:
-            columns, self._lines = [*zip(*self._lines, strict=True)], []
-            arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
-            self._chunks.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
         if self._chunks:
             self._stream.write_table(pa.Table.from_batches(self._chunks, self._schema).unify_dictionaries())
             self._file.flush()
@@ -173,13 +132,11 @@ class TableWriter:
         schema = self._schema.with_metadata(STAMP)
         with pa.OSFile(str(self._part), "wb") as file, pq.ParquetWriter(file, schema) as writer:
             held: list[pa.RecordBatch] = []
-            rows = 0
             for batch in _batches(self._path):
                 held.append(batch)
-                rows += batch.num_rows
-                if rows >= CHUNK:
+                if sum(each.num_rows for each in held) >= CHUNK:
                     writer.write_table(pa.Table.from_batches(held).unify_dictionaries())
-                    held, rows = [], 0
+                    held = []
             if held:
                 writer.write_table(pa.Table.from_batches(held).unify_dictionaries())
 
@@ -191,7 +148,7 @@ class TableWriter:
 
     def abandon(self) -> None:
         """Remove the unfinished files, for example after a disk error."""
-        self._chunks, self._lines = [], []
+        self._chunks = []
         with suppress(OSError):  # the disk may fail again
             self._stop()
         for path in (self._path, self._part):
@@ -212,9 +169,7 @@ class MemoryTable:
 
     def append(self, columns: Sequence[pa.Array | NDArray[np.generic]]) -> None:
         """Add rows, given as whole columns in the order of the schema."""
-        fields = zip(columns, self._schema, strict=True)
-        arrays = [column if isinstance(column, pa.Array) else pa.array(column, field.type) for column, field in fields]
-        self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        self._batches.append(_batch(columns, self._schema))
 
     def read(self) -> pa.Table:
         """Return all rows."""
@@ -222,7 +177,7 @@ class MemoryTable:
 
 
 def dictionary_column(values: Sequence[str], counts: NDArray[np.int64] | None = None) -> pa.Array:
-    """Return a dictionary column in which each of *values* is repeated as often as *counts* says."""
+    """Return a dictionary column in which each of *values* is repeated *counts* times."""
     encoded = pa.array(values, pa.string()).dictionary_encode()
     if counts is None:
         return encoded
@@ -282,11 +237,11 @@ class EventRecorder:
         if self._rows >= CHUNK:
             self.flush()
 
-    def figures(self, values: Mapping[str, float]) -> None:
+    def final_metrics(self, values: Mapping[str, float]) -> None:
         """Keep metrics of the whole replica."""
         self.values.update(values)
 
-    def spent(self, values: Mapping[str, NDArray[Any]]) -> None:
+    def energy(self, values: Mapping[str, NDArray[Any]]) -> None:
         """Keep columns of the table ``spent``."""
         self.spendings.update(values)
 

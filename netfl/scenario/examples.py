@@ -37,7 +37,7 @@ def remedy(path: Path) -> str:
     """Return the remedy for a missing file: copy the example, if *path* names one."""
     name = path.with_suffix("").as_posix().removeprefix(f"{FOLDER}/")
     examples = [example for example in example_names() if name in {example, example.rpartition("/")[2]}]
-    return f"copy the one that netfl brings: netfl scenarios {examples[0]}" if examples else "check the path"
+    return f"copy the one of netfl: netfl scenarios {examples[0]}" if examples else "check the path"
 
 
 def copy(wanted: str) -> list[Path]:
@@ -55,15 +55,19 @@ def copy(wanted: str) -> list[Path]:
     """
     copied = [f"{name}.yaml" for name in _named(wanted)]
     files = {file: None for scenario in copied for file in (scenario, *_read_by(scenario))}
-    different = [Path(FOLDER, file) for file in files if _differs(examples_folder() / file, Path(FOLDER, file))]
-    if different:
-        advice = "move it away, or go to another folder"
-        raise ScenarioError([Fault("", f"{path} is there already, and another", None, advice) for path in different])
+    contents = {Path(FOLDER, file): (examples_folder() / file).read_bytes() for file in files}
+    advice = "move it away, or go to another folder"
     try:
-        for file in files:
-            path = Path(FOLDER, file)
+        faults = [
+            Fault("", f"{path} already exists with other content", None, advice)
+            for path, content in contents.items()
+            if path.exists() and not (path.is_file() and path.read_bytes() == content)
+        ]
+        if faults:
+            raise ScenarioError(faults)
+        for path, content in contents.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes((examples_folder() / file).read_bytes())
+            path.write_bytes(content)
     except OSError as error:
         raise MachineError(f"cannot write into {FOLDER}: {error.strerror or error}") from error
     return [Path(FOLDER, scenario) for scenario in copied]
@@ -80,7 +84,7 @@ def _named(wanted: str) -> list[str]:
         raise ScenarioError([Fault("", "several scenarios have this name", wanted, f"write {' or '.join(alike)}")])
     if not (inside or alike):
         near = suggest(word, [*known, *(name.rpartition("/")[2] for name in known)])
-        advice = near if near.startswith("did") else "netfl scenarios shows them"
+        advice = near if near.startswith("did") else "list them with: netfl scenarios"
         raise ScenarioError([Fault("", "no such scenario", wanted, advice)])
     return inside or alike
 
@@ -92,7 +96,3 @@ def _read_by(scenario: str) -> Iterator[str]:
         if path.suffix != ".yaml" and path.exists():
             files = sorted(path.rglob("*")) if path.is_dir() else [path]
             yield from (file.relative_to(examples_folder()).as_posix() for file in files if file.is_file())
-
-
-def _differs(ours: Path, theirs: Path) -> bool:
-    return theirs.exists() and not (theirs.is_file() and theirs.read_bytes() == ours.read_bytes())

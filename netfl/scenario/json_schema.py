@@ -74,7 +74,10 @@ def _quantity(symbol: str) -> str:
 
 def scenario_schema() -> dict[str, Any]:
     """Return the schema as plain data."""
-    families = {family: _models(base_of(family)) for family in FAMILIES}
+    families: dict[str, dict[str, type[Spec]]] = {}
+    for family in FAMILIES:
+        base = base_of(family)
+        families[family] = {kind: find_model(base, kind) for kind in list_kinds(base)}
     models: list[type[Spec]] = [Scenario, *(model for members in families.values() for model in members.values())]
     placed, definitions = models_json_schema(
         [(model, "validation") for model in models], ref_template="#/definitions/{model}", schema_generator=_Generator
@@ -96,10 +99,6 @@ def scenario_schema() -> dict[str, Any]:
 def schema_text() -> str:
     """Return the schema as the text of its file."""
     return json.dumps(scenario_schema(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _models(base: type[Spec]) -> dict[str, type[Spec]]:
-    return {kind: find_model(base, kind) for kind in list_kinds(base)}
 
 
 def _name(reference: JsonSchemaValue) -> str:

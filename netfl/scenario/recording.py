@@ -1,50 +1,72 @@
-"""The section ``record``: events and model versions that a run stores."""
+"""The section ``record``: events and model versions that a run stores, and the filter of stored events."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import numpy as np
-from pydantic import BeforeValidator, Field, TypeAdapter
+from pydantic import Field
 
 from netfl.errors import Fault
-from netfl.registry import LiteralOr, Spec
-from netfl.scenario.event_filter import EventFilter, evenly_spaced
-from netfl.types import FATES, KINDS, ScenarioFacts
+from netfl.registry import ByForm, Spec, no_effect
+from netfl.types import KINDS, Bools, EventKind, Ints, Outcome, ScenarioFacts
+from netfl.units import UserNumbers
 
 if TYPE_CHECKING:
     from netfl.access import Access
 
-EventKind = Literal[
-    "delivered", "late", "discarded", "collided", "faded", "lost", "dropped", "given_up", "superseded", "unfinished",
-    "broadcast", "received", "trained", "sent", "failed", "queued", "forwarded", "down", "up", "sampled",
-]  # fmt: skip
-"""One of `netfl.types.KINDS`."""
-
-RECORDED: tuple[EventKind, ...] = (*cast(Any, FATES), "broadcast", "sent", "failed", "down", "up")
+RECORDED: tuple[EventKind, ...] = (*get_args(Outcome), "broadcast", "sent", "failed", "down", "up")
 """Kinds of events that are stored by default."""
 
 MAX_EVENTS = 10**9
 """Largest number of events that a run may store, as far as it is known before the run."""
 
-_LIST: TypeAdapter[tuple[int, ...]] = TypeAdapter(
-    Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
-)
-_NUMBER: TypeAdapter[int] = TypeAdapter(Annotated[int, Field(ge=1)])
+
+@dataclass(frozen=True)
+class EventFilter:
+    """The events that a run stores.  All events are counted, stored or not.
+
+    Args:
+        kinds: the kinds of events.
+        users: mask of the users whose events are stored, ``[users]``; ``None`` for all.
+            Events of nodes are stored anyway.
+        every: store the events of the first round and of every ``every``-th round after it.
+    """
+
+    kinds: frozenset[str]
+    users: Bools | None = None
+    every: int = 1
+
+    def wants(self, kind: str, round: int) -> bool:
+        """Return whether any event of *kind* in *round* is stored."""
+        return kind in self.kinds and (round - 1) % self.every == 0
+
+    def of(self, users: Ints) -> Bools:
+        """Return the mask of stored events, ``[events]``, from the user of each event (-1 for none)."""
+        if self.users is None:
+            return np.ones(users.shape, bool)
+        return np.asarray((users < 0) | self.users[users])
 
 
-def _read_users(value: object) -> object:
-    """Validate a list or a number, so that a fault names the entry."""
-    return value if value is None else (_LIST if isinstance(value, list | tuple) else _NUMBER).validate_python(value)
+def evenly_spaced(users: int, count: int) -> Ints:
+    """Return *count* of *users* user numbers, evenly spaced, with the first and the last.
+
+    >>> evenly_spaced(10, 4).tolist(), evenly_spaced(3, 5).tolist()
+    ([0, 3, 6, 9], [0, 1, 2])
+    """
+    if count >= users:
+        return np.arange(users)
+    return np.round(np.linspace(0, users - 1, count)).astype(np.int64)
 
 
 class RecordSpec(Spec):
     """Events and model versions that a run stores."""
 
-    events: Annotated[Literal["all", "none"] | tuple[EventKind, ...], LiteralOr(tuple[EventKind, ...])] = RECORDED
+    events: Annotated[Literal["all", "none"] | tuple[EventKind, ...], ByForm()] = RECORDED
     """Kinds of events to store."""
-    users: Annotated[int | tuple[int, ...] | None, BeforeValidator(_read_users)] = None
+    users: Annotated[Annotated[int, Field(ge=1)] | UserNumbers, ByForm()] | None = None
     """Users whose events are stored: a number of users, evenly spaced, or a list; all by default.  Counts, metrics and
     all other tables cover every user."""
     every: Annotated[int, Field(ge=1)] = 1
@@ -54,20 +76,19 @@ class RecordSpec(Spec):
     start, every n-th round and the last."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield keys without effect and unknown users."""
         if self.versions and not facts.trained:
-            problem = "there are no learners whose versions could be kept"
+            problem = "there are no learners to keep versions of"
             yield Fault("versions", problem, self.versions, "leave it out")
         if isinstance(self.users, int) and self.users >= facts.users:
-            yield Fault("users", f"has no effect: there are {facts.users}", self.users, "leave it out, or make it less")
+            reason = f"because there are {facts.users}"
+            yield from no_effect(self, ["users"], reason, "leave it out, or make it smaller")
         if isinstance(self.users, tuple):
-            yield from facts.strangers("users", self.users)
+            yield from facts.unknown_users("users", self.users)
         if self.every > 1 and self.every >= facts.rounds:
             problem = f"only the first of the {facts.rounds} rounds would have events"
-            yield Fault("every", problem, self.every, "make it less")
-        for name, is_set in (("users", self.users is not None), ("every", self.every > 1)):
-            if is_set and self.events in {"none", ()}:
-                yield Fault(name, "has no effect: no events are stored", getattr(self, name), "leave it out")
+            yield Fault("every", problem, self.every, "make it smaller")
+        if self.events in {"none", ()}:
+            yield from no_effect(self, ["users", "every"], "because no events are stored")
 
     def thinned(self, users: int) -> dict[str, int]:
         """Return the numbers of stored users and rounds, for display; empty if all are stored."""
@@ -86,12 +107,12 @@ class RecordSpec(Spec):
 
 
 def too_many(record: RecordSpec, access: Access, facts: ScenarioFacts) -> Iterator[Fault]:
-    """Yield a fault if more outcomes of updates would be stored than `MAX_EVENTS`."""
+    """Yield an error if more outcomes of updates would be stored than `MAX_EVENTS`."""
     rows = access.min_updates(facts.users, facts.rounds) * facts.replicas // record.every
     if isinstance(record.users, int):
         rows = rows * record.users // facts.users
     elif record.users is not None:
         rows = rows * len(record.users) // facts.users
     if rows > MAX_EVENTS and (record.events == "all" or "superseded" in record.events):
-        problem = f"the fates of {rows:,} updates would be stored, most of them superseded: more than {MAX_EVENTS:,}"
-        yield Fault("record", problem, None, "say record: none, or thin them: record: {users: 1000, every: 100}")
+        problem = f"the outcomes of {rows:,} updates would be stored, most of them superseded: more than {MAX_EVENTS:,}"
+        yield Fault("record", problem, None, "set record: none, or thin them: record: {users: 1000, every: 100}")

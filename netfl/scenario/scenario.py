@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
+import numpy as np
 from pydantic import Field, PrivateAttr, TypeAdapter, ValidationError, model_validator
 
 from netfl.access import Access
@@ -16,19 +16,20 @@ from netfl.learning.model import Model
 from netfl.learning.partition import Partition
 from netfl.learning.spec import CheckpointSpec, EvaluateSpec, LearnerSpec
 from netfl.network.files import local_path
-from netfl.registry import FamilyMember, LiteralOr, Spec, faults_of, to_line_error
+from netfl.registry import ByForm, FamilyMember, Spec, faults_of, to_line_error
+from netfl.scenario import examples
 from netfl.scenario import yaml_document as documents
-from netfl.scenario.event_filter import EventFilter
-from netfl.scenario.recording import RECORDED, EventKind, RecordSpec
+from netfl.scenario.html_card import scenario_card
+from netfl.scenario.recording import RECORDED, EventFilter, RecordSpec
 from netfl.scenario.sweep_axes import SweepSpec
 from netfl.scenario.tracking import TrackSpec
 from netfl.scenario.validation import WINDOWS, cross_faults
 from netfl.scenario.yaml_document import ScenarioDocument
-from netfl.types import FORMAT, UPLINK_WORD_BITS
+from netfl.types import FORMAT, UPLINK_WORD_BITS, EventKind
 from netfl.units import WRITTEN, Seconds
 
 Name = Annotated[str, Field(pattern=r"^[^\s/\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*$", max_length=100)]
-"""A name that can stand in a table and in a file name."""
+"""A name that is valid in a table and in a file name."""
 
 MOST_USERS, MOST_ROUNDS, MOST_REPLICAS = 10**8, 10**12, 10**6
 """Limits beyond which no run would end; larger values are refused before memory is allocated."""
@@ -69,11 +70,9 @@ class Scenario(Spec):
     """Precision of the learners' arithmetic, ``float32`` by default. An update has 32 bits per number with either."""
     evaluate: EvaluateSpec | None = None
     """Evaluation of the global models; every 10 rounds by default."""
-    record: Annotated[
-        Literal["all", "none"] | tuple[EventKind, ...] | RecordSpec, LiteralOr(tuple[EventKind, ...], RecordSpec)
-    ] = RECORDED
+    record: Annotated[Literal["all", "none"] | tuple[EventKind, ...] | RecordSpec, ByForm()] = RECORDED
     """Kinds of events to store, or a mapping with ``events``, ``users``, ``every`` and ``versions``."""
-    checkpoint: Annotated[Literal["none"] | CheckpointSpec, LiteralOr(CheckpointSpec)] | None = None
+    checkpoint: Annotated[Literal["none"] | CheckpointSpec, ByForm()] | None = None
     """Interval between checkpoints, 30 s by default; ``none`` writes one only when the run is stopped."""
     track: TrackSpec | None = None
     """Trackers that receive the metrics during the run: TensorBoard, MLflow."""
@@ -127,7 +126,7 @@ class Scenario(Spec):
         return self.evaluate or EvaluateSpec()
 
     def located(self, faults: Sequence[Fault]) -> list[Fault]:
-        """Return the faults with the lines of their keys, if the scenario was read from a file."""
+        """Return the errors with the lines of their keys, if the scenario was read from a file."""
         return self._document.located(faults)
 
     def plain(self) -> dict[str, Any]:
@@ -143,15 +142,18 @@ class Scenario(Spec):
         """Return this scenario with other values at dotted paths, without its sweep and overrides.
 
         Raises:
-            ScenarioError: with every fault; a fault of *values* is located where the sweep states it.
+            ScenarioError: with every error; an error of *values* is located where the sweep states it.
         """
         source = self._document
-        document = ScenarioDocument(deepcopy(source.data) or self.plain(), source.name, dict(source.places))
+        document = _open_document(self)
         for section in ("sweep", "overrides"):
             document.data.pop(section, None)
         for path, value in values.items():
-            document.put(path, deepcopy(value), _place_in_sweep(source, path))
-        return checked(document)
+            document.put(path, copy_containers(value), _place_in_sweep(source, path))
+        return validate(document)
+
+    def _repr_html_(self) -> str:
+        return scenario_card(self)
 
     @model_validator(mode="after")
     def _consistent(self) -> Scenario:
@@ -161,32 +163,85 @@ class Scenario(Spec):
         return self
 
 
-def load(path: str | Path, overrides: Mapping[str, object] | None = None, named: Sequence[str] = ()) -> Scenario:
+ScenarioSource = str | Path | Mapping[str, Any] | Scenario
+"""Input of `load`: a YAML file, the name of an example such as ``rural_outage``, YAML text, a mapping with the
+same keys, or a scenario."""
+
+
+def as_scenario(source: ScenarioSource) -> Scenario:
+    """Return *source* if it is a scenario, else load it.
+
+    Raises:
+        ScenarioError: with every error, each located.
+    """
+    return source if isinstance(source, Scenario) else load(source)
+
+
+def load(
+    source: ScenarioSource,
+    overrides: Mapping[str, object] | None = None,
+    named: Sequence[str] = (),
+) -> Scenario:
     """Read and validate a scenario.
 
+    A mapping has the keys of a scenario file.  Its values may be Python objects: models of netfl, such as
+    ``channel=[LogDistance(exponent=3), Rayleigh(coherence=10)]``; a `torch.nn.Module`, instance or class, as ``model``;
+    NumPy arrays ``(x, label)`` or a `torch.utils.data.Dataset` as ``data``; a NetworkX graph as ``topology``.
+
     Args:
-        path: the YAML file.
-        overrides: dotted paths and values that replace the file's.
+        source: a YAML file, the name of an example, YAML text, a mapping, or a scenario.
+        overrides: dotted paths and values that replace those of *source*.
         named: blocks of the file's ``overrides`` to apply first, in this order.
 
     Raises:
-        ScenarioError: with every fault, each located.
+        ScenarioError: with every error, each located.
     """
-    document = documents.read(local_path(path))
+    document = _open_document(source)
     _apply_named(document, named)
     known = [*_learners(document)]
     for key, value in (overrides or {}).items():
         shown = "…" if isinstance(value, Mapping | list) else value
         document.put(key, value, f"--set {key}={shown}")
     _check_learners(document, known, overrides or {})
-    return checked(document)
+    return validate(document)
 
 
-def checked(document: ScenarioDocument) -> Scenario:
+def _open_document(source: ScenarioSource) -> ScenarioDocument:
+    if isinstance(source, Scenario):
+        known = source._document
+        data = known.data or source.model_dump(mode="json")
+        return ScenarioDocument(copy_containers(data), known.name, dict(known.places))
+    if isinstance(source, Mapping):
+        scenario = validate(ScenarioDocument(copy_containers(source)))
+        return ScenarioDocument(scenario.model_dump(mode="json"))
+    if isinstance(source, str) and "\n" in source:
+        return documents.read_text(source, "the text")
+    if isinstance(source, str | Path):
+        path = local_path(source)
+        is_example = not path.exists() and path.as_posix() in examples.example_names()
+        return documents.read(examples.examples_folder() / f"{path}.yaml" if is_example else path)
+    problem = f"a scenario cannot be read from {type(source).__name__}"
+    raise ScenarioError([Fault("", problem, None, "give a path, YAML text, a mapping or a Scenario")])
+
+
+def copy_containers(value: Any) -> Any:
+    """Return a copy of nested mappings and lists, with Python's numbers for NumPy's; other objects are shared.
+
+    >>> copy_containers({"a": [np.int64(1), {"b": 2}]})
+    {'a': [1, {'b': 2}]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): copy_containers(entry) for key, entry in value.items()}
+    if isinstance(value, np.generic):
+        return value.item()
+    return [copy_containers(entry) for entry in value] if isinstance(value, list) else value
+
+
+def validate(document: ScenarioDocument) -> Scenario:
     """Return the validated scenario of a document.
 
     Raises:
-        ScenarioError: with every fault, each located.
+        ScenarioError: with every error, each located.
     """
     try:
         scenario = Scenario.model_validate(document.data, context=WRITTEN)
@@ -198,7 +253,7 @@ def checked(document: ScenarioDocument) -> Scenario:
 
 
 def _place_in_sweep(document: ScenarioDocument, path: str) -> str:
-    keys = (f"sweep.{form}{path}" for form in ("grid.", "zip.", "random.of.", ""))
+    keys = (f"sweep.{form}{path}" for form in ("grid.", "zip.", "random.parameters.", ""))
     return next((document.places[key] for key in keys if key in document.places), document.where("sweep"))
 
 

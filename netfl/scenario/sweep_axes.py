@@ -16,10 +16,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, model_validator
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core import CoreSchema
 
-from netfl.errors import Fault, ScenarioError, suggest
-from netfl.registry import Spec
+from netfl.errors import Fault, ScenarioError
+from netfl.registry import ByForm, Spec
 from netfl.scenario.sweep_condition import Condition
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts
@@ -84,43 +84,23 @@ class Choice(RandomAxis):
         return self.choice[int(share * len(self.choice))]
 
 
-_FORMS: Mapping[str, type[RandomAxis]] = {
-    "uniform": Uniform,
-    "log_uniform": LogUniform,
-    "integer": Integer,
-    "choice": Choice,
-}
-
-
-def _read_draw(value: object) -> object:
-    """Choose the distribution by its name, so that one mistake is one fault."""
-    if isinstance(value, RandomAxis):
-        return value
-    if not isinstance(value, Mapping) or len(value) != 1:
-        raise PydanticCustomError("draw", "no distribution", {"remedy": "write one such as {uniform: [0, 1]}"})
-    word = str(next(iter(value)))
-    if word not in _FORMS:
-        raise PydanticCustomError("draw", "no such distribution", {"remedy": suggest(word, [*_FORMS])})
-    return _FORMS[word].model_validate(value)
-
-
-Draw = Annotated[Uniform | LogUniform | Integer | Choice, BeforeValidator(_read_draw)]
+Draw = Annotated[Uniform | LogUniform | Integer | Choice, ByForm()]
 """``{uniform: [low, high]}``, ``{log_uniform: [low, high]}``, ``{integer: [low, high]}`` or ``{choice: [...]}``."""
 
 
 _FIXED = {
-    "name": "it names the sweep as a whole",
-    "description": "it tells of the sweep as a whole",
-    "replicas": "each point has as many; write it outside of 'sweep'",
-    "sweep": "a sweep does not vary itself",
-    "overrides": "name a block with --override",
-    "track": "each task is told of as a run of its own",
+    "name": "it names the whole sweep",
+    "description": "it describes the whole sweep",
+    "replicas": "it is equal at all points; write it outside of 'sweep'",
+    "sweep": "a sweep cannot vary itself",
+    "overrides": "use --override with a block",
+    "track": "each task is tracked as a run of its own",
 }
 """Keys that a sweep cannot vary, with the reason."""
 
 _TAKEN = frozenset(
     ("point", "trace", "task", "lane", "status", "learner", "replica", "round", "time_s", "metric", "group", "value",
-     "figure", "user", "mean", "half", "replicas", "kind", "node", "detail")
+     "metric", "user", "mean", "half", "replicas", "kind", "node", "detail")
 )  # fmt: skip
 """Columns of a sweep's tables, whose names no axis may have."""
 
@@ -135,20 +115,22 @@ class RandomSpec(Spec):
     """Number of points."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Seed of the draws alone."""
-    of: Annotated[dict[str, Draw], Field(min_length=1)]
+    parameters: Annotated[dict[str, Draw], Field(min_length=1)]
     """Dotted paths and their distributions."""
 
     def values(self) -> list[dict[str, Any]]:
         """Return the value of each path in each draw; the values of a path do not depend on other paths."""
         streams = Streams(self.seed).at("sweep")
-        shares = {path: streams.rng(path).random(self.draws).tolist() for path in self.of}
-        return [{path: axis.at(shares[path][draw]) for path, axis in self.of.items()} for draw in range(self.draws)]
+        shares = {path: streams.rng(path).random(self.draws).tolist() for path in self.parameters}
+        return [
+            {path: axis.at(shares[path][draw]) for path, axis in self.parameters.items()} for draw in range(self.draws)
+        ]
 
 
 class SweepSpec(Spec):
     """The axes of a sweep.  Every combination of grid, zipped lists and random draws is a point.
 
-    A path with its list may also stand directly below ``sweep`` instead of in ``grid``, or as nested mappings.
+    A path with its list may also be directly below ``sweep`` instead of in ``grid``, or as nested mappings.
     """
 
     grid: dict[str, Values] = Field(default_factory=dict)
@@ -157,7 +139,7 @@ class SweepSpec(Spec):
     """Dotted paths and lists of equal length: the first values together, then the second, and so on."""
     random: RandomSpec | None = None
     """Random draws from distributions."""
-    unless: Annotated[tuple[str, ...], BeforeValidator(lambda text: (text,) if isinstance(text, str) else text)] = ()
+    exclude: Annotated[tuple[str, ...], BeforeValidator(lambda text: (text,) if isinstance(text, str) else text)] = ()
     """Conditions that leave out combinations.  Axes have short names there: the last part of the path, with as many
     parts before it as make it unique."""
     lanes: Annotated[int, Field(ge=1)] = 32
@@ -182,7 +164,7 @@ class SweepSpec(Spec):
     @property
     def paths(self) -> tuple[str, ...]:
         """The dotted paths of all axes."""
-        return (*self.grid, *self.zip, *(() if self.random is None else self.random.of))
+        return (*self.grid, *self.zip, *(() if self.random is None else self.random.parameters))
 
     @property
     def names(self) -> dict[str, str]:
@@ -195,31 +177,43 @@ class SweepSpec(Spec):
         Raises:
             ScenarioError: a condition cannot be evaluated; the key is relative to the sweep.
         """
-        conditions = [Condition.read(text, [*self.names.values()]) for text in self.unless]
+        names = self.names
+        conditions = [Condition.read(text, [*names.values()]) for text in self.exclude]
         zipped = [dict(zip(self.zip, values, strict=True)) for values in zip(*self.zip.values(), strict=True)] or [{}]
         drawn = [{}] if self.random is None else self.random.values()
         for *values, side, draw in product(*self.grid.values(), zipped, drawn):
             point = {**dict(zip(self.grid, values, strict=True)), **side, **draw}
-            if not self._is_left_out(point, conditions):
+            named = {names[path]: value for path, value in point.items()}
+            try:
+                is_excluded = any(condition.holds(named) for condition in conditions)
+            except ValueError as error:
+                remedy = "compare numbers with numbers, and text with text"
+                raise ScenarioError([Fault("exclude", str(error), None, remedy)]) from None
+            if not is_excluded:
                 yield point
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield invalid axes and conditions, and a sweep without points."""
-        faults = [*self._axis_faults(), *self._condition_faults()]
+        faults = [*self._axis_faults()]
+        for number, text in enumerate(self.exclude):
+            try:
+                Condition.read(text, [*self.names.values()])
+            except ValueError as error:
+                problem, _, remedy = str(error).partition("; ")
+                faults.append(Fault(f"exclude.{number}", problem, text, remedy))
         yield from faults
         if faults:
             return
         try:
             if next(self.points(), None) is None:
-                yield Fault("unless", "leaves no point", None, "leave out fewer")
+                yield Fault("exclude", "leaves no point", None, "exclude fewer")
         except ScenarioError as error:
             yield from error.faults
 
     def _axis_faults(self) -> Iterator[Fault]:
         if not self.paths:
             yield Fault("", "varies nothing", None, "give a dotted path and a list of values")
-        random = () if self.random is None else self.random.of
-        for section, paths in (("grid", self.grid), ("zip", self.zip), ("random.of", random)):
+        random = () if self.random is None else self.random.parameters
+        for section, paths in (("grid", self.grid), ("zip", self.zip), ("random.parameters", random)):
             for path in paths:
                 if (first := path.partition(".")[0]) in _FIXED:
                     yield Fault(f"{section}.{path}", "cannot be varied", None, _FIXED[first])
@@ -232,28 +226,8 @@ class SweepSpec(Spec):
             problem = f"the lists have {' and '.join(map(str, sorted(lengths)))} values"
             yield Fault("zip", problem, None, "give lists of one length")
 
-    def _condition_faults(self) -> Iterator[Fault]:
-        for number, text in enumerate(self.unless):
-            try:
-                Condition.read(text, [*self.names.values()])
-            except ValueError as error:
-                problem, _, remedy = str(error).partition("; ")
-                yield Fault(f"unless.{number}", problem, text, remedy)
-
-    def _is_left_out(self, point: Mapping[str, Any], conditions: Sequence[Condition]) -> bool:
-        values = {self.names[path]: value for path, value in point.items()}
-        for number, condition in enumerate(conditions):
-            try:
-                if condition.holds(values):
-                    return True
-            except ValueError as error:
-                remedy = "compare numbers with numbers, and words with words"
-                raise ScenarioError([Fault(f"unless.{number}", str(error), condition.text, remedy)]) from None
-        return False
-
 
 def _flat(mapping: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted paths of nested mappings and their values."""
     for key, entry in mapping.items():
         if isinstance(entry, Mapping):
             yield from _flat(entry, f"{above}{key}.")
@@ -267,16 +241,10 @@ def short_names(paths: Sequence[str]) -> dict[str, str]:
     >>> short_names(["learners.A.lr", "learners.B.lr", "users"])
     {'learners.A.lr': 'A.lr', 'learners.B.lr': 'B.lr', 'users': 'users'}
     """
-    split = {path: path.split(".") for path in paths}
-
-    def tail(path: str, size: int) -> str:
-        return ".".join(split[path][-size:])
-
-    def is_unique(path: str, size: int) -> bool:
-        name = tail(path, size)
-        return name not in _TAKEN and not any(other != path and tail(other, size) == name for other in paths)
-
-    return {
-        path: next((tail(path, size) for size in range(1, len(parts)) if is_unique(path, size)), path)
-        for path, parts in split.items()
-    }
+    names = {}
+    for path in paths:
+        parts, others = path.split("."), [f".{other}" for other in paths if other != path]
+        tails = [".".join(parts[-size:]) for size in range(1, len(parts))]
+        unique = (tail for tail in tails if not any(other.endswith(f".{tail}") for other in others))
+        names[path] = next((tail for tail in unique if tail not in _TAKEN), path)
+    return names

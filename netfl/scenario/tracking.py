@@ -26,14 +26,14 @@ def _address(store: str) -> str:
     if match := re.match(r"sqlite:///(?!/)(.+)", store):
         return f"sqlite:///{Path(match[1]).absolute()}"
     if "://" not in store:
-        raise ValueError("no address of a store; write one such as sqlite:///mlflow.db or http://localhost:5000")
+        raise ValueError("not the address of a store; write one such as sqlite:///mlflow.db or http://localhost:5000")
     return store
 
 
 class MlflowSpec(Spec):
     """The MLflow store of a run."""
 
-    store: Annotated[str, AfterValidator(_address)] = Field("sqlite:///mlflow.db", validate_default=True)
+    tracking_uri: Annotated[str, AfterValidator(_address)] = Field("sqlite:///mlflow.db", validate_default=True)
     """Address of the store: a database (by default a file in the current directory) or a server."""
     experiment: Annotated[str, Field(min_length=1)] | None = None
     """Name of the experiment; the scenario's name by default."""
@@ -50,11 +50,10 @@ class TrackSpec(Spec):
     @model_validator(mode="after")
     def _has_tracker(self) -> TrackSpec:
         if self.tensorboard is None and self.mlflow is None:
-            raise ValueError("tells nobody; give tensorboard: FOLDER, or mlflow: {}, or leave it out")
+            raise ValueError("has no tracker; give tensorboard: FOLDER or mlflow: {}, or leave it out")
         return self
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield a fault if there are no learners."""
         if not facts.trained:
             yield Fault("", "has no effect without learners", None, "add 'learners', or leave it out")
 

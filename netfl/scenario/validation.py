@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,24 +11,25 @@ import numpy as np
 
 from netfl.access import Access
 from netfl.errors import Fault
-from netfl.registry import Spec, find_plugins
+from netfl.registry import Spec, find_plugins, kind_of, one_line
 from netfl.scenario.recording import RecordSpec, too_many
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts
 
 if TYPE_CHECKING:
-    from netfl.learning.spec import LearnerSpec
+    from netfl.learning.model import Model
+    from netfl.scenario.scenario import Scenario
 
 _OPTIONAL = ("evaluate", "checkpoint", "precision")
 _LEARNING = ("data", "partition", "model", *_OPTIONAL)
 WINDOWS = 100
 """Number of equal windows of a ``duration``.  Each counts as a round, for progress and for stopping a run."""
 _ANY_CLASSES = 1 << 30
-"""A number of classes with which no fault of too few classes is found."""
+"""A number of classes with which no error of too few classes is found."""
 
 
 def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset()) -> Iterator[Fault]:
-    """Yield the faults between sections, whatever the unreadable sections were meant to state.
+    """Yield the errors between sections, whatever the unreadable sections were meant to state.
 
     Args:
         parts: the sections by name; ``None`` for missing or unreadable ones.
@@ -40,12 +41,12 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
     if data is not None and evaluate is not None:
         for label in (label for label in evaluate.rare_classes or () if label >= data.classes):
             problem = f"the data have labels 0 to {data.classes - 1}"
-            yield Fault("evaluate.rare_classes", problem, label, "name one of them")
+            yield Fault("evaluate.rare_classes", problem, label, "use one of them")
     if data is not None and 0 in data.shape:
-        yield Fault("data", "the examples have no numbers", [*data.shape], "let each have some")
+        yield Fault("data", "the examples have no features", [*data.shape], "give each example at least one")
     elif data is not None and parts["model"] is not None:
-        misfits = parts["model"].misfits(data.shape, data.classes, data.tokens)
-        yield from (fault.under("model") for fault in misfits)
+        faults = _model_faults(parts["model"], (data.shape, data.classes, data.tokens))
+        yield from (fault.under("model") for fault in faults)
     if parts["users"] is None or parts["access"] is None or (parts["rounds"] is None and parts["duration"] is None):
         return
     if (record := parts["record"]) is not None:
@@ -63,13 +64,14 @@ def facts_of(parts: Mapping[str, Any]) -> ScenarioFacts:
     access: Access = parts["access"]
     data, model = parts["data"], parts["model"]
     rounds = WINDOWS if parts["rounds"] is None else parts["rounds"]
+    participation = access.participation_rates(parts["users"], Streams(0), np.ones((parts["users"], 1)))
     return ScenarioFacts(
         users=parts["users"],
         rounds=rounds,
         classes=None if data is None else data.classes,
         max_deliveries=access.max_deliveries(parts["users"], rounds),
         rho_known=access.rates(parts["users"], Streams(0)) is not None,
-        heard_known=access.participation_rates(parts["users"], Streams(0), np.ones((parts["users"], 1))) is not None,
+        participation_known=participation is not None,
         placed=access.info.has_positions,
         ranked=access.info.has_ranking,
         sized=data is not None and model is not None,
@@ -92,17 +94,17 @@ def _possible(parts: Mapping[str, Any], unread: AbstractSet[str]) -> list[Scenar
 
 
 def _length_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iterator[Fault]:
-    """Yield the faults of ``rounds`` and ``duration``; a duration needs an access with traffic, and no learners."""
+    """Yield the errors of ``rounds`` and ``duration``; a duration needs an access with traffic, and no learners."""
     access: Access | None = parts["access"]
     duration_s, warmup_s = parts["duration"], parts["warmup"]
     if "duration" not in unread and duration_s is None:
         if parts["rounds"] is None and "rounds" not in unread:
-            yield Fault("rounds", "missing", None, "give it, or 'duration' for a network with traffic of its own")
+            yield Fault("rounds", "missing", None, "give it, or 'duration' for a network with traffic")
         if warmup_s:
             yield Fault("warmup", "has no effect without 'duration'", warmup_s, "leave it out")
         return
     if parts["rounds"] is not None or "rounds" in unread:
-        yield Fault("duration", "stands beside 'rounds': one of them ends the run", duration_s, "leave one of them out")
+        yield Fault("duration", "is given together with 'rounds'", duration_s, "leave one of them out")
         return
     for name in ("learners", *_LEARNING):
         if parts[name] or name in unread:
@@ -110,10 +112,12 @@ def _length_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iterat
     if duration_s is None:
         return
     if warmup_s is not None and warmup_s >= duration_s:
-        yield Fault("warmup", f"leaves nothing of the {duration_s:g} s", warmup_s, "make it shorter than 'duration'")
+        yield Fault(
+            "warmup", f"is not shorter than the duration, {duration_s:g} s", warmup_s, "make it shorter than 'duration'"
+        )
     if access is not None and not access.info.can_run_timed:
-        remedy = "give access.traffic, which networks have, or 'rounds' in place of 'duration'"
-        yield Fault("duration", "this access has no traffic that could be watched for a time", duration_s, remedy)
+        remedy = "give access.traffic (kind: network), or 'rounds' in place of 'duration'"
+        yield Fault("duration", "this access has no traffic to simulate for a duration", duration_s, remedy)
 
 
 def _learning_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iterator[Fault]:
@@ -122,11 +126,12 @@ def _learning_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iter
     learners = parts["learners"] or {}
     learns = bool(learners) or "learners" in unread
     timed = parts["duration"] is not None or "duration" in unread
+    may_need_data = access is None or access.info.needs_label_mix or access.info.needs_sample_counts
     present = {name for name in _LEARNING if parts[name] is not None or name in unread}
     for name in _LEARNING:
         if learns and name not in present and name not in _OPTIONAL:
             yield Fault(name, "missing; learners need it", None, f"add a section '{name}'")
-        is_used = timed or (_may_want_data(access) and name in {"data", "partition"})
+        is_used = timed or (may_need_data and name in {"data", "partition"})
         if not learns and name in present and not is_used:
             yield Fault(name, "has no effect without learners", None, "add 'learners', or leave it out")
     if access is None:
@@ -134,7 +139,10 @@ def _learning_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iter
     works = {(spec.batch_size, spec.local_epochs, spec.local_steps) for spec in learners.values()}
     if access.info.needs_samples and len(works) > 1:
         yield Fault(
-            "access.compute", "the learners differ in local work, so its time is not one", None, "give compute.samples"
+            "access.compute",
+            "the learners differ in local work, so its duration is not unique",
+            None,
+            "give compute.samples",
         )
     needs = "the users' labels" if access.info.needs_label_mix else "how much data users hold"
     if (access.info.needs_label_mix or access.info.needs_sample_counts) and "partition" not in present:
@@ -144,50 +152,60 @@ def _learning_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iter
 
 
 def _order_faults(access: Access, rarity: str | None) -> Iterator[Fault]:
-    """Yield the fault of a partition and an access that depend on each other."""
+    """Yield the error of a partition and an access that depend on each other."""
     if rarity is not None and (access.info.needs_label_mix or (access.info.needs_sample_counts and rarity == "prerun")):
         yield Fault(
-            "partition", "depends on who is heard, which depends on the partition", None, "take another partition"
+            "partition", "depends on the participation, which depends on the partition", None, "use another partition"
         )
     elif rarity == "prerun" and access.info.is_closed_loop:
-        problem = "goes by a run of the access alone, but who is heard depends on what is learned"
-        yield Fault("partition", problem, rarity, "take another order of the users, or another partition")
+        problem = "needs a run of the access alone, but the deliveries depend on the training"
+        yield Fault("partition", problem, rarity, "use another order of the users, or another partition")
 
 
-def _may_want_data(access: Access | None) -> bool:
-    return access is None or access.info.needs_label_mix or access.info.needs_sample_counts
+def _model_faults(model: Model, examples: tuple[tuple[int, ...], int, int | None]) -> Iterator[Fault]:
+    """Yield why *model* cannot take such *examples*, or, if it is from outside netfl, cannot count its parameters."""
+    kind = kind_of(type(model))
+    if ":" not in kind:
+        yield from model.misfits(*examples)
+        return
+    shown = f"examples of shape {list(examples[0])}, {examples[1]} classes and {examples[2] or 'no'} tokens"
+    try:
+        faults = [*model.misfits(*examples)]
+        size = None if faults else model.parameters(*examples)
+    except Exception as error:  # whatever the user's class does
+        remedy = "correct its methods 'misfits' and 'parameters', or let 'misfits' refuse such examples"
+        yield Fault("", f"fails on {shown}: {one_line(error)}", kind, remedy)
+        return
+    yield from faults
+    if not faults and not (isinstance(size, int | np.integer) and size > 0):
+        problem = f"its method 'parameters' gives {size!r} for {shown}"
+        yield Fault("", problem, kind, "return the number of parameters, a whole number")
 
 
 def nested_faults(part: object, key: str, facts: ScenarioFacts) -> Iterator[Fault]:
-    """Yield the faults that each model below *part* finds."""
+    """Yield the errors that each model below *part* finds."""
+    entries: Iterable[tuple[object, object]] = ()
     if isinstance(part, Spec):
         yield from (fault.under(key) for fault in part.faults(facts))
-        for name in type(part).model_fields:
-            yield from nested_faults(getattr(part, name), _below(key, name), facts)
+        entries = ((name, getattr(part, name)) for name in type(part).model_fields)
     elif isinstance(part, Mapping):
-        for name, entry in part.items():
-            yield from nested_faults(entry, _below(key, name), facts)
+        entries = part.items()
     elif isinstance(part, tuple):
-        for index, entry in enumerate(part):
-            yield from nested_faults(entry, _below(key, index), facts)
+        entries = enumerate(part)
+    for name, entry in entries:
+        yield from nested_faults(entry, f"{key}.{name}" if key else str(name), facts)
 
 
-def check_plugins(learners: Mapping[str, LearnerSpec], users: int, max_deliveries: int) -> None:
-    """Try objectives and aggregations from outside netfl on small tensors.
-
-    Args:
-        learners: the learners by name.
-        users: the number of users.
-        max_deliveries: the largest number of deliveries in a round.
+def check_plugins(scenario: Scenario) -> None:
+    """Try models, objectives and aggregations from outside netfl on made-up examples and small tensors.
 
     Raises:
-        ScenarioError: one of them violates the contract of its family; keys begin with the learner's name.
+        ScenarioError: one of them violates the contract of its family.
     """
-    if any(any(find_plugins(learner)) for learner in learners.values()):
+    if any(any(find_plugins(part)) for part in (scenario.model, *scenario.learners.values())):
         from netfl.learning import plugin_check
 
-        plugin_check.check_learner_plugins(learners, users, max_deliveries)
-
-
-def _below(key: str, name: object) -> str:
-    return f"{key}.{name}" if key else str(name)
+        max_deliveries = scenario.access.max_deliveries(scenario.users, scenario.steps)
+        plugin_check.check_learner_plugins(scenario.learners, scenario.users, max_deliveries)
+        if scenario.model is not None and scenario.data is not None and any(find_plugins(scenario.model)):
+            plugin_check.check_model_plugin(scenario.model, scenario.data)

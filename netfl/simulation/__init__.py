@@ -1,1 +1,1 @@
-"""One run: `netfl.simulation.run` is where to start reading, then `loop` and `setup`."""
+"""One run: `netfl.simulation.run` is where to start reading."""

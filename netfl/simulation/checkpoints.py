@@ -1,4 +1,7 @@
-"""Checkpoints of a run: the newest and the one before it, so that a damaged file does not cost the run."""
+"""Checkpoints of a run: the newest and the one before it, so that a damaged file does not cost the run.
+
+`netfl.learning.checkpoint_file` reads and writes the files.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,6 @@ class CheckpointStore:
         self.path, self._before = folder / CHECKPOINT, folder / BEFORE
         self._facts, self._schedule, self._command = dict(facts or {}), schedule, command or f"netfl resume {folder}"
         self._saved_at = time.monotonic()
-        self._is_damaged = False
         self.newest = -1
 
     @property
@@ -55,32 +57,35 @@ class CheckpointStore:
         return f"To start the run again, remove {names}, and then: {self._command}"
 
     def load(self) -> dict[str, Any] | None:
-        """Return the newest intact checkpoint; ``None`` if there are none.  The directory is not changed.
+        """Return the newest intact checkpoint, which replaces a damaged one; ``None`` if there are none.
 
         Raises:
             MachineError: there are checkpoints but none is intact, or it is that of another scenario.
         """
+        from netfl.learning import checkpoint_file
+
         paths = [path for path in (self.path, self._before) if path.exists()]
         for path in paths:
-            content = self._read(path)
-            if content is not None:
-                self._check(path, content.get("about", {}))
-                self.newest, self._is_damaged = int(content["round"]), path != paths[0]
-                if self._is_damaged:
-                    message = "%s is not a whole checkpoint; going on from the one before it, of round %d"
-                    _LOG.warning(message, paths[0], content["round"])
-                return content
+            try:
+                content = checkpoint_file.load(path)
+            except MachineError:
+                continue
+            for key, was, now in _differences(content.get("about", {}), self._facts):
+                raise MachineError(
+                    f"{path} is the checkpoint of another scenario: {key} is {was!r} there, but {now!r} here. Restore "
+                    f"the file or the scenario.yaml of this run. {self.remedy}"
+                )
+            self.newest = int(content["round"])
+            if path != paths[0]:
+                message = "%s is not a complete checkpoint; continuing from the previous one, of round %d"
+                _LOG.warning(message, paths[0], content["round"])
+                path.replace(paths[0])
+            return content
         if paths:
             names = " and ".join(map(str, paths))
-            problem = "is not a whole checkpoint" if len(paths) == 1 else "are not whole checkpoints"
+            problem = "is not a complete checkpoint" if len(paths) == 1 else "are not complete checkpoints"
             raise MachineError(f"{names} {problem}. {self.remedy}")
         return None
-
-    def discard_damaged(self) -> None:
-        """Replace a damaged checkpoint with the one before it, from which the run continues."""
-        if self._is_damaged:
-            self._before.replace(self.path)
-            self._is_damaged = False
 
     def is_due(self, index: int) -> bool:
         """Return whether a checkpoint is due after round *index*."""
@@ -102,15 +107,14 @@ class CheckpointStore:
             learner: the learners' state.
             reports: the reports so far.
         """
-        from netfl.learning import checkpoint
+        from netfl.learning import checkpoint_file
 
-        evaluations = [report for report in reports if report.metrics]
-        packed = {"reports": checkpoint.pack(evaluations), "answers": checkpoint.pack_answers(reports)}
+        content = {"about": self._facts, "round": index, "digest": digest, "learner": dict(learner)}
+        content |= checkpoint_file.pack_reports(reports)
         if self.path.exists():
             self.path.replace(self._before)
-        content = {"about": self._facts, "round": index, "digest": digest, "learner": dict(learner), **packed}
         with atomic_write(self.path) as part, part.open("wb") as file:
-            checkpoint.save(file, content)
+            checkpoint_file.save(file, content)
         self.newest, self._saved_at = index, time.monotonic()
 
     def remove(self) -> None:
@@ -118,36 +122,16 @@ class CheckpointStore:
         for path in (self.path, self._before):
             path.unlink(missing_ok=True)
 
-    def _read(self, path: Path) -> dict[str, Any] | None:
-        from netfl.learning import checkpoint
-
-        try:
-            return checkpoint.load(path)
-        except MachineError:
-            return None
-
-    def _check(self, path: Path, facts: Mapping[str, Any]) -> None:
-        """Refuse the checkpoint of another scenario; keys that only one of them has do not count.
-
-        Raises:
-            MachineError: the first key that differs.
-        """
-        for key, was, now in _differences(facts, self._facts):
-            raise MachineError(
-                f"{path} is the checkpoint of another scenario: there {key} is {was!r}, here {now!r}. Put back the "
-                f"file, or the scenario.yaml, that belongs here. {self.remedy}"
-            )
-
 
 def _differences(one: Any, other: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield the dotted key and both values where two plain values differ; only keys that both have count."""
+    """Yield the dotted key and both values where two plain values differ; only keys that both have count.
+
+    Paths are compared by their file names, as data files may have been moved.
+    """
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         for name in (name for name in one if name in other):
             yield from _differences(one[name], other[name], f"{key}.{name}".lstrip("."))
-    elif _without_folder(one) != _without_folder(other):
+        return
+    names = [Path(each).name if isinstance(each, str) and Path(each).is_absolute() else each for each in (one, other)]
+    if names[0] != names[1]:
         yield key, one, other
-
-
-def _without_folder(value: Any) -> Any:
-    """Reduce a path to its file name, as data files may have been moved."""
-    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value

@@ -1,8 +1,6 @@
 """A dry run: run the first rounds of a scenario, to find errors that only show then, and to measure the processor time.
 
-The main loop runs for about `SAMPLE_S` of processor time, and for one round at least.  Where learning takes many local
-steps or test examples, the learners take fewer, and then repeat some of the rounds with more steps.  The time is
-extrapolated linearly to all rounds, steps and examples.
+The time is extrapolated linearly to all rounds, local steps and test examples; see docs/running.md.
 """
 
 from __future__ import annotations
@@ -10,27 +8,28 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from netfl.errors import ModelError, NetflError
+from netfl.errors import Fault, ModelError, NetflError, ScenarioError
 from netfl.learning.spec import LearnerSpec
+from netfl.results.formatting import clock, counted, format_progress
 from netfl.results.run_writer import RunWriter
 from netfl.scenario.scenario import Scenario
+from netfl.simulation import memory
 from netfl.simulation.checkpoints import CheckpointStore
-from netfl.simulation.cost_estimate import DryRun
 from netfl.simulation.learners import open_learner
-from netfl.simulation.learning_session import LearnerProtocol, LearningSession
-from netfl.simulation.loop import run_rounds
-from netfl.simulation.observers import format_progress
+from netfl.simulation.learning_session import LearningSession
+from netfl.simulation.run import run_rounds
 from netfl.simulation.setup import RunSetup, prepare_run
 from netfl.simulation.simulation import model_errors
 from netfl.types import LearnerReport, Round, RoundBatch, RoundProgress, RunObserver, RunProgress
+
+if TYPE_CHECKING:
+    from netfl.simulation.learning_session import Learner
 
 LIMIT_S = 10.0
 """Processor time after which an open round is cut."""
@@ -42,8 +41,49 @@ _MAX_TESTED = 500
 """Test examples that are enough."""
 _MIN_STEPS = 2
 """Local steps of the first measurement; a single step may be computed in another way."""
-_START_S = (1.5, 3.5)
-"""Processor time of starting Python, without learners, and with them (torch)."""
+_REPEATED = 5
+"""Rounds that are repeated with more local steps."""
+ENDLESS_S = 365.25 * 86400.0
+"""Processor time from which a run is refused."""
+_RANGE = 2.0
+"""Factor by which an extrapolated time may be wrong (docs/running.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """Result of a dry run.
+
+    Args:
+        seconds: processor time of the whole run, extrapolated; a lower bound if a round was cut.
+        memory: estimated bytes of memory.
+        rounds: number of complete rounds of each replica.
+        cut: progress of the round that was cut; ``None`` without one.
+    """
+
+    seconds: float
+    memory: float = 0.0
+    rounds: int = 0
+    cut: RoundProgress | None = None
+
+    def __str__(self) -> str:
+        if self.cut is not None:
+            time = f"at least {clock(self.seconds)} of processor time"
+        else:
+            bounds = f"{clock(self.seconds / _RANGE)} to {clock(self.seconds * _RANGE)}"
+            rounds = counted(self.rounds, "round")
+            spent = clock(self.seconds) if self.seconds >= 1.0 else "under 1 s"
+            time = f"{spent} of processor time ({bounds}, extrapolated from {rounds})"
+        return f"{time} after the start of Python, {memory.format_memory(self.memory)} of memory"
+
+    def warnings(self) -> Iterator[str]:
+        """Yield a warning about a round that was cut, and about a run that needs more memory than is free."""
+        if self.cut is not None:
+            state = format_progress(self.cut)
+            yield f"long: round {self.cut.round} did not end within {LIMIT_S:g} s; its state: {state}"
+        free = memory.available()
+        if free is not None and self.memory > free:
+            needed = memory.format_memory(self.memory)
+            yield f"large: the run needs about {needed} of memory, but {memory.format_memory(free)} are available"
 
 
 class _CutError(NetflError):
@@ -57,7 +97,7 @@ class _Stopwatch(RunObserver):
         last: the last progress of an open round.
         rounds: the rounds of all replicas.
         network_s: processor time of each round without learning.
-        counts: deliveries of each round of each replica.
+        max_deliveries: largest number of deliveries in a round of a replica.
         learning_s: processor time of each round's learning.
         evaluation_s: processor time of an evaluation.
     """
@@ -66,17 +106,14 @@ class _Stopwatch(RunObserver):
         self.last: RoundProgress | None = None
         self.rounds: list[Sequence[Round]] = []
         self.network_s: list[float] = []
-        self.counts: list[int] = []
+        self.max_deliveries = 0
         self.learning_s: list[float] = []
         self.evaluation_s = 0.0
-        self.restart()
-
-    def restart(self) -> None:
-        self._started_s = time.process_time()
+        self.started_s = time.process_time()
 
     @property
     def elapsed_s(self) -> float:
-        return time.process_time() - self._started_s
+        return time.process_time() - self.started_s
 
     def on_progress(self, progress: RoundProgress) -> None:
         self.last = progress
@@ -89,33 +126,36 @@ class _Stopwatch(RunObserver):
         batches = [batch for batch in progress.results if isinstance(batch, RoundBatch)]
         if batches:
             self.network_s = [network_s / progress.round] * progress.round
-            self.counts = [count for batch in batches for count in batch.delivered.tolist()]
+            self.max_deliveries = max(int(batch.delivered.max()) for batch in batches)
         else:
             self.network_s.append(network_s)
-            self.rounds.append([each for each in progress.results if isinstance(each, Round)])
-            self.counts += [len(each.deliveries) for each in self.rounds[-1]]
+            rounds = [each for each in progress.results if isinstance(each, Round)]
+            self.rounds.append(rounds)
+            self.max_deliveries = max(self.max_deliveries, *(len(each.deliveries) for each in rounds))
         self.stop = bool(batches) or elapsed_s > SAMPLE_S or len(self.rounds) >= _MAX_ROUNDS
 
 
 class _TimedSession(LearningSession):
     """Learning whose steps and evaluations are measured."""
 
-    def __init__(self, learner: LearnerProtocol | None, folder: Path, stopwatch: _Stopwatch) -> None:
+    def __init__(self, learner: Learner | None, folder: Path, stopwatch: _Stopwatch) -> None:
         super().__init__(learner, CheckpointStore(folder))
         self._stopwatch = stopwatch
 
     def start(self) -> LearnerReport:
         with model_errors("learning", 0.0):
             if self.learner is not None:
-                self._stopwatch.evaluation_s = min(_timed(self.learner.start) for _ in range(2))
+                self.learner.start()  # the first evaluation takes longer
+            started_s = time.process_time()
             report = super().start()
-        self._stopwatch.restart()
+        self._stopwatch.started_s = time.process_time()
+        self._stopwatch.evaluation_s = self._stopwatch.started_s - started_s
         return report
 
     def step(self, rounds: Sequence[Round]) -> LearnerReport:
         started_s = time.process_time()
         report = super().step(rounds)
-        if not self.is_trace:
+        if self.learner is not None:
             self._stopwatch.learning_s.append(time.process_time() - started_s)
         return report
 
@@ -124,45 +164,47 @@ def run_dry(scenario: Scenario) -> DryRun:
     """Prepare *scenario*, and run its first rounds in every replica.
 
     Raises:
-        NetflError: any error of a run that shows in its first rounds.
+        NetflError: any error of a run that shows in its first rounds, or the run would not end in a year.
     """
-    stopwatch, steps = _Stopwatch(), scenario.steps
-    start_s = _START_S[bool(scenario.learners)]
+    stopwatch = _Stopwatch()
     try:
-        setup = prepare_run(scenario, pulse=stopwatch.on_progress)
-        start_s += stopwatch.elapsed_s
-        with tempfile.TemporaryDirectory() as folder, _fast_learner(setup, _MIN_STEPS) as learner:
-            session = _TimedSession(learner, Path(folder), stopwatch)
-            writer = RunWriter(Path(folder), scenario, setup.replicas, session.lanes)
-            try:
-                run_rounds(setup.with_recorders(writer.recorders), session, [writer, stopwatch])
-            except ModelError:
-                if not stopwatch.network_s:
-                    raise  # an error of a later round, or divergence, is left to the run
-            finally:
-                writer.abandon()
+        dry_run = _measure(scenario, stopwatch)
     except _CutError:
         assert stopwatch.last is not None
-        return DryRun(start_s + stopwatch.elapsed_s / stopwatch.last.round * steps, cut=stopwatch.last)
-    seconds = start_s + _extrapolated(stopwatch.network_s, steps)
+        last, duration_s = stopwatch.last, scenario.duration
+        share = last.round / scenario.steps if duration_s is None else min(1.0, last.time_s / duration_s)
+        dry_run = DryRun(stopwatch.elapsed_s / max(share, 1e-9), memory.estimate_memory(scenario), cut=last)
+    if dry_run.seconds > ENDLESS_S:
+        key = "rounds" if scenario.duration is None else "duration"
+        remedy = "make it shorter, or use fewer users or replicas"
+        fault = Fault(key, f"the run would take more than a year: {dry_run}", getattr(scenario, key), remedy)
+        raise ScenarioError(scenario.located([fault]))
+    return dry_run
+
+
+def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
+    setup, steps = prepare_run(scenario, pulse=stopwatch.on_progress), scenario.steps
+    seconds = stopwatch.elapsed_s
+    with tempfile.TemporaryDirectory() as folder, _fast_learner(setup, _MIN_STEPS) as learner:
+        session = _TimedSession(learner, Path(folder), stopwatch)
+        writer = RunWriter(Path(folder), scenario, setup.replicas, session.lanes)
+        try:
+            run_rounds(setup.with_recorders(writer.recorders), session, [writer, stopwatch])
+        except ModelError:
+            if not stopwatch.network_s:
+                raise  # an error of a later round is left to the run
+        finally:
+            writer.abandon()
+    seconds += _extrapolate(stopwatch.network_s, steps)
     if stopwatch.learning_s:
-        stretch = _stretch(setup, stopwatch.rounds, stopwatch.learning_s)
-        evaluations = (2 + steps // scenario.evaluation.every) * _test_stride(setup)
-        seconds += _extrapolated(stopwatch.learning_s, steps) * stretch + evaluations * stopwatch.evaluation_s
-    counts = stopwatch.counts
-    return DryRun(seconds, len(stopwatch.network_s), float(np.mean(counts)), int(max(counts)))
-
-
-def warning(dry_run: DryRun) -> str:
-    """Return the warning of a dry run in which a round was cut."""
-    assert dry_run.cut is not None
-    return (
-        f"long: round {dry_run.cut.round} was not over after {LIMIT_S:g} s; it stood at {format_progress(dry_run.cut)}"
-    )
+        seconds += _extrapolate(stopwatch.learning_s, steps) * _stretch(setup, stopwatch)
+        seconds += (2 + steps // scenario.evaluation.every) * _test_stride(setup) * stopwatch.evaluation_s
+    needed = memory.estimate_memory(scenario, stopwatch.max_deliveries)
+    return DryRun(seconds, needed, len(stopwatch.network_s))
 
 
 @contextmanager
-def _fast_learner(setup: RunSetup, steps: int) -> Iterator[LearnerProtocol | None]:
+def _fast_learner(setup: RunSetup, steps: int) -> Iterator[Learner | None]:
     """Build the learners, if there are any, with at most so many local *steps* and few test examples."""
     scenario, data = setup.scenario, setup.dataset
     if data is not None:
@@ -195,38 +237,32 @@ def _steps(setup: RunSetup) -> list[int]:
     return [local_steps(spec) for spec in setup.scenario.learners.values()]
 
 
-def _stretch(setup: RunSetup, rounds: Sequence[Sequence[Round]], learning_s: Sequence[float]) -> float:
-    """Return the factor by which learning with all local steps takes longer than with the fewest.
+def _stretch(setup: RunSetup, stopwatch: _Stopwatch) -> float:
+    """Return the factor by which learning with all local steps takes longer than with `_MIN_STEPS`.
 
-    Some of the rounds are repeated with four times as many steps, until they take long enough or all steps are done.
+    The first rounds are repeated with as many steps as take `SAMPLE_S`; the time grows linearly from there.
     """
-    needed, steps = _steps(setup), _MIN_STEPS
-    count = int(np.clip(np.searchsorted(np.cumsum(learning_s), SAMPLE_S / 4) + 1, 2, 10))
-    taken_s = learning_s[:count]
-    rounds = rounds[: len(taken_s)]
-    points = [(sum(min(each, steps) for each in needed), sum(taken_s[1:] or taken_s))]
-    while steps < max(needed) and points[-1][1] < SAMPLE_S / 2:
-        steps = min(4 * steps, max(needed))
-        try:
-            with _fast_learner(setup, steps) as learner, model_errors("learning", 0.0):
-                assert learner is not None
-                taken_s = [_timed(partial(learner.step, each)) for each in rounds]
-        except ModelError:  # divergence with more steps is left to the run
-            break
-        points.append((sum(min(each, steps) for each in needed), sum(taken_s[1:] or taken_s)))
-    (_, first_s), (last, last_s) = points[0], points[-1]
-    slope_s = last_s / last if len(points) == 1 else max(0.0, last_s - points[-2][1]) / (last - points[-2][0])
-    return (last_s + slope_s * (sum(needed) - last)) / max(first_s, 1e-9)
+    needed, few_s = _steps(setup), _total(stopwatch.learning_s[:_REPEATED])
+    more = min(max(needed), max(4 * _MIN_STEPS, int(_MIN_STEPS * SAMPLE_S / max(few_s, 1e-9))))
+    few, many = (sum(min(each, steps) for each in needed) for steps in (_MIN_STEPS, more))
+    if many == few:
+        return 1.0
+    more_s = []
+    with _fast_learner(setup, more) as learner, model_errors("learning", 0.0):
+        assert learner is not None
+        for rounds in stopwatch.rounds[:_REPEATED]:
+            started_s = time.process_time()
+            learner.step(rounds)
+            more_s.append(time.process_time() - started_s)
+    slope_s = max(0.0, _total(more_s) - few_s) / (many - few)
+    return 1.0 + slope_s * (sum(needed) - few) / max(few_s, 1e-9)
 
 
-def _extrapolated(seconds: Sequence[float], rounds: int) -> float:
-    """Return the processor time of all *rounds*; the first one prepares what the others use."""
-    first_s, *others_s = seconds
-    return first_s + float(np.mean(others_s or first_s)) * (rounds - 1)
+def _total(seconds: Sequence[float]) -> float:
+    """Return the processor time of rounds without the first one, which prepares what the others use."""
+    return sum(seconds[1:] or seconds)
 
 
-def _timed(call: Callable[[], object]) -> float:
-    """Return the processor time of a call."""
-    started_s = time.process_time()
-    call()
-    return time.process_time() - started_s
+def _extrapolate(seconds: Sequence[float], rounds: int) -> float:
+    """Return the processor time of all *rounds*."""
+    return seconds[0] + _total(seconds) / max(1, len(seconds) - 1) * (rounds - 1)

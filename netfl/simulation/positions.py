@@ -14,8 +14,7 @@ from netfl.network.layout import Trajectories
 from netfl.results.atomic_write import atomic_write
 from netfl.results.run_reader import Run
 from netfl.scenario.scenario import load
-from netfl.simulation.setup import streams_of
-from netfl.types import AccessContext, NullRecorder
+from netfl.simulation.setup import access_context
 
 _AXES = ["x_m", "y_m"]
 
@@ -35,7 +34,11 @@ def write_positions(run: Run, path: Path, replica: int = 0, every_s: float | Non
     Raises:
         ScenarioError: there are no positions, or the users do not move.
     """
-    users, nodes = _start_positions(run, replica)
+    end_s = float(run.rounds_of(replica)["closed_s"].max())
+    if not {*_AXES} <= {*run.users.columns}:
+        problem = "its users have no positions"
+        raise ScenarioError([Fault("access", problem, None, "export a run whose access is a network")])
+    users, nodes = (table[table["replica"] == replica] for table in (run.users, run.nodes))
     names = [f"user:{user}" for user in users["user"]]
     start = pd.DataFrame(
         {
@@ -50,8 +53,7 @@ def write_positions(run: Run, path: Path, replica: int = 0, every_s: float | Non
         start.to_csv(file, index=False)
         if every_s is not None:
             paths, numbers = _trajectories(run, replica, users), np.arange(len(users))
-            end_s = run.rounds.loc[run.rounds["replica"] == replica, "closed_s"].max()
-            times = np.arange(0.0, 0.0 if np.isnan(end_s) else end_s, every_s).tolist() or times
+            times = np.arange(0.0, end_s, every_s).tolist() or times
             for time_s in times[1:]:
                 x_m, y_m = paths.xy_m(numbers, time_s).T
                 moved = start.iloc[: len(users)].assign(time_s=time_s, x_m=x_m, y_m=y_m)
@@ -59,45 +61,17 @@ def write_positions(run: Run, path: Path, replica: int = 0, every_s: float | Non
     return len(start), len(times)
 
 
-def _start_positions(run: Run, replica: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the users and nodes of a replica, with their positions at the start.
-
-    Raises:
-        ScenarioError: they have none.
-    """
-    users, nodes = run.users, run.nodes
-    if users.empty:
-        problem = f"{run.folder} has no users yet: it is {run.status}"
-        raise ScenarioError([Fault("", problem, None, f"finish it with: netfl resume {run.folder}")])
-    if not {*_AXES} <= {*users.columns}:
-        problem = "its users have no places"
-        raise ScenarioError([Fault("access", problem, None, "export a run whose access is a network")])
-    recorded = sorted(users["replica"].unique().tolist())
-    if nodes.empty:
-        raise MachineError(f"{run.folder} has no nodes.parquet, which a network writes")
-    if replica not in recorded:
-        raise ScenarioError([Fault("--replica", "no such replica is recorded", replica, f"recorded are {recorded}")])
-    return users[users["replica"] == replica], nodes[nodes["replica"] == replica]
-
-
 def _trajectories(run: Run, replica: int, users: pd.DataFrame) -> Trajectories:
-    """Draw the trajectories of the users of a replica again.
-
-    Raises:
-        ScenarioError: the users do not move.
-        MachineError: the trajectories do not begin at the recorded positions.
-    """
+    """Draw the trajectories of the users of a replica again."""
     scenario = load(run.folder / "scenario.yaml")
     access = scenario.access
-    streams = streams_of(scenario, replica).at("access")
-    context = AccessContext(
-        scenario.users, scenario.steps, replica, streams, np.ones(scenario.users), 0.0, 0.0, NullRecorder()
-    )
-    layout = build_layout(access, context) if isinstance(access, NetworkAccess) else None
+    layout = build_layout(access, access_context(scenario, replica)) if isinstance(access, NetworkAccess) else None
     if layout is None or layout.paths is None:
-        raise ScenarioError(
-            [Fault("--every", "has no effect: the users of this run stand still", None, "leave it out")]
-        )
+        problem = "has no effect: the users of this run do not move"
+        raise ScenarioError([Fault("--every", problem, None, "leave it out")])
     if not np.array_equal(layout.user_xy_m, users[_AXES].to_numpy()):
-        raise MachineError(f"the users of {run.folder} do not stand where its scenario puts them: has netfl changed?")
+        raise MachineError(
+            f"the positions of the users of {run.folder} differ from those of its scenario; "
+            "use the version of netfl that wrote it"
+        )
     return layout.paths

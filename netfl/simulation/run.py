@@ -1,116 +1,135 @@
-"""Runs of a scenario into a run directory: start reading here.
+"""Runs of a scenario into a run directory, and the main loop: start reading here.
 
 `run`, `trace` and `resume` prepare the scenario (`netfl.simulation.setup`), build its learners
-(`netfl.simulation.learners`), and call `perform_run`, which opens the observers and starts the main loop
-(`netfl.simulation.loop`).  The loop drives one `netfl.simulation.simulation.Simulation` for each replica.
+(`netfl.simulation.learners`), and call `perform_run`, which opens the observers and starts the main loop, `run_rounds`.
+In each round the loop steps one `netfl.simulation.simulation.Simulation` for each replica, and passes the rounds to
+`netfl.simulation.learning_session`: continue reading in these two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.learning.workers.ray_cluster import Cluster
 from netfl.network.files import local_path
 from netfl.results.locking import locked
 from netfl.results.manifest import Manifest
 from netfl.results.run_reader import Run, open_run
 from netfl.results.run_writer import RunWriter, create_run_directory, write_text
 from netfl.results.tracking.tracker import open_trackers
-from netfl.scenario.scenario import Scenario, load
-from netfl.simulation.learners import open_learner, open_session
-from netfl.simulation.learning_session import LearnerProtocol, decision_regions
-from netfl.simulation.loop import run_rounds
+from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario, load
+from netfl.simulation.learners import decision_regions, open_learner, open_session
+from netfl.simulation.learning_session import LearningSession
+from netfl.simulation.progress import python_display
 from netfl.simulation.setup import RunSetup, prepare_run, warnings
-from netfl.types import RunObserver, RunStart
+from netfl.simulation.simulation import Simulation, access_errors, model_errors
+from netfl.simulation.workers.ray_cluster import Cluster
+from netfl.types import LearnerReport, Recorder, RoundBatch, RunObserver, RunProgress, RunStart
 
-FINAL_FILES = ("summary.json", "figures.parquet", "spent.parquet", "report.html", "overview.png")
+if TYPE_CHECKING:
+    from netfl.simulation.learning_session import Learner
+
+FINAL_FILES = ("summary.json", "final_metrics.parquet", "energy.parquet", "report.html", "overview.png")
 """Files made from a finished run, which are out of date once it continues."""
 
 
 def run(
-    scenario: Scenario,
+    scenario: ScenarioSource,
     out: str | Path | None = None,
     *,
     device: str = "auto",
-    workers: int = 1,
-    cluster: Cluster | None = None,
-    watch: RunObserver | None = None,
+    workers: int | Cluster = 1,
+    observer: RunObserver | None = None,
+    progress: bool = True,
 ) -> Run:
     """Run *scenario*: its network and its learners.
 
     Args:
-        scenario: from `netfl.load`.
+        scenario: a scenario, or any other input of `netfl.load`, such as a YAML file or a mapping.
         out: the run directory; by default the next free one below ``runs``.
         device: ``auto``, ``cpu`` or ``cuda``.
-        workers: number of processes that share the learners and replicas; with 1 all learn in this process.
-        cluster: where the workers run; by default on this machine.
-        watch: an observer of the run, which may stop it.
+        workers: number of processes of this machine that share the learners and replicas, with 1 this process alone;
+            or a cluster, on which they run.
+        observer: an observer of the run, which may stop it.
+        progress: show the progress on a terminal or in a notebook; an observer replaces it.
 
     Raises:
         ScenarioError: the scenario or the folder cannot be used.
         ModelError: a model failed; the run directory holds the rounds before.
         MachineError: the machine failed.
     """
-    watch = watch or RunObserver()
-    with create_run_directory(_folder(scenario, out)) as folder:
-        setup = prepare_run(scenario, pulse=watch.on_progress)
-        with open_learner(setup, device, workers, cluster, learning=bool(scenario.learners)) as learner:
-            return perform_run(setup, learner, folder, watch)
+    scenario = as_scenario(scenario)
+    with (
+        create_run_directory(_folder(scenario, out)) as folder,
+        python_display(observer, progress=progress) as display,
+    ):
+        setup = prepare_run(scenario, pulse=display.on_progress)
+        with open_learner(setup, device, workers, learning=bool(scenario.learners)) as learner:
+            return perform_run(setup, learner, folder, display)
 
 
-def trace(scenario: Scenario, out: str | Path | None = None, *, watch: RunObserver | None = None) -> Run:
+def trace(
+    scenario: ScenarioSource,
+    out: str | Path | None = None,
+    *,
+    observer: RunObserver | None = None,
+    progress: bool = True,
+) -> Run:
     """Run the access of *scenario* alone: rounds, deliveries and events, without learning and without torch.
 
-    An access that needs the reports of learners cannot be traced; a replay of its run can.
-
-    Args:
-        scenario: from `netfl.load`.
-        out: the run directory; by default the next free one below ``runs``.
-        watch: an observer of the run, which may stop it.
-
-    Raises:
-        NetflError: as `run`.
+    An access that needs the reports of learners cannot be traced; a replay of its run can.  Arguments and exceptions
+    are those of `run`.
     """
-    watch = watch or RunObserver()
-    with create_run_directory(_folder(scenario, out)) as folder:
-        return perform_run(prepare_run(scenario, learning=False, pulse=watch.on_progress), None, folder, watch)
+    scenario = as_scenario(scenario)
+    with (
+        create_run_directory(_folder(scenario, out)) as folder,
+        python_display(observer, progress=progress) as display,
+    ):
+        return perform_run(prepare_run(scenario, learning=False, pulse=display.on_progress), None, folder, display)
 
 
 def resume(
     folder: str | Path,
     *,
     device: str = "auto",
-    workers: int = 1,
-    cluster: Cluster | None = None,
-    watch: RunObserver | None = None,
+    workers: int | Cluster = 1,
+    observer: RunObserver | None = None,
+    progress: bool = True,
 ) -> Run:
     """Continue a run that was stopped or crashed; its tables become those of a run that was never stopped.
 
     The network is simulated again from its seed, which is cheap, and its rounds are compared with those that the
-    checkpoint was written after.  Learning continues from there, with any number of workers, here or on a cluster.
+    checkpoint was written after.  Learning continues from there, with any number of workers.  Other arguments are those
+    of `run`.
 
     Raises:
         ScenarioError: there is no such run, or it is finished.
         MachineError: the checkpoint is damaged, or the network no longer gives the same rounds.
     """
-    stopped, watch = _unfinished_run(folder), watch or RunObserver()
-    with locked(stopped.folder):
-        stopped = _unfinished_run(folder)  # another process may have finished it
+    stopped = open_run(folder)
+    with locked(stopped.folder), python_display(observer, progress=progress) as display:
+        if stopped.manifest.get("status") == "done":
+            raise ScenarioError(
+                [Fault("", f"the run in {folder} is finished", None, "use netfl extend to add replicas")]
+            )
         scenario, learning = load(stopped.folder / "scenario.yaml"), stopped.manifest["learning"]
         replicas = range(stopped.manifest.get("first", 0), scenario.replicas)
-        setup = prepare_run(scenario, learning=learning, replicas=replicas, pulse=watch.on_progress)
-        with open_learner(setup, device, workers, cluster, learning=learning) as learner:
-            return perform_run(setup, learner, stopped.folder, watch)
+        setup = prepare_run(scenario, learning=learning, replicas=replicas, pulse=display.on_progress)
+        with open_learner(setup, device, workers, learning=learning) as learner:
+            return perform_run(setup, learner, stopped.folder, display)
 
 
 def perform_run(
     setup: RunSetup,
-    learner: LearnerProtocol | None,
+    learner: Learner | None,
     folder: Path,
-    watch: RunObserver,
+    observer: RunObserver,
     command: str = "",
 ) -> Run:
     """Run all rounds into *folder*, and return the run.
@@ -119,68 +138,162 @@ def perform_run(
         setup: the prepared run.
         learner: the learners; ``None`` for a trace.
         folder: the run directory, which the caller has locked.
-        watch: an observer of the run, which may stop it.
+        observer: an observer of the run, which may stop it.
         command: the command that continues the run after a failure of the machine; by default ``netfl resume``.
     """
     scenario, command = setup.scenario, command or f"netfl resume {folder}"
     first, learning = setup.replicas.start, learner is not None
     manifest = Manifest(folder, scenario, learning=learning, first=first, warnings=[*warnings(scenario)])
-    session, snapshots, checkpoints = open_session(setup, learner, folder, command)
+    session, snapshots = open_session(setup, learner, folder, command)
     observers: list[RunObserver] = [manifest]
     try:
         for path in (*folder.glob("*.part"), *(folder / name for name in FINAL_FILES)):
             path.unlink(missing_ok=True)
         write_text(folder / "scenario.yaml", scenario.to_yaml())
         manifest.write("running")
-        trackers = open_trackers(scenario.track, folder, scenario.plain(), session.lanes, command)
+        spec = scenario.track if session.lanes else None
+        trackers = open_trackers(spec, folder, scenario.plain(), session.lanes, command)
         observers = [trackers, manifest]
         writer = RunWriter(folder, scenario, setup.replicas, session.lanes)
-        observers = [snapshots, writer, trackers, manifest, checkpoints, watch]
+        observers = [writer, trackers, manifest, session, observer]
+        if snapshots is not None:
+            observers.insert(0, snapshots)
         start = RunStart(
             folder, scenario.name, scenario.steps, scenario.duration, session.lanes, session.checkpoint_round
         )
-        for observer in observers:
-            observer.on_start(start)
+        for each in observers:
+            each.on_start(start)
         writer.write_replicas("users", [setup.users(replica) for replica in setup.replicas])
         writer.write_replicas("nodes", [setup.nodes(replica) for replica in setup.replicas])
         is_done = run_rounds(setup.with_recorders(writer.recorders), session, observers)
         for name, table in (decision_regions(learner, setup.dataset) if is_done else {}).items():
             writer.write_table(name, table)
-        for observer in observers:
-            observer.on_end("done" if is_done else "interrupted")
+        for each in observers:
+            each.on_end("done" if is_done else "interrupted")
     except BaseException as error:
         failure = _end_failed(observers, error)
         if isinstance(failure, OSError):
-            problem = f"cannot go on writing {folder}: {failure.strerror or failure}; when that is mended, go on with"
+            problem = f"cannot write {folder}: {failure.strerror or failure}; fix this, then continue with"
             raise MachineError(f"{problem}: {command}") from failure
         raise
     return open_run(folder)
 
 
+def run_rounds(setup: RunSetup, session: LearningSession, observers: Sequence[RunObserver]) -> bool:
+    """Run all rounds of all replicas, or until an observer stops the run.
+
+    In each round the access of each replica delivers updates to its server, and the learners compute the next version
+    of every lane as one batch.  The access receives their report with the broadcast of that version.
+
+    Args:
+        setup: the prepared run, with the recorders of its replicas.
+        session: the learners; without them rounds may be simulated in batches.
+        observers: called in their order after each round.
+
+    Returns:
+        Whether all rounds are over.
+    """
+    outages = OutageTracker(setup.contexts[0].recorder)
+    setup = setup.with_recorders([outages, *(context.recorder for context in setup.contexts[1:])])
+    simulations = [Simulation(setup.scenario, replica, setup=setup) for replica in setup.replicas]
+    if session.learner is None:
+        batches = [batch for simulation in simulations if (batch := simulation.batches())]
+        if batches:
+            return _run_batches(setup, batches, observers)
+    report = evaluation = session.start()
+    _announce(report, [0.0] * len(simulations), observers)
+    for index in range(1, setup.scenario.steps + 1):
+        if any(observer.stop for observer in observers):
+            break
+        rounds = [simulation.step(report=report.to(place)) for place, simulation in enumerate(simulations)]
+        with model_errors("learning", rounds[0].closed_s):
+            report = session.step(rounds)
+        evaluation = report if report.metrics else evaluation
+        progress = RunProgress(
+            round=index,
+            rounds=setup.scenario.steps,
+            time_s=rounds[0].closed_s,
+            delivered=tuple(delivery.user for delivery in rounds[0].deliveries),
+            down=outages.down,
+            metrics=evaluation.metrics,
+            lanes=session.lanes,
+            results=rounds,
+            diverged=session.diverged,
+        )
+        for observer in observers:
+            observer.on_round(progress)
+        _announce(report, [each.closed_s for each in rounds], observers)
+    else:
+        for place, simulation in enumerate(simulations):
+            simulation.finish(report.to(place))
+        return True
+    for simulation in simulations:
+        simulation.close()
+    return False
+
+
+def _run_batches(setup: RunSetup, replicas: Sequence[Iterator[RoundBatch]], observers: Sequence[RunObserver]) -> bool:
+    """Run rounds that no learner uses in batches of arrays."""
+    index, batches = 0, zip(*replicas, strict=True)
+    while index < setup.scenario.steps and not any(observer.stop for observer in observers):
+        with access_errors(setup.scenario, 0.0):
+            results = next(batches)
+        first = results[0]
+        index, delivered = int(first.index[-1]), first.user[len(first.user) - first.delivered[-1] :]
+        progress = RunProgress(
+            index, setup.scenario.steps, float(first.closed_s[-1]), tuple(delivered.tolist()), results=results
+        )
+        for observer in observers:
+            observer.on_round(progress)
+    return index == setup.scenario.steps
+
+
+def _announce(report: LearnerReport, closed_s: Sequence[float], observers: Sequence[RunObserver]) -> None:
+    """Pass an evaluation on to the observers."""
+    if report.metrics:
+        for observer in observers:
+            observer.on_metrics(report, closed_s)
+
+
+class OutageTracker:
+    """Recorder that passes all events on, and keeps track of nodes and users that are down.
+
+    Args:
+        recorder: receiver of the events; outages that it does not want are not tracked.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self.wants, self.final_metrics, self.energy = recorder.wants, recorder.final_metrics, recorder.energy
+        self._states: dict[int | str, tuple[float, bool]] = {}
+
+    @property
+    def down(self) -> tuple[int | str, ...]:
+        """Nodes that are down, such as ``tower:0``, then the numbers of users that are down."""
+        names = [name for name, (_, is_down) in self._states.items() if is_down]
+        nodes, users = (sorted(name for name in names if isinstance(name, kind)) for kind in (str, int))
+        return *nodes, *users
+
+    def event(self, kind: str, time_s: ArrayLike, *, user: ArrayLike = -1, node: str = "", **details: Any) -> None:
+        """Pass on one event or many; see `netfl.types.Recorder`.  Those of a round may come in any order of time."""
+        self._recorder.event(kind, time_s, user=user, node=node, **details)
+        if kind in {"down", "up"}:
+            times, users = np.broadcast_arrays(np.asarray(time_s, float), np.asarray(user))
+            for at_s, number in zip(times.ravel().tolist(), users.ravel().tolist(), strict=True):
+                name = node or number
+                if at_s >= self._states.get(name, (at_s, False))[0]:
+                    self._states[name] = at_s, kind == "down"
+
+
 def _end_failed(observers: Sequence[RunObserver], error: BaseException) -> BaseException:
     """End all observers of a failed run, and return the error that counts: one of the disk, if that fails now."""
-    for observer in observers:
+    for each in observers:
         try:
             with suppress(MachineError):  # the first error counts
-                observer.on_end("failed", error)
+                each.on_end("failed", error)
         except OSError as failure:
             error = failure
     return error
-
-
-def _unfinished_run(folder: str | Path) -> Run:
-    """Return the run in *folder*, if it can continue.
-
-    Raises:
-        ScenarioError: there is no such run, or it is finished.
-        MachineError: its manifest is damaged.
-    """
-    stopped = open_run(folder)
-    if not {"status", "learning"} <= stopped.manifest.keys():
-        raise MachineError(f"{stopped.folder / 'manifest.json'} is damaged: it does not say how the run stands")
-    if stopped.manifest["status"] == "done":
-        raise ScenarioError([Fault("", f"the run in {folder} is finished", None, "there is nothing to resume")])
-    return stopped
 
 
 def _folder(scenario: Scenario, out: str | Path | None) -> Path:

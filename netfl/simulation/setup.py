@@ -18,7 +18,7 @@ from netfl.registry import kind_of
 from netfl.scenario import tracking
 from netfl.scenario.scenario import Scenario
 from netfl.scenario.validation import check_plugins
-from netfl.simulation import cost_estimate
+from netfl.simulation import memory
 from netfl.streams import Streams
 from netfl.types import AccessContext, NullRecorder, Recorder, RoundProgress, ignore_progress
 
@@ -96,32 +96,44 @@ def prepare_run(
     """
     access = scenario.access
     replicas = range(scenario.replicas) if replicas is None else replicas
-    cost_estimate.check(scenario, learning=learning)
+    memory.check_before_loading(scenario, learning=learning)
     if learning:
         with locate_faults(scenario, "track"):
             tracking.check(scenario.track)
-        with locate_faults(scenario, "learners"):
-            check_plugins(scenario.learners, scenario.users, access.max_deliveries(scenario.users, scenario.steps))
+        with locate_faults(scenario, ""):
+            check_plugins(scenario)
     if access.info.is_closed_loop:
         _check_followed_learner(scenario, scenario.learners if learning else {})
     dataset = None
     if scenario.data is not None and (learning or access.info.needs_data):
         with locate_faults(scenario, "data"):
             dataset = scenario.data.load(Streams(scenario.seed).at("data"))
-            _check_test_set(dataset, scenario.rare_classes)
+            missing = [label for label in scenario.rare_classes if not (dataset.test_y == label).any()]
+            if missing:
+                problem = f"the test set has no example of rare class {', '.join(map(str, missing))}"
+                remedy = "keep more examples for testing, or use other rare classes"
+                raise ScenarioError([Fault("", problem, None, remedy)])
     splits: list[list[NDArray[np.int64]]] = []
     contexts: list[AccessContext] = []
     orders: list[NDArray[np.int64] | None] = []
     validation: list[Examples] = []
     for replica in replicas:
         mean = 1.0 if dataset is None else len(dataset.train_y) / scenario.users
-        order = _users_by_participation(scenario, _context(scenario, replica, np.full(scenario.users, mean), pulse))
+        guess = access_context(scenario, replica, np.full(scenario.users, mean), pulse)
+        order = _users_by_participation(scenario, guess)
         orders.append(order)
         if dataset is None:
             splits.append([])
-            contexts.append(_context(scenario, replica, np.ones(scenario.users), pulse))
+            contexts.append(access_context(scenario, replica, pulse=pulse))
             continue
-        rows = _partition(scenario, dataset, order, replica)
+        assert scenario.partition is not None
+        with locate_faults(scenario, "partition"):
+            groups = dataset.train_user if scenario.partition.grouped_by == "user" else dataset.train_y
+            if groups is None:
+                remedy = "use other data, or another partition"
+                raise ScenarioError([Fault("", "these data have no users", None, remedy)])
+            streams = streams_of(scenario, replica).at("partition")
+            rows = scenario.partition.split(groups, scenario.users, order, streams)
         if scenario.evaluation.needs_validation:
             with locate_faults(scenario, "evaluate"):
                 rows, examples = split_validation(scenario.evaluation, dataset, rows, streams_of(scenario, replica))
@@ -130,7 +142,7 @@ def prepare_run(
         counts = label_counts(dataset, rows)
         held = counts.sum(axis=1).astype(float)
         label_mix = counts / held[:, None] if access.info.needs_label_mix else None
-        contexts.append(replace(_context(scenario, replica, held, pulse), held=held, label_mix=label_mix))
+        contexts.append(replace(access_context(scenario, replica, held, pulse), held=held, label_mix=label_mix))
     return RunSetup(scenario, replicas, dataset, splits, contexts, orders, validation)
 
 
@@ -138,15 +150,15 @@ def warnings(scenario: Scenario) -> Iterator[str]:
     """Yield warnings about *scenario* before it runs.
 
     Raises:
-        ScenarioError: the access finds a fault.
+        ScenarioError: the access finds an error.
     """
     with locate_faults(scenario, "access"):
-        yield from scenario.access.warnings(_context(scenario, 0, np.ones(scenario.users), ignore_progress))
+        yield from scenario.access.warnings(access_context(scenario, 0))
 
 
 @contextmanager
 def locate_faults(scenario: Scenario, key: str) -> Iterator[None]:
-    """Prefix the keys of faults that are raised inside with *key*, and add their place in the file."""
+    """Prefix the keys of errors that are raised inside with *key*, and add their place in the file."""
     try:
         yield
     except ScenarioError as error:
@@ -170,38 +182,17 @@ def _check_followed_learner(scenario: Scenario, learners: Mapping[str, LearnerSp
     ]
     part = f"its {asking[0]} '{kind_of(type(getattr(access, asking[0])))}'" if asking else "it"
     if not learners:
-        remedy = "take netfl run, and netfl trace for a replay of that" if scenario.learners else "add learners"
-        problem = f"{part} listens to the learners, and here are none: who is heard depends on what is learned"
+        remedy = "use netfl run, then netfl trace to replay the run" if scenario.learners else "add learners"
+        problem = f"{part} needs the learners' reports, and a trace has no learners"
         fault = Fault("access", problem, kind, remedy)
     elif access.info.learner is not None:
-        problem = f"{part} listens to a learner that there is not"
+        problem = f"{part} uses a learner that does not exist"
         fault = Fault("access", problem, access.info.learner, suggest(access.info.learner, [*learners]))
     elif len(learners) > 1:
-        fault = Fault("access", f"{part} does not say to which of the learners it listens", kind, "name one of them")
+        fault = Fault("access", f"{part} does not name the learner that it uses", kind, "set learner")
     else:
         return
     raise ScenarioError(scenario.located([fault]))
-
-
-def _check_test_set(dataset: Dataset, rare: Sequence[int]) -> None:
-    missing = [label for label in rare if not (dataset.test_y == label).any()]
-    if missing:
-        problem = f"the test set holds no example of rare class {', '.join(map(str, missing))}"
-        raise ScenarioError([Fault("", problem, None, "keep more examples for testing, or call other classes rare")])
-
-
-def _partition(
-    scenario: Scenario, dataset: Dataset, order: NDArray[np.int64] | None, replica: int
-) -> list[NDArray[np.int64]]:
-    if scenario.partition is None:
-        raise ValueError("data without a partition")
-    with locate_faults(scenario, "partition"):
-        streams = streams_of(scenario, replica).at("partition")
-        groups = dataset.train_user if scenario.partition.grouped_by == "user" else dataset.train_y
-        if groups is None:
-            remedy = "take other data, or another partition"
-            raise ScenarioError([Fault("", "these data have no users of their own", None, remedy)])
-        return scenario.partition.split(groups, scenario.users, order, streams)
 
 
 def _users_by_participation(scenario: Scenario, context: AccessContext) -> NDArray[np.int64] | None:
@@ -212,26 +203,27 @@ def _users_by_participation(scenario: Scenario, context: AccessContext) -> NDArr
     recorded = scenario.access.ranking(context)
     if recorded is not None:
         return np.asarray(recorded, np.int64)
-    if by == "rho":
-        rates = scenario.access.rates(scenario.users, context.streams)
-        if rates is None:
-            raise ValueError("a partition by rho needs an access that states rho")
-    elif by == "distance":
-        with locate_faults(scenario, "access"):
+    with locate_faults(scenario, "access"):
+        if by == "rho":
+            rates = scenario.access.rates(scenario.users, context.streams)
+            assert rates is not None
+        elif by == "distance":
             rates = -scenario.access.user_columns(context)["distance_m"]
-    else:
-        rates = np.zeros(scenario.users)
-        with locate_faults(scenario, "access"):
+        else:
+            rates = np.zeros(scenario.users)
             for each in scenario.access.rounds(context):
                 np.add.at(rates, [delivery.user for delivery in each.deliveries], 1)
     return np.asarray(np.argsort(-rates, kind="stable"), np.int64)
 
 
-def _context(
-    scenario: Scenario, replica: int, held: NDArray[np.float64], pulse: Callable[[RoundProgress], None]
+def access_context(
+    scenario: Scenario,
+    replica: int,
+    held: NDArray[np.float64] | None = None,
+    pulse: Callable[[RoundProgress], None] = ignore_progress,
 ) -> AccessContext:
-    """Return the context of one replica's access, where each user holds *held* examples."""
-    learner = next(iter(scenario.learners.values()), None)
+    """Return the context of one replica's access, where each user holds *held* examples, by default one."""
+    learner, held = next(iter(scenario.learners.values()), None), np.ones(scenario.users) if held is None else held
     return AccessContext(
         users=scenario.users,
         rounds=scenario.steps,

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self
 
 import numpy as np
@@ -47,7 +46,7 @@ class Simulation:
         scenario: from `netfl.load`; its learners do not run.
         replica: the replica to simulate.
         setup: the prepared run that this replica is a part of; by default the scenario is prepared here, and events are
-            kept in memory, as its ``record`` says.
+            kept in memory, as its ``record`` states.
 
     Raises:
         ScenarioError: the scenario cannot be simulated, or its access needs the reports of learners.
@@ -59,7 +58,7 @@ class Simulation:
         self._is_steerable = setup is None
         if setup is None:
             if not 0 <= replica < scenario.replicas:
-                remedy = f"name a replica from 0 to {scenario.replicas - 1}"
+                remedy = f"use a replica from 0 to {scenario.replicas - 1}"
                 raise ScenarioError([Fault("replicas", "no such replica", replica, remedy)])
             setup = prepare_run(scenario, learning=False, replicas=range(replica, replica + 1))
             setup = setup.with_recorders([EventRecorder(self._events, replica, scenario.keeping)])
@@ -71,9 +70,7 @@ class Simulation:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -126,7 +123,7 @@ class Simulation:
             ModelError: a model failed, or the access has no more rounds.
         """
         if self.is_done:
-            problem, remedy = f"all {self.scenario.steps} rounds are over", "increase it"
+            problem, remedy = f"all {self.scenario.steps} rounds are done", "increase it"
             raise ScenarioError([Fault("rounds", problem, self.scenario.steps, remedy)])
         users = None if selected is None else self._user_ids(selected)
         try:
@@ -138,7 +135,7 @@ class Simulation:
                 self._refuse_selection()
             self._last = self._rounds.send(None if self._last is None else report)
         except StopIteration:
-            problem = f"no more rounds after round {self.round} of {self.scenario.steps}"
+            problem = f"the network ends after round {self.round} of {self.scenario.steps}"
             raise ModelError(kind_of(type(self.scenario.access)), problem, time_s=self.time_s) from None
         except Exception:
             with access_errors(self.scenario, self.time_s):
@@ -164,38 +161,34 @@ class Simulation:
     def _open(self, *, is_imposed: bool) -> Access:
         """Return the access of the scenario, with a selection that `step` can impose where that keeps its draws."""
         access = self.scenario.access
-        selecting = getattr(access, "of", access)  # the access that an adversary interferes with
-        can_select = isinstance(selecting, WithSelection) and self._context.duration_s is None
-        draws_one = getattr(selecting, "first", None) == 1
-        if not is_imposed and (not self._is_steerable or draws_one or not can_select):
+        selecting = getattr(access, "inner", access)  # the access that an adversary interferes with
+        if not isinstance(selecting, WithSelection) or self._context.duration_s is not None:
+            if is_imposed:
+                self._refuse_selection()
             return access
-        if not isinstance(selecting, WithSelection) or not can_select:
-            self._refuse_selection()
+        if not is_imposed and (not self._is_steerable or getattr(selecting, "deliveries", None) == 1):
+            return access
         self._selection = _ImposedSelection(inner=selecting.selection)
         selecting = selecting.model_copy(update={"selection": self._selection})
-        return access.model_copy(update={"of": selecting}) if hasattr(access, "of") else selecting
+        return access.model_copy(update={"inner": selecting}) if hasattr(access, "inner") else selecting
 
     def _refuse_selection(self) -> NoReturn:
         """Raise the reason why no selection can be imposed, or not any more."""
         access = self.scenario.access
-        if getattr(getattr(access, "of", access), "first", None) == 1:
+        if getattr(getattr(access, "inner", access), "deliveries", None) == 1:
             problem = "this access draws the only user of a round; its selection cannot be imposed later"
-            raise ScenarioError([Fault("first", problem, 1, "give step() a selection from the first round on")])
+            raise ScenarioError([Fault("deliveries", problem, 1, "give step() a selection from the first round on")])
         problem, remedy = "no selection can be imposed on this access", "call step() without `selected`"
         raise ScenarioError([Fault("", problem, kind_of(type(access)), remedy)])
 
     def _user_ids(self, selected: ArrayLike) -> NDArray[np.int64]:
-        """Return distinct user numbers in rising order.
-
-        Raises:
-            ScenarioError: *selected* has another shape, or names users that do not exist.
-        """
+        """Return distinct user numbers in rising order."""
         values, users = np.asarray(selected), self.scenario.users
         if values.dtype == bool and values.shape == (users,):
             return np.flatnonzero(values)
         if values.size and (values.ndim != 1 or values.dtype.kind not in "iu"):
             remedy = f"give {users} booleans, or a list of user numbers"
-            raise ScenarioError([Fault("selected", "no selection of users", selected, remedy)])
+            raise ScenarioError([Fault("selected", "not a selection of users", selected, remedy)])
         ids = np.unique(values.astype(np.int64))
         if ids.size and not 0 <= ids[0] <= ids[-1] < users:
             raise ScenarioError([Fault("selected", "no such users", selected, f"users are numbered 0 to {users - 1}")])
@@ -243,7 +236,7 @@ class _ImposedSelector(Selector):
 
 @contextmanager
 def access_errors(scenario: Scenario, time_s: float) -> Iterator[None]:
-    """Locate the faults of an access in the scenario, and raise any other exception as a `ModelError` with the time."""
+    """Locate the errors of an access in the scenario, and raise any other exception as a `ModelError` with the time."""
     with locate_faults(scenario, "access"), model_errors(kind_of(type(scenario.access)), time_s):
         yield
 

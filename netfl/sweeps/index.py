@@ -8,39 +8,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import pandas as pd
-from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
 from netfl.network import files
 from netfl.network.files import absolute_path
 from netfl.results.atomic_write import atomic_write
-from netfl.results.run_reader import SWEEP, TASKS, Run, open_run
-from netfl.results.run_writer import write_json, write_text
+from netfl.results.run_reader import SWEEP, Run, open_run
+from netfl.results.run_writer import write_json
 from netfl.scenario.scenario import Scenario
-from netfl.sweeps.engine import task_folder
-from netfl.sweeps.plan import Cell, Point, Task
+from netfl.sweeps.plan import MAX_REPLICAS, Cell, Point, TaskEntry
+from netfl.sweeps.task import task_folder
 from netfl.types import FORMAT, check_format
 
-_MAX_REPLICAS = 1_000_000
-"""Limit for the replicas in a file; a damaged file with more would keep its readers busy."""
 
+class PointEntry(BaseModel):
+    """A point: its values by axis, its trace, its lane keys by learner, its levels, and its choices among learners."""
 
-class _Task(BaseModel):
-    trace: str
-    lanes: dict[str, str]
-    first: Annotated[int, Field(ge=0)]
-    stop: Annotated[int, Field(le=_MAX_REPLICAS)]
-    levels: list[float]
-    label: str = ""
-
-
-class _Point(BaseModel):
     values: dict[str, Any]
     trace: str
     lanes: dict[str, str]
@@ -48,39 +37,23 @@ class _Point(BaseModel):
     choices: list[str]
 
 
-class _IndexFile(BaseModel):
-    tasks: dict[str, _Task]
-    points: list[_Point]
-    replicas: Annotated[int, Field(ge=1, le=_MAX_REPLICAS)]
+class SweepIndex(BaseModel):
+    """Index of the tasks of a sweep, done or not, and of its points."""
+
+    folder: Annotated[Path, Field(exclude=True)]
+    replicas: Annotated[int, Field(ge=1, le=MAX_REPLICAS)]
+    """Replicas of each point."""
+    points: list[PointEntry]
+    tasks: dict[str, TaskEntry]
+    """Tasks by key."""
     errors: dict[str, str]
+    """Errors of failed tasks, by key."""
 
-    @field_validator("points")
-    @classmethod
-    def _same_axes(cls, points: list[_Point]) -> list[_Point]:
-        if any(point.values.keys() != points[0].values.keys() for point in points):
+    @model_validator(mode="after")
+    def _check_axes(self) -> Self:
+        if any(point.values.keys() != self.points[0].values.keys() for point in self.points):
             raise ValueError("points have different axes")
-        return points
-
-
-@dataclass
-class SweepIndex:
-    """Index of the tasks of a sweep, done or not, and of its points.
-
-    Args:
-        folder: folder of the sweep.
-        tasks: tasks by key, each with ``trace``, ``lanes`` (lane key → name in the run), ``first`` and ``stop`` of its
-            replicas, ``levels`` of the CVaR, and a readable ``label``.
-        points: points, each with ``values`` by axis, ``trace``, ``lanes`` (learner → lane key), ``levels``, and the
-            names of its ``choices`` among learners.
-        replicas: number of replicas of each point.
-        errors: errors of failed tasks, by key.
-    """
-
-    folder: Path
-    tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
-    points: list[dict[str, Any]] = field(default_factory=list)
-    replicas: int = 1
-    errors: dict[str, str] = field(default_factory=dict)
+        return self
 
     @classmethod
     def read(cls, folder: Path) -> SweepIndex:
@@ -94,43 +67,30 @@ class SweepIndex:
         try:
             content = json.loads(files.read_text(path))
             check_format(content.get("format"), str(path))
-            _IndexFile.model_validate(content)
-            return cls(folder, content["tasks"], content["points"], content["replicas"], content["errors"])
+            return cls.model_validate(content | {"folder": folder})
         except (FileNotFoundError, NotADirectoryError):
-            problem = f"{folder} is no folder of a sweep: there is no sweep.json in it"
-            raise ScenarioError([Fault("", problem, None, "name a folder that netfl sweep wrote")]) from None
+            problem = f"{folder} is not the folder of a sweep: it has no sweep.json"
+            raise ScenarioError([Fault("", problem, None, "give a folder that netfl sweep wrote")]) from None
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
             raise MachineError(f"{path} cannot be read: {place}: {first['msg']}") from error
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
 
     def plan(self, scenario: Scenario, points: Sequence[Point], names: Mapping[str, str]) -> None:
         """Set the points of the sweep; *names* are the names of the axes by dotted path."""
         self.replicas, self.errors = scenario.replicas, {}
         self.points = [
-            {
-                "values": {names[path]: value for path, value in point.values.items()},
-                "trace": point.trace,
-                "lanes": dict(point.lanes),
-                "levels": sorted(point.levels),
-                "choices": [*point.scenario.evaluation.choose],
-            }
+            PointEntry(
+                values={names[path]: value for path, value in point.values.items()},
+                trace=point.trace,
+                lanes=dict(point.lanes),
+                levels=sorted(point.levels),
+                choices=[*point.scenario.evaluation.choose],
+            )
             for point in points
         ]
-
-    def add(self, tasks: Sequence[Task]) -> None:
-        """Add *tasks*."""
-        for task in tasks:
-            self.tasks[task.key] = {
-                "trace": task.trace,
-                "lanes": dict(task.lanes),
-                "first": task.first,
-                "stop": task.stop,
-                "levels": sorted(task.levels),
-                "label": task.label,
-            }
 
     def run(self, task: str) -> Run | None:
         """Return the run of a task; ``None`` before it starts."""
@@ -152,22 +112,18 @@ class SweepIndex:
         """Return the keys of complete tasks, in the order of planning."""
         return [task for task in self.tasks if self.status(task) == "done"]
 
-    def manifests(self) -> list[dict[str, Any]]:
-        """Return the manifests of complete tasks."""
-        return [run.manifest for task in self.done() if (run := self.run(task)) is not None]
-
     def find_tasks(self) -> Callable[[Cell], str | None]:
         """Return a function that finds the first complete task with a cell, or ``None``."""
         tasks_of: dict[tuple[str, int], list[str]] = {}
         for task in self.done():
             entry = self.tasks[task]
-            for cell in product(entry["lanes"], range(entry["first"], entry["stop"])):
+            for cell in product(entry.lanes, range(entry.first, entry.stop)):
                 tasks_of.setdefault(cell, []).append(task)
 
         def find(cell: Cell) -> str | None:
             lane, replica, levels = cell
             tasks = tasks_of.get((lane, replica), ())
-            return next((task for task in tasks if levels <= {*self.tasks[task]["levels"]}), None)
+            return next((task for task in tasks if levels <= {*self.tasks[task].levels}), None)
 
         return find
 
@@ -176,12 +132,12 @@ class SweepIndex:
         find, rows = self.find_tasks(), list[tuple[int, str, int, str, str]]()
         for number, point in enumerate(self.points):
             before = len(rows)
-            for (learner, lane), replica in product(point["lanes"].items(), range(self.replicas)):
-                task = find((lane, replica, frozenset(point["levels"])))
+            for (learner, lane), replica in product(point.lanes.items(), range(self.replicas)):
+                task = find((lane, replica, frozenset(point.levels)))
                 if task is not None:
-                    rows.append((number, learner, replica, task, self.tasks[task]["lanes"][lane]))
+                    rows.append((number, learner, replica, task, self.tasks[task].lanes[lane]))
             chosen = {replica: task for *_, replica, task, _ in rows[before:]}  # all learners are in one task
-            rows += [(number, name, *item, name) for name in point["choices"] for item in chosen.items()]
+            rows += [(number, name, *item, name) for name in point.choices for item in chosen.items()]
         return pd.DataFrame(rows, columns=["point", "learner", "replica", "task", "lane"])
 
     def point_table(self, lanes: pd.DataFrame) -> pd.DataFrame:
@@ -190,28 +146,22 @@ class SweepIndex:
         Args:
             lanes: from `lane_table`.
         """
-        axes = [*(self.points[0]["values"] if self.points else ())]
-        columns: dict[str, Any] = {"point": range(len(self.points)), "trace": [point["trace"] for point in self.points]}
-        columns |= {axis: axis_column([point["values"][axis] for point in self.points]) for axis in axes}
+        axes = [*(self.points[0].values if self.points else ())]
+        columns: dict[str, Any] = {"point": range(len(self.points)), "trace": [point.trace for point in self.points]}
+        columns |= {axis: axis_column([point.values[axis] for point in self.points]) for axis in axes}
         counts = lanes["point"].value_counts()
-        needed = [len(point["lanes"]) + len(point["choices"]) for point in self.points]
+        needed = [len(point.lanes) + len(point.choices) for point in self.points]
         counted = [(int(counts.get(number, 0)), width * self.replicas) for number, width in enumerate(needed)]
         columns["status"] = ["missing" if not rows else "done" if rows == full else "partial" for rows, full in counted]
         return pd.DataFrame(columns)
 
     def write(self) -> None:
         """Write the files of the index, each completely or not at all."""
-        content = {"format": FORMAT, "replicas": self.replicas, "points": self.points, "tasks": self.tasks}
-        write_json(self.folder / SWEEP, content | {"errors": self.errors})
+        write_json(self.folder / SWEEP, {"format": FORMAT} | self.model_dump())
         lanes = self.lane_table()
         for name, table in (("points", self.point_table(lanes)), ("lanes", lanes)):
             with atomic_write(self.folder / f"{name}.parquet") as part:
                 table.to_parquet(absolute_path(part), index=False)
-
-    def begin(self, text: str) -> None:
-        """Create the folder of the tasks and write the *text* of the scenario."""
-        (self.folder / TASKS).mkdir(exist_ok=True)
-        write_text(self.folder / "scenario.yaml", text)
 
 
 def axis_column(values: Sequence[Any]) -> list[Any]:

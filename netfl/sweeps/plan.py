@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import product
-from typing import Any
+from itertools import groupby, product
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
 
 from netfl.errors import Fault, ScenarioError
 from netfl.results.formatting import format_setting
-from netfl.scenario.scenario import Scenario, checked
+from netfl.scenario.scenario import Scenario, validate
 from netfl.scenario.sweep_axes import short_names
-from netfl.scenario.yaml_document import ScenarioDocument, parse, plain_value
+from netfl.scenario.yaml_document import ScenarioDocument, parse
 
 _NEUTRAL_KEYS = ("name", "description", "replicas", "track", "checkpoint")
 """Keys without effect on the results of a replica."""
@@ -26,6 +28,8 @@ _MAX_LISTED = 3
 """Maximum number of values of an axis that the label of a task lists."""
 _MAX_NAME = 60
 """Maximum length of a lane's name."""
+MAX_REPLICAS = 1_000_000
+"""Limit for the replicas in a file; a damaged file with more would keep its readers busy."""
 Cell = tuple[str, int, frozenset[float]]
 """A lane key, a replica, and the levels of its CVaR."""
 NETWORK = ""
@@ -37,7 +41,6 @@ class Point:
     """One combination of values.
 
     Args:
-        number: index of the point.
         values: values by dotted path.
         scenario: scenario of the sweep with these values.
         trace: key of the simulated network.
@@ -45,48 +48,42 @@ class Point:
         levels: levels of the CVaR of all its learners.
     """
 
-    number: int
     values: Mapping[str, Any]
     scenario: Scenario
     trace: str
     lanes: Mapping[str, str]
     levels: frozenset[float]
 
-    @property
-    def cells(self) -> Iterator[Cell]:
-        """Cells of the point: each lane key in each replica."""
-        for lane, replica in product(self.lanes.values(), range(self.scenario.replicas)):
-            yield lane, replica, self.levels
 
-
-@dataclass(frozen=True)
-class Task:
-    """One run of some lanes of a trace in some replicas.
-
-    Args:
-        trace: key of the simulated network.
-        lanes: name in the run of each lane key.
-        first: first replica.
-        stop: end of the replicas, exclusive.
-        levels: levels of the CVaR of all its lanes.
-        text: scenario of the run, as YAML.
-        learning: with learners, or the access alone.
-        label: readable label: the values of the axes, the replicas and the learners.
-    """
+class TaskEntry(BaseModel, frozen=True):
+    """A task as the index of a sweep lists it."""
 
     trace: str
-    lanes: Mapping[str, str]
-    first: int
-    stop: int
-    levels: frozenset[float]
+    """Key of the simulated network."""
+    lanes: dict[str, str]
+    """Name in the run of each lane key."""
+    first: Annotated[int, Field(ge=0)]
+    """First replica."""
+    stop: Annotated[int, Field(le=MAX_REPLICAS)]
+    """End of the replicas, exclusive."""
+    levels: list[float]
+    """Levels of the CVaR of all its lanes, in rising order."""
+    label: str = ""
+    """Readable label: the values of the axes, the replicas and the learners."""
+
+
+class Task(TaskEntry, frozen=True):
+    """One run of some lanes of a trace in some replicas."""
+
     text: str
+    """Scenario of the run, as YAML."""
     learning: bool
-    label: str = field(default="", compare=False)
+    """With learners, or the access alone."""
 
     @property
     def key(self) -> str:
         """Key of the task, which depends on its lanes and replicas but not on their order."""
-        return "t" + _digest([self.trace, sorted(self.lanes), self.first, self.stop, sorted(self.levels)])
+        return "t" + _digest([self.trace, sorted(self.lanes), self.first, self.stop, self.levels])
 
     @property
     def name(self) -> str:
@@ -96,7 +93,7 @@ class Task:
     @property
     def scenario(self) -> Scenario:
         """Scenario of the run."""
-        return checked(ScenarioDocument(plain_value(parse(self.text, self.name)), self.name))
+        return validate(ScenarioDocument(parse(self.text, self.name), self.name))
 
 
 def points_of(scenario: Scenario, *, learning: bool = True) -> list[Point]:
@@ -110,16 +107,16 @@ def points_of(scenario: Scenario, *, learning: bool = True) -> list[Point]:
         ScenarioError: there is no sweep, or points have errors; each error is listed once.
     """
     if scenario.sweep is None:
-        problem, remedy = "missing: there is nothing to vary", "add dotted paths and lists, or take netfl run"
+        problem, remedy = "missing: no key is varied", "add dotted paths and lists, or use netfl run"
         raise ScenarioError(scenario.located([Fault("sweep", problem, None, remedy)]))
     points, faults = list[Point](), dict[str, Fault]()
     try:
         combinations = [*scenario.sweep.points()]
     except ScenarioError as error:
         raise ScenarioError(scenario.located([fault.under("sweep") for fault in error.faults])) from None
-    for number, values in enumerate(combinations):
+    for values in combinations:
         try:
-            points.append(_make_point(number, values, scenario.at(values), learning))
+            points.append(_make_point(values, scenario.at(values), learning))
         except ScenarioError as error:
             faults |= {str(fault): fault for fault in error.faults if str(fault) not in faults}
     if faults:
@@ -138,26 +135,31 @@ def tasks_of(points: Sequence[Point], done: Callable[[Cell], object], max_lanes:
         done: returns a true value for a finished cell.
         max_lanes: maximum number of lanes of a task, counted over its replicas.
     """
+    groups: dict[str, list[Point]] = {}
+    for point in points:
+        groups.setdefault(point.trace, []).append(point)
     tasks = []
-    for group in _group_by_trace(points).values():
-        scenario = group[0].scenario
+    for group in groups.values():
+        is_linked = _has_linked_learners(group[0].scenario)
         missing_replicas: dict[str, set[int]] = {lane: set() for point in group for lane in point.lanes.values()}
-        for cell in (cell for point in group for cell in point.cells if not done(cell)):
-            missing_replicas[cell[0]].add(cell[1])
+        for point in group:
+            for lane, replica in product(point.lanes.values(), range(point.scenario.replicas)):
+                if not done((lane, replica, point.levels)):
+                    missing_replicas[lane].add(replica)
         missing: dict[tuple[int, ...], list[str]] = {}
         for lane, replicas in missing_replicas.items():
             missing.setdefault(tuple(sorted(replicas)), []).append(lane)
-        if _has_linked_learners(scenario):
+        if is_linked:
             missing = {max(missing, key=len): [lane for lanes in missing.values() for lane in lanes]}
         for numbers, lanes in missing.items():
-            size = max(max_lanes, len(lanes)) if _has_linked_learners(scenario) else max_lanes
+            size = max(max_lanes, len(lanes)) if is_linked else max_lanes
             tasks += [
                 _make_task(group, *part) for span in _split_gaps(numbers) for part in _split_cells(lanes, *span, size)
             ]
     return tasks
 
 
-def _make_point(number: int, values: Mapping[str, Any], scenario: Scenario, learning: bool) -> Point:
+def _make_point(values: Mapping[str, Any], scenario: Scenario, learning: bool) -> Point:
     settings = scenario.plain()
     learners = settings.pop("learners")
     for key in _NEUTRAL_KEYS:
@@ -172,19 +174,12 @@ def _make_point(number: int, values: Mapping[str, Any], scenario: Scenario, lear
     lanes = {name: _digest([trace, spec]) for name, spec in learners.items()} if learning else {}
     learner_levels = (spec.objective.levels for spec in scenario.learners.values())
     levels = frozenset().union(scenario.evaluation.levels, *learner_levels) if learning else frozenset[float]()
-    return Point(number, values, scenario, trace, lanes or {NETWORK: _digest([trace])}, levels)
+    return Point(values, scenario, trace, lanes or {NETWORK: _digest([trace])}, levels)
 
 
 def _has_linked_learners(scenario: Scenario) -> bool:
     """Return whether the result of a learner depends on the other learners."""
     return scenario.access.info.is_closed_loop or bool(scenario.evaluation.choose)
-
-
-def _group_by_trace(points: Sequence[Point]) -> dict[str, list[Point]]:
-    groups: dict[str, list[Point]] = {}
-    for point in points:
-        groups.setdefault(point.trace, []).append(point)
-    return groups
 
 
 def _split_gaps(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -193,12 +188,9 @@ def _split_gaps(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
     >>> [*_split_gaps([0, 1, 4])]
     [(0, 2), (4, 5)]
     """
-    for at, number in enumerate(numbers):
-        if at == 0 or numbers[at - 1] != number - 1:
-            stop = number
-            while stop in numbers:
-                stop += 1
-            yield number, stop
+    for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+        members = [number for _, number in run]
+        yield members[0], members[-1] + 1
 
 
 def _split_cells(lanes: Sequence[str], first: int, stop: int, max_lanes: int) -> Iterator[tuple[list[str], int, int]]:
@@ -213,24 +205,34 @@ def _split_cells(lanes: Sequence[str], first: int, stop: int, max_lanes: int) ->
 
 
 def _make_task(points: Sequence[Point], lanes: Sequence[str], first: int, stop: int) -> Task:
-    trace, settings = points[0].trace, points[0].scenario.plain() | {"replicas": stop}
-    label = _make_label(points, lanes, first, stop)
-    if NETWORK in points[0].lanes:
-        text = _to_yaml(settings)
-        return Task(trace, {lanes[0]: NETWORK}, first, stop, frozenset(), text, learning=False, label=label)
-    sources: dict[str, tuple[str, Point]] = {}
-    for point in points:
-        for name, lane in point.lanes.items():
-            sources.setdefault(lane, (name, point))
-    chosen = {*lanes, *_find_companion(sources, lanes)}
-    names, learners = dict[str, str](), dict[str, Any]()
-    for lane, (name, point) in sources.items():
-        if lane in chosen:
-            names[lane] = _name_lane(name, lane, points, point, learners)
-            learners[names[lane]] = point.scenario.plain()["learners"][name]
-    levels = frozenset(level for point in points for level in point.levels)
-    settings |= {"learners": learners, "evaluate": {**(settings["evaluate"] or {}), "levels": sorted(levels)}}
-    return Task(trace, names, first, stop, levels, _to_yaml(settings), learning=True, label=label)
+    settings, label = points[0].scenario.plain() | {"replicas": stop}, _make_label(points, lanes, first, stop)
+    names, levels, learning = {lanes[0]: NETWORK}, list[float](), NETWORK not in points[0].lanes
+    if learning:
+        sources: dict[str, tuple[str, Point]] = {}
+        for point in points:
+            for name, lane in point.lanes.items():
+                sources.setdefault(lane, (name, point))
+        # Updates carry t, and are longer, if any learner of the trace has it: the task needs one that has.
+        with_t = [lane for lane, (name, point) in sources.items() if point.scenario.learners[name].objective.t_rate > 0]
+        chosen = {*lanes} if {*lanes} & {*with_t} else {*lanes, *with_t[:1]}
+        names, learners = {}, dict[str, Any]()
+        for lane, (name, point) in sources.items():
+            if lane in chosen:
+                names[lane] = _name_lane(name, lane, points, point, learners)
+                learners[names[lane]] = point.scenario.plain()["learners"][name]
+        levels = sorted({level for point in points for level in point.levels})
+        settings |= {"learners": learners, "evaluate": {**(settings["evaluate"] or {}), "levels": levels}}
+    text = validate(ScenarioDocument(dict(settings), "sweep")).to_yaml()
+    return Task(
+        trace=points[0].trace,
+        lanes=names,
+        first=first,
+        stop=stop,
+        levels=levels,
+        label=label,
+        text=text,
+        learning=learning,
+    )
 
 
 def _make_label(points: Sequence[Point], lanes: Sequence[str], first: int, stop: int) -> str:
@@ -250,12 +252,6 @@ def _make_label(points: Sequence[Point], lanes: Sequence[str], first: int, stop:
     return ", ".join(parts)
 
 
-def _find_companion(sources: Mapping[str, tuple[str, Point]], lanes: Sequence[str]) -> list[str]:
-    """Return a lane with t that *lanes* need beside them: updates carry t, and are longer, if any learner has it."""
-    with_t = [lane for lane, (name, point) in sources.items() if point.scenario.learners[name].objective.t_rate > 0]
-    return with_t[:1] if not {*lanes} & {*with_t} else []
-
-
 def _name_lane(name: str, lane: str, points: Sequence[Point], point: Point, taken: Collection[str]) -> str:
     """Return the learner's name, followed by the point's values if the lane is not the same at all *points*."""
     if all(other.lanes.get(name) == lane for other in points):
@@ -264,10 +260,6 @@ def _name_lane(name: str, lane: str, points: Sequence[Point], point: Point, take
     parts = [f"{key}={point.values[path]}" for path, key in short.items()]
     full = " ".join([name, *parts]).replace("/", "|").replace("\n", " ")
     return full if parts and len(full) <= _MAX_NAME and full not in taken else f"{name} {lane}"
-
-
-def _to_yaml(settings: Mapping[str, Any]) -> str:
-    return checked(ScenarioDocument(dict(settings), "sweep")).to_yaml()
 
 
 def _digest(content: object) -> str:

@@ -10,18 +10,17 @@ import io
 import shutil
 import tarfile
 import tempfile
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from netfl.learning.workers.ray_cluster import Cluster, first_line, import_ray
-from netfl.sweeps.engine import UpdateHandler, task_folder
+from netfl.simulation.workers.ray_cluster import Cluster, first_line, import_ray
 from netfl.sweeps.plan import Task
-from netfl.sweeps.task import TaskReporter, TaskUpdate, can_resume, run_task
+from netfl.sweeps.task import TaskReporter, TaskUpdate, UpdateHandler, can_resume, run_task, task_folder
 
 _POLL_S = 0.5
 _TIMEOUT_S = 5.0
@@ -33,7 +32,6 @@ class RayEngine:
 
     Args:
         cluster: the cluster.
-        workers: maximum number of concurrent tasks; by default as many as the cluster has room for.
         device: ``auto``, ``cpu`` or ``cuda``.
         retries: number of further attempts of a task whose node or process has died.
 
@@ -41,59 +39,45 @@ class RayEngine:
         ScenarioError: Ray is not installed.
     """
 
-    def __init__(
-        self, cluster: Cluster | None = None, workers: int | None = None, device: str = "auto", retries: int = 3
-    ) -> None:
-        self._ray, self._cluster = import_ray(), cluster or Cluster()
-        self._workers, self._device, self._retries = workers, device, retries
+    def __init__(self, cluster: Cluster | None = None, device: str = "auto", retries: int = 3) -> None:
+        import_ray()
+        self._cluster = cluster or Cluster()
+        self._device, self._retries = device, retries
 
     def run(self, tasks: Sequence[Task], folder: Path, report: UpdateHandler, stop: Callable[[], bool]) -> None:
         """Run all *tasks*; see `netfl.sweeps.engine.Engine.run`."""
         with self._cluster.connected() as ray:
             self._cluster.max_workers(ray)
-            board = ray.remote(num_cpus=0)(_Board).options(scheduling_strategy=_local_strategy(ray)).remote()
+            # The board is on the node of this process, so that it lives as long as the process.
+            strategies = import_module("ray.util.scheduling_strategies")
+            here = strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+            board = ray.remote(num_cpus=0)(_Board).options(scheduling_strategy=here).remote()
             work = ray.remote(_work).options(num_cpus=1, num_gpus=self._cluster.gpus, max_retries=self._retries)
-            waiting, running, started = list(reversed(tasks)), dict[Any, Task](), set[str]()
+            waiting, running, started = deque(tasks), dict[Any, Task](), set[str]()
             stopping = False
             while (waiting and not stopping) or running:
-                while waiting and not stopping and len(running) < (self._workers or len(tasks)):
-                    task = waiting.pop()
-                    packed = _pack_unfinished(task_folder(folder, task.key))
+                while waiting and not stopping and len(running) < (self._cluster.workers or len(tasks)):
+                    task = waiting.popleft()
+                    unfinished = task_folder(folder, task.key)
+                    packed = pack(unfinished) if can_resume(unfinished) else b""
                     running[work.remote(task, self._device, board, packed)] = task
                 finished, _ = ray.wait([*running], timeout=_POLL_S)
                 stopping = stopping or stop()
-                for update in self._read(board, stopping):
-                    started.add(update.task)
-                    report(update)
+                with suppress(ray.exceptions.RayError):
+                    for update in ray.get(board.read.remote(stopping), timeout=_TIMEOUT_S):
+                        started.add(update.task)
+                        report(update)
                 for reference in finished:
-                    self._finish(reference, running.pop(reference), folder, report)
+                    task = running.pop(reference)
+                    try:
+                        update, packed = ray.get(reference)
+                    except ray.exceptions.RayError as error:
+                        update, packed = TaskUpdate(task.key, ended=True, error=first_line(error)), b""
+                    if packed:
+                        unpack(packed, task_folder(folder, task.key))
+                    report(update)
                 if stopping:  # others ask the board before they start; cancelling could hit a process's next task
                     running = {reference: task for reference, task in running.items() if task.key in started}
-
-    def _read(self, board: Any, stop: bool) -> list[TaskUpdate]:
-        with suppress(self._ray.exceptions.RayError):
-            return list(self._ray.get(board.read.remote(stop), timeout=_TIMEOUT_S))
-        return []
-
-    def _finish(self, reference: Any, task: Task, folder: Path, report: UpdateHandler) -> None:
-        try:
-            update, packed = self._ray.get(reference)
-        except self._ray.exceptions.RayError as error:
-            update, packed = TaskUpdate(task.key, ended=True, error=first_line(error)), b""
-        if packed:
-            unpack(packed, task_folder(folder, task.key))
-        report(update)
-
-
-def _local_strategy(ray: ModuleType) -> Any:
-    """Return the strategy that places an actor on the node of this process, so that it lives as long as the process."""
-    strategies = import_module("ray.util.scheduling_strategies")
-    return strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-
-
-def _pack_unfinished(folder: Path) -> bytes:
-    """Return the packed folder of a task that can be continued, or ``b""``."""
-    return pack(folder) if can_resume(folder) else b""
 
 
 class _Board:
@@ -116,7 +100,7 @@ class _Board:
 
 def _work(task: Task, device: str, board: Any, packed: bytes) -> tuple[TaskUpdate, bytes]:
     """Run *task* on this node, or continue its *packed* folder, and return its last update and its packed folder."""
-    ray = import_ray()
+    ray, stopping = import_ray(), False
 
     def post(update: TaskUpdate) -> bool:
         try:
@@ -127,18 +111,18 @@ def _work(task: Task, device: str, board: Any, packed: bytes) -> tuple[TaskUpdat
             return False
 
     def send(update: TaskUpdate) -> None:
-        reporter.stop |= thread.submit(post, update).result()
+        nonlocal stopping
+        stopping |= thread.submit(post, update).result()
 
-    reporter = TaskReporter(task.key, send)
     # A task that waits for Ray releases its core to other tasks, unless another thread waits.
     with ThreadPoolExecutor(1) as thread, tempfile.TemporaryDirectory(prefix="netfl-") as root:
         send(TaskUpdate(task.key))
-        if reporter.stop:
+        if stopping:
             return TaskUpdate(task.key, ended=True, stopped=True), b""
         folder = task_folder(Path(root), task.key)
         if packed:
             unpack(packed, folder)
-        update = run_task(task, folder, device, reporter)
+        update = run_task(task, folder, device, TaskReporter(task.key, send, lambda: stopping))
         return update, pack(folder)
 
 

@@ -16,7 +16,8 @@ from netfl.network.files import absolute_path
 from netfl.results.run_reader import TASKS
 from netfl.results.statistics import interval, metric_of
 from netfl.results.tables import SCHEMAS
-from netfl.sweeps.engine import task_folder
+from netfl.scenario.html_card import html_card
+from netfl.sweeps.task import task_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,14 +25,16 @@ if TYPE_CHECKING:
     from netfl.results.run_reader import Run
     from netfl.sweeps.index import SweepIndex
 
+_SHOWN_POINTS = 20
+"""Maximum number of points that a notebook shows."""
 _HIVE = ds.partitioning(pa.schema({"task": pa.string()}), flavor="hive")
 
 
 class Sweep:
     """Results of a sweep; tables are read on demand.
 
-    `metrics` and `figures` have rows for each point; rows of a lane that points share are repeated.  Tables of the
-    network, such as `deliveries`, have each row once and a column ``trace``, which joins them to `points`.
+    `metrics` and `final_metrics` have rows for each point; rows of a lane that points share are repeated.  Tables of
+    the network, such as `deliveries`, have each row once and a column ``trace``, which joins them to `points`.
 
     Args:
         index: index of the sweep's folder.
@@ -68,10 +71,8 @@ class Sweep:
             status = self._index.status(key)
             run = None if status in {"missing", "failed"} else self._index.run(key)
             seconds = np.nan if run is None else run.manifest.get("timings", {}).get("total_s", np.nan)
-            lanes = len(entry["lanes"]) * (entry["stop"] - entry["first"])
-            error = self._index.errors.get(key, "")
-            label, trace, first, stop = entry.get("label", ""), entry["trace"], entry["first"], entry["stop"]
-            rows.append((key, label, trace, status, lanes, first, stop, seconds, error))
+            lanes, error = len(entry.lanes) * (entry.stop - entry.first), self._index.errors.get(key, "")
+            rows.append((key, entry.label, entry.trace, status, lanes, entry.first, entry.stop, seconds, error))
         columns = ["task", "label", "trace", "status", "lanes", "first", "stop", "seconds", "error"]
         return pd.DataFrame(rows, columns=columns)
 
@@ -86,9 +87,9 @@ class Sweep:
         return self.table("metrics")
 
     @property
-    def figures(self) -> pd.DataFrame:
+    def final_metrics(self) -> pd.DataFrame:
         """One row for each point, replica and value of its summary; ``learner`` is empty for values of the network."""
-        return self.table("figures")
+        return self.table("final_metrics")
 
     @property
     def rounds(self) -> pd.DataFrame:
@@ -112,17 +113,26 @@ class Sweep:
 
     @cached_property
     def summary(self) -> pd.DataFrame:
-        """Mean over replicas for each point, learner and ``figure``, with its 95 % confidence interval.
+        """Mean over replicas for each point, learner and ``metric``, with its 95 % confidence interval.
 
         ``half`` is half the width of Student's t interval; ``replicas`` is the number of values.  ``learner`` is empty
         for values of the network.
         """
-        keys = ["point", *self.axes, "learner", "figure"]
+        keys = ["point", *self.axes, "learner", "metric"]
         rows = []
-        for key, part in self.figures.groupby(keys, sort=False, dropna=False):
+        for key, part in self.final_metrics.groupby(keys, sort=False, dropna=False):
             estimate = interval(part["value"])
             rows.append((*key, estimate.mean, estimate.half, estimate.replicas))
         return pd.DataFrame(rows, columns=[*keys, "mean", "half", "replicas"])
+
+    def _repr_html_(self) -> str:
+        points = self.points
+        counts = points["status"].value_counts()
+        facts = {
+            "axes": ", ".join(self.axes),
+            "points": ", ".join(f"{counts[status]} {status}" for status in counts.index),
+        }
+        return html_card(f"Sweep {self.folder}", facts, points.drop(columns="trace").head(_SHOWN_POINTS))
 
     def run(self, task: str) -> Run:
         """Return the run of a task.
@@ -132,7 +142,7 @@ class Sweep:
         """
         run = self._index.run(task)
         if run is None:
-            raise ScenarioError([Fault("", f"there is no run of task {task}", None, "see the tasks of the sweep")])
+            raise ScenarioError([Fault("", f"task {task} has no run", None, "see the tasks of the sweep")])
         return run
 
     def dataset(self, name: str) -> ds.Dataset:
@@ -164,7 +174,7 @@ class Sweep:
             table: pd.DataFrame = data.to_table(columns=wanted, filter=where).to_pandas()
         except (OSError, ValueError, pa.ArrowException) as error:
             raise MachineError(f"table {name} of {self.folder} cannot be read: {error}") from error
-        if name == "figures":
+        if name == "final_metrics":
             return self._place_figures(table)
         if "learner" in table:
             return self._place_lanes(table)
@@ -187,26 +197,26 @@ class Sweep:
 
     def _place_figures(self, table: pd.DataFrame) -> pd.DataFrame:
         """Assign values whose names begin with the name of a lane to that lane, others to the network."""
-        table = table.astype({"figure": str})
+        table = table.astype({"metric": str})
         lanes = dict([*self.lanes.groupby(["task", "lane"], sort=False)])
         parts = dict.fromkeys(lanes, table[:0])  # in the order of the learners
         for task, lane in sorted(lanes, key=lambda key: -len(str(key))):  # "A 0.1" before "A 0"
-            begins = (table["task"] == task) & table["figure"].str.startswith(f"{lane}.")
-            rows = table[begins].assign(figure=table["figure"][begins].str.slice(len(str(lane)) + 1))
+            begins = (table["task"] == task) & table["metric"].str.startswith(f"{lane}.")
+            rows = table[begins].assign(metric=table["metric"][begins].str.slice(len(str(lane)) + 1))
             table = table[~begins]
             placed = lanes[task, lane].merge(rows, on=["task", "replica"])
             parts[task, lane] = placed.drop(columns=["task", "lane"])
         points = self.points[["point", "trace"]].merge(self._traces, on="trace")
         whole = points.merge(table, on=["task", "replica"]).assign(learner="")
-        placed = self._place(pd.concat([whole[["point", "learner", "replica", "figure", "value"]], *parts.values()]))
-        return placed[self._is_requested(placed["point"], placed["figure"].map(metric_of))]
+        placed = self._place(pd.concat([whole[["point", "learner", "replica", "metric", "value"]], *parts.values()]))
+        return placed[self._is_requested(placed["point"], placed["metric"].map(metric_of))]
 
     def _is_requested(self, points: pd.Series[int], names: pd.Series[str]) -> pd.Series[bool]:
         """Return which values belong to their points: a task may compute the CVaR at more levels than a point needs."""
         levels = {
             (number, f"cvar/alpha:{level:g}")
             for number, point in enumerate(self._index.points)
-            for level in point["levels"]
+            for level in point.levels
         }
         return ~names.str.startswith("cvar/") | pd.Series([*zip(points, names, strict=True)], names.index).isin(levels)
 

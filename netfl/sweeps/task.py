@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from netfl.errors import MachineError, NetflError
 from netfl.results.locking import locked
-from netfl.results.run_reader import open_run
+from netfl.results.run_reader import TASKS, open_run
 from netfl.results.run_writer import create_run_directory
 from netfl.simulation.learners import open_learner
 from netfl.simulation.run import perform_run
@@ -43,43 +45,62 @@ class TaskUpdate:
     stopped: bool = False
 
 
+UpdateHandler = Callable[[TaskUpdate], None]
+"""Function that receives the updates of tasks."""
+
+
 class TaskReporter(RunObserver):
     """Observer of a task's run that reports its progress.
 
     Args:
         task: key of the task.
         send: receives the updates.
+        should_stop: polled after each round.
     """
 
-    def __init__(self, task: str, send: Callable[[TaskUpdate], None]) -> None:
-        self.stop = False
-        self._task, self._send, self._sent_at = task, send, 0.0
+    def __init__(self, task: str, send: UpdateHandler, should_stop: Callable[[], bool] = lambda: False) -> None:
+        self._task, self._send, self._should_stop, self._sent_at = task, send, should_stop, -math.inf
 
     def on_start(self, start: RunStart) -> None:
-        """Report the number of rounds."""
         self._report(0, start.rounds)
 
     def on_round(self, progress: RunProgress) -> None:
-        """Report the rounds so far, at most every `_UPDATE_EVERY_S`."""
-        if time.monotonic() - self._sent_at >= _UPDATE_EVERY_S:
-            self._report(progress.round, progress.rounds)
+        self._report(progress.round, progress.rounds)
 
     def _report(self, round: int, rounds: int) -> None:
-        self._sent_at = time.monotonic()
-        try:
-            self._send(TaskUpdate(self._task, round, rounds))
-        except BrokenPipeError:  # the process of the sweep has died
-            self.stop = True
+        if time.monotonic() - self._sent_at >= _UPDATE_EVERY_S:
+            self._sent_at = time.monotonic()
+            try:
+                self._send(TaskUpdate(self._task, round, rounds))
+            except BrokenPipeError:  # the process of the sweep has died
+                self.stop = True
+        self.stop |= self._should_stop()
+
+
+def open_worker(send: Callable[[object], None], should_stop: Callable[[], bool]) -> Callable[..., TaskUpdate]:
+    """Return the function that a worker executes: run a task, and send its progress."""
+    return lambda task, folder, device: run_task(task, folder, device, TaskReporter(task.key, send, should_stop))
+
+
+def task_folder(folder: Path, task: str) -> Path:
+    """Return the folder of a task's run; a Hive-partitioned Parquet data set reads the task's key from its name."""
+    return folder / TASKS / f"task={task}"
 
 
 def run_task(task: Task, folder: Path, device: str, reporter: TaskReporter) -> TaskUpdate:
-    """Run *task* in *folder*, or continue it there, and return its last update, also after an error."""
+    """Run *task* in *folder*, or continue it there, and return its last update, also after an error.
+
+    A task starts over if its checkpoint is not usable.
+    """
     try:
-        if not can_resume(folder):
+        status = ""
+        if can_resume(folder):
+            with suppress(MachineError), locked(folder):
+                status = _perform(task, folder, device, reporter)
+        if not status:
             shutil.rmtree(folder, ignore_errors=True)
-            status = _start(task, folder, device, reporter)
-        else:
-            status = _continue(task, folder, device, reporter)
+            with create_run_directory(folder):
+                status = _perform(task, folder, device, reporter)
     except NetflError as error:
         return TaskUpdate(task.key, ended=True, error=str(error))
     except Exception as error:  # a user's model may raise anything; other tasks continue
@@ -93,21 +114,6 @@ def can_resume(folder: Path) -> bool:
         return open_run(folder).status in {"interrupted", "crashed"}
     except NetflError:
         return False
-
-
-def _start(task: Task, folder: Path, device: str, reporter: TaskReporter) -> str:
-    with create_run_directory(folder):
-        return _perform(task, folder, device, reporter)
-
-
-def _continue(task: Task, folder: Path, device: str, reporter: TaskReporter) -> str:
-    """Continue a task, or start over if its checkpoint is not usable."""
-    try:
-        with locked(folder):
-            return _perform(task, folder, device, reporter)
-    except MachineError:
-        shutil.rmtree(folder, ignore_errors=True)
-        return _start(task, folder, device, reporter)
 
 
 def _perform(task: Task, folder: Path, device: str, reporter: TaskReporter) -> str:

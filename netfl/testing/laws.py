@@ -15,11 +15,10 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netfl.registry import Spec
 from netfl.streams import Streams
-from netfl.types import Law, StatisticClaim
+from netfl.types import Floats, Law, StatisticClaim
 
 ALARM = 1e-5
 """Probability that a true claim is reported as violated."""
@@ -42,11 +41,19 @@ def check_laws(model: Spec, streams: Streams, size: int = 20_000, alarm: float =
         size: the number of draws.
         alarm: the probability that a true claim is reported as violated.
     """
+    if problem := law_problem(model):
+        return [f"{type(model).__name__} {problem}"]
     laws = model.laws()
-    if not laws:
-        return [f"{type(model).__name__} states no law; if it has none, say why with Law.none(reason)"]
     check = _Check(streams, size, alarm)
     return [f"{law.quantity}: {violation}" for law in laws for violation in check.violations(law)]
+
+
+def law_problem(model: Spec) -> str:
+    """Return what is wrong with the return value of ``laws()``, or an empty text."""
+    laws: object = model.laws()
+    if not isinstance(laws, tuple | list) or not all(isinstance(law, Law) for law in laws):
+        return f"returns {laws!r:.60} from laws(); return a tuple of Law"
+    return "" if laws else "states no property; if it has none, give the reason with Law.none(reason)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +68,18 @@ class _Check:
         return NormalDist().inv_cdf(1.0 - self.alarm / 2.0)
 
     def violations(self, law: Law) -> Iterator[str]:
-        for statistic in law.figures:
+        for statistic in law.statistics:
             yield from self._check_statistic(statistic, self.streams.at(law.quantity, statistic.name))
         claims = (law.mean, law.variance, law.cdf)
         if law.draw is None:
             if claims != (None, None, None):
-                yield "it makes a claim but has nothing to draw"
+                yield "it makes a claim but has no draw function"
             return
         if claims == (None, None, None):
             yield "it draws but claims nothing"
         draws = np.asarray(law.draw(self.streams.at(law.quantity), self.size), float).ravel()
         if len(draws) < self.size or not np.isfinite(draws).all():
-            yield f"{len(draws)} draws of which {np.isfinite(draws).sum()} are finite, where {self.size} are wanted"
+            yield f"{len(draws)} draws of which {np.isfinite(draws).sum()} are finite, {self.size} are needed"
             return
         sigmas = self._z / math.sqrt(len(draws))
         rounding = 1e-12 * float(np.abs(draws).max())
@@ -85,8 +92,7 @@ class _Check:
         if law.cdf is not None:
             yield from self._check_cdf(law.cdf, draws)
 
-    def _check_cdf(self, cdf: Callable[[NDArray[np.float64]], Any], draws: NDArray[np.float64]) -> Iterator[str]:
-        """Compare the empirical distribution function with *cdf* at each drawn value."""
+    def _check_cdf(self, cdf: Callable[[Floats], Any], draws: Floats) -> Iterator[str]:
         values, counts = np.unique(draws, return_counts=True)
         gap = np.abs(np.cumsum(counts) / len(draws) - np.asarray(cdf(values), float))
         band = math.sqrt(math.log(2.0 / self.alarm) / (2.0 * len(draws)))
@@ -102,7 +108,7 @@ class _Check:
         shape = (len(above), len(statistic.means))
         if above.shape != shape or below.shape != shape or len(above) < _MIN_ROWS:
             shapes = f"{above.shape} and {below.shape}"
-            yield f"{statistic.name}: rows of shapes {shapes} where {shape} are wanted, not too few"
+            yield f"{statistic.name}: rows of shapes {shapes}, not {shape}, or too few rows"
             return
         if not np.isfinite([above, below]).all() or (below.mean(axis=0) == 0.0).any():
             yield f"{statistic.name}: estimates that are not finite"
@@ -116,4 +122,4 @@ class _Check:
 
 def _compare(name: str, value: float, claim: float, allowed: float) -> Iterator[str]:
     if not abs(value - claim) <= allowed + 1e-9 * abs(claim):
-        yield f"{name} {value:.6g} where {claim:.6g} is claimed: chance allows {allowed:.3g} between them"
+        yield f"{name} {value:.6g} instead of the claimed {claim:.6g}: chance allows a difference of {allowed:.3g}"

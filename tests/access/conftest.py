@@ -22,14 +22,14 @@ class Memory:
     def wants(self, kind):
         return True
 
-    def figures(self, values):
+    def final_metrics(self, values):
         self.told = dict(values)
 
     def event(self, kind, time_s, *, round, user=-1, node="", value=np.nan, detail=""):
         for time, who, figure in np.broadcast(time_s, user, value):
             self.rows.append((kind, float(time), round, int(who), float(figure)))
 
-    def fates(self):
+    def outcomes(self):
         """How often each kind befell each (user, round)."""
         found = defaultdict(list)
         for kind, _, at, user, _ in self.rows:

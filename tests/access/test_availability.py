@@ -99,7 +99,7 @@ def test_without_repeating_the_last_state_stays(written, make_setting, presence)
 
 def test_those_who_are_there_are_heard_in_random_order_or_the_first_few(written, make_setting, hear):
     text = "".join(f"{user},on\n" for user in range(4))
-    everyone, few = (hear(written(text, first=first), make_setting(4, 200)) for first in (None, 2))
+    everyone, few = (hear(written(text, deliveries=first), make_setting(4, 200)) for first in (None, 2))
     assert [one[:2] for one in everyone] == few
     assert {one[0] for one in few} == {0, 1, 2, 3}
 
@@ -107,19 +107,23 @@ def test_those_who_are_there_are_heard_in_random_order_or_the_first_few(written,
 @pytest.mark.parametrize(
     ("text", "said", "told"),
     [
-        ("0,on\n", {}, "file: there.csv has no row for user 1; give a row for each of the 2 users"),
+        ("0,on\n", {}, "file: there.csv has no rows for some users ([1]); give a row for each of the 2 users"),
         ("0,on\n1,on\n2,on\n", {}, "file: there.csv:3: no such user (2); users are numbered 0 to 1"),
-        ("0,on\n1,on,5,3\n", {}, "file: there.csv:2: times do not rise: 3 comes after 5"),
-        ("0,on\n1,on,5,7\n", {"repeat": 7}, "file: there.csv:2: a change at 7 is never reached: all begins anew at 7"),
-        ("0,on\n1,on\n", {"first": 3}, "first: more than the 2 users"),
-        ("", {}, "file: there.csv tells of no user"),
+        ("0,on\n1,on,5,3\n", {}, "file: there.csv:2: times are not ascending: 3 follows 5"),
+        (
+            "0,on\n1,on,5,7\n",
+            {"repeat": 7},
+            "file: there.csv:2: a change at 7 is after the end of the period of 7",
+        ),
+        ("0,on\n1,on\n", {"deliveries": 3}, "deliveries: more than the 2 users"),
+        ("", {}, "file: there.csv has no user"),
     ],
 )
 def test_misfits_are_faults(written, make_setting, text, said, told):
     access = written(text, **said)
     (fault,) = problems(access)
     assert fault.startswith(told)
-    if "first" not in said:
+    if "deliveries" not in said:
         assert access.rates(2, make_setting().streams) is None
         with pytest.raises(ScenarioError):
             next(access.rounds(make_setting(2, 9)))

@@ -25,20 +25,20 @@ def runs(there, inner=True):
 
 
 LAWS = [
-    ({"law": "geometric", "mean": 4}, None),
-    ({"law": "exponential", "mean": 2.5}, {"law": "fixed"}),
-    ({"law": "fixed", "mean": 3}, {"law": "lognormal", "sigma": 1}),
-    ({"law": "weibull", "mean": 6, "shape": 0.6}, {"law": "gamma", "shape": 3}),
-    ({"law": "uniform", "mean": 2, "width": 1}, {"law": "pareto", "shape": 2.5}),
-    ({"law": "hyperexponential", "mean": 5, "cv": 2}, {"law": "geometric"}),
+    ({"distribution": "geometric", "mean": 4}, None),
+    ({"distribution": "exponential", "mean": 2.5}, {"distribution": "fixed"}),
+    ({"distribution": "fixed", "mean": 3}, {"distribution": "lognormal", "sigma": 1}),
+    ({"distribution": "weibull", "mean": 6, "shape": 0.6}, {"distribution": "gamma", "shape": 3}),
+    ({"distribution": "uniform", "mean": 2, "width": 1}, {"distribution": "pareto", "shape": 2.5}),
+    ({"distribution": "hyperexponential", "mean": 5, "cv": 2}, {"distribution": "geometric"}),
 ]
 
 
-@pytest.mark.parametrize(("stay", "away"), LAWS, ids=lambda one: "" if one is None else one["law"])
+@pytest.mark.parametrize(("stay", "away"), LAWS, ids=lambda one: "" if one is None else one["distribution"])
 @pytest.mark.slow
 def test_the_share_is_that_of_the_probability_in_every_round(make_setting, presence, stay, away):
     p = np.repeat([0.1, 0.5, 1.0], 3_000)
-    access = Bursty(probability=tuple(p), stay=stay, away=away)
+    access = Bursty(probability=tuple(p), presence=stay, absence=away)
     there = presence(access, make_setting(9_000, 30)).reshape(30, 3, 3_000)
     for at in (0, 1, 13, 29):
         for group, chance in enumerate((0.1, 0.5, 1.0)):
@@ -47,7 +47,7 @@ def test_the_share_is_that_of_the_probability_in_every_round(make_setting, prese
 
 def test_geometric_stays_are_the_chains_of_markov(make_setting, presence):
     """Leaves with 1/4, comes with 1/(4 * (1/0.4 - 1)) = 1/6; and the future depends on the present alone."""
-    access = Bursty(probability=0.4, stay={"law": "geometric", "mean": 4}, unit="rounds", round_length=7.0)
+    access = Bursty(probability=0.4, presence={"distribution": "geometric", "mean": 4}, unit="rounds", round_length=7.0)
     there = presence(access, make_setting(300, 400))
     for state, leave in ((True, 1 / 4), (False, 1 / 6)):
         now, after = there[:-1] == state, there[1:] != state
@@ -62,7 +62,7 @@ def test_geometric_stays_are_the_chains_of_markov(make_setting, presence):
 
 def test_exponential_stays_leave_as_a_chain_looked_at_now_and_then_does(make_setting, presence):
     """P(away one round on | there) = (1 - p) (1 - exp(-(1/m + 1/m') L)) for mean stays m and times away m'."""
-    access = Bursty(probability=0.25, stay={"law": "exponential", "mean": "40 s"}, round_length="30 s")
+    access = Bursty(probability=0.25, presence={"distribution": "exponential", "mean": "40 s"}, round_length="30 s")
     there = presence(access, make_setting(300, 400))
     leave = 0.75 * (1 - math.exp(-30 / 40 - 30 / 120))
     now, after = there[:-1], ~there[1:]
@@ -70,7 +70,7 @@ def test_exponential_stays_leave_as_a_chain_looked_at_now_and_then_does(make_set
 
 
 def test_fixed_stays_are_cycles(make_setting, presence):
-    access = Bursty(probability=0.3, stay={"law": "fixed", "mean": 3}, unit="rounds")
+    access = Bursty(probability=0.3, presence={"distribution": "fixed", "mean": 3}, unit="rounds")
     there = presence(access, make_setting(200, 100))
     assert (there[:90] == there[10:]).all()
     assert set(runs(there)) == {3}
@@ -80,7 +80,11 @@ def test_fixed_stays_are_cycles(make_setting, presence):
 @pytest.mark.slow
 def test_a_stay_covers_its_length_rounded_down_or_up(make_setting, presence):
     """A stay of 2.25 rounds covers 2 rounds three times in four, else 3."""
-    far = Bursty(probability=0.02, stay={"law": "fixed", "mean": 2.25}, away={"law": "uniform", "width": 0.5})
+    far = Bursty(
+        probability=0.02,
+        presence={"distribution": "fixed", "mean": 2.25},
+        absence={"distribution": "uniform", "width": 0.5},
+    )
     found = runs(presence(far, make_setting(600, 2_000)))
     assert set(found) == {2, 3}
     assert stats.binomtest(int((found == 3).sum()), len(found), 0.25).pvalue > 1e-5
@@ -93,8 +97,8 @@ def test_runs_of_pareto_stays_have_its_tail(make_setting, presence):
     least = mean * (shape - 1) / shape
     access = Bursty(
         probability=0.1,
-        stay={"law": "pareto", "mean": mean, "shape": shape},
-        away={"law": "uniform", "width": 0.2},
+        presence={"distribution": "pareto", "mean": mean, "shape": shape},
+        absence={"distribution": "uniform", "width": 0.2},
         unit="rounds",
     )
     found = runs(presence(access, make_setting(500, 3_000)))
@@ -106,9 +110,9 @@ def test_runs_of_pareto_stays_have_its_tail(make_setting, presence):
 
 
 def test_time_is_counted_as_the_unit_says(make_setting, hear):
-    law = {"law": "weibull", "shape": 0.7}
-    rounds = Bursty(probability=0.3, stay=law | {"mean": 4}, unit="rounds", round_length=30.0)
-    seconds = Bursty(probability=0.3, stay=law | {"mean": "2 min"}, round_length=30.0)
+    law = {"distribution": "weibull", "shape": 0.7}
+    rounds = Bursty(probability=0.3, presence=law | {"mean": 4}, unit="rounds", round_length=30.0)
+    seconds = Bursty(probability=0.3, presence=law | {"mean": "2 min"}, round_length=30.0)
     assert [set(one) for one in hear(rounds, make_setting(20, 200))] == [
         set(one) for one in hear(seconds, make_setting(20, 200))
     ]
@@ -116,12 +120,12 @@ def test_time_is_counted_as_the_unit_says(make_setting, hear):
 
 @pytest.mark.slow
 def test_the_first_rounds_do_not_depend_on_how_many_are_wanted(make_setting, hear):
-    access = Bursty(probability=0.3, stay={"law": "gamma", "mean": 2, "shape": 0.5}, first=3)
+    access = Bursty(probability=0.3, presence={"distribution": "gamma", "mean": 2, "shape": 0.5}, deliveries=3)
     assert hear(access, make_setting(40, 2_000))[:25] == hear(access, make_setting(40, 25))
 
 
 def test_rates_are_the_probabilities(make_setting):
-    access = Bursty(probability=[0.2, 0.4], stay={"law": "fixed", "mean": 3})
+    access = Bursty(probability=[0.2, 0.4], presence={"distribution": "fixed", "mean": 3})
     assert access.rates(2, make_setting().streams).tolist() == [0.2, 0.4]
     assert access.info.process is None
 
@@ -129,53 +133,64 @@ def test_rates_are_the_probabilities(make_setting):
 @pytest.mark.parametrize(
     ("said", "loc", "told"),
     [
-        ({"away": {"law": "fixed", "mean": 4}}, ("away", "mean"), "follows from the probability"),
-        ({"stay": {"law": "fixed"}}, ("stay", "mean"), "missing|Field required"),
-        ({"stay": {"law": "fixed", "mean": 0}}, ("stay", "mean"), "greater than 0"),
-        ({"stay": {"law": "weibull", "mean": 3}}, ("stay",), "needs a shape"),
-        ({"away": {"law": "geometric", "shape": 3}}, ("away",), "no effect on the geometric law"),
-        ({"away": {"law": "poisson"}}, ("away", "law"), "no such word"),
-        ({"stay": {"law": "fixed", "mean": "2 s"}, "unit": "rounds"}, ("stay",), "unit is rounds"),
+        ({"absence": {"distribution": "fixed", "mean": 4}}, ("absence", "mean"), "is determined by the probability"),
+        ({"presence": {"distribution": "fixed"}}, ("presence", "mean"), "missing|Field required"),
+        ({"presence": {"distribution": "fixed", "mean": 0}}, ("presence", "mean"), "greater than 0"),
+        ({"presence": {"distribution": "weibull", "mean": 3}}, ("presence", "shape"), "distribution: weibull needs it"),
+        (
+            {"absence": {"distribution": "geometric", "shape": 3}},
+            ("absence", "shape"),
+            "no effect without distribution: weibull",
+        ),
+        ({"absence": {"distribution": "poisson"}}, ("absence", "distribution"), "unknown value"),
+        ({"presence": {"distribution": "fixed", "mean": "2 s"}, "unit": "rounds"}, ("presence",), "unit is rounds"),
     ],
 )
 def test_what_is_out_of_range_is_refused(said, loc, told):
     with pytest.raises(ValidationError, match=told) as caught:
-        Bursty(**{"probability": 0.5, "stay": {"law": "fixed", "mean": 3}} | said)
+        Bursty(**{"probability": 0.5, "presence": {"distribution": "fixed", "mean": 3}} | said)
     assert caught.value.errors()[0]["loc"] == loc
 
 
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ({"stay": {"law": "fixed", "mean": 5e-4}}, "stay.mean: less than a thousandth of a round, 1 s"),
-        ({"stay": {"law": "geometric", "mean": 0.5}}, "stay.mean: geometric times are at least 1"),
         (
-            {"stay": {"law": "geometric", "mean": 1.5}, "probability": [0.5, 0.7, 1.0]},
+            {"presence": {"distribution": "fixed", "mean": 5e-4}},
+            "presence.mean: less than a thousandth of a round, 1 s",
+        ),
+        ({"presence": {"distribution": "geometric", "mean": 0.5}}, "presence.mean: geometric times are at least 1"),
+        (
+            {"presence": {"distribution": "geometric", "mean": 1.5}, "probability": [0.5, 0.7, 1.0]},
             "probability: users would be away",
         ),
         ({"probability": [0.5, 0.5]}, "probability: 2 probabilities for 3 users"),
     ],
 )
 def test_misfits_are_faults(said, told):
-    access = Bursty(**{"probability": 0.5, "stay": {"law": "fixed", "mean": 3}, "away": None} | said)
+    access = Bursty(**{"probability": 0.5, "presence": {"distribution": "fixed", "mean": 3}, "absence": None} | said)
     found = [str(fault) for fault in access.faults(ScenarioFacts(users=3, rounds=9))]
     assert found[0].startswith(told)
 
 
 def test_a_geometric_law_of_mean_one_is_always_one(make_setting, presence):
-    access = Bursty(probability=0.5, stay={"law": "geometric", "mean": 1}, unit="rounds")
+    access = Bursty(probability=0.5, presence={"distribution": "geometric", "mean": 1}, unit="rounds")
     there = presence(access, make_setting(50, 40))
     assert (there[1:] != there[:-1]).all()
     assert not [*access.faults(ScenarioFacts(users=50, rounds=40))]
 
 
 def test_moments_of_the_geometric_law():
-    stay = Bursty(probability=0.5, stay={"law": "geometric", "mean": 4}).stay
+    stay = Bursty(probability=0.5, presence={"distribution": "geometric", "mean": 4}).presence
     law = stats.geom(0.25)
     assert [stay.moment(k) for k in (1, 2, 3, 4)] == pytest.approx([law.moment(k) for k in (1, 2, 3, 4)])
     assert stay.cdf(np.array([-1, 0.5, 1, 2.9, 7])) == pytest.approx(law.cdf([-1, 0.5, 1, 2.9, 7]))
 
 
 def test_it_says_itself_again():
-    access = Bursty(probability=0.5, stay={"law": "gamma", "mean": "1 min", "shape": 2}, away={"law": "geometric"})
+    access = Bursty(
+        probability=0.5,
+        presence={"distribution": "gamma", "mean": "1 min", "shape": 2},
+        absence={"distribution": "geometric"},
+    )
     assert Bursty.model_validate(access.model_dump(mode="json")) == access

@@ -81,7 +81,7 @@ def test_users_on_their_own_are_as_of_bernoulli_in_law(make_setting, presence):
 
 
 def test_the_first_rounds_do_not_depend_on_how_many_are_wanted(make_setting, hear):
-    access = Correlated(probability=0.3, groups=4, correlation=0.5, switch_on=0.1, first=3)
+    access = Correlated(probability=0.3, groups=4, correlation=0.5, switch_on=0.1, deliveries=3)
     assert hear(access, make_setting(40, 4_000))[:25] == hear(access, make_setting(40, 25))
 
 
@@ -116,16 +116,16 @@ def test_what_is_out_of_range_is_refused(said):
     ("said", "told"),
     [
         ({"groups": 4}, "groups: no two of the 4 users would share a group (4)"),
-        ({"groups": [[0, 1], [1, 2]]}, "groups: users that are named twice ([1])"),
+        ({"groups": [[0, 1], [1, 2]]}, "groups: users occur twice ([1])"),
         ({"groups": [[0, 1], [2, 9]]}, "groups: no such users ([9])"),
         ({"groups": [[0], [2]]}, "groups: no two users share a group"),
         ({"probability": 1.0}, "probability: users that are always available have no correlation (1.0)"),
         (
             {"probability": [1.0, 0.5, 0.5, 0.5]},
-            "probability: users that are always available keep their groups up for ever",
+            "probability: users that are always available keep their groups available permanently",
         ),
         ({"probability": [0.5, 0.5]}, "probability: 2 probabilities for 4 users"),
-        ({"first": 5}, "first: more than the 4 users"),
+        ({"deliveries": 5}, "deliveries: more than the 4 users"),
     ],
 )
 def test_misfits_are_faults(said, told):

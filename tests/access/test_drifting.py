@@ -90,8 +90,8 @@ def test_users_are_there_as_often_as_stated_in_each_round(make_setting, presence
 @pytest.mark.parametrize("first", [1, 2, 4])
 def test_what_does_not_change_is_stationary(make_setting, hear, first):
     rho = [0.4, 0.3, 0.2, 0.1, 0.0]
-    same = Drifting(knots=knots((1, rho), (9, rho)), first=first)
-    assert hear(same, make_setting(5, 300)) == hear(Stationary(rho=rho, first=first), make_setting(5, 300))
+    same = Drifting(knots=knots((1, rho), (9, rho)), deliveries=first)
+    assert hear(same, make_setting(5, 300)) == hear(Stationary(rho=rho, deliveries=first), make_setting(5, 300))
 
 
 def test_what_does_not_change_is_bernoulli(make_setting, hear):
@@ -100,10 +100,10 @@ def test_what_does_not_change_is_bernoulli(make_setting, hear):
 
 
 def test_how_many_are_heard_by_default():
-    assert Drifting(knots=knots((1, A), (5, B))).first == 1
-    assert Drifting(knots=knots((1, A), (5, B)), first=2).max_deliveries(3, 9) == 2
+    assert Drifting(knots=knots((1, A), (5, B))).deliveries == 1
+    assert Drifting(knots=knots((1, A), (5, B)), deliveries=2).max_deliveries(3, 9) == 2
     there = Drifting(knots=knots((1, 0.5), (5, 1.0), key="probability"))
-    assert (there.first, there.max_deliveries(7, 9)) == (None, 7)
+    assert (there.deliveries, there.max_deliveries(7, 9)) == (None, 7)
 
 
 def test_an_abrupt_change_between_zipf_and_random_rates(make_setting, hear):
@@ -125,7 +125,7 @@ def test_rates_are_averages_up_to_the_last_knot():
 
 
 def test_the_first_rounds_do_not_depend_on_how_many_are_wanted(make_setting, hear):
-    access = Drifting(knots=knots((1, {"zipf": 2}), (3_000, {"zipf": 0})), first=2)
+    access = Drifting(knots=knots((1, {"zipf": 2}), (3_000, {"zipf": 0})), deliveries=2)
     assert hear(access, make_setting(40, 4_000))[:25] == hear(access, make_setting(40, 25))
 
 
@@ -136,11 +136,10 @@ def test_the_first_rounds_do_not_depend_on_how_many_are_wanted(make_setting, hea
         {"knots": [{"round": 0, "rho": A}, {"round": 2, "rho": B}]},
         {"knots": knots((1, A), (5, [0.5, 0.4]))},
         {"knots": knots((1, 0.5), (5, 1.5), key="probability")},
-        {"knots": knots((1, 0.5), (5, True), key="probability")},
         {"knots": knots((1, 0.5), (5, {"label_correlated": {}}), key="probability")},
         {"shape": "cubic"},
         {"repeat": 1},
-        {"first": 0},
+        {"deliveries": 0},
     ],
 )
 def test_what_is_out_of_range_is_refused(said):
@@ -155,12 +154,12 @@ def test_what_is_out_of_range_is_refused(said):
         ({"knots": [{"round": 1}, {"round": 2}]}, "knots.0: neither rho nor probability"),
         ({"knots": [{"round": 1, "rho": A, "probability": 0.5}, {"round": 2, "rho": A}]}, "knots.0: both rho and prob"),
         ({"knots": [{"round": 1, "rho": A}, {"round": 2, "probability": 0.5}]}, "knots.1: rates in one knot, prob"),
-        ({"knots": knots((1, A), (5, [0.5, 0.5]))}, "knots.1.rho: 2 figures for 3 users; give one for each user"),
+        ({"knots": knots((1, A), (5, [0.5, 0.5]))}, "knots.1.rho: 2 values for 3 users; give one for each user"),
         ({"knots": knots((5, A), (5, B))}, "knots: their rounds are not ascending ([5, 5])"),
         ({"knots": knots((5, A), (2, B))}, "knots: their rounds are not ascending ([5, 2])"),
         ({"knots": knots((10, A), (22, B))}, "knots: nothing changes in the 10 rounds ([10, 22])"),
-        ({"repeat": 4}, "repeat: no longer than the knots, which are 4 rounds apart (4)"),
-        ({"first": 4}, "first: more than the 3 users"),
+        ({"repeat": 4}, "repeat: not longer than the time between the first and the last knot, 4 rounds (4)"),
+        ({"deliveries": 4}, "deliveries: more than the 3 users"),
     ],
 )
 def test_misfits_are_faults(said, told):

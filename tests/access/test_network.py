@@ -17,7 +17,7 @@ from netfl.network.outage._combined import CombinedOutages
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.scenario.validation import nested_faults
 from netfl.streams import Streams
-from netfl.types import FATES, ScenarioFacts
+from netfl.types import OUTCOMES, ScenarioFacts
 
 PLAIN = {
     "topology": {"kind": "tree", "fanout": [2, 2], "ring": "2 km", "radius": "3 km", "rate": "20 kbps"},
@@ -34,7 +34,7 @@ PLAIN = {
     "update_size": "10 kbit",
     "round": {"kind": "first", "m": 3},
 }
-EXPONENTIAL, FIXED = {"law": "exponential"}, {"law": "fixed"}
+EXPONENTIAL, FIXED = {"distribution": "exponential"}, {"distribution": "fixed"}
 OUTAGES = [
     {"kind": "renewal", "nodes": "users", "up": EXPONENTIAL | {"mean": 30}, "down": FIXED | {"mean": 9}},
     {"kind": "renewal", "nodes": "towers", "up": EXPONENTIAL | {"mean": 60}, "down": FIXED | {"mean": 5}},
@@ -76,7 +76,7 @@ def worlds():
 def test_every_update_has_exactly_one_fate(said, seed, make_setting):
     rounds, rows = play(network(**said), make_setting, users=14, rounds=12, seed=seed)
     begun = Counter((row[3], row[5]) for row in rows if row[0] == "received")
-    ended = Counter((row[3], row[5]) for row in rows if row[0] in FATES)
+    ended = Counter((row[3], row[5]) for row in rows if row[0] in OUTCOMES)
     assert begun == ended
     assert set(begun.values()) == {1}
     told = [(row[3], row[5], row[1]) for row in rows if row[0] == "delivered"]
@@ -127,9 +127,11 @@ def test_the_same_setting_gives_the_same_run_and_recording_less_changes_nothing(
     assert play(access, make_setting) == (rounds, rows)
     log = Memory("delivered", unknown=None)
     assert list(access.rounds(replace(make_setting(12, 8), recorder=log, downlink_bits=1e4))) == rounds
-    fates = [row for row in rows if row[0] in FATES]
-    assert [row for row in log.rows if row[0] in FATES] == fates, "fates are told in any case, for they are counted"
-    assert len(log.rows) == len(fates)
+    outcomes = [row for row in rows if row[0] in OUTCOMES]
+    assert [row for row in log.rows if row[0] in OUTCOMES] == outcomes, (
+        "outcomes are always recorded, because they are counted"
+    )
+    assert len(log.rows) == len(outcomes)
     assert play(access, make_setting, seed=2)[0] != rounds
 
 
@@ -215,10 +217,9 @@ def test_users_who_can_never_be_heard_are_named_before_anything_runs(make_settin
     assert set(faults) == {"channel", "mac.slot"}
     loss_db = 20 * np.log10(4 * np.pi * 868e6 / 299792458) + 30 * np.log10(40000)
     snr_db = 20 - loss_db - (-174 + 10 * np.log10(125e3) + 6)
-    assert (
-        f"users 1, 3 can never be received: at its best the worst, user 1, reaches an SNR of {snr_db:.1f} dB"
-        in faults["channel"].problem
-    )
+    assert faults["channel"].value == [1, 3]
+    problem = f"users that can never be received: the worst, user 1, reaches an SNR of {snr_db:.1f} dB at its best"
+    assert problem in faults["channel"].problem
     assert faults["channel"].remedy
 
 
@@ -226,10 +227,10 @@ def test_faults_of_parts_have_their_places(make_setting):
     with pytest.raises(ScenarioError) as caught:
         next(network(outages=[OUTAGES[0], OUTAGES[1] | {"nodes": ["tower:9"]}]).rounds(make_setting(4, 1)))
     assert [fault.key for fault in caught.value.faults] == ["outages.1.nodes"]
-    lonely = {"kind": "random_geometric", "routers": 5, "towers": 5, "side": "100 km", "reach": "10 m"}
+    lonely = {"kind": "random_geometric", "routers": 5, "towers": 5, "side": "100 km", "max_distance": "10 m"}
     with pytest.raises(ScenarioError) as caught:
         next(network(topology=lonely).rounds(make_setting(4, 1)))
-    assert [fault.key for fault in caught.value.faults] == ["topology.reach"]
+    assert [fault.key for fault in caught.value.faults] == ["topology.max_distance"]
 
 
 def test_what_does_not_fit_the_scenario_is_a_fault():
@@ -250,7 +251,7 @@ def test_what_does_not_fit_the_scenario_is_a_fault():
     }
     assert list(nested_faults(network(), "", ScenarioFacts(users=5, rounds=1))) == []
     (endless,) = nested_faults(network(round="first"), "", ScenarioFacts(users=5, rounds=1))
-    assert "nothing closes a round" in endless.problem
+    assert "no condition closes a round" in endless.problem
     needy = network(compute={"speed": 3}, update_size=None)
     assert list(nested_faults(needy, "", ScenarioFacts(5, 1, sized=True, trained=True))) == []
 
@@ -258,9 +259,10 @@ def test_what_does_not_fit_the_scenario_is_a_fault():
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        ({"compute": {"speed": [1.0, 2.0], "spread": 0.1, "samples": 1}}, "spread has no effect"),
+        ({"interference": "sinr", "capture": "3 dB"}, "capture\n  has no effect with interference: sinr"),
+        ({"downlink": {"mode": "multicast"}, "broadcast_rate": 1}, "broadcast_rate\n  has no effect with downlink"),
         ({"compute": {"speed": 0}}, "greater than 0"),
-        ({"broadcast_rate": "5 kg"}, "bit rate is wanted"),
+        ({"broadcast_rate": "5 kg"}, "instead of a bit rate"),
         ({"mac": {"kind": "slotted_aloha", "probability": 1.5}}, "less than or equal to 1"),
         ({"mac": "slotted"}, "no such network/mac"),
         ({"rounds": 3}, "unknown key"),

@@ -66,7 +66,7 @@ def test_more_replicas_than_are_recorded_are_a_fault(recorded):
     folder, _ = recorded
     assert not [*Replay(run=folder).faults(ScenarioFacts(users=5, rounds=30, replicas=2))]
     (fault,) = Replay(run=folder).faults(ScenarioFacts(users=5, rounds=30, replicas=3))
-    assert str(fault) == "run: replicas: 2 are recorded, 3 are wanted; ask for fewer replicas"
+    assert str(fault) == "run: 2 replicas are recorded, the scenario has 3; set fewer replicas"
 
 
 def test_what_it_records(recorded, make_setting):
@@ -96,9 +96,9 @@ def test_a_path_is_relative_to_the_current_directory(recorded, monkeypatch):
 
 def test_a_recording_that_is_too_small_is_a_fault(recorded, make_setting):
     folder, _ = recorded
-    assert "30 rounds are recorded, 31 are wanted" in problems(folder, rounds=31)[0]
-    assert "it holds user 4, and there are 4 users" in problems(folder, users=4)[0]
-    for world, said in [(make_setting(5, 31), "31 are wanted"), (make_setting(5, 30, replica=2), "no such replica")]:
+    assert "30 rounds are recorded, the scenario has 31" in problems(folder, rounds=31)[0]
+    assert "it has user 4, but there are 4 users" in problems(folder, users=4)[0]
+    for world, said in [(make_setting(5, 31), "scenario has 31"), (make_setting(5, 30, replica=2), "no such replica")]:
         with pytest.raises(ScenarioError, match=said):
             next(Replay(run=folder).rounds(world))
 
@@ -126,14 +126,14 @@ def test_a_broken_table_is_named(recorded, make_setting):
     ("table", "change", "said"),
     [
         ("deliveries", lambda frame: frame.iloc[1:], "disagree"),
-        ("deliveries", lambda frame: frame.assign(base=frame["round"]), "cannot know"),
+        ("deliveries", lambda frame: frame.assign(base=frame["round"]), "later than its round"),
         ("deliveries", lambda frame: frame.drop(columns="sent_s"), "no column sent_s"),
         ("rounds", lambda frame: frame.assign(round=frame["round"] + 1), "not numbered"),
         ("rounds", lambda frame: frame[frame["replica"] == 1], "no such replica"),
         ("rounds", lambda frame: frame.assign(delivered="many"), "rounds.parquet cannot be read"),
         ("rounds", lambda frame: frame.assign(opened_s=np.nan), "has empty cells"),
         ("rounds", lambda frame: frame.assign(opened_s=np.inf), "not finite"),
-        ("rounds", lambda frame: frame.assign(closed_s=frame["closed_s"].iloc[::-1].to_numpy()), "go back"),
+        ("rounds", lambda frame: frame.assign(closed_s=frame["closed_s"].iloc[::-1].to_numpy()), "not ascending"),
     ],
 )
 def test_a_recording_that_contradicts_itself_is_a_fault(recorded, table, change, said):

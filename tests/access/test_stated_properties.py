@@ -37,7 +37,9 @@ def of(name, **said):
         "markov": lambda: Markov(probability=LISTED, switch_on=0.2, **said),
         "cyclic": lambda: Cyclic(probability=LISTED, cycle=20, **said),
         "correlated": lambda: Correlated(probability=LISTED, groups=1, correlation=0.5, **said),
-        "bursty": lambda: Bursty(probability=LISTED, stay={"law": "geometric", "mean": 3}, unit="rounds", **said),
+        "bursty": lambda: Bursty(
+            probability=LISTED, presence={"distribution": "geometric", "mean": 3}, unit="rounds", **said
+        ),
         "drifting": lambda: Drifting(knots=KNOTS, repeat=10, **said),
     }[name]()
 
@@ -67,7 +69,7 @@ FOLLOWING = {
     "bernoulli": Bernoulli(probability=FOLLOWS),
     "markov": Markov(probability=FOLLOWS, switch_on=0.3),
     "cyclic": Cyclic(probability=FOLLOWS, cycle=7),
-    "adversarial": Adversarial(of={"kind": "bernoulli", "probability": FOLLOWS}, users=[0], probability=0.5),
+    "adversarial": Adversarial(inner={"kind": "bernoulli", "probability": FOLLOWS}, users=[0], probability=0.5),
 }
 
 
@@ -88,7 +90,7 @@ def test_a_selection_leaves_nothing_to_state(make_setting, name):
     assert access.participation_rates(3, make_setting().streams) is None
     assert access.info.process is None
     assert access.rates(3, make_setting().streams) is not None  # the order of users, before the selection
-    aimed = Adversarial(of=access, users=[0])
+    aimed = Adversarial(inner=access, users=[0])
     assert aimed.info.process is None
     assert aimed.participation_rates(3, make_setting().streams) is None
 
@@ -96,21 +98,23 @@ def test_a_selection_leaves_nothing_to_state(make_setting, name):
 @pytest.mark.parametrize("name", STATED)
 def test_less_room_leaves_no_rates_to_state(make_setting, name):
     first = 2 if name in {"stationary", "drifting"} else 1
-    assert of(name, first=first).participation_rates(3, make_setting().streams) is None
-    wide = of(name, first=3).participation_rates(3, make_setting().streams)
+    assert of(name, deliveries=first).participation_rates(3, make_setting().streams) is None
+    wide = of(name, deliveries=3).participation_rates(3, make_setting().streams)
     assert (wide is None) == (name in {"stationary", "drifting"})
 
 
 def test_users_cut_off_together_cannot_be_seen_where_one_is_heard():
-    assert of("correlated", first=1).info.process == "stationary"
-    assert of("correlated", first=2).info.process is None
-    assert of("correlated", first=1, switch_on=0.05).info.process == "Markovian"
+    assert of("correlated", deliveries=1).info.process == "stationary"
+    assert of("correlated", deliveries=2).info.process is None
+    assert of("correlated", deliveries=1, switch_on=0.05).info.process == "Markovian"
 
 
 def test_users_who_are_always_there_neither_come_nor_go():
     assert Markov(probability=1.0).info.process == Cyclic(probability=1.0).info.process == "stationary"
     assert Markov(probability=0.05, switch_on=0.05).info.process == "stationary"
-    assert Bursty(probability=1.0, stay={"law": "pareto", "mean": 2, "shape": 3}).info.process == "stationary"
+    assert (
+        Bursty(probability=1.0, presence={"distribution": "pareto", "mean": 2, "shape": 3}).info.process == "stationary"
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,7 +123,7 @@ def test_users_who_are_always_there_neither_come_nor_go():
 )
 @pytest.mark.quick_first
 def test_an_adversary_takes_off_what_it_holds_back(make_setting, presence, base, said):
-    access = Adversarial(of=base, users=[0], **said)
+    access = Adversarial(inner=base, users=[0], **said)
     stated = access.participation_rates(3, make_setting(3, 10_000).streams)
     assert presence(access, make_setting(3, 10_000)).mean(axis=0) == pytest.approx(stated, abs=0.04)
 
@@ -127,20 +131,20 @@ def test_an_adversary_takes_off_what_it_holds_back(make_setting, presence, base,
 @pytest.mark.parametrize(
     ("base", "said"),
     [
-        ({**HALF, "first": 1}, {}),
+        ({**HALF, "deliveries": 1}, {}),
         (HALF, {"per_round": 1, "users": [0, 1]}),
-        (HALF, {"begin": 5}),
+        (HALF, {"first_round": 5}),
         (HALF, {"budget": 50}),
         ({"kind": "cyclic", "probability": 0.5, "cycle": 4}, {"every": 2}),
     ],
 )
 def test_an_adversary_states_no_rates_that_do_not_hold(make_setting, base, said):
-    assert Adversarial(of=base, **{"users": [0], **said}).participation_rates(3, make_setting().streams) is None
+    assert Adversarial(inner=base, **{"users": [0], **said}).participation_rates(3, make_setting().streams) is None
 
 
 def test_an_adversary_with_a_limit_in_a_round_is_no_longer_the_other_access():
-    assert Adversarial(of=HALF, users=[0, 1], per_round=1).info.process is None
-    assert Adversarial(of=HALF, users=[0, 1], per_round=1, begin=9).info.process == "non-stationary"
+    assert Adversarial(inner=HALF, users=[0, 1], per_round=1).info.process is None
+    assert Adversarial(inner=HALF, users=[0, 1], per_round=1, first_round=9).info.process == "non-stationary"
 
 
 def test_a_file_is_seen_as_rounds_close(make_setting, presence, file):
@@ -150,7 +154,8 @@ def test_a_file_is_seen_as_rounds_close(make_setting, presence, file):
     assert access.info.process == "cyclic"
     assert Availability(file=file, unit="rounds", repeat=6.5).participation_rates(3, make_setting().streams) is None
     assert (
-        Availability(file=file, unit="rounds", repeat=6, first=1).participation_rates(3, make_setting().streams) is None
+        Availability(file=file, unit="rounds", repeat=6, deliveries=1).participation_rates(3, make_setting().streams)
+        is None
     )
 
 

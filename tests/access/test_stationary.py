@@ -1,4 +1,4 @@
-"""The papers' RAM: rates, distinct users, the clock, the fates."""
+"""The papers' RAM: rates, distinct users, the clock, the outcomes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_rounds_are_independent_of_each_other(make_setting, hear):
 @pytest.mark.slow
 def test_several_are_drawn_one_after_another_in_proportion(make_setting, hear):
     rho = np.array([0.6, 0.25, 0.1, 0.05])
-    pairs = hear(Stationary(rho=tuple(rho), first=2), make_setting(4, 40_000))
+    pairs = hear(Stationary(rho=tuple(rho), deliveries=2), make_setting(4, 40_000))
     counts = np.zeros((4, 4))
     np.add.at(counts, tuple(np.array(pairs).T), 1)
     expected = rho[:, None] * rho[None, :] / (1 - rho[:, None])
@@ -50,7 +50,7 @@ def test_several_are_drawn_one_after_another_in_proportion(make_setting, hear):
 
 def test_users_of_rate_zero_are_never_heard(make_setting, hear):
     assert set(hear(Stationary(rho=[0.0, 1.0, 0.0]), make_setting(3, 200))) == {(1,)}
-    both = hear(Stationary(rho=[0.5, 0.0, 0.5], first=3), make_setting(3, 200))
+    both = hear(Stationary(rho=[0.5, 0.0, 0.5], deliveries=3), make_setting(3, 200))
     assert {tuple(sorted(one)) for one in both} == {(0, 2)}
     assert len(set(both)) == 2
 
@@ -58,7 +58,7 @@ def test_users_of_rate_zero_are_never_heard(make_setting, hear):
 @pytest.mark.parametrize("first", [1, 3])
 @pytest.mark.slow
 def test_the_first_rounds_do_not_depend_on_how_many_are_wanted(make_setting, hear, first):
-    access = Stationary(rho={"zipf": 1.0}, first=first)
+    access = Stationary(rho={"zipf": 1.0}, deliveries=first)
     long = hear(access, make_setting(50, 20_000 if first == 1 else 3_000))
     assert hear(access, make_setting(50, 37)) == long[:37]
     assert hear(access, make_setting(50, 37, replica=1)) != long[:37]
@@ -92,7 +92,7 @@ def test_users_of_rate_zero_are_not_heard_at_the_edges_of_shares_either(make_set
 
 def test_users_of_the_same_luck_are_heard_in_the_order_of_their_rates(make_setting, drawing):
     setting = replace(make_setting(4, 3), streams=drawing(0.4))
-    heard = Stationary(rho=[0.2, 0.5, 0.0, 0.3], first=3).candidates(setting)
+    heard = Stationary(rho=[0.2, 0.5, 0.0, 0.3], deliveries=3).candidates(setting)
     assert [one.tolist() for one in heard] == [[1, 3, 0]] * 3
 
 
@@ -126,7 +126,7 @@ def test_the_random_rates_are_those_that_the_rounds_use(make_setting, hear):
 
 
 def test_the_clock_and_the_bits(make_setting):
-    rounds = [*Stationary(rho=[0.5, 0.3, 0.2], first=2, round_length="30 s").rounds(make_setting(3, 3))]
+    rounds = [*Stationary(rho=[0.5, 0.3, 0.2], deliveries=2, round_length="30 s").rounds(make_setting(3, 3))]
     assert [(one.index, one.opened_s, one.closed_s, one.oldest) for one in rounds] == [
         (1, 0.0, 30.0, 1),
         (2, 30.0, 60.0, 2),
@@ -142,10 +142,10 @@ def test_the_clock_and_the_bits(make_setting):
 
 def test_every_update_has_one_fate(make_setting):
     world = make_setting(5, 20)
-    rounds = [*Stationary(rho={"zipf": 1}, first=2).rounds(world)]
-    fates = world.recorder.fates()
-    assert set(fates) == {(user, at) for user in range(5) for at in range(1, 21)}
-    for (user, at), found in fates.items():
+    rounds = [*Stationary(rho={"zipf": 1}, deliveries=2).rounds(world)]
+    outcomes = world.recorder.outcomes()
+    assert set(outcomes) == {(user, at) for user in range(5) for at in range(1, 21)}
+    for (user, at), found in outcomes.items():
         heard = user in [each.user for each in rounds[at - 1].deliveries]
         assert found == ["delivered" if heard else "superseded" if at < 20 else "unfinished"]
     assert [time for kind, time, *_ in world.recorder.rows if kind == "broadcast"] == [float(at) for at in range(20)]
@@ -167,8 +167,8 @@ def test_a_million_rounds_of_a_million_users_can_be_asked(make_setting):
         ([0.5, 0.502], "sum to 1.002, not to 1"),
         ([1.2, -0.2], "greater than or equal to 0"),
         ([], "has too few entries"),
-        ("zipf", "no rates"),
-        (0.5, "no rates"),
+        ("zipf", "unknown value"),
+        (0.5, "not a list"),
         ({"zipf": -1}, "greater than or equal to 0"),
         ({"zpif": 1}, "unknown key"),
         ([float("nan"), 1.0], "finite"),
@@ -191,9 +191,9 @@ def test_nearly_one_is_made_one(make_setting):
 
 
 def test_misfits_are_faults():
-    found = {fault.key for fault in Stationary(rho=[0.5, 0.5], first=4).faults(ScenarioFacts(users=3, rounds=1))}
-    assert found == {"rho", "first"}
-    assert not [*Stationary(rho={"zipf": 1}, first=3).faults(ScenarioFacts(users=3, rounds=1))]
+    found = {fault.key for fault in Stationary(rho=[0.5, 0.5], deliveries=4).faults(ScenarioFacts(users=3, rounds=1))}
+    assert found == {"rho", "deliveries"}
+    assert not [*Stationary(rho={"zipf": 1}, deliveries=3).faults(ScenarioFacts(users=3, rounds=1))]
 
 
 @pytest.mark.parametrize("rho", [[0.5, 0.5], {"zipf": 1.5}, "random_simplex"])

@@ -8,15 +8,18 @@ import re
 import signal
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 from support.small_network import SECTION, as_yaml
 from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
+from netfl.cli.views import print_columns
 from netfl.errors import ScenarioError
 from netfl.registry import FAMILIES, base_of, list_kinds
 from netfl.scenario.scenario import Scenario
@@ -100,8 +103,8 @@ class TestGood:
     def test_check_rehearses_every_file(self):
         code, output = call("check", "good.yaml", "learning.yaml")
         assert code == 0
-        assert output.splitlines()[::2] == ["good.yaml: good", "learning.yaml: good"]
-        told = r"  about 30 updates or packets, 1(?:\.\d+)? s of processor time \(.*, estimated from 10 rounds\), 150 MB of memory, .*"
+        assert output.splitlines()[::2] == ["good.yaml: valid", "learning.yaml: valid"]
+        told = r"  under 1 s of processor time \(.*, extrapolated from 10 rounds\) after the start of Python, 0\.15 GB of memory"
         assert re.fullmatch(told, output.splitlines()[1])
         assert not Path("runs").exists()
 
@@ -146,12 +149,12 @@ def bad(name, content, message):
 
 
 BAD_FILES = [
-    bad("missing", None, "bad.yaml: there is no such file; check the path"),
-    bad("empty", "", "bad.yaml: the file is empty; start from a scenario of netfl's: netfl scenarios"),
-    bad("not YAML", "a: [", "bad.yaml:1: a bracket is not closed ('a: ['); close it"),
-    bad("binary", b"\x89PNG\r\n\x1a\n\x00", "bad.yaml: not a text in UTF-8: invalid start byte at byte 0; is it a YAML file?"),
+    bad("missing", None, "bad.yaml: the file does not exist; check the path"),
+    bad("empty", "", "bad.yaml: it is empty; start from a scenario of netfl: netfl scenarios"),
+    bad("not YAML", "a: [", "bad.yaml:1:5: invalid YAML: while parsing a flow node from line 1 on: expected the node content, but found '<stream end>'; check indentation, colons, brackets and quotes"),
+    bad("binary", b"\x89PNG\r\n\x1a\n\x00", "bad.yaml: not UTF-8 text: invalid start byte at byte 0; check that it is a YAML file"),
     bad("unknown key", GOOD + "usrs: 3\n", "bad.yaml:7: usrs: unknown key; did you mean 'users'?"),
-    bad("wrong unit", GOOD + "  round_length: 5 kg\n", "bad.yaml:7: access.round_length: a quantity in gram where a time is wanted ('5 kg'); write a number in s, or a quantity such as '20 ms'"),
+    bad("wrong unit", GOOD + "  round_length: 5 kg\n", "bad.yaml:7: access.round_length: a value in gram instead of a time ('5 kg'); write a number in s, or a quantity such as '20 ms'"),
     bad("negative rate", GOOD.replace("0.1]", "-0.1]"), "bad.yaml:6: access.rho.2: should be greater than or equal to 0 (-0.1)"),
     bad("no sum of 1", GOOD.replace("0.1]", "0.4]"), "bad.yaml:6: access.rho: the rates sum to 1.3, not to 1 ([0.5, 0.4, 0.4]); divide each by their sum"),
     bad("no users", GOOD.replace("users: 3", "users: 0"), "bad.yaml:2: users: should be greater than or equal to 1 (0)"),
@@ -176,12 +179,12 @@ def test_a_bad_file_is_told_and_ends_with_2(folder, command, content, message):
         (["--set", "usrs=5"], "--set usrs=5: usrs: unknown key; did you mean 'users'?"),
         (["--set", "users"], "--set: not of the form PATH=VALUE ('users'); write for example --set users=10"),
         (["--set", "=5"], "--set: not of the form PATH=VALUE ('=5'); write for example --set users=10"),
-        (["--set", "users=[1"], "--set users: a bracket is not closed ('[1'); close it"),
-        (["--set", "access.rho.9=1"], "--set access.rho.9=1: access.rho.9: no such entry of a list of 3 ('9'); entries count from 0"),
-        (["--set", "access.round_length=3 kg"], "--set access.round_length=3 kg: access.round_length: a quantity in gram where a time is wanted ('3 kg'); write a number in s, or a quantity such as '20 ms'"),
+        (["--set", "users=[1"], "--set users: invalid YAML: while parsing a flow sequence from line 1 on: expected ',' or ']', but got '<stream end>'; check indentation, colons, brackets and quotes"),
+        (["--set", "access.rho.9=1"], "--set access.rho.9=1: access.rho.9: no such entry in a list of 3 ('9'); entries are counted from 0"),
+        (["--set", "access.round_length=3 kg"], "--set access.round_length=3 kg: access.round_length: a value in gram instead of a time ('3 kg'); write a number in s, or a quantity such as '20 ms'"),
         (["--override", "x"], "good.yaml: overrides: no such block ('x'); known: none"),
-        (["--out", "."], "--out: . is there already, and not empty; name another folder, or remove it"),
-        (["--out", "good.yaml"], "--out: good.yaml is there already, and not empty; name another folder, or remove it"),
+        (["--out", "."], "--out: . already exists and is not empty; use another folder, or remove it"),
+        (["--out", "good.yaml"], "--out: good.yaml already exists and is not empty; use another folder, or remove it"),
     ],
 )  # fmt: skip
 def test_a_bad_option_is_told_and_ends_with_2(words, message):
@@ -200,9 +203,9 @@ def test_what_typer_refuses_ends_with_2(words):
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (["run", "good.yaml", "--replica", "3"], "--set replicas=3?"),
-        (["run", "--replica", "3", "good.yaml", "-q"], "--set replicas=3?"),
-        (["check", "good.yaml", "--rounds=5"], "--set rounds=5?"),
+        (["run", "good.yaml", "--replica", "3"], "--set replicas=VALUE?"),
+        (["run", "--replica", "3", "good.yaml", "-q"], "--set replicas=VALUE?"),
+        (["check", "good.yaml", "--rounds=5"], "--set rounds=VALUE?"),
         (["sweep", "good.yaml", "--users", "--quiet"], "--set users=VALUE?"),
         (["trace", "good.yaml", "--learner"], "--set learners=VALUE?"),
     ],
@@ -219,25 +222,25 @@ def test_only_keys_of_scenarios_are_hinted_at_and_all_of_them(monkeypatch):
     for words in (["resume", "here", "--replica", "3"], ["run", "good.yaml", "--nope", "3"]):
         assert "--set replicas" not in call(*words)[1]
     for key in Scenario.model_fields.keys() - {"seed"}:
-        assert f"Did you mean --set {key}=3?" in call("run", "x", f"--{key}x", "3")[1]
+        assert f"Did you mean --set {key}=VALUE?" in call("run", "x", f"--{key}x", "3")[1]
     output = call("sweep", "x", "--seeds", "3")[1]
     assert "--seed," in output, "an option of the command comes first"
     assert "--set seed" not in output
     assert "--set overrides" not in call("run", "x", "--overide", "3")[1], "--override is nearer"
     assert "--set tempo=3" not in call("run", "x", "--tempos", "3")[1]
     monkeypatch.setitem(Scenario.model_fields, "tempo", Scenario.model_fields["seed"])
-    assert "Did you mean --set tempo=3?" in call("run", "x", "--tempos", "3")[1], "the keys are those of Scenario"
+    assert "Did you mean --set tempo=VALUE?" in call("run", "x", "--tempos", "3")[1], "the keys are those of Scenario"
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["run", "good.yaml", "--device", "gpu"], "--device: no such device ('gpu'); write auto, cpu or cuda"),
-        (["resume", "nowhere"], "nowhere is no run directory: there is no manifest.json in it; name a folder that netfl wrote"),
-        (["report", "nowhere"], "nowhere is no run directory: there is no manifest.json in it; name a folder that netfl wrote"),
+        (["resume", "nowhere"], "nowhere is not a run directory: it has no manifest.json; give a folder that netfl wrote"),
+        (["report", "nowhere"], "nowhere is not a run directory: it has no manifest.json; give a folder that netfl wrote"),
         (["list", "acess"], "no such family ('acess'); did you mean 'access'?"),
         (["list", "access", "bernouli"], "no such access: 'bernouli'; did you mean 'bernoulli'?"),
-        (["list", "access", "x:Y"], "'x:Y' cannot be imported: there is no module 'x'; is it in this folder, or its package installed, or on PYTHONPATH?"),
+        (["list", "access", "x:Y"], "'x:Y' cannot be imported: there is no module 'x'; run in its folder, install its package, or add its folder to PYTHONPATH"),
     ],
 )  # fmt: skip
 def test_bad_words_are_told_and_end_with_2(words, message):
@@ -249,7 +252,7 @@ def test_check_tells_the_faults_of_all_files(folder):
     (folder / "two.yaml").write_text(GOOD.replace("stationary", "x"))
     code, output = call("check", "one.yaml", "good.yaml", "two.yaml", "no.yaml")
     assert code == 2
-    assert "good.yaml: good" in output
+    assert "good.yaml: valid" in output
     assert [line.split(":")[0] for line in output.splitlines() if ".yaml" in line and "good" not in line] == [
         "one.yaml",
         "one.yaml",
@@ -260,7 +263,7 @@ def test_check_tells_the_faults_of_all_files(folder):
 
 def test_resuming_what_is_finished_ends_with_2():
     call("trace", "good.yaml", "--out", "here", "-q")
-    assert call("resume", "here") == (2, "the run in here is finished; there is nothing to resume\n")
+    assert call("resume", "here") == (2, "the run in here is finished; use netfl extend to add replicas\n")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]x", "5"])
@@ -289,7 +292,7 @@ def test_a_full_disk_ends_with_1_and_leaves_no_table_that_looks_whole(folder):
     )
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
-    assert done.stderr.startswith("cannot go on writing here: ")
+    assert done.stderr.startswith("cannot write here: ")
     assert sorted(path.name for path in Path("here").glob("*.parquet")) == ["users.parquet"]
     assert netfl.open_run("here").manifest["status"] in {"failed", "running"}
 
@@ -313,14 +316,14 @@ def test_a_model_of_the_user_s_that_fails_shows_where(folder):
 
 @pytest.mark.parametrize("command", ["check", "trace", "run"])
 def test_a_fault_that_only_shows_when_nodes_are_laid_out_stands_where_the_scenario_says_it(folder, command):
-    laid = {"kind": "random_geometric", "routers": 4, "towers": 2, "side": "1 km", "reach": "1 m"}
+    laid = {"kind": "random_geometric", "routers": 4, "towers": 2, "side": "1 km", "max_distance": "1 m"}
     access = SECTION | {"topology": laid}
-    (folder / "laid.yaml").write_text(as_yaml({**parse(GOOD + LEARNING, "good.yaml", lines=False), "access": access}))
-    line = 1 + [text.strip() for text in (folder / "laid.yaml").read_text().splitlines()].index("reach: 1 m")
+    (folder / "laid.yaml").write_text(as_yaml({**parse(GOOD + LEARNING, "good.yaml"), "access": access}))
+    line = 1 + [text.strip() for text in (folder / "laid.yaml").read_text().splitlines()].index("max_distance: 1 m")
     code, output = call(command, "laid.yaml")
     assert code == 2
     assert output.splitlines()[-1].startswith(
-        f"laid.yaml:{line}: access.topology.reach: no chain of routers joins tower:"
+        f"laid.yaml:{line}: access.topology.max_distance: no path of routers connects tower:"
     )
 
 
@@ -333,9 +336,7 @@ def test_a_signal_ends_a_run_with_its_tables_readable(number):
         process.send_signal(number)
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 1
-    large, told = errors.splitlines()
-    assert large.startswith("large: about 300,000,000 updates or packets, ")
-    assert told == "interrupted; go on with: netfl resume here"
+    assert errors.splitlines() == ["interrupted; continue with: netfl resume here"]
     run = netfl.open_run("here")
     assert run.manifest["status"] == "interrupted"
     assert "interrupted in " in output
@@ -347,7 +348,7 @@ def test_a_signal_ends_a_run_with_its_tables_readable(number):
 @pytest.mark.parametrize("command", ["resume", "extend"])
 @pytest.mark.slow
 def test_a_run_that_goes_on_has_a_new_report_if_it_had_one_or_one_is_asked_for(monkeypatch, command, had, words, has):
-    from netfl.cli.progress import ProgressDisplay
+    from netfl.simulation.progress import ProgressDisplay
 
     with monkeypatch.context() as patch:
         if command == "resume":
@@ -363,17 +364,17 @@ def test_a_run_that_goes_on_has_a_new_report_if_it_had_one_or_one_is_asked_for(m
     assert ("report:  " in told[1]) == has
     assert [(pages / name).exists() for name in ("report.html", "overview.png")] == [has, has]
     if has:
-        assert "not finished" not in (pages / "report.html").read_text(encoding="utf-8")
+        assert "This run is not finished" not in (pages / "report.html").read_text(encoding="utf-8")
 
 
 def test_targets_and_choices_are_told_on_the_terminal(folder):
     learner = "{objective: erm, aggregation: relay, lr: 0.05, batch_size: 4, local_steps: 1}"
-    asked = "{every: 2, validation: 0.2, targets: [0.01, 1], choose: {tuned: {of: [FedAvg, slow]}}}"
+    asked = "{every: 2, validation: 0.2, targets: [0.01, 1], choose: {tuned: {learners: [FedAvg, slow]}}}"
     (folder / "asked.yaml").write_text(f"{GOOD}{LEARNING}  slow: {learner}\nevaluate: {asked}\n")
     code, output = call("run", "asked.yaml", "--out", "here")
     assert code == 0
     assert "choices: last round" in " ".join(output.split())
-    table = output[output.index("first at a test accuracy of") :]
+    table = output[output.index("first evaluation with a test accuracy of") :]
     assert [line.split()[0] for line in table.splitlines() if "round " in line] == ["FedAvg", "slow", "tuned"]
     summary = netfl.open_run("here").summary
     assert "tuned.accuracy.last_round" in summary
@@ -386,7 +387,7 @@ def test_a_report_that_cannot_be_written_is_the_machine_s_fault():
     assert call("trace", "good.yaml", "--out", "run", "--quiet")[0] == 0
     code, output = call("report", "run", "--out", "nowhere/report.html")
     assert (code, output.splitlines()[-1]) == (
-        1, "cannot write the report: nowhere/report.html.part: No such file or directory; the run itself is as it was"
+        1, "cannot write the report: nowhere/report.html.part: No such file or directory"
     )  # fmt: skip
 
 
@@ -396,7 +397,7 @@ def test_check_looks_into_blocks_of_overrides():
     code, output = call("check", "blocks.yaml", "good.yaml")
     assert code == 2
     assert "rounds: should be greater than or equal to 1 (0)" in output
-    assert "good.yaml: good" in output
+    assert "good.yaml: valid" in output
     assert call("check", "good.yaml", "--seed", "4")[0] == 0
 
 
@@ -406,13 +407,13 @@ def test_cuda_where_there_is_none():
     main = Path(__file__).parents[2] / "scenarios/paper/fig2a.yaml"
     code, output = call("run", str(main), "--device", "cuda", "--out", "run")
     assert (code, output.splitlines()[-1]) == (
-        2, "--device: there is no CUDA device here ('cuda'); write cpu or auto"
+        2, "--device: this machine has no CUDA device ('cuda'); write cpu or auto"
     )  # fmt: skip
     assert not Path("run").exists()
 
 
 def test_list_shows_the_keys_of_mappings_and_around_models():
-    assert "down.law" in call("list", "outage", "renewal")[1]
+    assert "down.distribution" in call("list", "outage", "renewal")[1]
     assert "compute.speed" in call("list", "access", "network")[1]
     assert "learners.NAME.lr" in call("list", "scenario")[1]
 
@@ -437,7 +438,9 @@ ADDRESSES = ["s3://bucket/x", "gs://b", "file:///tmp/x"]
 
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_an_address_is_no_folder(folder, address):
-    expected = f"{address}: an address ({address.partition(':')[0]}://) where a local path is wanted; name a path on this machine, and copy files to or from elsewhere by other means."
+    expected = (
+        f"{address}: an address ({address.partition(':')[0]}://) instead of a local path; give a path on this machine."
+    )
     for words in (
         ["run", "good.yaml", "--out", address],
         ["check", address],
@@ -451,3 +454,13 @@ def test_an_address_is_no_folder(folder, address):
         with pytest.raises(ScenarioError, match="an address"):
             doing(address)
     assert sorted(file.name for file in folder.iterdir()) == ["good.yaml", "learning.yaml"]
+
+
+def test_no_metric_is_cut_on_a_narrow_terminal():
+    keys = {f"access.radio.a_long_key_{number}": ["0.1", "a long value of a key"] for number in range(5)}
+    columns = {"fedavg\naccuracy": ["81.2 ± 2.1", "70.1 ± 0.3"], "fedavg\nloss": ["0.1", "0.2"]}
+    output = StringIO()
+    print_columns(Console(width=80, file=output), keys, columns)
+    shown = output.getvalue()
+    assert max(map(len, shown.splitlines())) <= 80
+    assert all(word in shown for word in ("accuracy", "81.2 ± 2.1", "70.1 ± 0.3", "loss", "0.2"))

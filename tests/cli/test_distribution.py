@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -25,27 +24,14 @@ def metadata(site, name, entry_points=None):
     return folder
 
 
-@pytest.mark.parametrize("name", ["netfl-1.5.0.dist-info", "NetFL-1.5.0.dist-info", "netfl-1.5.0-py3.11.egg-info"])
+@pytest.mark.parametrize("name", ["netfl-1.5.0.dist-info", "NetFL-1.5.0.dist-info"])
 @pytest.mark.parametrize("entry_points", [THEIRS, None])
-def test_another_projects_distribution_is_reported_with_its_place(tmp_path, name, entry_points):
+def test_another_projects_distribution_is_reported_with_its_place_and_the_remedy(tmp_path, name, entry_points):
     found = metadata(tmp_path, name, entry_points)
-    assert conflict([str(tmp_path)]) == (
-        f"netfl: another project's package of this name is installed ({found}). Run: pip uninstall netfl"
+    assert conflict(tmp_path / "netfl") == (
+        f"netfl: another project's package of this name is installed ({found}). "
+        "Run: pip uninstall netfl; pip install --force-reinstall --no-deps netfl-sim"
     )
-
-
-def test_beside_ours_the_files_must_be_restored_too(tmp_path):
-    metadata(tmp_path, "netfl-1.5.0.dist-info", THEIRS)
-    line = conflict([str(tmp_path)], tmp_path / "netfl")
-    assert line.endswith(". Run: pip uninstall netfl; pip install --force-reinstall --no-deps netfl-sim")
-
-
-def test_its_files_are_reported_without_its_metadata(tmp_path):
-    (tmp_path / "netfl/utils").mkdir(parents=True)
-    (tmp_path / "netfl/utils/runner.py").touch()
-    line = conflict([str(tmp_path)], tmp_path / "netfl")
-    assert f"({tmp_path / 'netfl/utils/runner.py'})" in line
-    assert line.endswith(" --force-reinstall --no-deps netfl-sim")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +46,7 @@ def test_its_files_are_reported_without_its_metadata(tmp_path):
 )
 def test_ours_and_those_of_other_names_are_not_reported(tmp_path, name, entry_points):
     metadata(tmp_path, name, entry_points)
-    assert conflict([str(tmp_path), str(tmp_path / "missing"), sys.executable, ""]) is None
+    assert conflict(tmp_path / "netfl") is None
 
 
 def test_the_environment_of_these_tests_has_no_conflict():
@@ -90,14 +76,3 @@ def test_the_command_begins_with_the_line_and_goes_on(overwritten):
     assert done.stdout == f"netfl {netfl.__version__}\n"
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"netfl: another project's package of this name is installed ({overwritten}/netfl-1.5.0")
-
-
-def test_the_search_takes_less_than_a_millisecond_for_each_folder():
-    best = min(_timed(conflict) for _ in range(5))
-    assert best < 1e-3 * len(sys.path)
-
-
-def _timed(call):
-    begun = time.process_time()
-    call()
-    return time.process_time() - begun

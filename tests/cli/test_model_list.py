@@ -71,8 +71,8 @@ def test_no_line_is_wider_than_the_terminal(monkeypatch, columns):
 def test_laws_are_told_with_their_claims(monkeypatch):
     assert listed("access", "bernoulli", monkeypatch=monkeypatch)[1].endswith(
         textwrap.dedent("""
-        Laws, as of the example
-          user 0 there
+        Stated properties, for the example
+          user available in round 1
             Bernoulli(p), independent from round to round
             mean      0.3
             variance  0.21""")
@@ -84,7 +84,7 @@ def test_every_claim_of_every_model_is_printed(monkeypatch, family):
     for kind in list_kinds(base_of(family)):
         code, output = listed(family, kind, columns=200, monkeypatch=monkeypatch)
         assert code == 0
-        assert output.partition("Laws, as of the example")[2].strip()
+        assert output.partition("Stated properties, for the example")[2].strip()
         assert [name for name in find_model(base_of(family), kind).model_fields if f"  {name}: " not in output] == []
 
 
@@ -106,7 +106,7 @@ def test_a_model_of_the_users_own(monkeypatch, mine):
         "Example\n"
         "  {kind: my_catalogued:Mine, threshold: 2 dB, rate: 1000}"
     )
-    assert keys.partition("Laws, as of the example\n")[2] == (
+    assert keys.partition("Stated properties, for the example\n")[2] == (
         "  share\n    none at all\n    distribution  P(X ≤ x) in closed form\n    mean          0\n  none  or no law"
     )
 
@@ -122,7 +122,7 @@ def test_examples_that_are_none(monkeypatch, mine):
 
 
 def test_what_is_not_there(monkeypatch):
-    told = "the keys of a scenario are listed together ('users'); write: netfl list scenario"
+    told = "the keys of a scenario are always listed together ('users'); write: netfl list scenario"
     assert listed("scenario", "users", columns=120, monkeypatch=monkeypatch) == (2, told)
     assert listed("chanel", monkeypatch=monkeypatch) == (2, "no such family ('chanel'); did you mean 'channel'?")
     code, output = listed("channel", "raileigh", monkeypatch=monkeypatch)
@@ -144,4 +144,4 @@ def test_no_folder_and_no_address_of_a_data_set_is_broken(monkeypatch, columns):
     lines = CliRunner().invoke(app, ["data", "list"]).output.splitlines()
     for one in _download.list_datasets():
         assert f"    folder: {one.folder}" in lines
-        assert any(line.startswith("    to be had from: ") and line.endswith(str(one[-1])) for line in lines)
+        assert any(line.startswith("    source: ") and line.endswith(str(one[-1])) for line in lines)

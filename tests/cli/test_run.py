@@ -19,11 +19,11 @@ from typer.testing import CliRunner
 import netfl
 from netfl.cli import app
 from netfl.errors import MachineError, ModelError, ScenarioError
-from netfl.learning import memory
 from netfl.report import summary_text
 from netfl.report.run_data import RunData
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation import memory
 from netfl.types import RunObserver
 
 NETWORK = ("rounds", "deliveries", "events", "users")
@@ -47,7 +47,7 @@ def a_scenario(**more):
         "evaluate": {"every": 4},
         **more,
     }
-    return checked(ScenarioDocument(said, "small"))
+    return validate(ScenarioDocument(said, "small"))
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +83,10 @@ def test_tables_do_not_depend_on_the_number_of_workers(alone, tmp_path, workers)
 @pytest.mark.slow
 def test_a_run_goes_on_with_another_number_of_workers(alone, tmp_path):
     scenario, folder = a_scenario(record={"versions": True}), tmp_path / "run"
-    assert netfl.run(scenario, folder, device="cpu", workers=2, watch=StopAfter(3)).status == "interrupted"
-    with pytest.raises(ScenarioError, match=r"there is no .*A-0\.safetensors"):
+    assert netfl.run(scenario, folder, device="cpu", workers=2, observer=StopAfter(3)).status == "interrupted"
+    with pytest.raises(ScenarioError, match=r"A-0\.safetensors does not exist"):
         netfl.open_run(folder).versions("A")
-    assert netfl.resume(folder, device="cpu", watch=StopAfter(7)).status == "interrupted"
+    assert netfl.resume(folder, device="cpu", observer=StopAfter(7)).status == "interrupted"
     assert_same(run := netfl.resume(folder, device="cpu", workers=3), alone)
     assert_same_versions(run, alone)
 
@@ -94,8 +94,8 @@ def test_a_run_goes_on_with_another_number_of_workers(alone, tmp_path):
 @pytest.mark.slow
 def test_versions_are_the_same_file_whether_a_run_was_stopped_or_not(alone, tmp_path):
     scenario, folder = a_scenario(record={"versions": True}), tmp_path / "run"
-    netfl.run(scenario, folder, device="cpu", watch=StopAfter(5))
-    netfl.resume(folder, device="cpu", watch=StopAfter(2))
+    netfl.run(scenario, folder, device="cpu", observer=StopAfter(5))
+    netfl.resume(folder, device="cpu", observer=StopAfter(2))
     run = netfl.resume(folder, device="cpu")
     files = sorted(path.name for path in (folder / "versions").iterdir())
     assert files == [f"{learner}-{replica}.safetensors" for learner in "AB" for replica in range(3)]
@@ -127,9 +127,9 @@ def test_replicas_that_are_added_bring_their_versions(alone, tmp_path):
     ("record", "fault"),
     [
         ({"version": True}, "record.version: unknown key; did you mean 'versions'?"),
-        ({"events": ["delivred"]}, "record.events.0: no such word ('delivred'); did you mean 'delivered'?"),
-        ({"events": "al"}, "record.events: no such word ('al'); did you mean 'all'?"),
-        (["delivred"], "record.0: no such word ('delivred'); did you mean 'delivered'?"),
+        ({"events": ["delivred"]}, "record.events.0: unknown value ('delivred'); did you mean 'delivered'?"),
+        ({"events": "al"}, "record.events: unknown value ('al'); did you mean 'all'?"),
+        (["delivred"], "record.0: unknown value ('delivred'); did you mean 'delivered'?"),
     ],
 )
 def test_what_cannot_be_recorded_is_a_fault(record, fault):
@@ -188,7 +188,7 @@ def test_the_command_names_who_diverged_and_ends_well_however_quiet_it_is(wild, 
 @pytest.mark.slow
 def test_who_diverged_is_known_after_a_stop_too(wild, tmp_path, workers):
     whole = netfl.run(wild, tmp_path / "whole", device="cpu").manifest["diverged"]
-    stopped = netfl.run(wild, tmp_path / "run", device="cpu", watch=StopAfter(8), workers=workers)
+    stopped = netfl.run(wild, tmp_path / "run", device="cpu", observer=StopAfter(8), workers=workers)
     assert stopped.manifest["diverged"] == [one for one in whole if one["round"] <= 8]
     assert netfl.resume(tmp_path / "run", device="cpu", workers=3 - workers).manifest["diverged"] == whole
 
@@ -212,10 +212,10 @@ def test_where_all_diverge_the_run_fails(tmp_path, workers):
 
 def test_what_does_not_fit_into_memory_is_refused_before_anything_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "netfl.simulation.cost_estimate.check", lambda *told, **more: None
+        "netfl.simulation.memory.check_before_loading", lambda *told, **more: None
     )  # refuses users that do not fit
     monkeypatch.setattr(memory, "available", lambda: 100)
-    with pytest.raises(ScenarioError, match=r"learners\.A\.aggregation: the run needs .* GB of memory"):
+    with pytest.raises(ScenarioError, match=r"learners: they need .* GB of memory"):
         netfl.run(a_scenario(), tmp_path / "run", device="cpu")
     assert not (tmp_path / "run").exists()
 
@@ -323,7 +323,7 @@ def test_workers_do_not_outlive_their_run(begun, number):
 @pytest.mark.slow
 def test_a_worker_that_dies_leaves_a_checkpoint_to_go_on_from(alone, tmp_path):
     scenario, folder = a_scenario(record={"versions": True}), tmp_path / "run"
-    netfl.run(scenario, folder, device="cpu", workers=2, watch=StopAfter(4))
+    netfl.run(scenario, folder, device="cpu", workers=2, observer=StopAfter(4))
 
     class Killing(RunObserver):
         def on_round(self, progress):
@@ -331,7 +331,7 @@ def test_a_worker_that_dies_leaves_a_checkpoint_to_go_on_from(alone, tmp_path):
                 os.kill(children(os.getpid())[0], signal.SIGKILL)
 
     with pytest.raises(MachineError, match="worker 1 of 2"):
-        netfl.resume(folder, device="cpu", workers=2, watch=Killing())
+        netfl.resume(folder, device="cpu", workers=2, observer=Killing())
     assert (folder / "checkpoint.pt").exists()
     run = netfl.resume(folder, device="cpu")
     assert_same(run, alone)
@@ -346,9 +346,9 @@ def test_a_scenario_of_300_000_values_is_read_back(tmp_path):
     document.data["access"] = {
         "kind": "bernoulli",
         "probability": [0.5 - user * 1e-6 for user in range(users)],
-        "first": 3,
+        "deliveries": 3,
     }
-    scenario = checked(document)
+    scenario = validate(document)
     done = netfl.trace(scenario, tmp_path / "run")
     assert done.scenario["access"]["probability"] == document.data["access"]["probability"]
     assert netfl.load(tmp_path / "run" / "scenario.yaml") == scenario

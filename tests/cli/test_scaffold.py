@@ -82,7 +82,7 @@ def test_a_starter_of_each_family_is_listed(everything, monkeypatch, family):
     monkeypatch.chdir(everything[0])
     said = shell("-c", NETFL, "list", family, f"my_{family}:My{family.capitalize()}")
     assert f"kind: my_{family}:My{family.capitalize()}" in said
-    assert "Laws" in said
+    assert "Stated properties" in said
 
 
 @pytest.mark.slow
@@ -90,8 +90,8 @@ def test_a_channel_from_start_to_trace(folder):
     code, told = new("channel", "my_fading")
     assert code == 0
     assert told.splitlines() == [
-        "my_fading.py: a small model that works, to be made your own; my_fading:MyFading is its kind in a scenario",
-        "test_my_fading.py: holds it to its laws, and runs it",
+        "my_fading.py: a small working model to change; its kind in a scenario is my_fading:MyFading",
+        "test_my_fading.py: tests the distributions that it states, and runs it",
         "next: netfl list channel my_fading:MyFading, or pytest test_my_fading.py",
     ]
     assert len((folder / "my_fading.py").read_text().splitlines()) <= 30
@@ -99,7 +99,7 @@ def test_a_channel_from_start_to_trace(folder):
     assert "mean      -2" in shell("-c", NETFL, "list", "channel", "my_fading:MyFading")
     scenario = (folder / "test_my_fading.py").read_text().split('"""')[3]
     (folder / "small.yaml").write_text(scenario)
-    assert shell("-c", NETFL, "check", "small.yaml").startswith("small.yaml: good\n")
+    assert shell("-c", NETFL, "check", "small.yaml").startswith("small.yaml: valid\n")
     shell("-c", NETFL, "trace", "small.yaml", "--out", "run", "--set", "access.channel.1.p=0.5")
     assert "my_fading:MyFading" in (folder / "run/scenario.yaml").read_text()
 
@@ -108,7 +108,7 @@ def test_a_channel_from_start_to_trace(folder):
 def test_a_module_in_the_folder_does_not_hide_an_installed_one(folder):
     (folder / "simpy.py").write_text("raise RuntimeError('not this one')\n")
     new("channel", "mine")
-    assert "Laws" in shell("-c", NETFL, "list", "channel", "mine:Mine")
+    assert "Stated properties" in shell("-c", NETFL, "list", "channel", "mine:Mine")
 
 
 def test_into_another_folder(folder):
@@ -123,13 +123,13 @@ def test_into_another_folder(folder):
 @pytest.mark.parametrize("name", ["my-fading", "class", "_2", "a/b", "../up", "é b", ""])
 def test_names_that_python_cannot_import(folder, name):
     remedy = "write letters, digits and underscores, such as my_fading"
-    assert new("channel", name) == (2, f"no name for a Python module ({name!r}); {remedy}\n")
+    assert new("channel", name) == (2, f"not a valid name of a Python module ({name!r}); {remedy}\n")
     assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["queue", "numpy", "netfl"])
 def test_names_that_are_taken(folder, name):
-    assert new("channel", name) == (2, f"there is a Python module of that name already ('{name}'); take another name\n")
+    assert new("channel", name) == (2, f"a Python module of this name already exists ('{name}'); use another name\n")
     assert list(folder.iterdir()) == []
 
 
@@ -141,7 +141,7 @@ def test_families_that_there_are_not(folder):
 @pytest.mark.parametrize("there", ["mine.py", "test_mine.py"])
 def test_nothing_is_overwritten(folder, there):
     (folder / there).write_text("precious")
-    assert new("channel", "mine") == (2, f"{there} is there already; take another name, or move it away\n")
+    assert new("channel", "mine") == (2, f"{there} already exists; use another name, or move the file away\n")
     assert [(path.name, path.read_text()) for path in folder.iterdir()] == [(there, "precious")]
 
 

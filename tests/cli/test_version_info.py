@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
-from netfl.cli.version_info import environment_info
+from netfl.cli.inspect import environment_info
 from netfl.errors import ScenarioError
 from netfl.network.files import open_parquet
 from netfl.sweeps.index import SweepIndex
@@ -96,7 +96,7 @@ def test_version_tells_what_a_bug_report_needs(monkeypatch):
 
 
 def test_an_extra_that_is_not_there_is_told(monkeypatch):
-    monkeypatch.setattr("netfl.cli.version_info._EXTRAS", {"ray": "no-such-package"})
+    monkeypatch.setattr("netfl.cli.inspect._EXTRAS", {"ray": "no-such-package"})
     assert dict(environment_info())["netfl-sim[ray]"] == "not installed"
 
 
@@ -117,7 +117,7 @@ class TestScenarios:
         (folder / "good.yaml").write_text(f"{GOOD}format: {NEWER}\nnew_key: 1\n")
         code, output = call("check", "good.yaml")
         told = f"newer than {FORMAT}, the newest format that netfl {netfl.__version__} reads"
-        assert (code, output) == (2, f"good.yaml:5: format: {told} ({NEWER}); install a newer netfl\n")
+        assert (code, output) == (2, f"good.yaml:5: format: {told} ({NEWER}); install a newer version of netfl\n")
 
     def test_what_is_no_version_is_a_fault(self, folder):
         (folder / "good.yaml").write_text(f"{GOOD}format: new\n")
@@ -155,7 +155,9 @@ class TestRuns:
         for words in (("report", "run"), ("resume", "run")):
             code, output = call(*words)
             assert code == 2
-            assert re.match(rf"\S*run/manifest.json: format: newer than {FORMAT}, .* install a newer netfl\n", output)
+            assert re.match(
+                rf"\S*run/manifest.json: format: newer than {FORMAT}, .* install a newer version of netfl\n", output
+            )
 
     def test_a_newer_table_is_refused(self, folder):
         netfl.trace(netfl.load("good.yaml"), "run")
@@ -174,7 +176,7 @@ class TestRuns:
 
 class TestSweeps:
     def test_its_folder_says_its_format_and_that_of_before_is_read(self, tmp_path):
-        SweepIndex(tmp_path, replicas=3).write()
+        SweepIndex(folder=tmp_path, replicas=3, points=[], tasks={}, errors={}).write()
         path = tmp_path / "sweep.json"
         told = json.loads(path.read_text())
         assert told.pop("format") == FORMAT

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from netfl.diagnosis.age_of_information import age_statistics
+from netfl.diagnosis.rates import age_statistics
 
 
 def test_waits_by_walking_round_and_round():

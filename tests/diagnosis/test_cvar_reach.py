@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from netfl.diagnosis.cvar_reach import check_alpha, cvar_reach
-from netfl.errors import ScenarioError
+from netfl.diagnosis.rates import cvar_reach
 from netfl.learning.objective.cvar import Cvar
 
 RHO = np.array([0.4, 0.05, 0.3, 0.2, 0.05])
@@ -38,14 +37,3 @@ def test_users_that_are_never_heard_are_beyond_reach():
     assert found.beyond == (1,)
     assert found.users.tolist() == [0, 2]
     assert found.min_alpha == 0.5
-
-
-@pytest.mark.parametrize(("alpha", "said"), [(0.0, "not a share"), (1.5, "not a share"), (0.04, "below the reach")])
-def test_an_alpha_that_reaches_nobody_is_a_fault(alpha, said):
-    with pytest.raises(ScenarioError, match=said):
-        check_alpha(alpha, RHO)
-
-
-def test_the_rarest_users_own_rate_will_do():
-    check_alpha(0.05, RHO)
-    check_alpha(1.0, RHO)

@@ -44,7 +44,7 @@ def test_rounds_that_are_all_or_nothing_are_found():
 def test_one_user_a_round_cannot_be_asked():
     found = found_in(np.eye(3, dtype=bool)[np.random.default_rng(4).integers(0, 3, 100)])
     assert found.p is None
-    assert found.why_not == "one user a round"
+    assert found.why_not == "one user per round"
 
 
 def test_exclusion_solves_its_equation():

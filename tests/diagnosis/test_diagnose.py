@@ -127,7 +127,10 @@ def test_the_same_seed_gives_the_same_diagnosis():
 
 
 def test_few_rounds_are_said_to_be_few():
-    assert any("100 rounds are few" in note for note in diagnose(np.random.default_rng(7).random((100, 3)) < 0.3).notes)
+    assert any(
+        "With 100 rounds, the tests have little power" in note
+        for note in diagnose(np.random.default_rng(7).random((100, 3)) < 0.3).notes
+    )
 
 
 def sticky(rng, rounds, users, stay):
@@ -142,7 +145,7 @@ def sticky(rng, rounds, users, stay):
 @pytest.mark.parametrize(("stay", "said"), [(0.98, True), (0.8, False)])
 def test_memory_that_is_long_for_the_recording_is_said(stay, said):
     found = diagnose(sticky(np.random.default_rng(8), 1000, 4, stay))
-    notes = [note for note in found.notes if "too few for intervals" in note]
+    notes = [note for note in found.notes if "too few for the stated intervals" in note]
     assert bool(notes) == said
     assert all("drift" in note for note in notes)
 
@@ -151,7 +154,7 @@ def test_what_repeats_is_not_said_to_be_long_memory():
     heard = np.repeat(np.arange(4000) % 400 < 200, 2).reshape(4000, 2) ^ [False, True]
     found = diagnose(heard)
     assert found.verdict == "cyclic"
-    assert not any("too few for intervals" in note for note in found.notes)
+    assert not any("too few for the stated intervals" in note for note in found.notes)
 
 
 @pytest.mark.slow

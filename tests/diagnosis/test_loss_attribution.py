@@ -12,7 +12,7 @@ from netfl.cli import app
 from netfl.diagnosis.loss_attribution import explain
 from netfl.errors import ScenarioError
 from netfl.scenario import yaml_document as documents
-from netfl.types import FATES
+from netfl.types import OUTCOMES
 
 PLAIN = {
     "name": "known",
@@ -79,12 +79,17 @@ def away(tmp_path):
 def narrow(tmp_path):
     """User 3 has a tower of its own, whose link takes 1 s for a packet, and one comes every 0.8 s; one may wait."""
     at = {"server": [0, 0], "near": [0, 0], "narrow": [5000, 0]}
-    nodes = {name: {"role": "server" if name == "server" else "tower", "at": xy} for name, xy in at.items()}
+    nodes = {name: {"role": "server" if name == "server" else "tower", "position": xy} for name, xy in at.items()}
     links = [{"between": [name, "server"], "rate": rate} for name, rate in (("near", "1 Gbps"), ("narrow", "1 kbps"))]
-    placement = {"kind": "listed", "places": [[0, 50]] * 3 + [[5000, 50]] + [[0, 50]] * 2}
+    placement = {"kind": "listed", "positions": [[0, 50]] * 3 + [[5000, 50]] + [[0, 50]] * 2}
     return {
         "topology": {"kind": "inline", "nodes": nodes, "links": links, "placement": placement},
-        "traffic": {"kind": "poisson", "enters": "towers", "rate": 5.0, "size": {"law": "fixed", "mean": 1000}},
+        "traffic": {
+            "kind": "poisson",
+            "source": "towers",
+            "rate": 5.0,
+            "size": {"distribution": "fixed", "mean": 1000},
+        },
         "queue": {"kind": "drop_tail", "capacity": 1},
     }
 
@@ -109,7 +114,7 @@ def test_the_cause_is_named(tmp_path, world, cause):
     heard = Counter(found.deliveries["user"])
     assert one.deliveries == heard[one.user] == min(heard[user] for user in range(6))
     assert one.fair == pytest.approx(sum(heard.values()) / 6)
-    own = found.events[(found.events["user"] == one.user) & found.events["kind"].isin(FATES)]
+    own = found.events[(found.events["user"] == one.user) & found.events["kind"].isin(OUTCOMES)]
     assert dict(one.outcomes) == dict(Counter(own["kind"].astype(str)))
     assert f"{cause} (" in one.sentence
     assert f"without {cause}, it would have delivered {one.without[cause]} updates" in one.sentence
@@ -143,7 +148,7 @@ def test_causes_of_which_each_is_enough(tmp_path):
 
 @pytest.mark.slow
 def test_a_run_that_is_a_what_if_itself(tmp_path):
-    found = run(tmp_path, **slow(tmp_path), spare={"compute": [3]})
+    found = run(tmp_path, **slow(tmp_path), exempt={"compute": [3]})
     one = explain(found, [3]).users[0]
     assert one.deliveries == 120
     assert one.gains["compute"] == 0
@@ -161,13 +166,13 @@ def test_another_network_than_the_recorded_one_is_told(tmp_path):
     found = run(tmp_path)
     path = found.folder / "scenario.yaml"
     path.write_text(path.read_text().replace("seed: 5", "seed: 6").replace("deadline: 20.0", "deadline: 5.0"))
-    assert explain(found).notes[0].startswith("Played again, the network does not give the deliveries of the run")
+    assert explain(found).notes[0].startswith("The replayed network does not reproduce the deliveries of the run")
 
 
 @pytest.mark.slow
 def test_a_server_that_chooses_is_told(tmp_path):
     told = explain(run(tmp_path, selection={"kind": "uniform", "m": 2}))
-    assert told.notes == ("The server does not let everybody try in every round, which costs deliveries, too.",)
+    assert told.notes == ("The server does not select all users in every round, which also costs deliveries.",)
 
 
 @pytest.mark.slow
@@ -205,8 +210,8 @@ def test_what_cannot_be_explained(tmp_path):
         path.write_text(documents.dump(data | {"name": name, "access": access}))
         return netfl.trace(netfl.load(path), tmp_path / name)
 
-    assert "given directly" in refused(of("direct", direct))
-    assert "replays who was heard" in refused(of("again", {"kind": "replay", "run": str(whole.folder)}))
+    assert "is a direct access without a network" in refused(of("direct", direct))
+    assert "replays the deliveries" in refused(of("again", {"kind": "replay", "run": str(whole.folder)}))
     assert "no such users" in refused(whole, users=[2, 9])
     assert "no such replica" in refused(whole, replica=1)
     (whole.folder / "manifest.json").write_text('{"status": "interrupted"}')
@@ -214,13 +219,13 @@ def test_what_cannot_be_explained(tmp_path):
 
 
 def test_traffic_alone_and_closed_loops_cannot_be_explained(tmp_path):
-    packets = {"kind": "poisson", "rate": 1.0, "size": {"law": "fixed", "mean": 1000}}
+    packets = {"kind": "poisson", "rate": 1.0, "size": {"distribution": "fixed", "mean": 1000}}
     nothing = dict.fromkeys(("round", "compute", "broadcast_rate", "update_size"))
     timed = run(tmp_path, "timed", ROUNDS=None, DURATION=50.0, traffic=packets, **nothing)
-    assert "watches traffic" in refused(timed)
+    assert "has a duration instead of rounds" in refused(timed)
     path = timed.folder / "scenario.yaml"
     path.write_text(netfl.load("scenarios/closed_loop.yaml").to_yaml())
-    assert "depends on what is learned" in refused(timed)
+    assert "depend on the training" in refused(timed)
 
 
 def shown(folder, *options, width=80):
@@ -237,14 +242,14 @@ def test_the_command_line(tmp_path):
     code, narrow = shown(found.folder, "--explain", "--rare", "2")
     assert code == 0
     assert narrow.startswith(plain.splitlines()[0])
-    assert "deliveries in 120 rounds, had it alone been spared" in narrow
+    assert "deliveries in 120 rounds, without one cause for this user" in narrow
     assert max(map(len, narrow.splitlines())) <= 80
     assert (
-        "%)" in shown(found.folder, "--explain", "--rare", "2", width=120)[1].split("had it alone")[1].split("User")[0]
+        "%)" in shown(found.folder, "--explain", "--rare", "2", width=120)[1].split("for this user")[1].split("User")[0]
     )
     flat = json.loads(shown(found.folder, "--explain", "--rare", "2", "--json")[1])
     assert flat["explain.main"] == ["contention", "contention"]
-    assert flat["explain.user"][0] == 3
+    assert flat["explain.user"][0] == found.deliveries["user"].value_counts().idxmin()
     assert not [name for name in json.loads(shown(found.folder, "--json")[1]) if name.startswith("explain")]
 
 
@@ -254,7 +259,7 @@ def test_all_replicas_are_explained_together_unless_one_is_named(tmp_path):
     code, told = shown(found.folder, "--explain", "--rare", "1")
     assert code == 0
     words = " ".join(told.split())
-    assert "Shown is replica 0, one of 2" in words
+    assert "This is replica 0 of 2 replicas" in words
     assert "User 3 delivered no update in 240 rounds" in words
     assert "of all replicas together" in words
     words = " ".join(shown(found.folder, "--explain", "--rare", "1", "--replica", "1")[1].split())
@@ -267,7 +272,7 @@ def test_a_table_cannot_be_explained(tmp_path):
     table.write_text("round,user\n" + "\n".join(f"{one},{one % 3}" for one in range(1, 60)) + "\n")
     code, told = shown(table, "--explain")
     assert code == 2
-    assert "--explain: a table of deliveries has no network that could be played again" in told
+    assert "--explain: a table of deliveries has no network to replay" in told
 
 
 @pytest.mark.slow
@@ -316,7 +321,7 @@ def test_what_is_played_is_told_before_it_is(tmp_path):
     explain(found, [3, 1, 3], on_progress=lambda *progress: told.append(progress))
     assert [done for done, _, _ in told] == [*range(11)]
     assert {plays for _, plays, _ in told} == {11}
-    assert [what for _, _, what in told][:3] == ["as it was", "user 3 without contention", "user 3 without fading"]
+    assert [what for _, _, what in told][:3] == ["unchanged", "user 3 without contention", "user 3 without fading"]
     assert told[-1][2] == "user 1 without all causes"
 
 
@@ -324,11 +329,11 @@ def test_the_command_line_explains_the_users_that_are_named(tmp_path):
     found = run(tmp_path, **slow(tmp_path), ROUNDS=20)
     told = CliRunner().invoke(app, ["ram", str(found.folder), "--explain", "--user", "3", "--user", "1"])
     assert told.exit_code == 0
-    assert "playing the network 11 times: once as it was" in " ".join(told.stderr.split())
+    assert "replaying the network 11 times: once unchanged" in " ".join(told.stderr.split())
     assert "play" not in told.stdout
     words = " ".join(told.stdout.split())
     assert words.index("User 3 delivered") < words.index("User 1 delivered")
-    assert "trainings finished: 20 of 20, 18.5 s each; rounds are open for" in words
+    assert "trainings finished: 20 of 20, 18.5 s each; a round lasts" in words
     code, told = shown(found.folder, "--explain", "--user", "6")
     assert (code, "no such users" in told) == (2, True)
     code, told = shown(found.folder, "--user", "3")

@@ -15,8 +15,8 @@ def test_a_table_of_names():
     assert seen.names == ("b", "a", "c")
     assert seen.delivered.astype(int).tolist() == [[1, 1, 0], [0, 1, 0], [0, 0, 0], [0, 0, 1]]
     assert seen.closed_s.tolist() == [2.0, 3.0, 5.0, 7.0]
-    assert any("1 of 4 rounds are not in the table" in note for note in seen.notes)
-    assert any("3 users in the table are taken to be all" in note for note in seen.notes)
+    assert any("1 of 4 rounds are missing from the table" in note for note in seen.notes)
+    assert any("table has 3 users, taken as all users" in note for note in seen.notes)
 
 
 def test_what_is_said_is_not_assumed():
@@ -45,20 +45,20 @@ def test_numbered_users_keep_their_numbers():
         ({"a": [1]}, "no such column", {}),
         ({"round": [], "user": []}, "no rows", {}),
         ({"round": [1, None], "user": [1, 2]}, "row 2 has an empty round or user", {}),
-        ({"round": [1, -2], "user": [1, 2]}, r"no round's number \(-2\)", {}),
-        ({"round": [1, 1.5], "user": [1, 2]}, r"no round's number \(1.5\)", {}),
-        ({"round": ["x", "2"], "user": [1, 2]}, r"no round's number \('x'\)", {}),
-        ({"round": [1, 10**12], "user": [1, 2]}, "too far a round", {}),
-        ({"round": ["1", "inf"], "user": [1, 2]}, r"no round's number \('inf'\)", {}),
+        ({"round": [1, -2], "user": [1, 2]}, r"not the number of a round \(-2\)", {}),
+        ({"round": [1, 1.5], "user": [1, 2]}, r"not the number of a round \(1.5\)", {}),
+        ({"round": ["x", "2"], "user": [1, 2]}, r"not the number of a round \('x'\)", {}),
+        ({"round": [1, 10**12], "user": [1, 2]}, "not the number of a round", {}),
+        ({"round": ["1", "inf"], "user": [1, 2]}, r"not the number of a round \('inf'\)", {}),
         ({"round": [1, 9_000_000], "user": [1, 2]}, "9000000 rounds of 1000 users would take 9.0 GB", {"users": 1000}),
         ({"round": [1, 2], "user": [1, 2]}, r"no such user \(2\); 2 users are numbered 0 to 1", {"users": 2}),
         ({"round": [1, 2], "user": [-1, 1]}, r"no such user \(-1\)", {"users": 2}),
         ({"round": [1, 2], "user": ["a", "b"]}, "the table has 2 users", {"users": 1}),
-        ({"round": [1, 9], "user": [1, 2]}, "fewer than there are in the table", {"rounds": 4}),
+        ({"round": [1, 9], "user": [1, 2]}, "fewer than in the table", {"rounds": 4}),
         ({"round": [1, 2], "user": [1, 2], "closed_s": [5, 3]}, "round 2 ends at 3 s, after one at 5 s", {}),
-        ({"round": [1, 2], "user": [1, 2], "closed_s": [5, "x"]}, r"no time in seconds \('x'\)", {}),
-        ({"round": [1, 2], "user": [1, 1]}, "there is one user alone", {}),
-        ({"round": [1, 1], "user": [1, 2]}, "there is one round alone", {}),
+        ({"round": [1, 2], "user": [1, 2], "closed_s": [5, "x"]}, r"not a time in seconds \('x'\)", {}),
+        ({"round": [1, 2], "user": [1, 1]}, "there is only one user", {}),
+        ({"round": [1, 1], "user": [1, 2]}, "there is only one round", {}),
     ],
 )
 def test_what_is_wrong_is_said(columns, said, more):
@@ -79,11 +79,11 @@ def test_sequences():
 
 @pytest.mark.parametrize("wrong", [[0.5, 1.0], [], [[1, 2]]])
 def test_no_sequence(wrong):
-    with pytest.raises(ScenarioError, match="no sequence"):
+    with pytest.raises(ScenarioError, match="not a sequence"):
         participation_from_sequence(np.array(wrong))
 
 
-@pytest.mark.parametrize(("wrong", "said"), [([[1, 2], [0, 1]], "no table of true"), (np.zeros((4, 2)), "nobody was")])
+@pytest.mark.parametrize(("wrong", "said"), [([[1, 2], [0, 1]], "not a Boolean array"), (np.zeros((4, 2)), "no round")])
 def test_no_matrix(wrong, said):
     with pytest.raises(ScenarioError, match=said):
         from_matrix(wrong)
@@ -98,4 +98,4 @@ def test_time_that_goes_back_in_a_run():
 def test_a_user_counts_once_in_a_round_and_that_is_said(index):
     seen = from_table(pd.DataFrame({"round": index, "user": [1, 1, 2]}))
     assert seen.delivered.tolist() == [[True, False], [False, True]]
-    assert "1 deliveries are of users that had one in the same round" in " ".join(seen.notes)
+    assert "1 deliveries repeat a user of the same round" in " ".join(seen.notes)

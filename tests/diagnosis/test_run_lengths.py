@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from netfl.diagnosis.run_lengths import combine_p_values, geometric_p, run_lengths
+from netfl.diagnosis.memory import combine_p_values, geometric_p, run_lengths
 
 
 def test_runs_by_hand():

@@ -5,13 +5,12 @@ import pytest
 import torch
 from support.learner_factory import USERS, a_round, draw_batches, learner, mixture, network, spec
 
-from netfl.learning import batch_limits
+from netfl.learning import minibatches
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model._manual_dense import DenseStack
 from netfl.learning.objective.cvar import Cvar
-from netfl.learning.objective.erm import Erm
 from netfl.learning.server_state import ModelVersions
 from netfl.learning.spec import LocalWork
 from netfl.streams import Streams
@@ -50,19 +49,11 @@ def test_a_backward_pass_of_which_nothing_would_come_is_left_out(passes, more):
     assert alone == pytest.approx(beside, rel=0, abs=1e-13)
 
 
-def test_only_those_are_looked_at_who_may_rest():
-    rests, works = Cvar(alpha=0.3, lr_t=0.1), Cvar(alpha=0.3, gamma=0.1, lr_t=0.1)
-    cpu, gpu = torch.device("cpu"), torch.device("cuda")
-    assert batch_limits.skip_zero_backward([rests, rests], cpu)
-    assert not batch_limits.skip_zero_backward([rests], gpu)
-    assert not any(batch_limits.skip_zero_backward([rests, other], cpu) for other in (works, Erm()))
-
-
 def test_gathered_at_once_equals_step_by_step(monkeypatch):
     """Learners of every sort in two replicas, users of 23, 7, 1 and 59 examples."""
     found = []
     for limit in (0, 1 << 40):
-        monkeypatch.setattr(batch_limits, "_GATHERED", limit)
+        monkeypatch.setattr(minibatches, "_GATHERED", limit)
         one = learner(mixture(), (0, 1))
         for now in zip(network(0), network(1), strict=True):
             one.step(now)

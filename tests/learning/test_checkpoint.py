@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from netfl.errors import MachineError
-from netfl.learning import checkpoint
+from netfl.learning import checkpoint_file
 from netfl.results.atomic_write import atomic_write
 from netfl.types import LearnerReport
 
@@ -22,11 +22,11 @@ def test_what_was_saved_is_loaded(tmp_path):
         LearnerReport(5, {}),
     ]
     with (tmp_path / "c.pt").open("wb") as file:
-        checkpoint.save(file, WHOLE | {"reports": checkpoint.pack(reports[:1])})
-    loaded = checkpoint.load(tmp_path / "c.pt")
+        checkpoint_file.save(file, WHOLE | checkpoint_file.pack_reports(reports))
+    loaded = checkpoint_file.load(tmp_path / "c.pt")
     assert loaded["learner"]["x"].tolist() == [0, 1, 2]
-    (report,) = checkpoint.unpack(loaded["reports"])
-    assert report.round == 0
+    ((index, report),) = checkpoint_file.unpack_reports(loaded).items()
+    assert index == report.round == 0
     assert {name: values.tolist() for name, values in report.metrics.items()} == {
         "accuracy": [0.1, 0.2],
         "loss/class:1": [1.0, 2.0],
@@ -41,44 +41,43 @@ def test_answers_are_kept_figure_for_figure(tmp_path):
         LearnerReport(7, {}, ({}, {"norm": three, "loss": np.empty(0)})),
     ]
     with (tmp_path / "c.pt").open("wb") as file:
-        checkpoint.save(file, WHOLE | {"answers": checkpoint.pack_answers(reports)})
-    found = checkpoint.unpack_answers(checkpoint.load(tmp_path / "c.pt")["answers"])
-    assert found.keys() == {2, 7}
-    told = {
-        index: [{name: x.tolist() for name, x in one.items()} for one in replicas] for index, replicas in found.items()
-    }
+        checkpoint_file.save(file, WHOLE | checkpoint_file.pack_reports(reports))
+    found = checkpoint_file.unpack_reports(checkpoint_file.load(tmp_path / "c.pt"))
+    assert found.keys() == {2, 3, 7}
+    assert (found[3].metrics["accuracy"].tolist(), found[3].answers) == ([1.0, 1.0], ())
+    told = {index: [{name: x.tolist() for name, x in one.items()} for one in found[index].answers] for index in (2, 7)}
     assert told == {
         2: [{"loss": three.tolist(), "norm": single.tolist()}, {}],
         7: [{}, {"norm": three.tolist(), "loss": []}],
     }
-    assert checkpoint.unpack_answers(checkpoint.pack_answers([])) == {}
+    assert checkpoint_file.unpack_reports(checkpoint_file.pack_reports([])) == {}
 
 
 @pytest.mark.parametrize("content", [b"", b"junk\n", b"PK\x03\x04 and so on", b"\x80\x04K\x01."])
 def test_what_is_no_checkpoint_is_told(tmp_path, content):
     (tmp_path / "c.pt").write_bytes(content)
-    with pytest.raises(MachineError, match=r"c\.pt is not a whole checkpoint"):
-        checkpoint.load(tmp_path / "c.pt")
+    with pytest.raises(MachineError, match=r"c\.pt is not a complete checkpoint"):
+        checkpoint_file.load(tmp_path / "c.pt")
 
 
 def test_a_checkpoint_cut_short_is_told(tmp_path):
     with (tmp_path / "c.pt").open("wb") as file:
-        checkpoint.save(file, WHOLE)
+        checkpoint_file.save(file, WHOLE)
     whole = (tmp_path / "c.pt").read_bytes()
     (tmp_path / "c.pt").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(MachineError, match="is not a whole checkpoint"):
-        checkpoint.load(tmp_path / "c.pt")
+    with pytest.raises(MachineError, match="is not a complete checkpoint"):
+        checkpoint_file.load(tmp_path / "c.pt")
 
 
 def test_another_s_file_is_told(tmp_path):
     torch.save({"model": 1}, tmp_path / "c.pt")
-    with pytest.raises(MachineError, match="is no checkpoint of a run"):
-        checkpoint.load(tmp_path / "c.pt")
+    with pytest.raises(MachineError, match="is not a checkpoint of a run"):
+        checkpoint_file.load(tmp_path / "c.pt")
 
 
 def test_a_full_disk_leaves_the_old_one(tmp_path, monkeypatch):
     with (tmp_path / "c.pt").open("wb") as file:
-        checkpoint.save(file, WHOLE)
+        checkpoint_file.save(file, WHOLE)
 
     class Full(FileIO):
         def write(self, data):
@@ -92,10 +91,10 @@ def test_a_full_disk_leaves_the_old_one(tmp_path, monkeypatch):
         atomic_write(tmp_path / "c.pt") as part,
         part.open("wb") as file,
     ):
-        checkpoint.save(file, WHOLE | {"round": 9, "learner": {"x": torch.zeros(ROOM)}})
+        checkpoint_file.save(file, WHOLE | {"round": 9, "learner": {"x": torch.zeros(ROOM)}})
     monkeypatch.undo()
     assert [path.name for path in tmp_path.iterdir()] == ["c.pt"]
-    assert checkpoint.load(tmp_path / "c.pt")["round"] == 3
+    assert checkpoint_file.load(tmp_path / "c.pt")["round"] == 3
 
 
 def test_a_large_state_is_written_without_a_copy_of_it(tmp_path):
@@ -109,7 +108,7 @@ def test_a_large_state_is_written_without_a_copy_of_it(tmp_path):
             return super().write(data)
 
     with Watching(tmp_path / "c.pt", "wb") as file:
-        checkpoint.save(file, WHOLE | {"learner": tables})
+        checkpoint_file.save(file, WHOLE | {"learner": tables})
     assert max(seen)[0] <= 8_000_000
     assert {kind for size, kind in seen if size == 8_000_000} == {memoryview}
-    assert checkpoint.load(tmp_path / "c.pt")["learner"]["3"].sum() == 6_000_000
+    assert checkpoint_file.load(tmp_path / "c.pt")["learner"]["3"].sum() == 6_000_000

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import netfl
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 
 NAMES = {
@@ -37,6 +37,6 @@ def test_the_examples_of_the_contracts_train(tmp_path, monkeypatch):
         code = f"{imports}\nfrom netfl.types import Law\n\n\n{textwrap.dedent(block)}"
         (tmp_path / f"{MODULES[family]}.py").write_text(code)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    run = netfl.run(checked(ScenarioDocument(SCENARIO, "examples")), tmp_path / "run", device="cpu")
+    run = netfl.run(validate(ScenarioDocument(SCENARIO, "examples")), tmp_path / "run", device="cpu")
     assert run.manifest["status"] == "done"
     assert np.isfinite(run.metrics["loss"]).all() if "loss" in run.metrics else len(run.rounds) == 3

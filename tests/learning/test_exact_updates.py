@@ -83,23 +83,23 @@ RULES = {
         lambda: papers.Fedavgm(papers.Average(), 0.6, 0.7),
     ),
     "fedavgm of mifa": (
-        Fedavgm(momentum=0.7, of=Mifa()),
+        Fedavgm(momentum=0.7, inner=Mifa()),
         lambda rates: papers.Fedavgm(papers.Mifa(USERS, rates), 1.0, 0.7),
     ),
     "fedavgm of scaffold": (
-        Fedavgm(momentum=0.5, of=Scaffold()),
+        Fedavgm(momentum=0.5, inner=Scaffold()),
         lambda: papers.Fedavgm(papers.Scaffold(USERS, SIZE), 1.0, 0.5),
     ),
     "fedadam": (
-        Fedadam(server_lr=0.05, of=Average(weights="equal")),
+        Fedadam(server_lr=0.05, inner=Average(weights="equal")),
         lambda: papers.Fedadam(papers.Average(False), 0.05, 0.9, 0.99, 1e-3),
     ),
     "fedadam of fedau": (
-        Fedadam(server_lr=0.02, beta1=0.5, beta2=0.9, tau=0.01, of=Fedau(cutoff=3)),
+        Fedadam(server_lr=0.02, beta1=0.5, beta2=0.9, tau=0.01, inner=Fedau(cutoff=3)),
         lambda: papers.Fedadam(papers.Fedau(USERS, 3), 0.02, 0.5, 0.9, 0.01),
     ),
     "fedadam of qfedavg": (
-        Fedadam(server_lr=0.02, of=Qfedavg(q=2)),
+        Fedadam(server_lr=0.02, inner=Qfedavg(q=2)),
         lambda: papers.Fedadam(papers.Qfedavg(2), 0.02, 0.9, 0.99, 1e-3),
     ),
 }
@@ -124,7 +124,7 @@ STEPS = {
     "momentum": ({"momentum": 0.8}, {"momentum": 0.8}),
     "decay": ({"weight_decay": 0.3}, {"decay": 0.3}),
     "constant": ({"schedule": Constant()}, {}),
-    "step": ({"schedule": Step(at=(2, 7), factor=0.3)}, {"factor": lambda at: 0.3 ** ((at >= 2) + (at >= 7))}),
+    "step": ({"schedule": Step(milestones=(2, 7), factor=0.3)}, {"factor": lambda at: 0.3 ** ((at >= 2) + (at >= 7))}),
     "halving": ({"schedule": Halving(every=3)}, {"factor": lambda at: 0.5 ** (at // 3)}),
     "all": (
         {"momentum": 0.5, "weight_decay": 0.1, "schedule": Halving(every=2)},

@@ -120,7 +120,7 @@ def test_who_is_heard_twice_in_a_round_counts_twice_in_the_objective():
 
 def test_a_lost_lane_hears_nothing_any_more():
     """Its later updates would be finite: it stays where it was for all that, after a stop too."""
-    wild = PLAIN.model_copy(update={"lr": 1e308, "schedule": Step(at=(1,), factor=1e-309)})
+    wild = PLAIN.model_copy(update={"lr": 1e308, "schedule": Step(milestones=(1,), factor=1e-309)})
     (one, _, _), (rest, _, _) = (small({"calm": PLAIN, "wild": wild}) for _ in range(2))
     before = one.version(1)
     one.step([a_round(1, (0, 0), (2, 0))])
@@ -176,7 +176,7 @@ def test_among_equals_the_one_that_is_named_first_is_kept(by):
             for user in range(2)
         },
     }
-    each = {"all": ChoiceSpec(of=of, by=by), "own": ChoiceSpec(of=of, by=by, per="user")}
+    each = {"all": ChoiceSpec(learners=of, by=by), "own": ChoiceSpec(learners=of, by=by, per="user")}
     told = ModelSelection(each, lanes, [np.ones(2)]).extend_metrics(figures)
     assert told["chosen"][3] == 0
     assert [told[f"chosen/user:{user}"][4] for user in range(2)] == [0, 0]

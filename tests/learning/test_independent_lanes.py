@@ -7,7 +7,7 @@ import pytest
 import torch
 from support.learner_factory import learning_task
 
-from netfl.learning import checkpoint
+from netfl.learning import checkpoint_file
 from netfl.learning.aggregation.afl import Afl
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.average_all import AverageAll
@@ -21,7 +21,7 @@ from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.aggregation.qfedavg import Qfedavg
 from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.data import Dataset, Examples
-from netfl.learning.data._augmentation import Augment
+from netfl.learning.data._images import Augment
 from netfl.learning.learner import BatchedLearner
 from netfl.learning.model.cnn import Cnn
 from netfl.learning.model.logistic import Logistic
@@ -35,8 +35,8 @@ from netfl.learning.objective.tilted import Tilted
 from netfl.learning.schedule.constant import Constant
 from netfl.learning.schedule.halving import Halving
 from netfl.learning.schedule.step import Step
+from netfl.learning.sharding import merge_states, shard_lanes, split_state
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
-from netfl.learning.workers.sharding import merge_states, shard_lanes, split_state
 from netfl.streams import Streams
 from netfl.types import Delivery, Round
 
@@ -71,11 +71,11 @@ RULES = [
     Qfedavg(q=0.7),
     Afl(lr_lambda=0.3),
     Scaffold(server_lr=0.9),
-    Fedavgm(momentum=0.5, of=Scaffold()),
-    Fedadam(server_lr=0.02, of=Mifa()),
-    Fedadam(server_lr=0.05, of=Qfedavg(q=1)),
+    Fedavgm(momentum=0.5, inner=Scaffold()),
+    Fedadam(server_lr=0.02, inner=Mifa()),
+    Fedadam(server_lr=0.05, inner=Qfedavg(q=1)),
 ]
-SCHEDULES = [Constant(), Constant(), Halving(every=2), Step(at=(1, 4), factor=0.3)]
+SCHEDULES = [Constant(), Constant(), Halving(every=2), Step(milestones=(1, 4), factor=0.3)]
 METRICS = ("staleness", "weight", "gradient_norm", "weight_divergence", "validation")
 
 
@@ -222,8 +222,8 @@ def test_stopping_anywhere_changes_nothing(seed, tmp_path):
         play(world, begun, 1, stop)
         own = {"round": stop, "digest": "", "reports": [], "answers": {}, "learner": begun.state()}
         with (tmp_path / "c.pt").open("wb") as file:
-            checkpoint.save(file, own)
-        rest.restore(checkpoint.load(tmp_path / "c.pt")["learner"])
+            checkpoint_file.save(file, own)
+        rest.restore(checkpoint_file.load(tmp_path / "c.pt")["learner"])
         for (metrics, versions), (other, others) in zip(play(world, rest, stop + 1), expected[stop:], strict=True):
             assert np.array_equal(versions, others)
             assert metrics.keys() == other.keys()

@@ -13,7 +13,7 @@ from support.small_network import PLAIN
 import netfl
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.spec import LocalWork
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation.setup import prepare_run, streams_of
 
@@ -39,7 +39,7 @@ def a_scenario(**more):
         "energy": ENERGY,
     }
     halving = {"kind": "halving", "every": 5}
-    return checked(
+    return validate(
         ScenarioDocument(
             {
                 "name": "again",
@@ -86,8 +86,8 @@ class Replica:
     """What one replica's users hold, and what they train on when."""
 
     def __init__(self, scenario, run, replica):
-        staged = prepare_run(scenario)
-        data, split = staged.dataset, staged.splits[replica]
+        setup = prepare_run(scenario)
+        data, split = setup.dataset, setup.splits[replica]
         self.held = [(data.train_x[rows].astype(float), data.train_y[rows]) for rows in split]
         self.shuffles = BatchSampler([streams_of(scenario, replica).at("learning")])
         rows = run.deliveries[run.deliveries["replica"] == replica].sort_values(["round", "arrived_s"], kind="stable")
@@ -213,7 +213,7 @@ def test_weights_that_are_told_are_those_of_the_next_round(ran):
 
 def test_targets_cost_what_the_rounds_up_to_them_did(ran):
     _, run = ran
-    told, seen = run.figures.set_index(["replica", "figure"])["value"], 0
+    told, seen = run.final_metrics.set_index(["replica", "metric"])["value"], 0
     for rule in RULES:
         for replica in (0, 1):
             own = run.metrics.query("learner == @rule and replica == @replica and metric == 'accuracy' and group == ''")

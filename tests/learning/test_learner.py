@@ -379,12 +379,12 @@ def test_a_lane_that_diverges_leaves_its_neighbours_alone():
 def test_a_lane_that_diverges_where_an_access_listens_ends_the_run():
     one = learner({"calm": spec(), "wild": spec(lr=1e200)}, (0,), model=Mlp(hidden=(5,)), feedback_learner="wild")
     with pytest.raises(ModelError, match=r"wild, replica 0, user 3, at 1 s"):
-        one.step([replace(a_round(1, (3, 0)), asks={"loss": (1,)})])
+        one.step([replace(a_round(1, (3, 0)), queries={"loss": (1,)})])
 
 
 def test_relay_says_which_lane_got_too_much():
     one = learner({"a": spec(aggregation=Relay())})
-    with pytest.raises(ModelError, match=r"a, replica 0.*brought 2"):
+    with pytest.raises(ModelError, match=r"a, replica 0.*delivered 2"):
         one.step([a_round(1, (0, 0), (1, 0))])
 
 

@@ -8,7 +8,7 @@ import netfl
 from netfl.errors import ScenarioError
 from netfl.learning.model_selection import ModelSelection
 from netfl.learning.spec import ChoiceSpec
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 
 LANES = [("a", 3), ("a", 4), ("b", 3), ("b", 4), ("c", 3), ("c", 4)]
@@ -37,7 +37,7 @@ def lane(learner, replica):
 @pytest.mark.parametrize("by", ["validation_accuracy", "validation_loss"])
 def test_the_best_for_all_keeps_all_its_figures(by):
     told = metrics()
-    choices = ModelSelection({"best": ChoiceSpec(of=("c", "a"), by=by)}, LANES, WEIGHTS)
+    choices = ModelSelection({"best": ChoiceSpec(learners=("c", "a"), by=by)}, LANES, WEIGHTS)
     assert choices.lanes == (("best", 3), ("best", 4))
     found = choices.extend_metrics(told)
     for at, replica in enumerate((3, 4)):
@@ -53,7 +53,7 @@ def test_the_best_for_all_keeps_all_its_figures(by):
 @pytest.mark.parametrize("by", ["validation_accuracy", "validation_loss"])
 def test_each_user_keeps_the_one_that_is_best_on_its_own_examples(by):
     told, of = metrics(), ("b", "a", "c")
-    found = ModelSelection({"own": ChoiceSpec(of=of, by=by, per="user")}, LANES, WEIGHTS).extend_metrics(told)
+    found = ModelSelection({"own": ChoiceSpec(learners=of, by=by, per="user")}, LANES, WEIGHTS).extend_metrics(told)
     sign = 1 if by == "validation_accuracy" else -1
     for at, replica in enumerate((3, 4)):
         pooled = max(of, key=lambda learner: sign * told[by][lane(learner, replica)])
@@ -80,8 +80,8 @@ def test_what_diverged_is_never_chosen():
     told = metrics()
     for values in told.values():
         values[[lane("a", 3), lane("b", 3), lane("a", 4)]] = NAN
-    pair = ChoiceSpec(of=("a", "b"), per="user")
-    found = ModelSelection({"own": pair, "all": ChoiceSpec(of=("a", "b"))}, LANES, WEIGHTS).extend_metrics(told)
+    pair = ChoiceSpec(learners=("a", "b"), per="user")
+    found = ModelSelection({"own": pair, "all": ChoiceSpec(learners=("a", "b"))}, LANES, WEIGHTS).extend_metrics(told)
     assert np.isnan(found["accuracy"][[6, 8]]).all()
     assert found["chosen"][9] == 1
     assert {found[f"chosen/user:{user}"][7] for user in range(3)} == {1.0}
@@ -105,10 +105,10 @@ def scenario(**evaluate):
 
 def test_choices_stand_beside_the_learners_in_tables_summary_and_report(tmp_path):
     choose = {
-        "tuned": {"of": ["slow", "fast"]},
-        "own": {"of": ["slow", "fast"], "by": "validation_loss", "per": "user"},
+        "tuned": {"learners": ["slow", "fast"]},
+        "own": {"learners": ["slow", "fast"], "by": "validation_loss", "per": "user"},
     }
-    told = checked(ScenarioDocument(scenario(choose=choose), "a"))
+    told = validate(ScenarioDocument(scenario(choose=choose), "a"))
     run = netfl.run(told, tmp_path / "run", device="cpu")
     assert set(run.metrics["learner"].astype(str)) == {"slow", "fast", "tuned", "own"}
     wide = run.metrics.pivot_table(
@@ -137,28 +137,30 @@ def test_choices_stand_beside_the_learners_in_tables_summary_and_report(tmp_path
 @pytest.mark.parametrize(
     ("choose", "problem"),
     [
-        ({"best": {"of": ["slow", "fest"]}}, "evaluate.choose.best.of: no such learner .*did you mean 'fast'"),
-        ({"slow": {"of": ["slow", "fast"]}}, "evaluate.choose.slow: is the name of a learner"),
-        ({"best": {"of": ["slow", "slow"]}}, "evaluate.choose.best.of: names a learner twice"),
-        ({"best": {"of": ["slow", "fast"], "by": "accuracy"}}, "evaluate.choose.best.by: no such word"),
+        (
+            {"best": {"learners": ["slow", "fest"]}},
+            "choose.best.learners: no such learner .*did you mean 'fast'",
+        ),
+        ({"slow": {"learners": ["slow", "fast"]}}, "evaluate.choose.slow: is the name of a learner"),
+        ({"best": {"learners": ["slow", "fast"], "by": "accuracy"}}, "evaluate.choose.best.by: unknown value"),
     ],
 )
 def test_choices_that_make_no_sense_are_faults(choose, problem):
     with pytest.raises(ScenarioError, match=problem):
-        checked(ScenarioDocument(scenario(choose=choose), "a"))
+        validate(ScenarioDocument(scenario(choose=choose), "a"))
 
 
 def test_an_unknown_metric_is_a_fault_with_a_hint():
     with pytest.raises(ScenarioError, match="did you mean 'gradient_norm'"):
-        checked(ScenarioDocument(scenario(metrics=["gradient_norms"]), "a"))
+        validate(ScenarioDocument(scenario(metrics=["gradient_norms"]), "a"))
 
 
 @pytest.mark.parametrize(
     ("evaluate", "problem"),
     [
-        ({"metrics": ["staleness", "gradient_norm", "staleness"]}, "evaluate.metrics: names an entry twice"),
-        ({"targets": [0.5, 0.9, 0.5]}, "evaluate.targets: names an entry twice"),
-        ({"rare_classes": [1, 1]}, "evaluate.rare_classes: names an entry twice"),
+        ({"metrics": ["staleness", "gradient_norm", "staleness"]}, "evaluate.metrics: lists an entry twice"),
+        ({"targets": [0.5, 0.9, 0.5]}, "evaluate.targets: lists an entry twice"),
+        ({"rare_classes": [1, 1]}, "evaluate.rare_classes: lists an entry twice"),
         (
             {"metrics": ["weight"]},
             "evaluate.metrics: no learner has an aggregation that weighs users .'weight'.; leave",
@@ -167,17 +169,17 @@ def test_an_unknown_metric_is_a_fault_with_a_hint():
 )
 def test_what_is_asked_for_twice_or_in_vain_is_a_fault(evaluate, problem):
     with pytest.raises(ScenarioError, match=problem):
-        checked(ScenarioDocument(scenario(**evaluate), "a"))
+        validate(ScenarioDocument(scenario(**evaluate), "a"))
 
 
-@pytest.mark.parametrize("rule", ["fedau", {"kind": "fedavgm", "of": "average_all"}])
+@pytest.mark.parametrize("rule", ["fedau", {"kind": "fedavgm", "inner": "average_all"}])
 def test_weights_are_told_where_some_learner_has_them(rule):
     said = scenario(metrics=["weight"])
     said["learners"]["fast"]["aggregation"] = rule
-    assert checked(ScenarioDocument(said, "a")).evaluation.metrics == ("weight",)
+    assert validate(ScenarioDocument(said, "a")).evaluation.metrics == ("weight",)
     said["learners"]["fast"]["aggregation"] = {"kind": "fedau", "cutof": 3}
     with pytest.raises(ScenarioError) as found:
-        checked(ScenarioDocument(said, "a"))
+        validate(ScenarioDocument(said, "a"))
     assert [fault.key for fault in found.value.faults] == ["learners.fast.aggregation.cutof"]
 
 
@@ -185,10 +187,10 @@ def test_weights_are_told_where_some_learner_has_them(rule):
 @pytest.mark.slow
 def test_choices_and_what_is_asked_for_go_on_after_a_stop(tmp_path, workers):
     asked = ["validation", "staleness", "gradient_norm", "weight_divergence"]
-    choose = {"own": {"of": ["slow", "fast"], "per": "user"}}
-    told = checked(ScenarioDocument(scenario(metrics=asked, choose=choose, targets=[0.2]), "a"))
+    choose = {"own": {"learners": ["slow", "fast"], "per": "user"}}
+    told = validate(ScenarioDocument(scenario(metrics=asked, choose=choose, targets=[0.2]), "a"))
     whole = netfl.run(told, tmp_path / "whole", device="cpu")
-    stopped = netfl.run(told, tmp_path / "part", device="cpu", workers=workers, watch=StopAfter(3))
+    stopped = netfl.run(told, tmp_path / "part", device="cpu", workers=workers, observer=StopAfter(3))
     assert len(stopped.metrics) < len(whole.metrics)
     resumed = netfl.resume(stopped.folder, device="cpu")
     key = ["learner", "replica", "round", "metric", "group"]

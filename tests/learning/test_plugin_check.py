@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 import netfl
 from netfl.cli import app
 from netfl.errors import ScenarioError
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument, dump
 from netfl.simulation.setup import prepare_run
 
@@ -30,7 +30,7 @@ def scenario(most=2, **more):
 def told(most=2, **more):
     """The faults of staging."""
     with pytest.raises(ScenarioError) as raised:
-        prepare_run(checked(ScenarioDocument(scenario(most, **more), "x")))
+        prepare_run(validate(ScenarioDocument(scenario(most, **more), "x")))
     return list(map(str, raised.value.faults))
 
 
@@ -38,18 +38,18 @@ def told(most=2, **more):
     "more",
     [
         {"objective": "support.plugin_learning:Softened", "aggregation": "support.plugin_learning:Kept"},
-        {"aggregation": {"kind": "support.plugin_learning:Around", "of": "support.plugin_learning:Kept"}},
+        {"aggregation": {"kind": "support.plugin_learning:Around", "inner": "support.plugin_learning:Kept"}},
         {"aggregation": "support.plugin_learning:CountsInPlace"},
     ],
 )
 @pytest.mark.quick_first
 def test_those_that_are_right_are_left_alone(tmp_path, more):
-    run = netfl.run(checked(ScenarioDocument(scenario(**more), "x")), tmp_path / "run", device="cpu")
+    run = netfl.run(validate(ScenarioDocument(scenario(**more), "x")), tmp_path / "run", device="cpu")
     assert run.status == "done"
 
 
 def test_no_more_deliveries_are_made_up_than_there_can_be():
-    prepare_run(checked(ScenarioDocument(scenario(1, aggregation="support.plugin_learning:Single"), "x")))
+    prepare_run(validate(ScenarioDocument(scenario(1, aggregation="support.plugin_learning:Single"), "x")))
     assert "too many values to unpack" in told(aggregation="support.plugin_learning:Single")[0]
 
 
@@ -64,7 +64,7 @@ STEP = "it was given versions of 7 numbers, t among them: the next version, and 
         ("OneWeight", "weights", "gives tensor [2, 3], not (tensor [2, 3], tensor [2])", WEIGHTS),
         ("WeightOfAll", "weights", "gives (tensor [2, 1], tensor [2]), not (tensor [2, 3], tensor [2])", WEIGHTS),
         ("OnPadding", "weights", "gives padding a weight", "multiply by share, which is 0 there"),
-        ("NoKey", "weights", "fails on made-up figures: KeyError: 'tau'", WEIGHTS.replace("it was given", "given:")),
+        ("NoKey", "weights", "fails on test values: KeyError: 'tau'", WEIGHTS.replace("it was given", "given:")),
         ("Wordy", "value", "gives a str, not a number", "it was given 4 users: the global objective"),
     ],
 )
@@ -76,24 +76,51 @@ def test_an_objective_that_is_wrong_is_told(kind, method, found, rest):
 @pytest.mark.parametrize(
     ("kind", "method", "found", "rest"),
     [
-        ("OnlyVersion", "step", "gives tensor [7], not (tensor [7], a mapping)", STEP),
-        ("NotSummed", "step", "gives (tensor [3, 7], a mapping), not (tensor [7], a mapping)", STEP),
+        ("OnlyVersion", "step", "gives tensor [7], not (tensor [7], tensors by name)", STEP),
+        ("NotSummed", "step", "gives (tensor [3, 7], tensors by name), not (tensor [7], tensors by name)", STEP),
         (
             "Failing",
             "step",
-            "fails on made-up figures: LookupError: no such user",
+            "fails on test values: LookupError: no such user",
             STEP.replace("it was given", "given:"),
         ),
-        ("NoState", "open", "gives nothing, not a mapping", "it was given the state: tensors by name"),
-        ("Idle", "idle", "gives nothing, not (tensor [7], a mapping)", STEP),
+        ("NoState", "open", "gives nothing, not tensors by name", "it was given the state: tensors by name"),
+        ("Idle", "idle", "gives nothing, not (tensor [7], tensors by name)", STEP),
     ],
 )
 def test_an_aggregation_that_is_wrong_is_told_also_inside_another(kind, method, found, rest):
     named = f"support.plugin_learning:{kind}"
     said = f"its method '{method}' {found} ('{named}'); {rest}"
     assert told(aggregation=named) == [f"x: learners.own.aggregation: {said}"]
-    around = {"kind": "support.plugin_learning:Around", "of": named}
-    assert told(aggregation=around) == [f"x: learners.own.aggregation.of: {said}"]
+    around = {"kind": "support.plugin_learning:Around", "inner": named}
+    assert told(aggregation=around) == [f"x: learners.own.aggregation.inner: {said}"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "found"),
+    [
+        ("memory", "its method 'memory' gives a str, not a number"),
+        ("list", "its method 'open' gives a mapping (last: (a number)), not tensors by name"),
+        (
+            "type",
+            "its method 'step' gives (tensor [7] of float64, tensors by name (last: tensor [5])), not (tens",
+        ),
+        ("later", "its method 'step' gives (tensor [7], a mapping (last: (a number"),
+        ("shape", "its method 'step' gives (tensor [7], tensors by name (last: tensor [2])), not (tensor [7], tensors"),
+        ("second", "its method 'step' fails on test values: LookupError: no such row"),
+    ],
+)
+def test_an_aggregation_whose_state_is_wrong_is_told(fault, found):
+    (line,) = told(aggregation={"kind": "support.plugin_learning:Remembering", "fault": fault})
+    assert line.startswith(f"x: learners.own.aggregation: {found}")
+    assert "('support.plugin_learning:Remembering'); it was given" in line or fault == "second"
+
+
+def test_an_own_rule_is_named_where_a_version_is_not_finite(tmp_path):
+    said = scenario(aggregation="support.plugin_learning:Nan") | {"rounds": 6}
+    run = netfl.run(validate(ScenarioDocument(said, "x")), tmp_path / "run", device="cpu")
+    (line,) = run.diverged
+    assert "not finite: training diverged, or 'support.plugin_learning:Nan' returned such numbers; a smaller" in line
 
 
 @pytest.mark.parametrize(
@@ -137,4 +164,4 @@ def test_check_and_run_tell_it_and_trace_goes_on(tmp_path, monkeypatch):
 
 def test_nothing_is_imported_for_what_netfl_brings(monkeypatch):
     monkeypatch.setitem(sys.modules, "netfl.learning.plugin_check", None)
-    prepare_run(checked(ScenarioDocument(scenario(), "x")))
+    prepare_run(validate(ScenarioDocument(scenario(), "x")))

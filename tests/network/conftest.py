@@ -24,7 +24,7 @@ from netfl.network.server import OutstandingUpdates
 from netfl.network.tower import Tower
 from netfl.network.users import UserPopulation
 from netfl.streams import Streams
-from netfl.types import FATES
+from netfl.types import OUTCOMES
 
 
 class Memory(Recorder):
@@ -34,11 +34,11 @@ class Memory(Recorder):
         """(time_s, user) of the events of these kinds, in order of time."""
         return sorted((row[1], row[3]) for row in self.rows if row[0] in kinds)
 
-    def fates(self):
-        """The fates of each (user, base)."""
+    def outcomes(self):
+        """The outcomes of each (user, base)."""
         told = {}
         for kind, _, _, user, _, base, detail in self.rows:
-            if kind in FATES:
+            if kind in OUTCOMES:
                 told.setdefault((user, base), []).append(f"{kind} {detail}".strip())
         return told
 

@@ -12,7 +12,7 @@ from support.recorders import Memory
 import netfl
 from netfl.access.network import NetworkAccess
 from netfl.network.compute import Compute
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.validation import nested_faults
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.streams import Streams
@@ -164,7 +164,7 @@ class TestInAWorld:
 
     def test_jitter_in_packets_and_with_users_who_finish(self):
         said = {"compute": {"speed": 10, "samples": 50, "jitter": 0.5}, "transport": {"grain": "packet", "mtu": 2000}}
-        rounds, log, _ = play(busy="finish", **said)
+        rounds, log, _ = play(on_new_version="finish", **said)
         assert sum(len(one.deliveries) for one in rounds) == 40
         spans = np.array([row[1] for row in log.rows if row[0] == "trained"])
         assert len(np.unique(spans)) == len(spans)
@@ -172,29 +172,32 @@ class TestInAWorld:
     def test_the_table_of_users_tells_device_and_speed(self, tmp_path):
         raw = {"name": "fleet", "users": 9, "rounds": 3, "replicas": 2}
         raw |= {"access": {"kind": "network"} | PLAIN | {"compute": {"devices": FLEET, "samples": 9}}}
-        users = netfl.trace(checked(ScenarioDocument(raw)), tmp_path / "run").users
+        users = netfl.trace(validate(ScenarioDocument(raw)), tmp_path / "run").users
         assert len(users) == 18
         assert set(users["device"]) <= set(FLEET)
         assert (users["speed"] > 0).all()
         plain = netfl.trace(
-            checked(ScenarioDocument(raw | {"access": {"kind": "network"} | PLAIN})), tmp_path / "plain"
+            validate(ScenarioDocument(raw | {"access": {"kind": "network"} | PLAIN})), tmp_path / "plain"
         ).users
         assert "device" not in plain
         assert set(plain["speed"]) == {10.0}
 
 
 class TestFaults:
+    def test_a_spread_beside_a_list_of_speeds(self):
+        (fault,) = Compute(speed=[1, 2], spread=0.1, samples=1).faults(ScenarioFacts(users=2, rounds=1))
+        assert str(fault) == "spread: has no effect with a list of speeds (0.1); leave one of them out"
+
     @pytest.mark.parametrize(
         ("said", "problem"),
         [
-            ({}, "give speed or devices"),
-            ({"speed": 1, "devices": FLEET}, "give speed or devices"),
-            ({"speed": [1, 2], "spread": 0.1}, "spread has no effect beside a list"),
-            ({"devices": FLEET, "spread": 0.1}, "spread has no effect beside devices"),
-            ({"devices": {"a": {"share": 0.5, "speed": 1}}}, "come to 0.5"),
-            ({"devices": {"a": {"share": 0.5, "speed": 1}, "b": {"users": 2, "speed": 1}}}, "one way for all"),
-            ({"devices": {"a": {"speed": 1}}}, "give share or users"),
-            ({"devices": {"a": {"share": 1, "users": 3, "speed": 1}}}, "give share or users"),
+            ({}, "give exactly one of speed and devices"),
+            ({"speed": 1, "devices": FLEET}, "give exactly one of speed and devices"),
+            ({"devices": FLEET, "spread": 0.1}, "spread\n  has no effect with devices"),
+            ({"devices": {"a": {"share": 0.5, "speed": 1}}}, "sum to 0.5"),
+            ({"devices": {"a": {"share": 0.5, "speed": 1}, "b": {"users": 2, "speed": 1}}}, "same key in all"),
+            ({"devices": {"a": {"speed": 1}}}, "give exactly one of share and users"),
+            ({"devices": {"a": {"share": 1, "users": 3, "speed": 1}}}, "give exactly one of share and users"),
             ({"devices": {"a": {"share": 1, "speed": 0}}}, "greater than 0"),
             ({"devices": {"a": {"share": 1, "speed": -3}}}, "greater than 0"),
             ({"devices": {"a": {"share": 0, "speed": 3}}}, "greater than 0"),
@@ -212,8 +215,8 @@ class TestFaults:
         [
             ({"a": {"users": 4, "speed": 1}, "b": {"users": [1, 2], "speed": 1}}, "devices", "6 devices for 10 users"),
             ({"a": {"users": 8, "speed": 1}, "b": {"users": [1, 12], "speed": 1}}, "devices.b.users", "no such users"),
-            ({"a": {"users": 8, "speed": 1}, "b": {"users": [1, 1], "speed": 1}}, "devices", "named twice"),
-            ({"a": {"users": [0, *range(8)], "speed": 1}, "b": {"users": [1], "speed": 1}}, "devices", "named twice"),
+            ({"a": {"users": 8, "speed": 1}, "b": {"users": [1, 1], "speed": 1}}, "devices", "listed twice"),
+            ({"a": {"users": [0, *range(8)], "speed": 1}, "b": {"users": [1], "speed": 1}}, "devices", "listed twice"),
         ],
     )
     def test_devices_that_do_not_fit_the_users(self, devices, key, problem):

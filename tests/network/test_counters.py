@@ -7,7 +7,7 @@ from netfl.network.backhaul.fast_path import PacketArray
 from netfl.network.counters import PacketCounter
 from netfl.network.event_log import EventLog
 from netfl.network.message import TRAFFIC, Message
-from netfl.types import FATES
+from netfl.types import OUTCOMES
 
 
 def test_the_figures_of_a_few_packets():
@@ -15,7 +15,7 @@ def test_the_figures_of_a_few_packets():
     meter = PacketCounter(5)
     meter.restart(10.0)
     for sender, bits in ((0, 100.0), (1, 300.0), (1, 300.0), (3, 50.0)):
-        meter.offer(sender, 1, bits)
+        meter.offer(sender, bits, 10.0)
     meter.deliver(0, 100.0, 11.0, 12.0)
     meter.deliver(1, 300.0, 12.0, 15.0)
     meter.deliver(2, 80.0, 9.0, 14.0)
@@ -35,19 +35,19 @@ def test_who_starves_counts_for_fairness_after_a_warm_up_too():
     """Both had packets before; since then only user 0 got through: the index is 1/2."""
     meter = PacketCounter(3)
     for sender in (0, 1):
-        meter.offer(sender, 1, 8.0)
+        meter.offer(sender, 8.0, 0.0)
     meter.restart(5.0)
-    meter.offer(0, 1, 8.0)
+    meter.offer(0, 8.0, 5.0)
     meter.deliver(0, 8.0, 6.0, 7.0)
     assert meter.metrics(10.0)["jain"] == pytest.approx(0.5)
 
 
 def test_the_losses_by_cause_are_all_losses():
     meter = PacketCounter(1)
-    for fate in FATES[3:-1]:
-        meter.lose(0, fate)
+    for outcome in OUTCOMES[3:-1]:
+        meter.lose(0, outcome)
     told = meter.metrics(1.0)
-    assert {name for name in told if name.startswith("lost.")} == {f"lost.{fate}" for fate in meter.lost}
+    assert {name for name in told if name.startswith("lost.")} == {f"lost.{outcome}" for outcome in meter.lost}
     assert told["loss_ratio"] == 1.0
 
 

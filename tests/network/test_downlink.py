@@ -66,7 +66,7 @@ def test_versions_arrive_when_the_recursion_says(mode, tmp_path):
         starts = [rng.uniform(0, 9) for _ in range(users)]
         outages = [[(a, a + rng.uniform(0.1, 4))] if rng.random() < 0.6 else [] for a in starts]
         waits = {"round": {"kind": "first", "m": None, "deadline": 100.0}}
-        down = {"downlink": {"mode": mode, "tries": tries}}
+        down = {"downlink": {"mode": mode, "max_attempts": tries}}
         rounds, log = played(users, 1, tmp_path, outages=outages, link=link, **waits, **down)
         received, sent = expected(users, mode, tries, link, outages)
         told = {row[3]: row[1] for row in log.rows if row[0] == "received"}

@@ -38,7 +38,7 @@ def test_roles(sites):
 
 
 def test_users_belong_to_the_nearest_tower_the_first_among_equals(sites):
-    assert sites.cell.tolist() == [0, 1, 0]
+    assert sites.tower_of.tolist() == [0, 1, 0]
     assert sites.distance_m.tolist() == [5.0, 1.0, 5.0]
 
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import netfl
-from netfl.network.mac._slotted import first_slot_from, first_slots_from
 from netfl.network.outage._daily import DiurnalClock
 from netfl.network.periods import (
     MAX_PERIOD,
@@ -34,11 +33,8 @@ def test_a_multiple_of_the_length_begins_its_period(length_s, first):
     for times_s in (products, ends, np.nextafter(products, 0.0), np.nextafter(products, np.inf)):
         assert (periods_of(times_s, length_s)[1:] == numbers[1:]).all()
         assert (periods_from(times_s, length_s)[1:] == numbers[1:]).all()
-        assert (first_slots_from(times_s, length_s)[1:] == numbers[1:]).all()
     for number, time_s in zip(numbers.tolist(), products.tolist(), strict=True):
-        assert (
-            period_of(time_s, length_s) == period_from(time_s, length_s) == first_slot_from(time_s, length_s) == number
-        )
+        assert period_of(time_s, length_s) == period_from(time_s, length_s) == number
 
 
 @given(st.floats(0.0, 1e12), st.floats(1e-9, 1e9))
@@ -93,12 +89,12 @@ def watched(tmp_path, slot_s, slots, mac, **more):
             "radio": {"power": "20 dBm", "bandwidth": "1 MHz"},
             "reception": {"kind": "snr_threshold", "threshold": "0 dB", "rate": 1000.0 / slot_s},
             "mac": mac,
-            "traffic": {"kind": "saturated", "size": {"mean": 1000}, "leaves": "tower"},
+            "traffic": {"kind": "saturated", "size": {"mean": 1000}, "destination": "tower"},
             **more.pop("access", {}),
         },
     } | more
     run = netfl.trace(netfl.Scenario.model_validate(scenario), tmp_path / "run")
-    return run.figures.set_index("figure")["value"], run.events
+    return run.final_metrics.set_index("metric")["value"], run.events
 
 
 MACS = [
@@ -135,10 +131,10 @@ def outages(kind, slot_s, folder):
         return {"period": FRAME * slot_s, "opens": OPENS * slot_s, "closes": CLOSES * slot_s, "nodes": "users"}
     if kind == "maintenance":
         window = (
-            {"begins": 0, "lasts": OPENS * slot_s, "every": FRAME * slot_s},
+            {"start": 0, "duration": OPENS * slot_s, "every": FRAME * slot_s},
             {
-                "begins": CLOSES * slot_s,
-                "lasts": (FRAME - CLOSES) * slot_s,
+                "start": CLOSES * slot_s,
+                "duration": (FRAME - CLOSES) * slot_s,
                 "every": FRAME * slot_s,
             },
         )

@@ -7,23 +7,23 @@ import torch
 import netfl
 from netfl.errors import ScenarioError
 from netfl.learning.aggregation.known_participation import KnownParticipation
-from netfl.scenario.scenario import checked
-from netfl.scenario.yaml_document import ScenarioDocument, parse, plain_value
+from netfl.scenario.scenario import validate
+from netfl.scenario.yaml_document import ScenarioDocument, parse
 
 USERS, ROUNDS = 5, 20_000
-ZIPF = {"zipf": 1.5, "highest": 0.6}
+ZIPF = {"zipf": 1.5, "max_probability": 0.6}
 LISTED = [0.6 / (user + 1) ** 1.5 for user in range(USERS)]
 KINDS = {
     "bernoulli": {},
     "markov": {"switch_on": 0.05},
     "cyclic": {"cycle": 50},
-    "bursty": {"stay": {"law": "geometric", "mean": 3}},
+    "bursty": {"presence": {"distribution": "geometric", "mean": 3}},
     "correlated": {"groups": 2, "correlation": 0.3},
 }
 
 
 def scenario(probability, rounds=20, **access):
-    return checked(
+    return validate(
         ScenarioDocument(
             {
                 "name": "z",
@@ -38,7 +38,7 @@ def scenario(probability, rounds=20, **access):
 
 def drifting(probability):
     knots = [{"round": 1, "probability": probability}, {"round": 30, "probability": 0.1}]
-    return checked(
+    return validate(
         ScenarioDocument({"name": "z", "users": USERS, "rounds": 40, "access": {"kind": "drifting", "knots": knots}})
     )
 
@@ -70,9 +70,9 @@ def test_users_are_heard_as_often_as_the_formula_says(tmp_path):
 
 def test_the_formula_reads_back():
     told = scenario({"zipf": 1}, kind="bernoulli")
-    written = plain_value(parse(told.to_yaml(), "n"))
-    assert written["access"]["probability"] == {"zipf": 1.0, "highest": 1.0}
-    assert checked(ScenarioDocument(written)) == told
+    written = parse(told.to_yaml(), "n")
+    assert written["access"]["probability"] == {"zipf": 1.0, "max_probability": 1.0}
+    assert validate(ScenarioDocument(written)) == told
 
 
 def test_an_aggregation_that_knows_the_probabilities_takes_the_formula():
@@ -86,9 +86,11 @@ def test_an_aggregation_that_knows_the_probabilities_takes_the_formula():
     ("probability", "message"),
     [
         ({"zipf": -1}, "access.probability.zipf: should be greater than or equal to 0 (-1)"),
-        ({"zipf": 1, "highest": 2}, "access.probability.highest: should be less than or equal to 1 (2)"),
+        (
+            {"zipf": 1, "max_probability": 2},
+            "access.probability.max_probability: should be less than or equal to 1 (2)",
+        ),
         ({"zip": 1}, "access.probability.zip: unknown key; did you mean 'zipf'?"),
-        (True, "access.probability: no probability (True); write a number, a list, or {zipf: 1.0}"),
     ],
 )
 def test_what_is_no_probability_is_a_located_fault(probability, message):
@@ -99,6 +101,6 @@ def test_what_is_no_probability_is_a_located_fault(probability, message):
 
 def test_users_who_are_always_there_are_found_in_a_formula_too():
     with pytest.raises(
-        ScenarioError, match=r"access\.probability: users that are always available keep their groups up"
+        ScenarioError, match=r"access\.probability: users that are always available keep their groups available"
     ):
         scenario({"zipf": 1}, kind="correlated", groups=2, correlation=0.3)

@@ -39,7 +39,7 @@ def make_world(make_sites, make_air, planned, memory):
         presence = NodeState(outages, sites.nodes)
         air = make_air(lambda users, time_s: np.zeros(len(users)), 4)
         parts = NetworkConfig(
-            sites=sites,
+            layout=sites,
             medium=FadingMedium(air, SnrThreshold(threshold=-3, rate=1000), presence, Streams(3)),
             mac=mac,
             shared_air=False,
@@ -47,7 +47,7 @@ def make_world(make_sites, make_air, planned, memory):
             queues={},
             routing=ShortestPath(),
             outages=outages,
-            presence=presence,
+            node_state=presence,
             traffic=(),
             service=RoundServiceConfig(
                 update_bits=1000.0,
@@ -87,7 +87,7 @@ def test_one_clock_runs_through_all_rounds_and_only_the_newest_version_counts(ma
     assert second.deliveries[0].sent_s == 10.0, "received at 9.5"
     assert [row[1:4] for row in memory.rows if row[0] == "late"] == [(7.25, 2, 1), (10.75, 2, 2)]
     assert second.closed_s == 12.25
-    assert memory.fates()[3, 0] == ["unfinished"], "it would come at 12.75"
+    assert memory.outcomes()[3, 0] == ["unfinished"], "it would come at 12.75"
 
 
 def test_a_deadline_closes_a_round_with_what_came(make_world, memory):
@@ -95,7 +95,7 @@ def test_a_deadline_closes_a_round_with_what_came(make_world, memory):
     first, second = make_world(Tdma(), deadline_s=7.25).rounds(2)
     assert [delivery.user for delivery in first.deliveries] == [0]
     assert (first.closed_s, second.closed_s) == (7.25, 14.5)
-    assert memory.fates()[1, 0] == ["late"]
+    assert memory.outcomes()[1, 0] == ["late"]
 
 
 def test_a_deadline_may_pass_without_anybody(make_world):
@@ -111,10 +111,10 @@ def test_first_or_deadline_whichever_comes_first(make_world):
 
 
 def test_without_a_deadline_a_round_ends_when_nobody_can_come_any_more(make_world, memory):
-    """Each cell's two users meet in slot 4 and slot 6, and have one attempt: the last fate falls at 7."""
+    """Each cell's two users meet in slot 4 and slot 6, and have one attempt: the last outcome falls at 7."""
     one, two = make_world(SlottedAloha(probability=1, max_attempts=1), first=1).rounds(2)
     assert (one.deliveries, one.closed_s, two.opened_s) == ((), 7.0, 7.0)
-    assert set(map(tuple, memory.fates().values())) == {("collided",)}
+    assert set(map(tuple, memory.outcomes().values())) == {("collided",)}
 
 
 def test_with_fewer_than_first_it_closes_with_those_who_came(make_world):
@@ -133,7 +133,7 @@ def test_when_all_are_cut_off_for_good_it_says_so(make_world):
     world = make_world(Tdma(), plan={SERVER: [(8.0, np.inf)]}, first=1)
     rounds = world.rounds(5)
     next(rounds)
-    with pytest.raises(ModelError, match="cut off from the server for good"):
+    with pytest.raises(ModelError, match="permanently cut off from the server"):
         list(rounds)
 
 
@@ -174,7 +174,7 @@ def test_messages_meet_at_a_port_that_is_full(make_world, memory):
 def test_the_end_of_the_run_leaves_nothing_open(make_world, memory):
     """At 6.25, when it ends: user 1 is past the air, 2 is on it, 3 waits."""
     list(make_world(Tdma(), first=1).rounds(1))
-    assert memory.fates() == {(0, 0): ["delivered"]} | {(user, 0): ["unfinished"] for user in (1, 2, 3)}
+    assert memory.outcomes() == {(0, 0): ["delivered"]} | {(user, 0): ["unfinished"] for user in (1, 2, 3)}
 
 
 class Broken(Mac):
@@ -193,7 +193,7 @@ class Broken(Mac):
 
 @pytest.mark.parametrize(
     ("how", "problem"),
-    [("raises", "at 4.25 s.*KeyError: 'slot'"), ("returns", "stopped serving"), ("waits", "nothing will ever happen")],
+    [("raises", "at 4.25 s.*KeyError: 'slot'"), ("returns", "stopped serving"), ("waits", "no further event")],
 )
 def test_a_mac_that_fails_ends_the_run(make_world, how, problem):
     with pytest.raises(ModelError, match=problem):
@@ -226,7 +226,7 @@ def test_nodes_that_are_never_up_together(planned):
 
 def test_users_who_collide_for_ever_end_the_run_with_a_message(make_world, monkeypatch):
     monkeypatch.setattr("netfl.network.config._MIN_FAILED_ATTEMPTS", 1000.0)
-    with pytest.raises(ModelError, match="1002 attempts in a row have failed and nobody was heard"):
+    with pytest.raises(ModelError, match="1002 attempts in a row have failed, without a delivery"):
         next(make_world(SlottedAloha(probability=1.0), first=1).rounds(1))
 
 

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from netfl import report
 from netfl.results.run_reader import Run, open_run
-from netfl.types import FATES
+from netfl.types import OUTCOMES
 
 RARE_USERS = 3
 
@@ -34,7 +34,7 @@ def make_run(
     seed: int = 5,
     attempts: int = 40,
 ) -> Run:
-    """A run directory with the tables that its arguments ask for; the last users are rare and seldom heard."""
+    """A run directory with the tables that its arguments ask for; the last users are rare and seldom delivered."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(seed)
     scenario = {
@@ -54,13 +54,13 @@ def make_run(
     keep = Keeper(folder)
     rho = np.concatenate([np.linspace(3, 1, users - RARE_USERS), np.full(RARE_USERS, 0.05)])
     rho[-1] = 0.0
-    heard = rng.choice(users, (replicas, rounds), p=rho / rho.sum())
+    delivered = rng.choice(users, (replicas, rounds), p=rho / rho.sum())
     closed = np.cumsum(rng.gamma(4.0, 30.0, (replicas, rounds)), axis=1)
     keep("rounds", rounds_table(closed))
-    keep("deliveries", deliveries_table(heard, closed, rng))
+    keep("deliveries", deliveries_table(delivered, closed, rng))
     keep("users", users_table(users, replicas, network, rng))
     if network:
-        keep("events", events_table(heard, closed, users, rng, attempts))
+        keep("events", events_table(delivered, closed, users, rng, attempts))
         keep("nodes", nodes_table(replicas))
     if learners:
         keep("metrics", metrics_table(learners, closed, users, swing=swing, gap=gap, rng=rng))
@@ -99,17 +99,17 @@ def rounds_table(closed):
     )
 
 
-def deliveries_table(heard, closed, rng):
-    replicas, rounds = heard.shape
+def deliveries_table(delivered, closed, rng):
+    replicas, rounds = delivered.shape
     return pd.DataFrame(
         {
             "replica": np.repeat(np.arange(replicas), rounds),
             "round": np.tile(np.arange(1, rounds + 1), replicas),
-            "user": heard.ravel(),
+            "user": delivered.ravel(),
             "base": np.tile(np.arange(rounds), replicas),
             "sent_s": closed.ravel() - 5,
             "arrived_s": closed.ravel(),
-            "attempts": rng.integers(1, 5, heard.size),
+            "attempts": rng.integers(1, 5, delivered.size),
         }
     )
 
@@ -139,7 +139,7 @@ def nodes_table(replicas):
     return pd.concat([nodes.assign(replica=replica) for replica in range(replicas)], ignore_index=True)
 
 
-def events_table(heard, closed, users, rng, attempts):
+def events_table(delivered, closed, users, rng, attempts):
     parts = []
     shares = np.array([0.05, 0.05, 0.0, 0.0, 0.0, 0.0, 0.06, 0.24, 0.6, 0.0])
     for replica, times in enumerate(closed):
@@ -148,7 +148,7 @@ def events_table(heard, closed, users, rng, attempts):
         at = rng.integers(1, rounds + 1, number)
         parts.append(
             pd.DataFrame(
-                {"kind": rng.choice(FATES, number, p=shares), "round": at, "user": rng.integers(0, users, number)}
+                {"kind": rng.choice(OUTCOMES, number, p=shares), "round": at, "user": rng.integers(0, users, number)}
             )
         )
         tries = attempts * rounds

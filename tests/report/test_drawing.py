@@ -42,13 +42,13 @@ def test_bars_are_counts_in_order_and_rare_users_differ():
 
 
 def test_of_many_users_bars_are_one_area_for_each_kind():
-    heard = np.arange(200) % 7
-    users = pd.DataFrame({"user": np.arange(200), "delivered": heard, "rare": np.arange(200) % 5 == 0})
+    delivered = np.arange(200) % 7
+    users = pd.DataFrame({"user": np.arange(200), "delivered": delivered, "rare": np.arange(200) % 5 == 0})
     ax = drawn(deliveries.participation_bars(users))
     areas = {to_hex(patch.get_facecolor()): patch.get_data().values for patch in ax.patches}
-    assert sum(values.sum() for values in areas.values()) == heard.sum()
-    assert areas[deliveries.RARE].sum() == heard[::5].sum()
-    assert len(ax.collections[0].get_offsets()) == (heard == 0).sum()
+    assert sum(values.sum() for values in areas.values()) == delivered.sum()
+    assert areas[deliveries.RARE].sum() == delivered[::5].sum()
+    assert len(ax.collections[0].get_offsets()) == (delivered == 0).sum()
 
 
 def test_bars_by_distance_go_outwards():
@@ -95,7 +95,7 @@ def test_many_learners_differ_in_colour_and_in_style():
     assert len({str(one["linestyle"]) for one in strokes[:6]}) == 6
 
 
-def test_weights_stand_against_how_often_users_were_heard():
+def test_weights_stand_against_how_often_users_were_delivered():
     table = pd.DataFrame({"learner": ["A", "A"], "value": [1.5, 4.0], "delivered": [9, 1]})
     ax = drawn(learning.user_weights(table, learners=["A"]))
     assert ax.collections[0].get_offsets().tolist() == [[9.0, 1.5], [1.0, 4.0]]
@@ -114,7 +114,7 @@ def test_a_swinging_curve_is_drawn_raw_and_smoothed(make):
 @pytest.mark.slow
 def test_stacked_areas_reach_the_total(make):
     view = RunData(make())
-    table = aggregates.outcome_bins(view.fates, view.rounds, 3)
+    table = aggregates.outcome_bins(view.outcomes, view.rounds, 3)
     ax = drawn(deliveries.outcomes(view.run.events, view.run.rounds))
     top = ax.patches[-1].get_data().values
     assert np.allclose(top, table.sum(axis="columns"))
@@ -186,10 +186,12 @@ def test_users_without_rare_classes_need_no_ring():
 def test_names_stand_in_legends_as_they_are():
     names = ["_hidden", "$a$"]
 
-    def paint(figure):
+    with style.theme():
+        figure = Figure(figsize=(3, 2))
         learning.learner_legend(figure.add_subplot(), names)
+        text = style.svg(figure, name="x", label="")
 
-    text = re.sub(r"<[^>]+>", " ", style.svg(paint, name="x", label="", size=(3, 2)))
+    text = re.sub(r"<[^>]+>", " ", text)
     assert all(name in text for name in names)
 
 

@@ -165,8 +165,8 @@ def test_users_below_a_tower_are_cut_off_with_it_and_overlaps_count_once():
 
 
 def test_silence_counts_from_the_start_and_to_the_end():
-    heard = pd.DataFrame({"user": [0, 0, 1, 5], "arrived_s": [10.0, 70.0, 40.0, 1.0]})
-    found = aggregates.longest_silences(heard, [0, 1, 2], 100.0).set_index("user")
+    delivered = pd.DataFrame({"user": [0, 0, 1, 5], "arrived_s": [10.0, 70.0, 40.0, 1.0]})
+    found = aggregates.longest_silences(delivered, [0, 1, 2], 100.0).set_index("user")
     assert found.loc[0].tolist() == [10.0, 70.0]
     assert found.loc[1].tolist() == [40.0, 100.0]
     assert found.loc[2].tolist() == [0.0, 100.0]
@@ -175,19 +175,21 @@ def test_silence_counts_from_the_start_and_to_the_end():
 @pytest.mark.parametrize("rounds", [7, 80, 81, 403])
 def test_stacking_loses_nothing(rounds):
     rng = np.random.default_rng(rounds)
-    rows = pd.DataFrame({"round": rng.integers(1, rounds + 1, 5000), "fate": rng.choice(["late", "delivered"], 5000)})
+    rows = pd.DataFrame(
+        {"round": rng.integers(1, rounds + 1, 5000), "outcome": rng.choice(["late", "delivered"], 5000)}
+    )
     table = aggregates.outcome_bins(rows, rounds, 2)
     starts = table.index.to_numpy()
     lengths = np.diff(np.append(starts, rounds + 1))
     assert len(table) <= 80
     assert (table.sum(axis="columns").to_numpy() * lengths * 2).sum() == pytest.approx(5000)
     in_first = rows["round"] < starts[0] + lengths[0]
-    assert table["late"].iloc[0] * lengths[0] * 2 == pytest.approx((in_first & (rows["fate"] == "late")).sum())
+    assert table["late"].iloc[0] * lengths[0] * 2 == pytest.approx((in_first & (rows["outcome"] == "late")).sum())
 
 
 def test_presence_is_a_share_of_rounds():
-    heard = pd.DataFrame({"user": [4, 4, 2, 9], "round": [1, 1000, 3, 5]})
-    share = aggregates.delivery_shares(heard, [4, 2], 1000, bins=500)
+    delivered = pd.DataFrame({"user": [4, 4, 2, 9], "round": [1, 1000, 3, 5]})
+    share = aggregates.delivery_shares(delivered, [4, 2], 1000, bins=500)
     assert share.shape == (2, 500)
     assert share[0, [0, 499]].tolist() == [0.5, 0.5]
     assert share[1, 1] == 0.5

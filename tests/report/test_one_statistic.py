@@ -123,7 +123,7 @@ def test_the_terminal_shows_every_value_of_the_summary_in_any_width(run, width):
 @pytest.mark.slow
 def test_the_report_has_the_same_cells_as_the_terminal(run, tmp_path):
     page = write(run, tmp_path / "page.html").read_text("utf-8")
-    cells, captions = report_cells(page, "figures")
+    cells, captions = report_cells(page, "final_metrics")
     shown = terminal_cells(printed(show_run, run, 200).partition("learners:")[2], 1)
     for metric, head in HEADS.items():
         for learner, (cell, *_) in expected(run.metrics, metric).items():
@@ -151,11 +151,11 @@ def test_the_network_s_values_are_the_same_too(run, tmp_path):
         unit = cell.split()[-1] if not cell.split()[-1].replace(".", "").isdigit() else ""
         terminal = f"{formatting.metric_label(name)} {number}" if not rest else f"{number.split()[0]} ± {rest}"
         assert terminal in text, (name, unit)
-    fates, _ = report_cells(page, "fates")
-    for (fate, head), (cell,) in fates.items():
+    outcomes, _ = report_cells(page, "outcomes")
+    for (outcome, head), (cell,) in outcomes.items():
         if head == "Updates":
-            assert f"{cell} {fate}" in text
-            assert run.summary[f"fate.{fate.replace(' ', '_')}"] == int(cell)
+            assert f"{cell} {outcome}" in text
+            assert run.summary[f"outcome.{outcome.replace(' ', '_')}"] == int(cell)
 
 
 @pytest.mark.parametrize("width", [60, 80, 160])
@@ -168,7 +168,7 @@ def test_a_sweep_has_the_same_cells_on_the_terminal_in_its_summary_and_its_repor
     page = write_sweep(sweep, tmp_path / "page.html").read_text("utf-8")
     cells, captions = report_cells(page, "points")
     assert FINAL in captions[0]
-    summary = sweep.summary.set_index(["point", "learner", "figure"])
+    summary = sweep.summary.set_index(["point", "learner", "metric"])
     tops = {}
     for point, probability in enumerate([0.05, 0.2]):
         own = sweep.metrics[sweep.metrics["point"] == point]
@@ -187,7 +187,7 @@ def test_a_sweep_has_the_same_cells_on_the_terminal_in_its_summary_and_its_repor
 def test_a_sweep_and_a_run_of_its_point_have_the_same_values(sweep, first, tmp_path):
     changes = {"rounds": 60, "replicas": 2, "access.mac.probability": 0.05}
     alone = netfl.run(netfl.load(first, changes), tmp_path / "alone", device="cpu")
-    found = sweep.summary[sweep.summary["point"] == 0].set_index(["learner", "figure"])
+    found = sweep.summary[sweep.summary["point"] == 0].set_index(["learner", "metric"])
     for learner in alone.learners:
         for metric in HEADS:
             row, name = found.loc[learner, f"{metric}.last_tenth"], f"{learner}.{metric}.last_tenth"

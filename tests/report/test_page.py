@@ -50,13 +50,13 @@ def test_it_holds_all_chapters(whole):
     found = Reader(whole)
     wanted = {
         "summary",
-        "figures",
+        "final_metrics",
         "accuracy",
         "shares",
         "threshold",
         "regions",
-        "heard",
-        "fates",
+        "participation",
+        "outcomes",
         "network-figures",
         "network",
         "replay",
@@ -172,7 +172,7 @@ def test_any_table_may_be_missing(make, missing):
 def test_a_direct_access_has_no_map_and_says_that_fates_are_unknown(make):
     found = read(make(network=False))
     assert "network" not in found.of("id")
-    assert "No fates of updates were recorded" in "".join(found.said)
+    assert "No outcomes of updates were recorded" in "".join(found.said)
 
 
 @pytest.mark.usefixtures("sketched")
@@ -213,12 +213,12 @@ def test_fairness_and_final_figures_have_the_same_interval_of_student_s_t(make):
 @pytest.mark.slow
 def test_what_it_took_to_reach_targets_is_told_where_there_are_any(make):
     run = make(replicas=2)
-    assert "first evaluation that finds no less" not in "".join(read(run).said)
+    assert "first evaluation that reaches it" not in "".join(read(run).said)
     lines = [(0, "FedAvg.target:0.8.rounds", 40.0), (1, "FedAvg.target:0.8.rounds", 60.0)]
     lines += [(replica, "FedAvg.target:0.8.time_s", 7200.0) for replica in range(2)]
     lines += [(0, "FedAvg.target:0.9.rounds", float("nan")), (1, "FedAvg.target:0.9.rounds", 70.0)]
     lines += [(replica, "wild.target:0.8.rounds", float("nan")) for replica in range(2)]
-    pd.DataFrame(lines, columns=["replica", "figure", "value"]).to_parquet(run.folder / "figures.parquet")
+    pd.DataFrame(lines, columns=["replica", "metric", "value"]).to_parquet(run.folder / "final_metrics.parquet")
     page = report.write(open_run(run.folder)).read_text(encoding="utf-8")
     rows = [row for row in re.findall("<tr>(.*?)</tr>", page) if "round 50" in row or ">wild<" in row]
     assert [re.sub("<[^>]+>", "|", row).strip("|\n").split("|") for row in rows] == [
@@ -238,7 +238,7 @@ def test_divergence_gradients_and_staleness_are_drawn_where_they_were_asked_for(
     ).to_parquet(run.folder / "metrics.parquet")
     found = read(open_run(run.folder))
     assert "besides" in found.of("id")
-    assert "in norms of the twin" in "".join(found.said)
+    assert "relative to the norm of the latter" in "".join(found.said)
     assert "Gradient norm" not in "".join(found.said)
 
 
@@ -261,7 +261,7 @@ def with_choices(run):
     ]
     pd.concat([metrics, *more]).to_parquet(run.folder / "metrics.parquet")
     scenario = dict(run.scenario)
-    of = {"of": ["FedAvg", "FED-CVaR-AVG"], "by": "validation_loss"}
+    of = {"learners": ["FedAvg", "FED-CVaR-AVG"], "by": "validation_loss"}
     scenario["evaluate"] |= {"choose": {"tuned": of | {"per": "all"}, "own": of | {"per": "user"}}}
     (run.folder / "scenario.yaml").write_text(json.dumps(scenario))
     return open_run(run.folder)

@@ -2,7 +2,6 @@
 
 import re
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,7 @@ from netfl import report
 from netfl.cli import app
 from netfl.report import summary_text, sweep, sweep_data
 from netfl.report.sweep_data import SweepData
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 
 EVIL = "<script>alert(1)</script> & \"it\" 'broke'"
@@ -47,7 +46,7 @@ class Made:
 
     def __init__(self, folder, axes, noise=(0.0, 0.01, 0.03), section="grid"):
         self.folder, self.axes = folder, [*axes]
-        of = {"draws": 1, "of": {axis: {"uniform": [0, 9]} for axis in axes}} if section == "random" else axes
+        of = {"draws": 1, "parameters": {axis: {"uniform": [0, 9]} for axis in axes}} if section == "random" else axes
         document = {"name": "made", "replicas": len(noise), "sweep": {section: of}}
         (folder / "scenario.yaml").write_text(repr(document))
         values = [*(product(*axes.values()) if section == "grid" else zip(*axes.values(), strict=True))]
@@ -62,7 +61,7 @@ class Made:
             shake = noise[replica] * (1 if learner == "A" else -1)
             rows.append((number, *own, learner, replica, "accuracy", 0.5 + gain + shake))
         self.lanes = pd.DataFrame(lanes, columns=["point", "learner", "replica", "task", "lane"])
-        self.figures = pd.DataFrame(rows, columns=["point", *axes, "learner", "replica", "figure", "value"])
+        self.final_metrics = pd.DataFrame(rows, columns=["point", *axes, "learner", "replica", "metric", "value"])
         self.tasks = pd.DataFrame([("t", "w", "done", 1, 0, 1, 1.0, "")], columns=["task", "trace", "status", "lanes",
                                   "first", "stop", "seconds", "error"])  # fmt: skip
 
@@ -70,14 +69,14 @@ class Made:
 
     @property
     def summary(self):
-        keys = ["point", *self.axes, "learner", "figure"]
-        table = self.figures.groupby(keys, sort=False)["value"].agg(["mean", "std", "count"]).reset_index()
+        keys = ["point", *self.axes, "learner", "metric"]
+        table = self.final_metrics.groupby(keys, sort=False)["value"].agg(["mean", "std", "count"]).reset_index()
         half = stats.t.ppf(0.975, table["count"] - 1) * table["std"] / np.sqrt(table["count"])
         return table.assign(half=half).rename(columns={"count": "replicas"}).drop(columns="std")
 
 
 def scenario(sweep, **said):
-    return checked(ScenarioDocument({**SAID, **said, "sweep": sweep}, "tiny"))
+    return validate(ScenarioDocument({**SAID, **said, "sweep": sweep}, "tiny"))
 
 
 def text(page):
@@ -115,7 +114,7 @@ class TestPage:
     def test_it_says_what_is_missing_and_why(self, page):
         said = text(page)
         assert "Not all points are done: 6 of 9, 3 missing." in said
-        assert "1 run failed and will be tried again: &lt;script&gt;" in said
+        assert "1 run failed and will be repeated: &lt;script&gt;" in said
         assert re.search(r"failed\s+1, 4, 7\s+&lt;script&gt;alert", said)
         assert re.search(r'href="tasks/task%3Dt\w+/report.html"', page)
 
@@ -132,21 +131,15 @@ class TestPage:
         assert float(top[2]) == pytest.approx(100 * means.max(), abs=0.051)
         assert top[1] in means[means > means.max() - 1e-9].index.get_level_values("learner")
 
-    def test_several_folders_with_a_sweep_among_them_are_refused(self, partial):
-        run = partial.run(partial.tasks["task"][0]).folder
-        told = CliRunner().invoke(app, ["report", str(run), str(partial.folder), "--out", "never.html"])
-        assert (told.exit_code, Path("never.html").exists()) == (2, False)
-        assert "is the folder of a sweep, which has a page of its own; name it alone" in told.output
-
     def test_where_nobody_learns_it_shows_the_network(self, tmp_path):
         left = {name: SAID[name] for name in ("name", "seed", "users", "rounds", "replicas", "access")}
-        swept = checked(ScenarioDocument({**left, "sweep": {"users": [3, 9]}}, "tiny"))
+        swept = validate(ScenarioDocument({**left, "sweep": {"users": [3, 9]}}, "tiny"))
         sweep = netfl.sweep(swept, tmp_path / "s", engine=Here())
         page = report.write_sweep(sweep).read_text(encoding="utf-8")
-        ends = sweep.summary.query("figure == 'delivered_per_round'")["mean"]
+        ends = sweep.summary.query("metric == 'delivered_per_round'")["mean"]
         low, high = re.search(r"Delivered per round: from ([\d.]+).*? at users = 3 to ([\d.]+)", text(page)).groups()
         assert (float(low), float(high)) == (pytest.approx(ends.min(), abs=0.06), pytest.approx(ends.max(), abs=0.06))
-        assert "Nothing was learned" in page
+        assert "This sweep has no learners" in page
         assert '<section id="delivered_per_round">' in page
 
 
@@ -175,13 +168,17 @@ class TestContest:
 
     def test_replicas_that_differ_by_as_much_tell_nothing_of_chance(self, tmp_path):
         found = sweep_data.rank_points(SweepData(Made(tmp_path, {"alpha": [1, 2]}, noise=(0.0, 0.0))), "accuracy")
-        assert "too few and too alike to tell of chance" in " ".join(summary_text.point_verdict(found, "accuracy"))
+        assert "too few and too similar for an interval" in " ".join(summary_text.point_verdict(found, "accuracy"))
         assert found.significantly_worse == 0
 
     def test_who_diverged_is_not_ranked(self, tmp_path):
         made = Made(tmp_path, {"alpha": [1, 2]})
-        lost = (made.figures["point"] == 1) & (made.figures["learner"] == "B") & (made.figures["replica"] == 0)
-        made.figures.loc[lost, "value"] = np.nan
+        lost = (
+            (made.final_metrics["point"] == 1)
+            & (made.final_metrics["learner"] == "B")
+            & (made.final_metrics["replica"] == 0)
+        )
+        made.final_metrics.loc[lost, "value"] = np.nan
         said = " ".join(summary_text.sweep_summary(SweepData(made)))
         assert "Accuracy: A ends highest" in said
         assert "Training diverged in some replicas of B at 1 point:" in said
@@ -189,7 +186,7 @@ class TestContest:
 
     def test_one_replica_tells_nothing_of_chance(self, tmp_path):
         found = sweep_data.rank_points(SweepData(Made(tmp_path, {"alpha": [1, 2]}, noise=(0.0,))), "accuracy")
-        assert "a single replica cannot tell how much of that is chance" in " ".join(
+        assert "one replica does not show how much of that is chance" in " ".join(
             summary_text.point_verdict(found, "accuracy")
         )
 
@@ -215,15 +212,15 @@ class TestPictures:
 
     def test_lists_that_are_zipped_are_one_axis(self, tmp_path):
         view = SweepData(Made(tmp_path, {"alpha": [1, 2, 3], "lr": [0.3, 0.2, 0.1]}, section="zip"))
-        assert (view.free, view.zipped) == (["alpha"], {"alpha": ["lr"]})
+        assert (view.free, view.zipped) == (["alpha"], ["alpha", "lr"])
         assert len([*sweep.metric_plots(view, "accuracy", 0)]) == 1
-        assert "alpha (1, 2 and 3, and with it lr)" in next(summary_text.varied_axes(view))
+        assert "alpha (1, 2 and 3, and with it lr)" in summary_text.varied_axes(view)[0]
 
     def test_values_that_are_drawn_have_a_panel_each(self, tmp_path):
         view = SweepData(Made(tmp_path, {"alpha": [1.5, 2.5, 3.1], "lr": [0.3, 0.2, 0.1]}, section="random"))
         (only,) = sweep.metric_plots(view, "accuracy", 0)
-        assert "against each axis that is drawn" in only
-        assert "alpha and lr are drawn at random" in next(summary_text.varied_axes(view))
+        assert "against each random axis" in only
+        assert "alpha and lr are drawn at random" in summary_text.varied_axes(view)[0]
 
     def test_more_points_than_a_table_holds_are_counted(self, tmp_path, monkeypatch):
         monkeypatch.setattr(sweep, "MAX_POINTS", 2)

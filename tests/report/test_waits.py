@@ -70,7 +70,7 @@ def test_what_is_held_in_each_bin_is_counted_instant_by_instant():
 
 def test_utilisation_is_what_figures_of_that_name_say():
     figures = pd.DataFrame(
-        {"replica": [0, 0, 1], "figure": ["utilisation.a-b", "utilisation_theory", "utilisation.a-b"], "value": 0.5}
+        {"replica": [0, 0, 1], "metric": ["utilisation.a-b", "utilisation_theory", "utilisation.a-b"], "value": 0.5}
     )
     assert aggregates.utilisation(figures).to_dict("list") == {
         "replica": [0, 1],
@@ -90,7 +90,7 @@ def test_boxes_are_quartiles_in_the_order_of_users():
 
 def as_figures(table):
     return pd.DataFrame(
-        {"replica": table["replica"], "figure": "utilisation." + table["part"], "value": table["share"]}
+        {"replica": table["replica"], "metric": "utilisation." + table["part"], "value": table["share"]}
     )
 
 
@@ -102,30 +102,33 @@ def test_the_busiest_part_is_on_top_with_its_interval():
 
 
 @pytest.mark.slow
+def section_text(run):
+    """The section on delays, queues and utilisation of a run that is opened a second time."""
+    found = {section.key: section.parts for section in sections.access_sections(RunData(type(run)(run.folder)))}
+    return "".join(found["network-figures"])
+
+
 def test_the_chapter_shows_what_the_tables_hold(make):
     run = make(users=8, rounds=30, replicas=2)
-    text = "".join(part for section in sections.delay_sections(RunData(run)) for part in section.parts)
-    assert "How long the updates took that counted" in text
-    assert "was not recorded; a scenario asks for it with" in text
-    assert "Shown is replica 0, of 2." in text
+    text = section_text(run)
+    assert "Delays of delivered updates" in text
+    assert "was not recorded; set" in text
+    assert "Shown: replica 0 of 2." in text
     assert "in use" not in text
     passed = pd.concat([run.events.astype({"kind": str, "node": str}), PASSED.assign(user=1, round=1, detail="")])
     passed.to_parquet(run.folder / "events.parquet")
-    pd.DataFrame({"replica": [0], "figure": ["utilisation.tower:0"], "value": [0.25]}).to_parquet(
-        run.folder / "figures.parquet"
+    pd.DataFrame({"replica": [0], "metric": ["utilisation.tower:0"], "value": [0.25]}).to_parquet(
+        run.folder / "final_metrics.parquet"
     )
-    text = "".join(
-        part for section in sections.delay_sections(RunData(type(run)(run.folder))) for part in section.parts
-    )
-    assert "By Little" not in text
-    assert "by Little" in text
+    text = section_text(run)
+    assert "Little" in text
     assert "The share of the time that the air of each cell" in text
 
 
 def test_a_run_whose_updates_all_take_the_same_has_no_picture_of_delays(make):
     run = make(users=8, rounds=30, replicas=1, network=False)
     run.rounds.assign(opened_s=lambda table: table["closed_s"] - 1.0).to_parquet(run.folder / "rounds.parquet")
-    assert list(sections.delay_sections(RunData(type(run)(run.folder)))) == []
+    assert section_text(run) == ""
 
 
 def test_of_times_some_of_which_are_0_the_shares_are_of_all():

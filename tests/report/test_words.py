@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from netfl import diagnosis
-from netfl.report import summary_text
+from netfl.report import page, summary_text
 from netfl.report.run_data import RunData
 from netfl.results.run_reader import open_run
 
@@ -32,7 +32,7 @@ def ends(tmp_path):
 
 
 def verdict(view):
-    return " ".join(summary_text.verdict(view, "accuracy", "Over all classes"))
+    return " ".join(page.sentences("verdict", "Over all classes", summary_text.rank_learners(view, "accuracy")))
 
 
 def test_a_clear_win_has_its_paired_interval(ends):
@@ -45,13 +45,13 @@ def test_a_clear_win_has_its_paired_interval(ends):
 
 def test_a_difference_within_noise_is_called_so(ends):
     said = verdict(ends({"A": [0.5, 0.7, 0.6], "B": [0.7, 0.5, 0.66]}))
-    assert "cannot be told apart" in said
+    assert "do not differ significantly" in said
     assert "within the noise" in said
     assert "−" in said
 
 
 def test_one_replica_is_not_evidence(ends):
-    assert "a single replica cannot tell" in verdict(ends({"A": [0.5], "B": [0.9]}))
+    assert "one replica does not show" in verdict(ends({"A": [0.5], "B": [0.9]}))
 
 
 def test_ties_and_single_learners(ends):
@@ -64,36 +64,37 @@ def test_a_learner_without_figures_does_not_win(ends):
 
 
 def test_the_last_of_many_is_named(ends):
-    assert "Last there is A with 10 %." in verdict(ends({"A": [0.1], "B": [0.5], "C": [0.9]}))
+    assert "The lowest is A with 10 %." in verdict(ends({"A": [0.1], "B": [0.5], "C": [0.9]}))
 
 
 @pytest.mark.slow
-def test_who_was_never_heard(make):
+def test_who_was_never_delivered(make):
     view = RunData(make())
     never = [user for user in range(30) if user not in set(view.run.deliveries.query("replica == 0")["user"])]
-    said = next(summary_text.participation_sentences(view))
+    said = summary_text.participation_sentences(view)[0]
     assert 29 in never
     assert all(str(user) in said for user in never)
     assert "with rare classes" in said
 
 
-def test_the_least_heard_where_all_were(make):
+def test_the_least_delivered_where_all_were(make):
     view = RunData(make(users=6, rounds=2000, replicas=1, network=False))
-    heard = view.run.deliveries[view.run.deliveries["user"] != 5]
-    patched = pd.concat([heard, heard.head(2).assign(user=5)])
+    delivered = view.run.deliveries[view.run.deliveries["user"] != 5]
+    patched = pd.concat([delivered, delivered.head(2).assign(user=5)])
     view.run.__dict__["deliveries"] = patched
-    assert "user 5, which holds a rare class, had the fewest: 2 in 2000 rounds" in next(
-        summary_text.participation_sentences(view)
+    assert (
+        "user 5, which holds a rare class, had the fewest: 2 in 2000 rounds"
+        in (summary_text.participation_sentences(view)[0])
     )
 
 
 @pytest.mark.slow
-def test_rare_users_who_are_not_the_least_heard_are_pointed_out(make):
+def test_rare_users_who_are_not_the_least_delivered_are_pointed_out(make):
     view = RunData(make(users=6, rounds=2000, replicas=1, network=False))
     assert not any("not those with the fewest deliveries" in one for one in summary_text.run_summary(view))
-    heard = view.run.deliveries
+    delivered = view.run.deliveries
     loud = RunData(make(users=6, rounds=2000, replicas=1, network=False, name="loud"))
-    loud.run.__dict__["deliveries"] = pd.concat([heard, *[heard[heard["user"] == 0].assign(user=5)] * 2])
+    loud.run.__dict__["deliveries"] = pd.concat([delivered, *[delivered[delivered["user"] == 0].assign(user=5)] * 2])
     said = [one for one in summary_text.run_summary(loud) if "They are not those with the fewest deliveries" in one]
     others = int((~loud.first_users["rare"]).sum())
     assert said == [
@@ -104,11 +105,11 @@ def test_rare_users_who_are_not_the_least_heard_are_pointed_out(make):
 @pytest.mark.slow
 def test_outcomes_add_up(make):
     view = RunData(make())
-    fates = view.run.events["kind"].astype(str)
-    superseded = (fates == "superseded").sum() / view.fates.shape[0]
+    outcomes = view.run.events["kind"].astype(str)
+    superseded = (outcomes == "superseded").sum() / view.outcomes.shape[0]
     said = " ".join(summary_text.outcome_sentences(view))
-    assert f"{100 * superseded:.1f} % were overtaken by a newer version" in said
-    assert f"Of {len(view.fates)} updates" in said
+    assert f"{100 * superseded:.1f} % were replaced by a newer version" in said
+    assert f"Of {len(view.outcomes)} updates" in said
 
 
 def test_how_long_rare_users_were_cut_off(make):
@@ -130,13 +131,13 @@ def test_how_long_rare_users_were_cut_off(make):
 @pytest.mark.slow
 def test_an_unfinished_run_is_called_so(make, status, called):
     view = RunData(make(status=status))
-    assert f"not finished ({called}): it holds 120 of 120 rounds" in summary_text.run_summary(view)[0]
+    assert f"not finished ({called}): it has 120 of 120 rounds" in summary_text.run_summary(view)[0]
     assert not any("not finished" in one for one in summary_text.run_summary(RunData(make(status="done"))))
 
 
 def test_a_trace_has_learnt_nothing(make):
     said = summary_text.run_summary(RunData(make(learners=())))
-    assert "Nothing was learnt" in said[0]
+    assert "This run has no learners" in said[0]
     assert not any("accuracy" in one for one in said)
 
 

@@ -9,7 +9,7 @@ import netfl
 from netfl.errors import MachineError, ScenarioError
 from netfl.results.locking import is_locked, locked
 from netfl.results.run_writer import write_json
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.types import RunObserver
 
@@ -59,7 +59,7 @@ def test_a_run_that_goes_on_cannot_be_resumed(tmp_path):
             with pytest.raises(ScenarioError, match="another process"):
                 netfl.resume(folder)
 
-    run = netfl.trace(checked(ScenarioDocument(said, "a")), tmp_path / "run", watch=Other())
+    run = netfl.trace(validate(ScenarioDocument(said, "a")), tmp_path / "run", observer=Other())
     assert run.status == "done"
     assert len(run.rounds) == 3
 
@@ -73,7 +73,7 @@ def test_a_run_that_another_process_has_finished_meanwhile_is_not_resumed(tmp_pa
         yield
 
     monkeypatch.setattr("netfl.simulation.run.locked", late)
-    with pytest.raises(ScenarioError, match="is finished; there is nothing to resume"):
+    with pytest.raises(ScenarioError, match="is finished; use netfl extend to add replicas"):
         netfl.resume(tmp_path)
 
 
@@ -89,6 +89,6 @@ def test_replicas_that_are_being_added_cannot_be_resumed_nor_the_run_extended(tm
                     again()
             seen.append((netfl.open_run(folder).status, netfl.open_run(folder.parent).status))
 
-    netfl.trace(checked(ScenarioDocument(said, "a")), tmp_path / "run")
-    assert netfl.extend(tmp_path / "run", 2, watch=Other()).manifest["replicas"] == 2
+    netfl.trace(validate(ScenarioDocument(said, "a")), tmp_path / "run")
+    assert netfl.extend(tmp_path / "run", 2, observer=Other()).manifest["replicas"] == 2
     assert seen == [("running", "done")]

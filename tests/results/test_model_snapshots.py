@@ -96,7 +96,7 @@ def test_going_on_behind_what_a_checkpoint_knows_gives_the_same_file(tmp_path):
 def test_what_is_cut_short_is_told(tmp_path):
     one = album(tmp_path, rows(1))
     one.play(1)
-    with pytest.raises(MachineError, match=r"plain-0\.part is cut short"):
+    with pytest.raises(MachineError, match=r"plain-0\.part is incomplete"):
         one.play(1, known=1)
 
 

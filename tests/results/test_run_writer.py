@@ -1,7 +1,6 @@
 """Run directories: tables in chunks, events by the array, and folders that are no runs."""
 
 import json
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +15,7 @@ from netfl.results import tables
 from netfl.results.run_reader import open_run
 from netfl.results.run_writer import RunWriter, append_replicas, create_run_directory, write_json, write_text
 from netfl.results.tables import SCHEMAS, EventRecorder, TableWriter
-from netfl.scenario.event_filter import EventFilter
+from netfl.scenario.recording import EventFilter
 from netfl.types import KINDS, Delivery, LearnerReport, Round, RunProgress
 
 ALL = EventFilter(frozenset(KINDS))
@@ -49,7 +48,8 @@ def a_round(index, users, oldest=0):
 
 def writer_into(folder, replicas=1, keeping=ALL, lanes=(), first=0):
     """Give a writer of a run of so many replicas."""
-    scenario = SimpleNamespace(keeping=keeping, users=10)
+    evaluation = SimpleNamespace(choose={}, targets=())
+    scenario = SimpleNamespace(keeping=keeping, users=10, rounds=100, duration=None, evaluation=evaluation)
     return RunWriter(folder, scenario, range(first, first + replicas), lanes)
 
 
@@ -287,14 +287,18 @@ class TestWriter:
         writer.recorders[1].event("sent", 1.0, round=1)
         writer.on_metrics(LearnerReport(1, {"loss": np.array([0.5, 0.6])}), [10.0, 20.0])
         writer.write_replicas("users", [{"user": np.arange(1)}, {"user": np.arange(1)}])
-        writer._write_figures([{"a": 1.0, "b": 2.0}, {"a": 3.0}])
-        writer.on_end("interrupted")
+        for recorder, values in zip(writer.recorders, ({"a": 1.0, "b": 2.0}, {"a": 3.0}), strict=True):
+            recorder.final_metrics(values)
+        writer.on_end("done")
         opened = open_run(run)
         for name in ("rounds", "deliveries", "metrics", "users"):
             assert opened.table(name)["replica"].tolist() == [3, 4], name
         assert opened.events["replica"].tolist() == [4]
         assert opened.metrics["time_s"].tolist() == [10.0, 20.0]
-        assert opened.figures_of([3, 4]) == [{"a": 1.0, "b": 2.0}, {"a": 3.0}]
+        figures = [
+            {name: values[name] for name in ("a", "b") if name in values} for values in opened.final_metrics_of([3, 4])
+        ]
+        assert figures == [{"a": 1.0, "b": 2.0}, {"a": 3.0}]
 
     def test_joined_tables_hold_both_and_can_be_joined_again(self, tmp_path, small_chunks):
         for name, first in (("old", 0), ("new", 2)):
@@ -361,35 +365,15 @@ class TestFolders:
             there.write_text("x")
         with pytest.raises(ScenarioError) as raised:
             create_run_directory(there).__enter__()
-        assert str(raised.value) == f"--out: {there} is there already, and not empty; name another folder, or remove it"
-
-    @pytest.mark.parametrize(
-        "left", [["scenario.yaml.part"], ["scenario.yaml"], ["scenario.yaml", "manifest.json.part"]]
-    )
-    def test_what_a_run_left_that_died_before_it_began_is_as_good_as_nothing(self, tmp_path, left):
-        for name in (".lock", *left):
-            (tmp_path / name).write_text("")
-        with create_run_directory(tmp_path):
-            write_text(tmp_path / "manifest.json", "{}")
+        assert str(raised.value) == f"--out: {there} already exists and is not empty; use another folder, or remove it"
 
     @pytest.mark.parametrize("there", [["scenario.yaml"], [".lock", "scenario.yaml", "rounds.parquet"]])
     def test_a_scenario_that_a_user_keeps_there_is_left_alone(self, tmp_path, there):
         for name in there:
             (tmp_path / name).write_text("")
-        with pytest.raises(ScenarioError, match="is there already, and not empty"):
+        with pytest.raises(ScenarioError, match="already exists and is not empty"):
             create_run_directory(tmp_path).__enter__()
         assert sorted(path.name for path in tmp_path.iterdir()) == sorted(there)
-
-    def test_a_run_that_another_process_has_made_meanwhile_is_left_alone(self, tmp_path, monkeypatch):
-        @contextmanager
-        def late(folder):
-            (folder / "manifest.json").write_text("theirs")
-            yield
-
-        monkeypatch.setattr("netfl.results.run_writer.locked", late)
-        with pytest.raises(ScenarioError, match="is there already, and not empty"):
-            create_run_directory(tmp_path / "run").__enter__()
-        assert (tmp_path / "run/manifest.json").read_text() == "theirs"
 
     @pytest.mark.parametrize("below", ["file/run", "file/deep/run"])
     def test_a_place_that_cannot_be_made_is_the_machine_s_fault(self, tmp_path, below):
@@ -410,7 +394,7 @@ class TestFolders:
             open_run(tmp_path / folder)
         path = tmp_path / folder
         assert str(raised.value) == (
-            f"{path} is no run directory: there is no manifest.json in it; name a folder that netfl wrote"
+            f"{path} is not a run directory: it has no manifest.json; give a folder that netfl wrote"
         )
 
     def test_a_manifest_that_was_cut_short_is_told(self, run):

@@ -9,9 +9,9 @@ from scipy import stats
 from netfl.network.counters import delays, jain
 from netfl.results import statistics
 from netfl.results.statistics import RoundStatistics, cost_to_target, interval, learning_summary, summary
-from netfl.types import FATES, Delivery, LearnerReport, Round
+from netfl.types import OUTCOMES, Delivery, LearnerReport, Round, RoundBatch
 
-NONE = dict.fromkeys(FATES, 0)
+NONE = dict.fromkeys(OUTCOMES, 0)
 
 
 @pytest.mark.parametrize("size", [2, 3, 10, 200])
@@ -54,9 +54,11 @@ def test_delays_are_the_mean_and_the_quantiles():
 
 def test_a_tally_of_two_rounds_done_by_hand():
     tally = RoundStatistics(4)
-    tally.add(Round(1, 0.0, 10.0, (Delivery(0, 0, 1.0, 4.0, 2), Delivery(1, 0, 2.0, 8.0, 1)), 1, 100.0, 7.0))
-    tally.add(Round(2, 10.0, 30.0, (Delivery(0, 1, 12.0, 16.0, 3),), 2, 50.0, 7.0))
-    found = tally.figures(NONE | {"delivered": 3, "collided": 1})
+    tally.extend(
+        RoundBatch.of([Round(1, 0.0, 10.0, (Delivery(0, 0, 1.0, 4.0, 2), Delivery(1, 0, 2.0, 8.0, 1)), 1, 100.0, 7.0)])
+    )
+    tally.extend(RoundBatch.of([Round(2, 10.0, 30.0, (Delivery(0, 1, 12.0, 16.0, 3),), 2, 50.0, 7.0)]))
+    found = tally.final_metrics(NONE | {"delivered": 3, "collided": 1})
     assert found["simulated_s"] == 30.0
     assert found["rounds_per_hour"] == pytest.approx(2 / 30 * 3600)
     assert found["delivered_per_round"] == 1.5
@@ -65,13 +67,13 @@ def test_a_tally_of_two_rounds_done_by_hand():
     assert found["jain"] == pytest.approx(9 / (4 * 5))
     assert (found["uplink_bits"], found["downlink_bits"]) == (150.0, 14.0)
     assert (found["share.delivered"], found["share.collided"], found["share.late"]) == (0.75, 0.25, 0.0)
-    assert (found["fate.delivered"], found["fate.collided"]) == (3, 1)
+    assert (found["outcome.delivered"], found["outcome.collided"]) == (3, 1)
 
 
 def test_a_tally_of_silence_has_no_delay_and_says_so():
     tally = RoundStatistics(2)
-    tally.add(Round(1, 0.0, 10.0, (), 1))
-    found = tally.figures(NONE)
+    tally.extend(RoundBatch.of([Round(1, 0.0, 10.0, (), 1)]))
+    found = tally.final_metrics(NONE)
     assert found["delivered_per_round"] == 0.0
     assert all(math.isnan(found[name]) for name in ("delay_mean_s", "delay_p99_s", "jain", "attempts_mean"))
     assert summary([found])["delay_mean_s"] is None
@@ -88,10 +90,10 @@ def test_figures_of_learning_are_those_of_each_replica():
 
 class TestSummary:
     def test_means_with_intervals_and_sums_of_fates(self):
-        told = summary([{"delay": 1.0, "fate.late": 2.0}, {"delay": 3.0, "fate.late": 5.0}])
+        told = summary([{"delay": 1.0, "outcome.late": 2.0}, {"delay": 3.0, "outcome.late": 5.0}])
         # half width: 12.706 * sqrt(2) / sqrt(2)
-        assert told == {"delay": 2.0, "delay.ci95": pytest.approx(12.706, abs=1e-3), "fate.late": 7}
-        assert isinstance(told["fate.late"], int)
+        assert told == {"delay": 2.0, "delay.ci95": pytest.approx(12.706, abs=1e-3), "outcome.late": 7}
+        assert isinstance(told["outcome.late"], int)
 
     def test_one_replica_has_no_interval(self):
         assert summary([{"delay": 1.0}]) == {"delay": 1.0}
@@ -112,7 +114,7 @@ def test_what_it_took_to_reach_an_accuracy():
     for index in range(1, 5):
         for replica, tally in tallies.items():
             closed_s = 10.0 * index + replica
-            tally.add(Round(index, closed_s - 10.0, closed_s, (), index, 100.0 * index, 8.0))
+            tally.extend(RoundBatch.of([Round(index, closed_s - 10.0, closed_s, (), index, 100.0 * index, 8.0)]))
     found = cost_to_target(lanes, reports, tallies, (0.7, 0.9))
     assert found[0]["A.target:0.7.rounds"] == 2
     assert found[0]["A.target:0.7.time_s"] == 20.0
@@ -130,7 +132,7 @@ def test_what_it_took_to_reach_an_accuracy():
 def test_joules_to_a_target_are_told_where_they_are_counted():
     tally = RoundStatistics(2)
     for index in range(1, 4):
-        tally.add(Round(index, index - 1.0, float(index), (), index, energy_j=1.5 * index))
+        tally.extend(RoundBatch.of([Round(index, index - 1.0, float(index), (), index, energy_j=1.5 * index)]))
     reports = [LearnerReport(index, {"accuracy": np.array([0.2 * index])}) for index in range(4)]
     found = cost_to_target([("A", 0)], reports, {0: tally}, (0.0, 0.4))
     assert found[0]["A.target:0.4.energy_J"] == 3.0

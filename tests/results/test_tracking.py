@@ -20,7 +20,7 @@ name: tracked
 users: 4
 rounds: 30
 replicas: 2
-access: {kind: stationary, rho: {zipf: 1}, first: 1}
+access: {kind: stationary, rho: {zipf: 1}, deliveries: 1}
 data: {kind: digits}
 partition: {kind: iid}
 model: {kind: logistic}
@@ -35,7 +35,7 @@ learners:
 evaluate: {every: 5}
 """
 TENSORBOARD = "track: {tensorboard: board}\n"
-MLFLOW = "track: {mlflow: {store: 'sqlite:///flow.db', experiment: x}}\n"
+MLFLOW = "track: {mlflow: {tracking_uri: 'sqlite:///flow.db', experiment: x}}\n"
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ class Either:
     @pytest.mark.slow
     def test_a_run_that_goes_on_tells_nothing_twice(self, scenario, crash):
         loaded = scenario(SCENARIO + self.track)
-        run = netfl.run(loaded, "r", watch=Stopping(17))
+        run = netfl.run(loaded, "r", observer=Stopping(17))
         if crash:
             (run.folder / "checkpoint.pt").unlink()
         self.same(netfl.resume("r"))
@@ -180,13 +180,13 @@ class TestMlflow(Either):
         again = Mlflow(f"sqlite:///{Path('flow.db').absolute()}", ("x", "r"), run.scenario, [("one", 0)], places)
         again._rounds["one", 0] = 10
         for index, value, time_s in zip(*expected(run, "one", 0), strict=True):
-            again.figures(("one", 0), index, time_s, {"accuracy": value})
+            again.log_metrics(("one", 0), index, time_s, {"accuracy": value})
         again.close("done")
         self.same(run)
 
     def test_a_store_that_cannot_be_reached(self, scenario):
         loaded = scenario(SCENARIO + MLFLOW.replace("sqlite:///flow.db", "nosuch://flow"))
-        with pytest.raises(MachineError, match=r"track.mlflow: cannot be told of the run: .*netfl resume r"):
+        with pytest.raises(MachineError, match=r"track.mlflow: cannot log the run: .*netfl resume r"):
             netfl.run(loaded, "r")
         assert netfl.open_run("r").status == "failed"
 
@@ -197,7 +197,7 @@ class Heard:
     def __init__(self, broken=False):
         self.told, self.broken = [], broken
 
-    def figures(self, *told):
+    def log_metrics(self, *told):
         if self.broken:
             raise ValueError("no\nroom")
         self.told.append(told)
@@ -231,7 +231,7 @@ class TestFollower:
         follower = MetricTracker({"mlflow": Heard(broken=True)}, self.LANES, "netfl extend r --replicas 4")
         with pytest.raises(MachineError) as found:
             follower.on_metrics(LearnerReport(0, {"accuracy": np.zeros(2)}), [0.0, 0.0])
-        problem = "track.mlflow: cannot be told of the run: ValueError: no room; when that is mended, go on with"
+        problem = "track.mlflow: cannot log the run: ValueError: no room; when that is fixed, continue with"
         assert str(found.value) == f"{problem}: netfl extend r --replicas 4"
 
 
@@ -269,7 +269,7 @@ class TestRuns:
         }
 
     def test_a_run_that_stops_and_goes_on_stays_in_its_place(self, scenario, stand_in):
-        netfl.run(scenario(SCENARIO + TENSORBOARD), "r", watch=Stopping(17))
+        netfl.run(scenario(SCENARIO + TENSORBOARD), "r", observer=Stopping(17))
         netfl.resume("r")
         first, second = stand_in
         assert first.folder == second.folder
@@ -285,7 +285,7 @@ class TestRuns:
 
         with monkeypatch.context() as patch:
             patch.setattr(type(stand_in[0]), "summary", deaf)
-            with pytest.raises(MachineError, match=r"go on with: netfl extend r --replicas 2$"):
+            with pytest.raises(MachineError, match=r"continue with: netfl extend r --replicas 2$"):
                 netfl.extend("r", 2)
         between = netfl.open_run("r")
         assert (between.status, between.manifest["replicas"], between.summary) == ("done", 1, before)
@@ -313,9 +313,12 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("track", "problem"),
         [
-            ("{}", "x.yaml:18: track: tells nobody; give tensorboard: FOLDER, or mlflow: {}, or leave it out"),
+            ("{}", "x.yaml:18: track: has no tracker; give tensorboard: FOLDER or mlflow: {}, or leave it out"),
             ("{tensorbord: x}", "x.yaml:18: track.tensorbord: unknown key; did you mean 'tensorboard'?"),
-            ("{mlflow: {store: runs}}", "no address of a store; write one such as sqlite:///mlflow.db or http"),
+            (
+                "{mlflow: {tracking_uri: runs}}",
+                "not the address of a store; write one such as sqlite:///mlflow.db or http",
+            ),
         ],
     )
     def test_what_is_wrong_with_it(self, scenario, track, problem):
@@ -349,4 +352,4 @@ class TestFaults:
     def test_places_are_kept_from_the_root_on(self, scenario, tmp_path):
         track = scenario(SCENARIO + "track: {tensorboard: x, mlflow: {}}\n").track
         assert track.tensorboard == tmp_path / "x"
-        assert track.mlflow.store == f"sqlite:///{tmp_path}/mlflow.db"
+        assert track.mlflow.tracking_uri == f"sqlite:///{tmp_path}/mlflow.db"

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
-from netfl.cli.completion import shipped_scenarios
+from netfl.cli.inspect import complete_scenario
 from netfl.errors import MachineError, ScenarioError
 from netfl.scenario import examples
 
@@ -65,7 +65,7 @@ def test_what_is_there_already_is_left_and_never_replaced():
     path.write_text("mine")
     code, output = call("scenarios", "rural_outage")
     assert (code, output) == (
-        2, "scenarios/rural_outage.yaml is there already, and another; move it away, or go to another folder\n",
+        2, "scenarios/rural_outage.yaml already exists with other content; move it away, or go to another folder\n",
     )  # fmt: skip
     assert path.read_text() == "mine"
 
@@ -74,7 +74,7 @@ def test_a_misspelt_name_is_mended():
     assert call("scenarios", "rural_outtage") == (
         2, "no such scenario ('rural_outtage'); did you mean 'rural_outage'?\n",
     )  # fmt: skip
-    with pytest.raises(ScenarioError, match="netfl scenarios shows them"):
+    with pytest.raises(ScenarioError, match="list them with: netfl scenarios"):
         examples.copy("xyzzy")
 
 
@@ -89,15 +89,15 @@ def test_a_folder_that_cannot_be_written_is_told():
         examples.copy("rural_outage")
 
 
-@pytest.mark.parametrize("word", ["rural_outage", "scenarios/rural_outage.yaml", "rural_outage.yaml"])
+@pytest.mark.parametrize("word", ["scenarios/rural_outage.yaml", "rural_outage.yaml"])
 def test_who_runs_one_without_a_copy_is_told_how_to_get_it(word):
     code, output = call("run", word)
     assert code == 2
-    assert output.endswith("there is no such file; copy the one that netfl brings: netfl scenarios rural_outage\n")
+    assert output.endswith("the file does not exist; copy the one of netfl: netfl scenarios rural_outage\n")
 
 
 def test_any_other_path_is_just_not_there():
-    assert call("run", "nothing.yaml") == (2, "nothing.yaml: there is no such file; check the path\n")
+    assert call("run", "nothing.yaml") == (2, "nothing.yaml: the file does not exist; check the path\n")
 
 
 def test_an_installed_package_has_them_inside(tmp_path, monkeypatch):
@@ -107,4 +107,4 @@ def test_an_installed_package_has_them_inside(tmp_path, monkeypatch):
 
 
 def test_names_are_completed():
-    assert shipped_scenarios("rural") == ["rural_outage"]
+    assert complete_scenario("rural") == ["rural_outage"]

@@ -150,8 +150,8 @@ def test_mistakes_are_not(validator, old, new):
         ("radius: 1 km", "radius: 2 furlongs"),
         ("radius: 1 km", "radius: 1000 m "),
         ("speed: 100", "speed: [1, 2, 3, 4]"),
-        ("channel: [", "outages: [{kind: regional, strikes: both, center: [0, 0], radius: 1, up: {law: exponential,"
-         " mean: 1 h}, down: {law: fixed, mean: 60}}]\n  channel: ["),
+        ("channel: [", "outages: [{kind: regional, affects: towers, center: [0, 0], radius: 1, up: {distribution: "
+         "exponential, mean: 1 h}, down: {distribution: fixed, mean: 60}}]\n  channel: ["),
         ("record: all", "record: {events: none, versions: true}"),
         ("record: all", "track: {tensorboard: runs/tb, mlflow: {}}"),
         ("record: all", "overrides: {quick: {access.mac.probability: 0.2}}"),

@@ -16,7 +16,7 @@ rounds: 4
 access:
   kind: stationary
   rho: [0.5, 0.4, 0.1]
-  first: 1
+  deliveries: 1
 """
 
 
@@ -49,7 +49,7 @@ class TestPoints:
             "u": {"uniform": [2, 4]}, "l": {"log_uniform": [1e-4, 1]}, "i": {"integer": [3, 5]},
             "c": {"choice": ["a", "b"]},
         }  # fmt: skip
-        found = points(random={"draws": 4000, "of": of})
+        found = points(random={"draws": 4000, "parameters": of})
         uniform, logs = ([one[name] for one in found] for name in "ul")
         assert min(uniform) >= 2
         assert max(uniform) <= 4
@@ -60,14 +60,16 @@ class TestPoints:
             assert max(abs(share - 1 / len(values)) for share in shares) < 5 * 0.5 / math.sqrt(4000)
 
     def test_more_draws_keep_the_first_and_other_axes_change_none(self):
-        one = points(random={"draws": 3, "seed": 7, "of": {"x": {"uniform": [0, 1]}}})
-        more = points(random={"draws": 5, "seed": 7, "of": {"y": {"integer": [0, 9]}, "x": {"uniform": [0, 1]}}})
-        other = points(random={"draws": 3, "seed": 8, "of": {"x": {"uniform": [0, 1]}}})
+        one = points(random={"draws": 3, "seed": 7, "parameters": {"x": {"uniform": [0, 1]}}})
+        more = points(
+            random={"draws": 5, "seed": 7, "parameters": {"y": {"integer": [0, 9]}, "x": {"uniform": [0, 1]}}}
+        )
+        other = points(random={"draws": 3, "seed": 8, "parameters": {"x": {"uniform": [0, 1]}}})
         assert [point["x"] for point in more[:3]] == [point["x"] for point in one]
         assert [point["x"] for point in other] != [point["x"] for point in one]
 
     def test_conditions_leave_out_by_short_names(self):
-        found = points(**{"a.alpha": [0, 0.5, 1], "b.lr": [1, 2]}, unless=["alpha > 0.4 and lr == 2", "alpha == 1"])
+        found = points(**{"a.alpha": [0, 0.5, 1], "b.lr": [1, 2]}, exclude=["alpha > 0.4 and lr == 2", "alpha == 1"])
         assert [(one["a.alpha"], one["b.lr"]) for one in found] == [(0, 1), (0, 2), (0.5, 1)]
 
 
@@ -100,12 +102,12 @@ class TestConditions:
     @pytest.mark.parametrize(
         ("text", "problem"),
         [
-            ("alhpa > 1", "'alhpa' is no axis; did you mean 'alpha'?"),
-            ("alpha >", "no condition; write one such as"),
-            ("__import__('os')", "call has no place in a condition"),
-            ("alpha.real > 1", "attribute has no place"),
-            ("[x for x in [1]]", "listcomp has no place"),
-            ("alpha ** 9", "pow has no place"),
+            ("alhpa > 1", "'alhpa' is not an axis; did you mean 'alpha'?"),
+            ("alpha >", "not a condition; write one such as"),
+            ("__import__('os')", "call is not allowed in a condition"),
+            ("alpha.real > 1", "attribute is not allowed"),
+            ("[x for x in [1]]", "listcomp is not allowed"),
+            ("alpha ** 9", "pow is not allowed"),
         ],
     )
     def test_what_is_none(self, text, problem):
@@ -125,15 +127,21 @@ class TestConditions:
         ("{}", "bad.yaml:8: sweep: varies nothing; give a dotted path and a list of values"),
         ("{access.first: []}", "bad.yaml:8: sweep.grid.access.first: has too few entries ([]); give 1 or more"),
         ("{access.first: 2}", "bad.yaml:8: sweep.grid.access.first: not a list (2); write a list"),
-        ("{replicas: [1, 2]}", "sweep.grid.replicas: cannot be varied; each point has as many"),
+        ("{replicas: [1, 2]}", "sweep.grid.replicas: cannot be varied; it is equal at all points"),
         ("{access.first: [1, 1]}", "sweep.grid.access.first: has a value twice; leave one of them out"),
         ("{seed: [1], zip: {seed: [2]}}", "seed: is varied twice; leave one of them out"),
         ("{zip: {seed: [1, 2], rounds: [1]}}", "sweep.zip: the lists have 1 and 2 values; give lists of one length"),
-        ("{seed: [1, 2], unless: sed > 1}", "sweep.unless.0: 'sed' is no axis ('sed > 1'); did you mean 'seed'?"),
-        ("{seed: [1, 2], unless: seed > 0}", "sweep.unless: leaves no point; leave out fewer"),
-        ("{random: {draws: 2, of: {seed: {unifrom: [0, 1]}}}}", "of.seed: no such distribution"),
-        ("{random: {draws: 2, of: {seed: {uniform: [1, 0]}}}}", "the first bound is not below the second"),
-        ("{random: {draws: 0, of: {seed: {integer: [0, 1]}}}}", "sweep.random.draws: should be greater than or equal"),
+        ("{seed: [1, 2], exclude: sed > 1}", "sweep.exclude.0: 'sed' is not an axis ('sed > 1'); did you mean 'seed'?"),
+        ("{seed: [1, 2], exclude: seed > 0}", "sweep.exclude: leaves no point; exclude fewer"),
+        (
+            "{random: {draws: 2, parameters: {seed: {unifrom: [0, 1]}}}}",
+            "seed.unifrom: unknown key; did",
+        ),
+        ("{random: {draws: 2, parameters: {seed: {uniform: [1, 0]}}}}", "the first bound is not below the second"),
+        (
+            "{random: {draws: 0, parameters: {seed: {integer: [0, 1]}}}}",
+            "sweep.random.draws: should be greater than or equal",
+        ),
     ],
 )
 def test_what_is_no_sweep_is_said_where_it_stands(tmp_path, said, told):

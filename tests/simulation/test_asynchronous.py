@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from support.stop_run import StopAfter
 
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation import run
 
@@ -38,7 +38,7 @@ def scenario(**more):
         "evaluate": {"every": 4},
         **more,
     }
-    return checked(ScenarioDocument(said, "hurried"))
+    return validate(ScenarioDocument(said, "hurried"))
 
 
 def same(one, other, tables=("rounds", "deliveries", "metrics")):
@@ -79,7 +79,7 @@ def test_learning_live_is_learning_from_the_trace(live, tmp_path):
 @pytest.mark.parametrize("after", [1, 10, 21])
 @pytest.mark.quick_first
 def test_a_stop_and_a_resume_between_change_nothing(live, tmp_path, after):
-    run.run(scenario(), tmp_path / "run", device="cpu", watch=StopAfter(after))
+    run.run(scenario(), tmp_path / "run", device="cpu", observer=StopAfter(after))
     resumed = run.resume(tmp_path / "run", device="cpu")
     same(live, resumed)
     assert live.summary == resumed.summary

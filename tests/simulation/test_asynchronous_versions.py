@@ -12,7 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 import netfl
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation import learners
 from netfl.simulation import run as coupling
@@ -35,8 +35,8 @@ ACCESS = {
     "outages": [
         {
             "kind": "renewal",
-            "up": {"law": "exponential", "mean": 25},
-            "down": {"law": "fixed", "mean": 6},
+            "up": {"distribution": "exponential", "mean": 25},
+            "down": {"distribution": "fixed", "mean": 6},
             "nodes": "users",
         }
     ],
@@ -63,7 +63,7 @@ def said(**access):
 
 
 def scenario(**access):
-    return checked(ScenarioDocument(said(**access), "live"))
+    return validate(ScenarioDocument(said(**access), "live"))
 
 
 def softmax(theta, x):
@@ -103,10 +103,10 @@ def mixed(name, current, r, got, gaps):
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["kind"])
 @pytest.mark.quick_first
 def test_each_version_is_what_numpy_makes_of_the_deliveries(rule, tmp_path):
-    busy = {"busy": "finish"} if rule["kind"] == "first" else {}
+    busy = {"on_new_version": "finish"} if rule["kind"] == "first" else {}
     live = scenario(round=rule, **busy)
-    run, staged = coupling.run(live, tmp_path / "run", device="cpu"), prepare_run(live)
-    data, split, start = staged.dataset, staged.splits[0], learners.build_learner(staged, "cpu").version(0)[:-1]
+    run, setup = coupling.run(live, tmp_path / "run", device="cpu"), prepare_run(live)
+    data, split, start = setup.dataset, setup.splits[0], learners.build_learner(setup, "cpu").version(0)[:-1]
     x, y = np.asarray(data.train_x, float), np.asarray(data.train_y)
     theta = np.vstack([start[:6].reshape(3, 2).T, start[6:]])
     loss = run.metrics.query("metric == 'loss' and group == ''").set_index(["learner", "round"])["value"]
@@ -131,7 +131,7 @@ def test_each_version_is_what_numpy_makes_of_the_deliveries(rule, tmp_path):
 
 CLOSED = {
     "round": {"kind": "first", "m": 2},
-    "mac": {"kind": "adaptive_aloha", "channels": 2, "follows": "norm"},
+    "mac": {"kind": "adaptive_aloha", "channels": 2, "metric": "norm"},
     "selection": {"kind": "power_of_choice", "d": 4, "m": 3},
     "learner": "FedAU",
 }
@@ -159,6 +159,6 @@ def test_a_run_that_is_killed_goes_on_to_what_it_would_have_been(conduct, tmp_pa
     for name in ("rounds", "deliveries", "metrics"):
         pd.testing.assert_frame_equal(whole.table(name), resumed.table(name), check_exact=True)
     replayed = said() | {"rounds": rounds, "access": {"kind": "replay", "run": str(whole.folder)}}
-    again = coupling.run(checked(ScenarioDocument(replayed, "live")), tmp_path / "again", device="cpu")
+    again = coupling.run(validate(ScenarioDocument(replayed, "live")), tmp_path / "again", device="cpu")
     for name in ("rounds", "deliveries", "metrics"):
         pd.testing.assert_frame_equal(whole.table(name), again.table(name), check_exact=True)

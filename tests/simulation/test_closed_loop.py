@@ -8,7 +8,7 @@ from support.stop_run import StopAfter
 import netfl
 from netfl.errors import ModelError, ScenarioError
 from netfl.learning.learner import BatchedLearner
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation import run as coupling
 from netfl.simulation.dry_run import run_dry
@@ -44,15 +44,15 @@ def said(**more):
 
 
 def scenario(**more):
-    return checked(said(**more))
+    return validate(said(**more))
 
 
 def untaught(**more):
     return scenario(data=None, partition=None, model=None, learners=None, evaluate=None, **more)
 
 
-def run(folder, watch=None, **more):
-    return coupling.run(scenario(**more), folder, device="cpu", watch=watch)
+def run(folder, observer=None, **more):
+    return coupling.run(scenario(**more), folder, device="cpu", observer=observer)
 
 
 def same(one, other, tables=TABLES):
@@ -105,7 +105,9 @@ def test_a_stopped_run_resumes_to_what_it_would_have_been(whole, tmp_path, after
 def test_it_can_be_stopped_again_and_again_even_before_its_checkpoint(whole, tmp_path):
     run(tmp_path / "run", StopAfter(6))
     for after, done in ((9, 9), (3, 9), (11, 11)):
-        assert coupling.resume(tmp_path / "run", device="cpu", watch=StopAfter(after)).manifest["rounds_done"] == done
+        assert (
+            coupling.resume(tmp_path / "run", device="cpu", observer=StopAfter(after)).manifest["rounds_done"] == done
+        )
     same(whole, coupling.resume(tmp_path / "run", device="cpu"))
 
 
@@ -145,7 +147,7 @@ def test_a_replay_listens_to_nobody_and_learns_the_same(whole, tmp_path):
 @pytest.mark.slow
 def test_replicas_can_be_added(tmp_path):
     run(tmp_path / "run", replicas=1)
-    extended = netfl.extend(tmp_path / "run", 3, device="cpu", watch=StopAfter(6))
+    extended = netfl.extend(tmp_path / "run", 3, device="cpu", observer=StopAfter(6))
     assert extended.manifest["replicas"] == 1
     extended = netfl.extend(tmp_path / "run", 3, device="cpu")
     at_once = run(tmp_path / "whole", replicas=3)
@@ -160,15 +162,15 @@ def test_there_is_no_trace_of_it(tmp_path):
     with pytest.raises(ScenarioError) as raised:
         coupling.trace(scenario(), tmp_path / "run")
     assert str(raised.value) == (
-        "loop: access: it listens to the learners, and here are none: who is heard depends on what is learned "
-        "('support.listening_models:Listening'); take netfl run, and netfl trace for a replay of that"
+        "loop: access: it needs the learners' reports, and a trace has no learners "
+        "('support.listening_models:Listening'); use netfl run, then netfl trace to replay the run"
     )
     assert raised.value.exit_code == 2
     assert not (tmp_path / "run").exists()
 
 
 def test_there_is_no_run_of_it_without_learners(tmp_path):
-    with pytest.raises(ScenarioError, match=r"access: it listens to the learners.*; add learners"):
+    with pytest.raises(ScenarioError, match=r"access: it needs the learners' reports.*; add learners"):
         coupling.run(untaught(access={"kind": "support.listening_models:Listening"}), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
@@ -178,10 +180,9 @@ def test_there_is_no_run_of_it_without_learners(tmp_path):
     [
         (
             {},
-            "access: it does not say to which of the learners it listens "
-            "('support.listening_models:Listening'); name one of them",
+            "access: it does not name the learner that it uses ('support.listening_models:Listening'); set learner",
         ),
-        ({"learner": "Bb"}, "access: it listens to a learner that there is not ('Bb'); did you mean 'B'?"),
+        ({"learner": "Bb"}, "access: it uses a learner that does not exist ('Bb'); did you mean 'B'?"),
     ],
 )
 def test_it_must_say_to_whom_it_listens(told, message):
@@ -195,10 +196,10 @@ NEEDIEST = {"kind": "bernoulli", "probability": 0.7, "selection": "support.liste
 
 def test_a_selection_that_listens_is_named(tmp_path):
     with pytest.raises(
-        ScenarioError, match=r"access: its selection 'support\.listening_models:Neediest' listens to the learners"
+        ScenarioError, match=r"access: its selection 'support\.listening_models:Neediest' needs the learners' reports"
     ):
         coupling.trace(scenario(access=NEEDIEST), tmp_path / "run")
-    with pytest.raises(ScenarioError, match="access: the access depends on the learners, and there are no"):
+    with pytest.raises(ScenarioError, match="access: the access depends on the learners, but there are no"):
         untaught(access={name: value for name, value in NEEDIEST.items() if name != "learner"})
 
 
@@ -223,8 +224,8 @@ def test_a_partition_cannot_go_by_a_run_without_learning(access):
     with pytest.raises(ScenarioError) as raised:
         scenario(access=access, partition=partition)
     assert str(raised.value) == (
-        "loop: partition: goes by a run of the access alone, but who is heard depends on what is learned ('prerun'); "
-        "take another order of the users, or another partition"
+        "loop: partition: needs a run of the access alone, but the deliveries depend on the training "
+        "('prerun'); use another order of the users, or another partition"
     )
 
 
@@ -247,8 +248,8 @@ def test_a_trace_knows_how_much_users_hold_where_that_is_wanted(tmp_path):
 
 
 def test_what_users_hold_is_in_the_setting():
-    staged = prepare_run(scenario(access=RICHEST, partition=UNEVEN))
-    for setting, split in zip(staged.contexts, staged.splits, strict=True):
+    setup = prepare_run(scenario(access=RICHEST, partition=UNEVEN))
+    for setting, split in zip(setup.contexts, setup.splits, strict=True):
         assert setting.held.tolist() == [len(rows) for rows in split]
     assert [one.held for one in prepare_run(untaught(access={"kind": "bernoulli", "probability": 1.0})).contexts] == [
         None
@@ -256,14 +257,14 @@ def test_what_users_hold_is_in_the_setting():
 
 
 def test_what_users_hold_cannot_go_by_who_is_heard_which_goes_by_that():
-    with pytest.raises(ScenarioError, match="partition: depends on who is heard, which depends on the partition"):
+    with pytest.raises(ScenarioError, match="partition: depends on the participation, which depends on the partition"):
         scenario(access=RICHEST, partition=UNEVEN | {"by": "prerun"})
 
 
 def test_who_goes_by_what_users_hold_wants_data():
     with pytest.raises(ScenarioError) as raised:
         untaught(access=RICHEST)
-    assert "access.selection: depends on the users' amounts of data, and there are no data; add data" in str(
+    assert "access.selection: depends on the users' amounts of data, but there are no data; add data" in str(
         raised.value
     )
     with pytest.raises(ScenarioError, match="partition: missing; this access depends on how much data users hold"):

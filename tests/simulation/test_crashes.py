@@ -1,65 +1,25 @@
 """Runs that survive: whatever fails at whichever moment, a run never reads as done that is not, and can go on."""
 
-import copy
 import os
 import re
 import shutil
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 from support.disk_faults import DiedError, Disk
-from support.small_network import SECTION
+from support.restarted_runs import LEARNER, TABLES, a_scenario, assert_same, assert_same_tables
 from support.stop_run import StopAfter
 
 import netfl
 from netfl.errors import MachineError, ScenarioError
-from netfl.scenario.scenario import checked
-from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation.checkpoints import BEFORE, CHECKPOINT, CheckpointStore
 
-TABLES = ("rounds", "deliveries", "events", "metrics", "users", "nodes", "figures", "regions", "points")
-LEARNER = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 1}
-ROUNDS = 4
 EVERY = int(os.environ.get("NETFL_EVERY_FAULT", "41"))
 """Of all acts every so many fail, each in a run of its own; 1 for all of them, which takes minutes."""
 
 
-def a_scenario(**more):
-    said = {
-        "name": "small",
-        "users": 3,
-        "rounds": ROUNDS,
-        "access": copy.deepcopy(SECTION),
-        "data": {"kind": "blobs", "centers": [[0, 0], [3, 3]], "samples": 20},
-        "partition": "iid",
-        "model": "logistic",
-        "learners": {"A": LEARNER},
-        "evaluate": {"every": 2},
-        "record": {"events": "all", "versions": True},
-        "checkpoint": {"rounds": 1},
-        **more,
-    }
-    return checked(ScenarioDocument({key: value for key, value in said.items() if value is not None}, "small"))
-
-
 def run(folder, **more):
     return netfl.run(a_scenario(), folder, device="cpu", **more)
-
-
-def assert_same_tables(one, other, names=TABLES):
-    for name in names:
-        pd.testing.assert_frame_equal(one.table(name), other.table(name), check_exact=True)
-
-
-def assert_same(one, other):
-    assert_same_tables(one, other)
-    assert one.summary == other.summary
-    for replica in range(one.manifest["replicas"]):
-        ours, theirs = one.versions("A", replica), other.versions("A", replica)
-        assert [*ours] == [*theirs]
-        assert all(np.array_equal(ours[index][key], theirs[index][key]) for index in ours for key in ours[index])
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +31,7 @@ def alone(tmp_path_factory):
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory):
     """One that was stopped."""
-    return run(tmp_path_factory.mktemp("stopped") / "run", watch=StopAfter(2))
+    return run(tmp_path_factory.mktemp("stopped") / "run", observer=StopAfter(2))
 
 
 @pytest.fixture(scope="module")
@@ -208,16 +168,16 @@ class TestCheckpoints:
         )
         assert_same(netfl.resume(halted, device="cpu"), alone)
         assert steps == [2, 3, 4]
-        told = f"{halted / CHECKPOINT} is not a whole checkpoint; going on from the one before it, of round 1"
+        told = f"{halted / CHECKPOINT} is not a complete checkpoint; continuing from the previous one, of round 1"
         assert [one.getMessage() for one in caplog.records] == [told]
         assert not [*halted.glob("checkpoint*")]
 
     @pytest.mark.slow
     def test_a_damaged_one_never_takes_the_place_of_the_one_before(self, halted, alone):
         damage(halted / CHECKPOINT)
-        netfl.resume(halted, device="cpu", watch=StopAfter(1))
+        netfl.resume(halted, device="cpu", observer=StopAfter(1))
         assert (halted / CHECKPOINT).exists()
-        assert netfl.resume(halted, device="cpu", watch=StopAfter(3)).status == "interrupted"
+        assert netfl.resume(halted, device="cpu", observer=StopAfter(3)).status == "interrupted"
         assert_same(netfl.resume(halted, device="cpu"), alone)
 
     def test_where_both_are_damaged_nothing_is_touched_and_the_way_out_is_told(self, halted, alone):
@@ -227,7 +187,7 @@ class TestCheckpoints:
         with pytest.raises(MachineError) as raised:
             netfl.resume(halted, device="cpu")
         assert str(raised.value) == (
-            f"{halted / CHECKPOINT} and {halted / BEFORE} are not whole checkpoints. To start the run again, "
+            f"{halted / CHECKPOINT} and {halted / BEFORE} are not complete checkpoints. To start the run again, "
             f"remove checkpoint.pt and checkpoint.before.pt, and then: netfl resume {halted}"
         )
         assert contents(halted) == before
@@ -238,21 +198,21 @@ class TestCheckpoints:
     @pytest.mark.parametrize(
         ("more", "told"),
         [
-            ({"learners": {"A": LEARNER | {"lr": 0.2}}}, "there learners.A.lr is 0.2, here 0.1"),
-            ({"model": {"kind": "mlp", "hidden": [2]}}, "there model.kind is 'mlp', here 'logistic'"),
+            ({"learners": {"A": LEARNER | {"lr": 0.2}}}, "learners.A.lr is 0.2 there, but 0.1 here"),
+            ({"model": {"kind": "mlp", "hidden": [2]}}, "model.kind is 'mlp' there, but 'logistic' here"),
         ],
     )
     def test_that_of_another_scenario_is_refused_though_its_rounds_are_the_same(
         self, halted, alone, tmp_path, more, told
     ):
         scenario = a_scenario(access={"kind": "bernoulli", "probability": 1}, record="none")
-        halted = netfl.run(scenario, tmp_path / "own", device="cpu", watch=StopAfter(2)).folder
+        halted = netfl.run(scenario, tmp_path / "own", device="cpu", observer=StopAfter(2)).folder
         other = scenario.model_copy(update={name: getattr(a_scenario(**more), name) for name in more})
-        foreign = netfl.run(other, tmp_path / "foreign", device="cpu", watch=StopAfter(2)).folder
+        foreign = netfl.run(other, tmp_path / "foreign", device="cpu", observer=StopAfter(2)).folder
         own = (halted / CHECKPOINT).read_bytes()
         shutil.copy(foreign / CHECKPOINT, halted)
         before = contents(halted)
-        with pytest.raises(MachineError, match=re.escape(f"is the checkpoint of another scenario: {told}. Put back")):
+        with pytest.raises(MachineError, match=re.escape(f"is the checkpoint of another scenario: {told}. Restore")):
             netfl.resume(halted, device="cpu")
         assert contents(halted) == before
         (halted / CHECKPOINT).write_bytes(own)
@@ -263,7 +223,7 @@ class TestCheckpoints:
         about = {"data": {"kind": "table", "file": "/there/a.csv", "new": 1}, "seed": 1}
         CheckpointStore(tmp_path, kept).save(3, "", {}, [])
         assert CheckpointStore(tmp_path, about).load()["round"] == 3
-        with pytest.raises(MachineError, match="there seed is 1, here 2"):
+        with pytest.raises(MachineError, match="seed is 1 there, but 2 here"):
             CheckpointStore(tmp_path, about | {"seed": 2}).load()
 
     @pytest.mark.parametrize(
@@ -279,22 +239,22 @@ class TestCheckpoints:
             CheckpointStore, "save", lambda self, index, *more: saved.append(index) or real(self, index, *more)
         )
         monkeypatch.setattr(checkpoints.time, "monotonic", lambda: next(clock))
-        netfl.run(a_scenario(checkpoint=pace, record="none"), tmp_path / "run", device="cpu")
+        netfl.run(a_scenario(checkpoint=pace, record="none"), tmp_path / "run", device="cpu", progress=False)
         assert saved == kept
 
     def test_a_stop_is_kept_however_seldom_they_are(self, tmp_path):
-        netfl.run(a_scenario(checkpoint="none"), tmp_path / "run", device="cpu", watch=StopAfter(3))
+        netfl.run(a_scenario(checkpoint="none"), tmp_path / "run", device="cpu", observer=StopAfter(3))
         assert (tmp_path / "run" / CHECKPOINT).exists()
 
     @pytest.mark.parametrize(
         ("pace", "fault"),
         [
-            ({}, "checkpoint: give time or rounds, one of them"),
-            ({"time": 3, "rounds": 3}, "checkpoint: give time or rounds, one of them"),
+            ({}, "checkpoint: give exactly one of time and rounds"),
+            ({"time": 3, "rounds": 3}, "checkpoint: give exactly one of time and rounds"),
             ({"time": 0}, "checkpoint.time: should be greater than 0 (0)"),
             ({"rounds": 0}, "checkpoint.rounds: should be greater than or equal to 1 (0)"),
             ({"every": 3}, "checkpoint.every: unknown key; known: time, rounds"),
-            ("nun", "checkpoint: no such word ('nun'); known: none"),
+            ("nun", "checkpoint: unknown value ('nun'); known: none"),
         ],
     )
     def test_what_is_no_pace_is_a_fault(self, pace, fault):

@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 import netfl
 from netfl.access.bernoulli import Bernoulli
 from netfl.cli import app
-from netfl.errors import ModelError
+from netfl.errors import ModelError, ScenarioError
 from netfl.learning.aggregation.average import Average
-from netfl.scenario.scenario import checked
+from netfl.results.formatting import format_progress
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument, dump
-from netfl.simulation import cost_estimate, dry_run
+from netfl.simulation import dry_run
 from netfl.simulation.dry_run import run_dry
-from netfl.simulation.observers import format_progress
 from netfl.simulation.setup import prepare_run
 from netfl.types import LearnerReport, RoundProgress, RunObserver
 
@@ -37,7 +37,7 @@ SHORT = {"kind": "first", "m": 1, "deadline": "1 s"}
 
 def said(**changes):
     """A scenario of such rounds."""
-    return checked(ScenarioDocument({"name": "a", "users": USERS, "rounds": 2, "access": COLLIDING} | changes, "a"))
+    return validate(ScenarioDocument({"name": "a", "users": USERS, "rounds": 2, "access": COLLIDING} | changes, "a"))
 
 
 @pytest.mark.slow
@@ -57,7 +57,7 @@ def test_how_far_a_round_is_is_told_while_it_goes_on():
     assert 0.9 * one.closed_s < pulses[-1].time_s < one.closed_s
     for pulse in pulses:  # all six in each slot of 20 ms, once they have trained, and all in vain
         assert pulse.attempts == pytest.approx(USERS * pulse.time_s / 0.02, rel=0.05)
-        assert pulse.attempts - USERS <= pulse.vain <= pulse.attempts + USERS
+        assert pulse.attempts - USERS <= pulse.failed_attempts <= pulse.attempts + USERS
 
 
 def test_attempts_in_vain_are_counted_from_the_last_that_was_heard():
@@ -65,7 +65,7 @@ def test_attempts_in_vain_are_counted_from_the_last_that_was_heard():
         vain = attempts = 0
 
         def on_progress(self, pulse):
-            self.vain, self.attempts = max(self.vain, pulse.vain), pulse.attempts
+            self.vain, self.attempts = max(self.vain, pulse.failed_attempts), pulse.attempts
 
     watch = Heard()
     changes = {
@@ -97,7 +97,7 @@ def test_a_run_is_the_same_whoever_hears_of_it(tmp_path):
             self.pulses += 1
 
     watch = Hearing()
-    heard, unheard = netfl.trace(said(), tmp_path / "one", watch=watch), netfl.trace(said(), tmp_path / "two")
+    heard, unheard = netfl.trace(said(), tmp_path / "one", observer=watch), netfl.trace(said(), tmp_path / "two")
     assert watch.pulses > 10
     assert heard.rounds.equals(unheard.rounds)
     assert heard.events.equals(unheard.events)
@@ -135,14 +135,6 @@ SPARSE = {
 class TestRehearsal:
     """The dry run."""
 
-    @pytest.mark.slow
-    def test_rounds_and_deliveries_are_those_of_the_run(self, tmp_path):
-        done = netfl.run(said(**SPARSE), tmp_path / "run", device="cpu")
-        rehearsal = run_dry(said(**SPARSE))
-        assert 0 < rehearsal.rounds <= 150
-        counts = done.deliveries.groupby("round").size().reindex(range(1, rehearsal.rounds + 1), fill_value=0)
-        assert (rehearsal.deliveries, rehearsal.max_deliveries) == (pytest.approx(counts.mean()), counts.max())
-
     def test_a_round_that_does_not_end_is_cut(self, monkeypatch):
         clock = iter(np.arange(0.0, 1e4, 3.0))
         monkeypatch.setattr("netfl.simulation.dry_run.time.process_time", lambda: next(clock))
@@ -150,16 +142,33 @@ class TestRehearsal:
         assert rehearsal.seconds > 10.0
         assert rehearsal.cut.round == 1
         assert rehearsal.cut.attempts > 1000
-        assert (
-            dry_run.warning(rehearsal)
-            == f"long: round 1 was not over after 10 s; it stood at {format_progress(rehearsal.cut)}"
-        )
-        told = str(cost_estimate.estimate_workload(said(replicas=2), played=rehearsal))
-        assert re.search(r"at least [\d.]+ (s|min) of processor time", told)
+        state = format_progress(rehearsal.cut)
+        assert [*rehearsal.warnings()] == [f"long: round 1 did not end within 10 s; its state: {state}"]
+        assert re.match(r"at least [\d.]+ (s|min \d\d s) of processor time after the start of Python, ", str(rehearsal))
+
+    @pytest.mark.parametrize("duration", [1e12, 1e300])
+    def test_traffic_that_never_ends_is_cut_and_refused(self, monkeypatch, duration):
+        clock = iter(np.arange(0.0, 1e4, 3.0))
+        monkeypatch.setattr("netfl.simulation.dry_run.time.process_time", lambda: next(clock))
+        traffic = {"kind": "poisson", "rate": 20, "source": "towers"}
+        access = {"kind": "network", "topology": {"kind": "star", "radius": "200 m"}, "traffic": traffic}
+        endless = {"name": "a", "users": 2, "duration": duration, "access": access}
+        with pytest.raises(ScenarioError, match="duration: the run would take more than a year: at least"):
+            run_dry(validate(ScenarioDocument(endless, "a")))
+
+    def test_outages_too_quick_for_any_time_are_cut(self, monkeypatch):
+        clock = iter(np.arange(0.0, 1e4, 3.0))
+        monkeypatch.setattr("netfl.simulation.dry_run.time.process_time", lambda: next(clock))
+        quick = {"distribution": "fixed", "mean": "1 us"}
+        outage = {"kind": "renewal", "nodes": "users", "up": quick, "down": quick}
+        traffic = {"kind": "poisson", "rate": 20, "source": "towers"}
+        topology = {"kind": "star", "radius": "200 m"}
+        access = {"kind": "network", "topology": topology, "traffic": traffic, "outages": [outage]}
+        timed = {"name": "a", "users": 20, "duration": 1e7, "access": access}
+        assert run_dry(validate(ScenarioDocument(timed, "a"))).cut is not None
 
     def test_time_is_that_of_all_rounds(self, monkeypatch):
         """By a clock that counts looks at it, so that each round takes equally long."""
-        monkeypatch.setattr(dry_run, "_START_S", (0.0, 0.0))
         monkeypatch.setattr("netfl.simulation.dry_run.time.process_time", itertools.count(0.0, 0.002).__next__)
         short = {"round": SHORT, "mac": "tdma"}
         few, many = (run_dry(said(rounds=rounds, access=COLLIDING | short)) for rounds in (1000, 9000))
@@ -172,8 +181,7 @@ class TestRehearsal:
         monkeypatch.setattr("netfl.simulation.dry_run.time.process_time", itertools.count(0.0, 0.002).__next__)
         alone = {key: SPARSE[key] for key in ("users", "rounds", "access", "record")}
         one, three = (run_dry(said(**alone, replicas=replicas)) for replicas in (1, 3))
-        assert (one.seconds, one.rounds) == (three.seconds, three.rounds)
-        assert three.deliveries == pytest.approx(5, rel=0.2)  # in each of them
+        assert (one.seconds, one.rounds) == (pytest.approx(three.seconds), three.rounds)
 
     def test_learning_is_extrapolated_along_a_line_of_steps(self, monkeypatch):
         """Learners that take a second for each round, and a tenth for each of the steps of all learners."""
@@ -182,8 +190,8 @@ class TestRehearsal:
         class Timed:
             lanes = diverged = ()
 
-            def __init__(self, staged):
-                self.steps = sum(one.local_steps or 3 for one in staged.scenario.learners.values())
+            def __init__(self, setup):
+                self.steps = sum(one.local_steps or 3 for one in setup.scenario.learners.values())
 
             def start(self):
                 clock[0] += 0.25
@@ -194,15 +202,15 @@ class TestRehearsal:
                 return LearnerReport(now())
 
         @contextmanager
-        def schooled(staged, *told, learning):
-            yield Timed(staged)
+        def schooled(setup, *told, learning):
+            yield Timed(setup)
 
         clock = [0.0]
         monkeypatch.setattr("netfl.simulation.dry_run.time.process_time", lambda: clock[0])
         monkeypatch.setattr(dry_run, "open_learner", schooled)
         steps = 50 + 3  # of 20 examples, by batches of 8
         looks = (2 + 3) * 0.25
-        whole = dry_run._START_S[1] + 150 * (1e-3 + 1e-4 * steps) + looks
+        whole = 150 * (1e-3 + 1e-4 * steps) + looks
         assert run_dry(said(**SPARSE)).seconds == pytest.approx(whole)
 
 
@@ -221,18 +229,12 @@ def test_a_check_tells_the_time_that_a_run_takes(call, tmp_path, rounds):
     """Within a factor of 3, as other processes disturb; netfl says 2."""
     code, output, _ = call("check", PLAIN | SPARSE | {"rounds": rounds})
     assert code == 0
-    figure, unit = re.search(r"updates or packets, ([\d.,]+) (s|min|h)", output).groups()
+    figure, unit = re.search(r"  ([\d.,]+) (s|min|h) of processor time", output).groups()
     scenario = said(**SPARSE | {"rounds": rounds})
     began_s = time.process_time()
     netfl.run(scenario, tmp_path / "run", device="cpu")
-    taken_s = time.process_time() - began_s + 3.5  # to start Python, and torch
+    taken_s = time.process_time() - began_s
     assert taken_s / 3 < float(figure) * {"s": 1, "min": 60, "h": 3600}[unit] < 3 * taken_s
-
-
-def test_a_check_counts_the_deliveries_that_come(call):
-    """24 bytes for each of five a round, not of a hundred; memory for models of few, too."""
-    _, output, _ = call("check", PLAIN | SPARSE | {"rounds": 40000})
-    assert 4.0 < float(re.search(r"([\d.]+) MB on the disk", output).group(1)) < 6.0
 
 
 def test_rounds_that_a_run_plays_many_at_a_time_are_so_played(call):
@@ -240,8 +242,8 @@ def test_rounds_that_a_run_plays_many_at_a_time_are_so_played(call):
     direct = {"kind": "stationary", "rho": {"zipf": 1}}
     scenario = {"name": "a", "users": 200_000, "rounds": 1000, "record": "none", "access": direct}
     _, output, _ = call("check", scenario)
-    assert "estimated from 1000 rounds" in output
-    assert float(re.search(r"([\d.]+) s of processor time", output).group(1)) < 10
+    assert "extrapolated from 1000 rounds" in output
+    assert re.search(r"(under 1|[\d.]+) s of processor time", output)
 
 
 def test_a_model_that_fails_in_a_later_round_is_left_to_the_run(monkeypatch):
@@ -262,14 +264,14 @@ def test_an_access_that_fails_in_the_first_round_fails_the_check(monkeypatch):
         yield from ()
 
     monkeypatch.setattr(Bernoulli, "rounds", rounds)
-    with pytest.raises(ModelError, match=r"bernoulli.*no more rounds after round 0 of 150"):
+    with pytest.raises(ModelError, match=r"bernoulli.*the network ends after round 0 of 150"):
         run_dry(said(**SPARSE))
 
 
 def test_a_check_refuses_what_would_not_end_in_a_year(call):
     code, _, error = call("check", PLAIN | SPARSE | {"rounds": 2 * 10**10})
     assert code == 2
-    assert re.search(r"rounds: the run would not end in a year: .* estimated from \d+ rounds?\)", error)
+    assert re.search(r"rounds: the run would take more than a year: .* extrapolated from \d+ rounds?\)", error)
 
 
 @pytest.fixture
@@ -292,9 +294,9 @@ def test_a_check_ends_and_tells(call, monkeypatch):
     monkeypatch.setattr(dry_run, "LIMIT_S", 0.05)
     code, output, warning = call("check", PLAIN)
     assert code == 0
-    assert output.startswith("a.yaml: good")
+    assert output.startswith("a.yaml: valid")
     assert re.fullmatch(
-        r"  long: round 1 was not over after 0\.05 s; it stood at .* simulated · [\d,]+ attempts.*in vain\n", warning
+        r"  long: round 1 did not end within 0\.05 s; its state: .* simulated · [\d,]+ attempts.*failed\n", warning
     )
 
 
@@ -306,11 +308,11 @@ def test_a_check_of_what_is_soon_over_says_no_more(call):
 
 @pytest.mark.parametrize("verb", ["check", "trace"])
 def test_an_overloaded_network_is_told_before_it_runs(call, verb):
-    traffic = {"kind": "constant", "every": "10 ms", "size": {"law": "fixed", "mean": "1 kbit"}}
+    traffic = {"kind": "constant", "every": "10 ms", "size": {"distribution": "fixed", "mean": "1 kbit"}}
     short = {"round": SHORT, "traffic": traffic}
     code, _, warning = call(verb, PLAIN | {"rounds": 1, "access": COLLIDING | short})
     assert code == 0
-    assert "overloaded: to the users of tower:0 come 12 times as many packets as can leave them" in warning
+    assert "overloaded: the users of tower:0 receive 12 times as many packets as they can send" in warning
     if verb == "trace":
         assert call(verb, PLAIN | {"rounds": 1, "access": COLLIDING | short}, "--quiet")[2] == ""
 
@@ -319,5 +321,5 @@ def test_so_far_in_words():
     assert format_progress(RoundProgress(1, 30.0, 12, 12)) == "30 s simulated · 12 attempts"
     assert (
         format_progress(RoundProgress(1, 30.0, 1012, 1000))
-        == "30 s simulated · 1,012 attempts, the last 1,000 of them in vain"
+        == "30 s simulated · 1,012 attempts, the last 1,000 of them failed"
     )

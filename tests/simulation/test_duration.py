@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
-from netfl.cli import progress as consoles
 from netfl.cli.views.run_summary import show_run
 from netfl.errors import ScenarioError
 from netfl.scenario.validation import WINDOWS
+from netfl.simulation import progress as consoles
 from netfl.simulation.dry_run import run_dry
 from netfl.simulation.setup import prepare_run
 
@@ -64,13 +64,13 @@ class TestFaults:
     def test_one_of_rounds_and_duration(self, said):
         assert said(TOY) == []
         assert said(TOY.replace("duration: 20 s\n", "")) == [
-            "s.yaml: rounds: missing; give it, or 'duration' for a network with traffic of its own"
+            "s.yaml: rounds: missing; give it, or 'duration' for a network with traffic"
         ]
         assert said(TOY + "rounds: 5\n") == [
-            "s.yaml:3: duration: stands beside 'rounds': one of them ends the run (20.0); leave one of them out"
+            "s.yaml:3: duration: is given together with 'rounds' (20.0); leave one of them out"
         ]
         assert said(TOY + "rounds: many\n") == [
-            "s.yaml:3: duration: stands beside 'rounds': one of them ends the run (20.0); leave one of them out",
+            "s.yaml:3: duration: is given together with 'rounds' (20.0); leave one of them out",
             "s.yaml:5: rounds: not a whole number ('many'); write a whole number",
         ]
 
@@ -79,7 +79,7 @@ class TestFaults:
         [
             ("0 s", "s.yaml:3: duration: should be greater than 0 ('0 s')"),
             ("-3", "s.yaml:3: duration: should be greater than 0 (-3)"),
-            ("5 m", "s.yaml:3: duration: a quantity in meter where a time is wanted ('5 m'); "
+            ("5 m", "s.yaml:3: duration: a value in meter instead of a time ('5 m'); "
              "write a number in s, or a quantity such as '20 ms'"),
         ],
     )  # fmt: skip
@@ -89,14 +89,14 @@ class TestFaults:
     def test_an_access_without_traffic(self, said):
         text = "name: x\nusers: 2\nduration: 20 s\naccess: {kind: bernoulli, probability: 0.5}\n"
         assert said(text) == [
-            "s.yaml:3: duration: this access has no traffic that could be watched for a time (20.0); "
-            "give access.traffic, which networks have, or 'rounds' in place of 'duration'"
+            "s.yaml:3: duration: this access has no traffic to simulate for a duration (20.0); "
+            "give access.traffic (kind: network), or 'rounds' in place of 'duration'"
         ]
 
     def test_the_warmup_is_shorter_and_of_a_duration(self, said):
         assert said(TOY + "warmup: 19 s\n") == []
         assert said(TOY + "warmup: 20 s\n") == [
-            "s.yaml:5: warmup: leaves nothing of the 20 s (20.0); make it shorter than 'duration'"
+            "s.yaml:5: warmup: is not shorter than the duration, 20 s (20.0); make it shorter than 'duration'"
         ]
         assert said(TOY + "warmup: -1 s\n") == ["s.yaml:5: warmup: should be greater than or equal to 0 ('-1 s')"]
         text = "name: x\nusers: 2\nrounds: 3\naccess: {kind: bernoulli, probability: 0.5}\nwarmup: 1 s\n"
@@ -138,13 +138,13 @@ def test_the_summary_is_what_the_access_told(scenario):
     assert run.manifest["status"] == "done"
     summary = run.summary
     assert (summary["duration_s"], summary["warmup_s"], summary["replicas"]) == (20.0, 2.0, 3)
-    rates = run.figures[run.figures["figure"] == "throughput_bps"]
+    rates = run.final_metrics[run.final_metrics["metric"] == "throughput_bps"]
     assert rates["replica"].tolist() == [0, 1, 2]
     assert rates["value"].nunique() == 3
     assert summary["throughput_bps"] == pytest.approx(rates["value"].mean())
     assert summary["throughput_bps.ci95"] == pytest.approx(4.3027 * rates["value"].std() / np.sqrt(3), rel=1e-4)
     assert abs(summary["throughput_bps"] - 50_000) < 4 * np.sqrt(50 / 54) * 1000
-    assert not {"rounds", "fate.delivered", "rounds_per_hour"} & summary.keys()
+    assert not {"rounds", "outcome.delivered", "rounds_per_hour"} & summary.keys()
     assert "warmup_s" not in netfl.trace(scenario(), "without").summary
 
 
@@ -154,7 +154,7 @@ def test_figures_that_are_told_after_the_last_window_count(scenario, monkeypatch
 
     def rounds(self, setting):
         yield from real(self, setting)
-        setting.recorder.figures({"afterwards": 1.5})
+        setting.recorder.final_metrics({"afterwards": 1.5})
 
     monkeypatch.setattr(type(made.access), "rounds", rounds)
     assert netfl.trace(made, "run").summary["afterwards"] == 1.5
@@ -162,12 +162,12 @@ def test_figures_that_are_told_after_the_last_window_count(scenario, monkeypatch
 
 def test_stopped_and_resumed_is_the_whole(scenario):
     whole = netfl.trace(scenario(), "whole")
-    stopped = netfl.trace(scenario(), "run", watch=StopAfter(30))
+    stopped = netfl.trace(scenario(), "run", observer=StopAfter(30))
     assert (stopped.status, stopped.manifest["rounds_done"], stopped.summary) == ("interrupted", 30, {})
-    assert stopped.figures.empty
+    assert stopped.final_metrics.empty
     resumed = netfl.resume("run")
     assert resumed.summary == whole.summary
-    assert resumed.figures.equals(whole.figures)
+    assert resumed.final_metrics.equals(whole.final_metrics)
 
 
 class TestWhatIsShown:
@@ -180,7 +180,7 @@ class TestWhatIsShown:
     @pytest.mark.parametrize("width", [80, 120])
     def test_figures_with_intervals_replicas_and_warmup(self, scenario, width):
         lines = self.lines(netfl.trace(scenario(TOY + "replicas: 3\nwarmup: 2 s\n"), "run"), width)
-        assert lines[0] == "20 s simulated · the first 2 s are warm-up, and do not count for the figures"
+        assert lines[0] == "20 s simulated · the first 2 s are warm-up and excluded from the metrics"
         assert lines[1] == "Means over 3 replicas; ± is the half width of the 95 % t interval."
         assert max(map(len, lines)) <= width
         text = " ".join(" ".join(lines).split())
@@ -210,7 +210,7 @@ class TestWhatIsShown:
         run = netfl.trace(scenario(TOY + "replicas: 3\nwarmup: 2 s\n"), "run")
         page = report.write(run).read_text().replace("\u00a0", " ")
         assert "4 users · 20 s · 3 replicas" in page
-        assert "the first 2 s are warm-up, and do not count for the figures" in page
+        assert "the first 2 s are warm-up and excluded from the metrics" in page
         assert "Means over 3 replicas; ± is the half width of the 95 % t interval." in page
         assert '<th scope="row">throughput</th>' in page
         assert "Participation" not in page

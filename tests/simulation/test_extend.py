@@ -13,19 +13,19 @@ from netfl.access.bernoulli import Bernoulli
 from netfl.cli import app
 from netfl.errors import MachineError, ModelError, ScenarioError
 from netfl.results.run_reader import EXTENSION
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation import extend
 
 ROUNDS = 12
-NETWORK = ("rounds", "deliveries", "events", "users", "nodes", "figures")
+NETWORK = ("rounds", "deliveries", "events", "users", "nodes", "final_metrics")
 MAIN = Path(__file__).parents[2] / "scenarios/rural_outage.yaml"
 
 
 def bernoulli(replicas, **more):
     access = {"kind": "bernoulli", "probability": 0.5}
     said = {"name": "tiny", "users": 4, "rounds": ROUNDS, "replicas": replicas, "access": access, **more}
-    return checked(ScenarioDocument(said, "tiny"))
+    return validate(ScenarioDocument(said, "tiny"))
 
 
 def learning(replicas, **more):
@@ -84,7 +84,7 @@ def test_a_network_is_extended_exactly(tmp_path):
 def test_traffic_that_is_watched_is_extended_exactly(tmp_path, watched):
     for name, replicas in (("run", 2), ("whole", 4)):
         said = {"name": "toy", "users": 2, "replicas": replicas, "duration": "5 s", "access": {"kind": watched}}
-        netfl.trace(checked(ScenarioDocument(said, "toy")), tmp_path / name)
+        netfl.trace(validate(ScenarioDocument(said, "toy")), tmp_path / name)
     run, whole = netfl.extend(tmp_path / "run", 4), netfl.open_run(tmp_path / "whole")
     assert_same(run, whole)
     assert run.summary == whole.summary
@@ -109,13 +109,6 @@ def test_learning_is_extended_within_a_float_tolerance(tmp_path):
     pd.testing.assert_frame_equal(run.points, points)
 
 
-def test_a_damaged_table_is_told_of_before_anything_is_run(two):
-    (two.folder / "rounds.parquet").write_bytes(b"PAR1 is how such a file begins and ends")
-    with pytest.raises(MachineError, match=r"rounds\.parquet cannot be read"):
-        netfl.extend(two.folder, 3)
-    assert not (two.folder / EXTENSION).exists()
-
-
 def test_replicas_that_are_there_are_not_run_again(two, monkeypatch):
     asked, real = [], Bernoulli.rounds
 
@@ -137,7 +130,7 @@ def test_a_run_can_be_extended_again_and_again(two, whole):
 
 
 def test_a_resumed_run_can_be_extended(tmp_path, whole):
-    netfl.trace(bernoulli(2), tmp_path / "run", watch=StopAfter(5))
+    netfl.trace(bernoulli(2), tmp_path / "run", observer=StopAfter(5))
     netfl.resume(tmp_path / "run")
     assert_same(netfl.extend(tmp_path / "run", 5), whole)
 
@@ -157,7 +150,7 @@ class TestRefusals:
         return str(raised.value)
 
     def test_an_unfinished_run(self, tmp_path):
-        folder = netfl.trace(bernoulli(2), tmp_path / "run", watch=StopAfter(5)).folder
+        folder = netfl.trace(bernoulli(2), tmp_path / "run", observer=StopAfter(5)).folder
         assert self.refused(folder, 5) == (
             f"the run in {folder} is not finished (interrupted); finish it first: netfl resume {folder}"
         )
@@ -165,7 +158,7 @@ class TestRefusals:
     @pytest.mark.parametrize("replicas", [1, 2])
     def test_no_more_than_there_are(self, two, replicas):
         assert self.refused(two.folder, replicas) == (
-            f"--replicas: the run in {two.folder} has 2 already ({replicas}); name more than 2: it is how many in all"
+            f"--replicas: the run in {two.folder} already has 2 ({replicas}); give more than 2: it is the total number"
         )
         assert netfl.open_run(two.folder).summary["replicas"] == 2
 
@@ -174,18 +167,12 @@ class TestRefusals:
         folder = netfl.trace(bernoulli(1, access=access), tmp_path / "replay").folder
         assert len(netfl.extend(folder, 2).rounds) == 2 * ROUNDS
         line = self.refused(folder, 3)
-        assert line.endswith("access.run: replicas: 2 are recorded, 3 are wanted; ask for fewer replicas")
+        assert line.endswith("access.run: 2 replicas are recorded, the scenario has 3; set fewer replicas")
         assert line.startswith(f"{folder}/scenario.yaml:")
 
     def test_no_run(self, tmp_path):
         (tmp_path / "empty").mkdir()
-        assert "is no run directory" in self.refused(tmp_path / "empty", 3)
-
-    def test_a_run_without_figures(self, two):
-        (two.folder / "figures.parquet").unlink()
-        assert self.refused(two.folder, 3) == (
-            f"the run in {two.folder} has no table figures; run it again, with all the replicas"
-        )
+        assert "is not a run directory" in self.refused(tmp_path / "empty", 3)
 
 
 class TestCrashes:
@@ -199,7 +186,7 @@ class TestCrashes:
     def test_a_stopped_extension_leaves_the_run_and_goes_on(self, two, whole):
         before = {name: two.table(name) for name in NETWORK}
         for after in (3, 7, 7):
-            stopped = netfl.extend(two.folder, 5, watch=StopAfter(after))
+            stopped = netfl.extend(two.folder, 5, observer=StopAfter(after))
             assert stopped.manifest["replicas"] == 2
             self.unchanged(two.folder, before)
         run = netfl.extend(two.folder, 5)
@@ -211,7 +198,7 @@ class TestCrashes:
         from netfl.learning.learner import BatchedLearner
 
         netfl.run(learning(1), tmp_path / "run", device="cpu")
-        netfl.extend(tmp_path / "run", 3, device="cpu", watch=StopAfter(8))
+        netfl.extend(tmp_path / "run", 3, device="cpu", observer=StopAfter(8))
         steps, real = [], BatchedLearner.step
         monkeypatch.setattr(
             BatchedLearner, "step", lambda self, rounds: (steps.append(rounds[0].index), real(self, rounds))[1]
@@ -265,7 +252,7 @@ class TestCrashes:
         assert_same(netfl.extend(two.folder, 5), whole)
 
     def test_another_number_begins_anew(self, two, whole):
-        netfl.extend(two.folder, 3, watch=StopAfter(5))
+        netfl.extend(two.folder, 3, observer=StopAfter(5))
         assert_same(netfl.extend(two.folder, 5), whole)
 
     def test_a_full_disk_is_the_machine_s_fault(self, two, monkeypatch):
@@ -277,8 +264,8 @@ class TestCrashes:
         with pytest.raises(MachineError) as raised:
             netfl.extend(two.folder, 5)
         assert str(raised.value) == (
-            f"cannot go on extending {two.folder}: No space left on device; it is as it was. "
-            f"When that is mended: netfl extend {two.folder} --replicas 5"
+            f"cannot continue to extend {two.folder}: No space left on device; the run is unchanged. "
+            f"Fix this, then repeat: netfl extend {two.folder} --replicas 5"
         )
         self.unchanged(two.folder, before)
 
@@ -312,11 +299,11 @@ class TestCommand:
         assert self.call(two.folder, "--replicas", 0)[0] == 2
         code, output = self.call(two.folder, "--replicas", 2)
         assert code == 2
-        assert "has 2 already" in output
+        assert "already has 2" in output
 
     def test_a_stop_says_how_to_go_on(self, two, monkeypatch):
         real = extend.perform_run
         monkeypatch.setattr(extend, "perform_run", lambda *words: real(*words[:3], StopAfter(4), *words[4:]))
         code, output = self.call(two.folder, "--replicas", 4, "-q")
         assert code == 1
-        assert output == f"interrupted; go on with: netfl extend {two.folder} --replicas 4\n"
+        assert output == f"interrupted; continue with: netfl extend {two.folder} --replicas 4\n"

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from simulation.test_crashes import LEARNER, a_scenario, assert_same, assert_same_tables
+from support.restarted_runs import LEARNER, a_scenario, assert_same, assert_same_tables
 from support.stop_run import StopAfter
 from typer.testing import CliRunner
 
@@ -69,7 +69,7 @@ def test_a_run_for_which_there_is_no_room_goes_on_where_there_is(disk, alone, pa
     assert os.strerror(errno.ENOSPC) in told
     disk.room(1 << 12)
     if (folder / "manifest.json").exists():
-        assert told.endswith(f"when that is mended, go on with: netfl resume {folder}")
+        assert told.endswith(f"fix this, then continue with: netfl resume {folder}")
         assert netfl.open_run(folder).status in {"failed", "crashed"}
         assert call("resume", folder, "--device", "cpu", "-q") == (0, "")
     else:
@@ -80,7 +80,7 @@ def test_a_run_for_which_there_is_no_room_goes_on_where_there_is(disk, alone, pa
 @pytest.mark.parametrize("pages", [0, 1, 3, 5])
 @pytest.mark.quick_first
 def test_a_stopped_run_loses_nothing_where_there_is_no_room_to_go_on(disk, alone, pages):
-    stopped = netfl.run(a_scenario(), disk.place / "run", device="cpu", watch=StopAfter(2))
+    stopped = netfl.run(a_scenario(), disk.place / "run", device="cpu", observer=StopAfter(2))
     names = ("rounds", "deliveries", "events", "metrics", "users")
     before = netfl.open_run(stopped.folder)
     tables = {name: before.table(name) for name in names}
@@ -112,7 +112,7 @@ def test_a_finished_run_stays_what_it_is_where_there_is_no_room_to_extend_it(dis
 
 
 def test_where_nothing_may_be_written_that_is_told_in_one_line(disk):
-    stopped = netfl.run(a_scenario(), disk.place / "run", device="cpu", watch=StopAfter(2)).folder
+    stopped = netfl.run(a_scenario(), disk.place / "run", device="cpu", observer=StopAfter(2)).folder
     done = netfl.run(a_scenario(learners={"B": LEARNER}), disk.place / "done", device="cpu").folder
     disk.only_read()
     why = os.strerror(errno.EROFS)

@@ -13,12 +13,12 @@ import pytest
 import netfl
 from netfl.access.bernoulli import Bernoulli
 from netfl.errors import MachineError, ModelError, ScenarioError
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation import learners
 from netfl.simulation import run as coupling
 from netfl.simulation.checkpoints import CHECKPOINT
-from netfl.types import FATES, LearnerReport, RunObserver
+from netfl.types import OUTCOMES, LearnerReport, RunObserver
 
 ROUNDS = 12
 TABLES = ("rounds", "deliveries", "events", "metrics", "users")
@@ -109,7 +109,7 @@ def a_scenario(**more):
         },
         **more,
     }
-    return checked(ScenarioDocument({key: value for key, value in said.items() if value is not None}, "tiny"))
+    return validate(ScenarioDocument({key: value for key, value in said.items() if value is not None}, "tiny"))
 
 
 def trace_scenario(**more):
@@ -121,9 +121,9 @@ def tiny(monkeypatch):
     """Puts tiny learners in the place of real ones; gives them their keywords."""
 
     def use(**keywords):
-        def learner_of(staged, device="auto", workers=1, cluster=None):
-            names = staged.scenario.learners
-            return Tiny([(name, replica) for name in names for replica in range(staged.scenario.replicas)], **keywords)
+        def learner_of(setup, device="auto", workers=1):
+            names = setup.scenario.learners
+            return Tiny([(name, replica) for name in names for replica in range(setup.scenario.replicas)], **keywords)
 
         monkeypatch.setattr(learners, "build_learner", learner_of)
 
@@ -154,7 +154,7 @@ def test_the_network_delivers_the_learner_trains_the_watch_is_told(tiny, tmp_pat
             reply = yield inner.send(reply)
 
     monkeypatch.setattr(Bernoulli, "rounds", rounds)
-    coupling.run(a_scenario(rounds=3), tmp_path / "run", watch=Stopping(log=log))
+    coupling.run(a_scenario(rounds=3), tmp_path / "run", observer=Stopping(log=log))
     assert log == [
         "set up", "opened", "start",
         "round 1 of 0 after None", "round 1 of 1 after None", "step 1", "closed 1",
@@ -166,9 +166,9 @@ def test_the_network_delivers_the_learner_trains_the_watch_is_told(tiny, tmp_pat
 
 def test_a_run_leaves_all_that_it_promises(tiny, tmp_path):
     watch = Stopping()
-    run = coupling.run(a_scenario(), tmp_path / "run", watch=watch)
+    run = coupling.run(a_scenario(), tmp_path / "run", observer=watch)
     assert sorted(path.name for path in run.folder.glob("[a-z]*")) == [
-        "deliveries.parquet", "events.parquet", "figures.parquet", "manifest.json", "metrics.parquet",
+        "deliveries.parquet", "events.parquet", "final_metrics.parquet", "manifest.json", "metrics.parquet",
         "points.parquet", "regions.parquet", "rounds.parquet", "scenario.yaml", "summary.json", "users.parquet",
     ]  # fmt: skip
     manifest = run.manifest
@@ -193,10 +193,12 @@ def test_the_summary_holds_means_over_replicas_and_counts_of_fates(tiny, tmp_pat
         assert summary[f"{learner}.accuracy.last_tenth"] == pytest.approx(rows["value"].mean())
         assert summary[f"{learner}.accuracy/class:1.last_tenth"] == pytest.approx(rows["value"].mean() / 2)
     assert not [key for key in summary if "user:" in key]
-    fates = run.events["kind"].value_counts()
-    assert summary["fate.delivered"] == fates["delivered"]
-    assert summary["fate.superseded"] == fates["superseded"]
-    assert summary["fate.delivered"] + summary["fate.superseded"] + summary["fate.unfinished"] == 4 * ROUNDS * 2
+    outcomes = run.events["kind"].value_counts()
+    assert summary["outcome.delivered"] == outcomes["delivered"]
+    assert summary["outcome.superseded"] == outcomes["superseded"]
+    assert (
+        summary["outcome.delivered"] + summary["outcome.superseded"] + summary["outcome.unfinished"] == 4 * ROUNDS * 2
+    )
 
 
 @pytest.mark.slow
@@ -207,7 +209,7 @@ def test_figures_of_a_replica_are_those_of_its_tables(tmp_path):
     assert run.events.empty
     heard = run.deliveries.merge(run.rounds, on=["replica", "round"])
     heard["delay_s"] = heard["arrived_s"] - heard["opened_s"]
-    for replica, figures in enumerate(run.figures_of([0, 1])):
+    for replica, figures in enumerate(run.final_metrics_of([0, 1])):
         own, rounds = heard[heard["replica"] == replica], run.rounds[run.rounds["replica"] == replica]
         end_s, counts = rounds["closed_s"].max(), own.groupby("user").size().reindex(range(30), fill_value=0)
         assert figures["simulated_s"] == end_s
@@ -221,10 +223,10 @@ def test_figures_of_a_replica_are_those_of_its_tables(tmp_path):
         assert figures["attempts_mean"] == pytest.approx(own["attempts"].mean())
         assert figures["jain"] == pytest.approx(counts.mean() ** 2 / (counts**2).mean())
         assert figures["uplink_bits"] == pytest.approx(rounds["uplink_bits"].sum())
-        assert figures["fate.delivered"] == len(own)
-        assert sum(figures[f"share.{fate}"] for fate in FATES) == pytest.approx(1.0)
+        assert figures["outcome.delivered"] == len(own)
+        assert sum(figures[f"share.{outcome}"] for outcome in OUTCOMES) == pytest.approx(1.0)
         assert run.summary["delay_mean_s"] == pytest.approx(heard.groupby("replica")["delay_s"].mean().mean())
-    assert run.summary["fate.delivered"] == len(heard)
+    assert run.summary["outcome.delivered"] == len(heard)
     assert run.summary["replicas"] == 2
 
 
@@ -233,7 +235,7 @@ def test_what_an_access_tells_comes_to_the_figures_or_in_their_place(tmp_path, m
 
     def rounds(self, setting):
         yield from real(self, setting)
-        setting.recorder.figures({"jain": 0.125, "own": 2.0 + setting.replica})
+        setting.recorder.final_metrics({"jain": 0.125, "own": 2.0 + setting.replica})
 
     monkeypatch.setattr(Bernoulli, "rounds", rounds)
     summary = coupling.trace(trace_scenario(), tmp_path / "run").summary
@@ -304,7 +306,7 @@ class TestStopping:
     @pytest.mark.parametrize("after", [0, 1, 5, ROUNDS - 1])
     def test_a_stopped_run_is_readable_and_resumes_to_what_it_would_have_been(self, tiny, tmp_path, after):
         coupling.run(a_scenario(), tmp_path / "whole")
-        stopped = coupling.run(a_scenario(), tmp_path / "run", watch=Stopping(after))
+        stopped = coupling.run(a_scenario(), tmp_path / "run", observer=Stopping(after))
         assert (stopped.manifest["status"], stopped.manifest["rounds_done"]) == ("interrupted", after)
         assert stopped.rounds["round"].max() == after or after == 0
         assert len(stopped.rounds) == 2 * after
@@ -319,14 +321,14 @@ class TestStopping:
     @pytest.mark.slow
     def test_a_run_can_be_stopped_again_and_again_even_before_its_checkpoint(self, tiny, tmp_path):
         coupling.run(a_scenario(), tmp_path / "whole")
-        coupling.run(a_scenario(), tmp_path / "run", watch=Stopping(5))
+        coupling.run(a_scenario(), tmp_path / "run", observer=Stopping(5))
         for after, done in ((7, 7), (2, 7), (7, 7), (8, 8)):
-            assert coupling.resume(tmp_path / "run", watch=Stopping(after)).manifest["rounds_done"] == done
+            assert coupling.resume(tmp_path / "run", observer=Stopping(after)).manifest["rounds_done"] == done
         coupling.resume(tmp_path / "run")
         assert_same(tables(tmp_path / "whole"), tables(tmp_path / "run"))
 
     def test_what_a_checkpoint_covers_is_not_learned_again(self, tiny, tmp_path):
-        coupling.run(a_scenario(), tmp_path / "run", watch=Stopping(5))
+        coupling.run(a_scenario(), tmp_path / "run", observer=Stopping(5))
         log = []
         tiny(log=log)
         coupling.resume(tmp_path / "run")
@@ -346,14 +348,14 @@ class TestStopping:
 
     def test_a_run_without_a_checkpoint_starts_again(self, tiny, tmp_path):
         coupling.run(a_scenario(), tmp_path / "whole")
-        coupling.run(a_scenario(), tmp_path / "run", watch=Stopping(5))
+        coupling.run(a_scenario(), tmp_path / "run", observer=Stopping(5))
         (tmp_path / "run" / CHECKPOINT).unlink()
         coupling.resume(tmp_path / "run")
         assert_same(tables(tmp_path / "whole"), tables(tmp_path / "run"))
 
     def test_a_trace_can_be_resumed_too(self, tmp_path):
         coupling.trace(trace_scenario(), tmp_path / "whole")
-        coupling.trace(trace_scenario(), tmp_path / "run", watch=Stopping(5))
+        coupling.trace(trace_scenario(), tmp_path / "run", observer=Stopping(5))
         assert coupling.resume(tmp_path / "run").manifest["status"] == "done"
         assert_same(tables(tmp_path / "whole"), tables(tmp_path / "run"))
 
@@ -361,26 +363,26 @@ class TestStopping:
         folder = coupling.trace(trace_scenario(), tmp_path / "run").folder
         with pytest.raises(ScenarioError) as raised:
             coupling.resume(folder)
-        assert str(raised.value) == f"the run in {folder} is finished; there is nothing to resume"
+        assert str(raised.value) == f"the run in {folder} is finished; use netfl extend to add replicas"
 
     def test_rounds_that_changed_are_noticed(self, tiny, tmp_path):
-        coupling.run(a_scenario(), tmp_path / "run", watch=Stopping(5))
+        coupling.run(a_scenario(), tmp_path / "run", observer=Stopping(5))
         path = tmp_path / "run" / "scenario.yaml"
         path.write_text(path.read_text().replace("probability: 0.5", "probability: 0.6"))
-        with pytest.raises(MachineError, match="the rounds up to 5 are not those that"):
+        with pytest.raises(MachineError, match="the rounds up to 5 differ from those before"):
             coupling.resume(tmp_path / "run")
         assert netfl.open_run(tmp_path / "run").manifest["status"] == "failed"
 
     @pytest.mark.parametrize("damage", [lambda content: content[:-50], lambda content: b"", lambda content: b"x" * 300])
     def test_a_checkpoint_that_is_not_whole_is_told(self, tiny, tmp_path, damage):
-        stopped = coupling.run(a_scenario(), tmp_path / "run", watch=Stopping(5))
+        stopped = coupling.run(a_scenario(), tmp_path / "run", observer=Stopping(5))
         before = stopped.rounds
         path = tmp_path / "run" / CHECKPOINT
         path.write_bytes(damage(path.read_bytes()))
         with pytest.raises(MachineError) as raised:
             coupling.resume(tmp_path / "run")
         assert str(raised.value) == (
-            f"{path} is not a whole checkpoint. To start the run again, remove checkpoint.pt, and then: "
+            f"{path} is not a complete checkpoint. To start the run again, remove checkpoint.pt, and then: "
             f"netfl resume {tmp_path / 'run'}"
         )
         run = netfl.open_run(tmp_path / "run")
@@ -437,7 +439,7 @@ class TestFailing:
 
         monkeypatch.setattr(Bernoulli, "rounds", rounds)
         with pytest.raises(
-            ModelError, match=r"^bernoulli, at 3 s of simulated time: no more rounds after round 3 of 12$"
+            ModelError, match=r"^bernoulli, at 3 s of simulated time: the network ends after round 3 of 12$"
         ):
             coupling.trace(trace_scenario(), tmp_path / "run")
 
@@ -446,8 +448,8 @@ class TestFailing:
         with pytest.raises(MachineError) as raised:
             coupling.run(a_scenario(), tmp_path / "run")
         assert str(raised.value) == (
-            f"cannot go on writing {tmp_path / 'run'}: No space left on device; "
-            f"when that is mended, go on with: netfl resume {tmp_path / 'run'}"
+            f"cannot write {tmp_path / 'run'}: No space left on device; "
+            f"fix this, then continue with: netfl resume {tmp_path / 'run'}"
         )
         assert raised.value.exit_code == 1
         names = sorted(path.name for path in (tmp_path / "run").glob("*.parquet*"))
@@ -465,7 +467,7 @@ class TestFailing:
 
     def test_an_existing_folder_is_refused_and_left_alone(self, tmp_path):
         (tmp_path / "precious").write_text("x")
-        with pytest.raises(ScenarioError, match="is there already, and not empty"):
+        with pytest.raises(ScenarioError, match="already exists and is not empty"):
             coupling.trace(trace_scenario(), tmp_path)
         assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
@@ -479,7 +481,7 @@ def test_runs_are_numbered_where_no_folder_is_named(tmp_path, monkeypatch):
 def test_only_the_kinds_that_are_wanted_are_stored_and_all_are_counted(tmp_path):
     run = coupling.trace(trace_scenario(record=["superseded"]), tmp_path / "run")
     assert run.events["kind"].unique().tolist() == ["superseded"]
-    assert run.summary["fate.delivered"] == len(run.deliveries)
+    assert run.summary["outcome.delivered"] == len(run.deliveries)
 
 
 def generators():
@@ -511,6 +513,6 @@ def test_law_2_learning_from_a_replayed_trace_is_learning_live(tmp_path):
 
 def test_law_1_a_real_run_stopped_and_resumed_is_the_whole_run(tmp_path):
     coupling.run(a_scenario(), tmp_path / "whole", device="cpu")
-    coupling.run(a_scenario(), tmp_path / "run", device="cpu", watch=Stopping(5))
+    coupling.run(a_scenario(), tmp_path / "run", device="cpu", observer=Stopping(5))
     coupling.resume(tmp_path / "run", device="cpu")
     assert_same(tables(tmp_path / "whole"), tables(tmp_path / "run"))

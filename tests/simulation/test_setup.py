@@ -7,7 +7,7 @@ from netfl.errors import ScenarioError
 from netfl.learning.cohort import Cohort
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.spec import LearnerSpec
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation.dry_run import run_dry
 from netfl.simulation.setup import _samples, prepare_run
@@ -30,7 +30,7 @@ def test_users_compute_for_what_they_train(batch, work):
 
 def said(**changes):
     learner = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 1}
-    return checked(
+    return validate(
         ScenarioDocument(
             {
                 "name": "a",
@@ -53,7 +53,7 @@ def test_a_rare_class_that_cannot_be_tested_is_a_fault():
     tested = np.bincount(prepare_run(said(data=few)).dataset.test_y, minlength=10)
     lacking = int(np.argmin(tested))
     assert tested[lacking] == 0
-    with pytest.raises(ScenarioError, match=f"data: the test set holds no example of rare class {lacking}"):
+    with pytest.raises(ScenarioError, match=f"data: the test set has no example of rare class {lacking}"):
         run_dry(said(data=few, evaluate={"rare_classes": [lacking]}))
 
 
@@ -82,18 +82,18 @@ def test_a_share_of_each_users_examples_is_kept_to_validate_with():
 
 
 SYNTHETIC = {"data": {"kind": "synthetic", "users": 4}, "partition": {"kind": "natural"}}
-PAIR = {"of": ["one", "two"], "per": "user"}
+PAIR = {"learners": ["one", "two"], "per": "user"}
 
 
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"evaluate": {"metrics": ["validation"]}}, "evaluate: these data keep no examples to validate with"),
-        ({"evaluate": {"validation": 0.001}}, "evaluate.validation: leaves no user an example"),
-        ({"evaluate": {"validation": 0.2}} | SYNTHETIC, "evaluate.validation: has no effect: these data keep"),
+        ({"evaluate": {"metrics": ["validation"]}}, "evaluate: these data have no validation examples"),
+        ({"evaluate": {"validation": 0.001}}, "evaluate.validation: no user has a validation example"),
+        ({"evaluate": {"validation": 0.2}} | SYNTHETIC, "evaluate.validation: has no effect because these data have"),
         (
             {"evaluate": {"choose": {"best": PAIR}}} | SYNTHETIC | {"partition": {"kind": "iid"}},
-            "evaluate.choose.best.per: the validation examples are nobody's",
+            "evaluate.choose.best.per: the validation examples belong to no user",
         ),
     ],
 )
@@ -104,8 +104,8 @@ def test_what_cannot_be_validated_is_a_fault(changes, problem):
 
 
 def test_data_with_validation_examples_bring_their_own():
-    staged = prepare_run(said(evaluate={"metrics": ["validation"]}, **SYNTHETIC))
-    assert staged.validation[0] is staged.dataset.validation
+    setup = prepare_run(said(evaluate={"metrics": ["validation"]}, **SYNTHETIC))
+    assert setup.validation[0] is setup.dataset.validation
     assert prepare_run(said(**SYNTHETIC)).validation == []
     anyone = prepare_run(said(evaluate={"metrics": ["validation"]}, **(SYNTHETIC | {"partition": {"kind": "iid"}})))
     assert anyone.validation[0].user is None
@@ -113,9 +113,9 @@ def test_data_with_validation_examples_bring_their_own():
 
 def test_the_users_table_tells_the_order_that_the_partition_went_by():
     access = {"kind": "stationary", "rho": [0.1, 0.4, 0.2, 0.3]}
-    staged = prepare_run(said(access=access, partition={"kind": "rare_classes", "classes": [9], "users": 1}))
-    assert staged.users(0)["rank"].tolist() == [3, 0, 2, 1]
-    assert staged.users(0)["class:9"].argmax() == 0
+    setup = prepare_run(said(access=access, partition={"kind": "rare_classes", "classes": [9], "users": 1}))
+    assert setup.users(0)["rank"].tolist() == [3, 0, 2, 1]
+    assert setup.users(0)["class:9"].argmax() == 0
     assert "rank" not in prepare_run(said()).users(0)
 
 

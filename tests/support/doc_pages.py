@@ -43,7 +43,7 @@ class Block:
             return []
         whole = self.text.replace("\\\n", " ")
         lines = [line.strip().removeprefix("$ ") for line in whole.splitlines()]
-        return [(_words(line), "# a fault" in line) for line in lines if STARTS.match(line)]
+        return [(_words(line), "# an error" in line) for line in lines if STARTS.match(line)]
 
 
 def blocks(page):

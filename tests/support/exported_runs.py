@@ -23,8 +23,11 @@ access:
   broadcast_rate: 50 kbps
   update_size: 10 kB
   outages:
-    - {kind: renewal, nodes: towers, up: {law: exponential, mean: 500 s}, down: {law: fixed, mean: 2 s}}
-    - {kind: renewal, nodes: users, up: {law: exponential, mean: 200 s}, down: {law: exponential, mean: 10 s}}
+    - {kind: renewal, nodes: towers, up: {distribution: exponential, mean: 500 s}, down: {distribution: fixed, mean: 2}}
+    - kind: renewal
+      nodes: users
+      up: {distribution: exponential, mean: 200 s}
+      down: {distribution: exponential, mean: 10 s}
 """
 DIRECT = "name: direct\nusers: 7\nrounds: 300\nreplicas: 2\naccess: {kind: bernoulli, probability: 0.4}\n"
 

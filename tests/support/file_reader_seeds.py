@@ -1,7 +1,6 @@
 """Files that `readers` take, small: each the start of many that are nearly right."""
 
 import atexit
-import csv
 import gzip
 import io
 import json
@@ -14,14 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from PIL import Image
 from scipy.io import savemat
 
 import netfl
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument, dump
 from netfl.simulation.checkpoints import CHECKPOINT
-from netfl.sweeps.index import SweepIndex
 from support.exported_runs import Stopping
 from support.small_network import SECTION
 
@@ -51,9 +48,9 @@ def made() -> Path:
     """A folder with a finished run, and one that was stopped behind its first round."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    scenario = checked(ScenarioDocument(SAID, "small"))
+    scenario = validate(ScenarioDocument(SAID, "small"))
     netfl.run(scenario, folder / "done", device="cpu")
-    netfl.run(scenario, folder / "stopped", device="cpu", watch=Stopping(1))
+    netfl.run(scenario, folder / "stopped", device="cpu", observer=Stopping(1))
     return folder
 
 
@@ -121,7 +118,7 @@ def calendars():
 
 
 def availabilities():
-    return [b"user,start,times\n0,on,10,20.5\n1,off,5\n2,on\n3,1,[7 9]\n", b'3,true,"1;2"\n0,0\n1,0\n2,0\n']
+    return [b"user,start,times\n0,on,10,20.5\n1,off,5\n2,on\n3,1,7,9\n", b'3,true,"1",2\n0,0\n1,0\n2,0\n']
 
 
 def availabilities_parquet():
@@ -131,8 +128,6 @@ def availabilities_parquet():
 
 def availabilities_json():
     return [
-        b'{"0": {"start": true, "times": [36]}, "1": {"start": false, "times": []},\n"2": {"start": 1}, '
-        b'"3": {"start": "off"}}',
         b'[{"user": 0, "start": "on", "times": [10, 20.5]}, {"user": 1, "start": 0}, {"user": 2, "start": 0},'
         b'{"user": "3", "start": "true", "times": ["4"]}]',
     ]
@@ -154,64 +149,10 @@ def edges():
     return [*shipped("*.edges", DATA), b"a b {'delay_s': 0.1, 'rate_bps': 1e6}\nb c {}\n# no\nc a\n"]
 
 
-def idx():
-    return [bytes([0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 2]) + bytes(8), b"\0\0\x08\1\0\0\0\4abcd"]
-
-
-def idx_packed():
-    return [*map(gzipped, idx())]
-
-
-def cifar():
-    return [RNG.bytes(3073 * 2)]
-
-
-def archives():
-    return [packed({"c/data_batch_1.bin": bytes(3073), "c/readme.html": b"no"})]
-
-
-def pictures():
-    image = written(Image.fromarray(RNG.integers(0, 256, (32, 32, 3), np.uint8)).save, "PNG")
-    return [packed({"./train/cat/a.png": image, "./test/dog/b.png": image})]
-
-
-def adult():
-    line = (
-        b"39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, "
-        b"United-States, <=50K"
-    )
-    return [line + b"\n" + line.replace(b"State-gov", b"?").replace(b"<=50K", b">50K.") + b"\n\n"]
-
-
-def plays():
-    speech = b"".join(b"\twords that go on and on, [aside] and on!\n" for _ in range(4))
-    return [b"A PLAY\n\nACT I\n\nSCENE\tA wood.\n\nFIRST LORD\tSpeak.\n" + speech + b"\nHAM:\tNo [Exit]\n" + speech]
-
-
-def tweets():
-    rows = io.StringIO()
-    lines = [["0", "1", "Mon", "NO_QUERY", "a", "so sad, no"], ["4", "2", "Tue", "NO_QUERY", "b", 'so "good"']]
-    csv.writer(rows, quoting=csv.QUOTE_ALL).writerows(lines)
-    return [rows.getvalue().encode("latin-1")]
-
-
-def pack_tweets(data):
-    return zipped({"training.1600000.processed.noemoticon.csv": data})
-
-
-def tweets_packed():
-    return [pack_tweets(one) for one in tweets()]
-
-
 def _matlab(**said):
     """MATLAB's files with these arrays, without the date in their heads: plain, and packed."""
     files = [written(savemat, said, do_compression=packing) for packing in (False, True)]
     return [b"MATLAB 5.0 MAT-file".ljust(116) + one[116:] for one in files]
-
-
-def svhn():
-    x, y = RNG.integers(0, 256, (32, 32, 3, 1), np.uint8), np.array([[10]], np.uint8)
-    return _matlab(X=x, y=y)
 
 
 def vehicle():
@@ -287,10 +228,9 @@ def manifests():
 
 
 def sweeps():
-    ledger = SweepIndex(Path())
-    ledger.tasks = {"t": {"trace": "x", "lanes": {"l": "A"}, "first": 0, "stop": 1, "levels": [0.5]}}
-    ledger.points = [{"values": {"seed": 1}, "trace": "x", "lanes": {"A": "l"}, "levels": [0.5], "choices": ["best"]}]
-    told = {"format": 1, "replicas": 1, "points": ledger.points, "tasks": ledger.tasks, "errors": {"t": "broke"}}
+    tasks = {"t": {"trace": "x", "lanes": {"l": "A"}, "first": 0, "stop": 1, "levels": [0.5]}}
+    points = [{"values": {"seed": 1}, "trace": "x", "lanes": {"A": "l"}, "levels": [0.5], "choices": ["best"]}]
+    told = {"format": 1, "replicas": 1, "points": points, "tasks": tasks, "errors": {"t": "broke"}}
     return [json.dumps(told).encode()]
 
 

@@ -19,11 +19,10 @@ from netfl.access.availability import Availability
 from netfl.access.replay import Replay
 from netfl.diagnosis import reading
 from netfl.errors import NetflError, ScenarioError
-from netfl.learning.data import _formats, adult, cinic10, sent140, shakespeare, svhn, vehicle
+from netfl.learning.data import vehicle
 from netfl.learning.data._download import FileContent
-from netfl.learning.data._formats import Glove, read_idx
 from netfl.learning.data.arrays import Arrays
-from netfl.learning.data.shakespeare import read_roles
+from netfl.learning.data.sent140 import Glove
 from netfl.learning.data.table import Table
 from netfl.learning.learner import BatchedLearner
 from netfl.network.motion.trajectory import Trajectory
@@ -37,7 +36,7 @@ from netfl.results.model_snapshots import ModelSnapshots
 from netfl.results.run_reader import Run, open_run
 from netfl.scenario import yaml_document
 from netfl.scenario import yaml_document as documents
-from netfl.scenario.scenario import checked, load
+from netfl.scenario.scenario import load, validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation.checkpoints import CHECKPOINT, CheckpointStore
 from netfl.simulation.learners import build_learner
@@ -50,7 +49,6 @@ from support import file_reader_seeds as seeds
 from support.recorders import Memory
 
 USERS, ROUNDS = 4, 3
-LETTERS_BEFORE = 80
 STREAMS = Streams(1)
 FACTS = ScenarioFacts(users=USERS, rounds=ROUNDS)
 SITES = Star(radius=10).open(USERS, STREAMS)
@@ -132,25 +130,7 @@ def content(read: Callable[[FileContent], object]) -> Callable[[Path], object]:
 def _yaml(path: Path) -> None:
     """As a scenario is read, and as the copy in a run directory is."""
     documents.dump(documents.read(path).data)
-    yaml_document.parse(path.read_text("latin-1"), str(path), lines=False)
-
-
-def _cifar10(file: FileContent) -> None:
-    _formats.read_cifar_records([file], 1)
-
-
-def _archive(file: FileContent) -> None:
-    _formats.read_cifar_records(_formats.extract_members(file, ["data_batch_1.bin"]), 1)
-
-
-def _cinic(file: FileContent) -> None:
-    cinic10._decode_images(file, ("train", "test"))
-
-
-def _plays(file: FileContent) -> None:
-    for text in read_roles(file.data.decode("ascii", "ignore")).values():
-        if len(text) > LETTERS_BEFORE:
-            shakespeare.cut_examples(text)
+    yaml_document.parse(path.read_text("latin-1"), str(path))
 
 
 def _glove(path: Path) -> None:
@@ -178,7 +158,7 @@ def _papers(path: Path) -> None:
 def _run(path: Path) -> None:
     """As reports and the diagnosis read a run."""
     sound, _ = salvage_run(open_run(path.parent))
-    sound.figures_of(range(2))
+    sound.final_metrics_of(range(2))
     reading.participation_of_run(sound)
 
 
@@ -207,7 +187,7 @@ def _checkpoint(path: Path) -> None:
 @cache
 def learner() -> BatchedLearner:
     """One that can go on from the checkpoint that is a seed."""
-    return build_learner(prepare_run(checked(ScenarioDocument(seeds.SAID, "small")), learning=True), "cpu")
+    return build_learner(prepare_run(validate(ScenarioDocument(seeds.SAID, "small")), learning=True), "cpu")
 
 
 def _versions(path: Path) -> None:
@@ -233,16 +213,6 @@ READERS: dict[str, Reader] = {
     "gml": Reader("net.gml", of_model(File, **GRAPH, server="Wien"), seeds.gmls),
     "node_link": Reader("net.json", of_model(File, **GRAPH, server="town"), seeds.node_links),
     "edges": Reader("net.edges", of_model(File, **GRAPH, server="a"), seeds.edges),
-    "idx": Reader("x.gz", lambda path: read_idx(FileContent(path, path.read_bytes())), seeds.idx, pack=seeds.gzipped),
-    "idx_packed": Reader("x.gz", lambda path: read_idx(FileContent(path, path.read_bytes())), seeds.idx_packed),
-    "cifar": Reader("data_batch_1.bin", content(_cifar10), seeds.cifar, tries=20),
-    "cifar_archive": Reader("cifar.tar.gz", content(_archive), seeds.archives, pack=seeds.gzipped),
-    "cinic": Reader("cinic.tar.gz", content(_cinic), seeds.pictures, pack=seeds.gzipped),
-    "adult": Reader("adult.data", content(adult.read_census), seeds.adult),
-    "plays": Reader("play.txt", content(_plays), seeds.plays),
-    "tweets": Reader("tweets.zip", content(sent140.read_tweets), seeds.tweets, pack=seeds.pack_tweets),
-    "tweets_packed": Reader("tweets.zip", content(sent140.read_tweets), seeds.tweets_packed),
-    "svhn": Reader("train.mat", content(svhn.read_house_numbers), seeds.svhn, tries=50),
     "vehicle": Reader("vehicle.mat", content(vehicle.read_recordings), seeds.vehicle, tries=50),
     "glove": Reader("glove.txt", _glove, seeds.glove),
     "arrays": Reader("mine.npz", of_model(Arrays, features=(2,), **OWN), seeds.arrays, pack=seeds.pack_arrays),

@@ -1,7 +1,6 @@
 """An engine of sweeps for tests, which needs no other process."""
 
-from netfl.sweeps.engine import task_folder
-from netfl.sweeps.task import TaskReporter, TaskUpdate, run_task
+from netfl.sweeps.task import TaskReporter, TaskUpdate, run_task, task_folder
 
 
 class Here:

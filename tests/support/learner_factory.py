@@ -100,3 +100,15 @@ def torch_model(theta, output="logits", activation=nn.Tanh):
     module = nn.Sequential(*layers).double()
     nn.utils.vector_to_parameters(torch.tensor(theta), module.parameters())
     return module
+
+
+def flat(module):
+    """Return all parameters of *module* as one vector."""
+    return torch.cat([part.detach().flatten() for part in module.parameters()])
+
+
+def stored(stack, like):
+    """Return the parameters of *stack*, in the shape of *like*."""
+    into = torch.empty_like(like)
+    stack.store(into)
+    return into

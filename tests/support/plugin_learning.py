@@ -124,7 +124,7 @@ class InPlace(Average):
         given = {"current": current, "models": updates.models, "samples": updates.samples, "users": updates.users}
         following, state = super().step(state, current, updates)
         if self.where in given:
-            given[self.where].mul_(1)  # the very values, but written
+            given[self.where].mul_(2)
         return following.clone(), state
 
     def idle(self, state, current, index, now):
@@ -169,23 +169,57 @@ class ValueInPlace(Erm):
 class Inside(Average):
     """Right around what knows all by itself: the other's state is opened, but it is not told who is heard how often."""
 
-    of: Annotated[Aggregation, FamilyMember()]
+    inner: Annotated[Aggregation, FamilyMember()]
 
     def open(self, users, current):
-        return self.of.open(users, current)
+        return self.inner.open(users, current)
 
     def step(self, state, current, updates):
-        return self.of.step(state, current, updates)
+        return self.inner.step(state, current, updates)
 
 
 class Telling(Inside):
     """Right around all."""
 
     def with_participation(self, heard):
-        return self.model_copy(update={"of": self.of.with_participation(heard)})
+        return self.model_copy(update={"inner": self.inner.with_participation(heard)})
 
 
 class Around(Average):
     """Right, but for what it may be put around."""
 
-    of: Annotated[Aggregation, FamilyMember()]
+    inner: Annotated[Aggregation, FamilyMember()]
+
+
+class Remembering(Average):
+    """Its state is wrong in one way or another, from the first round or from the second."""
+
+    fault: str
+
+    def open(self, users, current):
+        return {"last": [1.0] if self.fault == "list" else current.new_zeros(users)}
+
+    def step(self, state, current, updates):
+        if self.fault == "second" and state["last"].any():
+            raise LookupError("no such row")
+        new = {"last": state["last"] + 1} if self.fault == "second" else dict(state)
+        if self.fault == "later":
+            new["last"] = new["last"].tolist()
+        if self.fault == "shape":
+            new["last"] = new["last"][:2]
+        version = updates.models.mean(0)
+        return (version.double() if self.fault == "type" else version), new
+
+    def memory(self, users, parameters):
+        return "many" if self.fault == "memory" else users
+
+
+class Nan(Average):
+    """Gives no numbers from its third round on."""
+
+    def open(self, users, current):
+        return {"rounds": current.new_zeros(())}
+
+    def step(self, state, current, updates):
+        version, _ = super().step(state, current, updates)
+        return version / (state["rounds"] < 2), {"rounds": state["rounds"] + 1}

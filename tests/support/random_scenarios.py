@@ -23,7 +23,7 @@ from netfl.errors import ScenarioError
 from netfl.learning.data._download import SOURCES
 from netfl.registry import FamilyMember, Spec, family_of, find_model, list_kinds
 from netfl.scenario import yaml_document as documents
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.units import Unit
 from support.tiny_scenarios import MODELS, OF_FILES, said_of, world
@@ -46,7 +46,7 @@ EDITS = 6
 WILD = (0, 1e-300, 1e-12, 1e-6, 1e-3, 1, 1e3, 1e6, 1e12, 1e300, -1e3, -1e300)
 """Figures at which reckoning ends."""
 MUCH = {"users", "rounds", "duration", "replicas"}
-"""Figures that only ask for much; what is too much is told by `netfl.simulation.cost_estimate`."""
+"""Values that ask for a large run; `netfl.simulation.dry_run` reports one that is too large."""
 BASES = [(family, kind) for family, kind in MODELS if family != "learning/data" or kind not in SOURCES]
 
 
@@ -65,7 +65,7 @@ def good(draw, bases=BASES, edits=EDITS, wild=False):
             if wild and isinstance(told, int | float) and not isinstance(told, bool) and key[0] not in MUCH:
                 told = draw(st.sampled_from(WILD))
             changed = put(data, key, told)
-            scenario = checked(ScenarioDocument(changed, "world"))
+            scenario = validate(ScenarioDocument(changed, "world"))
         except (ScenarioError, UndrawnError):
             continue
         data = changed
@@ -95,7 +95,7 @@ def spoilt(draw):
 def base(family, kind):
     """The tiny world of a model, and what it is read as."""
     data = world(family, said_of(family, kind), _folder())
-    return data, checked(ScenarioDocument(data, "tiny"))
+    return data, validate(ScenarioDocument(data, "tiny"))
 
 
 @cache

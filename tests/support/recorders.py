@@ -19,10 +19,10 @@ class Memory:
     def wants(self, kind):
         return not self._wanted or kind in self._wanted
 
-    def figures(self, values):
+    def final_metrics(self, values):
         self.told = dict(values)
 
-    def spent(self, values):
+    def energy(self, values):
         self.spendings = dict(values)
 
     def event(self, kind, time_s, *, round, user=-1, node="", value=np.nan, detail=""):

@@ -11,16 +11,16 @@ import pandas as pd
 import pytest
 
 from netfl.network.backhaul.port import OutputPort
-from netfl.network.queue._buffer import FifoBuffer
+from netfl.network.queue import FifoBuffer
 from netfl.network.radio.cell import Cell
 from netfl.network.simulator import NetworkSimulator
 from netfl.registry import kind_of
 from netfl.results.tables import SCHEMAS
-from netfl.types import FATES
+from netfl.types import OUTCOMES
 
 SLACK = 1e-9
 """Of a time, or a sum, in relation to itself."""
-AT_ONCE = (*(set(FATES) - {"superseded"}), "broadcast", "sent", "failed", "forwarded")
+AT_ONCE = (*(set(OUTCOMES) - {"superseded"}), "broadcast", "sent", "failed", "forwarded")
 """Kinds of events that are recorded the moment they come about, in rounds; the others may be told later."""
 
 
@@ -54,10 +54,10 @@ def hold(run, scenario):
     for replica in range(scenario.replicas):
         rounds, heard, events, spent = (
             table if table.empty else table[table["replica"] == replica].reset_index(drop=True)
-            for table in (run.rounds, run.deliveries, run.table("events"), run.spent)
+            for table in (run.rounds, run.deliveries, run.table("events"), run.energy)
         )
         events = events.assign(**{name: events[name].astype(str) for name in ("kind", "node", "detail")})
-        figures = run.figures_of([replica])[0]
+        figures = run.final_metrics_of([replica])[0]
         access = scenario.access.model_dump(mode="json") if kind_of(type(scenario.access)) == "network" else None
         hold_tables(Tables(rounds, heard, events, spent, figures), scenario.users, scenario.steps, access)
 
@@ -115,7 +115,7 @@ def deliveries_are_possible(rounds, heard, users):
 
 
 def figures_are_possible(figures, rounds):
-    """Shares are shares, quantiles in order, and all updates of some fate."""
+    """Shares are shares, quantiles in order, and all updates of some outcome."""
     assert not np.isinf([*figures.values()]).any()
     for name, value in figures.items():
         if name.startswith(("utilisation.", "share.")) or name.endswith(("_probability", "_ratio")):
@@ -160,19 +160,19 @@ def deliveries_are_told(events, heard):
 
 
 def updates_end_once(events, spent):
-    """Every update of a network has one fate; none begins from a version that is not there yet, or not received."""
+    """Every update of a network has one outcome; none begins from a version that is not there yet, or not received."""
     assert (np.diff(events[events["kind"].isin(AT_ONCE)]["time_s"]) >= 0).all()
-    based = events[events["kind"].isin((*FATES, "received", "trained", "queued"))]
+    based = events[events["kind"].isin((*OUTCOMES, "received", "trained", "queued"))]
     assert (based["value"] >= 0).all()
     assert (based["value"] < based["round"]).all()
-    received, trained, fates = (
+    received, trained, outcomes = (
         based[based["kind"].isin(kinds)].groupby(["user", "value"]).size()
-        for kinds in (["received"], ["trained"], FATES)
+        for kinds in (["received"], ["trained"], OUTCOMES)
     )
-    assert set(fates.index) <= set(received.index)
-    assert (trained <= fates.reindex(trained.index, fill_value=0)).all()
+    assert set(outcomes.index) <= set(received.index)
+    assert (trained <= outcomes.reindex(trained.index, fill_value=0)).all()
     if not spent.empty:
-        ended = fates.groupby("user").sum().reindex(spent["user"], fill_value=0)
+        ended = outcomes.groupby("user").sum().reindex(spent["user"], fill_value=0)
         assert spent["begun"].tolist() == ended.tolist()
 
 
@@ -237,9 +237,8 @@ class Watch:
         now_s = world._env.now
         for port, held in Counter(self.place.values()).items():
             assert len(port._buffer) + (port._sending is not None) <= held
-        for usage in world._statistics._usage(now_s).values():
-            assert -SLACK * now_s <= usage.busy_s <= now_s * (1 + SLACK)
-            assert usage.waiting_s >= -SLACK * now_s * (1 + usage.messages)
+        for busy_s in world._links_busy_s(now_s).values():
+            assert -SLACK * now_s <= busy_s <= now_s * (1 + SLACK)
         for spans_s in self.airtimes_s.values():
             for (_, end_s), (begin_s, _) in pairwise(sorted(spans_s)):
                 assert begin_s >= end_s * (1 - SLACK), "two were received at a time"
@@ -290,8 +289,8 @@ def watched():
 
     @around(FifoBuffer, "push")
     def _(old):
-        def push(row, message):
-            taken = old(row, message)
+        def push(row, message, time_s):
+            taken = old(row, message, time_s)
             assert len(row) <= row._capacity
             assert row._capacity_bits == np.inf or sum(one.bits for one in row.waiting) <= row._capacity_bits * (
                 1 + SLACK

@@ -39,7 +39,7 @@ SECTION = {
 RULES = [
     {"kind": "first", "m": 2},
     {"kind": "first", "m": 1, "deadline": 7.0},
-    {"kind": "quorum", "quorum": 0.6, "deadline": 15.0, "least": 0.3},
+    {"kind": "quorum", "quorum": 0.6, "deadline": 15.0, "min_share": 0.3},
     {"kind": "available", "deadline": 60.0},
     {"kind": "buffered", "size": 3},
     "asynchronous",

@@ -8,8 +8,8 @@ import pandas as pd
 
 import netfl
 from netfl.registry import FAMILIES, Spec, base_of, example, find_model, list_kinds
-from netfl.scenario.scenario import checked
-from netfl.scenario.yaml_document import ScenarioDocument, parse, plain_value
+from netfl.scenario.scenario import validate
+from netfl.scenario.yaml_document import ScenarioDocument, parse
 from support.small_network import SECTION
 
 MODELS = [(family, kind) for family in FAMILIES for kind in list_kinds(base_of(family))]
@@ -18,7 +18,7 @@ TINY = {
     "name": "tiny",
     "users": 6,
     "rounds": 4,
-    "access": {"kind": "stationary", "rho": "random_simplex", "first": 1},
+    "access": {"kind": "stationary", "rho": "random_simplex", "deliveries": 1},
     "data": {"kind": "digits"},
     "partition": {"kind": "iid"},
     "model": {"kind": "logistic"},
@@ -43,7 +43,7 @@ _NATURAL = {"kind": "table", "file": "own.csv", "features": ["a", "b"], "label":
 """Data with users of their own, for the partition that goes by them."""
 _OF_LEARNERS = {"qfedsgd": {"batch_size": "full", "local_steps": 1}}
 """Local work that an aggregation asks for."""
-_OF_ROUNDS = {"halving": {"every": 2}, "step": {"at": [1, 3]}}
+_OF_ROUNDS = {"halving": {"every": 2}, "step": {"milestones": [1, 3]}}
 """What takes the place of the thousands of rounds that schedules are for."""
 _ROUND_BESIDE = {"traffic": {"deadline": "10 s"}}
 """Rounds that end soon, beside packets that keep coming until then."""
@@ -62,14 +62,14 @@ def world(family: str, said: dict, folder: Path) -> dict:
         if said["kind"] == "replay":
             recorded = {key: data[key] for key in ("name", "users", "rounds")}
             recorded["access"] = {"kind": "stationary", "rho": {"zipf": 1}}
-            netfl.trace(checked(ScenarioDocument(recorded, "tiny")), folder / "recorded")
+            netfl.trace(validate(ScenarioDocument(recorded, "tiny")), folder / "recorded")
             data["access"] = said | {"run": str(folder / "recorded")}
     elif family == "access/selection":
         direct = {"kind": "bernoulli", "probability": 0.5}
         data["access"] = (copy.deepcopy(SECTION) if said["kind"] in _OF_NETWORKS else direct) | {"selection": said}
     elif family == "network/theory":
         shown = _SHOWN / f"{said['kind']}.yaml"
-        data = plain_value(parse(shown.read_text(), shown.name)) | {"duration": "1 s", "warmup": 0}
+        data = parse(shown.read_text(), shown.name) | {"duration": "1 s", "warmup": 0}
         data["access"]["theory"] = said
     elif family.startswith("network/"):
         data["access"] = copy.deepcopy(SECTION)
@@ -113,4 +113,4 @@ def own_file(said: dict, folder: Path) -> dict:
 def said_of(family: str, kind: str) -> dict:
     """The example of a model, as plain data."""
     model: type[Spec] = find_model(base_of(family), kind)
-    return plain_value(parse(example(model), kind))
+    return parse(example(model), kind)

@@ -16,20 +16,19 @@ from typer.testing import CliRunner
 import netfl
 from netfl.cli import app
 from netfl.errors import MachineError
-from netfl.learning.workers import ray_cluster as cluster_module
-from netfl.learning.workers.ray_cluster import Cluster
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation.learners import build_learner
 from netfl.simulation.setup import prepare_run
-from netfl.sweeps import NullSweepObserver
-from netfl.sweeps.engine import task_folder
+from netfl.simulation.workers import ray_cluster as cluster_module
+from netfl.simulation.workers.ray_cluster import Cluster
+from netfl.sweeps import SweepObserver
 from netfl.sweeps.ray_engine import RayEngine
-from netfl.sweeps.task import TaskReporter, run_task
+from netfl.sweeps.task import TaskReporter, run_task, task_folder
 from netfl.types import RunObserver as Watcher
 
 ray = pytest.importorskip("ray", reason="netfl-sim[ray] is not installed")
-TABLES = ("metrics", "figures", "rounds", "deliveries", "events", "users")
+TABLES = ("metrics", "final_metrics", "rounds", "deliveries", "events", "users")
 NODE = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
 LEARNER = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 2}
 LEARNING = {
@@ -43,10 +42,10 @@ LEARNING = {
 
 def a_scenario(pause=0.0, rounds=12, **more):
     slow = {"kind": "support.slow_access:Slow", "pause": pause}
-    return checked(ScenarioDocument({"name": "small", "users": 4, "rounds": rounds, "access": slow, **more}, "small"))
+    return validate(ScenarioDocument({"name": "small", "users": 4, "rounds": rounds, "access": slow, **more}, "small"))
 
 
-class Seeing(NullSweepObserver):
+class Seeing(SweepObserver):
     """Notes what it is told of tasks, and does *act* once, when so *many* are in their middle."""
 
     def __init__(self, act=None, many=1):
@@ -189,7 +188,7 @@ def test_missing_data_fail_the_tasks_that_need_them(world, here, tmp_path):
     scenario = a_scenario(**more, sweep={"data.file": files})
     sweep = netfl.sweep(scenario, tmp_path / "s", engine=RayEngine(world.cluster), observer=watch)
     assert [*sweep.tasks["status"]] == ["done", "failed"]
-    assert "data.file: there is no such file" in sweep.tasks["error"][1]
+    assert "data.file: the file does not exist" in sweep.tasks["error"][1]
 
 
 @pytest.mark.slow
@@ -214,7 +213,7 @@ def test_a_sweep_that_is_stopped_ends_soon_and_goes_on_where_it_was(world, here,
 def test_the_lanes_of_a_run_are_the_same_as_here(world, here, tmp_path):
     scenario = a_scenario(replicas=2, **LEARNING)
     wanted = netfl.run(scenario, tmp_path / "here", device="cpu")
-    there = netfl.run(scenario, tmp_path / "there", workers=3, cluster=world.of(3).cluster)
+    there = netfl.run(scenario, tmp_path / "there", workers=replace(world.of(3).cluster, workers=3))
     assert_same(wanted, there)
 
 
@@ -235,16 +234,18 @@ def test_a_node_that_dies_costs_a_sweep_nothing_but_time(world, here, tmp_path):
 def test_a_node_that_dies_stops_a_run_which_goes_on(world, here, tmp_path):
     scenario = a_scenario(0.1, rounds=40, **LEARNING)
     nodes = len(world.of(2).others) + 1
-    with pytest.raises(MachineError, match=r"worker \d of \d is gone .*; the last checkpoint is kept"):
-        netfl.run(scenario, tmp_path / "s", workers=nodes, cluster=world.cluster, watch=Halfway(world.kill, 12))
+    with pytest.raises(MachineError, match=r"worker \d of \d has ended .*; continue from the last checkpoint"):
+        netfl.run(
+            scenario, tmp_path / "s", workers=replace(world.cluster, workers=nodes), observer=Halfway(world.kill, 12)
+        )
     assert netfl.open_run(tmp_path / "s").status == "failed"
     done = netfl.resume(tmp_path / "s", device="cpu")
     assert_same(netfl.run(a_scenario(rounds=40, **LEARNING), tmp_path / "whole", device="cpu"), done)
 
 
 def test_more_workers_than_there_is_room_for_are_refused(world, here, tmp_path):
-    with pytest.raises(MachineError, match=r"9 workers are wanted, and the Ray cluster has room for \d; write --work"):
-        netfl.run(a_scenario(replicas=9, **LEARNING), tmp_path / "s", workers=9, cluster=world.cluster)
+    with pytest.raises(MachineError, match=r"9 workers are requested, but the Ray cluster has room for \d; write --w"):
+        netfl.run(a_scenario(replicas=9, **LEARNING), tmp_path / "s", workers=replace(world.cluster, workers=9))
     with pytest.raises(MachineError, match=r"no node of the Ray cluster has a core and 0\.5 of a GPU"):
         RayEngine(replace(world.cluster, gpus=0.5)).run([], tmp_path, None, None)
 
@@ -286,7 +287,7 @@ def test_a_share_of_a_gpu_that_there_is_not_is_told(tmp_path):
     code, words = told(tmp_path, "--gpus", "1.5")
     assert (code, words) == (
         2,
-        "--gpus: no such share of a GPU (1.5); write a number from 0 to 1, or a whole one\n",
+        "--gpus: no such share of a GPU (1.5); write a number from 0 to 1, or a whole number\n",
     )
 
 
@@ -315,7 +316,7 @@ def test_nodes_are_told_of_paths_of_the_users_own(monkeypatch):
     python = [sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "/usr/lib/python311.zip"]
     monkeypatch.setattr(sys, "path", ["", *python, "/mine", "/mine"])
     monkeypatch.setenv("NETFL_DATA", "/sets")
-    said = cluster_module._settings()
+    said = cluster_module._environment()
     assert said["PYTHONPATH"] == f"{Path.cwd()}:/mine:${{PYTHONPATH}}"
     assert (said["OMP_NUM_THREADS"], said["NETFL_DATA"]) == ("1", "/sets")
 
@@ -325,4 +326,7 @@ def test_devices_of_this_machine_say_nothing_of_a_cluster(monkeypatch):
         raise AssertionError(device)
 
     monkeypatch.setattr("netfl.learning.tensors.device_of", of_this_machine)
-    assert build_learner(prepare_run(a_scenario(**LEARNING)), "cuda", 2, Cluster("there:1")).lanes[0] == ("A", 0)
+    assert build_learner(prepare_run(a_scenario(**LEARNING)), "cuda", Cluster("there:1", workers=2)).lanes[0] == (
+        "A",
+        0,
+    )

@@ -15,13 +15,12 @@ import netfl
 from netfl.cli import app
 from netfl.errors import MachineError, ScenarioError
 from netfl.results.locking import locked
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.sweeps import LocalEngine
-from netfl.sweeps.engine import task_folder
 from netfl.sweeps.index import SweepIndex
 from netfl.sweeps.plan import points_of, tasks_of
-from netfl.sweeps.task import TaskReporter, TaskUpdate, run_task
+from netfl.sweeps.task import TaskReporter, TaskUpdate, run_task, task_folder
 from netfl.types import FORMAT
 
 SAID = {
@@ -40,16 +39,16 @@ SAID = {
 }  # fmt: skip
 ALPHAS = "learners.B.objective.alpha"
 GRID = {ALPHAS: [0.2, 0.5, 1.0], "access.probability": [0.3, 0.6]}
-TABLES = ("metrics", "figures", "rounds", "deliveries", "events", "users")
+TABLES = ("metrics", "final_metrics", "rounds", "deliveries", "events", "users")
 
 
 def scenario(sweep, **said):
-    return checked(ScenarioDocument({**SAID, **said, "sweep": sweep}, "tiny"))
+    return validate(ScenarioDocument({**SAID, **said, "sweep": sweep}, "tiny"))
 
 
 def trace_only(sweep, **said):
     left = {name: SAID[name] for name in ("name", "seed", "users", "rounds", "replicas", "access")}
-    return checked(ScenarioDocument({**left, **said, "sweep": sweep}, "tiny"))
+    return validate(ScenarioDocument({**left, **said, "sweep": sweep}, "tiny"))
 
 
 def NOTHING(cell):
@@ -147,7 +146,7 @@ class TestPlan:
         }
 
     def test_learners_that_are_chosen_among_stay_together(self):
-        evaluate = {"every": 4, "validation": 0.2, "choose": {"best": {"of": ["A", "B"]}}}
+        evaluate = {"every": 4, "validation": 0.2, "choose": {"best": {"learners": ["A", "B"]}}}
         points = points_of(scenario({ALPHAS: [0.2, 0.5]}, evaluate=evaluate))
         tasks = tasks_of(points, NOTHING, 1)
         assert len({point.trace for point in points}) == 2
@@ -168,7 +167,7 @@ class TestPlan:
         with pytest.raises(ScenarioError) as found:
             points_of(netfl.load(path, {"sweep": {ALPHAS: [0.5, 2, 3], "users": [3, 0]}}))
         assert [fault.value for fault in found.value.faults] == [0, 2, 3]
-        with pytest.raises(ScenarioError, match="sweep: missing: there is nothing to vary"):
+        with pytest.raises(ScenarioError, match="sweep: missing: no key is varied"):
             points_of(netfl.load(path))
 
 
@@ -205,23 +204,23 @@ class TestTables:
         sweep, _ = whole
         last = sweep.metrics.query("metric == 'accuracy' and group == '' and round >= 0.9 * 12")
         means = last.groupby(["point", "learner"])["value"].mean()
-        found = sweep.summary.query("figure == 'accuracy.last_tenth'").set_index(["point", "learner"])
+        found = sweep.summary.query("metric == 'accuracy.last_tenth'").set_index(["point", "learner"])
         pd.testing.assert_series_equal(found["mean"].sort_index(), means.sort_index(), check_names=False)
         assert (found["replicas"] == 2).all()
-        network = sweep.summary.query("learner == '' and figure == 'delivered_per_round'")
+        network = sweep.summary.query("learner == '' and metric == 'delivered_per_round'")
         assert network.groupby("probability")["mean"].nunique().tolist() == [1, 1]
 
     @pytest.mark.slow
     def test_no_figure_of_a_lane_goes_to_one_whose_name_its_own_begins_with(self, tmp_path):
         sweep = netfl.sweep(scenario({"learners.B.lr": [1, 1.5, 1.25]}), tmp_path / "s", engine=Here())
         assert sweep.summary["learner"].unique().tolist() == ["", "A", "B"]
-        counts = sweep.figures.groupby(["learner", "point"])["figure"].count()
+        counts = sweep.final_metrics.groupby(["learner", "point"])["metric"].count()
         assert counts["B"].nunique() == 1
-        assert not sweep.figures["figure"].str.match(r"^\d").any()
+        assert not sweep.final_metrics["metric"].str.match(r"^\d").any()
 
     @pytest.mark.slow
     def test_choices_stand_beside_the_learners(self, tmp_path):
-        evaluate = {"every": 4, "validation": 0.2, "choose": {"best": {"of": ["A", "B"]}}}
+        evaluate = {"every": 4, "validation": 0.2, "choose": {"best": {"learners": ["A", "B"]}}}
         sweep = netfl.sweep(scenario({ALPHAS: [0.2, 0.5]}, evaluate=evaluate), tmp_path / "s", engine=Here())
         assert sweep.status == "done"
         counts = sweep.metrics.query("metric == 'accuracy' and group == ''").groupby(["point", "learner"]).size()
@@ -250,11 +249,11 @@ class TestTables:
 
     def test_values_that_are_no_numbers_stand_as_json(self, tmp_path):
         rho = [[0.5, 0.5, 0, 0], [0.4, 0.4, 0.1, 0.1]]
-        said = {"access": {"kind": "stationary", "first": 1, "rho": rho[0]}}
+        said = {"access": {"kind": "stationary", "deliveries": 1, "rho": rho[0]}}
         sweep = netfl.sweep(trace_only({"access.rho": rho}, **said), tmp_path / "s", engine=Here())
         assert sweep.points["rho"].tolist() == ["[0.5, 0.5, 0, 0]", "[0.4, 0.4, 0.1, 0.1]"]
         assert sweep.metrics.empty
-        assert sweep.summary.query("figure == 'jain'")["mean"].nunique() == 2
+        assert sweep.summary.query("metric == 'jain'")["mean"].nunique() == 2
 
 
 class TestAgain:
@@ -275,7 +274,7 @@ class TestAgain:
         ]  # fmt: skip
         at_once = netfl.sweep(scenario({ALPHAS: [0.2, 0.5, 1.0]}, replicas=2), tmp_path / "t", engine=Here())
         assert grown.status == "done"
-        for name in ("metrics", "figures"):
+        for name in ("metrics", "final_metrics"):
             keys = [key for key in at_once.table(name).columns if key not in {"value", "time_s"}]
             both = grown.table(name).merge(at_once.table(name), on=keys)
             assert len(both) == len(at_once.table(name)) == len(grown.table(name))
@@ -315,8 +314,7 @@ class TestAgain:
 
     def test_a_task_that_was_stopped_goes_on_where_it_was(self, tmp_path):
         (task,) = tasks_of(points_of(scenario({ALPHAS: [0.2, 0.5]})), NOTHING, 32)
-        watch = TaskReporter(task.key, lambda _: None)
-        watch.stop = True
+        watch = TaskReporter(task.key, lambda _: None, lambda: True)
         folder = task_folder(tmp_path, task.key)
         assert run_task(task, folder, "cpu", watch).stopped
         assert netfl.open_run(folder).status == "interrupted"
@@ -327,8 +325,7 @@ class TestAgain:
 
     def test_a_damaged_checkpoint_costs_no_more_than_its_task(self, tmp_path):
         (task,) = tasks_of(points_of(scenario({ALPHAS: [0.2]})), NOTHING, 32)
-        watch = TaskReporter(task.key, lambda _: None)
-        watch.stop = True
+        watch = TaskReporter(task.key, lambda _: None, lambda: True)
         folder = task_folder(tmp_path, task.key)
         run_task(task, folder, "cpu", watch)
         for file in folder.glob("checkpoint*"):
@@ -344,26 +341,21 @@ class TestFolder:
 
     def test_what_is_no_folder_of_a_sweep_is_left_alone(self, tmp_path):
         (tmp_path / "mine.txt").touch()
-        with pytest.raises(ScenarioError, match=r"--out: .* is there already, and no folder of a sweep"):
+        with pytest.raises(ScenarioError, match=r"--out: .* already exists and is not the folder of a sweep"):
             netfl.sweep(trace_only({"users": [3]}), tmp_path, engine=Here())
-        with pytest.raises(ScenarioError, match=r"--out: .*mine.txt is a file; name a folder"):
+        with pytest.raises(ScenarioError, match=r"--out: .*mine.txt is a file; give a folder"):
             netfl.sweep(trace_only({"users": [3]}), tmp_path / "mine.txt", engine=Here())
         assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
     def test_a_run_directory_is_left_alone(self, tmp_path):
         netfl.trace(trace_only({"users": [3]}), tmp_path / "run")
         before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
-        with pytest.raises(ScenarioError, match=r"--out: .* is there already, and no folder of a sweep"):
+        with pytest.raises(ScenarioError, match=r"--out: .* already exists and is not the folder of a sweep"):
             netfl.sweep(trace_only({"users": [3]}), tmp_path / "run", engine=Here())
         assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
 
-    def test_one_that_was_killed_before_it_was_written_down_goes_on(self, tmp_path):
-        (tmp_path / "s" / "tasks").mkdir(parents=True)
-        (tmp_path / "s" / "scenario.yaml").write_text("")
-        assert netfl.sweep(trace_only({"users": [3]}), tmp_path / "s", engine=Here()).status == "done"
-
     def test_what_is_opened_must_be_one(self, tmp_path):
-        with pytest.raises(ScenarioError, match=r"is no folder of a sweep: there is no sweep.json in it"):
+        with pytest.raises(ScenarioError, match=r"is not the folder of a sweep: it has no sweep.json"):
             netfl.open_sweep(tmp_path)
         (tmp_path / "sweep.json").write_text('{"tasks": ')
         with pytest.raises(MachineError, match=r"sweep.json cannot be read"):
@@ -374,8 +366,9 @@ class TestFolder:
         first = sorted(folder.glob("tasks/*"))[0]
         with pytest.raises(ScenarioError) as told:
             netfl.open_run(folder)
-        assert f"{folder} is no run directory: it is that of a sweep; name one of its runs, such as {first};" in str(
-            told.value
+        assert (
+            f"{folder} is not a run directory: it is the folder of a sweep; give one of its runs, such as {first};"
+            in str(told.value)
         )
         (tmp_path / "sweep.json").touch()
         with pytest.raises(ScenarioError, match="it has no runs yet; netfl report"):
@@ -497,7 +490,7 @@ class TestCommand:
         monkeypatch.setattr("netfl.cli.views.sweep.PLAIN_EVERY_S", 0.0)
         code, output = self.call("sweep", "s.yaml", "--workers", "1")
         assert code == 0
-        assert "under way: probability=0.3, replicas 0 to 1 " in output
+        assert "running: probability=0.3, replicas 0 to 1 " in output
         done = netfl.open_sweep("runs/tiny-sweep")
         assert done.tasks["label"].tolist() == [f"probability={p}, replicas 0 to 1" for p in (0.3, 0.6)]
         assert not any(task in output for task in done.tasks["task"])
@@ -510,10 +503,10 @@ class TestCommand:
 
     def test_other_commands_say_what_becomes_of_the_sweep(self):
         code, output = self.call("check", "s.yaml")
-        assert (code, output.splitlines()[0]) == (0, "s.yaml: good, at all 2 points of its sweep too")
+        assert (code, output.splitlines()[0]) == (0, "s.yaml: valid, at all 2 points of its sweep")
         code, output = self.call("trace", "s.yaml")
         assert code == 0
-        assert "one run, of the scenario as it stands; its sweep is run by: netfl sweep" in output
+        assert "this is one run; the sweep is ignored. To run it: netfl sweep" in output
         assert "its sweep" not in self.call("trace", "s.yaml", "--quiet")[1]
 
     @pytest.mark.parametrize(
@@ -523,8 +516,8 @@ class TestCommand:
             (("s.yaml", "--engine", "rya"), "--engine: no such engine ('rya'); did you mean 'ray'?"),
             (("s.yaml", "--address", "auto"), "--address: has no effect ('auto'); add --engine ray"),
             (("s.yaml", "--set", "sweep.rounds=3"), "sweep.grid.rounds: not a list (3); write a list"),
-            (("s.yaml", "--out", "s.yaml"), "--out: s.yaml is a file; name a folder"),
-            (("none.yaml",), "none.yaml: there is no such file; check the path"),
+            (("s.yaml", "--out", "s.yaml"), "--out: s.yaml is a file; give a folder"),
+            (("none.yaml",), "none.yaml: the file does not exist; check the path"),
         ],
     )
     def test_bad_input_is_told_and_ends_with_2(self, words, told):

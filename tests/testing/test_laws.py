@@ -152,10 +152,10 @@ class TestTheJudge:
         assert violated(constant, mean=600.1, variance=0.0) != []
 
     def test_what_cannot_be_judged_is_a_violation(self):
-        assert "states no law" in check_laws(Claims(claimed=()), Streams(1))[0]
-        assert "nothing to draw" in violated(mean=1.0)[0]
+        assert "states no property" in check_laws(Claims(claimed=()), Streams(1))[0]
+        assert "no draw function" in violated(mean=1.0)[0]
         assert "claims nothing" in violated(exponential)[0]
-        assert "are wanted" in violated(lambda streams, size: np.ones(size - 1), mean=1.0)[0]
+        assert "are needed" in violated(lambda streams, size: np.ones(size - 1), mean=1.0)[0]
         assert "are finite" in violated(lambda streams, size: np.full(size, np.nan), mean=1.0)[0]
 
     def test_no_law_with_a_reason_is_no_violation(self):
@@ -217,7 +217,7 @@ class TestTheJudgeOfFigures:
     @pytest.mark.parametrize("figure", [correlated(ring), crossed(ring), faded(ring)], ids=lambda figure: figure.name)
     @pytest.mark.quick_first
     def test_right_figures_pass(self, figure):
-        assert violated(figures=(figure,)) == []
+        assert violated(statistics=(figure,)) == []
 
     @pytest.mark.parametrize(
         "figure",
@@ -233,16 +233,17 @@ class TestTheJudgeOfFigures:
     )
     @pytest.mark.quick_first
     def test_wrong_figures_are_caught(self, figure):
-        assert len(violated(figures=(figure,))) >= 1
+        assert len(violated(statistics=(figure,))) >= 1
 
     def test_what_cannot_be_judged_is_a_violation(self):
-        assert "not too few" in violated(figures=(StatisticClaim("f", "", lambda s, n: np.ones((50, 1)), [1.0]),))[0]
-        assert "not too few" in violated(figures=(StatisticClaim("f", "", lambda s, n: np.ones((500, 2)), [1.0]),))[0]
+        assert "too few" in violated(statistics=(StatisticClaim("f", "", lambda s, n: np.ones((50, 1)), [1.0]),))[0]
+        assert "too few" in violated(statistics=(StatisticClaim("f", "", lambda s, n: np.ones((500, 2)), [1.0]),))[0]
         assert (
-            "finite" in violated(figures=(StatisticClaim("f", "", lambda s, n: np.full((500, 1), np.nan), [1.0]),))[0]
+            "finite"
+            in violated(statistics=(StatisticClaim("f", "", lambda s, n: np.full((500, 1), np.nan), [1.0]),))[0]
         )
         never = StatisticClaim("f", "", lambda s, n: (np.ones((500, 1)), np.zeros((500, 1))), [1.0])
-        assert "finite" in violated(figures=(never,))[0]
+        assert "finite" in violated(statistics=(never,))[0]
 
     @pytest.mark.slow
     def test_false_alarms_are_as_rare_as_stated(self):
@@ -253,7 +254,7 @@ class TestTheJudgeOfFigures:
             return drawn * [1.0, 3.0], drawn[:, ::-1]
 
         figure = StatisticClaim("ratio", "E[X] / E[Y]", ratio, [1.0, 3.0])
-        alarms = sum(len(violated(None, seed, 0.02, figures=(figure,))) for seed in range(300))
+        alarms = sum(len(violated(None, seed, 0.02, statistics=(figure,))) for seed in range(300))
         assert 1 <= alarms <= 30
 
 
@@ -271,5 +272,5 @@ class TestClaims:
         assert (law.mean, law.variance) == (None, None)
 
     def test_figures_are_told(self):
-        assert Law("power", "Rayleigh", figures=(correlated(ring),)).claims() == [("autocorrelation", "J0²")]
+        assert Law("power", "Rayleigh", statistics=(correlated(ring),)).claims() == [("autocorrelation", "J0²")]
         assert Law.none("nothing is drawn").claims() == [("none", "nothing is drawn")]

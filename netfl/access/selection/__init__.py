@@ -50,13 +50,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from netfl.registry import Spec
+from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
+from netfl.types import Floats, Ints
 
-Users = NDArray[np.int64]
+Users = Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +71,8 @@ class UserInfo:
 
     size: int
     streams: Streams
-    sample_counts: NDArray[np.float64] | None = None
-    airtime_s: NDArray[np.float64] | None = None
+    sample_counts: Floats | None = None
+    airtime_s: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +88,8 @@ class RoundInfo:
     """
 
     round: int
-    age: NDArray[np.int64]
-    loss: NDArray[np.float64]
+    age: Ints
+    loss: Floats
 
 
 class Selector(ABC):
@@ -140,3 +138,6 @@ class Selection(Spec):
     def needs_airtime(self) -> bool:
         """The selector reads ``UserInfo.airtime_s``."""
         return False
+
+
+__getattr__ = exported_models(__name__)

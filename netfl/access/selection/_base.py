@@ -7,16 +7,15 @@ from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl import streams
-from netfl.access import Access, AccessCost, AccessInfo
+from netfl.access import Access, AccessInfo
 from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo, Users
 from netfl.access.selection.all import All
 from netfl.errors import Fault, ModelError, ScenarioError, prefix_faults, suggest
-from netfl.registry import FamilyMember, kind_of
-from netfl.types import LearnerReport, ScenarioFacts
+from netfl.registry import FamilyMember, kind_of, no_effect
+from netfl.types import Floats, Ints, LearnerReport, ScenarioFacts
 
 
 class WithSelection(Access):
@@ -29,7 +28,6 @@ class WithSelection(Access):
 
     @property
     def info(self) -> AccessInfo:
-        """Needs and abilities."""
         return replace(
             super().info,
             needs_sample_counts=self.selection.needs_sample_counts,
@@ -37,37 +35,24 @@ class WithSelection(Access):
             learner=self.learner,
         )
 
-    def estimate_cost(self, users: int, rounds: int, duration_s: float | None, *, counted: bool) -> AccessCost:
-        """Estimate the cost of the selected users' updates."""
-        return super().estimate_cost(self.selection.max_selected(users), rounds, duration_s, counted=counted)
-
     def selection_faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Yield a closed loop without a learner or with an ambiguous one, and a learner without effect."""
         info = self.info
         if info.needs_sample_counts and facts.classes is None:
-            yield Fault("selection", "depends on the users' amounts of data, and there are no data", remedy="add data")
+            yield Fault("selection", "depends on the users' amounts of data, but there are no data", remedy="add data")
         if not info.is_closed_loop:
-            if self.learner is not None:
-                yield Fault("learner", "has no effect: nothing asks the learners", self.learner, "leave it out")
+            yield from no_effect(self, ["learner"], "because the access does not use the learners")
         elif self.learner is None and len(facts.learners) > 1:
-            problem = "several learners are given, and none is named"
+            problem = "several learners are given, but none is named"
             yield Fault("learner", problem, remedy=f"name one of {', '.join(facts.learners)}; all share its trace")
         elif self.learner is not None and self.learner not in facts.learners:
             yield Fault("learner", "no such learner", self.learner, suggest(self.learner, [*facts.learners]))
         elif not facts.learners:
-            yield Fault("", "the access depends on the learners, and there are none", remedy="add learners")
+            yield Fault("", "the access depends on the learners, but there are none", remedy="add learners")
 
 
 class SelectionState:
-    """The selection of one replica during a run.
-
-    Args:
-        selection: the selection.
-        population: properties of the users.
-
-    Raises:
-        ScenarioError: the selection cannot work for these users; keys relative to the access.
-    """
+    """The selection of one replica during a run.  Keys of errors are relative to the access."""
 
     def __init__(self, selection: Selection, population: UserInfo) -> None:
         self.selects_all = isinstance(selection, All)
@@ -77,12 +62,8 @@ class SelectionState:
         self._last_round = np.zeros(population.size, np.int64)
         self._asked = self._delivered = np.empty(0, np.int64)
 
-    def choose(self, round: int, report: LearnerReport | None) -> NDArray[np.int64]:
-        """Return the users selected for *round*, which opens after *report*.
-
-        Raises:
-            ModelError: the selector returned something other than distinct ascending users.
-        """
+    def choose(self, round: int, report: LearnerReport | None) -> Ints:
+        """Return the users selected for *round*, which opens after *report*."""
         loss = np.full(self._users, np.nan)
         answers = None if report is None else report.answer("loss")
         if answers is not None and self._asked.size:
@@ -90,20 +71,20 @@ class SelectionState:
         chosen = np.asarray(self._selector.choose(RoundInfo(round, self.age(round), loss)))
         is_ascending = chosen.dtype.kind == "i" and chosen.ndim == 1 and (np.diff(chosen) > 0).all()
         if chosen.size and not (is_ascending and chosen[0] >= 0 and chosen[-1] < self._users):
-            raise ModelError(self._name, f"chose {chosen!r} in round {round}: no distinct users in rising order")
+            raise ModelError(self._name, f"chose {chosen!r} in round {round}: not distinct users in ascending order")
         return chosen.astype(np.int64)
 
-    def age(self, round: int) -> NDArray[np.int64]:
+    def age(self, round: int) -> Ints:
         """Return the rounds since each user was last delivered, as *round* opens; *round* if never."""
         return np.asarray(round - self._last_round)
 
-    def record_deliveries(self, round: int, users: Sequence[int] | NDArray[np.int64]) -> None:
+    def record_deliveries(self, round: int, users: Sequence[int] | Ints) -> None:
         """Note that *users* were delivered in *round*."""
         self._delivered = np.unique(np.asarray(users, np.int64))
         self._last_round[self._delivered] = round
 
     def queries(self, round: int) -> dict[str, tuple[int, ...]]:
-        """Return the questions to the learners before *round*, as in ``Round.asks``."""
+        """Return the questions to the learners before *round*, as in ``Round.queries``."""
         questions = self._selector.queries(round, self._delivered)
         self._asked = np.asarray(questions.get("loss", ()), np.int64)
         return {question: tuple(map(int, users)) for question, users in questions.items() if len(users)}
@@ -116,16 +97,13 @@ class FixedSizeSelection(Selection):
     """Number of users selected in a round."""
 
     def max_selected(self, users: int) -> int:
-        """Return the largest number of selected users."""
         return min(self.m, users)
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield errors of the configuration."""
-        if self.m > facts.users:
-            yield Fault("m", f"more than the {facts.users} users", self.m, "name at most the number of users")
+        yield from facts.too_many_users("m", self.m)
 
 
-def weighted_sample(clocks: streams.RandomField, weights: NDArray[np.float64], round: int) -> Users:
+def weighted_sample(clocks: streams.RandomField, weights: Floats, round: int) -> Users:
     """Order all users of positive weight as successive draws in proportion to weight would.
 
     Each user runs an exponential clock whose rate is its weight; the earliest clock is drawn first.
@@ -134,31 +112,16 @@ def weighted_sample(clocks: streams.RandomField, weights: NDArray[np.float64], r
     return candidates[np.argsort(clocks.exponential(candidates, round) / weights[candidates], kind="stable")]
 
 
-def sample_counts(population: UserInfo) -> NDArray[np.float64]:
-    """Return the training examples of each user.
-
-    Raises:
-        ScenarioError: they are unknown.
-    """
+def sample_counts(population: UserInfo) -> Floats:
+    """Return the training examples of each user."""
     if population.sample_counts is None:
-        problem = "depends on the users' amounts of data, and there are no data"
+        problem = "depends on the users' amounts of data, but there are no data"
         raise ScenarioError([Fault("", problem, None, "add data and partition")])
     return population.sample_counts
 
 
-def miss_probability(size: float, others: int, places: int) -> float:
-    """Return the probability that a user of weight *size* is not among the first *places* drawn, all others weighing 1.
-
-    Π (n - i) / (n - i + size), i < places: each draw that misses the user removes one of the n others.
-    """
-    remaining = others - np.arange(min(places, others + 1))
-    return float(np.prod(remaining / (remaining + size)))
-
-
-def selected_rounds(
-    selector: Selector, users: int, rounds: int, loss: NDArray[np.float64] | None = None
-) -> NDArray[np.float64]:
-    """Simulate selections without any delivery, for tests of laws: 1 or 0, ``[rounds, users]``."""
+def selected_rounds(selector: Selector, users: int, rounds: int, loss: Floats | None = None) -> Floats:
+    """Simulate selections without any delivery, for tests of distributions: 1 or 0, ``[rounds, users]``."""
     losses = np.full(users, np.nan) if loss is None else loss
     rows = np.zeros((rounds, users))
     for index, row in enumerate(rows, start=1):

@@ -17,17 +17,17 @@ class All(Selection):
     """
 
     def open(self, population: UserInfo) -> Selector:
-        """Return the selector of one replica."""
-        return _All(population.size)
+        return SameUsers(np.arange(population.size))
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
-        return (Law.none("everybody, always: nothing is drawn"),)
+        return (Law.none("selects all users in each round: nothing is drawn"),)
 
 
-class _All(Selector):
-    def __init__(self, users: int) -> None:
-        self._users = np.arange(users)
+class SameUsers(Selector):
+    """Select the same *users* in every round."""
+
+    def __init__(self, users: Users) -> None:
+        self._users = users
 
     def choose(self, moment: RoundInfo) -> Users:
         return self._users

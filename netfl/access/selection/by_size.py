@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
-from numpy.typing import NDArray
 
 from netfl.access.selection import RoundInfo, Selector, UserInfo, Users
-from netfl.access.selection._base import (
-    FixedSizeSelection,
-    miss_probability,
-    sample_counts,
-    selected_rounds,
-    weighted_sample,
-)
+from netfl.access.selection._base import FixedSizeSelection, sample_counts, selected_rounds, weighted_sample
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Floats, Law
 
 _LAW_SIZE = 3.0
 
@@ -33,27 +28,22 @@ class BySize(FixedSizeSelection):
         m: 2
     """
 
+    needs_sample_counts: ClassVar[bool] = True
+
     def open(self, population: UserInfo) -> Selector:
-        """Return the selector of one replica."""
         return _BySize(self.m, population)
 
-    @property
-    def needs_sample_counts(self) -> bool:
-        """The selector reads sample counts."""
-        return True
-
     def laws(self) -> tuple[Law, ...]:
-        """Probability that one user with more examples than the others is selected, with K = m + 3."""
         users = self.m + 3
         share = 1.0 - miss_probability(_LAW_SIZE, users - 1, self.m)
 
-        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+        def draw(streams: Streams, size: int) -> Floats:
             counts = np.array([_LAW_SIZE, *[1.0] * (users - 1)])
             selector = self.open(UserInfo(users, streams, counts))
             return selected_rounds(selector, users, size)[:, 0]
 
         statement = f"1 - Π (n-i)/(n-i+s), i < m, of a user of size s = {_LAW_SIZE:g} among n = {users - 1} of size 1"
-        return (Law("who may try", statement, draw, share, share * (1 - share)),)
+        return (Law("selected users", statement, draw, share, share * (1 - share)),)
 
 
 class _BySize(Selector):
@@ -63,3 +53,12 @@ class _BySize(Selector):
 
     def choose(self, moment: RoundInfo) -> Users:
         return np.sort(weighted_sample(self._clocks, self._counts, moment.round)[: self._m])
+
+
+def miss_probability(size: float, others: int, places: int) -> float:
+    """Return the probability that a user of weight *size* is not among the first *places* drawn, all others weighing 1.
+
+    Π (n - i) / (n - i + size), i < places: each draw that misses the user removes one of the n others.
+    """
+    remaining = others - np.arange(min(places, others + 1))
+    return float(np.prod(remaining / (remaining + size)))

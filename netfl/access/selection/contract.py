@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.access.selection import RoundInfo, Selector, UserInfo, Users
 from netfl.access.selection._base import FixedSizeSelection, selected_rounds, weighted_sample
 from netfl.errors import Fault
-from netfl.registry import Spec
+from netfl.registry import Spec, no_effect
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts, StatisticClaim
+from netfl.types import Floats, Law, ScenarioFacts, StatisticClaim
+from netfl.units import PositiveProbability, UserNumbers
 
 _LAW_USERS = 20
 
@@ -22,9 +22,9 @@ _LAW_USERS = 20
 class Tier(Spec):
     """Users with the same contract: a list of users, or a share of all."""
 
-    users: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] | None = None
+    users: UserNumbers | None = None
     """The users, by number; exactly one of this and ``share``."""
-    share: Annotated[float, Field(gt=0, le=1)] | None = None
+    share: PositiveProbability | None = None
     """Share of all users, rounded to a number, drawn uniformly once per replica from the users that no tier lists."""
     weight: Annotated[float, Field(gt=0)] | None = None
     """With ``by: lottery``, the weight of each of these users, relative to 1 for users in no tier."""
@@ -33,8 +33,6 @@ class Tier(Spec):
     def _check_users(self) -> Self:
         if (self.users is None) == (self.share is None):
             raise ValueError("give users or share, exactly one of them")
-        if self.users is not None and len(set(self.users)) < len(self.users):
-            raise ValueError("a user is named twice: name each once")
         return self
 
     def size(self, users: int) -> int:
@@ -70,33 +68,31 @@ class Contract(FixedSizeSelection):
     def _check_tiers(self) -> Self:
         has_weight = [tier.weight is not None for tier in self.tiers]
         if self.by == "lottery" and not all(has_weight):
-            raise ValueError("a lottery needs weights: give each tier one")
-        if self.by == "strict" and any(has_weight):
-            raise ValueError("weights have no effect with by: strict: leave them out, or set by: lottery")
+            raise ValueError("a lottery needs weights; give each tier a weight")
         named = [user for tier in self.tiers for user in tier.users or ()]
         if len(set(named)) < len(named):
-            raise ValueError("a user is in two tiers: name each in one")
+            raise ValueError("a user is listed twice; list each user once, in one tier")
         return self
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield errors of the configuration."""
         yield from super().faults(facts)
         for index, tier in enumerate(self.tiers):
-            yield from facts.strangers(f"tiers.{index}.users", tier.users or ())
+            yield from facts.unknown_users(f"tiers.{index}.users", tier.users or ())
+            if self.by == "strict":
+                remedy = "leave it out, or set by: lottery"
+                yield from no_effect(tier, ["weight"], "with by: strict", remedy, f"tiers.{index}.")
             if tier.share is not None and not tier.size(facts.users):
-                problem = f"this share of {facts.users} users is no user"
+                problem = f"this share of {facts.users} users is less than one user"
                 yield Fault(f"tiers.{index}.share", problem, tier.share, "make it larger, or leave the tier out")
         total = sum(tier.size(facts.users) for tier in self.tiers)
         if total > facts.users:
-            problem = f"{total} users in tiers, and there are {facts.users}"
+            problem = f"{total} users in tiers, but there are {facts.users}"
             yield Fault("tiers", problem, None, "make shares smaller, or name fewer users")
 
     def open(self, population: UserInfo) -> Selector:
-        """Return the selector of one replica."""
         return _Contract(self, population)
 
     def laws(self) -> tuple[Law, ...]:
-        """Probability that the first user of each tier is selected, or in a lottery, the tier of the first draw."""
         users = max(_LAW_USERS, self.m, 1 + max((user for tier in self.tiers for user in tier.users or ()), default=0))
         sizes = np.array([tier.size(users) for tier in self.tiers])
         sizes = np.append(sizes, users - sizes.sum())
@@ -108,14 +104,14 @@ class Contract(FixedSizeSelection):
             means, name = sizes * [*(tier.weight or 1.0 for tier in self.tiers), 1.0], "w k / Σ w k for the first drawn"
             means, model = means / means.sum(), self.model_copy(update={"m": 1})
 
-        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+        def draw(streams: Streams, size: int) -> Floats:
             selector = _Contract(model, UserInfo(users, streams))
             is_in = selector.tier[:, None] == np.arange(len(sizes))
             counted = is_in & (np.cumsum(is_in, axis=0) == 1) if self.by == "strict" else is_in
             return np.asarray(selected_rounds(selector, users, size) @ counted)
 
         claim = StatisticClaim("inclusion", f"{name}, K = {users}", draw, means, at)
-        return (Law("who may try", name, figures=(claim,)),)
+        return (Law("selected users", name, statistics=(claim,)),)
 
 
 class _Contract(Selector):
@@ -127,7 +123,15 @@ class _Contract(Selector):
 
     def __init__(self, spec: Contract, population: UserInfo) -> None:
         self._m, self._strict = spec.m, spec.by == "strict"
-        self.tier = _tiers(spec.tiers, population)
+        self.tier = np.full(population.size, len(spec.tiers))
+        for index, tier in enumerate(spec.tiers):
+            self.tier[list(tier.users or ())] = index
+        free = np.flatnonzero(self.tier == len(spec.tiers))
+        free = free[np.argsort(population.streams.field("tiers").uniform(free), kind="stable")]
+        for index, tier in enumerate(spec.tiers):
+            if tier.share is not None:
+                size = tier.size(population.size)
+                self.tier[free[:size]], free = index, free[size:]
         self._weights = np.array([*(tier.weight or 1.0 for tier in spec.tiers), 1.0])[self.tier]
         self._draws = population.streams.field("contract")
 
@@ -136,16 +140,3 @@ class _Contract(Selector):
             keys = self._draws.uniform(np.arange(len(self.tier)), moment.round)
             return np.sort(np.lexsort((keys, self.tier))[: self._m])
         return np.sort(weighted_sample(self._draws, self._weights, moment.round)[: self._m])
-
-
-def _tiers(tiers: Sequence[Tier], population: UserInfo) -> NDArray[np.int64]:
-    tier_of = np.full(population.size, len(tiers))
-    for index, tier in enumerate(tiers):
-        tier_of[list(tier.users or ())] = index
-    free = np.flatnonzero(tier_of == len(tiers))
-    free = free[np.argsort(population.streams.field("tiers").uniform(free), kind="stable")]
-    for index, tier in enumerate(tiers):
-        if tier.share is not None:
-            size = tier.size(population.size)
-            tier_of[free[:size]], free = index, free[size:]
-    return tier_of

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netfl.access.selection import RoundInfo, Selector, UserInfo, Users
 from netfl.access.selection._base import FixedSizeSelection, selected_rounds
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Floats, Law
 
 
 class Oldest(FixedSizeSelection):
@@ -27,18 +26,16 @@ class Oldest(FixedSizeSelection):
     """
 
     def open(self, population: UserInfo) -> Selector:
-        """Return the selector of one replica."""
         return _Oldest(self.m, population)
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
         users = self.m + 2
         share = self.m / users
 
-        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+        def draw(streams: Streams, size: int) -> Floats:
             return selected_rounds(self.open(UserInfo(users, streams)), users, size)[:, 0]
 
-        return (Law("who may try", f"m/K of K = {users} of the same age", draw, share, share * (1 - share)),)
+        return (Law("selected users", f"m/K of K = {users} of the same age", draw, share, share * (1 - share)),)
 
 
 class _Oldest(Selector):

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from math import comb
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.access.selection import RoundInfo, Selector, UserInfo, Users
 from netfl.access.selection._base import FixedSizeSelection, sample_counts, selected_rounds, weighted_sample
 from netfl.errors import Fault
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts, StatisticClaim
+from netfl.types import Floats, Law, ScenarioFacts, StatisticClaim
 
 
 class PowerOfChoice(FixedSizeSelection):
@@ -42,74 +41,53 @@ class PowerOfChoice(FixedSizeSelection):
         losses: fresh
     """
 
+    needs_learner_metrics: ClassVar[bool] = True
+    needs_sample_counts: ClassVar[bool] = True
     d: Annotated[int, Field(ge=1)]
     """Number of candidates in a round."""
     losses: Literal["fresh", "last"] = "fresh"
     """Losses that decide: ``fresh`` ones, asked of the candidates, or the ``last`` ones known."""
 
     def open(self, population: UserInfo) -> Selector:
-        """Return the selector of one replica."""
-        return (_Fresh if self.losses == "fresh" else _Last)(self, population)
-
-    @property
-    def needs_learner_metrics(self) -> bool:
-        """The selector asks for losses."""
-        return True
-
-    @property
-    def needs_sample_counts(self) -> bool:
-        """The selector reads sample counts."""
-        return True
+        return _Choice(self, population)
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield errors of the configuration."""
         yield from super().faults(facts)
         if self.d < self.m:
             yield Fault("d", f"fewer candidates than the {self.m} selected users", self.d, "draw at least m")
-        if self.d > facts.users:
-            yield Fault("d", f"more than the {facts.users} users", self.d, "draw at most the number of users")
+        yield from facts.too_many_users("d", self.d)
 
     def laws(self) -> tuple[Law, ...]:
-        """Probability that the user of each rank is selected, with K = d + 2 users of equal size."""
         users, d, m = self.d + 2, self.d, self.m
         ways = [sum(comb(r, i) * comb(users - 1 - r, d - 1 - i) for i in range(min(m, d))) for r in range(users)]
         means = [way / comb(users, d) for way in ways]
 
-        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+        def draw(streams: Streams, size: int) -> Floats:
             selector = self.open(UserInfo(users, streams, np.full(users, 7.0)))
             return selected_rounds(selector, users, size, -np.arange(users, dtype=np.float64))
 
         statement = f"Σ C(r-1, i) C(K-r, d-1-i) / C(K, d), i < m, for the r-th highest loss of K = {users} equal sizes"
         claim = StatisticClaim("inclusion", statement, draw, means, [f"rank {rank + 1}" for rank in range(users)])
-        return (Law("who may try", statement, figures=(claim,)),)
+        return (Law("selected users", statement, statistics=(claim,)),)
 
 
 class _Choice(Selector):
     def __init__(self, spec: PowerOfChoice, population: UserInfo) -> None:
         self._m, self._d, self._counts = spec.m, spec.d, sample_counts(population)
+        self._is_fresh = spec.losses == "fresh"
         self._clocks = population.streams.field("candidates")
         self._loss = np.full(population.size, np.inf)
 
     def choose(self, moment: RoundInfo) -> Users:
+        if self._is_fresh:
+            self._loss[:] = np.inf
         known = ~np.isnan(moment.loss)
         self._loss[known] = moment.loss[known]
         candidates = self._candidates(moment.round)
         return np.sort(candidates[np.argsort(-self._loss[candidates], kind="stable")[: self._m]])
 
     def _candidates(self, round: int) -> Users:
-        """Return the candidates in the order in which they are drawn."""
         return weighted_sample(self._clocks, self._counts, round)[: self._d]
 
-
-class _Fresh(_Choice):
-    def choose(self, moment: RoundInfo) -> Users:
-        self._loss[:] = np.inf
-        return super().choose(moment)
-
     def queries(self, round: int, delivered: Users) -> Mapping[str, Users]:
-        return {"loss": np.sort(self._candidates(round))}
-
-
-class _Last(_Choice):
-    def queries(self, round: int, delivered: Users) -> Mapping[str, Users]:
-        return {"loss": delivered}
+        return {"loss": np.sort(self._candidates(round)) if self._is_fresh else delivered}

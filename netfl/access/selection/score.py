@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import model_validator
 
 from netfl.access.selection import RoundInfo, Selector, UserInfo, Users
 from netfl.access.selection._base import FixedSizeSelection, sample_counts, selected_rounds, weighted_sample
-from netfl.errors import Fault, ScenarioError
+from netfl.errors import Fault
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts
+from netfl.types import Floats, Law, ScenarioFacts
 
 
 class Score(FixedSizeSelection):
@@ -51,40 +50,31 @@ class Score(FixedSizeSelection):
     @model_validator(mode="after")
     def _check_scores_differ(self) -> Self:
         if self.value == "one" and self.power == 0:
-            raise ValueError("all scores are 1: give value: size or loss, or a power, or take kind: uniform")
+            raise ValueError("all scores are 1: give value: size or loss, or a power, or use kind: uniform")
         return self
 
     def open(self, population: UserInfo) -> Selector:
-        """Return the selector.
-
-        Raises:
-            ScenarioError: scores depend on airtimes, and there is no network.
-        """
         return _Score(self, population)
 
     @property
     def needs_learner_metrics(self) -> bool:
-        """The selector asks for losses."""
         return self.value == "loss"
 
     @property
     def needs_sample_counts(self) -> bool:
-        """The selector reads sample counts."""
         return self.value == "size"
 
     @property
     def needs_airtime(self) -> bool:
-        """The selector reads airtimes."""
         return self.power != 0
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield errors of the configuration."""
         yield from super().faults(facts)
         if self.needs_airtime and not facts.networked:
-            yield _airtime_fault(self.power)
+            problem = "depends on airtimes, but this access simulates no network"
+            yield Fault("power", problem, self.power, "set power: 0, or use access.kind: network")
 
     def laws(self) -> tuple[Law, ...]:
-        """Probability that the user of the highest score is drawn first."""
         if self.draw == "top":
             return (Law.none("the highest scores: nothing is drawn"),)
         counts, airtime_s = np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.array([1.0, 2.0, 3.0, 1.0, 2.0])
@@ -93,7 +83,7 @@ class Score(FixedSizeSelection):
         share = float(scores[best] / scores.sum())
         single = self.model_copy(update={"m": 1})
 
-        def first(streams: Streams, size: int) -> NDArray[np.float64]:
+        def first(streams: Streams, size: int) -> Floats:
             selector = single.open(UserInfo(len(counts), streams, counts, airtime_s))
             return selected_rounds(selector, len(counts), size, counts)[:, best]
 
@@ -107,26 +97,19 @@ class _Score(Selector):
         self._cost = np.ones(population.size)
         if spec.needs_airtime:
             if population.airtime_s is None:
-                raise ScenarioError([_airtime_fault(spec.power)])
+                raise ValueError("airtimes are known only in a network")
             self._cost = population.airtime_s**spec.power
         self._counts = sample_counts(population) if spec.needs_sample_counts else np.ones(population.size)
 
     def choose(self, moment: RoundInfo) -> Users:
-        scores = self._cost * (_fill_unknown(moment.loss) if self._spec.needs_learner_metrics else self._counts)
+        values = self._counts
+        if self._spec.needs_learner_metrics:
+            known = ~np.isnan(moment.loss)
+            values = np.where(known, moment.loss, moment.loss[known].mean() if known.any() else 1.0)
+        scores = self._cost * values
         if self._spec.draw == "top":
             return np.sort(np.argsort(-scores, kind="stable")[: self._spec.m])
         return np.sort(weighted_sample(self._clocks, scores, moment.round)[: self._spec.m])
 
     def queries(self, round: int, delivered: Users) -> Mapping[str, Users]:
         return {"loss": self._users} if self._spec.needs_learner_metrics else {}
-
-
-def _airtime_fault(power: float) -> Fault:
-    problem = "depends on airtimes, and this access simulates no network"
-    return Fault("power", problem, power, "set power: 0, or take access.kind: network")
-
-
-def _fill_unknown(loss: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Replace unknown losses by the mean of the known ones; by 1 if none is known."""
-    known = ~np.isnan(loss)
-    return np.where(known, loss, loss[known].mean() if known.any() else 1.0)

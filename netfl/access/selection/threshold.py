@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo, Users
+from netfl.access.selection import Selection, Selector, UserInfo
 from netfl.access.selection._base import sample_counts
+from netfl.access.selection.all import SameUsers
 from netfl.errors import Fault, ScenarioError
 from netfl.types import Law
 
@@ -17,8 +18,8 @@ class Threshold(Selection):
     """The users with at least τ examples, the same in every round.
 
     The set is ``{k : n_k ≥ τ}``.  After D. Mitra and A. Khisti, "User selection in federated learning" (University of
-    Toronto), who bound the resulting drift of the model from that of a central server; what only users below τ hold is
-    never learned.
+    Toronto), which bounds the resulting drift of the model from that of a central server; examples that only users
+    below τ hold are never learned.
 
     Example::
 
@@ -26,35 +27,17 @@ class Threshold(Selection):
         tau: 20
     """
 
+    needs_sample_counts: ClassVar[bool] = True
     tau: Annotated[int, Field(ge=1)]
     """τ, the smallest number of training examples of a selected user."""
 
     def open(self, population: UserInfo) -> Selector:
-        """Return the selector.
-
-        Raises:
-            ScenarioError: no user has τ examples.
-        """
         counts = sample_counts(population)
         selected = np.flatnonzero(counts >= self.tau)
         if not selected.size:
-            problem = f"no user has so many examples: the maximum is {counts.max():g}"
-            raise ScenarioError([Fault("tau", problem, self.tau, "lower it, or take fewer users")])
-        return _Threshold(selected)
-
-    @property
-    def needs_sample_counts(self) -> bool:
-        """The selector reads sample counts."""
-        return True
+            problem = f"no user has this many examples: the maximum is {counts.max():g}"
+            raise ScenarioError([Fault("tau", problem, self.tau, "lower it, or use fewer users")])
+        return SameUsers(selected)
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
-        return (Law.none("the same users always: nothing is drawn"),)
-
-
-class _Threshold(Selector):
-    def __init__(self, selected: Users) -> None:
-        self._selected = selected
-
-    def choose(self, moment: RoundInfo) -> Users:
-        return self._selected
+        return (Law.none("selects the same users in each round: nothing is drawn"),)

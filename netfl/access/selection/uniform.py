@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netfl.access.selection import RoundInfo, Selector, UserInfo, Users
 from netfl.access.selection._base import FixedSizeSelection, selected_rounds
 from netfl.streams import Streams
-from netfl.types import Law, StatisticClaim
+from netfl.types import Floats, Law, StatisticClaim
 
 
 class Uniform(FixedSizeSelection):
@@ -25,21 +24,19 @@ class Uniform(FixedSizeSelection):
     """
 
     def open(self, population: UserInfo) -> Selector:
-        """Return the selector of one replica."""
         return _Uniform(self.m, population)
 
     def laws(self) -> tuple[Law, ...]:
-        """Probabilities that one user, and that two users together, are selected, with K = m + 2."""
         users, m = self.m + 2, self.m
         means = (m / users, m * (m - 1) / (users * (users - 1)))
 
-        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+        def draw(streams: Streams, size: int) -> Floats:
             first, second = selected_rounds(self.open(UserInfo(users, streams)), users, size).T[:2]
             return np.column_stack([first, first * second])
 
         statement = f"m/K and m (m-1)/(K (K-1)), K = {users}"
         claim = StatisticClaim("inclusion", statement, draw, means, ("one user", "two users"))
-        return (Law("who may try", "evenly drawn without replacement", figures=(claim,)),)
+        return (Law("selected users", "uniform, without replacement", statistics=(claim,)),)
 
 
 class _Uniform(Selector):

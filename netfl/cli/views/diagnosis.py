@@ -1,10 +1,11 @@
-"""Terminal view of a diagnosis: verdict, tests, rarest users and consequences for a learner."""
+"""Terminal views of a diagnosis and of a loss attribution."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,18 +14,23 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from netfl.cli.views import new_table, open_console
 from netfl.diagnosis import Diagnosis, ExpectedProcess
+from netfl.diagnosis.loss_attribution import LossAttribution, UserAttribution, explain
 from netfl.diagnosis.multiple_testing import DECIDES
+from netfl.diagnosis.rates import DELIVERY_COUNTS
 from netfl.diagnosis.text import format_p_value
-from netfl.errors import NetflError
+from netfl.errors import Fault, NetflError, ScenarioError
 from netfl.registry import kind_of
-from netfl.results.formatting import clock
+from netfl.results.formatting import clock, shortened
 from netfl.results.run_reader import Run
 
 _SHOWN = 8
 """The largest number of users, or groups of users, in one list."""
 _LONGEST = 15
 """The largest number of characters of a user's name in a table."""
+_WIDE = 100
+"""Tables show more on terminals of at least this width."""
 
 
 def expected_process(run: Run, replica: int | None) -> ExpectedProcess:
@@ -41,7 +47,7 @@ def expected_process(run: Run, replica: int | None) -> ExpectedProcess:
     try:
         scenario = load(run.folder / "scenario.yaml")
     except NetflError:
-        return ExpectedProcess("the scenario, whose access cannot be loaded here", alphas=alphas)
+        return ExpectedProcess("the scenario; its access cannot be loaded here", alphas=alphas)
     access = scenario.access
     stated = access.participation_rates(scenario.users, streams_of(scenario, replica or 0).at("access"))
     return ExpectedProcess(f"access {kind_of(type(access))}", access.info.process, stated, alphas)
@@ -55,7 +61,7 @@ def print_diagnosis(result: Diagnosis, rare: int = 5, console: Console | None = 
         rare: number of the rarest users to show.
         console: by default the terminal.
     """
-    console = console or Console(markup=False, highlight=False)
+    console = console or open_console()
     console.print(Text(result.verdict, style="bold"))
     console.print(result.sentence)
     _print_expected(result, console)
@@ -72,7 +78,7 @@ def print_diagnosis(result: Diagnosis, rare: int = 5, console: Console | None = 
 
 def show_json(result: Diagnosis, more: Mapping[str, Any] | None = None, console: Console | None = None) -> None:
     """Print all of a diagnosis, and *more*, as one flat JSON object."""
-    console = console or Console(markup=False, highlight=False)
+    console = console or open_console()
     entries = [
         f"{json.dumps(name)}: {json.dumps(value, allow_nan=False, ensure_ascii=False)}"
         for name, value in {**result.to_json(), **(more or {})}.items()
@@ -81,85 +87,75 @@ def show_json(result: Diagnosis, more: Mapping[str, Any] | None = None, console:
 
 
 def _print_expected(result: Diagnosis, console: Console) -> None:
-    """Print the stated process, and compare it with the result."""
     expected = result.expected
     if expected is None or expected.process is None:
         return
-    other_processes = {
-        kind for name, kind in DECIDES.items() for test in result.tests if test.name == name and test.yes
-    }
-    agreement = "other than found"
+    other_processes = {DECIDES[test.name] for test in result.tests if test.decides and test.yes}
+    agreement = "different from the result"
     if expected.process in {result.verdict, *other_processes}:
-        agreement = "as found" if expected.process == result.verdict else "found too"
-    rates = {None: "", True: "; its rates lie in all intervals", False: "; its rates do not lie in all intervals"}
+        agreement = "as in the result" if expected.process == result.verdict else "also in the result"
+    rates = {None: "", True: "; its rates are in all intervals", False: "; its rates are not in all intervals"}
     console.print(f"Stated ({expected.source}): {expected.process}, {agreement}{rates[result.agrees]}.")
 
 
 def _print_groups(result: Diagnosis, console: Console) -> None:
-    """Print groups of users that are delivered together if the tests find a dependence."""
-    if not any(test.name == "dependence" and test.yes for test in result.tests):
-        return
-    groups = [
-        ", ".join(result.participation.names[user] for user in group[:_SHOWN]) + (", …" if len(group) > _SHOWN else "")
-        for group in result.dependence.groups[:_SHOWN]
-    ]
-    if groups:
+    is_found = any(test.name == "dependence" and test.yes for test in result.tests)
+    if is_found and result.dependence.groups:
+        groups = [_names(result, group) for group in result.dependence.groups[:_SHOWN]]
         more = " …" if len(result.dependence.groups) > _SHOWN else ""
-        console.print(f"heard together: {' | '.join(groups)}{more}")
+        console.print(f"delivered together: {' | '.join(groups)}{more}")
+
+
+def _names(result: Diagnosis, users: Sequence[int]) -> str:
+    return ", ".join(result.participation.names[user] for user in users[:_SHOWN]) + ", …" * (len(users) > _SHOWN)
 
 
 def _tests(result: Diagnosis) -> Table:
-    """Return the table of tests; the deciding ones come first."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, justify in (("question", "left"), ("seen", "left"), ("p", "right"), ("answer", "left")):
-        table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=name == "p")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption_justify="left")
+    for name in ("question", "seen", "p", "answer"):
+        table.add_column(name, justify="right" if name == "p" else "left", no_wrap=name == "p")
     for test in result.tests:
         is_last = test.decides and not result.tests[result.tests.index(test) + 1].decides
         style = "bold" if test.decides and test.yes else "" if test.decides else "dim"
         p = format_p_value(test.p, is_monte_carlo=test.name == "memory")
         table.add_row(test.question, test.statistic or "–", p, test.answer, style=style, end_section=is_last)
-    share = f"{100 * result.level:g} %"
-    table.caption = f"The first four decide; false alarms of all four together stay below {share}."
-    table.caption_justify = "left"
+    limit = f"{100 * result.level:g} %"
+    table.caption = f"The first four tests decide; the probability of any false alarm in them is below {limit}."
     return table
 
 
 def _overall(result: Diagnosis) -> Text:
     concentration, order = result.concentration, result.order
-    deliveries = int(result.rates.heard.sum())
+    deliveries = int(result.rates.deliveries.sum())
     entropy = f"entropy {'' if result.verdict == 'stationary' else 'at most '}{order.entropy_rate:.3g} bits a round"
     mixing = "" if order.mixing is None else f", mixing time {order.mixing}"
-    chain = (
-        f"; as first-order chains: second eigenvalue {order.eigenvalue:.3f}{mixing}"
-        if result.verdict == "Markovian"
-        else ""
-    )
-    lines = [
+    if result.verdict == "Markovian":
+        entropy += f"; as first-order chains: second eigenvalue {order.eigenvalue:.3f}{mixing}"
+    return Text(
         f"{deliveries} deliveries; {result.participation.users} users count as {concentration.effective:.1f} (1/Σρ²); "
-        f"Gini {concentration.gini:.2f}, Jain {concentration.jain:.2f}",
-        f"{entropy}{chain}",
-    ]
-    return Text("\n".join(lines))
+        f"Gini {concentration.gini:.2f}, Jain {concentration.jain:.2f}\n{entropy}"
+    )
 
 
 def _rarest(result: Diagnosis, rare: int, width: int) -> Table:
-    """Return the table of the *rare* rarest users, rarest first."""
     rates, waits, times = result.rates, result.waits, result.waits.silence_s
     stated = None if result.expected is None else result.expected.rates
-    order = np.argsort(rates.heard, kind="stable")[:rare]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=f"the {len(order)} rarest users", title_justify="left")
-    table.caption = "age: mean rounds since heard; silence: the longest without; least α: see below"
-    table.caption_justify = "left"
-    names = ["user", "heard", "rho", f"{100 * (1 - result.level):g} % interval"]
+    order = np.argsort(rates.deliveries, kind="stable")[:rare]
+    names = ["user", "updates", "rho", f"{100 * (1 - result.level):g} % interval"]
     names += ["stated"] * (stated is not None) + ["least α", "age", "silence"]
-    for name in names:
-        table.add_column(name, justify="left" if name == "user" else "right", no_wrap=True)
+    title = f"the {len(order)} rarest users"
+    table = new_table(*names, pad_edge=False, title=title, title_justify="left", caption_justify="left")
+    table.caption = "updates: delivered; age: mean rounds since a delivery; silence: the longest; least α: below"
     min_alpha = dict(zip(result.reach.users.tolist(), result.reach.alpha.tolist(), strict=True))
     for user in order.tolist():
         silence = f"{waits.silence[user]}"
-        if times is not None and width >= 100:
+        if times is not None and width >= _WIDE:
             silence += f" ({clock(float(times[user]))})"
-        row = [_cut(result.participation.names[user]), str(rates.heard[user]), f"{rates.rho[user]:.4f}"]
+        row = [
+            shortened(result.participation.names[user], _LONGEST),
+            str(rates.deliveries[user]),
+            f"{rates.rho[user]:.4f}",
+        ]
         row.append(f"{rates.low[user]:.4f} – {rates.high[user]:.4f}")
         row += [] if stated is None else [f"{stated[user]:.4f}"]
         row += [f"{min_alpha[user]:.4f}" if user in min_alpha else "never", _rounds(waits.age[user]), silence]
@@ -172,26 +168,23 @@ def explain_meaning(result: Diagnosis, rare: int) -> list[str]:
     reach, waits = result.reach, result.waits
     few = min(rare, len(reach.users))
     lines = [
-        f"For a learner: a CVaR tail holds the rarest user that is heard whole from α = {reach.min_alpha:.4f} on, "
-        f"the {few} rarest from α = {reach.alpha[few - 1]:.4f} on."
+        f"From α = {reach.min_alpha:.4f} on, a CVaR tail can hold the whole of the rarest user with deliveries, "
+        f"from α = {reach.alpha[few - 1]:.4f} on the {few} rarest."
     ]
     if reach.beyond:
-        names = ", ".join(result.participation.names[user] for user in reach.beyond[:_SHOWN]) + (
-            ", …" if len(reach.beyond) > _SHOWN else ""
-        )
-        missing = "user that was" if len(reach.beyond) == 1 else f"{len(reach.beyond)} users that were"
-        lines.append(f"No α reaches the {missing} never heard: {names}.")
+        missing = "user" if len(reach.beyond) == 1 else f"{len(reach.beyond)} users"
+        lines.append(f"No α reaches the {missing} without deliveries: {_names(result, reach.beyond)}.")
     named = {} if result.expected is None or result.expected.alphas is None else result.expected.alphas
     labels = [""] * (len(reach.tails) - len(named)) + [f" of {name}" for name in named]
     for tail, label in zip(reach.tails, labels, strict=True):
         lines.append(_tail(tail.alpha, label, tail.whole, tail.part))
     slowest = int(reach.users[0])
-    until = [f"{_rounds(waits.until(times)[slowest])} to be heard {label}" for times, label in _OFTEN]
-    lines.append(f"Rounds that the rarest user that is heard needs, in the mean: {', '.join(until)}.")
+    until = [
+        f"{'once' if times == 1 else f'{times} times'}: {_rounds(waits.until(times)[slowest])}"
+        for times in DELIVERY_COUNTS
+    ]
+    lines.append(f"Mean rounds until the rarest of them is delivered {', '.join(until)}.")
     return lines
-
-
-_OFTEN = ((1, "once"), (10, "10 times"), (100, "100 times"))
 
 
 def _tail(alpha: float, label: str, whole: int, part: float) -> str:
@@ -206,10 +199,80 @@ def _rounds(value: float) -> str:
     return "∞" if math.isinf(value) else f"{value:.3g}" if value < 100 else f"{value:.0f}"
 
 
-def _cut(name: str) -> str:
-    """Shorten a user's name for a table.
+def explain_with_progress(
+    run: Run | None, users: Sequence[int] | None, rare: int, replica: int | None
+) -> LossAttribution:
+    """Explain one replica of a run, by default all together, and print the progress.
 
-    >>> _cut("kitchen"), _cut("the sensor in the kitchen")
-    ('kitchen', 'the sensor in …')
+    Args:
+        run: the run; ``None`` for a table, which cannot be explained.
+        users: the users to explain; by default the *rare* users with the fewest deliveries.
+        rare: their number.
+        replica: the replica to explain.
+
+    Raises:
+        ScenarioError: there is no run, or the run has nothing to explain.
     """
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
+    if run is None:
+        problem, remedy = "a table of deliveries has no network to replay", "name a run directory"
+        raise ScenarioError([Fault("--explain", problem, None, remedy)])
+    console, start_s = Console(stderr=True, markup=False, highlight=False), time.monotonic()
+    with console.status("") as status:
+
+        def show_progress(done: int, plays: int, description: str) -> None:
+            if not done:
+                each = "; then for each user without each cause, and without all" if plays > 1 else ""
+                console.print(f"replaying the network {plays} times: once unchanged{each}")
+                left = ""
+            else:
+                left = f", about {clock((time.monotonic() - start_s) / done * (plays - done))} left"
+            status.update(f"replay {done + 1} of {plays}: {description}{left}")
+
+        return explain(run, users, rare=rare, replica=replica, on_progress=show_progress)
+
+
+def print_attribution(result: LossAttribution, console: Console | None = None) -> None:
+    """Print a loss attribution on *console* or the terminal."""
+    console = console or open_console()
+    for note in result.notes:
+        console.print(note, style="dim")
+    console.print(_attribution_table(result, console.width))
+    for user in result.users:
+        console.print(Text(f"{user.sentence[:1].upper()}{user.sentence[1:]}."))
+        console.print(Text(f"  {_outcomes(user)}", style="dim"))
+    if result.inactive:
+        console.print("Inactive: " + "; ".join(f"{cause} ({why})" for cause, why in result.inactive.items()) + ".")
+
+
+def _attribution_table(result: LossAttribution, width: int) -> Table:
+    rounds = result.users[0].rounds if result.users else 0
+    table = new_table(
+        *("user", "delivered", "fair", *result.causes, "all"),
+        pad_edge=False,
+        title=f"deliveries in {rounds} rounds, without one cause for this user",
+        title_justify="left",
+        caption_justify="left",
+    )
+    for user in result.users:
+        cells = []
+        for cause in result.causes:
+            share = f" ({100 * user.shares[cause]:.0f} %)" if width >= _WIDE and cause in user.named else ""
+            cells.append(Text(f"{user.without[cause]}{share}", style="bold" if cause == user.main else ""))
+        table.add_row(str(user.user), str(user.deliveries), f"{user.fair:.3g}", *cells, str(user.without_all))
+    if width >= _WIDE:
+        table.caption = "In parentheses: share of the gains of all causes whose cost is significant."
+    return table
+
+
+def _outcomes(user: UserAttribution) -> str:
+    text = f"its updates: {_counts(user.outcomes)}"
+    if user.failed:
+        text += f"; failed attempts, without those of updates superseded on the air: {_counts(user.failed)}"
+    if (training := user.training) is not None:
+        text += f"; trainings finished: {training.finished} of {training.begun}, {clock(training.train_s)} each"
+        text += f"; a round lasts {clock(training.round_s)} (median)"
+    return text
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()) or "none"

@@ -1,4 +1,4 @@
-"""Terminal view of the families, their models with keys and laws, and the data sets."""
+"""Terminal view of the families, their models with keys and properties, and the data sets."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from netfl.cli.views import open_console
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.registry import FAMILIES, Spec, base_of, example, family_of, find_model, kind_of, list_kinds
 from netfl.scenario.scenario import Scenario
+from netfl.testing.laws import law_problem
 from netfl.types import Law
 from netfl.units import WRITTEN
 
@@ -33,10 +35,10 @@ def show_catalogue(family: str | None, name: str | None) -> None:
     Raises:
         ScenarioError: there is no such family or model.
     """
-    console = Console(markup=False)
+    console = open_console()
     if family == "scenario":
         if name is not None:
-            problem, remedy = "the keys of a scenario are listed together", "write: netfl list scenario"
+            problem, remedy = "the keys of a scenario are always listed together", "write: netfl list scenario"
             raise ScenarioError([Fault("", problem, name, remedy)])
         _show_keys(console, Scenario)
         return
@@ -46,8 +48,8 @@ def show_catalogue(family: str | None, name: str | None) -> None:
             base = base_of(each)
             table.add_row(each, summary_of(inspect.getmodule(base)), ", ".join(list_kinds(base)))
         console.print(table)
-        console.print("\none model: netfl list FAMILY NAME, NAME being a kind or package.module:Class", highlight=False)
-        console.print("the keys around models: netfl list scenario", highlight=False)
+        console.print("\none model: netfl list FAMILY NAME, where NAME is a kind or package.module:Class")
+        console.print("the keys around models: netfl list scenario")
         return
     path = family_named(family)
     base = base_of(path)
@@ -70,10 +72,10 @@ def show_data() -> None:
     """Print the data sets that are read from files, and their state."""
     from netfl.learning.data import _download
 
-    console = Console(markup=False, highlight=False)
+    console = open_console()
     for name, state, folder, source in _download.list_datasets():
         console.print(f"{name}: {state}", style="bold")
-        for line in (f"folder: {folder}", f"to be had from: {source}"):
+        for line in (f"folder: {folder}", f"source: {source}"):
             console.print(f"    {line}", soft_wrap=True)  # a broken line could not be copied
 
 
@@ -100,14 +102,14 @@ def _show_model(console: Console, model: type[Spec], kind: str) -> None:
     laws = laws_of(model, kind)
     console.print(kind, style="bold")
     prose = (inspect.getdoc(model) or "").partition("Example::")[0].strip()
-    console.print(_wrap_docstring(prose, min(console.width, _WIDEST)), highlight=False)
+    console.print(_wrap_docstring(prose, min(console.width, _WIDEST)))
     console.print("\nExample", style="bold")
-    console.print(_indented(example(model), 2), highlight=False)
+    console.print(_indented(example(model), 2))
     if model.model_fields:
         console.print("\nKeys", style="bold")
         _show_keys(console, model)
     if laws:
-        console.print("\nLaws, as of the example", style="bold")
+        console.print("\nStated properties, for the example", style="bold")
         for law in laws:
             _show_law(console, law)
 
@@ -117,31 +119,26 @@ def _show_keys(console: Console, model: type[Spec]) -> None:
     width = min(console.width, _WIDEST)
     for key, kind, default, meaning in keys_of(model, ""):
         requirement = "required" if default == "required" else f"default {default}"
-        text = _fill(f"{key}: {kind}; {requirement}", width, "  ", "      ")
-        line = Text(text)
+        line = Text(_fill(f"{key}: {kind}; {requirement}", width, "  ", "      "))
         line.stylize("cyan", 2, 2 + len(key))
         console.print(line)
-        console.print(_fill(meaning, width, "      ", "      "), highlight=False)
+        console.print(_fill(meaning, width, "      ", "      "))
 
 
 def _show_law(console: Console, law: Law) -> None:
+    indent = 2
+    if law.quantity != Law.none("").quantity:  # otherwise it only gives the reason why the model has no laws
+        indent = 4
+        console.print(_indented(law.quantity, 2), style="cyan")
+        console.print(_indented(_fill(law.statement, min(console.width, _WIDEST) - 4), 4))
     claims = Table.grid(padding=(0, 2))
-    if not _is_empty(law):
-        console.print(_indented(law.quantity, 2), style="cyan", highlight=False)
-        statement = _fill(law.statement, min(console.width, _WIDEST) - 4)
-        console.print(_indented(statement, 4), highlight=False)
     for row in law.claims():
         claims.add_row(*row)
-    console.print(_indented(claims, 2 if _is_empty(law) else 4), highlight=False)
+    console.print(_indented(claims, indent))
 
 
 def _indented(content: RenderableType, by: int) -> Padding:
     return Padding(content, (0, 0, 0, by), expand=False)
-
-
-def _is_empty(law: Law) -> bool:
-    """Return true if *law* only gives the reason why the model has no laws."""
-    return law.quantity == Law.none("").quantity
 
 
 def _table(*columns: str) -> Table:
@@ -150,14 +147,14 @@ def _table(*columns: str) -> Table:
 
 def _wrap_docstring(text: str, width: int) -> str:
     """Wrap the paragraphs and lists of a docstring to *width*; keep indented blocks."""
-    return "\n\n".join(_wrap_block(block, width) for block in text.replace("``", "").split("\n\n"))
-
-
-def _wrap_block(block: str, width: int) -> str:
-    if block.startswith("- "):
-        items = [" ".join(item.split()) for item in block.removeprefix("- ").split("\n- ")]
-        return "\n".join(_fill(item, width, "- ", "  ") for item in items)
-    return block if block.startswith(" ") else _fill(" ".join(block.split()), width)
+    blocks = []
+    for block in text.replace("``", "").split("\n\n"):
+        if block.startswith("- "):
+            items = [" ".join(item.split()) for item in block.removeprefix("- ").split("\n- ")]
+            blocks.append("\n".join(_fill(item, width, "- ", "  ") for item in items))
+        else:
+            blocks.append(block if block.startswith(" ") else _fill(" ".join(block.split()), width))
+    return "\n\n".join(blocks)
 
 
 def _fill(text: str, width: int, first: str = "", later: str = "") -> str:
@@ -170,7 +167,10 @@ def keys_of(model: type[Spec], prefix: str) -> Iterator[tuple[str, str, str, str
     """Yield name, type, default and meaning of each key, with those of nested mappings but not of other models."""
     for name, field in model.model_fields.items():
         description = " ".join((field.description or "").replace("``", "").split())
-        yield prefix + name, _type(field), _default(field), description
+        units = [entry.symbol for entry in field.metadata if hasattr(entry, "symbol")]
+        bounds = [_bound(entry) for entry in field.metadata if _bound(entry)]
+        kind = ", ".join([units[0] if units else _word(field.annotation), *bounds])
+        yield prefix + name, kind, _default(field), description
         for part in _mappings(field.annotation):
             yield from keys_of(part, f"{prefix}{name}{'.NAME' if get_origin(field.annotation) is dict else ''}.")
 
@@ -186,28 +186,24 @@ def _mappings(annotation: Any) -> Iterator[type[Spec]]:
 
 
 def laws_of(model: type[Spec], kind: str) -> tuple[Law, ...]:
-    """Return the laws of the model in the docstring's example.
+    """Return the stated properties of the model in the docstring's example.
 
     Raises:
         ScenarioError: the example is invalid.
     """
-    from netfl.scenario.yaml_document import parse, plain_value
+    from netfl.scenario.yaml_document import parse
 
-    spec = plain_value(parse(text, f"the example of {kind}")) if (text := example(model)) else {}
+    spec = parse(text, f"the example of {kind}") if (text := example(model)) else {}
     fields = {key: value for key, value in spec.items() if key != "kind"} if isinstance(spec, dict) else spec
     try:
-        return model.model_validate(fields, context=WRITTEN).laws()
+        given = model.model_validate(fields, context=WRITTEN)
     except ValidationError as error:
         where = f"the example of {kind}" if text else f"{kind} without an Example:: in its docstring"
         faults = [Fault(".".join(map(str, item["loc"])), item["msg"], where=where) for item in error.errors()]
         raise ScenarioError(faults) from None
-
-
-def _type(field: FieldInfo) -> str:
-    """Return the type and bounds of a field in words."""
-    units = [entry.symbol for entry in field.metadata if hasattr(entry, "symbol")]
-    bounds = [_bound(entry) for entry in field.metadata if _bound(entry)]
-    return ", ".join([units[0] if units else _word(field.annotation), *bounds])
+    if (laws := given.laws()) and (problem := law_problem(given)):
+        raise ScenarioError([Fault("", f"{kind} {problem}")])
+    return laws
 
 
 def _word(annotation: Any) -> str:
@@ -228,7 +224,6 @@ def _word(annotation: Any) -> str:
 
 
 def _bound(entry: object) -> str:
-    """Return a constraint such as ``>= 0``."""
     signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
     limits = ((sign, getattr(entry, name)) for name, sign in signs.items() if hasattr(entry, name))
     return ", ".join(f"{sign} {value:g}" if isinstance(value, float) else f"{sign} {value}" for sign, value in limits)
@@ -239,13 +234,11 @@ def _default(field: FieldInfo) -> str:
         return "required"
     value = field.get_default(call_default_factory=True)
     if isinstance(value, Spec):
-        return kind_of(type(value)) if family_of(type(value).__mro__[1]) in FAMILIES else "as its own keys say"
+        return kind_of(type(value)) if family_of(type(value).__mro__[1]) in FAMILIES else "defaults of its keys"
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     if value in ((), "", {}):
         return "empty"
     if isinstance(value, tuple):
-        return (
-            ", ".join(map(str, value)) if all(isinstance(part, str) for part in value) else f"{len(value)} of its own"
-        )
+        return ", ".join(map(str, value)) if all(isinstance(part, str) for part in value) else f"{len(value)} entries"
     return f"{value:g}" if isinstance(value, float) else str(value)

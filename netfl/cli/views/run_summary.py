@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
-from rich import box
-from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from netfl.results.formatting import METRICS, VARIANCES, access_metrics, aligned, clock, metric_cell, metric_label
+from netfl.cli.views import open_console, print_columns
+from netfl.results.formatting import METRICS, VARIANCES, access_metrics, aligned, clock, metric_label
 from netfl.results.run_reader import Run
-from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, final_name, interval, mean_sentence
+from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, mean_sentence
 
 _MANY = 6
 """The largest number of metrics shown of one family, such as the utilisation of each link."""
@@ -23,60 +20,10 @@ _MANY = 6
 _FAMILIES = ("utilisation", "lost", "share")
 """The words that name such families."""
 
-_PADDING = 3
-"""Characters between two columns of a table."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of a table on the terminal.
-
-    Args:
-        head: its heading, which may have several lines.
-        cells: its cells, one for each row.
-        is_key: true if it names the rows; it is then left-aligned.
-    """
-
-    head: str
-    cells: tuple[str, ...]
-    is_key: bool = False
-
-    @property
-    def width(self) -> int:
-        """Return the width of the longest line, with padding."""
-        lines = [line for text in (self.head, *self.cells) for line in text.split("\n")]
-        return _PADDING + max(map(cell_len, lines))
-
-
-def fold(columns: Sequence[Column], width: int) -> Iterator[Table]:
-    """Yield tables that show all *columns* on a terminal of *width* characters.
-
-    Each table begins with the columns that name the rows, and has at least one other column.
-    """
-    keys = [column for column in columns if column.is_key]
-    others = [column for column in columns if not column.is_key]
-    room = width - 1 - sum(column.width for column in keys)
-    shown: list[Column] = []
-    for column in others:
-        if shown and column.width + sum(each.width for each in shown) > room:
-            yield _table([*keys, *shown])
-            shown = []
-        shown.append(column)
-    yield _table([*keys, *shown])
-
-
-def _table(columns: Sequence[Column]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD)
-    for column in columns:
-        table.add_column(column.head, justify="left" if column.is_key else "right", no_wrap=True)
-    for row in zip(*(column.cells for column in columns), strict=True):
-        table.add_row(*row)
-    return table
-
 
 def show_run(run: Run, console: Console | None = None) -> None:
     """Print the summary of a run, finished or not, on *console* or the terminal."""
-    console = console or Console(markup=False)
+    console = console or open_console()
     if run.summary:
         _print_outcomes(console, run.summary)
         _show_metrics(console, run)
@@ -86,27 +33,25 @@ def show_run(run: Run, console: Console | None = None) -> None:
 
 
 def _print_outcomes(console: Console, summary: dict[str, Any]) -> None:
-    """Print the length of a run, the outcomes of its updates, and the number of its replicas."""
     if "duration_s" in summary:
         lines = [f"{clock(summary['duration_s'])} simulated"]
         if "warmup_s" in summary:
-            lines.append(f"the first {clock(summary['warmup_s'])} are warm-up, and do not count for the figures")
+            lines.append(f"the first {clock(summary['warmup_s'])} are warm-up and excluded from the metrics")
     else:
         outcomes = ", ".join(
-            f"{count} {key.removeprefix('fate.').replace('_', ' ')}"
+            f"{count} {key.removeprefix('outcome.').replace('_', ' ')}"
             for key, count in summary.items()
-            if key.startswith("fate.") and count
+            if key.startswith("outcome.") and count
         )
         lines = [f"{summary['rounds']} rounds in {clock(summary['simulated_s'])} simulated", f"updates: {outcomes}"]
     line = " · ".join(lines)
     console.print(line if len(line) <= console.width else "\n".join(lines))
     if summary.get("replicas", 1) > 1:
         several = "" if "duration_s" in summary else " Updates are summed."
-        console.print(mean_sentence(summary["replicas"]) + several, highlight=False)
+        console.print(mean_sentence(summary["replicas"]) + several)
 
 
 def _show_metrics(console: Console, run: Run) -> None:
-    """Print the metrics of the access, in up to three columns."""
     names, left_out = _shortened(access_metrics(run.summary, run.learners), run.summary)
     if not names:
         return
@@ -124,9 +69,9 @@ def _show_metrics(console: Console, run: Run) -> None:
     for row in range(deep):
         grid.add_row(*(cell for line in cells[row::deep] for cell in line))
     console.print()
-    console.print(grid, highlight=False)
+    console.print(grid)
     if left_out:
-        console.print(f"and {left_out} more in summary.json", highlight=False, style="dim")
+        console.print(f"and {left_out} more in summary.json", style="dim")
     console.print()
 
 
@@ -144,50 +89,31 @@ def _shortened(names: Sequence[str], summary: dict[str, Any]) -> tuple[list[str]
 
 
 def _show_learners(console: Console, run: Run) -> None:
-    """Print the final values of all learners."""
-    values = {name: interval(series) for name, series in run.figures.groupby("figure", observed=True)["value"]}
-    names = {learner: partial(_final_name, run, learner) for learner in run.learners}
-    metrics = [metric for metric in METRICS if any(name(metric) in values for name in names.values())]
-    if not metrics:
+    cells = run.learner_cells
+    if not cells:
         return
-    replicas, nothing = run.summary.get("replicas", 1), interval([])
-    columns = [Column("learner", tuple(names), is_key=True)]
-    for metric in metrics:
-        finals = [values.get(name(metric), nothing) for name in names.values()]
-        if metric == "t":  # always 0 for learners without a threshold
-            finals = [final if final.mean or final.half > 0 else nothing for final in finals]
-        cells = [metric_cell(metric, final.mean, final.half, final.replicas, replicas) for final in finals]
-        columns.append(Column(METRICS[metric].lower(), tuple(cells)))
     choices = f"; choices: {FINAL[LAST_ROUND]}" if run.choices else ""
-    units = "accuracies in %" + ", variance in %²" * bool(VARIANCES.intersection(metrics))
-    console.print(f"learners: {FINAL[LAST_TENTH]}{choices}; {units}", highlight=False)
-    for table in fold(columns, console.width):
-        console.print(table)
+    units = "accuracies in %" + ", variance in %²" * bool(VARIANCES.intersection(cells))
+    console.print(f"learners: {FINAL[LAST_TENTH]}{choices}; {units}")
+    print_columns(
+        console, {"learner": run.learners}, {METRICS[metric].lower(): column for metric, column in cells.items()}
+    )
     _show_targets(console, run)
 
 
-def _final_name(run: Run, learner: str, metric: str) -> str:
-    """Return the name of a learner's final value in the table of metrics."""
-    return f"{learner}.{final_name(metric, is_choice=learner in run.choices)}"
-
-
 def _show_targets(console: Console, run: Run) -> None:
-    """Print the rounds and times at which learners first reach their target accuracies."""
     pattern = re.compile(r"(?P<learner>.*)\.target:(?P<target>[^:]+)\.rounds")
     matches = [match for name in run.summary if (match := pattern.fullmatch(name))]
     targets = dict.fromkeys(match["target"] for match in matches)
     if not targets:
         return
-    columns = [Column("learner", run.learners, is_key=True)]
+    columns = {}
     for target in targets:
-        cells = [_target_cell(run.summary, f"{learner}.target:{target}") for learner in run.learners]
-        columns.append(Column(f"{100 * float(target):g} %", tuple(cells)))
-    console.print("first at a test accuracy of", highlight=False)
-    for table in fold(columns, console.width):
-        console.print(table)
-
-
-def _target_cell(summary: dict[str, Any], start: str) -> str:
-    """Return the round and simulated time at which every replica has reached a target; else a dash."""
-    at, time_s = (summary.get(f"{start}.{cost}") for cost in ("rounds", "time_s"))
-    return "–" if at is None or time_s is None else f"round {at:.4g}, {clock(time_s)}"
+        starts = [f"{learner}.target:{target}" for learner in run.learners]
+        costs = [(run.summary.get(f"{start}.rounds"), run.summary.get(f"{start}.time_s")) for start in starts]
+        columns[f"{100 * float(target):g} %"] = [
+            "–" if rounds is None or time_s is None else f"round {rounds:.4g}, {clock(time_s)}"
+            for rounds, time_s in costs  # a target counts where every replica has reached it
+        ]
+    console.print("first evaluation with a test accuracy of")
+    print_columns(console, {"learner": run.learners}, columns)

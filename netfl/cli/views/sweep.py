@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,12 +10,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from netfl.cli.progress import PLAIN_EVERY_S, STOPPING, StopOnSignal, describe_os_error
-from netfl.cli.views.run_summary import Column, fold
-from netfl.errors import MachineError
+from netfl.cli.views import open_console, print_columns
 from netfl.results.formatting import METRICS, format_metric, format_setting, metric_cell, metric_label
 from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, mean_sentence, metric_of
-from netfl.sweeps import Sweep, TaskUpdate
+from netfl.simulation.progress import PLAIN_EVERY_S, STOPPING, StopOnSignal
+from netfl.sweeps import Sweep, SweepObserver, TaskUpdate
 from netfl.sweeps.plan import Task
 
 SHOWN = 40
@@ -25,10 +25,11 @@ _LEARNT = ("accuracy", "rare_accuracy", "loss")
 _NETWORK = ("rounds_per_hour", "delivered_per_round", "throughput_bps", "delay_mean_s", "loss_ratio", "jain")
 
 
-class SweepDisplay(StopOnSignal):
+class SweepDisplay(StopOnSignal, SweepObserver):
     """A display of a sweep: a bar for all tasks and one for each running task; plain lines without a terminal."""
 
-    def __init__(self, console: Console, *, quiet: bool) -> None:
+    def __init__(self, *, quiet: bool, console: Console | None = None) -> None:
+        console = console or open_console()
         super().__init__(
             Progress(
                 TextColumn("{task.description}"),
@@ -48,7 +49,6 @@ class SweepDisplay(StopOnSignal):
         self._whole = self._screen.add_task("all tasks", total=None, position="", visible=False)
 
     def ask_to_stop(self) -> None:
-        """Confirm the request on the screen."""
         super().ask_to_stop()
         self._screen.update(self._whole, description=STOPPING)
 
@@ -59,7 +59,7 @@ class SweepDisplay(StopOnSignal):
         self._screen.update(self._whole, total=len(tasks), visible=bool(tasks), position=self._count_tasks())
         if not self._quiet:
             finished = f", {done} done already" if done else ""
-            self._console.print(f"{points} points, {len(tasks)} tasks{finished} → {folder}", highlight=False)
+            self._console.print(f"{points} points, {len(tasks)} tasks{finished} → {folder}")
 
     def on_update(self, update: TaskUpdate) -> None:
         """Show the start, progress or end of a task."""
@@ -68,19 +68,15 @@ class SweepDisplay(StopOnSignal):
         else:
             self._progress[update.task] = update.round / update.rounds if update.rounds else 0.0
             if update.task not in self._bars:
-                self._bars[update.task] = self._screen.add_task(
-                    self._name(update.task), total=update.rounds or None, position=""
-                )
-            position = f"round {update.round}/{update.rounds}"
-            self._screen.update(
-                self._bars[update.task], completed=update.round, total=update.rounds or None, position=position
-            )
+                self._bars[update.task] = self._screen.add_task(self._names[update.task], total=None, position="")
+            bar, position = self._bars[update.task], f"round {update.round}/{update.rounds}"
+            self._screen.update(bar, completed=update.round, total=update.rounds or None, position=position)
         whole = self._ended + sum(self._progress.values())
         self._screen.update(self._whole, completed=whole, position=self._count_tasks())
         if self._screen.disable and not self._quiet and time.monotonic() - self._printed_at >= PLAIN_EVERY_S:
             self._printed_at = time.monotonic()
-            running = "; ".join(f"{self._name(task)} {share:.0%}" for task, share in self._progress.items())
-            self._console.print(self._count_tasks() + (f" · under way: {running}" if running else ""), highlight=False)
+            running = "; ".join(f"{self._names[task]} {share:.0%}" for task, share in self._progress.items())
+            self._console.print(self._count_tasks() + (f" · running: {running}" if running else ""))
 
     def _end(self, update: TaskUpdate) -> None:
         self._progress.pop(update.task, None)
@@ -89,13 +85,8 @@ class SweepDisplay(StopOnSignal):
         if update.error:
             self._failed += 1
             if not self._quiet:
-                self._console.print(
-                    f"{self._name(update.task)} failed: {update.error}", highlight=False, soft_wrap=True
-                )
+                self._console.print(f"{self._names[update.task]} failed: {update.error}", soft_wrap=True)
         self._ended += not update.stopped
-
-    def _name(self, task: str) -> str:
-        return self._names.get(task, task)
 
     def _count_tasks(self) -> str:
         failed = f", {self._failed} failed" if self._failed else ""
@@ -104,31 +95,19 @@ class SweepDisplay(StopOnSignal):
 
 def show_sweep(sweep: Sweep, console: Console | None = None) -> None:
     """Print the results of a sweep, finished or not, on *console* or the terminal."""
-    console = console or Console(markup=False)
+    console = console or open_console()
     points = sweep.points
     if (points["status"] != "missing").any():
         _show_points(sweep, console)
     counts = points["status"].value_counts()
     statuses = ", ".join(f"{counts[status]} {status}" for status in ("done", "partial", "missing") if status in counts)
-    console.print(f"points: {statuses}: {sweep.folder}", highlight=False, soft_wrap=True)
-
-
-def show_sweep_report(sweep: Sweep, out: Path | None) -> None:
-    """Write the report of a sweep to *out*, by default ``report.html`` in its folder, and print the path."""
-    from netfl import report as reports
-
-    try:
-        Console(markup=False, highlight=False).print(f"report: {reports.write_sweep(sweep, out)}", soft_wrap=True)
-    except OSError as error:
-        reason = describe_os_error(error)
-        raise MachineError(f"cannot write the report: {reason}; the sweep itself is as it was") from error
+    console.print(f"points: {statuses}: {sweep.folder}", soft_wrap=True)
 
 
 def _show_points(sweep: Sweep, console: Console) -> None:
-    """Print the axes and metrics of each point, and the number of points and columns left out."""
     points, summary = sweep.points.head(SHOWN), sweep.summary
     replicas = int(summary["replicas"].max())
-    metrics = summary["figure"].map(metric_of)
+    metrics = summary["metric"].map(metric_of)
     learners = [name for name in summary["learner"].unique() if name]
     wanted = [(name, metric) for metric in _LEARNT for name in learners]
     wanted = wanted if metrics.isin(_LEARNT).any() else [("", metric) for metric in _NETWORK]
@@ -136,27 +115,23 @@ def _show_points(sweep: Sweep, console: Console) -> None:
     values = dict(zip(keys, zip(summary["mean"], summary["half"], summary["replicas"], strict=True), strict=True))
     available = {(name, metric) for _, name, metric in values}
     wanted = [pair for pair in wanted if pair in available]
-    columns = [Column(axis, tuple(map(format_setting, points[axis])), is_key=True) for axis in sweep.axes]
+    columns = {}
     for name, metric in wanted[:COLUMNS]:
-        cells = [_cell(values.get((number, name, metric)), name, metric, replicas) for number in points["point"]]
-        columns.append(Column(f"{name}\n{METRICS[metric].lower()}" if name else metric_label(metric), tuple(cells)))
+        known = [values.get((number, name, metric), (math.nan, math.nan, 0)) for number in points["point"]]
+        if name:
+            head = f"{name}\n{METRICS[metric].lower()}"
+            columns[head] = [metric_cell(metric, *value, replicas) for value in known]
+        else:
+            columns[metric_label(metric)] = [format_metric(metric, *value[:2]) for value in known]
     if any(name for name, _ in wanted):
-        has_choices = summary["figure"].str.endswith(LAST_ROUND).any()
+        has_choices = summary["metric"].str.endswith(LAST_ROUND).any()
         choices = f"; choices: {FINAL[LAST_ROUND]}" if has_choices else ""
-        console.print(f"learners: {FINAL[LAST_TENTH]}{choices}; accuracies in %", highlight=False)
+        console.print(f"learners: {FINAL[LAST_TENTH]}{choices}; accuracies in %")
     if replicas > 1:
-        console.print(mean_sentence(replicas), highlight=False)
-    for table in fold(columns, console.width):
-        console.print(table)
+        console.print(mean_sentence(replicas))
+    print_columns(console, {axis: [*map(format_setting, points[axis])] for axis in sweep.axes}, columns)
     left_out = [f"{len(sweep.points) - SHOWN} points"] if len(sweep.points) > SHOWN else []
     left_out += [f"{len(wanted) - COLUMNS} columns"] if len(wanted) > COLUMNS else []
     if left_out:
         where = f"netfl.open_sweep({str(sweep.folder)!r}).summary"
-        console.print(f"and {' and '.join(left_out)} more: {where}", highlight=False, soft_wrap=True)
-
-
-def _cell(value: tuple[float, float, int] | None, learner: str, metric: str, replicas: int) -> str:
-    """Return a metric of a point with its interval; a dash without a value."""
-    if value is None:
-        return "–"
-    return metric_cell(metric, *value, replicas) if learner else format_metric(metric, *value[:2])
+        console.print(f"and {' and '.join(left_out)} more: {where}", soft_wrap=True)

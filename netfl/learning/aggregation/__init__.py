@@ -19,11 +19,7 @@ complete::
   updates.base_rounds``.
 - The state is a mapping of names to tensors, which checkpoints store.  `open` returns the first one, for example with
   one row per user.  A rule may change its state in place, as is best for large tables.
-- `idle` handles a round without deliveries.  By default nothing changes.
-- `message` is sent to users beside the version; `drift` is added to the gradients of users.
-- `user_weights` reports the weight of each user; `reported` selects the model that is evaluated.
-- `faults` reports conflicts with the access, such as several deliveries in a round; `learner_faults` reports conflicts
-  with other options of the learner; `memory` estimates the size of the state.
+- The other methods have defaults: nothing is sent, kept, or reported beside the version.
 - Use only methods and operators of tensors.  A file that needs torch itself imports it inside the method.
 """
 
@@ -34,17 +30,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from netfl.errors import Fault
-from netfl.registry import Spec
-from netfl.types import Law
+from netfl.registry import Spec, exported_models
+from netfl.types import Floats, Law
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor as Tensor
 
-    from netfl.learning.spec import LearnerSpec
+    from netfl.learning.spec import LearnerSpec as LearnerSpec
+else:
+    Tensor = LearnerSpec = object  # torch is imported by runs that learn, not by scenarios; `spec` imports this family
 
 State = Mapping[str, "Tensor"]
 """Tensors that an aggregation remembers, by name."""
@@ -84,10 +79,11 @@ class Updates:
 class Aggregation(Spec):
     """Base class of all aggregations."""
 
-    def with_participation(self, rates: NDArray[np.float64] | None) -> Self:
+    def with_participation(self, rates: Floats | None) -> Self:
         """Return this rule for a replica with known participation *rates*, ``[users]``: shares of the rounds.
 
-        *rates* are ``None`` if the access does not state them; `faults` finds that in `ScenarioFacts.heard_known`.
+        *rates* are ``None`` if the access does not state them; `faults` finds that in
+        `ScenarioFacts.participation_known`.
         """
         return self
 
@@ -148,9 +144,11 @@ class Aggregation(Spec):
         return 0
 
     def laws(self) -> tuple[Law, ...]:
-        """State that nothing is random."""
-        return (Law.none("an aggregation draws nothing; its versions are tested against its source, step by step"),)
+        return (Law.none("an aggregation draws nothing"),)
 
     def learner_faults(self, learner: LearnerSpec) -> Iterator[Fault]:
         """Yield conflicts with other options of *learner*; keys are relative to the aggregation."""
         yield from ()
+
+
+__getattr__ = exported_models(__name__)

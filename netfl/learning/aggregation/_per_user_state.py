@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
-from netfl.learning.aggregation import Aggregation, State
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from netfl.learning.aggregation import Aggregation, State, Tensor
 
 
 class PerUserState(Aggregation):
@@ -19,11 +16,9 @@ class PerUserState(Aggregation):
     """Server step size η."""
 
     def open(self, users: int, current: Tensor) -> State:
-        """Return rows of 0."""
         return {"last": current.new_zeros(users, len(current)), "mean": current.new_zeros(len(current))}
 
     def memory(self, users: int, parameters: int) -> int:
-        """Return the size of the rows and their mean."""
         return (users + 1) * (parameters + 1)
 
 

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import Annotated, Self
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import field_validator
 
 from netfl.errors import Fault
-from netfl.learning.aggregation import Aggregation, State, Updates
+from netfl.learning.aggregation import Aggregation, LearnerSpec, State, Tensor, Updates
 from netfl.learning.aggregation.average import Average
 from netfl.registry import FamilyMember
+from netfl.types import Floats
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from netfl.learning.spec import LearnerSpec
-
-_INNER = "of."
+_INNER = "inner."
 """Prefix of the inner aggregation's names in the state."""
 
 
@@ -30,14 +24,14 @@ class ServerOptimiser(Aggregation):
     If the inner aggregation leaves the version as it is, as most do without deliveries, nothing moves.
     """
 
-    of: Annotated[Aggregation, FamilyMember()] = Average()
+    inner: Annotated[Aggregation, FamilyMember()] = Average()
     """Inner aggregation whose step is Δ; it must report its own versions."""
 
-    @field_validator("of")
+    @field_validator("inner")
     @classmethod
     def _reports_versions(cls, of: Aggregation) -> Aggregation:
         if type(of).reported is not Aggregation.reported:
-            raise ValueError("this aggregation reports a model made of its own versions; take another one")
+            raise ValueError("this aggregation reports a model that differs from its versions; use another one")
         return of
 
     @abstractmethod
@@ -48,50 +42,40 @@ class ServerOptimiser(Aggregation):
     def move(self, state: State, change: Tensor) -> tuple[Tensor, State]:
         """Return the move of the version for Δ = *change*, ``[parameters + 1]``, and the optimiser's next state."""
 
-    def with_participation(self, rates: NDArray[np.float64] | None) -> Self:
-        """Pass *rates* to the inner aggregation."""
-        return self.model_copy(update={"of": self.of.with_participation(rates)})
+    def with_participation(self, rates: Floats | None) -> Self:
+        return self.model_copy(update={"inner": self.inner.with_participation(rates)})
 
     def open(self, users: int, current: Tensor) -> State:
-        """Return the state of the optimiser and of the inner aggregation."""
-        return {**self.open_optimiser(current), **_outer(self.of.open(users, current))}
+        return {**self.open_optimiser(current), **_outer(self.inner.open(users, current))}
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        """Move along the step of the inner aggregation."""
-        return self._moved(state, current, *self.of.step(_inner(state), current, updates))
+        return self._moved(state, current, *self.inner.step(_inner(state), current, updates))
 
     def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
-        """Move along the step of the inner aggregation, if it makes one."""
-        following, inner = self.of.idle(_inner(state), current, index, newest_rates)
+        following, inner = self.inner.idle(_inner(state), current, index, newest_rates)
         if following is current:
             return current, {**state, **_outer(inner)}
         return self._moved(state, current, following, inner)
 
     def message(self, state: State) -> Tensor | None:
-        """Return that of the inner aggregation."""
-        return self.of.message(_inner(state))
+        return self.inner.message(_inner(state))
 
     def drift(self, state: State, users: Tensor, messages: Tensor | None) -> Tensor | None:
-        """Return that of the inner aggregation."""
-        return self.of.drift(_inner(state), users, messages)
+        return self.inner.drift(_inner(state), users, messages)
 
     def user_weights(self, state: State) -> Tensor | None:
-        """Return those of the inner aggregation."""
-        return self.of.user_weights(_inner(state))
+        return self.inner.user_weights(_inner(state))
 
     @property
     def has_user_weights(self) -> bool:
-        """The property of the inner aggregation."""
-        return self.of.has_user_weights
+        return self.inner.has_user_weights
 
     @property
     def needs_losses(self) -> bool:
-        """The property of the inner aggregation."""
-        return self.of.needs_losses
+        return self.inner.needs_losses
 
     def memory(self, users: int, parameters: int) -> int:
-        """Return the size of the inner state and of the optimiser's."""
-        return self.of.memory(users, parameters) + self.numbers_per_parameter * (parameters + 1)
+        return self.inner.memory(users, parameters) + self.numbers_per_parameter * (parameters + 1)
 
     @property
     @abstractmethod
@@ -99,8 +83,7 @@ class ServerOptimiser(Aggregation):
         """Numbers that the optimiser keeps for each parameter."""
 
     def learner_faults(self, learner: LearnerSpec) -> Iterator[Fault]:
-        """Yield those of the inner aggregation."""
-        yield from (fault.under("of") for fault in self.of.learner_faults(learner))
+        yield from (fault.under("inner") for fault in self.inner.learner_faults(learner))
 
     def _moved(self, state: State, current: Tensor, following: Tensor, inner: State) -> tuple[Tensor, State]:
         optimiser = {name: value for name, value in state.items() if not name.startswith(_INNER)}

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, ClassVar, cast
 
 from pydantic import Field
 
-from netfl.learning.aggregation import Aggregation, State, Updates
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from netfl.learning.aggregation import Aggregation, State, Tensor, Updates
 
 
 class Afl(Aggregation):
@@ -20,7 +17,7 @@ class Afl(Aggregation):
     1/N.  Each delivery of a user in a round counts, for the version and for λ.  The evaluated model is the mean of all
     versions but the first, with one version for each round without deliveries; before the first round it is version 0.
 
-    Source: Mohri, Sivek and Suresh, "Agnostic federated learning", ICML 2019, figure 3.  There all users are delivered
+    Source: Mohri, Sivek and Suresh, "Agnostic federated learning", ICML 2019, Fig. 3.  There all users are delivered
     in every round, each with one step; here users without delivery add nothing.
 
     Example::
@@ -29,39 +26,29 @@ class Afl(Aggregation):
         lr_lambda: 0.1
     """
 
+    needs_losses: ClassVar[bool] = True
     lr_lambda: Annotated[float, Field(gt=0)]
     """Step size η_λ of the ascent on λ, in units of 1/loss."""
 
     def open(self, users: int, current: Tensor) -> State:
-        """Return λ = 1/N, and version 0 as the mean."""
         return {"weights": current.new_ones(users) / users, "mean": current.clone()}
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        """Add the weighted changes, then update λ."""
         weights = state["weights"]
         following = current + weights[updates.users] @ (updates.models - updates.bases)
         risen = weights.index_add(0, updates.users, self.lr_lambda * cast("Tensor", updates.losses))
         return following, {"weights": _projected(risen), "mean": _averaged(state, following, updates.round)}
 
     def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
-        """Keep the version, and add it to the mean."""
         return current, {**state, "mean": _averaged(state, current, index)}
 
     def reported(self, state: State, current: Tensor) -> Tensor:
-        """Return the mean of the versions."""
         return state["mean"]
 
     def user_weights(self, state: State) -> Tensor:
-        """Return ``N λ``, which is 1 at the start."""
         return len(state["weights"]) * state["weights"]
 
-    @property
-    def needs_losses(self) -> bool:
-        """True: the rule uses F_k."""
-        return True
-
     def memory(self, users: int, parameters: int) -> int:
-        """Return the mean of the versions."""
         return parameters + 1
 
 

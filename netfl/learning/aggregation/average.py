@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from netfl.learning.aggregation import Aggregation, State, Updates
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from netfl.learning.aggregation import Aggregation, State, Tensor, Updates
 
 
 class Average(Aggregation):
@@ -32,7 +29,6 @@ class Average(Aggregation):
     """Server step size η."""
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        """Return the mean of the delivered models."""
         counts = updates.samples if self.weights == "size" else updates.samples.new_ones(len(updates.samples))
         mean = (counts / counts.sum()) @ updates.models
         return mean if self.server_lr == 1 else current + self.server_lr * (mean - current), state

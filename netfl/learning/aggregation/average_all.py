@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
-from netfl.learning.aggregation import Aggregation, State, Updates
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from netfl.learning.aggregation import Aggregation, State, Tensor, Updates
 
 
 class AverageAll(Aggregation):
@@ -31,13 +28,10 @@ class AverageAll(Aggregation):
     """Server step size η."""
 
     def open(self, users: int, current: Tensor) -> State:
-        """Return a weight of 1 for each user."""
         return {"weights": current.new_ones(users)}
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        """Add all changes, divided by the number of users."""
         return current + self.server_lr / len(state["weights"]) * (updates.models - updates.bases).sum(0), state
 
     def user_weights(self, state: State) -> Tensor:
-        """Return 1 for each user."""
         return state["weights"]

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from netfl.learning.aggregation import State
+from netfl.learning.aggregation import State, Tensor
 from netfl.learning.aggregation._server_optimizer import ServerOptimiser
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Fedadam(ServerOptimiser):
     """The version moves by Adam along the step Δ of another aggregation: ``x + η m / (√v + τ)``.
 
     ``m ← β1 m + (1-β1) Δ`` and ``v ← β2 v + (1-β2) Δ²``, entry by entry; Δ is the next version of the aggregation
-    ``of``, less x.  m starts at 0 and v at τ², without bias correction.  In a round in which the other aggregation
+    ``inner``, less x.  m starts at 0 and v at τ², without bias correction.  In a round in which the other aggregation
     makes no step, as most do without deliveries, version, m and v do not change.  t is one more parameter: its steps
     have the size of the others, whatever its own step size was.
 
@@ -32,6 +29,7 @@ class Fedadam(ServerOptimiser):
         tau: 0.001
     """
 
+    numbers_per_parameter: ClassVar[int] = 2
     server_lr: Annotated[float, Field(gt=0)]
     """Server step size η."""
     beta1: Annotated[float, Field(ge=0, lt=1)] = 0.9
@@ -42,16 +40,9 @@ class Fedadam(ServerOptimiser):
     """Adaptivity τ, which limits the steps for small changes."""
 
     def open_optimiser(self, current: Tensor) -> State:
-        """Return m = 0 and v = τ²."""
         return {"mean": current.new_zeros(len(current)), "square": current.new_full((len(current),), self.tau**2)}
 
     def move(self, state: State, change: Tensor) -> tuple[Tensor, State]:
-        """Return ``η m / (√v + τ)``."""
         mean = state["mean"].lerp(change, 1 - self.beta1)
         square = state["square"].lerp(change.square(), 1 - self.beta2)
         return self.server_lr * mean / (square.sqrt() + self.tau), {"mean": mean, "square": square}
-
-    @property
-    def numbers_per_parameter(self) -> int:
-        """2: m and v."""
-        return 2

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from netfl.learning.aggregation import Aggregation, State, Updates
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from netfl.learning.aggregation import Aggregation, State, Tensor, Updates
+from netfl.registry import OnlyWith
 
 
 class Fedasync(Aggregation):
@@ -36,23 +34,12 @@ class Fedasync(Aggregation):
     """Weight α of a model with staleness 0, in (0, 1]; with 1 and one delivery, the model is the next version."""
     staleness: Literal["constant", "polynomial", "hinge"] = "constant"
     """Discount s of the staleness."""
-    a: Annotated[float, Field(gt=0)] | None = None
+    a: Annotated[Annotated[float, Field(gt=0)] | None, OnlyWith("staleness", "polynomial", "hinge", needed=True)] = None
     """Rate a of the discount; not for ``constant``."""
-    b: Annotated[float, Field(ge=0)] | None = None
+    b: Annotated[Annotated[float, Field(ge=0)] | None, OnlyWith("staleness", "hinge", needed=True)] = None
     """Staleness b up to which there is no discount; only for ``hinge``."""
 
-    @model_validator(mode="after")
-    def _check_parameters(self) -> Fedasync:
-        wanted = {"constant": (), "polynomial": ("a",), "hinge": ("a", "b")}[self.staleness]
-        for name, value in (("a", self.a), ("b", self.b)):
-            if name in wanted and value is None:
-                raise ValueError(f"staleness '{self.staleness}' wants {' and '.join(wanted)}; give {name}")
-            if name not in wanted and value is not None:
-                raise ValueError(f"{name} has no effect with staleness '{self.staleness}'; leave it out")
-        return self
-
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        """Mix in one model after the other."""
         weights = self.alpha * self._discount((updates.round - 1 - updates.base_rounds).to(updates.models))
         for weight, model in zip(weights, updates.models, strict=True):
             current = current.lerp(model, weight)

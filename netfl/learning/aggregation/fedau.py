@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
-from netfl.learning.aggregation import Aggregation, State, Updates
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from netfl.learning.aggregation import Aggregation, State, Tensor, Updates
 
 
 class Fedau(Aggregation):
@@ -45,7 +42,6 @@ class Fedau(Aggregation):
         return {"ended": none, "total": none, "lasting": none}
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        """Add the changes, weighted by the intervals before this round."""
         weights = self.user_weights(state).to(current)
         delivered = state["ended"].new_zeros(len(weights)).bool()
         delivered[updates.users] = True
@@ -53,11 +49,9 @@ class Fedau(Aggregation):
         return current + self.server_lr / len(weights) * change, self._add_round(state, delivered)
 
     def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
-        """Lengthen the current intervals."""
         return current, self._add_round(state, state["ended"].new_zeros(len(state["ended"])).bool())
 
     def user_weights(self, state: State) -> Tensor:
-        """Return ω."""
         ended, total = state["ended"], state["total"]
         return (total.double() / ended.clamp(min=1)).where(ended > 0, 1.0)
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from netfl.learning.aggregation import State
+from netfl.learning.aggregation import State, Tensor
 from netfl.learning.aggregation._server_optimizer import ServerOptimiser
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Fedavgm(ServerOptimiser):
     """The version moves with momentum along the step Δ of another aggregation: ``v ← β v + Δ``, ``x + η v``.
 
-    Δ is the next version of the aggregation ``of``, less x.  v starts at 0.  With β = 0 and η = 1 the version is that
-    of the other aggregation.  In a round in which that makes no step, as most do without deliveries, version and v do
-    not change.  t is one more parameter.
+    Δ is the next version of the aggregation ``inner``, less x.  v starts at 0.  With β = 0 and η = 1 the version is
+    that of the other aggregation.  In a round in which that makes no step, as most do without deliveries, version and v
+    do not change.  t is one more parameter.
 
     Source: Hsu, Qi and Brown, "Measuring the effects of non-identical data distribution for federated visual
     classification", 2019; in Reddi et al., "Adaptive federated optimization", ICLR 2021, algorithm 2 with SGD as the
@@ -28,24 +25,18 @@ class Fedavgm(ServerOptimiser):
 
         kind: fedavgm
         momentum: 0.9
-        of: average
+        inner: average
     """
 
+    numbers_per_parameter: ClassVar[int] = 1
     server_lr: Annotated[float, Field(gt=0)] = 1.0
     """Server step size η."""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Momentum β: the factor of the previous step."""
 
     def open_optimiser(self, current: Tensor) -> State:
-        """Return v = 0."""
         return {"velocity": current.new_zeros(len(current))}
 
     def move(self, state: State, change: Tensor) -> tuple[Tensor, State]:
-        """Return ``η v``."""
         velocity = self.momentum * state["velocity"] + change
         return self.server_lr * velocity, {"velocity": velocity}
-
-    @property
-    def numbers_per_parameter(self) -> int:
-        """1: v."""
-        return 1

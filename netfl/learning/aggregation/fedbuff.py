@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
-from netfl.learning.aggregation import Aggregation, State, Updates
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from netfl.learning.aggregation import Aggregation, State, Tensor, Updates
 
 
 class Fedbuff(Aggregation):
@@ -36,7 +33,6 @@ class Fedbuff(Aggregation):
     """Exponent a of the staleness discount; 0 for no discount."""
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        """Add the mean of the discounted changes."""
         age = (updates.round - updates.base_rounds).to(updates.models)
         weights = self.server_lr / len(age) * age**-self.exponent
         return current + weights @ (updates.models - updates.bases), state

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from netfl.learning.aggregation import State, Updates
+from netfl.learning.aggregation import State, Tensor, Updates
 from netfl.learning.aggregation._per_user_state import PerUserState, store_rows
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Fedvarp(PerUserState):
@@ -30,11 +25,9 @@ class Fedvarp(PerUserState):
     """
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        """Add the mean of the last changes, corrected by the delivered ones."""
         changes = updates.models - updates.bases
         move = (changes - state["last"][updates.users]).mean(0) + state["mean"]
         return current + self.server_lr * move, store_rows(state, updates.users, changes)
 
     def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
-        """Add the mean of the last changes."""
         return current + self.server_lr * state["mean"], state

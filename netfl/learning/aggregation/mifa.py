@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from netfl.learning.aggregation import State, Updates
+from netfl.learning.aggregation import State, Tensor, Updates
 from netfl.learning.aggregation._per_user_state import PerUserState, pseudo_gradients, store_rows
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Mifa(PerUserState):
@@ -30,12 +25,10 @@ class Mifa(PerUserState):
     """
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        """Store the delivered gradients, and make a step along the mean of all."""
         sums = pseudo_gradients(updates.models - updates.bases, updates.rates)
         return self.idle(store_rows(state, updates.users, sums), current, updates.round, updates.newest_rates)
 
     def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
-        """Make a step along the mean of the remembered gradients."""
         move = self.server_lr * state["mean"]
         move[:-1] *= newest_rates[0]
         move[-1] *= newest_rates[1]

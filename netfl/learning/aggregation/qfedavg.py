@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from netfl.learning.aggregation._qffl import QfflAggregation
+from typing import Annotated, ClassVar, cast
+
+from pydantic import Field
+
+from netfl.learning.aggregation import Aggregation, State, Tensor, Updates
+
+_TINY = 1e-10
+"""Added to losses, so that every power exists; as in the experiments of the paper."""
 
 
-class Qfedavg(QfflAggregation):
+class Qfedavg(Aggregation):
     """Changes are weighted by a power of the user's loss: ``x ← x - Σ_k Δ_k / Σ_k h_k``, for the objective of q-FFL.
 
     The sums are over the round's deliveries.  ``Δ_k = F_k^q Δw_k`` and ``h_k = q F_k^(q-1) ‖Δw_k‖² + L F_k^q``, with
@@ -20,3 +27,16 @@ class Qfedavg(QfflAggregation):
         kind: qfedavg
         q: 1
     """
+
+    needs_losses: ClassVar[bool] = True
+    q: Annotated[float, Field(ge=0)]
+    """Fairness parameter q; 0 gives the mean of the changes."""
+
+    def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
+        """Add the weighted changes.  ``F^q`` in both sums is relative to the largest, to avoid overflow."""
+        changes, inverse = updates.models - updates.bases, 1 / updates.rates[:, 0]
+        losses = cast("Tensor", updates.losses) + _TINY
+        power = (losses / losses.max()) ** self.q
+        slopes = inverse**2 * changes[:, :-1].square().sum(1)
+        curvature = power * (self.q / losses * slopes + inverse)
+        return current + (power * inverse / curvature.sum()) @ changes, state

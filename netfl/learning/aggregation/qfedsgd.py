@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from netfl.errors import Fault
-from netfl.learning.aggregation._qffl import QfflAggregation
+from netfl.learning.aggregation import LearnerSpec
+from netfl.learning.aggregation.qfedavg import Qfedavg
 from netfl.learning.objective.erm import Erm
 
-if TYPE_CHECKING:
-    from netfl.learning.spec import LearnerSpec
 
-
-class Qfedsgd(QfflAggregation):
+class Qfedsgd(Qfedavg):
     """Gradients are weighted by a power of the user's loss: ``x ← x - Σ_k Δ_k / Σ_k h_k``, for the objective of q-FFL.
 
     ``Δ_k = F_k^q ∇F_k`` and ``h_k = q F_k^(q-1) ‖∇F_k‖² + L F_k^q``, with ``L = 1/lr`` and the mean loss F_k of base_k
@@ -29,11 +26,10 @@ class Qfedsgd(QfflAggregation):
     """
 
     def learner_faults(self, learner: LearnerSpec) -> Iterator[Fault]:
-        """Yield options with which a change is not the gradient of F_k."""
         if learner.batch_size != "full" or not learner.has_single_step:
-            problem = "qfedsgd takes the change of a user to be its gradient, so it is one step on all examples"
-            yield Fault("kind", problem, "qfedsgd", "give batch_size: full and local_steps: 1, or take 'qfedavg'")
-        if not isinstance(learner.objective, Erm) or learner.weight_decay:
-            problem = "qfedsgd wants the gradient of the mean loss itself"
-            remedy = "take the objective 'erm' without weight_decay, or 'qfedavg', which goes with any"
+            problem = "qfedsgd uses a user's change as its gradient, which needs one step on all examples"
+            yield Fault("kind", problem, "qfedsgd", "give batch_size: full and local_steps: 1, or use 'qfedavg'")
+        if not isinstance(learner.objective, Erm) or learner.objective.pull or learner.weight_decay:
+            problem = "qfedsgd needs the gradient of the mean loss"
+            remedy = "use the objective 'erm' without weight_decay, or 'qfedavg', which accepts any"
             yield Fault("kind", problem, "qfedsgd", remedy)

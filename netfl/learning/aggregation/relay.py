@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from netfl.errors import Fault
-from netfl.learning.aggregation import Aggregation, State, Updates
+from netfl.learning.aggregation import Aggregation, State, Tensor, Updates
 from netfl.types import ScenarioFacts
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class Relay(Aggregation):
@@ -25,22 +21,14 @@ class Relay(Aggregation):
     """
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        """Return the delivered model.
-
-        Raises:
-            ValueError: there are several deliveries.
-        """
         if len(updates.models) != 1:
-            raise ValueError(f"relay passes on one model, but round {updates.round} brought {len(updates.models)}")
+            raise ValueError(f"relay passes on one model, but round {updates.round} delivered {len(updates.models)}")
         return updates.models[0], state
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield a fault if a round can bring several deliveries."""
         if facts.max_deliveries > 1:
-            yield Fault(
-                "kind",
-                f"relay passes on one user's model, but a round can bring {facts.max_deliveries}",
-                "relay",
-                "let a round close with one (first: 1, or round: {kind: first, m: 1} in a network), or use the "
-                "aggregation 'average'",
+            problem = f"relay passes on one user's model, but a round can deliver {facts.max_deliveries}"
+            remedy = (
+                "close rounds after one delivery (first: 1; in a network, round: {kind: first, m: 1}), or use 'average'"
             )
+            yield Fault("kind", problem, "relay", remedy)

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from netfl.errors import Fault
-from netfl.learning.aggregation import State, Updates
+from netfl.learning.aggregation import LearnerSpec, State, Tensor, Updates
 from netfl.learning.aggregation._per_user_state import PerUserState, pseudo_gradients, store_rows
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from netfl.learning.spec import LearnerSpec
 
 
 class Scaffold(PerUserState):
@@ -36,7 +31,6 @@ class Scaffold(PerUserState):
     """
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        """Add the mean change, and store new control variates."""
         changes = updates.models - updates.bases
         variates = pseudo_gradients(changes, updates.rates) / updates.steps[:, None]
         variates += state["last"][updates.users]
@@ -44,16 +38,13 @@ class Scaffold(PerUserState):
         return current + self.server_lr * changes.mean(0), store_rows(state, updates.users, variates)
 
     def message(self, state: State) -> Tensor:
-        """Return c."""
         return state["mean"]
 
     def drift(self, state: State, users: Tensor, messages: Tensor | None) -> Tensor:
-        """Return ``c - c_k``."""
         return cast("Tensor", messages) - state["last"][users]
 
     def learner_faults(self, learner: LearnerSpec) -> Iterator[Fault]:
-        """Yield a fault for momentum, with which steps are not the gradient alone."""
         if learner.momentum:
-            problem = "scaffold reads a user's mean gradient from its change, which momentum makes another"
-            remedy = "leave momentum out, or take it at the server: 'fedavgm' with of: scaffold"
+            problem = "scaffold computes a user's mean gradient from its change, which momentum distorts"
+            remedy = "leave momentum out, or use it at the server: 'fedavgm' with of: scaffold"
             yield Fault("kind", problem, "scaffold", remedy)

@@ -34,15 +34,34 @@ natural`` follows.
 
 from __future__ import annotations
 
+import io
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import AfterValidator, Field
 
-from netfl.learning.data._augmentation import Augment
-from netfl.registry import Spec
+from netfl.errors import Fault, ScenarioError
+from netfl.network.files import store_object
+from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
+from netfl.types import Ints, Law
+
+if TYPE_CHECKING:
+    from netfl.learning.data._images import Augment
+
+
+def _check_unique(labels: tuple[int, ...]) -> tuple[int, ...]:
+    if len(set(labels)) < len(labels):
+        raise ValueError("a label is listed twice")
+    return labels
+
+
+Labels = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1), AfterValidator(_check_unique)]
+"""Some labels of the data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +75,8 @@ class Examples:
     """
 
     x: NDArray[np.float32]
-    y: NDArray[np.int64]
-    user: NDArray[np.int64] | None = None
+    y: Ints
+    user: Ints | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +99,12 @@ class Dataset:
     """
 
     train_x: NDArray[np.float32]
-    train_y: NDArray[np.int64]
+    train_y: Ints
     test_x: NDArray[np.float32]
-    test_y: NDArray[np.int64]
+    test_y: Ints
     classes: int
-    train_user: NDArray[np.int64] | None = None
-    test_user: NDArray[np.int64] | None = None
+    train_user: Ints | None = None
+    test_user: Ints | None = None
     validation: Examples | None = None
     augment: Augment | None = None
 
@@ -121,3 +140,50 @@ class Data(Spec):
             netfl.errors.ScenarioError: a file is missing; the message names it and the way to get it.
             netfl.errors.MachineError: a file cannot be read, or has the wrong content.
         """
+
+    def laws(self) -> tuple[Law, ...]:
+        """Return the distributions of what is drawn; by default that nothing is."""
+        return (Law.none("a fixed set: nothing is drawn"),)
+
+    @classmethod
+    def from_object(cls, value: object) -> Mapping[str, Any] | None:
+        """Return examples in memory as data of kind ``arrays``.
+
+        Examples are ``(x, label)``, ``(x, label, user)``, or a `torch.utils.data.Dataset` of pairs.  A mapping may hold
+        them under the key ``examples``, beside ``test`` (other examples) and other keys of
+        `netfl.learning.data.arrays.Arrays`, such as ``test_share``.
+        """
+        is_set = isinstance(value, tuple) or (hasattr(value, "__getitem__") and not isinstance(value, list | str))
+        options = dict(value) if isinstance(value, Mapping) else {"examples": value} if is_set else {}
+        if "examples" not in options:
+            return None
+        parts = {"file": _stack(options.pop("examples"))}
+        if "test" in options:
+            parts["test"] = _stack(options.pop("test"))
+        labels = 1 + max(int(part["label"].max(initial=1)) for part in parts.values())
+        files = {key: _store(part) for key, part in parts.items()}
+        return {"kind": "arrays", **files, "features": [*parts["file"]["x"].shape[1:]], "labels": labels, **options}
+
+
+def _stack(examples: Any) -> dict[str, NDArray[Any]]:
+    """Return examples in memory as arrays by name."""
+    is_arrays = isinstance(examples, tuple | list) and len(examples) in {2, 3} and np.ndim(examples[0]) > 1
+    try:
+        columns = examples if is_arrays else [*zip(*(examples[index] for index in range(len(examples))), strict=True)]
+        arrays = dict(zip(("x", "label", "user"), map(np.asarray, columns), strict=False))
+        arrays["label"] = arrays["label"].reshape(-1)
+    except (TypeError, ValueError, KeyError) as error:
+        problem = f"examples of type {type(examples).__name__} cannot be stacked: {' '.join(str(error).split())}"
+        raise ScenarioError(
+            [Fault("data", problem, None, "give (x, label), or a Dataset of pairs (x, label)")]
+        ) from error
+    return arrays
+
+
+def _store(arrays: Mapping[str, NDArray[Any]]) -> str:
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **arrays)
+    return str(store_object(content.getvalue(), ".npz"))
+
+
+__getattr__ = exported_models(__name__)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 import hashlib
-import io
 import json
 import lzma
 import os
@@ -14,16 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
-from urllib.parse import urljoin, urlsplit
+from typing import Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from netfl.errors import Fault, MachineError, ScenarioError, suggest
 
-_PACKED = (".gz", ".xz")
-_MAX_BYTES = 4_000_000_000
-"""Size limit of a file after unpacking; the published files are far smaller."""
-_MD5_DIGITS = 32
-_SAFE_SCHEMES = frozenset({"https"})
+_UNPACK = {".gz": gzip.decompress, ".xz": lzma.decompress}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +27,8 @@ class Source:
     Args:
         folder: its folder in the cache.
         url: prefix of its files' addresses or, if *by_hand*, a page for a person.
-        files: checksum by file name, in the order in which the files are read: SHA-256, or MD5 or empty where a set
-            that is downloaded by hand publishes nothing better.
+        files: checksum by file name, in the order in which the files are read: SHA-256, ``md5:`` and an MD5, or empty
+            where nothing is published.
         by_hand: a person has to download the files.
         alternative_files: files that replace *files* if all of them exist.
     """
@@ -49,13 +43,20 @@ class Source:
     def path(self) -> Path:
         return cache_folder() / self.folder
 
-    def has_all(self, names: Mapping[str, str]) -> bool:
-        """Return whether all files of *names* are in the folder."""
-        return bool(names) and all(_locate(self.path, name) for name in names)
+    def locate(self, file: str) -> Path | None:
+        """Return the path of *file*, plain or packed; ``None`` if it does not exist."""
+        paths = (self.path / f"{file}{suffix}" for suffix in ("", *_UNPACK))
+        return next((path for path in paths if path.is_file()), None)
+
+    def missing(self, names: Mapping[str, str]) -> list[str]:
+        """Return the files of *names* that do not exist."""
+        return [name for name in names if self.locate(name) is None]
 
     @property
-    def is_complete(self) -> bool:
-        return self.has_all(self.files) or self.has_all(self.alternative_files)
+    def used_files(self) -> Mapping[str, str]:
+        """The *files*, or the *alternative_files* if only those exist."""
+        has_alternative = bool(self.alternative_files) and not self.missing(self.alternative_files)
+        return self.alternative_files if has_alternative and self.missing(self.files) else self.files
 
 
 SOURCES = {
@@ -91,39 +92,12 @@ def cache_folder() -> Path:
     return Path(pooch.os_cache("netfl"))
 
 
-def read_files(name: str) -> tuple[FileContent, ...]:
-    """Read and check the files of a set; each may be packed, with ``.gz`` or ``.xz`` after its name.
-
-    Raises:
-        ScenarioError: a file is missing.
-        MachineError: a file cannot be read, or differs from the published one.
-    """
-    source = SOURCES[name]
-    use_alternative = source.has_all(source.alternative_files) and not source.has_all(source.files)
-    names = source.alternative_files if use_alternative else source.files
-    _check_presence(name, names)
-    return tuple(_read_checked(source.path, file, checksum) for file, checksum in names.items())
-
-
-def unpack(data: bytes, suffix: str = ".gz", max_bytes: int = _MAX_BYTES) -> bytes:
-    """Unpack *data*, compressed as files with *suffix* are.
-
-    Raises:
-        OSError: *data* are not compressed so, or unpack to more than *max_bytes*.
-    """
-    with gzip.GzipFile(fileobj=io.BytesIO(data)) if suffix == ".gz" else lzma.LZMAFile(io.BytesIO(data)) as file:
-        content = file.read(max_bytes + 1)
-    if len(content) > max_bytes:
-        raise OSError(errno.EFBIG, f"it comes to more than {max_bytes / 1e9:g} GB")
-    return content
-
-
 def list_datasets() -> tuple[DatasetStatus, ...]:
     """List the published sets; files are checked only when they are read."""
     return tuple(
         DatasetStatus(
             name,
-            "here" if source.is_complete else "not here",
+            "not here" if source.missing(source.used_files) else "here",
             source.path,
             source.url if source.by_hand else f"netfl data fetch {name}",
         )
@@ -135,73 +109,64 @@ def fetch_dataset(name: str) -> Path:
     """Download the missing files of a set, check all files, and return the folder.
 
     Raises:
-        ScenarioError: there is no such set, or it has to be downloaded by hand.
+        ScenarioError: there is no such data set, or it has to be downloaded by hand.
         MachineError: a file cannot be downloaded or written, or differs from the published one; the message says how
             to get it by hand.
     """
     if name not in SOURCES:
-        raise ScenarioError([Fault("", "no such set", name, suggest(name, [*SOURCES]))])
+        raise ScenarioError([Fault("", "no such data set", name, suggest(name, [*SOURCES]))])
     source = SOURCES[name]
-    if not source.is_complete:
-        if source.by_hand:
-            _check_presence(name, source.files)
-        for file, checksum in source.files.items():
-            if _locate(source.path, file) is None:
-                _retrieve(source.url + file, checksum, source.path / file)
+    if not source.by_hand:
+        for file in source.missing(source.used_files):
+            _download(source.url + file, source.files[file], source.path / file)
     read_files(name)
     return source.path
 
 
-def _retrieve(url: str, checksum: str, path: Path) -> None:
+def _download(url: str, checksum: str, path: Path) -> None:
     """Download and check a file; a file with another checksum is not kept."""
     import pooch
 
-    if urlsplit(url).scheme not in _SAFE_SCHEMES:
-        raise MachineError(f"{url} is not fetched: only https is; download it by hand to {path}")
     try:
-        downloader = pooch.HTTPDownloader(hooks={"response": _refuse_redirect})
-        pooch.retrieve(url, f"sha256:{checksum}", path.name, path.parent, downloader=downloader)
+        pooch.retrieve(url, checksum, path.name, path.parent)
     except (OSError, ValueError) as error:
         is_offline = type(error).__name__ in {"ConnectionError", "ConnectTimeout"}  # requests has long messages
         reason = f"no connection to {urlsplit(url).netloc}" if is_offline else error
-        raise MachineError(f"{url} cannot be fetched: {reason}; download it by hand to {path}") from error
+        raise MachineError(f"{url} cannot be downloaded: {reason}; download it manually to {path}") from error
 
 
-def _refuse_redirect(response: Any, *_: object, **__: object) -> None:
-    """Raise an OSError if *response* redirects to something other than HTTPS."""
-    target = urljoin(response.url, response.headers.get("location", ""))
-    if urlsplit(target).scheme not in _SAFE_SCHEMES:
-        response.close()
-        raise OSError(f"it leads away from https, to {target}")
+def read_files(name: str) -> tuple[FileContent, ...]:
+    """Read and check the files of a set; each may be packed, with ``.gz`` or ``.xz`` after its name.
 
-
-def _check_presence(name: str, names: Mapping[str, str]) -> None:
+    Raises:
+        ScenarioError: a file is missing.
+        MachineError: a file cannot be read, or differs from the published one.
+    """
     source = SOURCES[name]
-    missing = [source.path / file for file in names if _locate(source.path, file) is None]
+    missing = source.missing(source.used_files)
     if missing:
-        others = f", nor {len(missing) - 1} more of the set {name}" if len(missing) > 1 else ""
-        command = f"download it from {source.url} to there" if source.by_hand else f"run `netfl data fetch {name}`"
+        others = f", and {len(missing) - 1} more files of the data set {name}" if len(missing) > 1 else ""
+        command = f"download it from {source.url} to this path" if source.by_hand else f"run `netfl data fetch {name}`"
         remedy = f"{command}, or set NETFL_DATA to the folder that holds {source.folder}/"
-        raise ScenarioError([Fault("", f"there is no file {missing[0]}{others}", remedy=remedy)])
+        raise ScenarioError([Fault("", f"{source.path / missing[0]} is missing{others}", remedy=remedy)])
+    return tuple(_read_checked(source, file, checksum) for file, checksum in source.used_files.items())
 
 
-def _locate(folder: Path, file: str) -> Path | None:
-    """Return the path of *file*, plain or packed; ``None`` if it does not exist."""
-    paths = (folder / (file + packed) for packed in ("", *_PACKED))
-    return next((path for path in paths if path.is_file()), None)
-
-
-def _read_checked(folder: Path, file: str, checksum: str) -> FileContent:
-    path = _locate(folder, file) or folder / file
+def _read_checked(source: Source, file: str, checksum: str) -> FileContent:
+    path = source.locate(file) or source.path / file
     try:
         data = path.read_bytes()
         if path.name != Path(file).name:
-            data = unpack(data, path.suffix)
+            data = _UNPACK[path.suffix](data)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise MachineError(f"{path} cannot be read, or is cut: {error}; remove it and get it again") from error
-    is_md5 = len(checksum) == _MD5_DIGITS
-    digest = (hashlib.md5(data, usedforsecurity=False) if is_md5 else hashlib.sha256(data)).hexdigest()
-    if checksum and digest != checksum:
-        sums = f"the {'MD5' if is_md5 else 'SHA-256'} of its content is {digest}, expected {checksum}"
-        raise MachineError(f"{path} is not the published file, or is cut: {sums}; remove it and fetch it again")
+        raise MachineError(
+            f"{path} cannot be read, or is incomplete: {error}; remove it and download it again"
+        ) from error
+    algorithm, _, expected = checksum.rpartition(":")
+    digest = hashlib.new(algorithm or "sha256", data, usedforsecurity=False).hexdigest()
+    if expected and digest != expected:
+        sums = f"the {algorithm or 'sha256'} of its content is {digest}, expected {expected}"
+        raise MachineError(
+            f"{path} is not the published file, or is incomplete: {sums}; remove it and download it again"
+        )
     return FileContent(path, data)

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from netfl.learning.data import Data, Dataset
-from netfl.learning.data._augmentation import Augment
+from netfl.learning.data import Data, Dataset, Labels
+from netfl.registry import Spec
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Floats, Ints
 
 Scale = Literal["unit", "raw", "standard", "channels"]
 """Scaling of pixels, see `Images.train_scale`."""
@@ -20,13 +20,29 @@ _MIN_SPREAD = 1e-3
 _BATCH = 4096
 
 
+class Augment(Spec):
+    """Random crops and reflections of the images of each mini-batch, as in the usual training on CIFAR.
+
+    He, Zhang, Ren and Sun, "Deep residual learning for image recognition", CVPR 2016, section 4.2: an image is padded
+    by ``crop`` zeros on each side and cut out in its own size at a place drawn uniformly.  With ``flip`` it is then
+    mirrored left to right with probability 1/2.  The padding is zero after scaling: black for ``unit`` and ``raw``
+    pixels, the mean for standardised ones.  Test and validation examples, and the losses on the users' data, are never
+    augmented.
+    """
+
+    crop: Annotated[int, Field(ge=0, le=64)] = 4
+    """Largest shift of an image in each direction, in pixels."""
+    flip: bool = True
+    """Mirror half of the images."""
+
+
 class ImageSet(NamedTuple):
     """A set as published: pixels 0 … 255, ``[images, channels, rows, columns]``, and labels."""
 
     train_x: NDArray[np.uint8]
-    train_y: NDArray[np.int64]
+    train_y: Ints
     test_x: NDArray[np.uint8]
-    test_y: NDArray[np.int64]
+    test_y: Ints
 
 
 class Images(Data):
@@ -39,7 +55,7 @@ class Images(Data):
     0.001, as q-FFL does; ``channels`` does so with the mean and deviation of each colour."""
     test_scale: Scale = "unit"
     """The same for the test images, with the means and deviations of the training images."""
-    only: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=2)] | None = None
+    keep_labels: Annotated[Labels, Field(min_length=2)] | None = None
     """Labels to keep, which are then counted from 0 in this order; all by default."""
     augment: Augment | None = None
     """Augmentation of the training images, ``{crop: 4, flip: true}`` for the usual one of CIFAR: random crops of an
@@ -56,16 +72,14 @@ class Images(Data):
 
     @model_validator(mode="after")
     def _check_labels(self) -> Images:
-        for label in self.only or ():
+        for label in self.keep_labels or ():
             if label >= self.labels:
                 raise ValueError(f"there is no label {label}: labels are 0 to {self.labels - 1}")
-        if self.only is not None and len(set(self.only)) < len(self.only):
-            raise ValueError("a label is named twice in 'only'")
         return self
 
     @property
     def classes(self) -> int:
-        return self.labels if self.only is None else len(self.only)
+        return self.labels if self.keep_labels is None else len(self.keep_labels)
 
     def load(self, streams: Streams) -> Dataset:
         images = self.read_images()
@@ -79,15 +93,12 @@ class Images(Data):
             augment=self.augment,
         )
 
-    def laws(self) -> tuple[Law, ...]:
-        return (Law.none("a fixed set: nothing is drawn"),)
-
-    def _select(self, y: NDArray[np.int64]) -> tuple[slice | NDArray[np.int64], NDArray[np.int64]]:
+    def _select(self, y: Ints) -> tuple[slice | Ints, Ints]:
         """Return the rows with the labels to keep, and their new labels."""
-        if self.only is None:
+        if self.keep_labels is None:
             return slice(None), y
         new = np.full(self.labels, -1)
-        new[list(self.only)] = np.arange(len(self.only))
+        new[list(self.keep_labels)] = np.arange(len(self.keep_labels))
         rows = np.flatnonzero(new[y] >= 0)
         return rows, new[y[rows]]
 
@@ -104,7 +115,7 @@ def scale_pixels(pixels: NDArray[np.uint8], scale: Scale, reference: NDArray[np.
     return x
 
 
-def _moments(pixels: NDArray[np.uint8], *, each_pixel: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _moments(pixels: NDArray[np.uint8], *, each_pixel: bool) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of each pixel, or of each channel, from exact sums."""
     total, squares = np.zeros((2, *pixels.shape[1:]), np.int64)
     for start in range(0, len(pixels), _BATCH):

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
 from netfl.learning.data import Data, Dataset, Examples
+from netfl.types import Ints, Law
 
 
 class PerUserData(Data):
@@ -26,16 +27,19 @@ class PerUserData(Data):
     @model_validator(mode="after")
     def _check_shares(self) -> PerUserData:
         if self.test_share + self.validation_share >= 1:
-            raise ValueError(f"shares of {self.test_share} and {self.validation_share} leave nothing to train on")
+            raise ValueError(f"shares of {self.test_share} and {self.validation_share} leave no training examples")
         return self
+
+    def laws(self) -> tuple[Law, ...]:
+        return (Law.none("a fixed set; random choices without repetition choose its users and split their examples"),)
 
 
 class SplitRows(NamedTuple):
     """Rows of the training, validation and test examples."""
 
-    train: NDArray[np.int64]
-    validation: NDArray[np.int64]
-    test: NDArray[np.int64]
+    train: Ints
+    validation: Ints
+    test: Ints
 
 
 def legacy_generator(seed: int) -> np.random.RandomState:
@@ -62,9 +66,7 @@ def split_like_sklearn(x: NDArray[Any], y: NDArray[Any], test_share: float, seed
     )
 
 
-def split_by_user(
-    user: NDArray[np.int64], validation_share: float, test_share: float, rng: np.random.Generator
-) -> SplitRows:
+def split_by_user(user: Ints, validation_share: float, test_share: float, rng: np.random.Generator) -> SplitRows:
     """Shuffle the examples of each user and split them.
 
     Of a user's n examples ``⌊n test_share⌋`` are for testing, ``⌊n validation_share⌋`` for validation, and the others,
@@ -82,7 +84,7 @@ def split_by_user(
     return SplitRows(order[is_train], order[(place >= test) & ~is_train], order[place < test])
 
 
-def whole_shares(counts: NDArray[np.int64], share: float) -> NDArray[np.int64]:
+def whole_shares(counts: Ints, share: float) -> Ints:
     """Return ``⌊share · count⌋``; a product that is whole up to rounding errors is not rounded down."""
     return np.asarray(np.floor(counts * share + 1e-9), np.int64)
 
@@ -95,22 +97,10 @@ def split_dataset(examples: Examples, rows: SplitRows, classes: int) -> Dataset:
     return Dataset(train.x, train.y, test.x, test.y, classes, train.user, test.user, kept)
 
 
-def choose_users(
-    sizes: NDArray[np.int64], min_size: int, users: int | None, rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """Choose users at random among those with at least *min_size* examples; returned in ascending order.
-
-    Args:
-        sizes: examples of each user.
-        min_size: users with fewer examples are left out.
-        users: the number of users to choose; ``None`` for all.
-        rng: random generator.
-
-    Raises:
-        ScenarioError: there are too few users.
-    """
+def choose_users(sizes: Ints, min_size: int, users: int | None, rng: np.random.Generator) -> Ints:
+    """Choose users at random among those with at least *min_size* examples; returned in ascending order."""
     eligible = np.flatnonzero(sizes >= min_size)
     if len(eligible) < (users or 1):
-        problem = f"{len(eligible)} users have {min_size} examples or more"
-        raise ScenarioError([Fault("users", problem, users, "ask for fewer, or for fewer examples each")])
+        problem = f"{len(eligible)} users have at least {min_size} examples"
+        raise ScenarioError([Fault("users", problem, users, "set fewer users, or a smaller minimum of examples")])
     return eligible if users is None else np.sort(rng.choice(eligible, users, replace=False))

@@ -8,13 +8,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.errors import MachineError
 from netfl.learning.data import Data, Dataset
 from netfl.learning.data._download import FileContent, read_files
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Ints
 
-_FIELDS = 15
 _EDUCATION = 3
 _CATEGORIES = {
     1: "Private Self-emp-not-inc Self-emp-inc Federal-gov Local-gov State-gov Without-pay Never-worked",
@@ -40,9 +38,8 @@ class Adult(Data):
     Becker and Kohavi, "Adult", UCI Machine Learning Repository, 1996.  The eight categorical fields alone, one-hot in
     99 columns (workclass, education, marital status, occupation, relationship, race, sex, country); an unknown value is
     all zeros.  Its users, for ``partition: natural``, are the two of AFL (Mohri, Sivek and Suresh, ICML 2019) and
-    q-FFL: user 0 holds the people with a doctorate, user 1 all others.  The published files ``adult.data`` and
-    ``adult.test`` are read from ``adult/`` in the cache (``NETFL_DATA``, or the user's cache folder) and checked
-    against their SHA-256; ``netfl data fetch adult`` downloads them.
+    q-FFL: user 0 holds the people with a doctorate, user 1 all others.  Files: ``adult/`` in the cache, from ``netfl
+    data fetch adult``.
 
     Example::
 
@@ -53,37 +50,21 @@ class Adult(Data):
     shape: ClassVar[tuple[int, ...]] = (sum(len(values.split()) for values in _CATEGORIES.values()),)
 
     def load(self, streams: Streams) -> Dataset:
-        """Read the two files from the cache; nothing is drawn."""
         (train_x, train_y, train_user), (test_x, test_y, test_user) = map(read_census, read_files("adult"))
         return Dataset(train_x, train_y, test_x, test_y, self.classes, train_user, test_user)
 
-    def laws(self) -> tuple[Law, ...]:
-        """Nothing is drawn."""
-        return (Law.none("a fixed set: nothing is drawn"),)
 
-
-def read_census(file: FileContent) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
-    """Return examples, labels and users of a file with 15 fields a line; lines without a comma are skipped.
-
-    Raises:
-        MachineError: a line has another number of fields, or an unknown value.
-    """
-    rows = [line.split(", ") for line in file.data.decode("ascii", "replace").splitlines() if ", " in line]
-    wrong = [row for row in rows if len(row) != _FIELDS]
-    if wrong or not rows:
-        content = f"a line of {len(wrong[0])} fields" if wrong else "no line of fields"
-        raise MachineError(f"{file.path} holds {content}, where each has {_FIELDS}")
+def read_census(file: FileContent) -> tuple[NDArray[np.float32], Ints, Ints]:
+    """Return examples, labels and users of a file with 15 fields a line; lines without a comma are skipped."""
+    rows = [line.split(", ") for line in file.data.decode("ascii").splitlines() if ", " in line]
     columns = [*zip(*rows, strict=True)]
-    x = np.concatenate([_one_hot(columns[index], names.split(), file) for index, names in _CATEGORIES.items()], axis=1)
-    y = _one_hot([label.rstrip(".") for label in columns[-1]], ["<=50K", ">50K"], file)
+    x = np.concatenate([_one_hot(columns[index], names.split()) for index, names in _CATEGORIES.items()], axis=1)
+    y = np.array([int(income.startswith(">50K")) for income in columns[-1]])
     user = np.array([0 if education == "Doctorate" else 1 for education in columns[_EDUCATION]])
-    return x, y.argmax(axis=1), user
+    return x, y, user
 
 
-def _one_hot(column: Sequence[str], values: Sequence[str], file: FileContent) -> NDArray[np.float32]:
+def _one_hot(column: Sequence[str], values: Sequence[str]) -> NDArray[np.float32]:
     """Return a column for each of *values*; ``?`` is none of them."""
     number = {value: index for index, value in enumerate(values)} | {"?": len(values)}
-    unknown = set(column) - number.keys()
-    if unknown:
-        raise MachineError(f"{file.path} holds '{min(unknown)}' where one of {', '.join(values[:4])} … is wanted")
     return np.eye(len(values) + 1, len(values), dtype=np.float32)[[number[value] for value in column]]

@@ -10,12 +10,9 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from netfl.learning.data import Dataset
-from netfl.learning.data._augmentation import Augment
+from netfl.learning.data._images import Augment
 from netfl.learning.data._user_files import FileColumns, UserFileData, raise_fault
 from netfl.streams import Streams
-
-_MAX_BYTES = 16_000_000_000
-"""Size limit of a file after unpacking; zeros compress a thousandfold."""
 
 
 class Arrays(UserFileData):
@@ -41,27 +38,19 @@ class Arrays(UserFileData):
 
     @model_validator(mode="after")
     def _check_augment(self) -> Arrays:
-        if self.augment is not None and len(self.features) != len(("channels", "rows", "columns")):
-            raise ValueError(f"augment is for pictures, [channels, rows, columns], not for {[*self.features]}")
+        if self.augment is not None and len(self.features) != 3:
+            raise ValueError(f"augment needs images, [channels, rows, columns], not {[*self.features]}")
         return self
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape that the scenario states; the file must agree."""
         return self.features
 
     def load(self, streams: Streams) -> Dataset:
-        """Read the files, and split the examples if there is no test file."""
         return replace(UserFileData.load(self, streams), augment=self.augment)
 
     def read(self, path: Path) -> FileColumns:
-        """Read the arrays of a file."""
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            size = sum(part.file_size for part in stored.zip.infolist())
-            if size > _MAX_BYTES:
-                raise_fault(
-                    "", f"holds {size / 1e9:.3g} GB unpacked", str(path), f"{_MAX_BYTES / 1e9:g} GB are possible"
-                )
             missing = [name for name in ("x", "label") if name not in stored]
             if missing:
                 raise_fault("", f"has no array {' and '.join(missing)}", str(path), f"it has {', '.join(stored)}")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from netfl.learning.data import Data, Dataset
 from netfl.learning.data._splits import legacy_generator, split_like_sklearn
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Floats, Ints, Law
 
 _BYTES_PER_POINT = 66
 
@@ -46,44 +44,33 @@ class Blobs(Data):
     test_share: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """The share of all points that is kept for testing."""
 
-    @model_validator(mode="after")
-    def _check_split(self) -> Blobs:
-        points = self.samples * len(self.centers)
-        if math.ceil(self.test_share * points) >= points:
-            raise ValueError(f"a test share of {self.test_share} leaves none of {points} points to train on")
-        return self
-
     @property
     def classes(self) -> int:
-        """The number of centres."""
         return len(self.centers)
 
     @property
     def memory(self) -> float:
-        """Memory of the points as drawn and again as split."""
         return float(_BYTES_PER_POINT * self.samples * len(self.centers))
 
     def load(self, streams: Streams) -> Dataset:
-        """Draw and split the points."""
         return split_like_sklearn(*self._draw_points(), self.test_share, self.seed)
 
     def laws(self) -> tuple[Law, ...]:
-        """State the distribution of the first coordinate around the last centre."""
         from scipy.special import ndtr
 
         middle = self.centers[-1][0]
 
-        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+        def draw(streams: Streams, size: int) -> Floats:
             seed = int(streams.rng("blobs").integers(2**32))
             x, y = self.model_copy(update={"samples": size, "seed": seed})._draw_points()
             return np.asarray(x[y == self.classes - 1, 0])
 
-        def cdf(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        def cdf(x: Floats) -> Floats:
             return np.asarray(ndtr((x - middle) / self.std))
 
         return (Law("x of the last label", "normal around the centre", draw, middle, self.std**2, cdf),)
 
-    def _draw_points(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def _draw_points(self) -> tuple[Floats, Ints]:
         """Draw points and labels centre by centre, and shuffle them with the same generator."""
         generator = legacy_generator(self.seed)
         x = np.concatenate([generator.normal(centre, self.std, (self.samples, 2)) for centre in self.centers])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from netfl.learning.data._archives import extract_members, read_cifar_records
 from netfl.learning.data._download import read_files
-from netfl.learning.data._formats import extract_members, read_cifar_records
 from netfl.learning.data._images import Images, ImageSet
 
 _TRAIN_FILES = [f"data_batch_{number}.bin" for number in range(1, 6)]
@@ -13,11 +13,9 @@ class Cifar10(Images):
     """CIFAR-10: 50,000 colour images of 32 x 32 pixels to train on and 10,000 to test with.
 
     Krizhevsky, "Learning multiple layers of features from tiny images", technical report, 2009.  Labels 0 to 9:
-    airplane, automobile, bird, cat, deer, dog, frog, horse, ship, truck.  Read from ``cifar-10/`` in the cache
-    (``NETFL_DATA``, or the user's cache folder): the published archive ``cifar-10-binary.tar.gz``, checked against its
-    SHA-256, which ``netfl data fetch cifar10`` downloads; or the six files ``data_batch_1.bin`` … ``test_batch.bin``
-    (``.xz`` after the name if they are packed) of an edition in which 111 images are JPEG approximations, checked
-    against their SHA-256.
+    airplane, automobile, bird, cat, deer, dog, frog, horse, ship, truck.  Files: ``cifar-10/`` in the cache, from
+    ``netfl data fetch cifar10``; or six files ``data_batch_1.bin`` … ``test_batch.bin`` of an edition in which 111
+    images are JPEG approximations.
 
     Example::
 
@@ -27,7 +25,6 @@ class Cifar10(Images):
     """
 
     def read_images(self) -> ImageSet:
-        """Read the archive, or the six files."""
         files = [*read_files("cifar10")]
         if len(files) == 1:
             files = extract_members(files[0], [*_TRAIN_FILES, "test_batch.bin"])

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from netfl.learning.data._archives import extract_members, read_cifar_records
 from netfl.learning.data._download import read_files
-from netfl.learning.data._formats import extract_members, read_cifar_records
 from netfl.learning.data._images import Images, ImageSet
 
 
 class Cifar100(Images):
     """CIFAR-100: 50,000 colour images of 32 x 32 pixels to train on and 10,000 to test with.
 
-    Krizhevsky, "Learning multiple layers of features from tiny images", technical report, 2009.  The published archive
-    ``cifar-100-binary.tar.gz`` is read from ``cifar-100/`` in the cache (``NETFL_DATA``, or the user's cache folder)
-    and checked against its SHA-256; ``netfl data fetch cifar100`` downloads it.
+    Krizhevsky, "Learning multiple layers of features from tiny images", technical report, 2009.  Files: ``cifar-100/``
+    in the cache, from ``netfl data fetch cifar100``.
 
     Example::
 
@@ -24,11 +23,9 @@ class Cifar100(Images):
 
     @property
     def labels(self) -> int:
-        """The number of labels of the whole set."""
         return 20 if self.coarse else 100
 
     def read_images(self) -> ImageSet:
-        """Read the archive."""
         (archive,) = read_files("cifar100")
         train, test = extract_members(archive, ["train.bin", "test.bin"])
         label = 0 if self.coarse else 1

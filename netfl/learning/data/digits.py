@@ -11,7 +11,6 @@ from pydantic import Field
 from netfl.learning.data import Data, Dataset
 from netfl.learning.data._splits import split_like_sklearn
 from netfl.streams import Streams
-from netfl.types import Law
 
 
 class Digits(Data):
@@ -37,12 +36,7 @@ class Digits(Data):
     """The share of the digits that is kept for testing."""
 
     def load(self, streams: Streams) -> Dataset:
-        """Read and split the digits."""
         with files("netfl.learning.data").joinpath("optdigits.npz").open("rb") as file, np.load(file) as stored:
             pixels, labels = stored["pixels"], stored["labels"]
         x = pixels.reshape(-1, *self.shape) / (16 if self.scale == "unit" else 1)
         return split_like_sklearn(x, labels, self.test_share, self.seed)
-
-    def laws(self) -> tuple[Law, ...]:
-        """State that nothing is drawn."""
-        return (Law.none("a fixed set: nothing is drawn"),)

@@ -14,7 +14,7 @@ from netfl.learning.data import Dataset, Examples
 from netfl.learning.data._download import read_files
 from netfl.learning.data._splits import PerUserData, SplitRows, choose_users, split_dataset, whole_shares
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Ints
 
 LETTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
 """LEAF's alphabet; a letter's token is its place in it."""
@@ -33,15 +33,14 @@ class Shakespeare(PerUserData):
     letters; each role of each play is a user, for ``partition: natural``.  The lines of a role with at least three are
     joined into one text, and every place in it from the 81st letter on gives an example.  The first of a role's
     examples are for training, then come those for validation and for testing.  As in LEAF the 79 examples after each
-    cut are left out, so that no label has been seen as context.  The text is not LEAF's but another edition: the files
-    ``plays/*.txt`` are read from ``shakespeare/`` in the cache (``NETFL_DATA``, or the user's cache folder), plain or
-    packed (``.gz``), and checked against their SHA-256; they must be downloaded by hand.
+    cut are left out, so that no label has been seen as context.  The text is not LEAF's but another edition.  Files:
+    ``shakespeare/`` in the cache, downloaded by hand.
 
     Example::
 
         kind: shakespeare
         users: 31
-        least: 64
+        min_samples: 64
     """
 
     classes: ClassVar[int] = len(LETTERS)
@@ -49,23 +48,18 @@ class Shakespeare(PerUserData):
     tokens: ClassVar[int] = len(LETTERS)
     users: Annotated[int, Field(ge=1)] | None = None
     """Roles to choose at random; all by default."""
-    least: Annotated[int, Field(ge=1)] = 64
+    min_samples: Annotated[int, Field(ge=1)] = 64
     """Fewest examples of a role; others are left out."""
 
     def load(self, streams: Streams) -> Dataset:
-        """Read the plays and cut each role's text."""
         texts = [text for file in read_files("shakespeare") for text in read_roles(file.data.decode("ascii")).values()]
         sizes = np.array([max(len(text) - _LENGTH, 0) for text in texts])
-        roles = choose_users(sizes, self.least, self.users, Streams(self.seed).rng("shakespeare", "users"))
+        roles = choose_users(sizes, self.min_samples, self.users, Streams(self.seed).rng("shakespeare", "users"))
         x, y = (np.concatenate(parts) for parts in zip(*(cut_examples(texts[role]) for role in roles), strict=True))
         user = np.repeat(np.arange(len(roles)), sizes[roles])
         return split_dataset(Examples(x, y, user), self._split(sizes[roles]), self.classes)
 
-    def laws(self) -> tuple[Law, ...]:
-        """State that only the choice of roles is drawn."""
-        return (Law.none("a fixed set; a random choice without repetition of its roles"),)
-
-    def _split(self, sizes: NDArray[np.int64]) -> SplitRows:
+    def _split(self, sizes: Ints) -> SplitRows:
         """Cut each role's text into training, validation and test rows, in this order and with gaps."""
         test, validation = whole_shares(sizes, self.test_share), whole_shares(sizes, self.validation_share)
         place = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -89,7 +83,7 @@ def read_roles(text: str) -> dict[str, str]:
     return {role: _join(spoken) for role, spoken in lines.items() if len(spoken) >= _MIN_LINES}
 
 
-def cut_examples(text: str) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+def cut_examples(text: str) -> tuple[NDArray[np.float32], Ints]:
     """Return the 80 letters before each place of *text*, and the letter there."""
     letters = _TOKEN[np.frombuffer(text.encode("ascii"), np.uint8)]
     windows = np.lib.stride_tricks.sliding_window_view(letters[:-1], _LENGTH)

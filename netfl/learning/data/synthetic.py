@@ -6,13 +6,13 @@ import math
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.data._splits import PerUserData, split_by_user, split_dataset
+from netfl.registry import NotWith
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Floats, Ints, Law
 
 _FEATURES, _CLASSES = 60, 10
 _BYTES_PER_EXAMPLE = 560
@@ -38,11 +38,11 @@ class Synthetic(PerUserData):
 
     classes: ClassVar[int] = _CLASSES
     shape: ClassVar[tuple[int, ...]] = (_FEATURES,)
-    version: Literal["non_iid", "iid", "hybrid"] = "non_iid"
+    variant: Literal["non_iid", "iid", "hybrid"] = "non_iid"
     """The users that share one distribution: none, all, or the first half."""
-    alpha: Annotated[float, Field(ge=0)] | None = None
+    alpha: Annotated[Annotated[float, Field(ge=0)] | None, NotWith("variant", "iid")] = None
     """Spread of the users' models: the standard deviation of u_k; 1 by default.  Not for ``iid``."""
-    beta: Annotated[float, Field(ge=0)] | None = None
+    beta: Annotated[Annotated[float, Field(ge=0)] | None, NotWith("variant", "iid")] = None
     """Spread of the users' inputs: the standard deviation of B_k; 1 by default.  Not for ``iid``."""
     users: Annotated[int, Field(ge=1)] = 100
     """The number of users."""
@@ -51,19 +51,12 @@ class Synthetic(PerUserData):
     split: Annotated[int, Field(ge=0)] = 0
     """Number of the random split into training, validation and test examples; ``seed`` draws the examples."""
 
-    @model_validator(mode="after")
-    def _check_spread(self) -> Synthetic:
-        if self.version == "iid" and not (self.alpha is None and self.beta is None):
-            raise ValueError("alpha and beta have no effect in the version 'iid': leave them out")
-        return self
-
     @property
     def _spread(self) -> float:
-        return self.sigma if self.sigma is not None else 2.0 if self.version == "non_iid" else 1.0
+        return self.sigma if self.sigma is not None else 2.0 if self.variant == "non_iid" else 1.0
 
     @property
     def memory(self) -> float:
-        """Memory of the examples as drawn and again as split."""
         return _BYTES_PER_EXAMPLE * self.users * (50.0 + math.exp(4.0 + self._spread**2 / 2.0))  # the mean of the sizes
 
     def load(self, streams: Streams) -> Dataset:
@@ -79,13 +72,13 @@ class Synthetic(PerUserData):
         rows = split_by_user(users, self.validation_share, self.test_share, draws.rng("split", self.split))
         return split_dataset(Examples(x, y, users), rows, self.classes)
 
-    def draw_sizes(self, streams: Streams, users: int) -> NDArray[np.int64]:
+    def draw_sizes(self, streams: Streams, users: int) -> Ints:
         """Draw the number of examples of each user."""
         return np.exp(4 + self._spread * streams.field("size").normal(np.arange(users))).astype(np.int64) + 50
 
-    def draw_examples(self, streams: Streams, user: int, count: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def draw_examples(self, streams: Streams, user: int, count: int) -> tuple[Floats, Ints]:
         """Draw inputs and labels of *count* examples of one user."""
-        shared = self.version == "iid" or (self.version == "hybrid" and user < self.users // 2)
+        shared = self.variant == "iid" or (self.variant == "hybrid" and user < self.users // 2)
         rng = streams.rng("shared") if shared else streams.rng("model", user)
         scales = (0.0, 0.0) if shared else tuple(1.0 if scale is None else scale for scale in (self.alpha, self.beta))
         u, b = (float(scale * rng.standard_normal()) for scale in scales)
@@ -97,25 +90,24 @@ class Synthetic(PerUserData):
         return x, (x @ weights + offsets).argmax(axis=1)
 
     def laws(self) -> tuple[Law, ...]:
-        """State the distributions of the sizes, and of the last coordinate over users."""
         from scipy.special import ndtr
 
-        def cdf(size: NDArray[np.float64]) -> NDArray[np.float64]:
+        def cdf(size: Floats) -> Floats:
             return np.asarray(ndtr((np.log(np.maximum(size - 49, 1e-300)) - 4) / max(self._spread, 1e-9)))
 
-        def size(streams: Streams, users: int) -> NDArray[np.float64]:
+        def size(streams: Streams, users: int) -> Floats:
             return self.draw_sizes(streams, users).astype(float)
 
-        def last_coordinate(streams: Streams, users: int) -> NDArray[np.float64]:
-            differing = self.model_copy(update={"version": self.version if self.version == "iid" else "non_iid"})
+        def last_coordinate(streams: Streams, users: int) -> Floats:
+            differing = self.model_copy(update={"variant": self.variant if self.variant == "iid" else "non_iid"})
             return np.array([differing.draw_examples(streams, user, 1)[0][0, -1] for user in range(users)])
 
         beta = 1.0 if self.beta is None else self.beta
-        between = 0.0 if self.version == "iid" else beta**2 + 1
+        between = 0.0 if self.variant == "iid" else beta**2 + 1
         return (
             Law("examples of a user", "⌊exp(N(4, σ²))⌋ + 50", size, cdf=cdf),
             Law(
-                "x_60 of a user of its own",
+                "x_60 of one user",
                 "normal, variance β² + 1 + 60^-1.2",
                 last_coordinate,
                 0.0,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import numpy as np
 import pandas as pd
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from netfl.learning.data._user_files import FileColumns, UserFileData, raise_fault
 
@@ -38,13 +38,6 @@ class Table(UserFileData):
     user: str | None = None
     """The column of the users; none by default."""
 
-    @field_validator("features")
-    @classmethod
-    def _check_duplicates(cls, features: int | tuple[str, ...]) -> int | tuple[str, ...]:
-        if isinstance(features, tuple) and len(set(features)) < len(features):
-            raise ValueError("a column is named twice")
-        return features
-
     @model_validator(mode="after")
     def _check_columns(self) -> Table:
         if self.label == self.user:
@@ -52,18 +45,16 @@ class Table(UserFileData):
         named = self.features if isinstance(self.features, tuple) else ()
         for role, column in (("label", self.label), ("user", self.user)):
             if column in named:
-                raise ValueError(f"the {role}'s column '{column}' is among the features, which would give it away")
+                raise ValueError(f"the {role}'s column '{column}' is among the features, which would reveal it")
         return self
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The number of feature columns."""
         return (self.features if isinstance(self.features, int) else len(self.features),)
 
     def read(self, path: Path) -> FileColumns:
-        """Read the columns of a file."""
         if path.suffix not in _READERS:
-            raise_fault("", "is neither CSV nor Parquet by its name", str(path), "call it .csv or .parquet")
+            raise_fault("", "has neither the suffix .csv nor .parquet", str(path), "rename it to .csv or .parquet")
         rows = _READERS[path.suffix](path)
         others = [self.label, *([] if self.user is None else [self.user])]
         features = [*rows.columns.drop(others, errors="ignore")] if isinstance(self.features, int) else self.features
@@ -71,12 +62,9 @@ class Table(UserFileData):
         if missing:
             available = ", ".join(map(str, rows.columns[:20]))
             raise_fault("", f"has no column {', '.join(missing)}", str(path), f"its columns: {available}")
-        for problem, wrong in (
-            ("has empty fields", rows[[*features, *others]].isna().any()),
-            ("has something other than numbers", rows[[*features]].dtypes.map(lambda dtype: dtype.kind not in "fiub")),
-        ):
-            if len(rows) and wrong.any():
-                names = ", ".join(map(str, wrong.index[wrong]))
-                raise_fault("", f"{problem} in column {names}", str(path), "mend them, or leave their rows out")
+        empty = rows[[*features, *others]].isna().any()
+        if empty.any():
+            names = ", ".join(map(str, empty.index[empty]))
+            raise_fault("", f"has empty fields in column {names}", str(path), "fill them, or remove their rows")
         user = None if self.user is None else rows[self.user].to_numpy()
         return FileColumns(rows[[*features]].to_numpy(float), np.asarray(rows[self.label]), user)

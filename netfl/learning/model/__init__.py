@@ -18,8 +18,8 @@ update, and `Model.open` returns the architecture, which trains many models at o
             return (math.prod(shape) + classes) * 8
 
         def open(self, shape, classes, tokens=None):
+            from netfl.learning.architecture import ModuleArchitecture
             from torch import nn
-            from netfl.learning.model._batched import ModuleArchitecture
 
             inputs = math.prod(shape)
             layers = (nn.Linear(inputs, 8, bias=False), nn.Linear(8, classes, bias=False))
@@ -37,15 +37,20 @@ A model that is only a `torch.nn.Module` needs no such class: ``kind: module`` t
 
 from __future__ import annotations
 
+import io
+import sys
 from abc import abstractmethod
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from netfl.errors import Fault
-from netfl.registry import Spec
+from netfl.network.files import store_object
+from netfl.registry import Spec, exported_models, kind_of
 
 if TYPE_CHECKING:
-    from netfl.learning.architecture import Architecture
+    from netfl.learning.architecture import Architecture as Architecture
+else:
+    Architecture = object  # torch is imported by runs that learn, not by scenarios
 
 
 class Model(Spec):
@@ -60,16 +65,36 @@ class Model(Spec):
         """Return the architecture for such examples; imports torch."""
 
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
-        """Yield faults of such examples; keys are relative to the model.
+        """Yield errors of such examples; keys are relative to the model.
 
         Tokens are names without numerical meaning, so that only models for tokens accept them.
         """
         if tokens is not None:
-            remedy = "take 'lstm', or data that are measurements"
-            yield Fault("", "takes measurements, but these examples are rows of tokens", tokens, remedy)
+            kind = kind_of(type(self))
+            override = f", or override misfits in {kind}" if ":" in kind else ""
+            remedy = f"use 'lstm', or data of measurements{override}"
+            yield Fault("", "needs measurements, but these examples are rows of tokens", tokens, remedy)
+
+    @classmethod
+    def from_object(cls, value: object) -> Mapping[str, Any] | None:
+        """Return a `torch.nn.Module`, a class or an instance, as a model of kind ``module``.
+
+        An instance is trained from the weights that it has, in all replicas.
+        """
+        torch = sys.modules.get("torch")  # whoever has a module has imported it
+        if torch is not None and isinstance(value, type) and issubclass(value, torch.nn.Module):
+            return {"kind": "module", "module": f"{value.__module__}:{value.__qualname__}"}
+        if torch is None or not isinstance(value, torch.nn.Module):
+            return None
+        content = io.BytesIO()
+        torch.save(value, content)
+        return {"kind": "module", "module": f"stored:{store_object(content.getvalue(), '.pt').stem}"}
 
 
 def not_image_fault(shape: tuple[int, ...]) -> Fault:
-    """Return the fault of examples that are not images."""
-    problem = "takes pictures: channels, rows and columns of measurements"
-    return Fault("", problem, list(shape), "take a model for such examples, or data that are pictures")
+    """Return the error of examples that are not images."""
+    problem = "needs images: channels, rows and columns of measurements"
+    return Fault("", problem, list(shape), "use a model for such examples, or data of images")
+
+
+__getattr__ = exported_models(__name__)

@@ -7,17 +7,13 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from netfl.learning.model import Model
+from netfl.learning.model import Architecture, Model
 from netfl.streams import Streams
-from netfl.types import Law
-
-if TYPE_CHECKING:
-    from netfl.learning.architecture import Architecture
+from netfl.types import Floats, Law
 
 Start = Literal["default", "zeros"]
 """Initial weights of a dense layer."""
@@ -47,7 +43,7 @@ class ParameterSpec:
     def size(self) -> int:
         return math.prod(self.shape)
 
-    def draw(self, streams: Streams) -> NDArray[np.float64]:
+    def draw(self, streams: Streams) -> Floats:
         """Draw initial values as a flat array."""
         if self.law == "constant":
             return np.full(self.size, self.scale)
@@ -117,31 +113,9 @@ def parameter_shapes(parts: Sequence[ParameterSpec]) -> dict[str, tuple[int, ...
     return {part.name: part.shape for part in parts}
 
 
-def draw_parameters(parts: Sequence[ParameterSpec], streams: Streams) -> NDArray[np.float64]:
+def draw_parameters(parts: Sequence[ParameterSpec], streams: Streams) -> Floats:
     """Draw all initial values as one flat array."""
     return np.concatenate([part.draw(streams) for part in parts])
-
-
-def initial_laws(parts: Sequence[ParameterSpec]) -> tuple[Law, ...]:
-    """State that initial values divided by their scale are uniform on (-1, 1), or standard normal."""
-    from scipy import stats
-
-    claims = (
-        ("uniform", "uniform on (-1, 1): the default start of PyTorch's layers", stats.uniform(-1, 2)),
-        ("normal", "standard normal", stats.norm()),
-    )
-    laws = []
-    for law, statement, distribution in claims:
-        drawn = [part for part in parts if part.law == law]
-        if drawn:
-
-            def draw(streams: Streams, size: int, drawn: Sequence[ParameterSpec] = drawn) -> NDArray[np.float64]:
-                times = range(-(-size // count_parameters(drawn)))
-                return np.concatenate([part.draw(streams.at(i)) / part.scale for i in times for part in drawn])
-
-            quantity = f"starting parameter over its scale, {law}"
-            laws.append(Law(quantity, statement, draw, distribution=distribution))
-    return tuple(laws)
 
 
 ExampleFormat = tuple[tuple[int, ...], int, int | None]
@@ -152,13 +126,31 @@ class LayeredModel(Model):
     """A model with known layers."""
 
     law_example: ClassVar[ExampleFormat]
-    """The examples for which the model states its laws."""
+    """The examples for which the model states its properties."""
 
     def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
         return count_parameters(self._parts(shape, classes, tokens))
 
     def laws(self) -> tuple[Law, ...]:
-        return initial_laws(self._parts(*self.law_example))
+        """State that initial values divided by their scale are uniform on (-1, 1), or standard normal."""
+        from scipy import stats
+
+        claims = (
+            ("uniform", "uniform on (-1, 1): the default start of PyTorch's layers", stats.uniform(-1, 2)),
+            ("normal", "standard normal", stats.norm()),
+        )
+        parts, laws = self._parts(*self.law_example), []
+        for law, statement, distribution in claims:
+            drawn = [part for part in parts if part.law == law]
+            if drawn:
+
+                def draw(streams: Streams, size: int, drawn: Sequence[ParameterSpec] = drawn) -> Floats:
+                    times = range(-(-size // count_parameters(drawn)))
+                    return np.concatenate([part.draw(streams.at(i)) / part.scale for i in times for part in drawn])
+
+                quantity = f"starting parameter over its scale, {law}"
+                laws.append(Law(quantity, statement, draw, distribution=distribution))
+        return tuple(laws)
 
     @abstractmethod
     def _parts(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> tuple[ParameterSpec, ...]:
@@ -171,9 +163,9 @@ class DenseModel(LayeredModel):
     law_example: ClassVar[ExampleFormat] = ((6,), 500, None)
 
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
-        from netfl.learning.model._manual_dense import Dense
+        from netfl.learning.model._manual_dense import Dense, DenseStack
 
-        return Dense(self._sizes(shape, classes), self._starts)
+        return Dense(self._sizes(shape, classes), self._starts, DenseStack)
 
     def _parts(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> tuple[ParameterSpec, ...]:
         return dense_parameters(self._sizes(shape, classes), self._starts)

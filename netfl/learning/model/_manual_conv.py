@@ -16,8 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from netfl.learning.architecture import BatchedModel
-from netfl.learning.model._batched import weighted_models
+from netfl.learning.architecture import BatchedModel, weighted_models
 from netfl.learning.model._manual_dense import ACTIVATIONS, DenseStack
 
 _ATEN: Any = torch.ops.aten
@@ -83,11 +82,6 @@ class ConvolutionalStack(BatchedModel):
 
     The state of a step is released only when the next one replaces it: memory that is freed all at once returns to the
     system, and to allocate it again was measured to take up to a quarter of the time.
-
-    Args:
-        theta: ``[models, parameters]``.
-        shape: shape of the network.
-        trained: the models will `descend`.
     """
 
     def __init__(self, theta: Tensor, shape: ConvShape, trained: bool) -> None:
@@ -96,12 +90,12 @@ class ConvolutionalStack(BatchedModel):
         self._activate, self._derive = ACTIVATIONS[shape.activation]
         self._sections = [size for window in windows for size in (math.prod(window), window[0])]
         *convolutions, head = _split(theta, self._sections)
-        self._weights = [
-            _channels_last(weight.reshape(-1, *window))
-            for weight, window in zip(convolutions[::2], windows, strict=True)
-        ]
+        self._weights = []  # [models, out, in, rows, columns], with the inputs innermost
+        for weight, window in zip(convolutions[::2], windows, strict=True):
+            channels_last = weight.reshape(-1, *window).permute(0, 1, 3, 4, 2)
+            self._weights.append(channels_last.clone(memory_format=torch.contiguous_format).permute(0, 1, 4, 2, 3))
         self._biases = [bias.clone(memory_format=torch.contiguous_format) for bias in convolutions[1::2]]
-        self._head = DenseStack(head, sizes, shape.activation, softmax=False)
+        self._head = DenseStack(head, sizes, shape.activation)
         self._states: list[list[_LayerState]] = []
         self._features, self._width = theta, sizes[0]
 
@@ -186,8 +180,3 @@ def _unpool(grad: Tensor, values: Tensor, dim: int) -> Tensor:
     if values.shape[dim] % 2:
         values.narrow(dim, -1, 1).zero_()
     return values
-
-
-def _channels_last(weights: Tensor) -> Tensor:
-    """Return a copy of weights, ``[models, out, in, rows, columns]``, with the inputs innermost."""
-    return weights.permute(0, 1, 3, 4, 2).clone(memory_format=torch.contiguous_format).permute(0, 1, 4, 2, 3)

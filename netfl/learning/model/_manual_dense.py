@@ -11,44 +11,36 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.learning.architecture import Architecture, BatchedModel
 from netfl.learning.model import _initialization
 from netfl.learning.model._initialization import Start
 from netfl.streams import Streams
+from netfl.types import Floats
 
 _ATEN: Any = torch.ops.aten
 _SLOPE = 0.01
 
 ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor, Tensor], Any]]] = {
-    "relu": (
-        torch.relu_,
-        lambda grad, out: _ATEN.threshold_backward.grad_input(grad, out, 0, grad_input=grad),
-    ),
+    "relu": (torch.relu_, lambda grad, out: _ATEN.threshold_backward.grad_input(grad, out, 0, grad_input=grad)),
     "leaky_relu": (
         lambda z: torch.nn.functional.leaky_relu_(z, _SLOPE),
         lambda grad, out: _ATEN.leaky_relu_backward.grad_input(grad, out, _SLOPE, True, grad_input=grad),
     ),
-    "tanh": (
-        torch.tanh_,
-        lambda grad, out: _ATEN.tanh_backward.grad_input(grad, out, grad_input=grad),
-    ),
+    "tanh": (torch.tanh_, lambda grad, out: _ATEN.tanh_backward.grad_input(grad, out, grad_input=grad)),
 }
 """Activations in place, and the in-place product of a gradient with their derivative, a function of the output."""
 
 
 class Dense(Architecture):
-    """Linear layers between *sizes* with an activation between them, under a cross-entropy."""
+    """Linear layers between *sizes* with an activation between them, under the loss of *stack*."""
 
     def __init__(
-        self, sizes: Sequence[int], starts: Sequence[Start], activation: str = "relu", softmax: bool = False
+        self, sizes: Sequence[int], starts: Sequence[Start], stack: Callable[[Tensor, Sequence[int]], DenseStack]
     ) -> None:
-        self._sizes, self._parts = tuple(sizes), _initialization.dense_parameters(sizes, starts)
-        self._activation, self._softmax = activation, softmax
+        self._sizes, self._parts, self._stack = tuple(sizes), _initialization.dense_parameters(sizes, starts), stack
 
     @property
     def size(self) -> int:
@@ -58,11 +50,11 @@ class Dense(Architecture):
     def layout(self) -> dict[str, tuple[int, ...]]:
         return _initialization.parameter_shapes(self._parts)
 
-    def start(self, streams: Streams) -> NDArray[np.float64]:
+    def start(self, streams: Streams) -> Floats:
         return _initialization.draw_parameters(self._parts, streams)
 
     def open(self, theta: Tensor, trained: bool = True) -> DenseStack:
-        return DenseStack(theta, self._sizes, self._activation, self._softmax)
+        return self._stack(theta, self._sizes)
 
 
 class _Layer:
@@ -78,8 +70,8 @@ class _Layer:
         """Copy *weight*, ``[models, out, in]``, and *bias*, ``[models, out]``, to the layout of this class."""
         _, fan_out, fan_in = weight.shape
         self._tall = fan_out > fan_in
-        self._weights = _copy(weight.mT if self._tall else weight)
-        self._biases = _copy(bias)
+        self._weights = (weight.mT if self._tall else weight).clone(memory_format=torch.contiguous_format)
+        self._biases = bias.clone(memory_format=torch.contiguous_format)
         self.activate(bias.shape[0])
 
     @property
@@ -112,9 +104,9 @@ class _Layer:
 
 
 class DenseStack(BatchedModel):
-    """Several dense networks."""
+    """Several dense networks under a cross-entropy."""
 
-    def __init__(self, theta: Tensor, sizes: Sequence[int], activation: str, softmax: bool) -> None:
+    def __init__(self, theta: Tensor, sizes: Sequence[int], activation: str = "relu", softmax: bool = False) -> None:
         self._sizes, self._softmax = sizes, softmax
         self._activate, self._derive = ACTIVATIONS[activation]
         self._layers = [_Layer(weight, bias) for weight, bias in _parts(theta, sizes)]
@@ -183,6 +175,34 @@ class DenseStack(BatchedModel):
             self._hidden, self._below = ([allocate(models, batch, size) for size in hidden] for _ in range(2))
 
 
+class HingeStack(DenseStack):
+    """Several linear layers under the multiclass hinge loss; a single output separates two classes."""
+
+    def scores(self, x: Tensor) -> Tensor:
+        """Return the outputs, or -f/2 and f/2 for a single one."""
+        outputs = super().scores(x)
+        return outputs if outputs.shape[2] > 1 else torch.cat((-outputs, outputs), 2) / 2
+
+    def losses(self, y: Tensor) -> Tensor:
+        self._labels = y[:, None]
+        if self._output.shape[1] == 1:
+            margins = self._output * (2 * self._labels - 1)
+            self._active = margins < 1
+            return (1 - margins).clamp_(min=0)[:, 0]
+        target = self._output.gather(1, self._labels)
+        worst, self._rivals = self._output.scatter(1, self._labels, -torch.inf).max(1, keepdim=True)
+        hinges = 1 + worst - target
+        self._active = hinges > 0
+        return hinges.clamp_(min=0)[:, 0]
+
+    def slopes(self, weights: Tensor) -> Tensor:
+        """Return the gradient: plus the weight at the rival, minus the weight at the label; 0 if the loss is 0."""
+        each = weights[:, None] * self._active
+        if self._output.shape[1] == 1:
+            return each * (1 - 2 * self._labels)
+        return torch.zeros_like(self._output).scatter_(1, self._rivals, each).scatter_(1, self._labels, -each)
+
+
 def _parts(theta: Tensor, sizes: Sequence[int]) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield views of each layer's weights, ``[models, out, in]``, and biases, ``[models, out]``."""
     at = 0
@@ -190,7 +210,3 @@ def _parts(theta: Tensor, sizes: Sequence[int]) -> Iterator[tuple[Tensor, Tensor
         middle, end = at + fan_in * fan_out, at + (fan_in + 1) * fan_out
         yield theta[:, at:middle].view(-1, fan_out, fan_in), theta[:, middle:end]
         at = end
-
-
-def _copy(part: Tensor) -> Tensor:
-    return part.clone(memory_format=torch.contiguous_format)

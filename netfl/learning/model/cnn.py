@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from netfl.errors import Fault
-from netfl.learning.model import not_image_fault
+from netfl.learning.model import Architecture, not_image_fault
 from netfl.learning.model._initialization import (
     ExampleFormat,
     LayeredModel,
@@ -20,9 +20,6 @@ from netfl.learning.model._initialization import (
     draw_parameters,
     linear_parameters,
 )
-
-if TYPE_CHECKING:
-    from netfl.learning.architecture import Architecture
 
 
 class Cnn(LayeredModel):
@@ -58,8 +55,7 @@ class Cnn(LayeredModel):
     (He et al. 2015), except for the last layer, which starts as in PyTorch."""
 
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
-        """Return the layers."""
-        from netfl.learning.model._batched import ModuleArchitecture
+        from netfl.learning.architecture import ModuleArchitecture
         from netfl.learning.model._manual_conv import Convolutional, ConvolutionalStack, ConvShape
 
         conv_shape = ConvShape(self._windows(shape), self.padding, self._sizes(shape, classes), self.activation)
@@ -68,19 +64,18 @@ class Cnn(LayeredModel):
         return ModuleArchitecture(Convolutional(conv_shape), start, cpu_model=cpu_model)
 
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
-        """Yield a fault unless examples are images that are large enough for all pools."""
         if tokens is not None or len(shape) != 3:
             yield not_image_fault(shape)
             return
-        size, max_kernel = f"pictures of {shape[1]} x {shape[2]} pixels", min(shape[1:]) + 2 * self.padding - 1
+        size, max_kernel = f"images of {shape[1]} x {shape[2]} pixels", min(shape[1:]) + 2 * self.padding - 1
         if self.kernel > max_kernel:
             remedy = (
-                f"take {max_kernel} or less, or make 'padding' larger" if max_kernel > 0 else "make 'padding' larger"
+                f"make it at most {max_kernel}, or make 'padding' larger" if max_kernel > 0 else "make 'padding' larger"
             )
-            yield Fault("kernel", f"is too large for {size}: nothing is left to pool", self.kernel, remedy)
+            yield Fault("kernel", f"is too large for {size}: no output is left for the pool", self.kernel, remedy)
         elif min(self._pooled_size(shape)) < 1:
             problem = f"{size} are too small for {len(self.channels)} convolutions with a pool each"
-            yield Fault("channels", problem, list(self.channels), "leave some out, or make 'padding' larger")
+            yield Fault("channels", problem, list(self.channels), "use fewer, or make 'padding' larger")
 
     def _pooled_size(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """Return rows and columns after all pools; 0 or less if nothing is left."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from netfl.errors import Fault
+from netfl.learning.model import Architecture
 from netfl.learning.model._initialization import (
     ExampleFormat,
     LayeredModel,
@@ -17,9 +18,6 @@ from netfl.learning.model._initialization import (
     draw_parameters,
     linear_parameters,
 )
-
-if TYPE_CHECKING:
-    from netfl.learning.architecture import Architecture
 
 
 class Lstm(LayeredModel):
@@ -47,19 +45,17 @@ class Lstm(LayeredModel):
     """Layers of cells."""
 
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
-        """Return the layers."""
-        from netfl.learning.model._batched import ModuleArchitecture
-        from netfl.learning.model._recurrent import Recurrent, StepByStep
+        from netfl.learning.architecture import ModuleArchitecture
+        from netfl.learning.model._modules import Recurrent, StepByStep
 
         sizes = (tokens or 0, self.embedding, self.hidden, self.layers, classes)
         start = partial(draw_parameters, self._parts(shape, classes, tokens))
         return ModuleArchitecture(Recurrent(*sizes), start, vmap_module=StepByStep(*sizes), has_tokens=True)
 
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
-        """Yield a fault unless examples are rows of tokens."""
         if tokens is None or len(shape) != 1:
-            problem = "takes rows of tokens, such as the letters of a text"
-            yield Fault("", problem, list(shape), "take data such as shakespeare, or another model")
+            problem = "needs rows of tokens, such as the letters of a text"
+            yield Fault("", problem, list(shape), "use data such as shakespeare, or another model")
 
     def _parts(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> tuple[ParameterSpec, ...]:
         embeddings = ParameterSpec("embedding.weight", (tokens or 0, self.embedding), ("embeddings",), "normal", 1.0)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal
+from functools import partial
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from netfl.learning.model import Architecture
 from netfl.learning.model._initialization import DenseModel, Start
-
-if TYPE_CHECKING:
-    from netfl.learning.architecture import Architecture
 
 
 class Mlp(DenseModel):
@@ -42,10 +41,10 @@ class Mlp(DenseModel):
         return self
 
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
-        """Return the layers."""
-        from netfl.learning.model._manual_dense import Dense
+        from netfl.learning.model._manual_dense import Dense, DenseStack
 
-        return Dense(self._sizes(shape, classes), self._starts, self.activation, softmax=self.output == "softmax")
+        stack = partial(DenseStack, activation=self.activation, softmax=self.output == "softmax")
+        return Dense(self._sizes(shape, classes), self._starts, stack)
 
     @property
     def _starts(self) -> tuple[Start, ...]:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from netfl.errors import Fault, ScenarioError
-from netfl.learning.model import Model
-from netfl.types import Law
-
-if TYPE_CHECKING:
-    from netfl.learning.architecture import Architecture
-    from netfl.streams import Streams
+from netfl.learning.model import Architecture, Model
+from netfl.streams import Streams
+from netfl.types import Floats, Law
 
 
 class Module(Model):
@@ -50,29 +45,26 @@ class Module(Model):
         return self.open(shape, classes, tokens).size
 
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
-        """Return the module as an architecture."""
-        from netfl.learning.model._batched import ModuleArchitecture
+        from netfl.learning.architecture import ModuleArchitecture
         from netfl.learning.model._user_module import create_module, flatten_parameters
 
-        def start(streams: Streams) -> NDArray[np.float64]:
+        def start(streams: Streams) -> Floats:
             seed = int(streams.rng("module").integers(2**63))
             return flatten_parameters(create_module(self.module, self.args, seed))
 
         return ModuleArchitecture(create_module(self.module, self.args), start, has_tokens=tokens is not None)
 
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
-        """Yield the first problem: of the class, of its parameters, of its scores, or of a training step."""
-        from netfl.learning.model._user_module import check_parameters, check_scores, create_module
+        """Yield the first problem: of the class, of its parameters or of its scores."""
+        from netfl.learning.model._trial import find_problem
 
         try:
-            module = create_module(self.module, self.args)
+            found = find_problem(self.open(shape, classes, tokens), shape, classes, tokens)
         except ScenarioError as error:
             yield from error.faults
             return
-        problem = check_parameters(module) or check_scores(module, shape, classes, tokens)
-        if problem is not None:
-            yield Fault("module", problem.text, self.module, problem.remedy)
+        if found is not None:
+            yield Fault("module", found[0], self.module, found[1])
 
     def laws(self) -> tuple[Law, ...]:
-        """State that the class sets the initial parameters."""
-        return (Law.none("it starts as its class has it"),)
+        return (Law.none("the class determines the initial values"),)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault
-from netfl.learning.model import not_image_fault
+from netfl.learning.model import Architecture, not_image_fault
 from netfl.learning.model._initialization import (
     ExampleFormat,
     LayeredModel,
@@ -20,9 +20,6 @@ from netfl.learning.model._initialization import (
     draw_parameters,
     linear_parameters,
 )
-
-if TYPE_CHECKING:
-    from netfl.learning.architecture import Architecture
 
 
 class Resnet8(LayeredModel):
@@ -53,22 +50,17 @@ class Resnet8(LayeredModel):
     @model_validator(mode="after")
     def _check_groups(self) -> Resnet8:
         if self.width % self.groups:
-            divisor = max(n for n in range(1, min(self.groups, self.width + 1)) if self.width % n == 0)
-            raise ValueError(
-                f"groups must divide width, {self.width}, which {self.groups} does not: take {divisor}, say"
-            )
+            raise ValueError(f"groups must divide width, {self.width}, which {self.groups} does not")
         return self
 
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
-        """Return the layers."""
-        from netfl.learning.model._batched import ModuleArchitecture
-        from netfl.learning.model._residual import Residual
+        from netfl.learning.architecture import ModuleArchitecture
+        from netfl.learning.model._modules import Residual
 
         start = partial(draw_parameters, self._parts(shape, classes, tokens))
         return ModuleArchitecture(Residual(shape[0], self._widths, self.groups, classes), start)
 
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
-        """Yield a fault unless examples are images."""
         if tokens is not None or len(shape) != 3:
             yield not_image_fault(shape)
 

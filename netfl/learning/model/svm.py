@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
+from netfl.learning.model import Architecture
 from netfl.learning.model._initialization import DenseModel, Start
-
-if TYPE_CHECKING:
-    from netfl.learning.architecture import Architecture
 
 
 class Svm(DenseModel):
@@ -28,10 +25,9 @@ class Svm(DenseModel):
     """Initial weights: uniform on ±1/√(fan in), or zero; biases are uniform in both cases."""
 
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
-        """Return the layer."""
-        from netfl.learning.model._hinge import Hinge
+        from netfl.learning.model._manual_dense import Dense, HingeStack
 
-        return Hinge(self._sizes(shape, classes), self._starts)
+        return Dense(self._sizes(shape, classes), self._starts, HingeStack)
 
     def _sizes(self, shape: tuple[int, ...], classes: int) -> tuple[int, int]:
         return math.prod(shape), 1 if classes == 2 else classes

@@ -33,14 +33,13 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from netfl.registry import Spec
-from netfl.types import Law
+from netfl.registry import Spec, exported_models
+from netfl.types import Floats, Law
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor as Tensor
+else:
+    Tensor = object  # torch is imported by runs that learn, not by scenarios
 
 
 class Objective(Spec):
@@ -62,7 +61,7 @@ class Objective(Spec):
         """
 
     @abstractmethod
-    def value(self, losses: NDArray[np.float64], rho: NDArray[np.float64], t: float) -> float:
+    def value(self, losses: Floats, rho: Floats, t: float) -> float:
         """Return the global objective.
 
         Args:
@@ -82,11 +81,6 @@ class Objective(Spec):
         return 0.0
 
     @property
-    def has_threshold(self) -> bool:
-        """True if t is trained, and so is part of an update."""
-        return self.t_rate > 0
-
-    @property
     def has_zero_weights(self) -> bool:
         """True if all weights of a mini-batch are often 0, so that it pays to check before a backward pass."""
         return False
@@ -102,5 +96,7 @@ class Objective(Spec):
         return {name: float(field) for name, field in fields if isinstance(field, int | float)}
 
     def laws(self) -> tuple[Law, ...]:
-        """State that nothing is random."""
         return (Law.none("an objective draws nothing; its gradient is tested against a calculation of its own"),)
+
+
+__getattr__ = exported_models(__name__)

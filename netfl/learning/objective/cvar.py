@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.learning.objective import Objective
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from netfl.learning.objective import Objective, Tensor
+from netfl.types import Floats
 
 
 class Cvar(Objective):
@@ -57,14 +54,12 @@ class Cvar(Objective):
         slopes = rest[:, None] - tail
         return share * (tail + h["gamma"][:, None]), (share * slopes).sum(1).where(single, slopes[:, 0])
 
-    def value(self, losses: NDArray[np.float64], rho: NDArray[np.float64], t: float) -> float:
-        """Return ``(1-γ) (t + Σ ρ_k [f_k - t]_+ / α) + γ Σ ρ_k f_k``."""
+    def value(self, losses: Floats, rho: Floats, t: float) -> float:
         tail = t + float(rho @ np.maximum(losses - t, 0.0)) / self.alpha
         return (1 - self.gamma) * tail + self.gamma * float(rho @ losses)
 
     @property
     def t_rate(self) -> float:
-        """Step size of SGD on t."""
         return self.lr_t
 
     def hyper(self) -> Mapping[str, float]:
@@ -78,5 +73,4 @@ class Cvar(Objective):
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """Level α."""
         return (self.alpha,)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from netfl.learning.objective._mean import MeanLoss
+from collections.abc import Mapping
+
+from netfl.learning.objective import Objective, Tensor
+from netfl.types import Floats
 
 
-class Erm(MeanLoss):
+class Erm(Objective):
     """The mean loss of the mini-batch.  It has no t.
 
     Globally ``Σ_k ρ_k f_k``, with the mean loss f_k of user k and its share ρ_k of the deliveries.
@@ -16,3 +19,10 @@ class Erm(MeanLoss):
 
         kind: erm
     """
+
+    @staticmethod
+    def weights(losses: Tensor, share: Tensor, t: Tensor, h: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        return share, t.new_zeros(t.shape)
+
+    def value(self, losses: Floats, rho: Floats, t: float) -> float:
+        return float(losses @ rho)

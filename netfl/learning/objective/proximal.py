@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from netfl.learning.objective._mean import MeanLoss
+from netfl.learning.objective.erm import Erm
 
 
-class Proximal(MeanLoss):
+class Proximal(Erm):
     """The mean loss of the mini-batch and ``μ/2 ‖θ - base‖²``, which keeps a user near its base: FedProx.
 
     The gradient of a step is ``∇f + μ (θ - base)``.  The first step of an update, and so an update of a single step, is
@@ -29,5 +29,4 @@ class Proximal(MeanLoss):
 
     @property
     def pull(self) -> float:
-        """Strength μ."""
         return self.mu

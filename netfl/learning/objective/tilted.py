@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import field_validator
 
-from netfl.learning.objective import Objective
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from netfl.learning.objective import Objective, Tensor
+from netfl.types import Floats
 
 
 class Tilted(Objective):
@@ -39,16 +35,15 @@ class Tilted(Objective):
     @classmethod
     def _refuse_zero(cls, tau: float) -> float:
         if tau == 0:
-            raise ValueError("a tilt of 0 is the mean loss; take the objective 'erm'")
+            raise ValueError("a tilt of 0 is the mean loss; use the objective 'erm'")
         return tau
 
     @staticmethod
     def weights(losses: Tensor, share: Tensor, t: Tensor, h: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Return the softmax of τ ℓ over the examples, without padding."""
         tilted = (losses * h["tau"][:, None]).masked_fill(share == 0, -float("inf"))
         return tilted.softmax(1), t.new_zeros(t.shape)
 
-    def value(self, losses: NDArray[np.float64], rho: NDArray[np.float64], t: float) -> float:
+    def value(self, losses: Floats, rho: Floats, t: float) -> float:
         """Return ``(1/τ) log Σ ρ_k exp(τ f_k)``, computed without overflow."""
         top = float((self.tau * losses[rho > 0]).max())
         return (top + float(np.log(rho @ np.exp(np.minimum(self.tau * losses - top, 0.0))))) / self.tau

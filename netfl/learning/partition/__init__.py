@@ -17,9 +17,6 @@ and participation can be coupled.  A complete partition::
             rows = streams.rng("rows").permutation(len(labels))
             first, rest = np.array_split(rows, 2)
             return [first, *np.array_split(rest, users - 1)]
-
-        def laws(self):
-            return (Law.none("a random permutation; the shares are exact"),)
 '''
 
 from __future__ import annotations
@@ -27,21 +24,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from netfl.learning.partition._user_ranking import RankingSource
-from netfl.registry import Spec
+from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
+from netfl.types import Ints, Law
+
+RankingSource = Literal["rho", "distance", "prerun"]
+"""Source of the ranking of users by participation: the rates that the access states; the distance from a user's tower,
+the farthest being the rarest; or a run of the access without learning."""
 
 
 class Partition(Spec):
     """The contract of a partition."""
 
     @abstractmethod
-    def split(
-        self, labels: NDArray[np.int64], users: int, ranking: NDArray[np.int64] | None, streams: Streams
-    ) -> list[NDArray[np.int64]]:
+    def split(self, labels: Ints, users: int, ranking: Ints | None, streams: Streams) -> list[Ints]:
         """Return the rows of each user, a list of *users* arrays without common rows.
 
         Args:
@@ -68,3 +64,9 @@ class Partition(Spec):
     def rare_labels(self) -> tuple[int, ...]:
         """The labels of the users with the least participation, if the partition names them."""
         return ()
+
+    def laws(self) -> tuple[Law, ...]:
+        return (Law.none("random permutations of the examples; how many each user holds is exact"),)
+
+
+__getattr__ = exported_models(__name__)

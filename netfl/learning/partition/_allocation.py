@@ -1,16 +1,20 @@
-"""Allocation of rows to users."""
+"""Allocation of rows to users, and the number of examples of each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from pydantic import Field
 
 from netfl.errors import Fault, ScenarioError
+from netfl.registry import OnlyWith, Spec
+from netfl.streams import Streams
+from netfl.types import Floats, Ints, Law
 
 
-def whole_portions(total: int, shares: NDArray[np.float64]) -> NDArray[np.int64]:
+def whole_portions(total: int, shares: Floats) -> Ints:
     """Divide *total* into whole numbers, each within one of its share; *shares* need not sum to 1.
 
     >>> whole_portions(10, np.array([1.0, 1.0, 1.0])).tolist()
@@ -21,38 +25,75 @@ def whole_portions(total: int, shares: NDArray[np.float64]) -> NDArray[np.int64]
 
 
 class RowDealer:
-    """The rows that each user holds so far.
-
-    Args:
-        users: the number of users.
-        rng: shuffles the rows before they are dealt.
-    """
+    """The rows that each user holds so far; *rng* shuffles rows before they are distributed."""
 
     def __init__(self, users: int, rng: np.random.Generator) -> None:
-        self._held: list[list[NDArray[np.int64]]] = [[] for _ in range(users)]
+        self._held: list[list[Ints]] = [[] for _ in range(users)]
         self._rng = rng
 
-    def deal(
-        self,
-        rows: NDArray[np.int64],
-        users: Sequence[int] | NDArray[np.int64],
-        counts: NDArray[np.int64] | None = None,
-    ) -> None:
-        """Shuffle *rows* and deal them out to *users*: *counts* of them to each, or equal shares up to one row."""
+    def deal(self, rows: Ints, users: Sequence[int] | Ints, counts: Ints | None = None) -> None:
+        """Shuffle *rows* and distribute them to *users*: *counts* of them to each, or equal shares up to one row."""
         cuts = len(users) if counts is None else np.cumsum(counts)[:-1]
         for user, part in zip(users, np.array_split(self._rng.permutation(rows), cuts), strict=True):
             self.give(part, user)
 
-    def give(self, rows: NDArray[np.int64], user: int) -> None:
+    def give(self, rows: Ints, user: int) -> None:
         """Give *rows* to one user."""
         self._held[user].append(rows)
 
-    def rows(self) -> list[NDArray[np.int64]]:
+    def rows(self) -> list[Ints]:
         """Return the rows of each user; raise a ScenarioError if a user holds none."""
         held = [np.concatenate([np.zeros(0, np.int64), *parts]) for parts in self._held]
         empty = [user for user, rows in enumerate(held) if not len(rows)]
         if empty:
             shown = ", ".join(map(str, empty[:10])) + (", …" if len(empty) > 10 else "")
             problem = f"no training example is left for {len(empty)} of {len(held)} users: {shown}"
-            raise ScenarioError([Fault("", problem, remedy="take fewer users, or more data")])
+            raise ScenarioError([Fault("", problem, remedy="use fewer users, or more data")])
         return held
+
+
+class Sizes(Spec):
+    """The number of examples of each user: ``min_samples``, and a share of the rest in proportion to a random weight W.
+
+    ``power_law``: Pareto weights, P(W > w) = w^-exponent for w >= 1.  ``lognormal``: ln W is normal with standard
+    deviation ``sigma``.
+    """
+
+    distribution: Literal["power_law", "lognormal"]
+    """The distribution of the weights."""
+    exponent: Annotated[
+        Annotated[float, Field(ge=0.1, le=100)] | None, OnlyWith("distribution", "power_law", needed=True)
+    ] = None
+    """The exponent of ``power_law``; the smaller, the more uneven."""
+    sigma: Annotated[Annotated[float, Field(gt=0, le=5)] | None, OnlyWith("distribution", "lognormal", needed=True)] = (
+        None
+    )
+    """The standard deviation of ``lognormal``; the larger, the more uneven."""
+    min_samples: Annotated[int, Field(ge=1)] = 1
+    """Fewest examples of a user."""
+
+    def draw_weights(self, streams: Streams, users: int) -> Floats:
+        """Draw the weight of each user."""
+        field, ids = streams.field("size"), np.arange(users)
+        if self.exponent is not None:
+            return np.asarray(field.uniform(ids) ** (-1.0 / self.exponent))
+        return np.asarray(np.exp((self.sigma or 0.0) * field.normal(ids)))
+
+    def draw_counts(self, streams: Streams, users: int, examples: int) -> Ints:
+        """Draw the number of each user's examples, *examples* in all."""
+        rest = examples - self.min_samples * users
+        if rest < 0:
+            problem = f"{users} users cannot hold this many of {examples} examples each"
+            raise ScenarioError(
+                [Fault("sizes.min_samples", problem, self.min_samples, "use fewer users, or more data")]
+            )
+        return self.min_samples + whole_portions(rest, self.draw_weights(streams, users))
+
+    def weight_law(self) -> Law:
+        """State the distribution of the weights."""
+        from scipy import stats
+
+        known: Any = stats.pareto(self.exponent) if self.exponent is not None else stats.lognorm(self.sigma)
+        return Law(
+            "weight of a user's size", "the stated distribution, in closed form", self.draw_weights, cdf=known.cdf
+        )

@@ -1,30 +1,40 @@
-"""Checks of keys that couple data to participation."""
+"""Partitions that couple data to participation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 from netfl.errors import Fault
+from netfl.learning.data import Labels
+from netfl.learning.partition import Partition, RankingSource
 from netfl.types import ScenarioFacts
 
-RankingSource = Literal["rho", "distance", "prerun"]
-"""Source of the ranking of users by participation: the rates that the access states; the distance from a user's tower,
-the farthest being the rarest; or a run of the access without learning."""
 
+class RankedPartition(Partition):
+    """A partition that gives certain labels to the users with the lowest participation."""
 
-def check_ranking(by: RankingSource, facts: ScenarioFacts) -> Iterator[Fault]:
-    """Yield a fault if the access cannot give the ranking."""
-    if by == "rho" and not (facts.rho_known or facts.ranked):
-        remedy = "take distance or prerun" if facts.placed else "take prerun"
-        yield Fault("by", "this access does not state how often users are heard", by, remedy)
-    if by == "distance" and not (facts.placed or facts.ranked):
-        remedy = "take rho or prerun" if facts.rho_known else "take prerun"
-        yield Fault("by", "the users of this access have no places", by, remedy)
+    classes: Labels | None
+    """Labels of the users with the lowest participation."""
+    by: RankingSource = "rho"
+    """Source of participation rates: ``rho``, the rates that the access states; ``distance`` from the tower, the
+    farthest being the rarest; or ``prerun``, a run of the access without learning."""
 
+    @property
+    def ranking_source(self) -> RankingSource:
+        return self.by
 
-def check_labels(labels: tuple[int, ...], classes: int) -> Iterator[Fault]:
-    """Yield a fault for each label that the data do not have."""
-    for index, label in enumerate(labels):
-        if label >= classes:
-            yield Fault(f"classes.{index}", f"the data have labels 0 to {classes - 1}", label, "name one of them")
+    @property
+    def rare_labels(self) -> tuple[int, ...]:
+        return self.classes or ()
+
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
+        for index, label in enumerate(self.rare_labels):
+            if facts.classes is not None and label >= facts.classes:
+                problem = f"the data have labels 0 to {facts.classes - 1}"
+                yield Fault(f"classes.{index}", problem, label, "use one of them")
+        if self.by == "rho" and not (facts.rho_known or facts.ranked):
+            remedy = "use distance or prerun" if facts.placed else "use prerun"
+            yield Fault("by", "this access does not state participation rates", self.by, remedy)
+        if self.by == "distance" and not (facts.placed or facts.ranked):
+            remedy = "use rho or prerun" if facts.rho_known else "use prerun"
+            yield Fault("by", "the users of this access have no positions", self.by, remedy)

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
-from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import Field, field_validator
 
 from netfl.errors import Fault
+from netfl.learning.data import Labels
 from netfl.learning.partition import Partition
 from netfl.learning.partition._allocation import RowDealer
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts
-
-Labels = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
-"""The labels that one user holds."""
-_MAX_SHOWN = 10
+from netfl.types import Ints, ScenarioFacts
 
 
 class ByClass(Partition):
@@ -37,26 +30,19 @@ class ByClass(Partition):
     classes: tuple[Labels, ...] | None = None
     """The labels of each user, from user 0 on; every label of the data needs a user."""
 
-    @field_validator("classes")
-    @classmethod
-    def _check_duplicates(cls, classes: tuple[tuple[int, ...], ...] | None) -> tuple[tuple[int, ...], ...] | None:
-        for user, labels in enumerate(classes or ()):
-            if len(set(labels)) < len(labels):
-                raise ValueError(f"user {user} is given a label twice")
-        return classes
-
-    def split(
-        self, labels: NDArray[np.int64], users: int, ranking: NDArray[np.int64] | None, streams: Streams
-    ) -> list[NDArray[np.int64]]:
-        """Deal each label's rows out to its users."""
+    def split(self, labels: Ints, users: int, ranking: Ints | None, streams: Streams) -> list[Ints]:
         dealer = RowDealer(users, streams.rng("by_class"))
         count = int(labels.max()) + 1
+        cycle = min(users, count)
         for label in range(count):
-            dealer.deal(np.flatnonzero(labels == label), self._users_of(label, users, count))
+            if self.classes is None:
+                holders = [user for user in range(users) if user % cycle == label % cycle]
+            else:
+                holders = [user for user, held in enumerate(self.classes) if label in held]
+            dealer.deal(np.flatnonzero(labels == label), holders)
         return dealer.rows()
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield faults of the list's length, of unknown labels and of labels without a user."""
         if self.classes is None:
             return
         if len(self.classes) != facts.users:
@@ -68,18 +54,7 @@ class ByClass(Partition):
             for index, label in enumerate(labels):
                 if label >= facts.classes:
                     yield Fault(f"classes.{user}.{index}", f"the data have labels 0 to {facts.classes - 1}", label)
-        held = {label for labels in self.classes for label in labels if label < facts.classes}
-        if len(held) < facts.classes:
-            problem = f"nobody holds {facts.classes - len(held)} of the {facts.classes} labels"
-            missing = list(islice((label for label in range(facts.classes) if label not in held), _MAX_SHOWN))
-            yield Fault("classes", problem, missing, "give each label to someone")
-
-    def laws(self) -> tuple[Law, ...]:
-        """State that only a permutation is drawn."""
-        return (Law.none("which labels a user holds is given; which examples, a random permutation"),)
-
-    def _users_of(self, label: int, users: int, count: int) -> list[int]:
-        if self.classes is not None:
-            return [user for user, labels in enumerate(self.classes) if label in labels]
-        cycle = min(users, count)
-        return [user for user in range(users) if user % cycle == label % cycle]
+        missing = sorted({*range(facts.classes)}.difference(*self.classes))
+        if missing:
+            problem = f"no user holds {len(missing)} of the {facts.classes} labels"
+            yield Fault("classes", problem, missing[:10], "assign each label to a user")

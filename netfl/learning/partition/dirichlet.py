@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.learning.partition import Partition
-from netfl.learning.partition._allocation import RowDealer, whole_portions
-from netfl.learning.partition._sizes import Sizes
+from netfl.learning.partition._allocation import RowDealer, Sizes, whole_portions
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Floats, Ints, Law
 
 _CLAIM_PARTS = 10
 """Size of the mix whose distribution is stated."""
@@ -23,8 +21,8 @@ class Dirichlet(Partition):
     """Symmetric Dirichlet mixes of labels, or of users; a small ``concentration`` makes them pure.
 
     - ``mixes``: each user k draws a mix κ_k over the labels and takes of label c's examples the share
-      ``κ_kc / Σ_m κ_mc``; all are dealt out, and sizes differ (Wang and Ji, "A lightweight method for tackling unknown
-      participation statistics in federated averaging", ICLR 2024).
+      ``κ_kc / Σ_m κ_mc``; all are distributed, and sizes differ (Wang and Ji, "A lightweight method for tackling
+      unknown participation statistics in federated averaging", ICLR 2024).
     - ``labels``: each label draws its shares over the users (Yurochkin et al., ICML 2019; Li et al., "Federated
       learning on non-IID data silos", ICDE 2022); sizes differ.
     - ``draws``: each user draws a mix over the labels, and then its examples one by one by that mix, without
@@ -44,25 +42,25 @@ class Dirichlet(Partition):
     concentration: Annotated[float, Field(ge=0.01, le=1e6)]
     """α, of each label or, with ``labels``, of each user."""
     by: Literal["mixes", "labels", "draws"] = "mixes"
-    """The way in which the examples are dealt out."""
+    """The way in which the examples are distributed."""
     sizes: Sizes | None = None
     """The number of examples of users, for ``draws`` only; equal shares by default."""
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Dirichlet:
         if self.sizes is not None and self.by != "draws":
-            raise ValueError(f"sizes follow from the mixes by '{self.by}': leave them out, or say by: draws")
+            raise ValueError(f"sizes follow from the mixes by '{self.by}': leave them out, or set by: draws")
         return self
 
-    def split(
-        self, labels: NDArray[np.int64], users: int, ranking: NDArray[np.int64] | None, streams: Streams
-    ) -> list[NDArray[np.int64]]:
-        """Draw the mixes and deal each label out."""
+    def split(self, labels: Ints, users: int, ranking: Ints | None, streams: Streams) -> list[Ints]:
         available = np.bincount(labels)
         if self.by == "draws":
             counts = self._draw_counts(available, users, streams)
         else:
-            shares = self._draw_shares(streams, len(available), users)
+            if self.by == "labels":
+                shares = self.draw_mixes(streams, len(available), users)
+            else:
+                shares = np.maximum(self.draw_mixes(streams, users, len(available)).T, _TINY)
             counts = np.stack(
                 [whole_portions(total, part) for total, part in zip(available.tolist(), shares, strict=True)]
             )
@@ -71,28 +69,21 @@ class Dirichlet(Partition):
             dealer.deal(np.flatnonzero(labels == label), range(users), label_counts)
         return dealer.rows()
 
-    def draw_mixes(self, streams: Streams, draws: int, parts: int) -> NDArray[np.float64]:
+    def draw_mixes(self, streams: Streams, draws: int, parts: int) -> Floats:
         """Draw independent mixes over *parts*, ``[draws, parts]``; more *draws* do not change the first ones."""
         return streams.rng("mixes").dirichlet(np.full(parts, self.concentration), draws)
 
     def laws(self) -> tuple[Law, ...]:
-        """State the distribution of a share, and of the weights of the sizes."""
         from scipy.stats import beta
 
-        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+        def draw(streams: Streams, size: int) -> Floats:
             return self.draw_mixes(streams, size, _CLAIM_PARTS)[:, -1]
 
         known = beta(self.concentration, (_CLAIM_PARTS - 1) * self.concentration)
         share = Law(f"share of one of {_CLAIM_PARTS}", "beta(α, 9 α)", draw, distribution=known)
         return (share,) if self.sizes is None else (share, self.sizes.weight_law())
 
-    def _draw_shares(self, streams: Streams, labels: int, users: int) -> NDArray[np.float64]:
-        """Return the proportions in which users get each label, ``[labels, users]``."""
-        if self.by == "labels":
-            return self.draw_mixes(streams, labels, users)
-        return np.maximum(self.draw_mixes(streams, users, labels).T, _TINY)
-
-    def _draw_counts(self, available: NDArray[np.int64], users: int, streams: Streams) -> NDArray[np.int64]:
+    def _draw_counts(self, available: Ints, users: int, streams: Streams) -> Ints:
         """Draw the number of each user's examples of each label, ``[labels, users]``, from those *available*."""
         mixes, rng = self.draw_mixes(streams, users, len(available)), streams.rng("draws")
         total, left = int(available.sum()), available.copy()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netfl.errors import Fault, ScenarioError
 from netfl.learning.partition import Partition
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Ints, Law
 
 
 class Natural(Partition):
@@ -24,25 +23,16 @@ class Natural(Partition):
         kind: natural
     """
 
-    @property
-    def grouped_by(self) -> Literal["label", "user"]:
-        """The users of the data."""
-        return "user"
+    grouped_by: ClassVar[Literal["label", "user"]] = "user"
 
-    def split(
-        self, labels: NDArray[np.int64], users: int, ranking: NDArray[np.int64] | None, streams: Streams
-    ) -> list[NDArray[np.int64]]:
+    def split(self, labels: Ints, users: int, ranking: Ints | None, streams: Streams) -> list[Ints]:
         """Return the rows of each user of the data, which replace *labels*."""
         counts = np.bincount(labels)
         if len(counts) != users:
-            remedy = f"say users: {len(counts)}, or choose among them where the data can"
-            raise ScenarioError(
-                [Fault("", f"the data have {len(counts)} users, the scenario has {users}", None, remedy)]
-            )
-        if not counts.all():
-            raise ScenarioError([Fault("", f"user {int(counts.argmin())} has no training example")])
+            remedy = f"set users: {len(counts)}, or select users in the data section"
+            problem = f"the data have {len(counts)} users, the scenario has {users}"
+            raise ScenarioError([Fault("", problem, None, remedy)])
         return np.split(np.argsort(labels, kind="stable"), np.cumsum(counts)[:-1])
 
     def laws(self) -> tuple[Law, ...]:
-        """State that nothing is drawn."""
-        return (Law.none("users hold what the data say"),)
+        return (Law.none("the data assign examples to users"),)

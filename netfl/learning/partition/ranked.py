@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from netfl.errors import Fault, ModelError
+from netfl.errors import Fault
+from netfl.learning.data import Labels
 from netfl.learning.partition import Partition
-from netfl.learning.partition._user_ranking import RankingSource, check_labels, check_ranking
+from netfl.learning.partition._user_ranking import RankedPartition
 from netfl.registry import FamilyMember
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts
+from netfl.types import Ints, Law, ScenarioFacts
 
 
-class Ranked(Partition):
+class Ranked(RankedPartition):
     """The parts of another partition, handed out to users by falling participation.
 
     The parts are sorted: as the other partition numbers them; with ``classes`` by the share of those labels, the
@@ -29,17 +29,14 @@ class Ranked(Partition):
     Example::
 
         kind: ranked
-        of: {kind: dirichlet, concentration: 0.3}
+        inner: {kind: dirichlet, concentration: 0.3}
         by: rho
         classes: [9]
     """
 
-    of: Annotated[Partition, FamilyMember()]
+    inner: Annotated[Partition, FamilyMember()]
     """The partition whose parts are handed out."""
-    by: RankingSource = "rho"
-    """Source of participation rates: ``rho``, the rates that the access states; ``distance`` from the tower, the
-    farthest being the rarest; or ``prerun``, a run of the access without learning."""
-    classes: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] | None = None
+    classes: Labels | None = None
     """Labels of the users with the lowest participation."""
     sizes: Literal["falling", "rising"] | None = None
     """Instead of ``classes``: users with the lowest participation hold the fewest examples (``falling``) or the most
@@ -48,45 +45,29 @@ class Ranked(Partition):
     @model_validator(mode="after")
     def _check_order(self) -> Ranked:
         if self.classes is not None and self.sizes is not None:
-            raise ValueError("classes and sizes are two orders: leave one of them out")
-        if len(set(self.classes or ())) < len(self.classes or ()):
-            raise ValueError("a label is named twice")
+            raise ValueError("classes and sizes both set the order; leave one of them out")
         return self
 
-    @property
-    def ranking_source(self) -> RankingSource | None:
-        """The key ``by``."""
-        return self.by
-
-    @property
-    def rare_labels(self) -> tuple[int, ...]:
-        """The key ``classes``."""
-        return self.classes or ()
-
-    def split(
-        self, labels: NDArray[np.int64], users: int, ranking: NDArray[np.int64] | None, streams: Streams
-    ) -> list[NDArray[np.int64]]:
-        """Split as the other partition does, sort the parts, and hand them out."""
-        if ranking is None:
-            raise ModelError("ranked", "the order of the users is not known")
-        parts = self.of.split(labels, users, None, streams)
+    def split(self, labels: Ints, users: int, ranking: Ints | None, streams: Streams) -> list[Ints]:
+        assert ranking is not None  # as `ranking_source` asks for
+        parts = self.inner.split(labels, users, None, streams)
         place = np.argsort([self._sort_key(labels[part]) for part in parts], kind="stable")
         return [parts[part] for part in place[np.argsort(ranking)]]
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield faults of the other partition, of unknown labels and of the ranking."""
-        if self.of.grouped_by == "user" or self.of.ranking_source is not None:
-            problem = "users hold what is theirs" if self.of.grouped_by == "user" else "goes by who is heard itself"
-            yield Fault("of", problem, None, "take another partition, or this one alone")
-        if facts.classes is not None:
-            yield from check_labels(self.rare_labels, facts.classes)
-        yield from check_ranking(self.by, facts)
+        if self.inner.grouped_by == "user" or self.inner.ranking_source is not None:
+            problem = (
+                "the data assign examples to users"
+                if self.inner.grouped_by == "user"
+                else "itself depends on the participation"
+            )
+            yield Fault("inner", problem, None, "use another partition, or this one alone")
+        yield from super().faults(facts)
 
     def laws(self) -> tuple[Law, ...]:
-        """State the laws of the other partition."""
-        return self.of.laws()
+        return self.inner.laws()
 
-    def _sort_key(self, labels: NDArray[np.int64]) -> float:
+    def _sort_key(self, labels: Ints) -> float:
         if self.classes is not None:
             return float(np.isin(labels, self.classes).mean())
         return {"falling": -1.0, "rising": 1.0, None: 0.0}[self.sizes] * len(labels)

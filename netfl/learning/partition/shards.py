@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.errors import Fault
 from netfl.learning.partition import Partition
 from netfl.learning.partition._allocation import RowDealer
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts
+from netfl.types import Ints, ScenarioFacts
 
 
 class Shards(Partition):
@@ -27,37 +26,31 @@ class Shards(Partition):
     Example::
 
         kind: shards
-        each: 2
+        per_user: 2
     """
 
-    each: Annotated[int, Field(ge=1)] = 2
+    per_user: Annotated[int, Field(ge=1)] = 2
     """Parts per user."""
-    apart: bool = True
-    """Take a user's parts from different stretches of the sorted data, one from each of ``each`` equal ones, so that
-    their labels differ; otherwise deal out all parts at random."""
+    stratified: bool = True
+    """Take a user's parts from different stretches of the sorted data, one from each of ``per_user`` equal ones, so
+    that their labels differ; otherwise distribute all parts at random."""
 
-    def split(
-        self, labels: NDArray[np.int64], users: int, ranking: NDArray[np.int64] | None, streams: Streams
-    ) -> list[NDArray[np.int64]]:
-        """Sort, cut and deal."""
+    def split(self, labels: Ints, users: int, ranking: Ints | None, streams: Streams) -> list[Ints]:
         rng = streams.rng("shards")
         dealer = RowDealer(users, rng)
         shuffled = rng.permutation(len(labels))
-        parts = np.array_split(shuffled[np.argsort(labels[shuffled], kind="stable")], self.each * users)
-        count = self.each * users
+        parts = np.array_split(shuffled[np.argsort(labels[shuffled], kind="stable")], self.per_user * users)
+        count = self.per_user * users
         turns = (
-            rng.permuted(np.arange(count).reshape(self.each, users), axis=1) if self.apart else rng.permutation(count)
+            rng.permuted(np.arange(count).reshape(self.per_user, users), axis=1)
+            if self.stratified
+            else rng.permutation(count)
         )
         for place, part in enumerate(turns.ravel().tolist()):
             dealer.give(parts[part], place % users)
         return dealer.rows()
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield a fault if there are fewer labels than parts per user."""
-        if self.apart and facts.classes is not None and self.each > facts.classes:
+        if self.stratified and facts.classes is not None and self.per_user > facts.classes:
             problem = f"the data have {facts.classes} labels, too few for parts of different ones"
-            yield Fault("each", problem, self.each, "take fewer, or say apart: false")
-
-    def laws(self) -> tuple[Law, ...]:
-        """State that only permutations are drawn."""
-        return (Law.none("random permutations; the parts are equal up to one example"),)
+            yield Fault("per_user", problem, self.per_user, "use fewer, or set apart: false")

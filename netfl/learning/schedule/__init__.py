@@ -16,18 +16,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-import numpy as np
-from numpy.typing import NDArray
-
-from netfl.registry import Spec
-from netfl.types import Law
+from netfl.registry import Spec, exported_models
+from netfl.types import Floats, Ints, Law
 
 
 class Schedule(Spec):
     """Base class of all schedules."""
 
     @abstractmethod
-    def factors(self, versions: NDArray[np.int64]) -> NDArray[np.float64]:
+    def factors(self, versions: Ints) -> Floats:
         """Return the positive factors of `lr` and the objective's step size on t, ``[n]``.
 
         Args:
@@ -36,5 +33,7 @@ class Schedule(Spec):
         """
 
     def laws(self) -> tuple[Law, ...]:
-        """State that nothing is random."""
         return (Law.none("a schedule draws nothing"),)
+
+
+__getattr__ = exported_models(__name__)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netfl.learning.schedule import Schedule
+from netfl.types import Floats, Ints
 
 
 class Constant(Schedule):
@@ -16,6 +16,5 @@ class Constant(Schedule):
         kind: constant
     """
 
-    def factors(self, versions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return 1 for all."""
+    def factors(self, versions: Ints) -> Floats:
         return np.ones(len(versions))

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.errors import Fault
 from netfl.learning.schedule import Schedule
-from netfl.types import ScenarioFacts
+from netfl.registry import no_effect
+from netfl.types import Floats, Ints, ScenarioFacts
 
 
 class Halving(Schedule):
@@ -27,11 +27,9 @@ class Halving(Schedule):
     """Versions between two halvings."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield a fault if the first halving is after the last round."""
         if self.every >= facts.rounds:
-            problem = f"has no effect: users start from versions 0 to {facts.rounds - 1}"
-            yield Fault("every", problem, self.every, "make it smaller, or take the schedule 'constant'")
+            reason = f"because users start from versions 0 to {facts.rounds - 1}"
+            yield from no_effect(self, ["every"], reason, "make it smaller, or use the schedule 'constant'")
 
-    def factors(self, versions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return powers of 1/2."""
+    def factors(self, versions: Ints) -> Floats:
         return np.asarray(0.5 ** (versions // self.every))

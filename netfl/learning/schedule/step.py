@@ -7,52 +7,43 @@ from itertools import pairwise
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from netfl.errors import Fault
 from netfl.learning.schedule import Schedule
-from netfl.types import ScenarioFacts
+from netfl.registry import no_effect
+from netfl.types import Floats, Ints, ScenarioFacts
 
 
 class Step(Schedule):
     """Step sizes that are multiplied by a factor at each of some versions, like PyTorch's ``MultiStepLR``.
 
-    ``at`` are its milestones, ``factor`` its gamma, and versions take the place of epochs.
+    ``milestones`` are its milestones, ``factor`` its gamma, and versions take the place of epochs.
 
     Example::
 
         kind: step
-        at: [1000, 2000]
+        milestones: [1000, 2000]
         factor: 0.1
     """
 
-    at: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
+    milestones: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
     """Versions in rising order; the factor applies from each version on."""
     factor: Annotated[float, Field(gt=0)] = 0.1
     """Factor of the step sizes."""
 
-    @field_validator("at")
+    @field_validator("milestones")
     @classmethod
     def _require_rising(cls, at: tuple[int, ...]) -> tuple[int, ...]:
         if any(later <= before for before, later in pairwise(at)):
-            raise ValueError("at must rise from entry to entry")
+            raise ValueError("milestones must be ascending")
         return at
 
-    @field_validator("factor")
-    @classmethod
-    def _refuse_one(cls, factor: float) -> float:
-        if factor == 1:
-            raise ValueError("a factor of 1 changes nothing; take the schedule 'constant'")
-        return factor
-
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield a fault for versions after the last round."""
-        late = [version for version in self.at if version >= facts.rounds]
+        late = [version for version in self.milestones if version >= facts.rounds]
         if late:
-            problem = f"has no effect: users start from versions 0 to {facts.rounds - 1}"
-            yield Fault("at", problem, late, "leave them out, or take the schedule 'constant'")
+            reason = f"for {late}: users start from versions 0 to {facts.rounds - 1}"
+            yield from no_effect(self, ["milestones"], reason, "leave them out, or use the schedule 'constant'")
 
-    def factors(self, versions: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the factor to the power of the number of versions passed."""
-        return np.asarray(self.factor ** np.searchsorted(self.at, versions, side="right"))
+    def factors(self, versions: Ints) -> Floats:
+        return np.asarray(self.factor ** np.searchsorted(self.milestones, versions, side="right"))

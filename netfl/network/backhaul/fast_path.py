@@ -15,21 +15,20 @@ before it lies ahead.  The same numbers are added in the same order as by the ev
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netfl.network.backhaul.routes import Routes
-from netfl.network.config import NetworkConfig
-from netfl.network.counters import LinkUsage
+from netfl.network.config import NetworkContext
 from netfl.network.event_log import EventLog
 from netfl.network.queue import Queue
 from netfl.network.queue.drop_tail import DropTail
 from netfl.network.traffic import Block
 from netfl.network.traffic.poisson import Poisson
+from netfl.types import Bools, Floats, Ints
 
 _PACKETS = 1 << 15
 """Approximate number of packets of a stretch."""
@@ -41,17 +40,16 @@ class PacketArray:
 
     Args:
         time_s: Arrival times, or the times at which they end.
-        bits: Sizes.
         born_s: Arrival times at their senders.
         sender: Node numbers of the senders.
     """
 
-    time_s: NDArray[np.float64]
-    bits: NDArray[np.float64]
-    born_s: NDArray[np.float64]
-    sender: NDArray[np.int64]
+    time_s: Floats
+    bits: Floats
+    born_s: Floats
+    sender: Ints
 
-    def __getitem__(self, chosen: slice | NDArray[np.bool_] | NDArray[np.int64]) -> PacketArray:
+    def __getitem__(self, chosen: slice | Bools | Ints) -> PacketArray:
         return PacketArray(self.time_s[chosen], self.bits[chosen], self.born_s[chosen], self.sender[chosen])
 
     def __len__(self) -> int:
@@ -72,12 +70,7 @@ def merge_packets(some: Sequence[PacketArray]) -> PacketArray:
 
 
 class PacketSource:
-    """Packets that enter at one node.
-
-    Args:
-        node: Node number.
-        blocks: Times and sizes.
-    """
+    """Packets that enter at one node."""
 
     def __init__(self, node: int, blocks: Iterator[Block]) -> None:
         self._node, self._blocks, self._rest = node, blocks, _NONE
@@ -97,43 +90,32 @@ class FastPathPort:
     """A port and its link, without events.
 
     Args:
-        name: Name of the node.
-        rate_bps: Bit rate of the link.
-        delay_s: Propagation delay of the link.
         capacity: Number of packets that may wait; ``None`` for no limit.
-        log: Event log.
     """
 
     def __init__(self, name: str, rate_bps: float, delay_s: float, capacity: int | None, log: EventLog) -> None:
         self._name, self._rate_bps, self._delay_s, self._capacity, self._log = name, rate_bps, delay_s, capacity, log
         self._sent_s = [-np.inf] * (1 if capacity is None else capacity + 1)  # departures of the last admitted packets
-        self._held = _NONE  # admitted packets, with their departures, that `settle` has not counted
         self._wire = _NONE  # packets not yet taken at the other end
-        self._work_s = self._wait_s = self._bits = 0.0
-        self._messages = self._dropped = 0
+        self._work_s = 0.0
 
     def carry(self, packets: PacketArray) -> None:
         """Carry packets, all of them later than those before."""
         service_s = packets.bits / self._rate_bps
         if self._capacity is None:
-            sent_s = _departures(packets.time_s.tolist(), service_s.tolist(), self._sent_s[-1])
+            last_s, pairs = self._sent_s[-1], zip(packets.time_s.tolist(), service_s.tolist(), strict=True)
+            sent_s = [last_s := (at_s if at_s > last_s else last_s) + takes_s for at_s, takes_s in pairs]
             self._sent_s = sent_s[-1:] or self._sent_s
         else:
             before = len(self._sent_s)
             sent_s, admitted = _admit(packets.time_s.tolist(), service_s.tolist(), self._sent_s)
             sent_s, self._sent_s = sent_s[before:], sent_s[-before:]
             is_admitted = np.array(admitted, np.bool_)
-            dropped = packets[~is_admitted]
-            self._dropped += len(dropped)
-            self._log.record_outcomes(dropped, "dropped", self._name)
+            self._log.record_outcomes(packets[~is_admitted], "dropped", self._name)
             packets, service_s = packets[is_admitted], service_s[is_admitted]
-        out = PacketArray(np.array(sent_s), packets.bits, packets.born_s, packets.sender)
+        out = replace(packets, time_s=np.array(sent_s))
         self._work_s += float(service_s.sum())
-        self._wait_s += float((out.time_s - service_s - packets.time_s).sum())
-        self._held = merge_packets([self._held, out])
-        self._wire = merge_packets(
-            [self._wire, PacketArray(out.time_s + self._delay_s, out.bits, out.born_s, out.sender)]
-        )
+        self._wire = merge_packets([self._wire, replace(out, time_s=out.time_s + self._delay_s)])
 
     def take(self, by_s: float) -> PacketArray:
         """Take the packets that have reached the other end by *by_s*."""
@@ -141,25 +123,9 @@ class FastPathPort:
         taken, self._wire = self._wire[:count], self._wire[count:]
         return taken
 
-    def settle(self, now_s: float) -> None:
-        """Count the packets that have been sent by now."""
-        count = int(np.searchsorted(self._held.time_s, now_s, side="right"))
-        self._messages += count
-        self._bits += float(self._held.bits[:count].sum())
-        self._held = self._held[count:]
-
-    def usage(self, now_s: float) -> LinkUsage:
-        """Return the counters of the port at *now_s*, the end of the last stretch."""
-        ahead_s = max(0.0, self._sent_s[-1] - now_s)
-        starts_s = self._held.time_s - self._held.bits / self._rate_bps
-        wait_s = self._wait_s - float(np.maximum(starts_s - now_s, 0.0).sum())
-        return LinkUsage(self._work_s - ahead_s, self._bits, self._messages, self._dropped, waiting_s=wait_s)
-
-
-def _departures(times_s: list[float], service_s: list[float], last_s: float) -> list[float]:
-    """Return the departure of each packet; that before them was at *last_s*."""
-    pairs = zip(times_s, service_s, strict=True)
-    return [last_s := (arrival_s if arrival_s > last_s else last_s) + takes_s for arrival_s, takes_s in pairs]
+    def busy_by_s(self, now_s: float) -> float:
+        """Return the time until *now_s*, the end of the last stretch, during which a packet was being sent."""
+        return self._work_s - max(0.0, self._sent_s[-1] - now_s)
 
 
 def _admit(times_s: list[float], service_s: list[float], before_s: list[float]) -> tuple[list[float], list[bool]]:
@@ -175,49 +141,38 @@ def _admit(times_s: list[float], service_s: list[float], before_s: list[float]) 
     return sent_s, admitted
 
 
-def can_batch(config: NetworkConfig, routes: Routes, log: EventLog) -> bool:
+def can_batch(network: NetworkContext, routes: Routes) -> bool:
     """Return whether all traffic can take the event-free path: no hop is recorded, and order never depends on ties.
 
     With Poisson arrivals there are no ties if queues are unlimited or sizes exponential.  Packets of one size reach a
     second link exactly when others leave it.
     """
-    queues = (config.queue, *config.queues.values())
-    plain = all(_plain(queue) for queue in queues)
-    poisson = all(type(traffic) is Poisson and traffic.enters != "users" for traffic in config.traffic)
-    even = any(traffic.size.law == "fixed" for traffic in config.traffic)
-    alone = config.service is None and config.presence.is_always_up and routes.fixed and not log.wants("forwarded")
-    return alone and poisson and plain and not (even and any(queue_capacity(queue) is not None for queue in queues))
+    config, queues = network.config, (network.config.queue, *network.config.queues.values())
+    plain = all(type(queue) is DropTail and queue.capacity_bytes is None for queue in queues)
+    poisson = all(type(traffic) is Poisson and traffic.source != "users" for traffic in config.traffic)
+    even = any(traffic.size.distribution == "fixed" for traffic in config.traffic)
+    alone = config.service is None and config.node_state.is_always_up and routes.fixed
+    limited = any(_capacity(queue) is not None for queue in queues)
+    return alone and poisson and plain and not (even and limited) and not network.log.wants("forwarded")
 
 
-def _plain(queue: Queue) -> bool:
-    return type(queue) is DropTail and queue.capacity_bytes is None
-
-
-def queue_capacity(queue: Queue) -> int | None:
-    """Return the capacity of *queue* in packets; ``None`` for no limit."""
+def _capacity(queue: Queue) -> int | None:
     return queue.capacity if isinstance(queue, DropTail) else None
 
 
 class FastPathTraffic:
-    """Traffic of a network on the event-free path.
+    """Traffic of a network on the event-free path, for which `can_batch` holds."""
 
-    Args:
-        config: Parts of the network, for which `can_batch` holds.
-        routes: Its routes.
-        log: Event log, which counts the packets.
-    """
-
-    def __init__(self, config: NetworkConfig, routes: Routes, log: EventLog) -> None:
-        self._log, self._now_s, self._rate_hz = log, 0.0, 0.0
-        sites = config.sites
-        self._number = sites.number
-        self._server, self._after = sites.server, dict[str, str]()
-        for start in sites.names:
+    def __init__(self, network: NetworkContext, routes: Routes) -> None:
+        self._log, self._now_s, self._rate_hz = network.log, 0.0, 0.0
+        layout = network.config.layout
+        self._number, self._server, self._after = layout.number, layout.server, dict[str, str]()
+        for start in layout.names:
             self._after |= dict(reversed([*pairwise(routes.of(start))]))
         self._ports: dict[str, FastPathPort] = {}
         for node, after in self._after.items():
-            link, queue = sites.graph.edges[node, after], routes.queue(node, after)
-            self._ports[node] = FastPathPort(node, link["rate_bps"], link["delay_s"], queue_capacity(queue), log)
+            link, capacity = layout.graph.edges[node, after], _capacity(routes.queue(node, after))
+            self._ports[node] = FastPathPort(node, link["rate_bps"], link["delay_s"], capacity, network.log)
         self._sources: dict[str, list[PacketSource]] = {node: [] for node in self._ports}
         self._far_first = sorted(self._ports, key=lambda node: -len(routes.of(node)))
 
@@ -226,26 +181,23 @@ class FastPathTraffic:
         self._sources[name].append(PacketSource(self._number(name), blocks))
         self._rate_hz += rate_hz
 
-    def play(self, until_s: float) -> None:
-        """Carry packets until *until_s*."""
+    def play(self, until_s: float, on_progress: Callable[[float], None]) -> None:
+        """Carry packets until *until_s*; call *on_progress* with the time so far."""
         stretch_s = _PACKETS / self._rate_hz if self._rate_hz else until_s
         while self._now_s < until_s:
-            self._now_s = min(until_s, self._now_s + stretch_s)
-            self._stretch(self._now_s)
+            by_s = self._now_s = min(until_s, self._now_s + stretch_s)
+            for node in self._far_first:
+                new = [source.take(by_s) for source in self._sources[node]]
+                for packets in new:
+                    self._log.packets.offer_all(packets)
+                self._ports[node].carry(merge_packets([*new, *self._arrivals(node, by_s)]))
+            delivered = merge_packets([*self._arrivals(self._server, by_s)])
+            self._log.record_outcomes(delivered, "delivered", self._server)
+            on_progress(by_s)
 
-    def usage(self, now_s: float) -> Mapping[str, LinkUsage]:
-        """Return the counters of each port at *now_s*, the time of the last `play`."""
-        return {f"{node}-{self._after[node]}": port.usage(now_s) for node, port in self._ports.items()}
-
-    def _stretch(self, by_s: float) -> None:
-        for node in self._far_first:
-            new = [source.take(by_s) for source in self._sources[node]]
-            for packets in new:
-                self._log.offer_all(packets)
-            self._ports[node].carry(merge_packets([*new, *self._arrivals(node, by_s)]))
-            self._ports[node].settle(by_s)
-        delivered = merge_packets([*self._arrivals(self._server, by_s)])
-        self._log.record_outcomes(delivered, "delivered", self._server)
+    def busy_by_s(self, now_s: float) -> dict[str, float]:
+        """Return the time until *now_s*, that of the last `play`, during which each port sent, by its link."""
+        return {f"{node}-{self._after[node]}": port.busy_by_s(now_s) for node, port in self._ports.items()}
 
     def _arrivals(self, node: str, by_s: float) -> Iterator[PacketArray]:
         return (self._ports[before].take(by_s) for before, after in self._after.items() if after == node)

@@ -9,30 +9,13 @@ from operator import itemgetter
 import simpy
 
 from netfl.network.clock import Timer, call_after
-from netfl.network.counters import LinkUsage
-from netfl.network.event_log import EventLog
+from netfl.network.config import NetworkContext
 from netfl.network.layout import NodeId
 from netfl.network.message import Message
-from netfl.network.outage._state import NodeState
 from netfl.network.queue import Buffer
 
 Sink = Callable[[Message], None]
 """Takes a message: the next port, or the server."""
-
-
-@dataclass(frozen=True, slots=True)
-class PortContext:
-    """Objects shared by all ports.
-
-    Args:
-        env: SimPy environment.
-        presence: State of the nodes.
-        log: Event log.
-    """
-
-    env: simpy.Environment
-    presence: NodeState
-    log: EventLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +25,6 @@ class Link:
     Args:
         node: Node that sends on it.
         link: Name and number of the link.
-        rate_bps: Bit rate.
-        delay_s: Propagation delay.
     """
 
     node: NodeId
@@ -61,28 +42,25 @@ class OutputPort:
     enters.  On the link only the link matters: a message on it is lost when it goes down.  An outage that spares
     transmissions lets those that have begun finish.
 
-    A message that bypasses queues goes on the link at once, beside all others; one that ignores outages does so where
-    an outage would end it.
+    A message that bypasses queues is sent on the link at once, beside all others; one that ignores outages does so
+    where an outage would end it.
 
     Args:
-        context: Objects shared by all ports.
         link: Link on which the port sends.
         buffer: Queue of the port.
         onward: Takes the messages at the other end of the link.
     """
 
-    def __init__(self, context: PortContext, link: Link, buffer: Buffer, onward: Sink) -> None:
-        self._env, self._log, self._state = context.env, context.log, context.presence
+    def __init__(self, network: NetworkContext, link: Link, buffer: Buffer, onward: Sink) -> None:
+        self._env, self._log, self._state = network.env, network.log, network.config.node_state
         self._ends = (link.node, link.link)
         self._rate_bps, self._delay_s = link.rate_bps, link.delay_s
         self._buffer, self._onward = buffer, onward
         self._has_outages, self._records_hops = not self._state.is_always_up, self._log.wants("forwarded")
         self._sending: Message | None = None
         self._began_s = 0.0
-        self._timer = Timer(context.env, self._sent)
-        self._busy_s = self._bits = self._waited_s = 0.0
-        self._messages = 0
-        self._ended = {"dropped": 0, "lost": 0, "superseded": 0}
+        self._timer = Timer(network.env, self._sent)
+        self._busy_s = 0.0
 
     def enter(self, message: Message) -> None:
         """Take *message*: send it, queue it, or end it here."""
@@ -99,16 +77,12 @@ class OutputPort:
             else:
                 self._end(message, "dropped")
         else:
-            self._waited_s -= now
             for away in self._buffer.push(message, now):
-                self._waited_s += now
                 self._end(away, "dropped" if away is message else "superseded")
 
-    def usage(self, now_s: float) -> LinkUsage:
-        """Return the counters of the port at *now_s*."""
-        sending_s = 0.0 if self._sending is None else now_s - self._began_s
-        waited_s = self._waited_s + now_s * len(self._buffer)
-        return LinkUsage(self._busy_s + sending_s, self._bits, self._messages, **self._ended, waiting_s=waited_s)
+    def busy_by_s(self, now_s: float) -> float:
+        """Return the time until *now_s* during which a message was being sent."""
+        return self._busy_s + (0.0 if self._sending is None else now_s - self._began_s)
 
     def _send(self, message: Message, now: float) -> None:
         self._sending, self._began_s = message, now
@@ -126,7 +100,6 @@ class OutputPort:
         return min(cuts, key=itemgetter(0))
 
     def _send_beside(self, message: Message, now: float, done_s: float = 0.0) -> None:
-        """Put *message* on the link beside all others; *done_s* of its sending are over."""
         duration_s = message.bits / self._rate_bps - done_s
         if self._has_outages and not message.ignore_outages:
             cut_s, name = self._interruption(now, duration_s)
@@ -148,8 +121,6 @@ class OutputPort:
         message, now = self._sending, self._env.now
         assert message is not None
         self._busy_s += now - self._began_s
-        self._bits += message.bits
-        self._messages += 1
         if self._records_hops:
             self._record_hop(message)
         self._sending = None
@@ -158,7 +129,6 @@ class OutputPort:
         if self._has_outages and (dead := self._dead(now)):
             self._empty(dead)
         elif (waiting := self._buffer.pop(now)) is not None:
-            self._waited_s += now
             self._send(waiting, now)
         if not self._delay_s:
             self._onward(message)
@@ -189,11 +159,10 @@ class OutputPort:
     def _empty(self, dead: str) -> None:
         now = self._env.now
         while (message := self._buffer.pop(now)) is not None:
-            self._waited_s += now
             self._lose(message, dead)
 
     def _lose(self, message: Message, dead: str, done_s: float = 0.0) -> None:
-        """End *message* by an outage, unless it ignores outages; *done_s* of its sending are over."""
+        """End *message*, of whose sending *done_s* are over, by an outage, unless it ignores outages."""
         if message.ignore_outages:
             self._send_beside(message, self._env.now, done_s)
         else:
@@ -205,5 +174,4 @@ class OutputPort:
         return next((name for name, node in self._ends if until_s(node, now) <= now), "")
 
     def _end(self, message: Message, outcome: str, place: str = "") -> None:
-        self._ended[outcome] += 1
         self._log.record_outcome(message, outcome, self._env.now, node=place or self._ends[0].name)

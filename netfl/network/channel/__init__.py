@@ -1,10 +1,17 @@
 '''Channel family: gain of the link between a user and its tower.
 
-A link's channel is a list of models, such as a path loss, a shadowing and a fading.  Their gains in dB add up.
+A link's channel is a list of models, such as a path loss, a shadowing and a fading.  Their gains in dB add up.  A gain
+is negative where a signal becomes weaker; only `distance_gain` takes a loss, the negative of a gain.
 
 To add a model, write a file in this package, or a class in your own package, that derives from `Channel`.  `open`
 returns the gains of one network: a `StaticGain`, a `BlockGain`, a `distance_gain`, or your own `LinkGain`.  Draws come
 from the given streams, keyed by user and block, so that they do not depend on the order of calls.  A complete model::
+
+    import numpy as np
+
+    from netfl.network.channel import BlockGain, Channel
+    from netfl.types import Law
+    from netfl.units import Probability
 
     class Blockage(Channel):
         """Block fading with two values: a path is blocked with probability p, and then loses 10 dB.
@@ -35,17 +42,26 @@ Optional parts: the coherence time of a fading (`Channel.coherence_s`); and for 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from netfl.network.channel._gains import BlockGain, LinkGain, StaticGain, distance_gain
 from netfl.network.layout import LIGHT_M_S, Layout
-from netfl.registry import Spec
+from netfl.network.periods import period_of, periods_of
+from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
+from netfl.types import Floats, Ints
 
-__all__ = ["BlockGain", "Channel", "LinkGain", "StaticGain", "distance_gain"]
+LinkLoss = Callable[[Ints, Floats], Floats]
+"""``loss(users, distance_m)``: the loss in dB of each user's link at its distance, ``[n]``."""
+MinLoss = Callable[[Ints], Floats]
+"""``min_loss(users)``: the smallest loss in dB that each user's link can have, ``[n]``."""
+
+_AHEAD, _MAX_CACHED = 64, 4096
+"""Blocks that are drawn ahead for a user, and users for whom they are kept."""
+_NO_DRAWS = np.empty(0)
 
 
 class Channel(Spec):
@@ -54,6 +70,11 @@ class Channel(Spec):
     @abstractmethod
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
         """Return the gains of the links of *layout*, with draws from *streams*.
+
+        Args:
+            layout: positions: the number of ``users``; each one's ``distance_m`` to its tower and ``user_xy_m`` at time
+                0; ``moving``, and ``distances_m(users, time_s)`` if so.
+            streams: random streams of this model alone.
 
         Raises:
             netfl.errors.ScenarioError: the model is not valid for *layout*.
@@ -69,7 +90,7 @@ class Channel(Spec):
         """Time after which fading may have changed the gain, in s; infinity without fading."""
         return math.inf
 
-    def delay_s(self, distance_m: NDArray[np.float64]) -> NDArray[np.float64]:
+    def delay_s(self, distance_m: Floats) -> Floats:
         """Return the propagation delay of links with the given distances on the map, ``[n]``."""
         return np.asarray(distance_m / self.speed_m_s)
 
@@ -82,3 +103,125 @@ class Channel(Spec):
             netfl.errors.ScenarioError: the model is not valid in a band of *bandwidth_hz*.
         """
         return None
+
+
+class LinkGain(ABC):
+    """Gains that a channel model gives the links of one network."""
+
+    @abstractmethod
+    def gain_db(self, users: Ints, time_s: ArrayLike) -> Floats:
+        """Return the power gain (negative for a loss) of each user's link to its tower at *time_s*, in dB, ``[n]``.
+
+        The gain is a function of (user, time): repeated calls, in any order, return the same values.
+        """
+
+    @abstractmethod
+    def peak_db(self, users: Ints) -> Floats:
+        """Return the gain that each link exceeds with a probability under 1e-9 at any one time, in dB, ``[n]``.
+
+        A user whose SNR at this gain is below the reception threshold is unreachable, which is reported as an error.
+        """
+
+    @property
+    def hold_s(self) -> float:
+        """Length of the blocks, counted from time 0, in which the gain is (nearly) constant, in s.
+
+        Infinity for a gain that does not change during a transmission.
+        """
+        return math.inf
+
+
+class StaticGain(LinkGain):
+    """One gain for each user that does not change with time.
+
+    Args:
+        gain_db: gains in dB, ``[users]``.
+    """
+
+    def __init__(self, gain_db: Floats) -> None:
+        self._gain_db = gain_db
+
+    def gain_db(self, users: Ints, time_s: ArrayLike) -> Floats:
+        return self._gain_db[users]
+
+    def peak_db(self, users: Ints) -> Floats:
+        return self._gain_db[users]
+
+
+class BlockGain(LinkGain):
+    """Block fading: one draw for each user and each coherence time.  Block k of all users starts at k coherence times.
+
+    Args:
+        draw_db: ``draw_db(users, blocks)`` returns the gains in dB, ``[n]``.
+        coherence_s: length of a block.
+        peak_db: gain that is exceeded with a probability under 1e-9.
+    """
+
+    def __init__(
+        self,
+        draw_db: Callable[[Ints, NDArray[np.uint64]], Floats],
+        coherence_s: float,
+        peak_db: float,
+    ) -> None:
+        self._draw_db, self._coherence_s, self._peak_db = draw_db, coherence_s, peak_db
+        self._drawn_ahead: dict[int, tuple[int, Floats]] = {}
+
+    @property
+    def hold_s(self) -> float:
+        return self._coherence_s
+
+    def gain_db(self, users: Ints, time_s: ArrayLike) -> Floats:
+        if isinstance(time_s, float):
+            number = period_of(time_s, self._coherence_s)
+            return self._single(users, number) if len(users) == 1 else self._draw_db(users, np.array(number, np.uint64))
+        block = periods_of(time_s, self._coherence_s).astype(np.uint64)
+        return self._single(users, int(block)) if len(users) == 1 and block.size == 1 else self._draw_db(users, block)
+
+    def peak_db(self, users: Ints) -> Floats:
+        return np.full(len(users), self._peak_db)
+
+    def _single(self, users: Ints, block: int) -> Floats:
+        """Return the draw of one user; for successive blocks, several are drawn at once and kept."""
+        user = int(users[0])
+        first, gains_db = self._drawn_ahead.get(user, (-_AHEAD, _NO_DRAWS))
+        if not 0 <= block - first < len(gains_db):
+            is_near = 0 <= block - first < 2 * _AHEAD
+            if len(self._drawn_ahead) >= _MAX_CACHED:
+                self._drawn_ahead.clear()
+            blocks = np.arange(block, block + (_AHEAD if is_near else 1), dtype=np.uint64)
+            first, gains_db = self._drawn_ahead[user] = block, self._draw_db(np.full(len(blocks), user), blocks)
+        return gains_db[block - first : block - first + 1]
+
+
+class _MovingGain(LinkGain):
+    def __init__(self, layout: Layout, loss_db: LinkLoss, min_loss_db: MinLoss) -> None:
+        self._layout, self._loss_db, self._min_loss_db = layout, loss_db, min_loss_db
+
+    def gain_db(self, users: Ints, time_s: ArrayLike) -> Floats:
+        return -self._loss_db(users, self._layout.distances_m(users, time_s))
+
+    def peak_db(self, users: Ints) -> Floats:
+        return -self._min_loss_db(users)
+
+
+def distance_gain(layout: Layout, loss_db: Callable[[Floats], Floats], min_loss_db: float | None = None) -> LinkGain:
+    """Return the gains of links whose loss follows from their distance, computed once if no user moves.
+
+    Args:
+        layout: positions of users and towers.
+        loss_db: the loss in dB, positive where a signal becomes weaker, at each distance in m, ``[n]``; finite from
+            distance 0 on.
+        min_loss_db: the smallest loss; by default the loss at distance 0.
+    """
+    bound = None if min_loss_db is None else lambda users: np.full(len(users), min_loss_db)
+    return link_gain(layout, lambda _, distance_m: loss_db(distance_m), bound)
+
+
+def link_gain(layout: Layout, loss_db: LinkLoss, min_loss_db: MinLoss | None = None) -> LinkGain:
+    """Return the gains of links whose loss follows from the user and the distance; see `distance_gain`."""
+    if not layout.moving:
+        return StaticGain(-loss_db(np.arange(layout.users), layout.distance_m))
+    return _MovingGain(layout, loss_db, min_loss_db or (lambda users: loss_db(users, np.zeros(len(users)))))
+
+
+__getattr__ = exported_models(__name__)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 
-from netfl.network.channel import LinkGain
+from netfl.network.channel import Channel
+from netfl.network.layout import Layout
 from netfl.streams import Streams
-from netfl.types import Rows, StatisticClaim
+from netfl.types import Floats, Rows, StatisticClaim
 
-Series = Callable[[Streams, int, NDArray[np.float64]], NDArray[np.float64]]
+Series = Callable[[Streams, int, Floats], Floats]
 """``series(streams, size, times_s)``: independent series of one process at the given times, ``[size, times]``."""
 
 _ORIGINS = 8
@@ -26,18 +27,18 @@ _STEPS = 160
 """Samples of a series in which level crossings are counted."""
 
 
-def gain_series(gain: LinkGain, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the gains of *size* users at the given times, in dB, ``[size, times]``."""
-    users = np.repeat(np.arange(size), len(times_s))
-    return gain.gain_db(users, np.tile(times_s, size)).reshape(size, -1)
+def gain_series(channel: Channel) -> Series:
+    """Return the gains in dB of a *channel* that does not depend on positions, as independent series of users."""
+
+    def series(streams: Streams, size: int, times_s: Floats) -> Floats:
+        gain = channel.open(Layout(nx.Graph(), np.zeros((size, 2))), streams)
+        return gain.gain_db(np.repeat(np.arange(size), len(times_s)), np.tile(times_s, size)).reshape(size, -1)
+
+    return series
 
 
 def autocorrelation(
-    formula: str,
-    series: Series,
-    rho: Callable[[float], float],
-    lags_s: Sequence[float],
-    moments: tuple[float, float],
+    formula: str, series: Series, rho: Callable[[float], float], lags_s: Sequence[float], moments: tuple[float, float]
 ) -> StatisticClaim:
     """Claim that the correlation of X(t) and X(t + lag) is *rho* of the lag.
 
@@ -66,57 +67,35 @@ def autocorrelation(
 def crossing_rate(
     formula: str, series: Series, rate_hz: Callable[[float], float], levels: Sequence[float], step_s: float
 ) -> StatisticClaim:
-    """Claim that X falls below a level *rate_hz* times a second.
+    """Claim that X falls below each of *levels* *rate_hz* times a second.
 
     Series are sampled every *step_s*, which must be short against the fades: shorter fades are missed.
-
-    Args:
-        formula: the claim, for tables.
-        series: draws the process.
-        rate_hz: the claimed rate at a level.
-        levels: tested levels.
-        step_s: time between samples.
     """
 
     def draw(streams: Streams, size: int) -> Rows:
         _, falls = _below(series, streams, size, levels, step_s)
         return falls / (_STEPS * step_s)
 
-    return StatisticClaim(
-        "level-crossing rate", formula, draw, [rate_hz(level) for level in levels], _level_names(levels)
-    )
+    names = [f"level {level:.4g}" for level in levels]
+    return StatisticClaim("level-crossing rate", formula, draw, [rate_hz(level) for level in levels], names)
 
 
 def fade_duration(
     formula: str, series: Series, mean_s: Callable[[float], float], levels: Sequence[float], step_s: float
 ) -> StatisticClaim:
-    """Claim that X stays below a level for *mean_s* on average: time below it over falls below it.
-
-    Args:
-        formula: the claim, for tables.
-        series: draws the process.
-        mean_s: the claimed average duration at a level.
-        levels: tested levels.
-        step_s: time between samples; see `crossing_rate`.
-    """
+    """Claim that X stays below a level for *mean_s* on average: time below it over falls below it."""
 
     def draw(streams: Streams, size: int) -> tuple[Rows, Rows]:
         share, falls = _below(series, streams, size, levels, step_s)
         return share * _STEPS * step_s, falls
 
-    return StatisticClaim(
-        "average fade duration", formula, draw, [mean_s(level) for level in levels], _level_names(levels)
-    )
-
-
-def _level_names(levels: Sequence[float]) -> list[str]:
-    return [f"level {level:.4g}" for level in levels]
+    names = [f"level {level:.4g}" for level in levels]
+    return StatisticClaim("average fade duration", formula, draw, [mean_s(level) for level in levels], names)
 
 
 def _below(series: Series, streams: Streams, size: int, levels: Sequence[float], step_s: float) -> tuple[Rows, Rows]:
     """Return the share of time below each level, and the falls below it, ``[series, levels]`` both."""
     rows = series(streams, size // (2 * _SHARE), step_s * np.arange(3.0 * _STEPS, 4.0 * _STEPS + 1))
-    below = [rows < level for level in levels]
-    share = np.stack([row[:, 1:].mean(axis=1) for row in below], axis=1)
-    falls = np.stack([(row[:, 1:] & ~row[:, :-1]).sum(axis=1) for row in below], axis=1)
-    return share, falls.astype(float)
+    is_below = rows[:, None] < np.array(levels)[:, None]
+    falls = (is_below[..., 1:] & ~is_below[..., :-1]).sum(axis=2)
+    return is_below[..., 1:].mean(axis=2), falls.astype(float)

@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Annotated, Any
 
-import networkx as nx
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
@@ -15,17 +14,18 @@ from pydantic import Field, model_validator
 from netfl.network.channel import BlockGain, Channel, LinkGain
 from netfl.network.channel._correlation_laws import autocorrelation, crossing_rate, fade_duration, gain_series
 from netfl.network.layout import LIGHT_M_S, Layout
-from netfl.streams import RandomField, Streams
-from netfl.types import Law, StatisticClaim
+from netfl.registry import NotWith
+from netfl.streams import Streams
+from netfl.types import Floats, Ints, Law, StatisticClaim
 from netfl.units import Carrier, Hertz, Seconds, Unit
 
-Power = Callable[[NDArray[np.int64], ArrayLike], NDArray[np.float64]]
+Power = Callable[[Ints, ArrayLike], Floats]
 """``power(users, time_s)``: the power gain of each user, linear, ``[n]``."""
 
 _SINUSOIDS = 128
 """Default number of waves of each user."""
 _MAX_CACHED = 2**24
-"""Angles and phases that are kept, 8 bytes each; those of more users are drawn at each call."""
+"""Angles and phases that are kept, 8 bytes each; if users have more, they are drawn at each call."""
 _CHUNK = 2**19
 """Sinusoids that are summed at a time."""
 _HOLD = 1.0 / 16.0
@@ -52,21 +52,18 @@ class Fading(Channel):
     """v, instead of ``doppler``: f = v / wavelength, for the ``frequency``."""
     frequency: Carrier | None = None
     """Carrier frequency; only with ``speed``."""
-    sinusoids: Annotated[int, Field(ge=16, le=4096)] | None = None
+    sinusoids: Annotated[Annotated[int, Field(ge=16, le=4096)] | None, NotWith("coherence")] = None
     """N, scattered waves of each user; only without ``coherence``; 128 by default."""
 
     @model_validator(mode="after")
     def _check_pace(self) -> Fading:
         if [self.coherence, self.doppler, self.speed].count(None) != 2:
-            raise ValueError("give coherence, or doppler, or speed with frequency, exactly one of them")
+            raise ValueError("give exactly one of coherence, doppler, and speed with frequency")
         if (self.speed is None) != (self.frequency is None):
-            raise ValueError("speed and frequency go together: the Doppler shift is speed × frequency / c")
-        if self.coherence is not None and self.sinusoids is not None:
-            raise ValueError("sinusoids has no effect on block fading; leave it out, or give doppler for coherence")
+            raise ValueError("give speed and frequency together: the Doppler shift is speed × frequency / c")
         return self
 
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
-        """Return gains keyed by (user, block), or by (user, scattered wave)."""
         if self.coherence is None:
             power = self._continuous_power(layout.users, streams)
             return _ContinuousGain(power, self._peak_db, _HOLD / self.doppler_hz)
@@ -86,7 +83,7 @@ class Fading(Channel):
         return self.doppler or 0.0
 
     @abstractmethod
-    def _block_db(self, field: Any, users: NDArray[np.int64], block: NDArray[np.uint64]) -> NDArray[np.float64]:
+    def _block_db(self, field: Any, users: Ints, block: NDArray[np.uint64]) -> Floats:
         """Return gains drawn from *field*, keyed by (user, block), in dB, ``[n]``."""
 
     @abstractmethod
@@ -102,7 +99,6 @@ class Fading(Channel):
         return SumOfSinusoids(users, self.doppler_hz, self.sinusoids or _SINUSOIDS, streams)
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the distribution of the power gain, and its correlation and fades over time."""
         statement, distribution = self._power_law()
         if self.coherence is None:
             pace, scope, figures = 1.0 / self.doppler_hz, "independent for each user", self._doppler_claims()
@@ -111,11 +107,10 @@ class Fading(Channel):
             lags_s, moments = (pace, 3.0 * pace), (1.0, float(distribution.var()))
             figures = (autocorrelation("0 from block to block", self._series, lambda lag_s: 0.0, lags_s, moments),)
 
-        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-            users = np.arange(size)
-            return np.asarray(10.0 ** (self._open_for(size, streams).gain_db(users, users * pace) / 10.0))
+        def draw(streams: Streams, size: int) -> Floats:
+            return self._series(streams, size, np.array([7.3 * pace])).ravel()
 
-        return (Law("power gain", f"{statement}, {scope}", draw, distribution=distribution, figures=figures),)
+        return (Law("power gain", f"{statement}, {scope}", draw, distribution=distribution, statistics=figures),)
 
     @abstractmethod
     def _power_law(self) -> tuple[str, Any]:
@@ -125,12 +120,9 @@ class Fading(Channel):
     def _doppler_claims(self) -> tuple[StatisticClaim, ...]:
         """Return the claims about the power over time, with a Doppler shift."""
 
-    def _open_for(self, users: int, streams: Streams) -> LinkGain:
-        return self.open(Layout(nx.Graph(), np.zeros((users, 2))), streams)
-
-    def _series(self, streams: Streams, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _series(self, streams: Streams, size: int, times_s: Floats) -> Floats:
         """Return the power gains of *size* users over time, ``[size, times]``."""
-        return np.asarray(10.0 ** (gain_series(self._open_for(size, streams), size, times_s) / 10.0))
+        return np.asarray(10.0 ** (gain_series(self)(streams, size, times_s) / 10.0))
 
     def _correlation_claim(self, formula: str, rho: Callable[[float], float], variance: float) -> StatisticClaim:
         """Claim that the power at two instants, of mean 1, has the correlation *rho* of f τ."""
@@ -144,26 +136,21 @@ class Fading(Channel):
         """Claim f *rate* falls below amplitude ρ a second, and the share *below* of the time there."""
         f = self.doppler_hz
         powers = [level**2 for level in _LEVELS if rate(level) >= _MIN_RATE]
+
+        def rate_hz(power: float) -> float:
+            return f * rate(power**0.5)
+
+        def mean_s(power: float) -> float:
+            return below(power**0.5) / rate_hz(power)
+
         return (
-            crossing_rate(formula, self._series, lambda x: f * rate(x**0.5), powers, _STEP / f),
-            fade_duration(
-                "P(amplitude < ρ) / (level-crossing rate)",
-                self._series,
-                lambda x: below(x**0.5) / (f * rate(x**0.5)),
-                powers,
-                _STEP / f,
-            ),
+            crossing_rate(formula, self._series, rate_hz, powers, _STEP / f),
+            fade_duration("P(amplitude < ρ) / (level-crossing rate)", self._series, mean_s, powers, _STEP / f),
         )
 
 
 class _ContinuousGain(LinkGain):
-    """Gains in continuous time.
-
-    Args:
-        power: the power gain of (users, time).
-        peak_db: gain that is exceeded with a probability under 1e-9.
-        hold_s: time for which the gain is nearly constant.
-    """
+    """Gains in continuous time: *power* in dB, nearly constant for *hold_s*, above *peak_db* practically never."""
 
     def __init__(self, power: Power, peak_db: float, hold_s: float) -> None:
         self._power, self._peak_db, self._hold_s = power, peak_db, hold_s
@@ -172,11 +159,11 @@ class _ContinuousGain(LinkGain):
     def hold_s(self) -> float:
         return self._hold_s
 
-    def gain_db(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+    def gain_db(self, users: Ints, time_s: ArrayLike) -> Floats:
         """Return the power gain in dB; a power that underflows counts as the smallest positive number."""
         return np.asarray(10.0 * np.log10(np.maximum(self._power(users, time_s), np.finfo(float).tiny)))
 
-    def peak_db(self, users: NDArray[np.int64]) -> NDArray[np.float64]:
+    def peak_db(self, users: Ints) -> Floats:
         return np.full(len(users), self._peak_db)
 
 
@@ -186,23 +173,21 @@ class SumOfSinusoids:
     h(t) = N^(-1/2) Σ exp(i (2π f t cos α_n + φ_n)) over n = 1 … N, where the angle of arrival α_n is uniform on the
     n-th of N equal parts of the circle and the phase φ_n is uniform, all independent (Xiao, Zheng and Beaulieu, IEEE
     Trans. Wireless Commun. 5(12), 2006).  Exact for every N: E[h(t) h*(t+τ)] = J0(2π f τ), and |h|² has the mean 1 over
-    time for each single user.  In the limit of large N only: the Gaussian law; E[|h|⁴] is 2 - 1/N.
+    time for each single user.  In the limit of large N only: the Gaussian distribution; E[|h|⁴] is 2 - 1/N.
 
     Args:
         users: number of users.
         doppler_hz: f, the maximum Doppler shift.
         sinusoids: N.
-        streams: source of angles and phases.
     """
 
     def __init__(self, users: int, doppler_hz: float, sinusoids: int, streams: Streams) -> None:
         self._angles, self._phases = streams.field("angle"), streams.field("phase")
         self._doppler_hz, self._sinusoids = doppler_hz, sinusoids
-        self._row = np.full(users, -1)
-        self._max_rows = min(users, _MAX_CACHED // (2 * sinusoids))
-        self._rows, self._waves = 0, np.empty((0, 2, sinusoids))
+        self._is_drawn = np.zeros(users, np.bool_)
+        self._waves = np.empty((users, 2, sinusoids)) if users * 2 * sinusoids <= _MAX_CACHED else None
 
-    def gain(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.complex128]:
+    def gain(self, users: Ints, time_s: ArrayLike) -> NDArray[np.complex128]:
         """Return the gain of each user at *time_s*, ``[n]``."""
         times = np.broadcast_to(np.asarray(time_s, float), users.shape)
         gain = np.empty(len(users), complex)
@@ -214,37 +199,20 @@ class SumOfSinusoids:
             gain[chunk].real, gain[chunk].imag = np.cos(angle).sum(axis=1), np.sin(angle).sum(axis=1)
         return np.asarray(gain / math.sqrt(self._sinusoids))
 
-    def _waves_of(self, users: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return each user's angular frequencies and phases, ``[n, 2, sinusoids]``, cached while there is room."""
-        new = users[self._row[users] < 0]
-        if new.size and self._rows < self._max_rows:
-            self._cache(np.unique(new)[: self._max_rows - self._rows])
-        row = self._row[users]
-        if row.size and row.min() >= 0:
-            return np.asarray(self._waves[row])
-        waves = np.empty((len(users), 2, self._sinusoids))
-        waves[row >= 0] = self._waves[row[row >= 0]]
-        waves[row < 0] = self._draw(users[row < 0])
-        return waves
+    def _waves_of(self, users: Ints) -> Floats:
+        """Return each user's angular frequencies and phases, ``[n, 2, sinusoids]``, which are kept if there is room."""
+        if self._waves is None:
+            return self._draw(users)
+        is_drawn = self._is_drawn[users]
+        if not is_drawn.all():
+            new = np.unique(users[~is_drawn])
+            self._waves[new] = self._draw(new)
+            self._is_drawn[new] = True
+        return np.asarray(self._waves[users])
 
-    def _cache(self, users: NDArray[np.int64]) -> None:
-        """Keep the waves of *users*, in an array that doubles when it is full."""
-        rows = self._rows + len(users)
-        if rows > len(self._waves):
-            larger = np.empty((min(self._max_rows, max(rows, 2 * len(self._waves))), 2, self._sinusoids))
-            larger[: self._rows] = self._waves[: self._rows]
-            self._waves = larger
-        self._waves[self._rows : rows] = self._draw(users)
-        self._row[users] = np.arange(self._rows, rows)
-        self._rows = rows
-
-    def _draw(self, users: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _draw(self, users: Ints) -> Floats:
         """Return angular frequencies and phases, keyed by (user, sinusoid), ``[n, 2, sinusoids]``."""
-        number = np.arange(self._sinusoids)
-        angle = (number + _uniform(self._angles, users, number)) * (2.0 * math.pi / self._sinusoids)
-        phase = 2.0 * math.pi * _uniform(self._phases, users, number)
+        rows, number = users[:, None], np.arange(self._sinusoids)
+        angle = (number + self._angles.uniform(rows, number)) * (2.0 * math.pi / self._sinusoids)
+        phase = 2.0 * math.pi * self._phases.uniform(rows, number)
         return np.stack([2.0 * math.pi * self._doppler_hz * np.cos(angle), phase], axis=1)
-
-
-def _uniform(field: RandomField, users: NDArray[np.int64], number: NDArray[np.int64]) -> NDArray[np.float64]:
-    return field.uniform(users[:, None], number)

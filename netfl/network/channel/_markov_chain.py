@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from netfl.network.channel import Channel
 from netfl.network.channel._correlation_laws import autocorrelation
 from netfl.network.periods import periods_of
 from netfl.streams import RandomField, Streams
-from netfl.types import Law, Rows, StatisticClaim
+from netfl.types import Floats, Ints, Law, Rows, StatisticClaim
 from netfl.units import Seconds
 
-Matrix = NDArray[np.float64]
+Matrix = Floats
 Rates = tuple[tuple[float, ...], ...]
 
 MAX_STATES = 32
@@ -43,15 +43,15 @@ class MarkovChannel(Channel):
     @model_validator(mode="after")
     def _check_chain(self) -> MarkovChannel:
         if (self.transitions is None) == (self.generator is None):
-            raise ValueError("give transitions or generator, exactly one of them")
+            raise ValueError("give exactly one of transitions and generator")
         rows, states = self.transitions or self.generator or (), len(self._states)
         if not 2 <= states <= MAX_STATES:
-            raise ValueError(f"{states} states where 2 to {MAX_STATES} are wanted")
+            raise ValueError(f"{states} states; give 2 to {MAX_STATES}")
         if len(rows) != states or any(len(row) != states for row in rows):
             raise ValueError(f"the matrix must have a row and a column for each of the {states} states")
         matrix, row_sum = np.array(rows), 0.0 if self.transitions is None else 1.0
         if (matrix[~np.eye(states, dtype=bool)] < 0.0).any() or (row_sum and (matrix < 0.0).any()):
-            raise ValueError("an entry is negative, which only the diagonal of a generator is")
+            raise ValueError("an entry is negative; only the diagonal of a generator may be")
         if not np.allclose(matrix.sum(axis=1), row_sum, rtol=0.0, atol=1e-6 * np.abs(matrix).max()):
             raise ValueError(f"each row of the matrix must add up to {row_sum:g}")
         _doublings(self.matrix)
@@ -78,19 +78,19 @@ class MarkovChannel(Channel):
         """Mean stay in the state that is left soonest, block / (1 - P_ii)."""
         return self.block / float(1.0 - self.matrix.diagonal().min())
 
-    def _law(self, quantity: str, values: NDArray[np.float64]) -> Law:
-        """Return the law of the *values* of the states: stationary, with the chain's transitions and correlation."""
+    def _law(self, quantity: str, values: Floats) -> Law:
+        """Return the distribution of the *values* of the states: stationary, with its transitions and correlation."""
         share = np.asarray(_doublings(self.matrix)[-1].mean(axis=0))
         mean = float(share @ values)
         variance = float(share @ (values - mean) ** 2)
         lags_s = [lag * self.block for lag in _LAGS]
 
-        def series(streams: Streams, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        def series(streams: Streams, size: int, times_s: Floats) -> Floats:
             rows, times = np.repeat(np.arange(size), len(times_s)), np.tile(times_s, size)
             state = Chain(self.matrix, streams.field("state")).state(rows, periods_of(times, self.block))
             return values[state].reshape(size, -1)
 
-        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+        def draw(streams: Streams, size: int) -> Floats:
             return values[Chain(self.matrix, streams.field("state")).state(np.arange(size), 1000 + np.arange(size))]
 
         def rho(lag_s: float) -> float:
@@ -109,10 +109,10 @@ class MarkovChannel(Channel):
             variance,
             cdf=lambda x: np.asarray((values <= np.asarray(x)[:, None]) @ share),
             distribution=", ".join(f"P({value:g}) = {part:.4g}" for value, part in zip(values, share, strict=True)),
-            figures=tuple(figures),
+            statistics=tuple(figures),
         )
 
-    def _transition_claim(self, share: NDArray[np.float64]) -> StatisticClaim:
+    def _transition_claim(self, share: Floats) -> StatisticClaim:
         matrix = self.matrix
         pairs = np.argwhere((share[:, None] >= _MIN_SHARE) & (matrix >= _MIN_SHARE))
 
@@ -131,9 +131,9 @@ class Chain:
     """Stationary chains with the transition matrix P: a function of (row, block) in any order of calls.
 
     After H = 2^L transitions the matrix is its limit, to within 1e-12, so states H blocks apart are independent.  The
-    states at multiples of H are drawn from the stationary law, and those between them by halving: the state midway
-    between two known states a and b that are 2h apart is s with probability P^h(a, s) P^h(s, b) / P^2h(a, b).  Each
-    draw is keyed by (row, block), so no answer depends on earlier calls, and any block takes L steps.
+    states at multiples of H are drawn from the stationary distribution, and those between them by halving: the state
+    midway between two known states a and b that are 2h apart is s with probability P^h(a, s) P^h(s, b) / P^2h(a, b).
+    Each draw is keyed by (row, block), so no answer depends on earlier calls, and any block takes L steps.
 
     Args:
         matrix: P, ``[states, states]``; rows add up to 1.
@@ -146,7 +146,7 @@ class Chain:
         self._middles = [_middle_law(power) for power in powers]
         self._levels = np.arange(len(powers), -1, -1, dtype=np.uint64)
 
-    def state(self, rows: NDArray[np.int64], block: ArrayLike) -> NDArray[np.int64]:
+    def state(self, rows: Ints, block: ArrayLike) -> Ints:
         """Return the state of each row in *block*, ``[n]``."""
         blocks = np.broadcast_to(np.asarray(block, np.uint64), rows.shape)
         levels, unit = self._levels, np.uint64(1)
@@ -163,7 +163,7 @@ class Chain:
 
 
 def _doublings(matrix: Matrix) -> list[Matrix]:
-    """Return P, P², P⁴, … up to the power at which all rows are the stationary law, to within 1e-12.
+    """Return P, P², P⁴, … up to the power at which all rows are the stationary distribution, to within 1e-12.
 
     Raises:
         ValueError: there is no such power, or a state is transient.
@@ -171,16 +171,16 @@ def _doublings(matrix: Matrix) -> list[Matrix]:
     powers = [matrix]
     while np.ptp(powers[-1], axis=0).max() > _CLOSE:
         if len(powers) > _MAX_DOUBLINGS:
-            raise ValueError("the chain does not settle to one law: it falls apart, or goes round in a cycle")
+            raise ValueError("the chain has no unique limit distribution: it is reducible or periodic")
         square = powers[-1] @ powers[-1]
         powers.append(square / square.sum(axis=1, keepdims=True))
     if powers[-1].min() <= _CLOSE:
-        raise ValueError("a state that is left for good can never be seen; leave it out")
+        raise ValueError("a transient state has no share in the stationary distribution; leave it out")
     return powers
 
 
-def _middle_law(power: Matrix) -> NDArray[np.float64]:
-    """Return the cumulative law of the state midway between each pair of states, ``[states, states, states - 1]``."""
+def _middle_law(power: Matrix) -> Floats:
+    """Return the cumulative distribution of the state midway between two states, ``[states, states, states - 1]``."""
     middle = power[:, None, :] * power.T[None, :, :]
     total = middle.sum(axis=2, keepdims=True)
     return np.asarray(np.cumsum(middle[..., :-1], axis=2) / np.where(total > 0.0, total, 1.0))

@@ -6,14 +6,13 @@ import math
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netfl.errors import Fault, ScenarioError
 from netfl.network.channel import Channel
 from netfl.network.layout import LIGHT_M_S, Layout
-from netfl.types import Law
+from netfl.types import Floats, Law
 
-Outside = Literal["fault", "extend"]
+Outside = Literal["error", "extend"]
 """Treatment of users outside of the distances for which a model was measured."""
 
 _MAX_LISTED = 5
@@ -26,11 +25,10 @@ class PathLoss(Channel):
     """Base class of channels whose loss follows from the distance alone."""
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim that nothing is drawn."""
         return (Law.none("nothing is drawn: the loss follows from the distance"),)
 
 
-def friis_db(frequency_hz: float, distance_m: NDArray[np.float64]) -> NDArray[np.float64]:
+def friis_db(frequency_hz: float, distance_m: Floats) -> Floats:
     """Return the loss of free space, (4π d f / c)² in dB, for distances above 0."""
     return np.asarray(20.0 * np.log10(4.0 * math.pi * frequency_hz / LIGHT_M_S * distance_m))
 
@@ -43,10 +41,8 @@ def refuse_near_field(layout: Layout, wavelength_m: float) -> None:
     """
     users = _users_outside(layout, wavelength_m, math.inf)
     if users and not layout.moving:
-        problem = (
-            f"{users}, less than the wavelength of {wavelength_m:.3g} m: no far field, in which alone the law holds"
-        )
-        remedy = "place users farther away (topology), or send at a higher frequency"
+        problem = f"{users}, less than the wavelength of {wavelength_m:.3g} m: the model is valid only in the far field"
+        remedy = "place users farther away (topology), or use a higher frequency"
         raise ScenarioError([Fault("frequency", problem, LIGHT_M_S / wavelength_m, remedy)])
 
 
@@ -58,11 +54,11 @@ def refuse_outside(layout: Layout, min_m: float, max_m: float, outside: Outside)
     """
     if outside == "extend" or layout.seen_from is not None:
         return
-    users = "users move, and may leave it" if layout.moving else _users_outside(layout, min_m, max_m)
+    users = "users move and may leave this range" if layout.moving else _users_outside(layout, min_m, max_m)
     if users:
         span = f"{min_m / 1000:g} to {max_m / 1000:g} km" if min_m else f"up to {max_m / 1000:g} km"
-        remedy = "place users within it (topology), or write 'outside: extend' to use the model beyond it"
-        raise ScenarioError([Fault("outside", f"the model holds for {span}: {users}", outside, remedy)])
+        remedy = "place users within it (topology), or set out_of_range: extend to use the model beyond it"
+        raise ScenarioError([Fault("out_of_range", f"the model holds for {span}: {users}", outside, remedy)])
 
 
 def _users_outside(layout: Layout, min_m: float, max_m: float) -> str:

@@ -8,18 +8,16 @@ from statistics import NormalDist
 from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.network.channel import Channel, LinkGain
-from netfl.network.channel._gains import link_gain
+from netfl.network.channel import Channel, LinkGain, link_gain
 from netfl.network.channel._path_loss import Outside, refuse_outside
 from netfl.network.layout import Layout
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Bools, Floats, Ints, Law
 from netfl.units import Hertz
 
-PerLink = NDArray[np.float64]
+PerLink = Floats
 """One value for each link, ``[n]``."""
 
 LIGHT_M_S = 3.0e8
@@ -34,7 +32,7 @@ class Tr38901Channel(Channel):
     Distances d are those on the ground, as the report's d2D; heights make them d3D.
     """
 
-    MAX_M: ClassVar[float]
+    MAX_M: ClassVar[float] = 5000.0
     """Maximum distance on the ground."""
     SIGMAS_DB: ClassVar[tuple[float, float]]
     """Standard deviation of the shadowing, LOS next to the tower and NLOS."""
@@ -45,8 +43,8 @@ class Tr38901Channel(Channel):
     """fc, within the range of the scenario."""
     shadowing: bool = True
     """Random shadowing around the median loss; ``false`` for the median alone."""
-    outside: Outside = "fault"
-    """Treatment of users beyond the maximum distance: ``fault`` refuses them, ``extend`` continues with the formula."""
+    out_of_range: Outside = "error"
+    """Treatment of users beyond the maximum distance: ``error`` refuses them, ``extend`` continues with the formula."""
 
     @property
     @abstractmethod
@@ -79,17 +77,11 @@ class Tr38901Channel(Channel):
         return np.hypot(flat_m, self.heights_m[0] - self.heights_m[1])
 
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
-        """Return gains whose draws belong to (user, tower) for the whole run.
-
-        Raises:
-            netfl.errors.ScenarioError: users are beyond the maximum distance, and ``outside`` is ``fault``.
-        """
-        refuse_outside(layout, 0.0, self.MAX_M, self.outside)
-        links = _Links(self, layout.cell, streams)
+        refuse_outside(layout, 0.0, self.MAX_M, self.out_of_range)
+        links = _Links(self, layout.tower_of, streams)
         return link_gain(layout, links.loss_db, links.min_loss_db)
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the probability of LOS at some distances, and the shadowing in either state."""
         los_laws = tuple(self._los_law(distance_m) for distance_m in self.LAW_DISTANCES_M)
         if not self.shadowing:
             return los_laws
@@ -128,17 +120,17 @@ class Tr38901Channel(Channel):
 class _Links:
     """Draws of the links of all users to their towers, keyed by user and tower."""
 
-    def __init__(self, model: Tr38901Channel, towers: NDArray[np.int64], streams: Streams) -> None:
+    def __init__(self, model: Tr38901Channel, towers: Ints, streams: Streams) -> None:
         keys = np.arange(len(towers)), towers
         self._model = model
         self._los_draw = streams.field("sight").uniform(*keys)
         self._surroundings = streams.field("surroundings").uniform(*keys)
         self._shadow = streams.field("shadowing").normal(*keys) * model.shadowing
 
-    def is_los(self, users: NDArray[np.int64], distance_m: PerLink) -> NDArray[np.bool_]:
+    def is_los(self, users: Ints, distance_m: PerLink) -> Bools:
         return np.asarray(self._los_draw[users] < self._model.los_probability(distance_m))
 
-    def loss_db(self, users: NDArray[np.int64], distance_m: PerLink) -> PerLink:
+    def loss_db(self, users: Ints, distance_m: PerLink) -> PerLink:
         model, flat_m = self._model, np.maximum(distance_m, _MIN_M)
         los = self.is_los(users, flat_m)
         los_db = model.los_loss_db(flat_m, self._surroundings[users])
@@ -146,7 +138,7 @@ class _Links:
         sigma_db = np.where(los, model.los_sigma_db(flat_m), model.SIGMAS_DB[1])
         return np.asarray(median_db - sigma_db * self._shadow[users])
 
-    def min_loss_db(self, users: NDArray[np.int64]) -> PerLink:
+    def min_loss_db(self, users: Ints) -> PerLink:
         """Return the LOS loss next to the tower, less a positive shadow with the larger σ."""
         los_db = self._model.los_loss_db(np.full(len(users), _MIN_M), self._surroundings[users])
         return np.asarray(los_db - self._model.SIGMAS_DB[1] * np.maximum(self._shadow[users], 0.0))

@@ -26,9 +26,7 @@ class Constant(Channel):
     """G; negative for a loss."""
 
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
-        """Return G for all users."""
         return StaticGain(np.full(layout.users, self.gain))
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim that nothing is drawn."""
-        return (Law.none("nothing is drawn: the gain is stated"),)
+        return (Law.none("nothing is drawn: the gain is given"),)

@@ -7,14 +7,14 @@ from statistics import NormalDist
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field
 
 from netfl.network.channel import Channel, LinkGain, StaticGain
 from netfl.network.channel._correlation_laws import autocorrelation
 from netfl.network.layout import Layout
 from netfl.streams import Streams
-from netfl.types import Law, Rows, StatisticClaim
+from netfl.types import Floats, Ints, Law, Rows, StatisticClaim
 from netfl.units import Decibels, Metres, Seconds
 
 _WAVES = 256
@@ -22,11 +22,11 @@ _WAVES = 256
 _CHUNK = 2**19
 """Waves that are summed at a time."""
 _LANDSCAPES = 2500
-"""Landscapes that a law draws at a time."""
+"""Landscapes that a model draws at a time."""
 
 
 class CorrelatedShadowing(Channel):
-    """A gain in dB with the law N(0, σ²) whose correlation between two places r apart is exp(-r / D).
+    """A gain in dB with the distribution N(0, σ²) whose correlation between two places r apart is exp(-r / D).
 
     M. Gudmundson, "Correlation model for shadow fading in mobile radio systems", Electronics Letters 27(23), 1991:
     D of some 10 m in streets, some 100 m in suburbs.  Each tower has an independent landscape.  A user has the gain of
@@ -35,8 +35,8 @@ class CorrelatedShadowing(Channel):
 
     A landscape is a sum of 256 plane waves with random phases, drawn by the spectrum of that correlation (M. Shinozuka
     and G. Deodatis, Appl. Mech. Rev. 44(4), 1991).  Mean, variance and correlation are exact over the draw of the
-    landscape; its Gaussian law holds for many waves, and tails end at 23 σ.  All users of one tower see one landscape:
-    if they are within few D of each other, their mean gain is not 0.
+    landscape; its Gaussian distribution holds for many waves, and tails end at 23 σ.  All users of one tower see one
+    landscape: if they are within few D of each other, their mean gain is not 0.
 
     Example::
 
@@ -53,21 +53,19 @@ class CorrelatedShadowing(Channel):
     """T, the time after which the correlation at one place is 1/e; infinite by default."""
 
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
-        """Return the gains in the landscape of each tower, computed once if neither it nor the users move."""
         gain = _ShadowingGain(self.sigma, self._field(max(1, len(layout.towers)), streams), layout)
         if layout.moving or self.decorrelation_time is not None:
             return gain
         return StaticGain(gain.gain_db(np.arange(layout.users), 0.0))
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim N(0, σ²), and the correlations over distance and time."""
         from scipy import stats
 
-        def series(streams: Streams, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        def series(streams: Streams, size: int, times_s: Floats) -> Floats:
             rows, times = np.repeat(np.arange(size), len(times_s)), np.tile(times_s, size)
             return self._gains_db(streams, rows, np.zeros((len(rows), 2)), times).reshape(size, -1)
 
-        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+        def draw(streams: Streams, size: int) -> Floats:
             rows, times_s = np.arange(_LANDSCAPES), np.zeros(_LANDSCAPES)
             places = np.column_stack([rows % 7, rows % 11]).astype(float) * self.decorrelation_distance
             starts = range(0, size, _LANDSCAPES)
@@ -79,7 +77,7 @@ class CorrelatedShadowing(Channel):
             over_time = lambda lag_s: math.exp(-lag_s / (self.decorrelation_time or 1.0))  # noqa: E731
             figures.append(autocorrelation("exp(-τ / T)", series, over_time, lags_s, (0.0, self.sigma**2)))
         law = stats.norm(0.0, self.sigma)
-        return (Law("gain in dB", "N(0, σ²) over landscapes", draw, distribution=law, figures=tuple(figures)),)
+        return (Law("gain in dB", "N(0, σ²) over landscapes", draw, distribution=law, statistics=tuple(figures)),)
 
     def _distance_claim(self) -> StatisticClaim:
         parts = (0.1, 0.5, 1.0, 2.0)
@@ -103,26 +101,22 @@ class CorrelatedShadowing(Channel):
     def _field(self, rows: int, streams: Streams) -> _GaussianField:
         return _GaussianField(rows, self.decorrelation_distance, self.decorrelation_time or math.inf, streams)
 
-    def _gains_db(
-        self, streams: Streams, rows: NDArray[np.int64], xy_m: NDArray[np.float64], time_s: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _gains_db(self, streams: Streams, rows: Ints, xy_m: Floats, time_s: Floats) -> Floats:
         """Return the gain in landscape number *rows* at each place and time, ``[n]``."""
         return self.sigma * self._field(int(rows.max()) + 1, streams).height(rows, xy_m, time_s)
 
 
 class _ShadowingGain(LinkGain):
-    """σ times the height of the tower's landscape at each user's place."""
-
     def __init__(self, sigma_db: float, field: _GaussianField, layout: Layout) -> None:
         self._sigma_db, self._field, self._layout = sigma_db, field, layout
 
-    def gain_db(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+    def gain_db(self, users: Ints, time_s: ArrayLike) -> Floats:
         times, paths = np.broadcast_to(np.asarray(time_s, float), users.shape), self._layout.paths
         places = self._layout.user_xy_m[users] if paths is None else paths.xy_m(users, time_s)
-        return self._sigma_db * self._field.height(self._layout.cell[users], places, times)
+        return self._sigma_db * self._field.height(self._layout.tower_of[users], places, times)
 
-    def peak_db(self, users: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the 1e-9 quantile of the normal law, at most the sum of the amplitudes of the waves."""
+    def peak_db(self, users: Ints) -> Floats:
+        """Return the 1e-9 quantile of the normal distribution, at most the sum of the amplitudes of the waves."""
         peak = min(NormalDist().inv_cdf(1.0 - 1e-9), math.sqrt(2.0 * _WAVES))
         return np.full(len(users), self._sigma_db * peak)
 
@@ -131,15 +125,14 @@ class _GaussianField:
     """Landscapes of mean 0 and variance 1 with the correlation exp(-r / D - τ / T), each a sum of plane waves.
 
     S(x, t) = sqrt(2 / M) Σ cos(k_m · x + ω_m t + φ_m) over M = 256 waves, drawn by the spectrum of that correlation:
-    |k| has the law P(|k| ≤ κ) = 1 - (1 + κ² D²)^(-1/2), drawn once from each of M equal parts, k any direction, ω the
-    Cauchy law of scale 1 / T, φ uniform.  Exact for every M: mean, variance, correlation.  In the limit of large M
-    only: the Gaussian law; the fourth moment is 3 - 3/(2M).
+    |k| has the distribution P(|k| ≤ κ) = 1 - (1 + κ² D²)^(-1/2), drawn once from each of M equal parts, k any
+    direction, ω the Cauchy distribution of scale 1 / T, φ uniform.  Exact for every M: mean, variance, correlation.  In
+    the limit of large M only: the Gaussian distribution; the fourth moment is 3 - 3/(2M).
 
     Args:
         rows: number of landscapes.
-        distance_m: D, at which the correlation is 1/e.
-        time_s: T, likewise; infinity for landscapes that do not change.
-        streams: source of the waves.
+        distance_m: D.
+        time_s: T; infinity for landscapes that do not change.
     """
 
     def __init__(self, rows: int, distance_m: float, time_s: float, streams: Streams) -> None:
@@ -150,9 +143,7 @@ class _GaussianField:
         pace = 0.5 if math.isinf(time_s) else streams.field("pace").uniform(row, number)
         self._omega = np.tan(math.pi * (np.broadcast_to(pace, length.shape) - 0.5)) / time_s
 
-    def height(
-        self, rows: NDArray[np.int64], xy_m: NDArray[np.float64], time_s: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def height(self, rows: Ints, xy_m: Floats, time_s: Floats) -> Floats:
         """Return S of each row at a place and time, ``[n]``."""
         height, step = np.empty(len(rows)), _CHUNK // _WAVES
         for start in range(0, len(rows), step):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from netfl.network.channel._hata import Hata, small_city_db
+from netfl.network.channel.okumura_hata import Hata, small_city_db
 from netfl.units import Hertz
 
 
@@ -20,15 +20,15 @@ class Cost231Hata(Hata):
 
     COST Action 231, "Digital mobile radio towards future generation systems", final report (1999), §4.4.1.  Valid for
     1500 to 2000 MHz, hb of 30 to 200 m, hm of 1 to 10 m, and 1 to 20 km, with towers above the roofs.  Users outside of
-    that range, and moving users, are an error unless ``outside: extend``.  Links to towers other than the user's own
-    (interference) may have any length.  The loss is at least that of free space along the slant.
+    that range, and moving users, are an error unless ``out_of_range: extend``.  Links to towers other than the user's
+    own (interference) may have any length.  The loss is at least that of free space along the slant.
 
     Example::
 
         kind: cost231_hata
         frequency: 1.8 GHz
         area: metropolitan
-        outside: extend
+        out_of_range: extend
     """
 
     frequency: Annotated[Hertz, Field(ge=1500e6, le=2000e6)]
@@ -37,7 +37,6 @@ class Cost231Hata(Hata):
     """Surroundings; ``medium_city`` includes suburban centres."""
 
     def at_1_km_db(self) -> float:
-        """Return the median loss at 1 km."""
         mhz = self.frequency / 1e6
         centre_db = 3.0 if self.area == "metropolitan" else 0.0
         mean_db = 46.3 + 33.9 * math.log10(mhz) - 13.82 * math.log10(self.tower_height)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netfl.network.channel import LinkGain, distance_gain
 from netfl.network.channel._path_loss import PathLoss, friis_db, refuse_near_field
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.streams import Streams
+from netfl.types import Floats
 from netfl.units import Carrier
 
 
@@ -30,15 +30,10 @@ class FreeSpace(PathLoss):
     """Carrier frequency f."""
 
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
-        """Return the gains of all links.
-
-        Raises:
-            netfl.errors.ScenarioError: a user is nearer than a wavelength.
-        """
         wavelength_m = LIGHT_M_S / self.frequency
         refuse_near_field(layout, wavelength_m)
 
-        def loss_db(distance_m: NDArray[np.float64]) -> NDArray[np.float64]:
+        def loss_db(distance_m: Floats) -> Floats:
             return friis_db(self.frequency, np.maximum(distance_m, wavelength_m))
 
         return distance_gain(layout, loss_db)

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.network.channel import LinkGain, distance_gain
@@ -16,6 +15,7 @@ from netfl.network.channel._path_loss import PathLoss
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.registry import Spec
 from netfl.streams import Streams
+from netfl.types import Floats
 from netfl.units import Carrier, Decibels, Metres
 
 
@@ -61,24 +61,18 @@ class LogDistance(PathLoss):
     """Distances and the exponents beyond them, in order of distance."""
 
     @model_validator(mode="after")
-    def _check_reference(self) -> LogDistance:
+    def _check_distances(self) -> LogDistance:
         if (self.frequency is None) == (self.reference_loss is None):
-            raise ValueError("give frequency or reference_loss, exactly one of them")
+            raise ValueError("give exactly one of frequency and reference_loss")
         if self._reference_loss_db < 0.0:
-            raise ValueError("free space would amplify at the reference distance: it is less than a wavelength / 4π")
-        return self
-
-    @model_validator(mode="after")
-    def _check_breakpoints(self) -> LogDistance:
+            raise ValueError("reference_distance is less than a wavelength / 4π, where free space would amplify")
         distances = [self.reference_distance, *(point.distance for point in self.breakpoints)]
         if any(later <= earlier for earlier, later in pairwise(distances)):
             raise ValueError("breakpoints must lie beyond reference_distance, in order of distance")
         return self
 
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
-        """Return the gains of all links."""
-
-        def loss_db(distance_m: NDArray[np.float64]) -> NDArray[np.float64]:
+        def loss_db(distance_m: Floats) -> Floats:
             loss = np.full(len(distance_m), self._reference_loss_db)
             for start_m, end_m, exponent in self._pieces:
                 loss += 10.0 * exponent * np.log10(np.clip(distance_m, start_m, end_m) / start_m)

@@ -6,9 +6,7 @@ import math
 from statistics import NormalDist
 from typing import Annotated
 
-import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.network.channel import BlockGain, Channel, LinkGain, StaticGain
@@ -20,7 +18,7 @@ from netfl.units import Decibels, Seconds
 
 
 class LognormalShadowing(Channel):
-    """Independent shadowing of each user: a gain in dB with the law N(0, σ²).
+    """Independent shadowing of each user: a gain in dB with the distribution N(0, σ²).
 
     Without ``coherence`` a user's gain is drawn once, as for static users.  With it, each block of that length has an
     independent draw.  The mean of the linear gain is
@@ -39,7 +37,6 @@ class LognormalShadowing(Channel):
     """Duration of a draw; the whole run by default."""
 
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
-        """Return gains keyed by user, or by (user, block)."""
         field = streams.field("shadowing")
         if self.coherence is None:
             return StaticGain(self.sigma * field.normal(np.arange(layout.users)))
@@ -48,33 +45,22 @@ class LognormalShadowing(Channel):
 
     @property
     def coherence_s(self) -> float:
-        """Length of a block; infinity without blocks."""
         return math.inf if self.coherence is None else self.coherence
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim N(0, σ²) in dB, and independent blocks."""
-
-        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
-            users = np.arange(size)
-            gain = self.open(Layout(nx.Graph(), np.zeros((size, 2))), streams)
-            return gain.gain_db(users, users * (self.coherence or 0.0))
-
-        law, figures = NormalDist(0.0, self.sigma), []
+        series, figures = gain_series(self), []
         if self.coherence is not None:
             lags_s, moments = (self.coherence, 3.0 * self.coherence), (0.0, self.sigma**2)
-            figures = [autocorrelation("0 from block to block", self._series, lambda lag_s: 0.0, lags_s, moments)]
+            figures = [autocorrelation("0 from block to block", series, lambda lag_s: 0.0, lags_s, moments)]
         return (
             Law(
                 "gain in dB",
                 "N(0, σ²), independent for each user and each block",
-                draw=draw,
+                draw=lambda streams, size: series(streams, size, np.array([7.3 * (self.coherence or 0.0)])).ravel(),
                 mean=0.0,
                 variance=self.sigma**2,
-                cdf=np.vectorize(law.cdf, otypes=[float]),
+                cdf=np.vectorize(NormalDist(0.0, self.sigma).cdf, otypes=[float]),
                 distribution=f"norm(0, {self.sigma:g})",
-                figures=tuple(figures),
+                statistics=tuple(figures),
             ),
         )
-
-    def _series(self, streams: Streams, size: int, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
-        return gain_series(self.open(Layout(nx.Graph(), np.zeros((size, 2))), streams), size, times_s)

@@ -37,12 +37,10 @@ class Markov(MarkovChannel):
     """Gain in each state."""
 
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
-        """Return gains whose states are keyed by (user, block)."""
         chain, gains_db = Chain(self.matrix, streams.field("state")), np.array(self.gains)
         return BlockGain(lambda users, block: gains_db[chain.state(users, block)], self.block, max(self.gains))
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim a stationary chain with the given transitions."""
         return (self._law("gain in dB", np.array(self.gains)),)
 
     @property

@@ -12,14 +12,14 @@ from scipy import special
 
 from netfl.network.channel._fading import Fading, Power
 from netfl.streams import RandomField, Streams
-from netfl.types import StatisticClaim
+from netfl.types import Floats, Ints, StatisticClaim
 
 _MAX_M = 16
 """Maximum m in continuous time; each unit needs another sum of sinusoids."""
 
 
 class Nakagami(Fading):
-    """Fading with a Nakagami-distributed amplitude: the power gain g has the gamma law of shape m and mean 1.
+    """Fading with a Nakagami-distributed amplitude: the power gain g has the gamma distribution of shape m and mean 1.
 
     P(g ≤ x) = P(m, m x), the regularised incomplete gamma function: variance 1/m.  m = 1 is Rayleigh, m = 1/2 the
     square of one Gaussian, the worst; large m hardly fades.  M. Nakagami, "The m-distribution", in: Statistical Methods
@@ -67,7 +67,7 @@ class Nakagami(Fading):
             ),
         )
 
-    def _block_db(self, field: RandomField, users: NDArray[np.int64], block: NDArray[np.uint64]) -> NDArray[np.float64]:
+    def _block_db(self, field: RandomField, users: Ints, block: NDArray[np.uint64]) -> Floats:
         power = special.gammaincinv(self.m, field.uniform(users, block)) / self.m
         return np.asarray(10.0 * np.log10(power))
 
@@ -75,7 +75,7 @@ class Nakagami(Fading):
         """Return the mean of squares: two Gaussians from each complex gain, one from the last if 2m is odd."""
         pairs = [self._scatter(users, streams.at("pair", number)) for number in range(math.ceil(self.m))]
 
-        def power(users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+        def power(users: Ints, time_s: ArrayLike) -> Floats:
             total = np.zeros(len(users))
             for number, pair in enumerate(pairs, 1):
                 gain = pair.gain(users, time_s)

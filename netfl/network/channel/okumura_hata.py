@@ -3,12 +3,56 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import Field
 
-from netfl.network.channel._hata import Hata, large_city_db, small_city_db
-from netfl.units import Hertz
+from netfl.network.channel import LinkGain, distance_gain
+from netfl.network.channel._path_loss import Outside, PathLoss, friis_db, refuse_outside
+from netfl.network.layout import Layout
+from netfl.streams import Streams
+from netfl.types import Floats
+from netfl.units import Carrier, Hertz, Metres
+
+_MIN_M, _MAX_M = 1000.0, 20_000.0
+"""Distances over which Okumura's curves were fitted."""
+
+
+class Hata(PathLoss):
+    """L(d) = L(1 km) + (44.9 - 6.55 log10 hb) log10(d / 1 km) in dB, at least the loss of free space."""
+
+    frequency: Carrier
+    """f, within the range of the model."""
+    tower_height: Annotated[Metres, Field(ge=30, le=200)] = 30.0
+    """hb, the tower's antenna above the ground: 30 to 200 m."""
+    user_height: Annotated[Metres, Field(ge=1, le=10)] = 1.5
+    """hm, the user's antenna above the ground: 1 to 10 m."""
+    out_of_range: Outside = "error"
+    """Treatment of users outside of 1 to 20 km: ``error`` refuses them, ``extend`` continues with the same slope."""
+
+    @abstractmethod
+    def at_1_km_db(self) -> float:
+        """Return the median loss at 1 km."""
+
+    def open(self, layout: Layout, streams: Streams) -> LinkGain:
+        refuse_outside(layout, _MIN_M, _MAX_M, self.out_of_range)
+        decade_db = 44.9 - 6.55 * math.log10(self.tower_height)
+        at_1_km_db = self.at_1_km_db()
+
+        def loss_db(distance_m: Floats) -> Floats:
+            hata_db = at_1_km_db + decade_db * np.log10(np.maximum(distance_m, 1.0) / 1000.0)
+            slant_m = np.hypot(distance_m, self.tower_height - self.user_height)
+            return np.maximum(hata_db, friis_db(self.frequency, slant_m))
+
+        return distance_gain(layout, loss_db)
+
+
+def small_city_db(frequency_mhz: float, user_m: float) -> float:
+    """Return the correction a(hm) for small and medium cities; 0 near 1.5 m."""
+    log_f = math.log10(frequency_mhz)
+    return (1.1 * log_f - 0.7) * user_m - (1.56 * log_f - 0.8)
 
 
 class OkumuraHata(Hata):
@@ -22,9 +66,9 @@ class OkumuraHata(Hata):
     M. Hata, "Empirical formula for propagation loss in land mobile radio services", IEEE Trans. Veh. Technol. 29
     (1980), p. 317; Rappaport, "Wireless Communications", 2nd ed., §4.10.4 (Hata leaves 200 to 400 MHz open in large
     cities; 300 MHz is Rappaport's).  Valid for 150 to 1500 MHz, hb of 30 to 200 m, hm of 1 to 10 m, and 1 to 20 km.
-    Users outside of that range, and moving users, are an error unless ``outside: extend``.  Links to towers other than
-    the user's own (interference) may have any length.  The loss is at least that of free space along the slant, which
-    matters in open country under high towers and near the tower.
+    Users outside of that range, and moving users, are an error unless ``out_of_range: extend``.  Links to towers other
+    than the user's own (interference) may have any length.  The loss is at least that of free space along the slant,
+    which matters in open country under high towers and near the tower.
 
     Example::
 
@@ -32,7 +76,7 @@ class OkumuraHata(Hata):
         frequency: 868 MHz
         area: suburban
         tower_height: 40 m
-        outside: extend
+        out_of_range: extend
     """
 
     frequency: Annotated[Hertz, Field(ge=150e6, le=1500e6)]
@@ -41,13 +85,19 @@ class OkumuraHata(Hata):
     """Surroundings; ``small_city`` includes medium cities."""
 
     def at_1_km_db(self) -> float:
-        """Return the median loss at 1 km."""
         mhz = self.frequency / 1e6
         log_f = math.log10(mhz)
-        correct = large_city_db if self.area == "large_city" else small_city_db
+        correct = _large_city_db if self.area == "large_city" else small_city_db
         city_db = 69.55 + 26.16 * log_f - 13.82 * math.log10(self.tower_height) - correct(mhz, self.user_height)
         if self.area == "suburban":
             return city_db - 2.0 * math.log10(mhz / 28.0) ** 2 - 5.4
         if self.area == "open":
             return city_db - 4.78 * log_f**2 + 18.33 * log_f - 40.94
         return city_db
+
+
+def _large_city_db(frequency_mhz: float, user_m: float) -> float:
+    """Return the correction a(hm) for large cities; 0 near 1.5 m."""
+    if frequency_mhz <= 300.0:
+        return 8.29 * math.log10(1.54 * user_m) ** 2 - 1.1
+    return 3.2 * math.log10(11.75 * user_m) ** 2 - 4.97

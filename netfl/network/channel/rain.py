@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
@@ -14,55 +14,56 @@ from netfl.network.channel import LinkGain
 from netfl.network.channel._markov_chain import MAX_STATES, Chain, MarkovChannel
 from netfl.network.layout import Layout
 from netfl.network.periods import periods_of
+from netfl.registry import OnlyWith
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Bools, Floats, Ints, Law
 from netfl.units import Hertz, Metres
 
 Polarization = Literal["horizontal", "vertical", "circular"]
-_Curve = tuple[tuple[tuple[float, float, float], ...], float, float]
-"""Gaussians (a, b, c), slope and intercept of a curve of Recommendation ITU-R P.838-3 (2005)."""
 
-_K_H: _Curve = (
-    (
-        (-5.33980, -0.10008, 1.13098),
-        (-0.35351, 1.26970, 0.45400),
-        (-0.23789, 0.86036, 0.15354),
-        (-0.94158, 0.64552, 0.16817),
-    ),
-    -0.18961,
-    0.71147,
+
+class _Curve(NamedTuple):
+    """A curve of Recommendation ITU-R P.838-3 (2005): Gaussians a exp(-((x - b) / c)²) and a line in x = log10 f."""
+
+    a: tuple[float, ...]
+    b: tuple[float, ...]
+    c: tuple[float, ...]
+    slope: float
+    intercept: float
+
+    def at(self, log_ghz: float) -> float:
+        """Return the sum of the Gaussians and the line."""
+        gaussians = np.array(self.a) * np.exp(-(((log_ghz - np.array(self.b)) / self.c) ** 2))
+        return float(gaussians.sum() + self.slope * log_ghz + self.intercept)
+
+
+_K_H = _Curve(
+    a=(-5.33980, -0.35351, -0.23789, -0.94158),
+    b=(-0.10008, 1.26970, 0.86036, 0.64552),
+    c=(1.13098, 0.45400, 0.15354, 0.16817),
+    slope=-0.18961,
+    intercept=0.71147,
 )
-_K_V: _Curve = (
-    (
-        (-3.80595, 0.56934, 0.81061),
-        (-3.44965, -0.22911, 0.51059),
-        (-0.39902, 0.73042, 0.11899),
-        (0.50167, 1.07319, 0.27195),
-    ),
-    -0.16398,
-    0.63297,
+_K_V = _Curve(
+    a=(-3.80595, -3.44965, -0.39902, 0.50167),
+    b=(0.56934, -0.22911, 0.73042, 1.07319),
+    c=(0.81061, 0.51059, 0.11899, 0.27195),
+    slope=-0.16398,
+    intercept=0.63297,
 )
-_A_H: _Curve = (
-    (
-        (-0.14318, 1.82442, -0.55187),
-        (0.29591, 0.77564, 0.19822),
-        (0.32177, 0.63773, 0.13164),
-        (-5.37610, -0.96230, 1.47828),
-        (16.1721, -3.29980, 3.43990),
-    ),
-    0.67849,
-    -1.95537,
+_A_H = _Curve(
+    a=(-0.14318, 0.29591, 0.32177, -5.37610, 16.1721),
+    b=(1.82442, 0.77564, 0.63773, -0.96230, -3.29980),
+    c=(-0.55187, 0.19822, 0.13164, 1.47828, 3.43990),
+    slope=0.67849,
+    intercept=-1.95537,
 )
-_A_V: _Curve = (
-    (
-        (-0.07771, 2.33840, -0.76284),
-        (0.56727, 0.95545, 0.54039),
-        (-0.20238, 1.14520, 0.26809),
-        (-48.2991, 0.791669, 0.116226),
-        (48.5833, 0.791459, 0.116479),
-    ),
-    -0.053739,
-    0.83433,
+_A_V = _Curve(
+    a=(-0.07771, 0.56727, -0.20238, -48.2991, 48.5833),
+    b=(2.33840, 0.95545, 1.14520, 0.791669, 0.791459),
+    c=(-0.76284, 0.54039, 0.26809, 0.116226, 0.116479),
+    slope=-0.053739,
+    intercept=0.83433,
 )
 
 
@@ -72,8 +73,8 @@ class Rain(MarkovChannel):
     γ = k R^α in dB/km: Recommendation ITU-R P.838-3, eq. (1), with k and α of its equations (2) to (5) for horizontal
     paths, at 1 to 1000 GHz; or with ``k`` and ``alpha`` as given.  R follows the state of the weather, a stationary
     Markov chain that all users of the area share (see ``markov`` for ``transitions``, ``generator`` and ``block``).
-    Rain cells are of limited extent: of a longer link, only ``extent`` is in the rain.  A link is inside the area if
-    its user is there at that time.
+    Rain cells are of limited extent: of a longer link, only ``max_length`` is in the rain.  A link is inside the area
+    if its user is there at that time.
 
     Example::
 
@@ -88,13 +89,13 @@ class Rain(MarkovChannel):
     """R in each state of the weather, in mm/h: drizzle 1, heavy rain 25, cloudbursts over 100."""
     frequency: Annotated[Hertz, Field(ge=1e9, le=1e12)] | None = None
     """Carrier frequency, which gives k and α."""
-    polarization: Polarization | None = None
+    polarization: Annotated[Polarization | None, OnlyWith("frequency")] = None
     """``horizontal``, ``vertical`` or ``circular``, only with ``frequency``; horizontal, the worst, by default."""
     k: Annotated[float, Field(gt=0)] | None = None
     """k in dB/km at 1 mm/h, instead of ``frequency``; together with ``alpha``."""
     alpha: Annotated[float, Field(gt=0, le=3)] | None = None
     """α, instead of ``frequency``; together with ``k``."""
-    extent: Annotated[Metres, Field(gt=0)] = 5000.0
+    max_length: Annotated[Metres, Field(gt=0)] = 5000.0
     """Maximum length of a link in the rain."""
     center: tuple[Metres, Metres] | None = None
     """Centre [x, y] of the area; together with ``radius``.  By default the area is unbounded."""
@@ -104,30 +105,22 @@ class Rain(MarkovChannel):
     @model_validator(mode="after")
     def _check_attenuation(self) -> Rain:
         if (self.k is None) != (self.alpha is None) or (self.k is None) == (self.frequency is None):
-            raise ValueError("give frequency, or k together with alpha, exactly one of them")
-        if self.polarization is not None and self.frequency is None:
-            raise ValueError("polarization has no effect beside k and alpha; leave it out")
+            raise ValueError("give either frequency, or k together with alpha")
         if (self.center is None) != (self.radius is None):
-            raise ValueError("center and radius go together")
+            raise ValueError("give center and radius together")
         return self
 
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
-        """Return gains that follow one chain for the area.
-
-        Raises:
-            ScenarioError: no user is in the area, or can move there.
-        """
         gain = _RainGain(self, Chain(self.matrix, streams.field("weather")), layout)
         if not layout.moving and not gain.inside(np.arange(layout.users), 0.0).any():
-            raise ScenarioError([Fault("radius", "no user stands inside the area", self.radius, "widen or move it")])
+            raise ScenarioError([Fault("radius", "no user is inside the area", self.radius, "enlarge or move it")])
         return gain
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim stationary weather with the given transitions."""
         return (self._law("specific attenuation in dB/km", self.specific_db_km),)
 
     @property
-    def specific_db_km(self) -> NDArray[np.float64]:
+    def specific_db_km(self) -> Floats:
         """γ in each state in dB/km, ``[states]``."""
         k, alpha = self.k, self.alpha
         if k is None or alpha is None:
@@ -140,30 +133,28 @@ class Rain(MarkovChannel):
 
 
 class _RainGain(LinkGain):
-    """Rain on the links of one network."""
-
     def __init__(self, model: Rain, weather: Chain, layout: Layout) -> None:
         self._model, self._weather, self._layout = model, weather, layout
         self._specific_db_km = model.specific_db_km
 
-    def gain_db(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+    def gain_db(self, users: Ints, time_s: ArrayLike) -> Floats:
         blocks, place = np.unique(periods_of(time_s, self._model.block), return_inverse=True)
         state = self._weather.state(np.zeros(len(blocks), np.int64), blocks)[place]
-        wet_m = np.minimum(self._layout.distances_m(users, time_s), self._model.extent)
+        wet_m = np.minimum(self._layout.distances_m(users, time_s), self._model.max_length)
         return np.where(self.inside(users, time_s), -self._specific_db_km[state] * wet_m / 1000.0, 0.0)
 
     @property
     def hold_s(self) -> float:
         return self._model.block
 
-    def peak_db(self, users: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the gain in the best weather: 0 dB for moving users, who may leave the area or come to their tower."""
+    def peak_db(self, users: Ints) -> Floats:
+        """Return the gain in the best weather: 0 dB for moving users, which may leave the area or reach their tower."""
         if self._layout.moving:
             return np.zeros(len(users))
-        wet_m = np.minimum(self._layout.distance_m[users], self._model.extent)
+        wet_m = np.minimum(self._layout.distance_m[users], self._model.max_length)
         return np.where(self.inside(users, 0.0), -self._specific_db_km.min() * wet_m / 1000.0, 0.0)
 
-    def inside(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.bool_]:
+    def inside(self, users: Ints, time_s: ArrayLike) -> Bools:
         """Return whether each user is in the area, ``[n]``."""
         if self._model.center is None or self._model.radius is None:
             return np.ones(len(users), bool)
@@ -178,17 +169,9 @@ def coefficients(frequency_hz: float, polarization: Polarization) -> tuple[float
     Recommendation ITU-R P.838-3 (2005), equations (2) to (5).
     """
     log_ghz = float(np.log10(frequency_hz / 1e9))
-    k_h, k_v = 10.0 ** _curve(_K_H, log_ghz), 10.0 ** _curve(_K_V, log_ghz)
-    a_h, a_v = _curve(_A_H, log_ghz), _curve(_A_V, log_ghz)
+    k_h, k_v, a_h, a_v = 10.0 ** _K_H.at(log_ghz), 10.0 ** _K_V.at(log_ghz), _A_H.at(log_ghz), _A_V.at(log_ghz)
     if polarization == "horizontal":
         return k_h, a_h
     if polarization == "vertical":
         return k_v, a_v
     return (k_h + k_v) / 2.0, (k_h * a_h + k_v * a_v) / (k_h + k_v)
-
-
-def _curve(coefficients: _Curve, log_ghz: float) -> float:
-    """Return a sum of Gaussians and a straight line in the logarithm of the frequency."""
-    gaussians, slope, intercept = coefficients
-    a, b, c = np.array(gaussians).T
-    return float((a * np.exp(-(((log_ghz - b) / c) ** 2))).sum() + slope * log_ghz + intercept)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from netfl.network.channel._fading import Fading, Power
 from netfl.streams import RandomField, Streams
-from netfl.types import StatisticClaim
+from netfl.types import Floats, Ints, StatisticClaim
 
 
 class Rayleigh(Fading):
@@ -21,7 +21,7 @@ class Rayleigh(Fading):
     successive blocks and of users are independent.  A transmission longer than the coherence time is judged by all
     blocks that it spans if the reception supports that (``shannon``, ``modulation``), else by the gain at its start.
 
-    With ``doppler`` f, or ``speed``, g changes in continuous time as for a user who moves among scatterers all around
+    With ``doppler`` f, or ``speed``, g changes in continuous time as for a user that moves among scatterers all around
     (R. H. Clarke, Bell Syst. Tech. J. 47, 1968; W. C. Jakes, "Microwave Mobile Communications", §1.3), by a sum of N
     sinusoids (Xiao, Zheng and Beaulieu 2006).  The complex gain has the autocorrelation J0(2π f τ), exactly; in the
     limit of large N, and at N = 128 within 1 %, the power has J0²(2π f τ), E[g²] = 2 - 1/N, the amplitude falls below
@@ -51,7 +51,7 @@ class Rayleigh(Fading):
             ),
         )
 
-    def _block_db(self, field: RandomField, users: NDArray[np.int64], block: NDArray[np.uint64]) -> NDArray[np.float64]:
+    def _block_db(self, field: RandomField, users: Ints, block: NDArray[np.uint64]) -> Floats:
         return np.asarray(10.0 * np.log10(field.exponential(users, block)))
 
     def _continuous_power(self, users: int, streams: Streams) -> Power:

@@ -11,8 +11,9 @@ from pydantic import Field, model_validator
 from scipy import special
 
 from netfl.network.channel._fading import Fading, Power
+from netfl.registry import NotWith
 from netfl.streams import RandomField, Streams
-from netfl.types import StatisticClaim
+from netfl.types import Floats, Ints, StatisticClaim
 from netfl.units import Decibels, Hertz
 
 
@@ -39,15 +40,13 @@ class Rician(Fading):
 
     k_factor: Annotated[Decibels, Field(ge=-30, le=40)]
     """K, the power of the steady path over that of the scattered paths."""
-    path_doppler: Hertz | None = None
+    path_doppler: Annotated[Hertz | None, NotWith("coherence")] = None
     """f0, the Doppler shift of the steady path, between -f and f; 0 by default, for a path across the motion."""
 
     @model_validator(mode="after")
     def _check_shift(self) -> Rician:
-        if self.path_doppler is not None and self.coherence is not None:
-            raise ValueError("path_doppler has no effect on block fading; leave it out")
-        if abs(self.path_doppler or 0.0) > self.doppler_hz:
-            raise ValueError(f"path_doppler lies outside ±{self.doppler_hz:g} Hz, the largest Doppler shift")
+        if self.coherence is None and abs(self.path_doppler or 0.0) > self.doppler_hz:
+            raise ValueError(f"path_doppler is outside ±{self.doppler_hz:g} Hz, the largest Doppler shift")
         return self
 
     def _power_law(self) -> tuple[str, Any]:
@@ -83,7 +82,7 @@ class Rician(Fading):
         exponent = -k - (k + 1.0) * amplitude**2 + beat
         return float(math.sqrt(2.0 * math.pi * (k + 1.0)) * amplitude * math.exp(exponent) * special.i0e(beat))
 
-    def _block_db(self, field: RandomField, users: NDArray[np.int64], block: NDArray[np.uint64]) -> NDArray[np.float64]:
+    def _block_db(self, field: RandomField, users: Ints, block: NDArray[np.uint64]) -> Floats:
         scattered = np.sqrt(field.exponential(users, block))
         angle = 2.0 * math.pi * field.uniform(users, block, 1)
         power = (math.sqrt(self._k) + scattered * np.cos(angle)) ** 2 + (scattered * np.sin(angle)) ** 2
@@ -94,7 +93,7 @@ class Rician(Fading):
         start = 2.0 * math.pi * streams.field("path").uniform(np.arange(users))
         shift = 2.0 * math.pi * (self.path_doppler or 0.0)
 
-        def power(users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+        def power(users: Ints, time_s: ArrayLike) -> Floats:
             path = np.exp(1j * (start[users] + shift * np.asarray(time_s)))
             return np.asarray(np.abs(math.sqrt(self._k) * path + scatter.gain(users, time_s)) ** 2 / (self._k + 1.0))
 

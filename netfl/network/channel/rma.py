@@ -30,7 +30,7 @@ class Rma(Tr38901Channel):
 
     Valid for 0.5 to 30 GHz and d of 10 m to 10 km (5 km out of sight, where the formula is used up to 10 km).  Nearer
     than 10 m the loss is that at 10 m.  Users farther away than 10 km, and moving users, are an error unless
-    ``outside: extend``; links to towers other than the user's own may have any length.
+    ``out_of_range: extend``; links to towers other than the user's own may have any length.
 
     Example::
 
@@ -55,7 +55,6 @@ class Rma(Tr38901Channel):
 
     @property
     def heights_m(self) -> tuple[float, float]:
-        """Heights of towers and users."""
         return self.tower_height, self.user_height
 
     @property
@@ -64,17 +63,14 @@ class Rma(Tr38901Channel):
         return 2.0 * math.pi * self.tower_height * self.user_height * self.frequency / LIGHT_M_S
 
     def los_probability(self, flat_m: PerLink) -> PerLink:
-        """Return the probability, which falls by e each kilometre."""
         return np.exp(-np.maximum(flat_m - 10.0, 0.0) / 1000.0)
 
     def los_loss_db(self, flat_m: PerLink, surroundings: PerLink) -> PerLink:
-        """Return PL1 up to the breakpoint, PL2 beyond."""
         slant_m, break_m = self.slant_m(flat_m), self.break_m
         beyond_db = self._before_break_db(np.array([break_m])) + 40.0 * np.log10(slant_m / break_m)
         return np.where(flat_m <= break_m, self._before_break_db(slant_m), beyond_db)
 
     def nlos_loss_db(self, flat_m: PerLink) -> PerLink:
-        """Return PL'."""
         high, tower_log = self.building_height, math.log10(self.tower_height)
         roofs = 7.5 * math.log10(high) - 7.1 * math.log10(self.street_width)
         towers = (24.37 - 3.7 * (high / self.tower_height) ** 2) * tower_log
@@ -83,7 +79,6 @@ class Rma(Tr38901Channel):
         return np.asarray(161.04 + roofs - towers + falls + 20.0 * math.log10(self.ghz) - users)
 
     def los_sigma_db(self, flat_m: PerLink) -> PerLink:
-        """Return 4 dB up to the breakpoint, 6 dB beyond."""
         return np.where(flat_m <= self.break_m, 4.0, 6.0)
 
     def _before_break_db(self, slant_m: PerLink) -> PerLink:

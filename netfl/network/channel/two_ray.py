@@ -6,13 +6,13 @@ import math
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.network.channel import LinkGain, distance_gain
 from netfl.network.channel._path_loss import PathLoss, friis_db, refuse_near_field
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.streams import Streams
+from netfl.types import Floats
 from netfl.units import Carrier, Metres
 
 
@@ -53,11 +53,6 @@ class TwoRay(PathLoss):
         return 4.0 * math.pi * self.tower_height * self.user_height / self._wavelength_m
 
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
-        """Return the gains of all links.
-
-        Raises:
-            netfl.errors.ScenarioError: a user is nearer than a wavelength.
-        """
         refuse_near_field(layout, self._wavelength_m)
         if self.form == "crossover":
             return distance_gain(layout, self._crossover_db)
@@ -69,19 +64,19 @@ class TwoRay(PathLoss):
     def _wavelength_m(self) -> float:
         return LIGHT_M_S / self.frequency
 
-    def _crossover_db(self, distance_m: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _crossover_db(self, distance_m: Floats) -> Floats:
         far_field_m = np.maximum(distance_m, self._wavelength_m)
         far_db = 40.0 * np.log10(far_field_m) - 20.0 * math.log10(self.tower_height * self.user_height)
         return np.where(far_field_m > self.crossover_m, far_db, friis_db(self.frequency, far_field_m))
 
-    def _interference_db(self, distance_m: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _interference_db(self, distance_m: Floats) -> Floats:
         """Return the loss by |a - b exp(iφ)|² = (a - b)² + 4ab sin²(φ/2), which avoids cancellation far away."""
         direct, reflected = self._rays_m(distance_m)
         longer_m = 4.0 * self.tower_height * self.user_height / (direct + reflected)
         swing = np.sin(np.pi * longer_m / self._wavelength_m) ** 2
         return self._loss_db((longer_m / (direct * reflected)) ** 2 + 4.0 * swing / (direct * reflected))
 
-    def _rays_m(self, distance_m: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _rays_m(self, distance_m: Floats) -> tuple[Floats, Floats]:
         """Return the lengths l1 and l2 of the rays."""
         far_field_m = np.maximum(distance_m, self._wavelength_m)
         return (
@@ -89,6 +84,6 @@ class TwoRay(PathLoss):
             np.hypot(far_field_m, self.tower_height + self.user_height),
         )
 
-    def _loss_db(self, sum_of_rays: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _loss_db(self, sum_of_rays: Floats) -> Floats:
         """Return the loss for |Σ exp(iφ)/l|²."""
         return np.asarray(20.0 * math.log10(4.0 * math.pi / self._wavelength_m) - 10.0 * np.log10(sum_of_rays))

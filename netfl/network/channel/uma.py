@@ -33,8 +33,8 @@ class Uma(Tr38901Channel):
     sight (Table 7.5-6): set ``shadowing: false`` and add a correlated shadowing for that.
 
     Valid for 0.5 to 100 GHz and d of 10 m to 5 km.  Nearer than 10 m the loss is that at 10 m.  Users farther away
-    than 5 km, and moving users, are an error unless ``outside: extend``; links to towers other than the user's own may
-    have any length.
+    than 5 km, and moving users, are an error unless ``out_of_range: extend``; links to towers other than the user's own
+    may have any length.
 
     Example::
 
@@ -42,7 +42,6 @@ class Uma(Tr38901Channel):
         frequency: 3.5 GHz
     """
 
-    MAX_M: ClassVar[float] = 5000.0
     SIGMAS_DB: ClassVar[tuple[float, float]] = (4.0, 6.0)
 
     user_height: Annotated[Metres, Field(ge=1.5, le=22.5)] = 1.5
@@ -50,23 +49,19 @@ class Uma(Tr38901Channel):
 
     @property
     def heights_m(self) -> tuple[float, float]:
-        """Towers of 25 m, and the height of the users."""
         return _TOWER_M, self.user_height
 
     def los_probability(self, flat_m: PerLink) -> PerLink:
-        """Return the probability, which increases with the height of the users."""
         near_m = np.maximum(flat_m, 18.0)
         street = 18.0 / near_m + np.exp(-near_m / 63.0) * (1.0 - 18.0 / near_m)
         return np.minimum(street * (1.0 + self._height_factor(flat_m)), 1.0)
 
     def los_loss_db(self, flat_m: PerLink, surroundings: PerLink) -> PerLink:
-        """Return PL1 up to the breakpoint, PL2 beyond."""
         ground_m = self._ground_m(flat_m, surroundings)
         break_m = 4.0 * (_TOWER_M - ground_m) * (self.user_height - ground_m) * self.frequency / LIGHT_M_S
         return two_slope_loss(self, 28.0, 22.0, flat_m, break_m)
 
     def nlos_loss_db(self, flat_m: PerLink) -> PerLink:
-        """Return PL'."""
         lower_db = 13.54 + 20.0 * math.log10(self.ghz) - 0.6 * (self.user_height - 1.5)
         return np.asarray(lower_db + 39.08 * np.log10(self.slant_m(flat_m)))
 

@@ -30,8 +30,8 @@ class Umi(Tr38901Channel):
     false`` and add a correlated shadowing for that.
 
     Valid for 0.5 to 100 GHz and d of 10 m to 5 km.  Nearer than 10 m the loss is that at 10 m.  Users farther away
-    than 5 km, and moving users, are an error unless ``outside: extend``; links to towers other than the user's own may
-    have any length.
+    than 5 km, and moving users, are an error unless ``out_of_range: extend``; links to towers other than the user's own
+    may have any length.
 
     Example::
 
@@ -39,7 +39,6 @@ class Umi(Tr38901Channel):
         frequency: 28 GHz
     """
 
-    MAX_M: ClassVar[float] = 5000.0
     SIGMAS_DB: ClassVar[tuple[float, float]] = (4.0, 7.82)
 
     user_height: Annotated[Metres, Field(ge=1.5, le=22.5)] = 1.5
@@ -47,20 +46,16 @@ class Umi(Tr38901Channel):
 
     @property
     def heights_m(self) -> tuple[float, float]:
-        """Towers of 10 m, and the height of the users."""
         return _TOWER_M, self.user_height
 
     def los_probability(self, flat_m: PerLink) -> PerLink:
-        """Return the probability along the street."""
         near_m = np.maximum(flat_m, 18.0)
         return np.asarray(18.0 / near_m + np.exp(-near_m / 36.0) * (1.0 - 18.0 / near_m))
 
     def los_loss_db(self, flat_m: PerLink, surroundings: PerLink) -> PerLink:
-        """Return PL1 up to the breakpoint, PL2 beyond."""
         break_m = np.full(len(flat_m), 4.0 * (_TOWER_M - 1.0) * (self.user_height - 1.0) * self.frequency / LIGHT_M_S)
         return two_slope_loss(self, 32.4, 21.0, flat_m, break_m)
 
     def nlos_loss_db(self, flat_m: PerLink) -> PerLink:
-        """Return PL'."""
         lower_db = 22.4 + 21.3 * math.log10(self.ghz) - 0.3 * (self.user_height - 1.5)
         return np.asarray(lower_db + 35.3 * np.log10(self.slant_m(flat_m)))

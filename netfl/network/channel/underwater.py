@@ -6,7 +6,6 @@ import math
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.errors import Fault, ScenarioError
@@ -14,7 +13,7 @@ from netfl.network.channel import LinkGain, distance_gain
 from netfl.network.channel._path_loss import PathLoss
 from netfl.network.layout import Layout
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Floats, Law
 from netfl.units import Hertz, Metres, Unit
 
 _MIN_HZ = 1.0
@@ -67,39 +66,30 @@ class Underwater(PathLoss):
 
     @property
     def speed_m_s(self) -> float:
-        """Speed of sound."""
         return self.sound_speed
 
-    def delay_s(self, distance_m: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the delay over the slant, ``[n]``."""
+    def delay_s(self, distance_m: Floats) -> Floats:
         return np.asarray(np.hypot(distance_m, self.depth) / self.sound_speed)
 
     def noise_dbm(self, bandwidth_hz: float) -> float:
-        """Return the noise of the sea, as the power of a sound at 1 m with the same level.
-
-        Raises:
-            netfl.errors.ScenarioError: the band reaches below 1 Hz.
-        """
         low_hz, high_hz = self.frequency - bandwidth_hz / 2.0, self.frequency + bandwidth_hz / 2.0
         if low_hz < _MIN_HZ:
             problem = f"a band of {bandwidth_hz:g} Hz around it reaches below {_MIN_HZ:g} Hz"
-            raise ScenarioError([Fault("frequency", problem, self.frequency, "narrow radio.bandwidth")])
+            raise ScenarioError([Fault("frequency", problem, self.frequency, "reduce radio.bandwidth")])
         band_hz = np.geomspace(low_hz, high_hz, _STEPS + 1)
         density = 10.0 ** (density_db(band_hz, self.shipping, self.wind) / 10.0)
         return float(10.0 * math.log10(np.trapezoid(density, band_hz))) - _SOURCE_DB
 
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
-        """Return the gains of all links."""
         absorption_db_m = absorption_db_km(self.frequency) / 1000.0
 
-        def loss_db(distance_m: NDArray[np.float64]) -> NDArray[np.float64]:
+        def loss_db(distance_m: Floats) -> Floats:
             length_m = np.maximum(np.hypot(distance_m, self.depth), 1.0)
             return np.asarray(10.0 * self.spreading * np.log10(length_m) + absorption_db_m * length_m)
 
         return distance_gain(layout, loss_db)
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim that nothing is drawn."""
         return (Law.none("nothing is drawn: loss, delay and noise follow from distance, band and weather"),)
 
 
@@ -113,7 +103,7 @@ def absorption_db_km(frequency_hz: float) -> float:
     return 0.11 * square / (1.0 + square) + 44.0 * square / (4100.0 + square) + 2.75e-4 * square + 0.003
 
 
-def density_db(frequency_hz: NDArray[np.float64], shipping: float, wind_m_s: float) -> NDArray[np.float64]:
+def density_db(frequency_hz: Floats, shipping: float, wind_m_s: float) -> Floats:
     """Return the spectral density of the noise in dB re 1 µPa²/Hz: turbulence, ships, wind and heat."""
     khz = frequency_hz / 1000.0
     log_f = np.log10(khz)

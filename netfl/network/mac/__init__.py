@@ -1,8 +1,8 @@
 '''The MAC family: how the users of one cell share its medium.
 
 A MAC is one SimPy process per cell, written as a generator over a `netfl.network.radio.cell.Cell`: wait until a user
-has a frame, decide who sends, let them send, repeat.  A frame is an update, a segment of one, or a packet.  The MAC
-keeps its state in local variables, as arrays over the cell's users, who are numbered 0 … ``cell.size - 1``.
+has a frame, decide which users send, let them send, repeat.  A frame is an update, a segment of one, or a packet.  The
+MAC keeps its state in local variables, as arrays over the cell's users, which are numbered 0 … ``cell.size - 1``.
 
 **To write a MAC**, derive a class from `Mac` and define `Mac.serve` and ``laws``; the fields of the class are its YAML
 keys.  All other members have defaults.  `Mac.serve` uses these members of the cell:
@@ -29,10 +29,17 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
   ``cell.airtimes_s(users)`` (of the next frames), ``cell.sizes(users)`` (bits; a single value if all are equal) and
   ``cell.connected(users)``.
 - ``cell.user_metrics``: metrics of users that `Mac.user_metrics` requests (``norm``, ``loss``, ``age``), updated when a
-  round
-  opens: one array ``[size]`` per name, NaN where unknown; empty before the first update.
-- ``cell.streams``: random streams of the cell; ``cell.env``: the clock; ``cell.ids``: numbers of the users in the
-  network.
+  round opens: one array ``[size]`` per name, NaN where unknown; empty before the first update.
+- Slots: slot k begins at k · slot_s.  ``cell.next_slot(slot_s, after=k)`` is the first slot after slot k that has not
+  begun, and ``yield cell.wait_until(slot * slot_s)`` waits for it; neither is disturbed by the rounding of the clock.
+  ``cell.ready_slots(users, slot_s)`` are the slots from which users have their frames.  Where users send independently,
+  `SlottedCell.serve` and `UnslottedCell.serve` of the cell's module are the whole loop.
+- ``cell.streams``: random streams of the cell.  ``cell.streams.rng(name)`` is a NumPy generator; `BufferedDraws` keeps
+  the draws of each user apart.  ``cell.env``: the clock; ``cell.ids``: numbers of the users in the network.
+
+`Mac.airtime_faults` yields a `netfl.errors.Fault` for each problem: ``Fault(key, problem, value, remedy)``, where the
+key is the one below ``mac``.  `Mac.laws` states what the draws follow and how to measure it; the cell of
+`netfl.network.radio.bench` is made for that.
 
 A complete MAC, which polls the users of the backlog in turn::
 
@@ -59,30 +66,27 @@ A complete MAC, which polls the users of the backlog in turn::
 
         def laws(self):
             return (Law.none("draws nothing"),)
+
+`docs/howto/mac.md` has a complete MAC in slots, with random draws, a check of its slot, and a property.
 '''
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
-from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
 
 import numpy as np
 import simpy
 from numpy.typing import NDArray
 
 from netfl.errors import Fault
-from netfl.registry import Spec
-from netfl.types import QUESTIONS
+from netfl.network.radio.cell import Cell
+from netfl.registry import Spec, exported_models
+from netfl.types import QUERIES, Floats, Ints
 
-if TYPE_CHECKING:
-    from netfl.network.radio.cell import Cell
-
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+_BLOCK = 16
+"""Draws of a user that are generated at once."""
 
 
 class Mac(Spec):
@@ -114,22 +118,13 @@ class Mac(Spec):
 
     @property
     def user_metrics(self) -> frozenset[str]:
-        """Metrics of users that it needs: of `netfl.types.QUESTIONS`, which close the loop to learning, and ``age``."""
+        """Metrics of users that it needs: of `netfl.types.QUERIES`, which close the loop to learning, and ``age``."""
         return frozenset()
 
     @property
     def needs_learner_metrics(self) -> bool:
         """True if it needs metrics that learners compute."""
-        return bool(self.user_metrics & {*QUESTIONS})
-
-    def max_frames_hz(self, airtime_s: float, max_airtime_s: float) -> float:
-        """Return an upper bound on the frames per second that leave a cell, received one by one or given up.
-
-        Args:
-            airtime_s: lower bound on the mean airtime.
-            max_airtime_s: airtime of the longest frame.
-        """
-        return math.inf
+        return bool(self.user_metrics & {*QUERIES})
 
     def max_airtime_s(self, bits: float, slowest_bps: float) -> float:
         """Return the longest possible airtime of a frame, in s.
@@ -152,3 +147,32 @@ class Mac(Spec):
     def airtime_faults(self, airtime_s: float) -> Iterator[Fault]:
         """Yield the errors of a scenario in which one update takes *airtime_s*; keys are relative to this model."""
         yield from ()
+
+
+class BufferedDraws:
+    """The sequence of draws of each user of a cell, independent of when other users draw.
+
+    Args:
+        draw: ``draw(ids, index)`` returns the index-th draw of each user, for arrays of one shape.
+        ids: numbers of the users in the network.
+    """
+
+    def __init__(self, draw: Callable[[Ints, Ints], NDArray[Any]], ids: Ints) -> None:
+        self._draw, self._ids = draw, ids
+        self._count = np.zeros(len(ids), np.int64)
+        self._buffer = np.empty((len(ids), _BLOCK))
+
+    def next(self, users: Ints) -> Floats:
+        """Return the next draw of each of *users*, ``[n]``."""
+        count = self._count[users]
+        offset = count % _BLOCK
+        is_used_up = offset == 0
+        if is_used_up.any():
+            refilled = users[is_used_up]
+            index = self._count[refilled][:, None] + np.arange(_BLOCK)
+            self._buffer[refilled] = self._draw(np.broadcast_to(self._ids[refilled][:, None], index.shape), index)
+        self._count[users] = count + 1
+        return np.asarray(self._buffer[users, offset])
+
+
+__getattr__ = exported_models(__name__)

@@ -4,38 +4,28 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import simpy
 from pydantic import Field
 
 from netfl.errors import Fault
-from netfl.network.mac import Floats, Ints, Mac
-from netfl.network.mac._random_draws import BufferedDraws
-from netfl.network.mac._slotted import (
-    NEVER,
-    SlottedCell,
-    channel_picker,
-    collapse_if_equal,
-    first_slot_from,
-    max_slot_frames_hz,
-    slot_faults,
-)
-from netfl.network.mac._test_bench import BenchSetup, MacTestBench, saturated_users
+from netfl.network.mac import BufferedDraws
+from netfl.network.mac._bases import SlottedMac, channel_picker
+from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users
+from netfl.network.radio.cell import NEVER, Cell, SlottedCell, collapse_if_equal
+from netfl.registry import no_effect
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts, StatisticClaim
-from netfl.units import Seconds
-
-if TYPE_CHECKING:
-    from netfl.network.radio.cell import Cell
+from netfl.types import Floats, Ints, Law, ScenarioFacts, StatisticClaim
 
 _CERTAIN = 1e3
 """A hazard that no exponential threshold exceeds."""
 _LAW_WEIGHTS = (1.0, 2.0, 4.0, 8.0)
 
 
-class AdaptiveAloha(Mac):
+class AdaptiveAloha(SlottedMac):
     """Slotted ALOHA on M channels in which a user's probability of sending follows the value of its update.
 
     In each slot user k of the backlog sends with ``p_k = min(1, max(f, c w_k))``, on a random channel.  The factor c
@@ -46,9 +36,9 @@ class AdaptiveAloha(Mac):
     - ``loss``: the mean training loss of the newest version over its data;
     - ``age``: the rounds since its last delivery, which needs no learner.
 
-    The floor f is ``least`` times the probability that each user had if all had the same, so no user starves.  Unknown
-    weights count as the mean of the known ones; without any known weight all users have the same probability.  The
-    model assumes that the tower knows the backlog and the weights, and announces c before each slot.
+    The floor f is ``min_probability`` times the probability that each user had if all had the same, so no user starves.
+    Unknown weights count as the mean of the known ones; without any known weight all users have the same probability.
+    The model assumes that the tower knows the backlog and the weights, and announces c before each slot.
 
     Of all probabilities between f and 1 with that sum, these maximise ``Σ w_k log p_k``: a proportionally fair share
     with weights w.  User k is received in a slot with ``p_k Π_{j≠k} (1 - p_j/M)``; for small p_k this is nearly
@@ -63,67 +53,47 @@ class AdaptiveAloha(Mac):
 
         kind: adaptive_aloha
         channels: 3
-        follows: norm
+        metric: norm
     """
 
     channels: Annotated[int, Field(ge=1)]
     """M."""
-    follows: Literal["norm", "loss", "age"]
+    metric: Literal["norm", "loss", "age"]
     """The metric that weights the users."""
     load: Annotated[float, Field(gt=0)] = 1.0
     """Mean number of senders per channel and slot."""
-    least: Annotated[float, Field(ge=0, le=1)] = 0.1
+    min_probability: Annotated[float, Field(ge=0, le=1)] = 0.1
     """Lowest probability of a user, relative to equal probabilities; 1 makes all equal."""
-    max_attempts: Annotated[int, Field(ge=1)] | None = None
-    """Attempts after which an update is given up; ``null`` is no limit."""
-    slot: Annotated[Seconds, Field(gt=0)] | None = None
-    """Length of a slot; ``null`` takes the airtime of one update."""
 
     @property
     def user_metrics(self) -> frozenset[str]:
-        """The metric of the weights."""
-        return frozenset({self.follows})
+        return frozenset({self.metric})
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield an error if there are no rounds."""
         if facts.duration_s is not None:
-            problem = "has no effect with a duration, in which no rounds are served"
-            yield Fault("follows", problem, self.follows, "take mac.kind: multichannel_aloha with adaptive: known")
-
-    def max_frames_hz(self, airtime_s: float, max_airtime_s: float) -> float:
-        """Return one frame per slot and channel, unless several can be given up in one."""
-        return self.channels * max_slot_frames_hz(self.slot or max_airtime_s, self.max_attempts)
-
-    def airtime_faults(self, airtime_s: float) -> Iterator[Fault]:
-        """Yield an error if the slot is too short."""
-        yield from slot_faults(self.slot, airtime_s)
+            remedy = "use mac.kind: multichannel_aloha with adaptive: known"
+            yield from no_effect(self, ["metric"], "with a duration, in which no rounds are served", remedy)
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        """Let users send with their probabilities."""
         pick = channel_picker(cell, self.channels) if self.channels > 1 else None
         slotted = SlottedCell(cell, self.slot or cell.airtime_s, self.max_attempts, pick)
-        return serve_weighted(slotted, self._probabilities(cell))
+        return serve_weighted(slotted, partial(self._probabilities, cell))
 
-    def _probabilities(self, cell: Cell) -> Callable[[Ints], Floats]:
-        """Return the function of the backlog that gives its probabilities."""
-
-        def probabilities(users: Ints) -> Floats:
-            metric = cell.user_metrics.get(self.follows)
-            weights = np.ones(len(users)) if metric is None else _fill_unknown(metric[users])
-            return scale_probabilities(weights, self.load * self.channels, self.least)
-
-        return probabilities
+    def _probabilities(self, cell: Cell, users: Ints) -> Floats:
+        metric, weights = cell.user_metrics.get(self.metric), np.ones(len(users))
+        if metric is not None and (is_known := np.isfinite(metric[users])).any():
+            weights = np.where(is_known, metric[users], metric[users][is_known].mean())
+        return scale_probabilities(weights, self.load * self.channels, self.min_probability)
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the success probability of each of a number of saturated users with fixed weights."""
         weights, slot_s = np.tile(_LAW_WEIGHTS, 2 * self.channels), self.slot or 1.0
-        p = scale_probabilities(weights, self.load * self.channels, self.least)
+        p = scale_probabilities(weights, self.load * self.channels, self.min_probability)
         means = np.array([each * np.prod(1 - np.delete(p, user) / self.channels) for user, each in enumerate(p)])
         shown = np.arange(len(_LAW_WEIGHTS))
 
         def draw(streams: Streams, size: int) -> Floats:
             bench = MacTestBench(BenchSetup(self, len(weights), slot_s, streams), saturated_users)
-            bench.cell.user_metrics = {self.follows: weights}
+            bench.cell.user_metrics = {self.metric: weights}
             bench.env.run(until=(size + 0.5) * slot_s)
             ends_s = np.array([received_s for _, _, received_s in bench.deliveries])
             rows = np.zeros((size, len(weights)))
@@ -133,15 +103,9 @@ class AdaptiveAloha(Mac):
         statement = f"p_k Π (1 - p_j/M), j ≠ k, of {len(weights)} users that always have something to send, M = "
         labels = [f"weight {weight:g}" for weight in _LAW_WEIGHTS]
         claim = StatisticClaim(
-            "gets through in a slot", f"{statement}{self.channels}", draw, means[shown].tolist(), labels
+            "delivered in a slot", f"{statement}{self.channels}", draw, means[shown].tolist(), labels
         )
-        return (Law("gets through in a slot", claim.formula, figures=(claim,)),)
-
-
-def _fill_unknown(weights: Floats) -> Floats:
-    """Replace weights that are not finite by the mean of the others; by 1 if there are no others."""
-    is_known = np.isfinite(weights)
-    return np.where(is_known, weights, weights[is_known].mean() if is_known.any() else 1.0)
+        return (Law("delivered in a slot", claim.formula, statistics=(claim,)),)
 
 
 def scale_probabilities(weights: Floats, total: float, min_share: float) -> Floats:
@@ -207,7 +171,7 @@ def serve_weighted(slotted: SlottedCell, probabilities: Callable[[Ints], Floats]
     hazard = np.zeros(cell.size)
     slot = 0  # the next that has not been served or skipped
     while True:
-        until = max(slot, first_slot_from(cell.env.now, slotted.slot_s))
+        until = max(slot, cell.next_slot(slotted.slot_s))
         left -= (until - slot) * hazard
         slot, users = until, cell.changes()
         if users.size:
@@ -230,7 +194,7 @@ def serve_weighted(slotted: SlottedCell, probabilities: Callable[[Ints], Floats]
         left[due] = np.inf
         channel = collapse_if_equal(slotted.channels(due))
         yield cell.attempt(due, limit=slotted.max_attempts, channel=channel, begin_s=start_s)
-        slot = slotted.next_free_slot(slot)
+        slot = cell.next_slot(slotted.slot_s, after=slot)
 
 
 def _hazards(p: Floats) -> Floats:

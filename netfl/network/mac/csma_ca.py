@@ -1,39 +1,37 @@
-"""CSMA/CA: the distributed coordination function of IEEE 802.11."""
+"""CSMA/CA: the distributed coordination function of IEEE 802.11.
+
+Next on the way of a frame: `netfl.network.radio.cell.Cell.attempt`.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from heapq import heappop, heappush
 from math import ceil, inf
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import simpy
 from pydantic import Field
 
 from netfl.errors import Fault
-from netfl.network.mac import Floats, Mac
-from netfl.network.mac._test_bench import BenchSetup, MacTestBench, saturated_users
+from netfl.network.mac import Mac
+from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users
+from netfl.network.radio.cell import Cell
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts
+from netfl.types import Floats, Law, ScenarioFacts
 from netfl.units import Bitrate, Bits
-
-if TYPE_CHECKING:
-    from netfl.network.radio.cell import Cell
 
 _NS = 1e-9
 _SLACK_S = 1e-8
 """Rounding error of the clock at an instant."""
 _DRAWS = 4096
+_COLLISION = attrgetter("collision")
 _CACHED_SIZES = 256
 """Frame sizes whose timing is cached."""
-_COLLISION = attrgetter("collision")
-_KEEPS_WINDOW = 2020
-"""The edition whose window continues after a drop, and whose colliders wait DIFS after the time-out."""
 _HEADER_BITS = 36 * 8
 """MAC header 24, LLC and SNAP 8, frame check sequence 4 bytes."""
 _MAX_PAYLOAD_BITS = (2304 - 8) * 8.0
@@ -50,8 +48,6 @@ class PhyTiming:
     """Timing of one physical layer of IEEE 802.11, in ns; rates in Mb/s.
 
     Args:
-        slot: a slot.
-        sifs: the short inter-frame space.
         preamble: preamble and header before the first bit of a frame.
         symbol: airtimes are rounded up to a multiple of it.
         extra_bits: bits that the physical layer adds to each frame.
@@ -119,18 +115,13 @@ class FrameTiming:
     """Durations around one frame, in ns.
 
     Args:
-        slot: an idle slot.
-        difs: idle time before slots are counted.
         success: from the beginning of a sequence to the end of its ACK.
-        data: the data frame.
         lead: RTS and CTS before the data frame.
         collision: from the beginning to the end of the colliding frames.
         timeout: from there until the colliders count slots again.
         bystanders: from there until the others count slots again.
     """
 
-    slot: int
-    difs: int
     success: int
     data: int
     lead: int
@@ -190,21 +181,22 @@ class CsmaCa(Mac):
 
     @property
     def rate_bps(self) -> float:
-        """Rate of the data."""
         return self._rate_mbps * 1e6
 
     @property
     def max_payload_bits(self) -> float:
-        """Payload of the largest MSDU."""
         return _MAX_PAYLOAD_BITS
 
     @property
     def has_carrier_sense(self) -> bool:
-        """True: all stations of a cell sense each other."""
         return True
 
+    @property
+    def keeps_window(self) -> bool:
+        """True if the window continues after a drop, and colliders wait DIFS after the time-out."""
+        return self.edition == 2020
+
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield an error for a rate that the standard does not have."""
         rates = PHYS[self.standard].rates
         if self._rate_mbps not in rates:
             listed = ", ".join(f"{rate:g}" for rate in sorted(rates))
@@ -219,11 +211,9 @@ class CsmaCa(Mac):
         if self.rts is not None and bits > self.rts:
             first = phy.airtime(RTS_BITS, control)
             lead = first + phy.sifs + phy.airtime(CTS_BITS, control) + phy.sifs
-        pause = phy.difs if self.edition == _KEEPS_WINDOW else 0
+        pause = phy.difs if self.keeps_window else 0
         has_eifs = phy.decodes if self.after_collision is None else self.after_collision == "eifs"
         return FrameTiming(
-            slot=phy.slot,
-            difs=phy.difs,
             success=lead + data + phy.sifs + ack,
             data=data,
             lead=lead,
@@ -232,19 +222,14 @@ class CsmaCa(Mac):
             bystanders=phy.eifs if has_eifs else phy.difs,
         )
 
-    def max_frames_hz(self, airtime_s: float, max_airtime_s: float) -> float:
-        """Return one frame at a time, unless several can be given up at once."""
-        return math.inf if self.max_attempts is not None else 1.0 / airtime_s
-
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        """Let the stations contend."""
-        cw, keeps_window = PHYS[self.standard].cw, self.edition == _KEEPS_WINDOW
-        return Contention(cell, self.frame_timing, cw, self.max_attempts, keeps_window=keeps_window).serve()
+        return Contention(cell, self).serve()
 
     def laws(self) -> tuple[Law, ...]:
         """Claim the cycle of a lone station; the standard's freezing rule has no closed form for more stations."""
-        timing, cw_min = self.frame_timing(1.0), PHYS[self.standard].cw[0]
-        shortest_s, slot_s = (timing.difs + timing.success) * 1e-9, timing.slot * 1e-9
+        phy = PHYS[self.standard]
+        shortest_s, slot_s = (phy.difs + self.frame_timing(1.0).success) * 1e-9, phy.slot * 1e-9
+        cw_min = phy.cw[0]
 
         def cycles(streams: Streams, size: int) -> Floats:
             bench = MacTestBench(BenchSetup(self, 1, shortest_s, streams), saturated_users)
@@ -284,30 +269,16 @@ class Contention:
 
     Times within an idle period are whole nanoseconds from its beginning, so slots never drift apart.  Stations that
     wait with frozen counters are sorted by the *virtual slot* in which their counter runs out: the number of idle slots
-    counted since the start of the run.  Virtual time stands still in a busy period, which freezes all counters at no
+    counted since the start of the run.  Virtual time stops in a busy period, which freezes all counters at no
     cost.  An event costs one heap operation, whatever the number of stations.
-
-    Args:
-        cell: the cell.
-        timing: durations around a frame of a given size in bits.
-        cw: minimum and maximum contention window.
-        limit: attempts that a frame has.
-        keeps_window: whether the window continues with the next frame after one that was given up or abandoned.
     """
 
-    def __init__(
-        self,
-        cell: Cell,
-        timing: Callable[[float], FrameTiming],
-        cw: tuple[int, int],
-        limit: int | None,
-        *,
-        keeps_window: bool,
-    ) -> None:
-        self._cell, self._limit, self._keeps_window, (self._cw_min, self._cw_max) = cell, limit, keeps_window, cw
-        self._timing = lru_cache(_CACHED_SIZES)(timing)
-        self._slot = self._timing(cell.max_bits).slot
-        self._wait = self._difs = self._timing(cell.max_bits).difs  # idle time before slots are counted
+    def __init__(self, cell: Cell, mac: CsmaCa) -> None:
+        phy = PHYS[mac.standard]
+        self._cell, self._limit, self._keeps_window = cell, mac.max_attempts, mac.keeps_window
+        self._timing = lru_cache(_CACHED_SIZES)(mac.frame_timing)
+        self._slot, (self._cw_min, self._cw_max) = phy.slot, phy.cw
+        self._wait = self._difs = phy.difs  # idle time before slots are counted
         self._idle_since_s, self._period = 0.0, 0
         self._virtual = 0  # idle slots counted before this idle period
         self._window = [self._cw_min] * cell.size
@@ -392,7 +363,6 @@ class Contention:
             self._late = [late for late in self._late if late.user != user]
 
     def _draw(self, user: int) -> int:
-        """Draw a new counter, and return its slots."""
         slots = int(next(self._uniforms) * (self._window[user] + 1))
         self._due[user], self._drawn[user] = self._virtual + slots, self._period
         return slots
@@ -457,9 +427,9 @@ class Contention:
         answer = timing.success - duration
         self._idle_since_s, self._wait, begin = cell.env.now, timing.bystanders, timing.timeout
         if True in received:
-            self._idle_since_s, self._wait, begin = cell.env.now + answer * _NS, timing.difs, timing.difs
+            self._idle_since_s, self._wait, begin = cell.env.now + answer * _NS, self._difs, self._difs
         elif is_alone:
-            self._wait = answer + timing.difs
+            self._wait = answer + self._difs
         for place, (user, is_success) in enumerate(zip(senders, received, strict=True)):
             has_frame = cell.quiet or cell.ready_s[user] == frames_s[place]
             self._end_attempt(user, begin, is_success=is_success, has_frame=has_frame)
@@ -485,6 +455,5 @@ class Contention:
 
 
 def _uniforms(rng: np.random.Generator) -> Iterator[float]:
-    """Draw uniforms a block at a time."""
     while True:
         yield from rng.random(_DRAWS).tolist()

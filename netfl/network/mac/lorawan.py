@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import simpy
@@ -12,18 +12,14 @@ from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.mac import Floats, Ints, Mac
-from netfl.network.mac._random_draws import BufferedDraws
-from netfl.network.mac._test_bench import BenchSetup, attempt_outcomes
-from netfl.network.mac._unslotted import RetryState, serve_unslotted
+from netfl.network.mac import BufferedDraws, Mac
+from netfl.network.radio.bench import BenchSetup, attempt_outcomes
+from netfl.network.radio.cell import Cell, UnslottedCell
 from netfl.network.reception.lora import FACTORS, fastest_mode
 from netfl.registry import Spec
 from netfl.streams import Streams
-from netfl.types import Law, StatisticClaim
+from netfl.types import Floats, Ints, Law, StatisticClaim
 from netfl.units import Decibels, Hertz
-
-if TYPE_CHECKING:
-    from netfl.network.radio.cell import Cell
 
 OVERHEAD_BYTES = 13
 """Bytes that a LoRaWAN uplink adds to its application payload: MHDR 1, FHDR 7 without options, FPort 1, MIC 4."""
@@ -135,7 +131,6 @@ class Lorawan(Mac):
 
     @property
     def bandwidth_hz(self) -> float:
-        """Bandwidth of its airtimes."""
         return self.bandwidth
 
     def max_airtime_s(self, bits: float, slowest_bps: float) -> float:
@@ -147,14 +142,13 @@ class Lorawan(Mac):
         return float(self._airtime_s(payload, np.array(mode)))
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        """Let users send when the duty cycle and the receive windows allow it."""
-        retries, duty = RetryState(cell), _DutyCycle(cell, self.sub_bands)
+        unslotted, duty = UnslottedCell(cell), _DutyCycle(cell, self.sub_bands)
         timeouts = BufferedDraws(cell.streams.field("ack_timeout").uniform, cell.ids)
         choose_modes = self._mode_chooser(cell)
 
         def plan(users: Ints) -> Floats:
             min_s, max_s = _ACK_TIMEOUT_S
-            has_failed, free_s = retries.failures[users] > 0, retries.over_s[users] + _RX2_DELAY_S
+            has_failed, free_s = unslotted.failures[users] > 0, unslotted.over_s[users] + _RX2_DELAY_S
             if has_failed.any():
                 free_s[has_failed] += min_s + (max_s - min_s) * timeouts.next(users[has_failed])
             return duty.open_s(users, np.maximum(cell.ready_s[users], free_s))
@@ -166,18 +160,16 @@ class Lorawan(Mac):
             channel = duty.take_channels(users, duration_s)
             if self.orthogonal:
                 channel = channel * len(FACTORS) + modes
-            retries.send(users, self.max_attempts, duration_s, channel=channel, mode=modes)
+            unslotted.send(users, self.max_attempts, duration_s, channel=channel, mode=modes)
 
-        return serve_unslotted(cell, retries, plan, send)
+        return unslotted.serve(plan, send)
 
     def _airtime_s(self, payload: Ints, modes: Ints) -> Floats:
-        """Return the time on air of updates of *payload* bytes."""
         return time_on_air_s(
             payload + OVERHEAD_BYTES, modes, self.bandwidth, coding=int(self.code_rate[2]) - 4, preamble=self.preamble
         )
 
     def _mode_chooser(self, cell: Cell) -> Callable[[Ints, Ints], Ints]:
-        """Return the function that chooses the modes in which users send payloads, in bytes."""
         factor, margin_db = self.spreading_factor, _MARGIN_DB if self.margin is None else self.margin
         fixed = (6.0 * cell.streams.field("spreading_factor").uniform(cell.ids)).astype(np.int64)
         if isinstance(factor, int):
@@ -194,7 +186,6 @@ class Lorawan(Mac):
         return choose
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the share of unconfirmed uplinks that are received."""
         is_random = self.spreading_factor == "random"
         model = self.model_copy(update={"max_attempts": 1, **({"spreading_factor": 7} if is_random else {})})
         factor = model.spreading_factor if isinstance(model.spreading_factor, int) else int(FACTORS[0])
@@ -218,7 +209,7 @@ class Lorawan(Mac):
             f"(1 byte at SF{factor}), a cycle of μ = {cycle_s:.4g} s; tends to exp(-2 G)"
         )
         claim = StatisticClaim("share", statement, draw, (share,))
-        return (Law("uplinks that are received", statement, figures=(claim,)),)
+        return (Law("uplinks that are received", statement, statistics=(claim,)),)
 
 
 class _DutyCycle:
@@ -246,16 +237,11 @@ class _DutyCycle:
 
 
 def _check_payload(payload: Ints, modes: Ints) -> None:
-    """Check that updates fit into frames.
-
-    Raises:
-        netfl.errors.ScenarioError: an update is too large.
-    """
     for place in np.flatnonzero(payload > MAX_PAYLOAD_BYTES[modes])[:1]:
         mode, size = int(modes[place]), int(payload[place])
         limit = MAX_PAYLOAD_BYTES[mode]
-        problem = f"an update of {size} bytes is sent at SF{FACTORS[mode]}, where {limit} fit"
+        problem = f"an update of {size} bytes is sent at SF{FACTORS[mode]}, which allows {limit}"
         fitting = FACTORS[size <= MAX_PAYLOAD_BYTES]
-        smaller = f"make updates smaller, {limit} bytes at most, or send them in packets"
-        remedy = f"a spreading_factor of {fitting.max()} at most, or {smaller}" if fitting.size else smaller
+        smaller = f"make updates at most {limit} bytes, or send them in packets"
+        remedy = f"use a spreading_factor of at most {fitting.max()}, or {smaller}" if fitting.size else smaller
         raise ScenarioError([Fault("mac.spreading_factor", problem, None, remedy)])

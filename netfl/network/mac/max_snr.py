@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
 
 import numpy as np
-import simpy
 
-from netfl.network.mac import Floats, Ints
-from netfl.network.mac._scheduled import TowerScheduler
-from netfl.network.mac._test_bench import BenchSetup, diversity_gain_law, service_turns
+from netfl.network.mac._bases import TowerScheduler
+from netfl.network.radio.bench import BenchSetup, diversity_gain_law, service_turns
+from netfl.network.radio.cell import Cell
 from netfl.streams import Streams
-from netfl.types import Law, StatisticClaim
-
-if TYPE_CHECKING:
-    from netfl.network.radio.cell import Cell
+from netfl.types import Floats, Ints, Law, StatisticClaim
 
 _LAW_USERS = 6
 
@@ -35,16 +30,13 @@ class MaxSnr(TowerScheduler):
         max_attempts: 20
     """
 
-    def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        """Serve the user with the highest SNR."""
-
+    def picker(self, cell: Cell) -> Callable[[Ints], int]:
         def pick(backlog: Ints) -> int:
             return int(backlog[cell.snr_db(backlog).argmax()])
 
-        return self._serve(cell, pick)
+        return pick
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the distribution of the winner and of its gain."""
         n, model = _LAW_USERS, self.model_copy(update={"poll": 0.0})
 
         def is_winner(streams: Streams, size: int) -> Floats:

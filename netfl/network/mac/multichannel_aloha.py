@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
-import simpy
 from pydantic import Field
 
-from netfl.network.mac._slotted import Aloha
+from netfl.network.mac.slotted_aloha import Aloha
 from netfl.types import Law
-
-if TYPE_CHECKING:
-    from netfl.network.radio.cell import Cell
 
 
 class MultichannelAloha(Aloha):
@@ -37,14 +32,9 @@ class MultichannelAloha(Aloha):
     channels: Annotated[int, Field(ge=1)]
     """M."""
 
-    def max_frames_hz(self, airtime_s: float, max_airtime_s: float) -> float:
-        """Return the bound of one channel, times M."""
-        return self.channels * super().max_frames_hz(airtime_s, max_airtime_s)
-
-    def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        """Serve *cell* on M channels."""
-        return self._serve(cell, self.channels)
+    @property
+    def _channels(self) -> int:
+        return self.channels
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the throughput of a saturated cell, or under Poisson arrivals."""
-        return self._laws(self.channels, "n p (1 - p/M)^(n-1)", f", M = {self.channels} channels")
+        return self._laws("n p (1 - p/M)^(n-1)", f", M = {self.channels} channels")

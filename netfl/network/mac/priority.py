@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterator
+from typing import Literal
 
 import numpy as np
-import simpy
 
 from netfl.errors import Fault
-from netfl.network.mac import Floats, Ints
-from netfl.network.mac._scheduled import TowerScheduler, next_in_turn
-from netfl.network.mac._test_bench import BenchSetup, service_turns
-from netfl.network.queue._weights import Weights
+from netfl.network.mac._bases import TowerScheduler, next_in_turn
+from netfl.network.radio.bench import BenchSetup, service_turns
+from netfl.network.radio.cell import Cell
+from netfl.network.rates import Weights
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts, StatisticClaim
-
-if TYPE_CHECKING:
-    from netfl.network.radio.cell import Cell
+from netfl.types import Floats, Ints, Law, ScenarioFacts, StatisticClaim
 
 Pick = Callable[[Ints], int]
 _LAW_USERS, _MAX_LAW_USERS = 3, 50
@@ -49,19 +45,16 @@ class Priority(TowerScheduler):
     """The rule that applies the weights."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield an error for weights of unknown users."""
-        yield from facts.strangers("weights", self.weights)
+        yield from facts.unknown_users("weights", self.weights)
 
-    def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        """Serve users by their weights."""
+    def picker(self, cell: Cell) -> Callable[[Ints], int]:
         picks = {"strict": _strict, "lottery": _lottery, "stride": _stride}
-        return self._serve(cell, picks[self.by](cell, self._weights_of(cell.ids)))
+        return picks[self.by](cell, self._weights_of(cell.ids))
 
     def _weights_of(self, ids: Ints) -> Floats:
         return np.array([self.weights.get(user, 1.0) for user in ids.tolist()])
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the shares of saturated users."""
         users = min(max(_LAW_USERS, *self.weights, 0) + 1, _MAX_LAW_USERS)
         weights = self._weights_of(np.arange(users))
         if self.by == "strict":
@@ -72,11 +65,11 @@ class Priority(TowerScheduler):
             winners, _ = service_turns(BenchSetup(model, users, 1.0, streams), size)
             return np.asarray(winners[:, None] == np.arange(users), float)
 
-        formula = "w / Σ w" if self.by != "strict" else "even among those of the largest weight, none for the others"
+        formula = "w / Σ w" if self.by != "strict" else "equal among the users of the largest weight, 0 for others"
         formula = f"{formula}; {users} users that always have something to send"
         labels = [f"user {user}" for user in range(users)]
         claim = StatisticClaim("share of the turns", formula, draw, means.tolist(), labels)
-        return (Law("whose turn it is", formula, figures=(claim,)),)
+        return (Law("served user", formula, statistics=(claim,)),)
 
 
 def _strict(cell: Cell, weights: Floats) -> Pick:
@@ -93,7 +86,6 @@ def _strict(cell: Cell, weights: Floats) -> Pick:
 
 
 def _lottery(cell: Cell, weights: Floats) -> Pick:
-    """Pick a user at random, with probabilities proportional to the weights."""
     rng = cell.streams.rng("lottery")
 
     def pick(backlog: Ints) -> int:
@@ -104,7 +96,6 @@ def _lottery(cell: Cell, weights: Floats) -> Pick:
 
 
 def _stride(cell: Cell, weights: Floats) -> Pick:
-    """Pick the user with the smallest progress."""
     strides, now, was_in_backlog = 1.0 / weights, 0.0, np.zeros(cell.size, np.bool_)
     progress = strides.copy()  # of each user after its next turn
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Callable
+from typing import Annotated, Literal
 
 import numpy as np
-import simpy
 from pydantic import Field
 
-from netfl.network.mac import Floats, Ints
-from netfl.network.mac._scheduled import TowerScheduler
-from netfl.network.mac._test_bench import diversity_gain_law
-from netfl.types import Law
+from netfl.network.mac._bases import TowerScheduler
+from netfl.network.radio.bench import diversity_gain_law
+from netfl.network.radio.cell import Cell
+from netfl.types import Floats, Ints, Law
 from netfl.units import Seconds
-
-if TYPE_CHECKING:
-    from netfl.network.radio.cell import Cell
 
 _LAW_USERS, _LAW_TURNS = 6, 10_000
 
@@ -46,7 +42,7 @@ class ProportionalFair(TowerScheduler):
     rate: Literal["capacity", "airtime"] = "capacity"
     """The quantity that counts as rate."""
 
-    def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
+    def picker(self, cell: Cell) -> Callable[[Ints], int]:
         """Serve the user with the largest R / A: users never served come first, users with rate 0 last."""
         average, last_s, last_turn = np.zeros(cell.size), cell.env.now, (0, 0.0)
 
@@ -62,7 +58,7 @@ class ProportionalFair(TowerScheduler):
             last_s, last_turn = cell.env.now, (int(backlog[best]), float(rates[best]))
             return last_turn[0]
 
-        return self._serve(cell, pick)
+        return pick
 
     def _rates(self, cell: Cell, users: Ints) -> Floats:
         """Return R up to a factor that averages share."""

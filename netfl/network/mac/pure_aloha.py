@@ -1,25 +1,24 @@
-"""Pure ALOHA: users send at once."""
+"""Pure ALOHA.
+
+Next on the way of a frame: `netfl.network.radio.cell`, `UnslottedCell.serve` and `Cell.attempt`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import simpy
 from pydantic import Field
 
-from netfl.network.mac import Floats, Ints, Mac
-from netfl.network.mac._random_draws import BufferedDraws
-from netfl.network.mac._test_bench import BenchSetup, attempt_outcomes
-from netfl.network.mac._unslotted import RetryState, serve_unslotted
+from netfl.network.mac import BufferedDraws, Mac
+from netfl.network.radio.bench import BenchSetup, attempt_outcomes
+from netfl.network.radio.cell import Cell, UnslottedCell
 from netfl.streams import Streams
-from netfl.types import Law, StatisticClaim
+from netfl.types import Floats, Ints, Law, StatisticClaim
 from netfl.units import Seconds
-
-if TYPE_CHECKING:
-    from netfl.network.radio.cell import Cell
 
 _LAW_USERS, _LAW_LOAD = 20, 0.5
 _MIN_ROWS, _ATTEMPTS_PER_ROW = 100, 200
@@ -48,28 +47,22 @@ class PureAloha(Mac):
     max_attempts: Annotated[int, Field(ge=1)] | None = None
     """Attempts after which an update is given up; ``null`` is no limit."""
 
-    def max_frames_hz(self, airtime_s: float, max_airtime_s: float) -> float:
-        """Return one frame at a time, unless several can be given up at once."""
-        return math.inf if self.max_attempts is not None else 1.0 / airtime_s
-
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        """Let users send when they are ready, and after their backoff."""
-        retries, pauses = RetryState(cell), BufferedDraws(cell.streams.field("backoff").exponential, cell.ids)
+        unslotted, pauses = UnslottedCell(cell), BufferedDraws(cell.streams.field("backoff").exponential, cell.ids)
 
         def plan(users: Ints) -> Floats:
-            start_s: Floats = np.maximum(cell.ready_s[users], retries.over_s[users])
-            has_failed = retries.failures[users] > 0
+            start_s: Floats = np.maximum(cell.ready_s[users], unslotted.over_s[users])
+            has_failed = unslotted.failures[users] > 0
             if has_failed.any():
                 start_s[has_failed] = cell.env.now + self.backoff * pauses.next(users[has_failed])
             return start_s
 
         def send(users: Ints) -> None:
-            retries.send(users, self.max_attempts, cell.airtimes_s(users))
+            unslotted.send(users, self.max_attempts, cell.airtimes_s(users))
 
-        return serve_unslotted(cell, retries, plan, send)
+        return unslotted.serve(plan, send)
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the share of attempts that are received, at half an attempt per airtime."""
         users, pause_s = _LAW_USERS, self.backoff
         airtime_s = pause_s * _LAW_LOAD / (users - _LAW_LOAD)
         share = (math.exp(-airtime_s / pause_s) * pause_s / (pause_s + airtime_s)) ** (users - 1)
@@ -88,4 +81,4 @@ class PureAloha(Mac):
             f"again, {_LAW_LOAD:g} attempts per airtime T; tends to exp(-2G)"
         )
         claim = StatisticClaim("share", statement, draw, (share,))
-        return (Law("attempts that are received", statement, figures=(claim,)),)
+        return (Law("attempts that are received", statement, statistics=(claim,)),)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
 
 import numpy as np
-import simpy
 
-from netfl.network.mac import Floats, Ints
-from netfl.network.mac._scheduled import TowerScheduler, next_in_turn
-from netfl.network.mac._test_bench import BenchSetup, MacTestBench, saturated_users
+from netfl.network.mac._bases import TowerScheduler, next_in_turn
+from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users
+from netfl.network.radio.cell import Cell
 from netfl.streams import Streams
-from netfl.types import Law
-
-if TYPE_CHECKING:
-    from netfl.network.radio.cell import Cell
+from netfl.types import Floats, Ints, Law
 
 _LAW_USERS = 5
 
@@ -35,8 +30,7 @@ class RoundRobin(TowerScheduler):
         max_attempts: 20
     """
 
-    def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        """Serve the next user in order."""
+    def picker(self, cell: Cell) -> Callable[[Ints], int]:
         last = -1
 
         def pick(backlog: Ints) -> int:
@@ -44,10 +38,9 @@ class RoundRobin(TowerScheduler):
             last = next_in_turn(backlog, last)
             return last
 
-        return self._serve(cell, pick)
+        return pick
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the time between two turns of a user."""
         airtime_s = self.poll or 1.0
         gap_s = _LAW_USERS * (self.poll + airtime_s)
 

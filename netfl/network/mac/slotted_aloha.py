@@ -1,17 +1,81 @@
-"""Slotted ALOHA: each user of the backlog sends in each slot with some probability."""
+"""Slotted ALOHA.
+
+Next on the way of a frame: `netfl.network.radio.cell`, `SlottedCell.serve` and `Cell.attempt`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
+import numpy as np
 import simpy
+from pydantic import Field, model_validator
 
-from netfl.network.mac._slotted import Aloha
-from netfl.types import Law
+from netfl.network.mac import BufferedDraws
+from netfl.network.mac._bases import SlottedMac, channel_picker
+from netfl.network.radio.bench import BenchSetup, carried_load_law, slot_successes
+from netfl.network.radio.cell import NEVER, Cell, SlottedCell, collapse_if_equal
+from netfl.types import Bools, Floats, Ints, Law
 
-if TYPE_CHECKING:
-    from netfl.network.radio.cell import Cell
+_MAX_DOUBLINGS = 10
+_LAW_USERS, _LAW_LOAD = 50, 0.3
+
+
+class Aloha(SlottedMac):
+    """Slotted ALOHA with a fixed or an adaptive probability."""
+
+    probability: Annotated[float, Field(gt=0, le=1)] | None = None
+    """p, with which a user of the backlog sends in a slot; give either this or ``adaptive``."""
+    adaptive: Literal["known", "pseudo_bayesian", "backoff"] | None = None
+    """Rule by which p adapts."""
+
+    @model_validator(mode="after")
+    def _check_rule(self) -> Self:
+        if (self.probability is None) == (self.adaptive is None):
+            raise ValueError("give exactly one of probability and adaptive")
+        return self
+
+    @property
+    @abstractmethod
+    def _channels(self) -> int:
+        """Number of channels, of which users pick one at random for each attempt."""
+
+    def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
+        channels = self._channels
+        pick = channel_picker(cell, channels) if channels > 1 else None
+        slotted = SlottedCell(cell, self.slot or cell.airtime_s, self.max_attempts, pick)
+        if self.adaptive == "known":
+            return serve_adaptive(slotted, KnownBacklog(channels))
+        if self.adaptive == "pseudo_bayesian":
+            return serve_adaptive(slotted, PseudoBayesian(channels))
+        if self.adaptive == "backoff":
+            return slotted.serve(*_backoff(cell))
+        return slotted.serve(_geometric_gaps(cell, self.probability or 1.0))
+
+    def _laws(self, formula: str, source: str) -> tuple[Law, ...]:
+        m = self._channels
+        if self.adaptive == "backoff":
+            return (Law.none("the number of runs of k failures has no closed form and grows without bound with n"),)
+        if self.adaptive == "pseudo_bayesian":
+            return (carried_load_law(self, self.slot or 1.0, _LAW_USERS * m, _LAW_LOAD * m),)
+        users = max(_LAW_USERS, 2 * m) if self.probability is None else min(round(m / self.probability), 100)
+        p = min(1.0, m / users) if self.probability is None else self.probability
+        mean, pairs = users * p * (1 - p / m) ** (users - 1), 0.0
+        if m > 1 and users > 1:
+            pairs = (m - 1) / m * users * (users - 1) * p**2 * (1 - 2 * p / m) ** (users - 2)
+        return (
+            Law(
+                "successes per slot",
+                f"{formula} with n = {users} users that always have something to send{source}",
+                lambda streams, size: slot_successes(BenchSetup(self, users, self.slot or 1.0, streams), size),
+                mean=mean,
+                variance=mean + pairs - mean**2,
+            ),
+        )
 
 
 class SlottedAloha(Aloha):
@@ -38,10 +102,157 @@ class SlottedAloha(Aloha):
         max_attempts: 50
     """
 
-    def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        """Serve *cell* on one channel."""
-        return self._serve(cell, 1)
+    @property
+    def _channels(self) -> int:
+        return 1
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the throughput of a saturated cell, or under Poisson arrivals."""
-        return self._laws(1, "n p (1-p)^(n-1)", " (Abramson 1970)")
+        return self._laws("n p (1-p)^(n-1)", " (Abramson 1970)")
+
+
+def _geometric_gaps(cell: Cell, probability: float) -> Callable[[Ints, Ints], Ints]:
+    gaps = BufferedDraws(partial(cell.streams.field("gap").geometric, probability), cell.ids)
+    next_slot = np.full(cell.size, -1)
+
+    def choose(users: Ints, first: Ints) -> Ints:
+        is_over = next_slot[users] < first  # an unfinished gap is memoryless, and is used again
+        drawing = users[is_over]
+        next_slot[drawing] = first[is_over] - 1 + gaps.next(drawing).astype(np.int64)
+        return next_slot[users]
+
+    return choose
+
+
+def _backoff(cell: Cell) -> tuple[Callable[[Ints, Ints], Ints], Callable[[Ints, Bools], None]]:
+    """Draw gaps with p = 2^-failures of the current update; return this function and the one that counts failures."""
+    gaps, next_slot = BufferedDraws(cell.streams.field("gap").uniform, cell.ids), np.full(cell.size, -1)
+    failures, ready_s = np.zeros(cell.size, np.int64), np.full(cell.size, np.nan)
+
+    def choose(users: Ints, first: Ints) -> Ints:
+        is_new = cell.ready_s[users] != ready_s[users]
+        ready_s[users] = cell.ready_s[users]
+        failures[users[is_new]] = 0
+        is_over = is_new | (next_slot[users] < first)
+        drawing, first = users[is_over], first[is_over]
+        trials = np.log(gaps.next(drawing))
+        doublings = np.minimum(failures[drawing], _MAX_DOUBLINGS)
+        with np.errstate(divide="ignore"):
+            trials /= np.log1p(-(0.5**doublings))
+        next_slot[drawing] = first - 1 + np.maximum(np.ceil(trials), 1.0).astype(np.int64)
+        return next_slot[users]
+
+    def count_failures(users: Ints, received: Bools) -> None:
+        failures[users] = np.where(received, 0, failures[users] + 1)
+
+    return choose, count_failures
+
+
+class KnownBacklog:
+    """Rule for users that know how many they are: each user of the backlog sends with probability channels / n.
+
+    Args:
+        channels: number of channels; the rule aims at one sender per channel on average.
+    """
+
+    def __init__(self, channels: int) -> None:
+        self.channels = channels
+
+    def probability(self, estimate: float, backlog: int) -> float:
+        """Return the probability with which each user sends."""
+        return self.channels / backlog
+
+    def after_idle(self, estimate: float, slots: int) -> float:
+        """Return the estimate of the backlog after a number of idle slots."""
+        return estimate
+
+    def after_attempts(self, estimate: float, collided: int) -> float:
+        """Return the estimate of the backlog after a slot with attempts, with collisions on *collided* channels."""
+        return estimate
+
+
+class PseudoBayesian(KnownBacklog):
+    """Rule for users that estimate the backlog from the feedback of each slot."""
+
+    ARRIVALS = math.exp(-1.0)
+    """New users per slot and channel that the estimate assumes: the capacity."""
+
+    def probability(self, estimate: float, backlog: int) -> float:
+        return self.channels / estimate
+
+    def after_idle(self, estimate: float, slots: int) -> float:
+        return max(self.channels * self.ARRIVALS, estimate - slots * self.channels * (1.0 - self.ARRIVALS))
+
+    def after_attempts(self, estimate: float, collided: int) -> float:
+        """Add 1 / (e - 2) per collision, and subtract one per channel without a collision."""
+        arrivals = self.channels * self.ARRIVALS
+        return max(arrivals, estimate + arrivals - (self.channels - collided) + collided / (math.e - 2.0))
+
+
+class _State(NamedTuple):
+    """Progress of adaptive access: Σ -log(1 - p) over the slots so far, and the rule's estimate of the backlog."""
+
+    slot: int
+    hazard: float
+    estimate: float
+
+
+def serve_adaptive(slotted: SlottedCell, rule: KnownBacklog) -> Generator[simpy.Event, Any, None]:
+    """Let all users of the backlog send in slot k with the same probability p_k of *rule*.
+
+    Each user draws an exponential threshold E when it joins.  It sends in the first slot at whose end Σ -log(1 - p_k)
+    since then is at least E, which has probability p_k in each slot, independently.
+    """
+    cell = slotted.cell
+    thresholds = BufferedDraws(cell.streams.field("hazard").exponential, cell.ids)
+    joins, targets = np.full(cell.size, NEVER), np.full(cell.size, np.inf)
+    state = _State(0, 0.0, rule.after_idle(0.0, 1))
+    while True:
+        users = cell.changes()
+        if users.size:
+            now = max(state.slot, cell.next_slot(slotted.slot_s))
+            state = _skip_idle_slots(rule, state, targets, now)
+            joins[users], targets[users] = NEVER, np.inf
+            users, first = slotted.joining_slots(users)
+            joins[users] = first
+        new = np.flatnonzero(joins <= state.slot)
+        if new.size:
+            targets[new] = state.hazard + thresholds.next(new)
+            joins[new] = NEVER
+        ahead = _skip_idle_slots(rule, state, targets, int(joins.min()))
+        start_s = slotted.start_s(ahead.slot)
+        if start_s > cell.env.now:
+            yield cell.wait_for_change(by_s=start_s)
+        elif ahead.slot == joins.min():
+            state = ahead
+        else:
+            hazard = ahead.hazard + _hazard(rule.probability(ahead.estimate, int(np.count_nonzero(targets < np.inf))))
+            due = np.flatnonzero((targets <= hazard) & (targets < np.inf))
+            targets[due] = np.inf
+            channel, is_connected = slotted.channels(due), cell.connected(due)
+            received = yield cell.attempt(
+                due, limit=slotted.max_attempts, channel=collapse_if_equal(channel), begin_s=start_s
+            )
+            senders = np.bincount(channel[is_connected])
+            successes = np.bincount(channel[received], minlength=len(senders))
+            estimate = rule.after_attempts(ahead.estimate, int(np.count_nonzero((senders > 1) & (successes == 0))))
+            slot = cell.next_slot(slotted.slot_s, after=ahead.slot)
+            state = _State(slot, hazard if hazard < np.inf else ahead.hazard, estimate)
+
+
+def _skip_idle_slots(rule: KnownBacklog, state: _State, targets: Floats, until: int) -> _State:
+    """Return the state at the first slot in which a user sends, but at most at slot *until*."""
+    backlog, lowest = int(np.count_nonzero(targets < np.inf)), float(targets.min())
+    slot, hazard, estimate = state
+    if not backlog:
+        return _State(until, hazard, rule.after_idle(estimate, until - slot) if until < NEVER else estimate)
+    while slot < until:
+        next_hazard = hazard + _hazard(rule.probability(estimate, backlog))
+        if next_hazard >= lowest:
+            break
+        slot, hazard, estimate = slot + 1, next_hazard, rule.after_idle(estimate, 1)
+    return _State(slot, hazard, estimate)
+
+
+def _hazard(probability: float) -> float:
+    """Return -log(1 - p); infinity from 1 on."""
+    return -math.log1p(-probability) if probability < 1.0 else math.inf

@@ -39,7 +39,7 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from netfl.network.layout import Layout, Trajectories
-from netfl.registry import Spec
+from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 
 
@@ -60,3 +60,6 @@ class Motion(Spec):
         Raises:
             netfl.errors.ScenarioError: the motion does not fit the positions; keys relative to the motion.
         """
+
+
+__getattr__ = exported_models(__name__)

@@ -10,9 +10,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from netfl.types import Bools, Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class DiskArea:
         """Longest leg, the diameter."""
         return 2.0 * self.radius_m
 
-    def holds(self, xy_m: Floats) -> NDArray[np.bool_]:
+    def holds(self, xy_m: Floats) -> Bools:
         """Return whether each position is within R of the centre, but for rounding."""
         return np.asarray(np.hypot(*xy_m.T) <= self.radius_m * (1.0 + 1e-12))
 
@@ -110,7 +109,7 @@ class RectangleArea:
     def _half(self) -> Floats:
         return np.array([self.width_m, self.height_m]) / 2.0
 
-    def holds(self, xy_m: Floats) -> NDArray[np.bool_]:
+    def holds(self, xy_m: Floats) -> Bools:
         """Return whether each position is inside, but for rounding."""
         return np.asarray((np.abs(xy_m) <= self._half * (1.0 + 1e-12)).all(axis=-1))
 
@@ -149,7 +148,6 @@ class RectangleArea:
         return 8.0 * np.sqrt(east * north)
 
     def _products(self, xy_m: Floats) -> tuple[Floats, Floats]:
-        """Return A and B."""
         products = self._half**2 - xy_m**2
         return products[..., 0], products[..., 1]
 

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.layout import Layout
+from netfl.network.layout import Layout, Trajectories
 from netfl.network.motion import Motion
 from netfl.network.motion._area import Area, DiskArea, RectangleArea
-from netfl.network.motion._waypoint_laws import waypoint_laws
-from netfl.network.motion._waypoint_paths import WaypointModel, WaypointPaths
 from netfl.network.placement._sampling import Point
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Bools, Floats, Ints, Law
 from netfl.units import Metres, Seconds, Speed
+
+_STRIDE = 64
+"""Legs between two instants that are kept."""
+_UNSET = -np.inf
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
 
 
 class RandomWaypoint(Motion):
     """The random waypoint model: walk straight to a place uniform in the area, pause, walk on to another.
 
     D. B. Johnson and D. A. Maltz, "Dynamic source routing in ad hoc wireless networks", 1996.  The speed of a leg is
-    uniform on [min, max] with min > 0, as otherwise users come to a standstill in the long run (J. Yoon, M. Liu and
+    uniform on [min, max] with min > 0, as otherwise users stop moving in the long run (J. Yoon, M. Liu and
     B. Noble, INFOCOM 2003); a pause is uniform on its own [min, max].  The area is a disk or a rectangle.  The mean
     length of a leg is 128R/45π in a disk, and 0.5214 sides in a square.  In the long run the speed of a moving user has
     the density 1 / (v ln(max/min)), its reciprocal mean being 1 / E[1/V], and users are nearer the centre than uniform.
@@ -53,7 +61,7 @@ class RandomWaypoint(Motion):
     """Extent from west to east of the area, a rectangle, in place of ``radius``."""
     height: Annotated[Metres, Field(gt=0, le=1e9)] | None = None
     """Extent from south to north of the rectangle."""
-    centre: Point = (0.0, 0.0)
+    center: Point = (0.0, 0.0)
     """The centre [x, y] of the area."""
     start: Literal["stationary", "fresh"] = "stationary"
     """State of the users at time 0."""
@@ -64,33 +72,299 @@ class RandomWaypoint(Motion):
             raise ValueError("give radius, or width and height")
         for name, (low, high) in (("speed", self.speed), ("pause", self.pause)):
             if low > high:
-                raise ValueError(f"{name} goes from {low:g} to {high:g}; put the smaller one first")
+                raise ValueError(f"{name} is [{low:g}, {high:g}]; put the smaller value first")
         return self
 
-    @property
-    def model(self) -> WaypointModel:
-        """Parameters of the trajectories."""
-        area: Area = DiskArea(self.radius or 0.0)
+    @cached_property
+    def area(self) -> Area:
+        """The area, as if its centre were the origin."""
         if self.width is not None and self.height is not None:
-            area = RectangleArea(self.width, self.height)
-        return WaypointModel(area, self.centre, self.speed, self.pause, self.start == "stationary")
+            return RectangleArea(self.width, self.height)
+        return DiskArea(self.radius or 0.0)
+
+    @property
+    def mean_inverse_speed(self) -> float:
+        """E[1/V] in s/m."""
+        slow, fast = self.speed
+        return 1.0 / slow if fast == slow else math.log(fast / slow) / (fast - slow)
+
+    @property
+    def pause_share(self) -> float:
+        """Share of time spent pausing, E[P] / (E[P] + E[L] E[1/V])."""
+        pause_s = sum(self.pause) / 2.0
+        return pause_s / (pause_s + self.area.mean_leg_m * self.mean_inverse_speed)
 
     def open(self, layout: Layout, streams: Streams) -> WaypointPaths:
-        """Return the trajectories of all users.
-
-        Raises:
-            ScenarioError: users are outside of the area at time 0.
-        """
-        model = self.model
-        outside = np.flatnonzero(~model.area.holds(layout.user_xy_m - self.centre))
+        outside = np.flatnonzero(~self.area.holds(layout.user_xy_m - self.center))
         if outside.size:
-            names = ", ".join(map(str, outside[:8])) + (f" and {len(outside) - 8} more" if len(outside) > 8 else "")
             key = "radius" if self.width is None else "width"
-            problem = f"placed outside of the area: user{'s' * (len(outside) > 1)} {names}"
+            problem = f"placed outside of the area: {len(outside)} of {layout.users} users, first user {outside[0]}"
             remedy = "make the area larger, move its centre, or place users within it"
             raise ScenarioError([Fault(key, problem, None, remedy)])
-        return WaypointPaths(model, layout.user_xy_m, streams)
+        return WaypointPaths(self, layout.user_xy_m, streams)
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws of legs and, from a stationary start, of the state at any instant."""
-        return waypoint_laws(self.model)
+        from scipy import stats
+
+        model = self.model_copy(update={"center": (0.0, 0.0)})
+        area, (slow, fast), share = self.area, self.speed, self.pause_share
+
+        def third_legs_m(streams: Streams, size: int) -> Floats:
+            legs = WaypointPaths(model, np.zeros((size, 2)), streams).legs(np.arange(size), np.full(size, 2))
+            return np.asarray(np.hypot(*(legs.target_m - legs.origin_m).T))
+
+        laws = [
+            Law(
+                "length of a leg in m",
+                "the distance of two uniform points: mean 128R/45π in a disk, Ghosh's (0.5214 sides) in a rectangle",
+                draw=third_legs_m,  # the first between two waypoints
+                mean=area.mean_leg_m,
+                variance=area.mean_square_leg_m2 - area.mean_leg_m**2,
+            )
+        ]
+        if self.start == "fresh":
+            return tuple(laws)
+        instant_s = 1.3 * (sum(self.pause) / 2.0 + area.mean_leg_m * self.mean_inverse_speed)
+        snapshot = _Snapshot(model, instant_s)
+        if fast > slow:
+            laws.append(
+                Law(
+                    "speed while moving, at any instant, in m/s",
+                    "density 1 / (v ln(max/min)): a slow leg is seen for longer; mean (max - min) / ln(max/min)",
+                    draw=snapshot.moving_speeds,
+                    distribution=stats.loguniform(slow, fast),
+                )
+            )
+        if share > 0.0:
+            laws.append(
+                Law(
+                    "whether a user pauses, at any instant (1 is yes)",
+                    "with probability E[P] / (E[P] + E[L] E[1/V])",
+                    draw=lambda streams, size: np.asarray(snapshot.state(streams, size)[1] == 0.0, float),
+                    mean=share,
+                    variance=share * (1.0 - share),
+                )
+            )
+        return (*laws, _position_law(snapshot))
+
+
+class WaypointLegs(NamedTuple):
+    """One leg of each of some users: straight to its target, ``[n, 2]``, at one speed, and a pause there, ``[n]``."""
+
+    origin_m: Floats
+    target_m: Floats
+    travel_s: Floats
+    pause_s: Floats
+
+
+class WaypointPaths(Trajectories):
+    """Trajectories made of legs; leg k of user u is drawn by the key (u, k).
+
+    The current leg of each user is kept, and the instant at which every 64th leg begins, from which an earlier time is
+    found again.  Instants are sums in the order of the legs, so that answers do not depend on the order of the calls.
+
+    Args:
+        model: its parameters.
+        xy_m: positions at time 0, ``[users, 2]``.
+        streams: random streams of the motion.
+    """
+
+    def __init__(self, model: RandomWaypoint, xy_m: Floats, streams: Streams) -> None:
+        users = len(xy_m)
+        self._model, self._start_m = model, xy_m
+        self._waypoint, self._speed, self._pause = map(streams.field, ("waypoint", "speed", "pause"))
+        self._pausing: Bools | None = None
+        self._first_target_m = xy_m
+        if model.start == "stationary":
+            self._pausing, target_m = _draw_stationary_start(model, xy_m - model.center, streams)
+            self._first_target_m = np.where(self._pausing[:, None], xy_m, target_m + model.center)
+        self._number = np.zeros(users, np.int64)
+        self._begin_s, self._travel_s, self._end_s = np.zeros(users), np.zeros(users), np.full(users, _UNSET)
+        self._origin_m, self._target_m = np.zeros((users, 2)), np.zeros((users, 2))
+        self._marks_s = np.zeros((users, 1))  # in column j, the begin of leg j * _STRIDE; infinity if unknown
+
+    def legs(self, users: Ints, number: Ints) -> WaypointLegs:
+        """Return the leg of each user with that number, from 0; leg 0 begins at time 0."""
+        is_first = number == 0
+        origin_m = np.where(is_first[:, None], self._start_m[users], self._targets(users, np.maximum(number - 1, 0)))
+        target_m = self._targets(users, number)
+        unit, rest = self._speed.uniform(users, number), self._pause.uniform(users, number)
+        (slow, fast), (short, long) = self._model.speed, self._model.pause
+        speed_m_s, pause_s = slow + unit * (fast - slow), short + rest * (long - short)
+        if self._pausing is not None and is_first.any():
+            # slow legs and long pauses are under way more often
+            speed_m_s = np.where(is_first, slow * (fast / slow) ** unit, speed_m_s)
+            rest_s = np.sqrt(short**2 + rest * (long**2 - short**2)) * self._pause.uniform(users, number, draw=1)
+            pause_s = np.where(is_first & self._pausing[users], rest_s, pause_s)
+        return WaypointLegs(origin_m, target_m, np.hypot(*(target_m - origin_m).T) / speed_m_s, pause_s)
+
+    def _targets(self, users: Ints, number: Ints) -> Floats:
+        east, north = (self._waypoint.uniform(users, number, draw=draw) for draw in (0, 1))
+        target_m = self._model.area.place(east, north) + self._model.center
+        if self._pausing is None:
+            return target_m
+        return np.where((number == 0)[:, None], self._first_target_m[users], target_m)
+
+    def xy_m(self, users: Ints, time_s: ArrayLike) -> Floats:
+        users = np.asarray(users)
+        time = np.broadcast_to(np.asarray(time_s, float), users.shape)
+        is_outside = (time < self._begin_s[users]) | (time >= self._end_s[users])
+        if not is_outside.any():
+            return self._along(users, time)
+        if len(np.unique(users)) == len(users):
+            self._find(users[is_outside], time[is_outside])
+            return self._along(users, time)
+        positions = np.empty((len(users), 2))  # a user at several instants: one instant after another
+        turn = pd.Series(users).groupby(users).cumcount().to_numpy()
+        for index in range(int(turn.max()) + 1):
+            now = turn == index
+            positions[now] = self.xy_m(users[now], time[now])
+        return positions
+
+    def _along(self, users: Ints, time_s: Floats) -> Floats:
+        travel_s, origin_m = self._travel_s[users], self._origin_m[users]
+        elapsed_s = np.minimum(time_s - self._begin_s[users], travel_s)
+        share = np.divide(elapsed_s, travel_s, out=np.ones(len(users)), where=travel_s > 0.0)
+        return origin_m + share[:, None] * (self._target_m[users] - origin_m)
+
+    def _find(self, users: Ints, time_s: Floats) -> None:
+        """Make the leg at *time_s* the current one."""
+        mark = np.maximum((self._marks_s[users] <= time_s[:, None]).sum(axis=1) - 1, 0)
+        is_unset = self._end_s[users] == _UNSET
+        jump = is_unset | (time_s < self._begin_s[users]) | (mark * _STRIDE > self._number[users])
+        self._take(users[jump], mark[jump] * _STRIDE, self._marks_s[users[jump], mark[jump]])
+        todo = time_s >= self._end_s[users]
+        while todo.any():
+            users, time_s = users[todo], time_s[todo]
+            self._take(users, self._number[users] + 1, self._end_s[users])
+            todo = time_s >= self._end_s[users]
+
+    def _take(self, users: Ints, number: Ints, begin_s: Floats) -> None:
+        """Make the legs with these numbers, which begin at *begin_s*, the current ones."""
+        legs = self.legs(users, number)
+        self._number[users], self._begin_s[users], self._travel_s[users] = number, begin_s, legs.travel_s
+        self._end_s[users] = begin_s + (legs.travel_s + legs.pause_s)
+        self._origin_m[users], self._target_m[users] = legs.origin_m, legs.target_m
+        is_marked = number % _STRIDE == 0
+        if is_marked.any():
+            column = number[is_marked] // _STRIDE
+            missing = int(column.max()) + 1 - self._marks_s.shape[1]
+            if missing > 0:
+                self._marks_s = np.pad(self._marks_s, ((0, 0), (0, missing)), constant_values=np.inf)
+            self._marks_s[users[is_marked], column] = begin_s[is_marked]
+
+
+def _draw_stationary_start(model: RandomWaypoint, xy_m: Floats, streams: Streams) -> tuple[Bools, Floats]:
+    """Draw whether users at *xy_m* pause, ``[n]``, and the ends of their legs, ``[n, 2]``, as at any late instant.
+
+    A moving user is, at any instant, on a leg between two places of density 1/A² each, drawn in proportion to
+    its length l, uniformly along it.  Let behind and ahead be the distances back to the leg's begin and on to its end,
+    and φ the direction.  The density over place, φ, behind and ahead is (behind + ahead) / A²E[l].
+    So the density of the place and of φ is b a (b + a) / 2A²E[l], where b and a are the distances to the area's edge;
+    and that of ahead, given these, is proportional to b/2 + ahead.  A pausing user is uniform in the area.  The state
+    is drawn by rejection from a bound on these densities, from the pause with weight share / A and from the directions.
+
+    """
+    area, pause_share = model.area, model.pause_share
+    inner = area.inward(xy_m)
+    pausing, target = np.ones(len(xy_m), bool), xy_m.copy()
+    field = streams.field("start")
+    moving_weight = (1.0 - pause_share) / (2.0 * area.size_m2**2 * area.mean_leg_m) * area.longest_m
+    pause_weight = pause_share / area.size_m2
+    chance = pause_weight / (pause_weight + moving_weight * area.headings(inner))
+    todo: Ints = np.arange(len(xy_m))
+    attempt = 0
+    while todo.size:
+        state, first, second, accept, unit = (field.uniform(todo, index=attempt, draw=draw) for draw in range(5))
+        angle, bound = area.heading(inner[todo], first, second)
+        direction = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+        back, ahead = area.reach_m(inner[todo], -direction), area.reach_m(inner[todo], direction)
+        is_moving = state >= chance[todo]
+        accepted = ~is_moving | (accept * bound * area.longest_m < back * ahead * (back + ahead))
+        starts = accepted & is_moving
+        wanted = unit * ahead * (back + ahead)
+        distance_m = 2.0 * wanted / (np.sqrt(back**2 + 4.0 * wanted) + back)  # of density back/2 + distance
+        offset = distance_m[starts, None] * direction[starts]
+        pausing[todo[starts]], target[todo[starts]] = False, inner[todo[starts]] + offset
+        todo, attempt = todo[~accepted], attempt + 1
+    return pausing, target
+
+
+def stationary_positions(area: Area, pause_share: float, count: int, streams: Streams) -> Floats:
+    """Draw positions at a late instant: uniform if pausing, else uniform along a leg drawn by length (Navidi, Camp)."""
+    rng = streams.rng("places")
+    ends = np.empty((0, 2, 2))
+    while len(ends) < count:
+        first, second = (area.place(*rng.random((2, 2 * count))) for _ in range(2))
+        accepted = rng.random(2 * count) * area.longest_m < np.hypot(*(second - first).T)
+        ends = np.concatenate([ends, np.stack([first, second], axis=1)[accepted]])
+    first, second = ends[:count, 0], ends[:count, 1]
+    moving = first + rng.random((count, 1)) * (second - first)
+    return np.where(rng.random((count, 1)) < pause_share, area.place(*rng.random((2, count))), moving)
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """Many users at one instant, from a stationary start."""
+
+    model: RandomWaypoint
+    instant_s: float
+
+    def state(self, streams: Streams, size: int) -> tuple[Floats, Floats]:
+        """Return positions and speeds; the speed of a pausing user is 0."""
+        users, step_s = np.arange(size), 1e-5 * self.instant_s
+        start_m = stationary_positions(self.model.area, self.model.pause_share, size, streams)
+        paths = WaypointPaths(self.model, start_m, streams)
+        instants_s = (self.instant_s - step_s, self.instant_s, self.instant_s + step_s)
+        before_m, now_m, after_m = (paths.xy_m(users, at_s) for at_s in instants_s)
+        before, after = (np.hypot(*way_m.T) / step_s for way_m in (now_m - before_m, after_m - now_m))
+        # a user that begins or ends a leg in these steps has two speeds: the first counts
+        return now_m, np.where(np.isclose(before, after, rtol=1e-6), after, before)
+
+    def moving_speeds(self, streams: Streams, size: int) -> Floats:
+        """Return the speeds of about *size* moving users."""
+        speeds = self.state(streams, math.ceil(size / (1.0 - self.model.pause_share) * 1.2) + 100)[1]
+        return np.asarray(speeds[speeds > 0.0])
+
+
+def _position_law(snapshot: _Snapshot) -> Law:
+    area, share = snapshot.model.area, snapshot.model.pause_share
+    if isinstance(area, DiskArea):
+        radius = area.radius_m
+        table = np.linspace(0.0, 1.0, 4001)
+        cdf = share * table**2 + (1.0 - share) * _moving_cdf(table)
+        return Law(
+            "distance to the centre, at any instant, in m",
+            "pausing uniform; moving with density 4R(R² - r²) E(r/R) / A²E[L], E the elliptic integral",
+            draw=lambda streams, size: np.hypot(*snapshot.state(streams, size)[0].T),
+            cdf=lambda r: np.interp(r / radius, table, cdf),
+        )
+    variance = share * area.width_m**2 / 12.0 + (1.0 - share) * _moving_variance(area)
+    return Law(
+        "distance east of the centre, at any instant, in m",
+        "variance width²/12 pausing; moving E[L (x₁² + x₁x₂ + x₂²)] / 3E[L], x₁ and x₂ of a leg's ends",
+        draw=lambda streams, size: snapshot.state(streams, size)[0][:, 0],
+        mean=0.0,
+        variance=variance,
+    )
+
+
+def _moving_cdf(r: Floats) -> Floats:
+    """Return P(distance ≤ rR) of a moving user in a disk: E. Hyytiä, P. Lassila and J. Virtamo, IEEE TMC 5 (2006)."""
+    from scipy import special
+
+    at = r[:, None] * (_NODES + 1.0) / 2.0
+    density = 2.0 * math.pi * at * 4.0 * (1.0 - at**2) * special.ellipe(at**2) / (math.pi**2 * DiskArea(1.0).mean_leg_m)
+    return np.asarray((density * _WEIGHTS).sum(axis=1) * r / 2.0)
+
+
+def _moving_variance(area: RectangleArea) -> float:
+    """Return the variance of the position east of a moving user, by quadrature over a leg's extents u east and v north.
+
+    Given u, the two ends have E[x₁² + x₁x₂ + x₂²] = ((W - u)² + u²) / 4.
+    """
+    unit, weight = (_NODES + 1.0) / 2.0, _WEIGHTS * (1.0 - (_NODES + 1.0) / 2.0)
+    east, north = area.width_m * unit, area.height_m * unit
+    length = np.hypot(east[:, None], north[None])
+    squares = ((area.width_m - east) ** 2 + east**2) / 4.0
+    return float((weight * squares) @ length @ weight / (3.0 * area.mean_leg_m))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import AfterValidator
 
 from netfl.errors import Fault, ScenarioError
@@ -15,7 +15,7 @@ from netfl.network.files import CsvRows, read_csv, user_faults
 from netfl.network.layout import Layout, Trajectories
 from netfl.network.motion import Motion
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts
+from netfl.types import Floats, Ints, Law, ScenarioFacts
 
 _NEAR_M = 0.01
 
@@ -23,7 +23,7 @@ _NEAR_M = 0.01
 class Trajectory(Motion):
     """Motion along the points of a CSV file with the columns ``user``, ``time_s``, ``x_m`` and ``y_m``.
 
-    Between two points a user moves straight at one speed; before the first and after the last it stands still, as do
+    Between two points a user moves straight at one speed; before the first and after the last it does not move, as do
     users without a line.  Lines may come in any order.  At time 0 a user must be at its position in the topology
     (within a centimetre): ``placement: {kind: table, file: …}`` places users by the first line of each in the same
     file; or, with ``relative``, positions are relative to that of the topology.
@@ -41,7 +41,6 @@ class Trajectory(Motion):
     """Whether positions are relative to the user's position at time 0."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield errors of the file."""
         try:
             rows = self._rows()
         except ScenarioError as error:
@@ -51,39 +50,26 @@ class Trajectory(Motion):
         yield from rows.duplicate_faults(("user", "time_s"))
 
     def open(self, layout: Layout, streams: Streams) -> Trajectories:
-        """Return the trajectories in the file.
-
-        Raises:
-            ScenarioError: the file cannot be used, or a user does not start at its position in the topology.
-        """
-        rows = self._rows()
-        faults = [*user_faults(rows, layout.users), *rows.duplicate_faults(("user", "time_s"))]
-        if faults:
-            raise ScenarioError(faults)
-        paths = _Tracks(rows, layout.user_xy_m, relative=self.relative)
+        paths = _Tracks(self._rows(), layout.user_xy_m, relative=self.relative)
         users = np.arange(layout.users)
         away_m = np.hypot(*(paths.xy_m(users, 0.0) - layout.user_xy_m).T)
         if (away_m > _NEAR_M).any():
             user = int(np.argmax(away_m > _NEAR_M))
             (x, y), (placed_x, placed_y) = paths.xy_m(users, 0.0)[user], layout.user_xy_m[user]
             problem = f"user {user} is at ({x:g}, {y:g}) m at time 0, but is placed at ({placed_x:g}, {placed_y:g}) m"
-            remedy = "set relative: true, or give the topology's placement the same file, with kind: table"
-            remedy = "let it start at 0, 0" if self.relative else remedy
+            remedy = "start at 0, 0, set relative: true, or use the same file in placement: {kind: table}"
             raise ScenarioError([Fault("file", problem, str(self.file), remedy)])
         return paths
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
-        return (Law.none("users move as the file says"),)
+        return (Law.none("the file gives the positions"),)
 
     def _rows(self) -> CsvRows:
         return read_csv(self.file, ("user", "time_s", "x_m", "y_m"))
 
 
 class _Tracks(Trajectories):
-    """Points in the order of users and time."""
-
-    def __init__(self, rows: CsvRows, placed_m: NDArray[np.float64], *, relative: bool) -> None:
+    def __init__(self, rows: CsvRows, placed_m: Floats, *, relative: bool) -> None:
         users, still = rows.users, np.setdiff1d(np.arange(len(placed_m)), rows.users)
         points_m = np.column_stack([rows.columns["x_m"], rows.columns["y_m"]]) + (placed_m[users] if relative else 0.0)
         users, times_s = np.concatenate([users, still]), np.concatenate([rows.columns["time_s"], np.zeros(len(still))])
@@ -92,7 +78,7 @@ class _Tracks(Trajectories):
         self._points_m = np.concatenate([points_m, placed_m[still]])[order]
         self._first = np.searchsorted(users[order], np.arange(len(placed_m) + 1))
 
-    def xy_m(self, users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
+    def xy_m(self, users: Ints, time_s: ArrayLike) -> Floats:
         """Interpolate between the last point that is not after *time_s* and the next, found by bisection."""
         users = np.asarray(users)
         time = np.broadcast_to(np.asarray(time_s, float), users.shape)

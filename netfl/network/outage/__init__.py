@@ -13,16 +13,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Literal
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from netfl.network.layout import Layout
-from netfl.registry import Spec
+from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from netfl.types import Bools, Floats, Ints
 
 
 class NodeAvailability(ABC):
@@ -62,14 +58,13 @@ class NodeAvailability(ABC):
 class Outage(Spec):
     """Base class of all outages."""
 
-    spares: Literal["nothing", "uploads"] = "nothing"
-    """Transmissions that it spares: ``nothing``: it interrupts all; ``uploads``: a transmission that has begun
-    continues although the outage begins meanwhile, so the outage acts between uploads only."""
-
-    def changes_hz(self, users: int) -> float:
-        """Return the approximate rate at which nodes go down or up, to estimate the work; 0 if it is low."""
-        return 0.0
+    in_progress: Literal["interrupt", "finish"] = "interrupt"
+    """Transmissions in progress as it begins: ``interrupt`` loses them; ``finish`` lets them end, so the outage acts
+    between transmissions only."""
 
     @abstractmethod
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
         """Return the states of the nodes of *layout* under this outage."""
+
+
+__getattr__ = exported_models(__name__)

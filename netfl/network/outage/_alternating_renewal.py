@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from netfl.network.outage import Bools, Floats, Ints, NodeAvailability
+from netfl.network.outage import NodeAvailability
 from netfl.network.outage._distributions import DurationDistribution
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Bools, Floats, Ints, Law
 
 if TYPE_CHECKING:
     from netfl.network.outage._daily import DiurnalClock
 
-Start = float | Literal["stationary", "up"]
-Draw = Callable[[Streams, int], Floats]
 
 _STEP = 8
 _SPAN = 2 * _STEP
@@ -40,7 +38,7 @@ class Sojourns:
 
     up: DurationDistribution
     down: DurationDistribution
-    start: Start = "stationary"
+    start: float | Literal["stationary", "up"] = "stationary"
 
     @property
     def share_up(self) -> float:
@@ -50,38 +48,26 @@ class Sojourns:
     def laws(self) -> tuple[Law, ...]:
         """Return the claims of the process."""
 
-        def sojourn(is_up: bool, streams: Streams, size: int) -> Floats:
-            process, rows = self._open(streams, size)
-            begin_s = process.next_change(rows, 0.0)
-            begin_s = np.where(process.up(rows, begin_s) == is_up, begin_s, process.next_change(rows, begin_s))
-            return process.next_change(rows, begin_s) - begin_s
+        def open_rows(rows: Ints, streams: Streams) -> AlternatingRenewal:
+            return AlternatingRenewal(rows, self, streams)
 
-        laws = (
-            sojourn_law("up", self.up, partial(sojourn, True)),
-            sojourn_law("down", self.down, partial(sojourn, False)),
-        )
-        return (*laws, *self._stationary_laws()) if self.start == "stationary" else laws
-
-    def _open(self, streams: Streams, size: int) -> tuple[AlternatingRenewal, Ints]:
-        rows = np.arange(size)
-        return AlternatingRenewal(rows, self, streams), rows
-
-    def _stationary_laws(self) -> tuple[Law, ...]:
+        laws = sojourn_laws(self, open_rows)
+        if self.start != "stationary":
+            return laws
         share, instant_s, up, down = self.share_up, 1.7 * (self.up.mean + self.down.mean), self.up, self.down
 
         def state(streams: Streams, size: int) -> Floats:
-            process, rows = self._open(streams, size)
-            return process.up(rows, instant_s).astype(float)
+            rows = np.arange(size)
+            return open_rows(rows, streams).up(rows, instant_s).astype(float)
 
         def residual(streams: Streams, size: int) -> Floats:
-            process, rows = self._open(streams, size)
-            return process.next_change(rows, instant_s) - instant_s
+            rows = np.arange(size)
+            return open_rows(rows, streams).next_change(rows, instant_s) - instant_s
 
-        by_state = state_law(
-            "state at any instant (1 is up)", "up with probability E[up] / (E[up] + E[down])", state, share
-        )
+        statement = "up with probability E[up] / (E[up] + E[down])"
+        laws = (*laws, state_law("state at any instant (1 is up)", statement, state, share))
         if max(up.moment(3), down.moment(3)) == np.inf:
-            return (by_state,)
+            return laws
         first, second = (
             share * up.moment(power + 1) / ((power + 1) * up.mean)
             + (1.0 - share) * down.moment(power + 1) / ((power + 1) * down.mean)
@@ -89,28 +75,50 @@ class Sojourns:
         )
         by_residual = Law(
             "time to the next change, from any instant, in s",
-            "the equilibrium residual: E[R] = E[X²] / 2E[X], E[R²] = E[X³] / 3E[X] of the sojourn X that one is in",
+            "the equilibrium residual: E[R] = E[X²] / 2E[X], E[R²] = E[X³] / 3E[X] of the current sojourn X",
             draw=residual,
             mean=first,
             variance=second - first**2 if max(up.moment(5), down.moment(5)) < np.inf else None,
         )
-        return (by_state, by_residual)
+        return (*laws, by_residual)
 
 
-def state_law(quantity: str, statement: str, draw: Draw, share: float) -> Law:
+def state_law(quantity: str, statement: str, draw: Callable[[Streams, int], Floats], share: float) -> Law:
     """Return the claim that a node is up with probability *share*."""
     return Law(quantity, statement, draw=draw, mean=share, variance=share * (1.0 - share))
 
 
-def sojourn_law(state: str, distribution: DurationDistribution, draw: Draw) -> Law:
-    """Return the claim that the sojourns in a state have a distribution."""
-    return Law(
-        f"sojourn {state} in s",
-        f"{distribution.law} with mean {distribution.mean:g} s, all sojourns independent",
-        draw=draw,
-        mean=distribution.mean if distribution.provable(1) else None,
-        variance=distribution.variance if distribution.provable(2) else None,
-        cdf=None if distribution.law == "fixed" else distribution.cdf,
+def sojourn_laws(
+    sojourns: Sojourns, open_rows: Callable[[Ints, Streams], AlternatingRenewal], up: str = "up"
+) -> tuple[Law, ...]:
+    """Return the claims that sojourns up, on the clock of the process, and down have their distributions.
+
+    Args:
+        sojourns: the distributions.
+        open_rows: ``open_rows(rows, streams)`` returns the process of nodes with these rows.
+        up: name of the state up.
+    """
+
+    def draw(is_up: bool, streams: Streams, size: int) -> Floats:
+        rows = np.arange(size)
+        process = open_rows(rows, streams)
+        begin_s = process.next_change(rows, np.zeros(size))
+        begin_s = np.where(process.up(rows, begin_s) == is_up, begin_s, process.next_change(rows, begin_s))
+        end_s = process.next_change(rows, begin_s)
+        if is_up and process.clock is not None:
+            return process.clock.read_s(rows, end_s) - process.clock.read_s(rows, begin_s)
+        return end_s - begin_s
+
+    return tuple(
+        Law(
+            f"sojourn {state} in s",
+            f"{distribution.distribution} with mean {distribution.mean:g} s, all sojourns independent",
+            draw=partial(draw, is_up),
+            mean=distribution.mean if distribution.provable(1) else None,
+            variance=distribution.variance if distribution.provable(2) else None,
+            cdf=None if distribution.distribution == "fixed" else distribution.cdf,
+        )
+        for state, is_up, distribution in ((up, True, sojourns.up), ("down", False, sojourns.down))
     )
 
 
@@ -140,7 +148,7 @@ class AlternatingRenewal(NodeAvailability):
     ) -> None:
         rows = int(row.max(initial=-1)) + 1
         self._row, self._sojourns, self._field = row, sojourns, streams.field("sojourn")
-        self._clock = clock
+        self.clock = clock
         self._starts_up, self._first_s = self._begin(rows, streams)
         # the last row stands for the nodes that are always up
         self._starts_up = np.append(self._starts_up, True)
@@ -152,11 +160,9 @@ class AlternatingRenewal(NodeAvailability):
         self._rewind(np.arange(rows), since_s[:-1].copy())
 
     def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
-        """Return whether each node is up."""
         return self._look(nodes, time_s)[0]
 
     def next_change(self, nodes: Ints, time_s: ArrayLike) -> Floats:
-        """Return the end of each node's sojourn."""
         return self._look(nodes, time_s)[1]
 
     def _lengths_s(self, rows: Ints, index: Ints) -> Floats:
@@ -171,12 +177,12 @@ class AlternatingRenewal(NodeAvailability):
     def _follow(self, rows: Ints, from_s: Floats, index: Ints) -> Floats:
         """Return the ends of consecutive sojourns *index*, ``[n, k]``, of which the first begin at *from_s*."""
         lengths_s = self._lengths_s(rows[:, None], index)
-        if self._clock is None:
+        if self.clock is None:
             lengths_s[:, 0] += from_s
             return np.cumsum(lengths_s, axis=1)
         for column in range(index.shape[1]):
             is_up = self._starts_up[rows] ^ (index[:, column] % 2 == 1)
-            on_clock_s = self._clock.after_s(rows, from_s, lengths_s[:, column])
+            on_clock_s = self.clock.after_s(rows, from_s, lengths_s[:, column])
             lengths_s[:, column] = from_s = np.where(is_up, on_clock_s, from_s + lengths_s[:, column])
         return lengths_s
 
@@ -223,7 +229,7 @@ class AlternatingRenewal(NodeAvailability):
         if is_near.any():
             self._advance(rows[is_near])
         rows, time_s = rows[~(is_ahead | is_near)], time_s[~(is_ahead | is_near)]
-        can_leap = self._clock is None and len(rows) > 0
+        can_leap = self.clock is None and len(rows) > 0
         mean_s = (self._sojourns.up.mean + self._sojourns.down.mean) / 2
         distance = float((time_s - self._ends_s[rows, -1]).min()) / mean_s if can_leap else 0.0
         strides = int(min(0.9 * distance, _LEAP / max(1, len(rows)))) // _STRIDE
@@ -233,7 +239,6 @@ class AlternatingRenewal(NodeAvailability):
             self._advance(rows)
 
     def _mark(self, rows: Ints, time_s: Floats) -> Ints:
-        """Return the number of each row's last known mark up to *time_s*."""
         return np.asarray((self._marks_s[rows] <= time_s[:, None]).sum(axis=1) - 1)
 
     def _rewind(self, rows: Ints, time_s: Floats) -> None:

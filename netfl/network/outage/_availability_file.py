@@ -1,4 +1,4 @@
-"""Availability files: the times at which users are present, for direct accesses and for outages.
+"""Availability: the times at which users are present, known in advance, and the files that hold them.
 
 A file has one row for each user: its number, whether it is present at time 0, and the increasing times at which this
 changes.  In CSV, with or without the heading::
@@ -8,10 +8,9 @@ changes.  In CSV, with or without the heading::
     1,off,120
     2,on
 
-In JSON, a list or a mapping::
+In JSON::
 
     [{"user": 0, "start": "on", "times": [3600, 7200.5]}, {"user": 1, "start": "off", "times": [120]}]
-    {"0": {"start": true, "times": [3600, 7200.5]}, "1": {"start": false, "times": [120]}}
 
 In Parquet, the columns ``user``, ``start`` and ``times``, a list of numbers for each row.  This is the fastest format.
 
@@ -24,234 +23,216 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import ArrayLike
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.network import files
-from netfl.network.files import absolute_path, open_parquet, with_format
-from netfl.network.outage import Floats
-from netfl.network.outage._schedule import UserSchedule
+from netfl.network.outage import NodeAvailability
+from netfl.network.outage._daily import surrounding_instants
+from netfl.types import Bools, Floats, Ints
 
 _STATES = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
-_SPLIT = re.compile(r"\s*[,;]\s*|\s+")
-_BETWEEN = re.compile(r"[\s,]*")
-_COLON = re.compile(r"\s*:\s*")
-_MAX_USERS = 2**32
-_MAX_VALUES = 50_000_000
-"""Values of one Parquet file.  The limit protects the memory: shared times compress to almost nothing."""
 _MAX_FAULTS = 10
 """Errors of one file that are reported one by one."""
-
-COLUMNS = pa.schema({"user": pa.int64(), "start": pa.bool_(), "times": pa.list_(pa.float64())})
+_COLUMNS = pa.schema({"user": pa.int64(), "start": pa.bool_(), "times": pa.list_(pa.float64())})
 """Columns of a Parquet file that this module writes."""
-_RawRow = tuple[int, object, object, Sequence[object] | Floats]
-"""Line, user, start and times of a row, not yet parsed."""
+_RawRow = tuple[int, object, object, Any]
+"""Number of a row, or its line in CSV; user, start and times, not yet parsed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UserSchedule:
+    """The availability of one user.
+
+    Args:
+        user: number of the user, from 0.
+        start: whether it is present at time 0.
+        times: increasing times at which this changes, ``[n]``; at the instant of a change the new state holds.
+        place: file and row, for messages.
+    """
+
+    user: int
+    start: bool
+    times: Floats
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AvailabilitySchedule:
+    """The availability of all users, in flat arrays; users without a row are always present.
+
+    Args:
+        start: whether each is present at time 0, ``[users]``.
+        first: index of each user's first time, ``[users + 1]``.
+        times: times of the changes, user by user.
+    """
+
+    start: Bools
+    first: Ints
+    times: Floats
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[UserSchedule], users: int) -> AvailabilitySchedule:
+        """Combine the rows of *users*."""
+        in_order = sorted(rows, key=lambda row: row.user)
+        start, counts = np.ones(users, bool), np.zeros(users + 1, np.int64)
+        for row in in_order:
+            start[row.user], counts[row.user + 1] = row.start, len(row.times)
+        return cls(start, np.cumsum(counts), np.concatenate([np.empty(0), *(row.times for row in in_order)]))
+
+
+class ScheduledAvailability(NodeAvailability):
+    """States that follow a schedule, once or in every period.
+
+    Args:
+        schedule: the schedule of all nodes in one period.
+        period_s: length of a period; infinity without repetition.
+    """
+
+    def __init__(self, schedule: AvailabilitySchedule, period_s: float) -> None:
+        self._schedule, self._period_s = schedule, period_s
+        self._count = np.diff(schedule.first)
+        self._times_s = np.append(schedule.times, np.inf)
+
+    def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
+        passed = self._passed(nodes, self._surrounding_periods_s(nodes, time_s)[0], time_s)
+        return np.asarray(self._schedule.start[nodes] ^ (passed % 2 == 1))
+
+    def next_change(self, nodes: Ints, time_s: ArrayLike) -> Floats:
+        began_s, next_s = self._surrounding_periods_s(nodes, time_s)
+        passed, count, first = self._passed(nodes, began_s, time_s), self._count[nodes], self._schedule.first[nodes]
+        is_within = passed < count
+        in_period_s = began_s + self._times_s[np.where(is_within, first + passed, -1)]
+        in_next_s = next_s + np.where(count % 2 == 1, 0.0, self._times_s[np.where(count > 0, first, -1)])
+        return np.where(is_within, in_period_s, in_next_s)
+
+    def _surrounding_periods_s(self, nodes: Ints, time_s: ArrayLike) -> tuple[Floats, Floats]:
+        """Return the begins of the period of *time_s* and of the next, ``[n]``."""
+        time = np.broadcast_to(np.asarray(time_s, float), np.shape(nodes))
+        if np.isinf(self._period_s):
+            return np.zeros(time.shape), np.full(time.shape, np.inf)
+        return surrounding_instants(np.zeros(time.shape), self._period_s, time)
+
+    def _passed(self, nodes: Ints, began_s: Floats, time_s: ArrayLike) -> Ints:
+        """Return the number of each node's changes in this period up to *time_s*, by bisection."""
+        low, high = np.zeros(np.shape(nodes), np.int64), self._count[nodes]
+        first = self._schedule.first[nodes]
+        while (low < high).any():
+            middle = (low + high) // 2
+            is_past = (low < high) & (began_s + self._times_s[first + middle] <= time_s)
+            low, high = np.where(is_past, middle + 1, low), np.where(is_past | (low >= high), high, middle)
+        return low
 
 
 def read_availability(path: Path) -> tuple[list[UserSchedule], list[Fault]]:
     """Return the valid rows of a file, and the errors of the others, or of the file.
 
-    ``.json`` is JSON, ``.parquet`` is Parquet with rows in place of lines, and all else is CSV.
+    ``.json`` is JSON, ``.parquet`` is Parquet, and all else is CSV.
     """
-    rows: list[UserSchedule] = []
+    schedules: dict[int, UserSchedule] = {}
     faults: list[Fault] = []
     try:
-        for line, user, start, times in _raw_rows(path):
-            place = f"{path.name}:{line}"
+        for number, user, start, times in _read_rows(path):
+            place = f"{path.name}:{number}"
             try:
-                rows.append(UserSchedule(_parse_user(user), _parse_state(start), _parse_times(times), place))
+                schedule = UserSchedule(_parse_user(user), _parse_state(start), _parse_times(times), place)
             except ValueError as error:
                 faults.append(Fault("file", f"{place}: {error.args[0]}", *error.args[1:]))
-    except json.JSONDecodeError as error:
-        remedy = 'write [{"user": 0, "start": "on", "times": [5, 9]}, …]'
-        return [], [Fault("file", f"{path.name}:{error.lineno}: no JSON of the kind: {error.msg}", None, remedy)]
-    except (OSError, ValueError, RecursionError, csv.Error) as error:
+                continue
+            first = schedules.setdefault(schedule.user, schedule)
+            if first is not schedule:
+                faults.append(Fault("file", f"{place}: a second row for user {first.user}", None, f"see {first.place}"))
+    except (OSError, ValueError, csv.Error, MachineError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         return [], [Fault("file", f"cannot be read: {reason}", str(path), "name a CSV, JSON or Parquet file")]
-    except MachineError as error:
-        return [], [Fault("file", str(error), None, "is it whole, and Parquet?")]
-    faults += _duplicate_faults(rows)
-    if not rows and not faults:
-        faults.append(Fault("file", f"{path.name} tells of no user", None, "give a row for each: user,start,times"))
-    return rows, faults
+    if not schedules and not faults:
+        faults.append(Fault("file", f"{path.name} has no users", None, "give a row for each user: user,start,times"))
+    return [*schedules.values()], faults
 
 
-def _raw_rows(path: Path) -> Iterator[_RawRow]:
+def _read_rows(path: Path) -> Iterator[_RawRow]:
     suffix = path.suffix.lower()
     if suffix == ".parquet":
-        return parse_parquet(path)
-    return (parse_json if suffix == ".json" else parse_csv)(files.read_text(path))
+        return _parquet_rows(path)
+    return (_json_rows if suffix == ".json" else _csv_rows)(files.read_text(path))
 
 
-def parse_csv(text: str) -> Iterator[_RawRow]:
-    """Yield the rows of a CSV file; times may be in brackets, in one cell or in many, and the last cells empty."""
+def _csv_rows(text: str) -> Iterator[_RawRow]:
     lines = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)
-    has_begun = False
     for cells in lines:
-        is_heading = not has_begun and bool(cells) and cells[0].strip().lower() == "user"
-        has_begun = has_begun or bool(cells)
-        if is_heading or not any(cell.strip() for cell in cells):
-            continue
-        times = ",".join(cells[2:]).strip(" ,[]")
-        user, start = (*cells, "")[:2]
-        yield lines.line_num, user.strip(), start.strip(), _SPLIT.split(times) if times else []
+        if any(cells) and cells[0].strip().lower() != "user":
+            user, start, *times = *cells, ""
+            yield lines.line_num, user, start, [time for time in times if time.strip()]
 
 
-def parse_json(text: str) -> Iterator[_RawRow]:
-    """Yield the entries of a JSON list or mapping, each with its line, which the decoder does not report."""
-    decoder = json.JSONDecoder()
-    position = len(text) - len(text.lstrip())
-    if text[position : position + 1] not in {"[", "{"}:
-        raise json.JSONDecodeError("neither a list nor a mapping", text, position)
-    closing = "]" if text[position] == "[" else "}"
-    json.loads(text)  # checks commas, brackets and the end of the text
-    line, counted, position = 1, 0, position + 1
-    while True:
-        position = _end_of_match(_BETWEEN, text, position)
-        if text[position] == closing:
-            return
-        line, counted = line + text.count("\n", counted, position), position
-        user = None
-        if closing == "}":
-            user, position = decoder.raw_decode(text, position)
-            position = _end_of_match(_COLON, text, position)
-        entry, position = decoder.raw_decode(text, position)
-        wanted = {"start", "times"} if user is not None else {"user", "start", "times"}
-        if not isinstance(entry, dict) or not wanted - {"times"} <= set(entry) <= wanted:
-            raise json.JSONDecodeError(f"an entry holds {', '.join(sorted(wanted))}", text, counted)
-        times = entry.get("times", [])
-        if not isinstance(times, list):
-            raise json.JSONDecodeError("times are a list", text, counted)
-        yield line, entry.get("user", user), entry["start"], times
+def _json_rows(text: str) -> Iterator[_RawRow]:
+    entries = json.loads(text)
+    for number, entry in enumerate(entries if isinstance(entries, list) else [entries], start=1):
+        if not isinstance(entry, dict) or not {"user", "start"} <= set(entry) <= {"user", "start", "times"}:
+            raise ValueError(f"entry {number} has keys other than user, start and times")
+        yield number, entry["user"], entry["start"], entry.get("times", [])
 
 
-def _end_of_match(pattern: re.Pattern[str], text: str, position: int) -> int:
-    match = pattern.match(text, position)
-    return match.end() if match else position
-
-
-def parse_parquet(path: Path) -> Iterator[_RawRow]:
-    """Yield the rows of a Parquet file, counted from 1.
-
-    Raises:
-        ValueError: it has other columns, or too many values.
-        MachineError: it cannot be read.
-    """
-    with open_parquet(path) as file:
-        schema = file.schema_arrow
-        problem = _column_problem(schema) or _size_problem(file)
-        names = [name for name in COLUMNS.names if name in schema.names]
-        table = None if problem else file.read(columns=names).combine_chunks()
-    if table is None:
-        raise ValueError(problem)
-    users, starts = table["user"].to_pylist(), table["start"].to_pylist()
-    times = [np.empty(0)] * len(users)
-    if "times" in names and len(users):
-        column = table["times"].chunk(0)
-        flat = column.flatten().to_numpy(zero_copy_only=False).astype(float)  # an empty place becomes NaN
-        ends = np.cumsum(pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False))
-        times = np.split(flat, ends[:-1])
-    yield from zip(range(1, len(users) + 1), users, starts, times, strict=True)
-
-
-def _column_problem(schema: pa.Schema) -> str:
-    """Return why columns like these hold no availability; empty if they do."""
-    if missing := [name for name in ("user", "start") if name not in schema.names]:
-        return f"it has no column {' and '.join(missing)}, but {', '.join(schema.names) or 'none'}"
-    kind = schema.field("times").type if "times" in schema.names else COLUMNS.field("times").type
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    if is_list and (pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type)):
-        return ""
-    return f"times are lists of numbers, and not {kind}"
-
-
-def _size_problem(file: pq.ParquetFile) -> str:
-    """Return by how much a file exceeds the limit, in words; empty if it does not."""
-    groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
-    values = sum(group.column(index).num_values for group in groups for index in range(group.num_columns))
-    return f"it holds {values} values, and {_MAX_VALUES} are possible" if values > _MAX_VALUES else ""
+def _parquet_rows(path: Path) -> Iterator[_RawRow]:
+    table = files.read_frame(path)
+    if missing := [name for name in ("user", "start") if name not in table]:
+        raise ValueError(f"it has no column {' and '.join(missing)}, but {', '.join(table.columns) or 'none'}")
+    times = table["times"] if "times" in table else [None] * len(table)
+    yield from zip(range(1, len(table) + 1), table["user"], table["start"], times, strict=True)
 
 
 def _parse_user(value: object) -> int:
-    text = "" if isinstance(value, bool | float) else str(value)
-    if not (text.isascii() and text.isdecimal()) or int(text) >= _MAX_USERS:
-        raise ValueError("no number of a user", value, "users are numbered 0, 1, 2, …")
+    text = str(value).strip()
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError("not the number of a user", value, "users are numbered 0, 1, 2, …")
     return int(text)
 
 
 def _parse_state(value: object) -> bool:
-    state = _STATES.get(str(value).strip().lower()) if isinstance(value, str | bool | int) else None
+    state = _STATES.get(str(value).strip().lower())
     if state is None:
-        raise ValueError("no state to start from", value, "write on or off, true or false, 1 or 0")
+        raise ValueError("not a valid initial state", value, "write on or off, true or false, 1 or 0")
     return state
 
 
-def _parse_times(values: Sequence[object] | Floats) -> Floats:
-    """Return increasing times."""
-    if isinstance(values, np.ndarray) or all(type(value) in {str, float, int} for value in values):
-        try:
-            times = np.array(values, float)
-        except (ValueError, OverflowError):
-            times = np.array([np.nan])
-        if np.isfinite(times).all() and (np.diff(times, prepend=0.0) > 0.0).all():
-            return times
-    parsed: list[float] = []
-    for value in values:  # find the error
-        parsed.append(_parse_time(value, parsed[-1] if parsed else 0.0))
-    return np.array(parsed)
-
-
-def _parse_time(value: object, last: float) -> float:
-    """Return a time after the *last* one."""
+def _parse_times(values: Any) -> Floats:
     try:
-        time = np.nan if isinstance(value, bool | None) else float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError("no time", value, "write numbers, such as 3600") from None
-    if not np.isfinite(time):
-        raise ValueError("no finite time", value, "leave out a change that never comes")
-    if time <= 0.0:
-        raise ValueError("a change that is not after time 0", value, "say by the start how it begins")
-    if time <= last:
-        problem = f"times do not rise: {time:g} comes after {last:g}"
-        raise ValueError(problem, None, "put them in order, each once")
-    return time
+        times = np.array([] if values is None else values, float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"not a list of times: {error}", None, "write numbers, such as 3600") from None
+    if times.ndim != 1:
+        raise ValueError("not a list of times", values, "write numbers, such as [3600]")
+    steps = np.diff(times, prepend=0.0)
+    wrong = np.flatnonzero(~(np.isfinite(steps) & (steps > 0.0)))
+    if wrong.size:
+        last, time = np.concatenate([[0.0], times])[wrong[0] : wrong[0] + 2]
+        problem = f"times are not ascending: {time:g} follows {last:g}"
+        raise ValueError(problem, None, "write finite times above 0 in order, each once")
+    return times
 
 
-def _duplicate_faults(rows: Sequence[UserSchedule]) -> Iterator[Fault]:
-    seen: dict[int, UserSchedule] = {}
-    for row in rows:
-        if row.user in seen:
-            yield Fault("file", f"{row.place}: a second row for user {row.user}", None, f"see {seen[row.user].place}")
-        seen.setdefault(row.user, row)
-
-
-def unknown_user_faults(rows: Iterable[UserSchedule], users: int) -> Iterator[Fault]:
-    """Yield errors for rows of unknown users."""
+def schedule_faults(rows: Iterable[UserSchedule], users: int, period: float) -> Iterator[Fault]:
+    """Yield errors for rows of unknown users, and for changes that come after a repeated file starts over."""
     for row in rows:
         if row.user >= users:
-            remedy = f"users are numbered 0 to {users - 1}"
-            yield Fault("file", f"{row.place}: no such user", row.user, remedy)
-
-
-def past_period_faults(rows: Iterable[UserSchedule], period: float) -> Iterator[Fault]:
-    """Yield errors for changes that come after a repeated file starts over."""
-    for row in rows:
+            yield Fault("file", f"{row.place}: no such user", row.user, f"users are numbered 0 to {users - 1}")
         if len(row.times) and row.times[-1] >= period:
-            problem = f"{row.place}: a change at {row.times[-1]:g} is never reached: all begins anew at {period:g}"
-            yield Fault("file", problem, None, "leave it out, or make repeat longer")
+            problem = f"{row.place}: a change at {row.times[-1]:g} is after the end of the period of {period:g}"
+            yield Fault("file", problem, None, "remove it, or make repeat longer")
 
 
 def limit_faults(faults: Sequence[Fault]) -> list[Fault]:
     """Return the first errors, and the number of the others."""
     more = len(faults) - _MAX_FAULTS
-    rest = [Fault("file", f"and {more} more like these", None, "mend these first")] if more > 0 else []
+    rest = [Fault("file", f"and {more} more errors of this kind", None, "fix these first")] if more > 0 else []
     return [*faults[:_MAX_FAULTS], *rest]
 
 
@@ -260,36 +241,19 @@ def write_availability(path: Path, rows: Iterable[UserSchedule]) -> None:
 
     Raises:
         ScenarioError: it has another extension.
-        MachineError: it cannot be written.
+        OSError: it cannot be written.
     """
-    suffix = path.suffix.lower()
-    if suffix not in {".csv", ".json", ".parquet"}:
-        problem = "none of .csv, .json and .parquet"
-        raise ScenarioError([Fault("", problem, str(path), "call it so, as the ending says which")])
-    try:
-        if suffix == ".parquet":
-            pq.write_table(_to_parquet(rows), absolute_path(path))
-            return
-        path.write_text((_to_json if suffix == ".json" else _to_csv)(rows), encoding="utf-8")
-    except OSError as error:
-        raise MachineError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-def _to_parquet(rows: Iterable[UserSchedule]) -> pa.Table:
-    listed = [*rows]
-    columns = [[row.user for row in listed], [row.start for row in listed], [row.times for row in listed]]
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, COLUMNS, strict=True)]
-    return with_format(pa.Table.from_arrays(arrays, schema=COLUMNS))
-
-
-def _to_csv(rows: Iterable[UserSchedule]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["user", "start", "times"])
-    writer.writerows([row.user, "on" if row.start else "off", *row.times.tolist()] for row in rows)
-    return text.getvalue()
-
-
-def _to_json(rows: Iterable[UserSchedule]) -> str:
-    entries = ({"user": row.user, "start": "on" if row.start else "off", "times": row.times.tolist()} for row in rows)
-    return "[\n" + ",\n".join(map(json.dumps, entries)) + "\n]\n"
+    rows, suffix = [*rows], path.suffix.lower()
+    entries = [(row.user, "on" if row.start else "off", row.times.tolist()) for row in rows]
+    if suffix == ".parquet":
+        columns = {name: [getattr(row, name) for row in rows] for name in _COLUMNS.names}
+        pq.write_table(files.with_format(pa.table(columns, _COLUMNS)), files.absolute_path(path))
+    elif suffix == ".json":
+        lines = (json.dumps(dict(zip(_COLUMNS.names, entry, strict=True))) for entry in entries)
+        path.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")
+    elif suffix == ".csv":
+        lines = (",".join(map(str, [user, start, *times])) for user, start, times in entries)
+        path.write_text("\n".join(["user,start,times", *lines]) + "\n", encoding="utf-8")
+    else:
+        problem = "the suffix is not .csv, .json or .parquet"
+        raise ScenarioError([Fault("", problem, str(path), "use one of these suffixes; it determines the format")])

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import itemgetter
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from netfl.errors import Fault, ScenarioError
 from netfl.network.layout import Layout
-from netfl.network.outage import Bools, Floats, Ints, NodeAvailability, Outage
-from netfl.registry import kind_of
+from netfl.network.outage import NodeAvailability, Outage
+from netfl.network.outage._alternating_renewal import AlternatingRenewal
+from netfl.registry import stream_keys
 from netfl.streams import Streams
+from netfl.types import Bools, Floats, Ints
 
 _MAX_OUTAGES = 1_000
 """Consecutive outages after which a node counts as down for ever, because its windows never overlap, for example."""
@@ -36,26 +37,25 @@ class CombinedOutages(NodeAvailability):
 
     @classmethod
     def open(cls, outages: Sequence[Outage], layout: Layout, streams: Streams) -> CombinedOutages:
-        """Open the outages of a scenario on *layout*; the i-th draws from its own place below *streams*.
+        """Open the outages of a scenario on *layout*, each with its own place below *streams*.
 
         Raises:
             ScenarioError: an outage does not fit *layout*; has the errors of all outages, with keys that start with an
                 outage's number.
         """
-        timelines: dict[str, list[tuple[float, NodeAvailability]]] = {"nothing": [], "uploads": []}
+        timelines: dict[str, list[NodeAvailability]] = {"interrupt": [], "finish": []}
         faults: list[Fault] = []
-        for index, outage in enumerate(outages):
+        for index, (outage, key) in enumerate(zip(outages, stream_keys(outages), strict=True)):
             try:
-                opened = outage.open(layout, streams.at("outage", index, kind_of(type(outage))))
-                timelines[outage.spares].append((outage.changes_hz(1), opened))
+                opened = outage.open(layout, streams.at("outage", *key))
+                timelines[outage.in_progress].append(opened)
             except ScenarioError as error:
                 faults += [fault.under(str(index)) for fault in error.faults]
         if faults:
             raise ScenarioError(faults)
-        rare_first = {
-            key: [timeline for _, timeline in sorted(rated, key=itemgetter(0))] for key, rated in timelines.items()
-        }
-        return cls(rare_first["nothing"], rare_first["uploads"])
+        for drawn_last in timelines.values():  # processes draw for each time that they are asked about
+            drawn_last.sort(key=lambda timeline: isinstance(timeline, AlternatingRenewal))
+        return cls(timelines["interrupt"], timelines["finish"])
 
     def __bool__(self) -> bool:
         """Return whether any node can ever be down."""
@@ -63,26 +63,21 @@ class CombinedOutages(NodeAvailability):
 
     @property
     def is_exact(self) -> bool:
-        """True if all outages are exact."""
         return all(timeline.is_exact for timeline in self._timelines)
 
     @property
     def is_metered(self) -> bool:
-        """True if any outage is metered."""
         return any(timeline.is_metered for timeline in self._timelines)
 
     def train(self, users: Ints, time_s: ArrayLike, samples: ArrayLike) -> None:
-        """Report a training to all outages."""
         for timeline in self._timelines:
             timeline.train(users, time_s, samples)
 
     def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> None:
-        """Report a transmission to all outages."""
         for timeline in self._timelines:
             timeline.transmit(users, time_s, bits)
 
     def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
-        """Return whether each node is up in all outages."""
         up = np.ones(len(nodes), bool)
         for timeline in self._timelines:
             up &= timeline.up(nodes, time_s)

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from netfl.network.outage import Bools, Floats, Ints
-from netfl.network.outage._alternating_renewal import AlternatingRenewal, Sojourns, sojourn_law, state_law
+from netfl.network.layout import Layout
+from netfl.network.outage import NodeAvailability
+from netfl.network.outage._alternating_renewal import AlternatingRenewal, Sojourns, sojourn_laws, state_law
+from netfl.network.outage._targets import NodeOutage, node_rows
 from netfl.network.periods import SLACK, STEPS, periods_of
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Bools, Floats, Ints, Law
+from netfl.units import Seconds
 
 _SETTLING_CYCLES = 20
 """Mean sojourns up and down before time 0 after which a process counts as settled."""
-_MAX_CYCLES = 1e5
-"""Mean sojourns up and down that a period may hold, because processes settle for at least one period."""
 
 
-def _check_positive(weights: tuple[float, ...]) -> tuple[float, ...]:
-    if not sum(weights):
-        raise ValueError("all weights are 0: nothing would ever happen")
-    return weights
-
-
-Weights = Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=1), AfterValidator(_check_positive)]
+Weights = Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=1)]
 """Relative weights of equal parts of a period: 24 of them are the hours of a day."""
 
 
@@ -112,67 +109,50 @@ def draw_shifts_s(spread_s: float, rows: int, streams: Streams) -> Floats:
     return spread_s * (streams.field("shift").uniform(np.arange(rows)) - 0.5)
 
 
-def settled_start_s(up_s: Floats, down_s: float, period_s: float) -> Floats:
-    """Return when processes with these mean sojourns must start, all up, to have settled by time 0."""
-    return -period_s * np.ceil(_SETTLING_CYCLES * (up_s + down_s) / period_s)
+class DailyOutage(NodeOutage):
+    """Nodes with sojourns up on a clock that has the rhythm of a day, and sojourns down on the common one."""
 
+    weights: Weights
+    """Relative speed of the clock in each of as many equal parts of the period."""
+    period: Annotated[Seconds, Field(gt=0)] = 86400.0
+    """Length of a period; time 0 is the start of one."""
+    spread: Annotated[Seconds, Field(ge=0)] = 0.0
+    """Width of the interval, around 0, from which the shift of each node's day is drawn, to model time zones."""
 
-def check_period(up_s: float, down_s: float, period_s: float) -> None:
-    """Check that a period holds a limited number of mean sojourns.
+    @property
+    @abstractmethod
+    def sojourns(self) -> Sojourns:
+        """Distributions of sojourns up, on the clock, and down; those that start stationary settle before time 0."""
 
-    Raises:
-        ValueError: it holds more.
-    """
-    if period_s > _MAX_CYCLES * (up_s + down_s):
-        cycles = period_s / (up_s + down_s)
-        raise ValueError(
-            f"a node would go down {cycles:.3g} times in a period, {_MAX_CYCLES:g} are possible: make it shorter"
-        )
+    def activity(self, rows: int, streams: Streams) -> Floats:
+        """Return the relative speed of each node's clock, ``[rows]``."""
+        return np.ones(rows)
 
+    def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
+        return self._open_rows(node_rows(self.nodes, layout), streams)
 
-def daily_laws(
-    open_rows: Callable[[Ints, Streams], tuple[AlternatingRenewal, DiurnalClock]],
-    sojourns: Sojourns,
-    weights: Sequence[float],
-    period_s: float,
-) -> tuple[Law, ...]:
-    """Return the claims of nodes with one clock each.
+    def _open_rows(self, row: Ints, streams: Streams) -> AlternatingRenewal:
+        rows, sojourns = int(row.max(initial=-1)) + 1, self.sojourns
+        activity = self.activity(rows, streams)
+        clock = DiurnalClock(self.weights, self.period, draw_shifts_s(self.spread, rows, streams), activity)
+        cycle_s = sojourns.up.mean / activity + sojourns.down.mean
+        settled_s = -self.period * np.ceil(_SETTLING_CYCLES * cycle_s / self.period)
+        origin_s = settled_s if sojourns.start == "stationary" else 0.0
+        return AlternatingRenewal(row, replace(sojourns, start="up"), streams, clock=clock, origin_s=origin_s)
 
-    Args:
-        open_rows: ``open_rows(rows, streams)`` returns the process of nodes with these rows, and its clock.
-        sojourns: distributions of sojourns up, on the clock, and of sojourns down.
-        weights: relative speed of the clock in each part of the period.
-        period_s: length of the period.
-    """
-    up, down = sojourns.up, sojourns.down
+    def laws(self) -> tuple[Law, ...]:
+        sojourns = self.sojourns
+        up, down = sojourns.up, sojourns.down
+        laws = sojourn_laws(sojourns, self._open_rows, "up, on the node's own clock,")
+        if sojourns.start != "stationary" or not up.distribution == down.distribution == "exponential":
+            return laws
 
-    def sojourn_up(streams: Streams, size: int) -> Floats:
-        rows = np.arange(size)
-        process, clock = open_rows(rows, streams)
-        begin_s = _next_begin_s(process, rows, is_up=True)
-        return clock.read_s(rows, process.next_change(rows, begin_s)) - clock.read_s(rows, begin_s)
+        def state(streams: Streams, size: int) -> Floats:
+            rows = np.arange(size)
+            instants_s = self.period * streams.rng("instants").random(size)
+            return self._open_rows(rows, streams).up(rows, instants_s).astype(float)
 
-    def sojourn_down(streams: Streams, size: int) -> Floats:
-        rows = np.arange(size)
-        process, _ = open_rows(rows, streams)
-        begin_s = _next_begin_s(process, rows, is_up=False)
-        return process.next_change(rows, begin_s) - begin_s
-
-    def state(streams: Streams, size: int) -> Floats:
-        rows = np.arange(size)
-        process, _ = open_rows(rows, streams)
-        return process.up(rows, period_s * streams.rng("instants").random(size)).astype(float)
-
-    laws = (sojourn_law("up, on the node's own clock,", up, sojourn_up), sojourn_law("down", down, sojourn_down))
-    if not up.law == down.law == "exponential":
-        return laws
-    quantity = "state of a node at an instant uniform over the period (1 is up)"
-    statement = "the periodic solution of p' = (1 - p)/E[down] - r(t) p/E[up], r(t) the clock's speed"
-    share = float(mean_share_up(weights, period_s, up.mean, down.mean).mean())
-    return (*laws, state_law(quantity, statement, state, share))
-
-
-def _next_begin_s(process: AlternatingRenewal, rows: Ints, *, is_up: bool) -> Floats:
-    """Return when the first sojourn up, or down, of each row begins after time 0."""
-    begin_s = process.next_change(rows, np.zeros(len(rows)))
-    return np.where(process.up(rows, begin_s) == is_up, begin_s, process.next_change(rows, begin_s))
+        quantity = "state of a node at an instant uniform over the period (1 is up)"
+        statement = "the periodic solution of p' = (1 - p)/E[down] - r(t) p/E[up], r(t) the clock's speed"
+        share = float(mean_share_up(self.weights, self.period, up.mean, down.mean).mean())
+        return (*laws, state_law(quantity, statement, state, share))

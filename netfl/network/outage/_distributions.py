@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp, gamma, inf, isfinite, log, prod, sqrt
 from statistics import NormalDist
-from typing import Annotated, ClassVar, Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
-from netfl.network.outage import Floats
-from netfl.registry import Spec
+from netfl.registry import OnlyWith, Spec
 from netfl.streams import RandomField, Streams
+from netfl.types import Floats
 from netfl.units import Metres, Seconds
 
 
@@ -218,37 +218,27 @@ class PositiveDistribution(Spec, ABC):
     Research 30, 1982, section 3).
     """
 
-    law: Literal["exponential", "weibull", "lognormal", "gamma", "pareto", "uniform", "hyperexponential", "fixed"]
+    distribution: Literal[
+        "exponential", "weibull", "lognormal", "gamma", "pareto", "uniform", "hyperexponential", "fixed"
+    ]
     """The type of the distribution."""
     mean: Annotated[float, Field(gt=0)]
     """The mean."""
-    shape: Annotated[float, Field(ge=0.2, le=100)] | None = None
+    shape: Annotated[
+        float | None, Field(ge=0.2, le=100), OnlyWith("distribution", "weibull", "gamma", "pareto", needed=True)
+    ] = None
     """The shape: k of Weibull and gamma, α of Pareto (above 1), and only of these."""
-    sigma: Annotated[float, Field(gt=0, le=5)] | None = None
+    sigma: Annotated[float | None, Field(gt=0, le=5), OnlyWith("distribution", "lognormal", needed=True)] = None
     """The standard deviation σ of the logarithm, lognormal only."""
-    width: Annotated[float, Field(gt=0, le=1)] | None = None
+    width: Annotated[float | None, Field(gt=0, le=1), OnlyWith("distribution", "uniform", needed=True)] = None
     """Half the width as a share of the mean, uniform only."""
-    cv: Annotated[float, Field(gt=1, le=100)] | None = None
+    cv: Annotated[float | None, Field(gt=1, le=100), OnlyWith("distribution", "hyperexponential", needed=True)] = None
     """The coefficient of variation, hyperexponential only."""
-
-    _OWNERS: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "shape": ("weibull", "gamma", "pareto"),
-        "sigma": ("lognormal",),
-        "width": ("uniform",),
-        "cv": ("hyperexponential",),
-    }
 
     @model_validator(mode="after")
     def _check_parameters(self) -> PositiveDistribution:
-        for key, owners in self._OWNERS.items():
-            is_given = getattr(self, key) is not None
-            if is_given and self.law not in owners:
-                remedy = " or ".join(f"law: {law}" for law in owners)
-                raise ValueError(f"{key} has no effect on the {self.law} law; leave it out, or take {remedy}")
-            if not is_given and self.law in owners:
-                raise ValueError(f"the {self.law} law needs a {key}")
-        if self.law == "pareto" and (self.shape or 0.0) <= 1.0:
-            raise ValueError("a Pareto law has a mean only if its shape is above 1")
+        if self.distribution == "pareto" and self.shape is not None and self.shape <= 1.0:
+            raise ValueError("a Pareto distribution has a mean only if its shape is above 1")
         return self
 
     def draw(self, field: RandomField, rows: ArrayLike, index: ArrayLike) -> Floats:
@@ -278,7 +268,7 @@ class PositiveDistribution(Spec, ABC):
 
     @property
     def _unit(self) -> UnitMeanDistribution:
-        return _UNIT_MEAN[self.law](self)
+        return _UNIT_MEAN[self.distribution](self)
 
 
 _UNIT_MEAN: dict[str, Callable[[PositiveDistribution], UnitMeanDistribution]] = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from netfl.network.outage import Bools, Floats, Ints
 from netfl.network.outage._combined import CombinedOutages
+from netfl.types import Bools, Floats, Ints
 
 _MAX_PASSES = 1_000
 """Passes after which nodes count as never up together: one is up by day, the other by night, for example."""
@@ -14,7 +14,53 @@ _MAX_LOOKS = 100
 """Looks ahead after which an outage that is not exact is no longer asked."""
 
 
-class NodeState:
+class _StateCache:
+    """Times until which nodes stay up or down, as far as they have been asked; *now_s* must not decrease."""
+
+    def __init__(self, outages: CombinedOutages, nodes: int) -> None:
+        self._outages, self._is_exact = outages, outages.is_exact
+        self._up_until_s, self._next_up_s = np.full((2, nodes), -np.inf)
+
+    def up_until_s(self, nodes: Ints, now_s: float) -> Floats:
+        """Return a time until which each node stays up, ``[...]``; a past time for a node that is down."""
+        unknown = self._unknown(nodes, now_s)
+        if unknown.size:
+            up = unknown[self._outages.up(unknown, now_s)]
+            self._up_until_s[up] = self._outages.next_change(up, now_s)
+        return np.asarray(self._up_until_s[nodes])
+
+    def next_up_s(self, nodes: Ints, now_s: float) -> Floats:
+        """Return the first instant from now on at which each node is up, ``[...]``."""
+        unknown = self._unknown(nodes, now_s)
+        if unknown.size:
+            self._next_up_s[unknown] = self._outages.next_up(unknown, now_s)
+        return np.asarray(np.maximum(self._next_up_s[nodes], now_s))
+
+    def _unknown(self, nodes: Ints, now_s: float) -> Ints:
+        return np.asarray(nodes[(self._up_until_s[nodes] <= now_s) & (self._next_up_s[nodes] <= now_s)])
+
+    def node_up_until_s(self, node: int, now_s: float) -> float:
+        """Return `up_until_s` of one node."""
+        cached_s = self._up_until_s[node]
+        return float(cached_s if cached_s > now_s else self.up_until_s(np.array([node]), now_s)[0])
+
+    def first_change_s(self, node: int, until_s: float, by_s: float) -> float:
+        """Return the first real change from *until_s* on, or a time from *by_s* on."""
+        if self._is_exact:
+            return until_s
+        nodes = np.array([node])
+        for _ in range(_MAX_LOOKS):
+            if until_s >= by_s or np.isinf(until_s) or not self._outages.up(nodes, until_s)[0]:
+                return until_s
+            self._up_until_s[node] = until_s = float(self._outages.next_change(nodes, until_s)[0])
+        return until_s
+
+    def forget(self, nodes: Ints) -> None:
+        """Forget what is cached of *nodes*."""
+        self._up_until_s[nodes] = self._next_up_s[nodes] = -np.inf
+
+
+class NodeState(_StateCache):
     """The states of a network's nodes; *now_s* must not decrease from call to call.
 
     Args:
@@ -27,22 +73,14 @@ class NodeState:
     """
 
     def __init__(self, outages: CombinedOutages, nodes: int) -> None:
-        self._outages = outages
-        self._up = _Cache(outages, nodes)
-        self._uninterrupted = _Cache(outages.interrupting, nodes) if outages.interrupting is not outages else self._up
+        super().__init__(outages, nodes)
+        interrupting = outages.interrupting
+        self._uninterrupted = self if interrupting is outages else _StateCache(interrupting, nodes)
         self.is_always_up, self.is_metered = not outages, outages.is_metered
-
-    def up_until_s(self, nodes: Ints, now_s: float) -> Floats:
-        """Return a time until which each node stays up, ``[n]``; a past time for a node that is down."""
-        return self._up.up_until_s(nodes, now_s)
 
     def up(self, nodes: Ints, now_s: float) -> Bools:
         """Return whether each node is up now, ``[n]``."""
         return self.up_until_s(nodes, now_s) > now_s
-
-    def node_up_until_s(self, node: int, now_s: float) -> float:
-        """Return `up_until_s` of one node."""
-        return self._up.node_up_until_s(node, now_s)
 
     def cut_s(self, node: int, now_s: float, by_s: float = np.inf) -> float:
         """Return when an outage interrupts a transmission that *node*, up now, begins now; infinity if never.
@@ -62,13 +100,13 @@ class NodeState:
         """Report that each of *users* trains on *samples* examples at *time_s*."""
         if self.is_metered:
             self._outages.train(users, time_s, samples)
-            self._forget(users)
+            self._forget_users(users)
 
     def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> None:
         """Report that each of *users* starts to transmit *bits* at *time_s*."""
         if self.is_metered:
             self._outages.transmit(users, time_s, bits)
-            self._forget(users)
+            self._forget_users(users)
 
     def all_up_from_s(self, rows: Ints, now_s: float) -> Floats:
         """Return the first instant from now on at which all nodes of a row are up, ``[n]``; infinity if never.
@@ -77,9 +115,9 @@ class NodeState:
             rows: node numbers, ``[n, k]``.
             now_s: current time.
         """
-        each_s = self._up.next_up_s(rows, now_s)
+        each_s = self.next_up_s(rows, now_s)
         at_s = each_s.max(axis=1)
-        stays_up = self._up.up_until_s(rows, now_s) > at_s[:, None]
+        stays_up = self.up_until_s(rows, now_s) > at_s[:, None]
         is_sure = (stays_up | (each_s == at_s[:, None])).all(axis=1)
         at_s[~is_sure] = self.all_up_later_s(rows[~is_sure], at_s[~is_sure])
         return np.asarray(at_s)
@@ -98,50 +136,6 @@ class NodeState:
         at_s[todo] = np.inf
         return at_s
 
-    def _forget(self, users: Ints) -> None:
-        self._up.forget(users)
+    def _forget_users(self, users: Ints) -> None:
+        self.forget(users)
         self._uninterrupted.forget(users)
-
-
-class _Cache:
-    """Times until which nodes stay up or down, as far as they have been asked."""
-
-    def __init__(self, outages: CombinedOutages, nodes: int) -> None:
-        self._outages, self._is_exact = outages, outages.is_exact
-        self._up_until_s, self._next_up_s = np.full((2, nodes), -np.inf)
-
-    def up_until_s(self, nodes: Ints, now_s: float) -> Floats:
-        """Return a time until which each stays up, ``[...]``; cached times that are past are asked again."""
-        unknown = self._unknown(nodes, now_s)
-        if unknown.size:
-            up = unknown[self._outages.up(unknown, now_s)]
-            self._up_until_s[up] = self._outages.next_change(up, now_s)
-        return np.asarray(self._up_until_s[nodes])
-
-    def next_up_s(self, nodes: Ints, now_s: float) -> Floats:
-        """Return the first instant from now on at which each is up, ``[...]``."""
-        unknown = self._unknown(nodes, now_s)
-        if unknown.size:
-            self._next_up_s[unknown] = self._outages.next_up(unknown, now_s)
-        return np.asarray(np.maximum(self._next_up_s[nodes], now_s))
-
-    def _unknown(self, nodes: Ints, now_s: float) -> Ints:
-        return np.asarray(nodes[(self._up_until_s[nodes] <= now_s) & (self._next_up_s[nodes] <= now_s)])
-
-    def node_up_until_s(self, node: int, now_s: float) -> float:
-        cached_s = self._up_until_s[node]
-        return float(cached_s if cached_s > now_s else self.up_until_s(np.array([node]), now_s)[0])
-
-    def first_change_s(self, node: int, until_s: float, by_s: float) -> float:
-        """Return the first real change from *until_s* on, or a time from *by_s* on."""
-        if self._is_exact:
-            return until_s
-        nodes = np.array([node])
-        for _ in range(_MAX_LOOKS):
-            if until_s >= by_s or np.isinf(until_s) or not self._outages.up(nodes, until_s)[0]:
-                return until_s
-            self._up_until_s[node] = until_s = float(self._outages.next_change(nodes, until_s)[0])
-        return until_s
-
-    def forget(self, nodes: Ints) -> None:
-        self._up_until_s[nodes] = self._next_up_s[nodes] = -np.inf

@@ -1,34 +1,31 @@
-"""The nodes that an outage affects, as a scenario specifies them."""
+"""The nodes that an outage affects: as a scenario specifies them, and those inside a disk."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.network.layout import Layout
-from netfl.network.outage import Ints
-from netfl.types import ScenarioFacts
+from netfl.network.outage import Outage
+from netfl.types import Floats, Ints, ScenarioFacts
 
 Group = Literal["users", "towers", "routers", "links"]
 
 
 def _check_nodes(value: Any) -> Any:
-    """Check that *value* is a group or a list of distinct user numbers and names."""
-    remedy = f"{', '.join(get_args(Group))}, or a list such as [0, 7, tower:1, tower:1-server]"
-    if isinstance(value, list | tuple):
-        entries = list(value)
-        if entries and all(isinstance(entry, str) or (type(entry) is int and entry >= 0) for entry in entries):
-            if len(set(entries)) == len(entries):
-                return tuple(entries)
-            raise PydanticCustomError("nodes", "a node is named twice", {"remedy": "name each once"})
-    elif isinstance(value, str) and value in get_args(Group):
+    """Check that *value* is a group or a list of user numbers and names."""
+    if isinstance(value, str) and value in get_args(Group):
         return value
-    raise PydanticCustomError("nodes", "no group of nodes and no list of them", {"remedy": remedy})
+    entries = value if isinstance(value, list | tuple) else ()
+    if entries and all(isinstance(entry, str) or (isinstance(entry, int) and entry >= 0) for entry in entries):
+        return tuple(entries)
+    remedy = f"{', '.join(get_args(Group))}, or a list such as [0, 7, tower:1, tower:1-server]"
+    raise PydanticCustomError("nodes", "neither a group nor a list of nodes", {"remedy": remedy})
 
 
 Nodes = Annotated[Group | tuple[int | str, ...], BeforeValidator(_check_nodes)]
@@ -36,17 +33,19 @@ Nodes = Annotated[Group | tuple[int | str, ...], BeforeValidator(_check_nodes)]
 link, ``tower:0-server`` with its ends in either order."""
 
 
-def user_faults(nodes: Group | tuple[int | str, ...], facts: ScenarioFacts, problem: str) -> Iterator[Fault]:
-    """Yield errors for unknown users, and for nodes that are not users."""
-    yield from facts.strangers("nodes", nodes)
-    others = [nodes] if isinstance(nodes, str) else [node for node in nodes if isinstance(node, str)]
-    if others and nodes != "users":
-        yield Fault("nodes", problem, others, "write users, or numbers of users")
+class NodeOutage(Outage):
+    """Base of outages of the nodes that a scenario names."""
 
+    nodes: Nodes
+    """Affected nodes: ``users``, ``towers``, ``routers``, ``links``, or a list of user numbers and names."""
+    users_only: ClassVar[str] = ""
+    """Reason why only users can be affected; empty if all nodes can."""
 
-def approximate_count(nodes: Group | tuple[int | str, ...], users: int) -> int:
-    """Return the number of nodes, or 1 for a group of towers, routers or links, which depends on the layout."""
-    return 1 if isinstance(nodes, str) and nodes != "users" else users if isinstance(nodes, str) else len(nodes)
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
+        yield from facts.unknown_users("nodes", self.nodes)
+        others = [self.nodes] if isinstance(self.nodes, str) else [node for node in self.nodes if isinstance(node, str)]
+        if self.users_only and others and self.nodes != "users":
+            yield Fault("nodes", self.users_only, others, "write users, or numbers of users")
 
 
 def node_numbers(nodes: Group | tuple[int | str, ...], layout: Layout) -> Ints:
@@ -58,15 +57,12 @@ def node_numbers(nodes: Group | tuple[int | str, ...], layout: Layout) -> Ints:
     if isinstance(nodes, str):
         numbers = group_numbers(nodes, layout)
         if not numbers.size:
-            raise ScenarioError([Fault("nodes", f"this topology has no {nodes}", nodes, "name what it has")])
+            raise ScenarioError([Fault("nodes", f"this topology has no {nodes}", nodes, "use nodes that it has")])
         return numbers
     unknown = [node for node in nodes if isinstance(node, str) and node_number(node, layout) is None]
     if unknown:
         raise ScenarioError([Fault("nodes", "no such node", name, suggest_node(name, layout)) for name in unknown])
-    numbers = np.array([node if isinstance(node, int) else layout.number(node) for node in nodes])
-    if len(set(numbers)) < len(numbers):
-        raise ScenarioError([Fault("nodes", "a link is named from both its ends", list(nodes), "name it once")])
-    return numbers
+    return np.array([node if isinstance(node, int) else layout.number(node) for node in nodes])
 
 
 def group_numbers(group: Group, layout: Layout) -> Ints:
@@ -88,16 +84,52 @@ def node_number(name: str, layout: Layout) -> int | None:
 
 def suggest_node(name: str, layout: Layout) -> str:
     """Return a hint for a misspelt *name*: the closest node, or link if it looks like one."""
+    reversed_links = ["-".join(reversed(link.split("-"))) for link in layout.links]
     nodes = [node for node in layout.names if node != layout.server]
-    if "-" in name:
-        reversed_links = ["-".join(reversed(link.split("-"))) for link in layout.links]
-        hint = suggest(name, [*layout.links, *reversed_links, *nodes])
-        return hint if hint.startswith("did you") else suggest(name, layout.links)
-    return suggest(name, nodes)
+    return suggest(name, [*layout.links, *reversed_links] if "-" in name else nodes)
 
 
-def node_rows(affected: Ints, layout: Layout) -> Ints:
-    """Return the position of each node in *affected*, and -1 for the others, ``[nodes]``."""
-    row = np.full(layout.nodes, -1)
+def node_rows(nodes: Group | tuple[int | str, ...], layout: Layout) -> Ints:
+    """Return the position of each node of *layout* in *nodes*, and -1 for the others, ``[nodes]``."""
+    row, affected = np.full(layout.nodes, -1), node_numbers(nodes, layout)
     row[affected] = np.arange(len(affected))
     return row
+
+
+Groups = Annotated[
+    tuple[Group, ...],
+    Field(min_length=1),
+    BeforeValidator(
+        lambda value: (value,) if isinstance(value, str) else value, json_schema_input_type=Group | tuple[Group, ...]
+    ),
+]
+"""``users``, ``towers``, ``routers``, ``links``, or a list of them."""
+
+
+class DiskMembership:
+    """The nodes of some groups as segments in the plane; all but links have length 0.
+
+    Moving users count at their positions at time 0.
+
+    Args:
+        layout: the network.
+        groups: groups of nodes.
+
+    Attributes:
+        nodes: their numbers.
+    """
+
+    def __init__(self, layout: Layout, groups: tuple[Group, ...]) -> None:
+        points = np.arange(layout.users + len(layout.names))
+        cables = [[layout.number(end) for end in edge] for edge in layout.graph.edges]
+        begins, ends = np.vstack([np.column_stack([points, points]), np.array(cables, np.int64).reshape(-1, 2)]).T
+        self.nodes = np.concatenate([group_numbers(group, layout) for group in groups])
+        self._from_m = layout.node_xy_m[begins[self.nodes]]
+        self._along_m = layout.node_xy_m[ends[self.nodes]] - self._from_m
+        self._squared_m2 = (self._along_m**2).sum(axis=1)
+
+    def distance_m(self, places: Ints, centre_m: Floats) -> Floats:
+        """Return the distances of segments from points; *places* index `nodes` and broadcast with the points."""
+        to_m, along_m, squared = centre_m - self._from_m[places], self._along_m[places], self._squared_m2[places]
+        share = np.clip((to_m * along_m).sum(axis=-1) / np.where(squared > 0.0, squared, 1.0), 0.0, 1.0)
+        return np.asarray(np.hypot(*np.moveaxis(to_m - share[..., None] * along_m, -1, 0)))

@@ -10,16 +10,17 @@ from typing import Annotated
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from netfl.errors import Fault, ScenarioError
+from netfl.errors import Fault
 from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability, Outage
 from netfl.network.outage._availability_file import (
+    AvailabilitySchedule,
+    ScheduledAvailability,
+    UserSchedule,
     limit_faults,
-    past_period_faults,
     read_availability,
-    unknown_user_faults,
+    schedule_faults,
 )
-from netfl.network.outage._schedule import AvailabilitySchedule, ScheduledAvailability, UserSchedule
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts
 from netfl.units import Seconds
@@ -45,23 +46,14 @@ class Availability(Outage):
     """Period after which the file repeats; by default each user keeps its state after its last change."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield the errors of the file, line by line, and unknown users."""
-        yield from self._read(facts.users)[1]
+        rows, faults = self._file
+        yield from limit_faults([*faults, *schedule_faults(rows, facts.users, self._period_s)])
 
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
-        """Read the file.
-
-        Raises:
-            ScenarioError: the file has errors.
-        """
-        rows, faults = self._read(layout.users)
-        if faults:
-            raise ScenarioError(faults)
-        return ScheduledAvailability(AvailabilitySchedule.from_rows(rows, layout.nodes), self._period_s)
+        return ScheduledAvailability(AvailabilitySchedule.from_rows(self._file[0], layout.nodes), self._period_s)
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim that nothing is drawn."""
-        return (Law.none("all is written down: nothing is drawn"),)
+        return (Law.none("the times are given: nothing is drawn"),)
 
     @property
     def _period_s(self) -> float:
@@ -70,9 +62,3 @@ class Availability(Outage):
     @cached_property
     def _file(self) -> tuple[list[UserSchedule], list[Fault]]:
         return read_availability(self.file)
-
-    def _read(self, users: int) -> tuple[list[UserSchedule], list[Fault]]:
-        """Return the rows of the file, and its errors."""
-        rows, faults = self._file
-        faults = [*faults, *unknown_user_faults(rows, users), *past_period_faults(rows, self._period_s)]
-        return rows, limit_faults(faults)

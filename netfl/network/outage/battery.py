@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
 
@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, Field, model_validator
 
-from netfl.errors import Fault
 from netfl.network.layout import Layout
-from netfl.network.outage import Bools, Floats, Ints, NodeAvailability, Outage
+from netfl.network.outage import NodeAvailability
 from netfl.network.outage._daily import draw_shifts_s, recurring_window, surrounding_instants
-from netfl.network.outage._targets import Nodes, node_numbers, node_rows, user_faults
-from netfl.registry import Spec
+from netfl.network.outage._targets import NodeOutage, Nodes, node_rows
+from netfl.registry import OnlyWith, Spec
 from netfl.streams import RandomField, Streams
-from netfl.types import Law, ScenarioFacts
+from netfl.types import Bools, Floats, Ints, Law
 from netfl.units import Joules, Probability, Seconds, Watts
 
 DAY_S = 86400.0
@@ -51,7 +50,7 @@ class Charger(Spec):
     """Time at which it is plugged in, from the start of the day, as at time 0; by default it always is."""
     closes: Annotated[Seconds, Field(ge=0, le=DAY_S)] | None = None
     """Time at which it is unplugged, possibly after midnight."""
-    spread: Annotated[Seconds, Field(ge=0, le=DAY_S)] = 0.0
+    spread: Annotated[Seconds, Field(ge=0, le=DAY_S), OnlyWith("opens")] = 0.0
     """Width of the interval, around 0, from which the shift of each user's window is drawn."""
 
     @model_validator(mode="after")
@@ -59,9 +58,7 @@ class Charger(Spec):
         if (self.opens is None) != (self.closes is None):
             raise ValueError("give opens and closes, or neither")
         if self.opens is not None and (self.closes or 0.0) % DAY_S == self.opens % DAY_S:
-            raise ValueError("opens and closes are the same instant of the day")
-        if self.opens is None and self.spread:
-            raise ValueError("spread has no effect without opens and closes")
+            raise ValueError("opens and closes are the same time of day")
         return self
 
     def open(self, users: int, streams: Streams) -> EnergySource:
@@ -103,7 +100,7 @@ def _as_range(value: Any) -> Any:
     return value if isinstance(value, list | tuple) else (value, value)
 
 
-class Battery(Outage):
+class Battery(NodeOutage):
     """A user's battery is drained by training, by sending and by being on; empty, it is down until it is recharged.
 
     The charge c is between 0 and ``capacity``.  Up, dc/dt = P(t) - idle, with P the power of the charger or the sun;
@@ -125,6 +122,7 @@ class Battery(Outage):
         solar: {peak: 1 W, clouds: 0.8}
     """
 
+    users_only = "only users have batteries"
     nodes: Nodes = "users"
     """Users with batteries: ``users`` for all, or a list of their numbers."""
     capacity: Annotated[Joules, Field(gt=0)]
@@ -149,23 +147,19 @@ class Battery(Outage):
     @model_validator(mode="after")
     def _check_keys(self) -> Battery:
         if self.charger is not None and self.solar is not None:
-            raise ValueError("give charger or solar, not both")
+            raise ValueError("give only one of charger and solar")
         if self.initial[0] > self.initial[1]:
-            raise ValueError("initial is [from, to], and from is above to")
+            raise ValueError("initial is [from, to], but from is above to")
         if not (self.per_training or self.per_sample or self.per_bit or self.idle):
             raise ValueError("nothing drains the battery: give per_training, per_sample, per_bit or idle")
         return self
 
-    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield errors for unknown users, and for nodes that are not users."""
-        yield from user_faults(self.nodes, facts, "only users have batteries")
-
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
-        """Draw the initial charge of each user."""
-        return self._open_rows(node_rows(node_numbers(self.nodes, layout), layout), streams)
+        return self._open_rows(node_rows(self.nodes, layout), streams)
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the distributions of the initial charge and of the sunlight, if they are drawn."""
+        from scipy import stats
+
         (low, high), laws = self.initial, []
 
         def initial(streams: Streams, size: int) -> Floats:
@@ -173,20 +167,11 @@ class Battery(Outage):
             return self._open_rows(users, streams).charge_j(users, 0.0) / self.capacity
 
         if low < high:
-            width = high - low
-            laws.append(
-                Law(
-                    "charge at time 0, as a share of the capacity",
-                    f"uniform on [{low:g}, {high:g}]",
-                    draw=initial,
-                    mean=(low + high) / 2.0,
-                    variance=width**2 / 12.0,
-                    cdf=lambda x: np.clip((x - low) / width, 0.0, 1.0),
-                )
-            )
+            quantity, statement = "charge at time 0, as a share of the capacity", f"uniform on [{low:g}, {high:g}]"
+            laws.append(Law(quantity, statement, draw=initial, distribution=stats.uniform(low, high - low)))
         if self.solar is not None and self.solar.clouds:
             laws.append(_sunlight_law(self.solar))
-        return tuple(laws) or (Law.none("nothing is drawn: what is drained is what users do"),)
+        return tuple(laws) or (Law.none("nothing is drawn: the activity of users drains the battery"),)
 
     def _open_rows(self, row: Ints, streams: Streams) -> BatteryState:
         count = int(row.max(initial=-1)) + 1
@@ -198,7 +183,8 @@ class Battery(Outage):
 
 
 def _sunlight_law(solar: Solar) -> Law:
-    """Return the claim on the energy of a day."""
+    from scipy import stats
+
     clear_j = 2.0 / np.pi * solar.peak * (solar.sunset - solar.sunrise)
 
     def draw(streams: Streams, size: int) -> Floats:
@@ -206,14 +192,9 @@ def _sunlight_law(solar: Solar) -> Law:
         gain = solar.open(1, streams).gain(np.zeros(size, np.int64), rise_s, np.zeros(size))
         return gain(rise_s + (solar.sunset - solar.sunrise))
 
-    return Law(
-        "sunlight of a day in J",
-        "2/π · peak · (sunset - sunrise) times f, uniform on [1 - clouds, 1]",
-        draw=draw,
-        mean=clear_j * (1.0 - solar.clouds / 2.0),
-        variance=(clear_j * solar.clouds) ** 2 / 12.0,
-        cdf=lambda x: np.clip((np.asarray(x) / clear_j - 1.0 + solar.clouds) / solar.clouds, 0.0, 1.0),
-    )
+    statement = "2/π · peak · (sunset - sunrise) times f, uniform on [1 - clouds, 1]"
+    distribution = stats.uniform(clear_j * (1.0 - solar.clouds), clear_j * solar.clouds)
+    return Law("sunlight of a day in J", statement, draw=draw, distribution=distribution)
 
 
 @dataclass(slots=True)
@@ -225,11 +206,9 @@ class _Knots:
     up: Bools
 
     def select(self, rows: Ints | Bools) -> _Knots:
-        """Return a copy of *rows*."""
         return _Knots(self.time_s[rows], self.charge_j[rows], self.up[rows])
 
     def assign(self, rows: Ints | Bools, knots: _Knots) -> None:
-        """Replace *rows*."""
         self.time_s[rows], self.charge_j[rows], self.up[rows] = knots.time_s, knots.charge_j, knots.up
 
     def at(self, index: Ints) -> _Knots:
@@ -278,20 +257,16 @@ class BatteryState(NodeAvailability):
 
     @property
     def is_exact(self) -> bool:
-        """False: it looks only some segments ahead."""
-        return False
+        return False  # it looks only some segments ahead
 
     @property
     def is_metered(self) -> bool:
-        """True if training or sending drains the batteries."""
         return bool(self._model.per_training or self._model.per_sample or self._model.per_bit)
 
     def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
-        """Return whether each battery has not run empty, or is recharged."""
         return self._look(nodes, time_s, looks_ahead=False)[0]
 
     def next_change(self, nodes: Ints, time_s: ArrayLike) -> Floats:
-        """Return when each battery runs empty or is recharged, or a time before that."""
         return self._look(nodes, time_s, looks_ahead=True)[1]
 
     def charge_j(self, nodes: Ints, time_s: ArrayLike) -> Floats:
@@ -302,11 +277,9 @@ class BatteryState(NodeAvailability):
         return self._charge_at(rows, chain.at(knot), at_s)
 
     def train(self, users: Ints, time_s: ArrayLike, samples: ArrayLike) -> None:
-        """Take the energy of a training."""
         self._use(users, time_s, self._model.per_training + self._model.per_sample * np.asarray(samples, float))
 
     def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> None:
-        """Take the energy of a transmission."""
         self._use(users, time_s, self._model.per_bit * np.asarray(bits, float))
 
     def _use(self, users: Ints, time_s: ArrayLike, joules: Floats) -> None:
@@ -379,7 +352,6 @@ class BatteryState(NodeAvailability):
         return chain.at(np.where(changes.any(axis=1), changes.argmax(axis=1), _AHEAD)).time_s
 
     def _extend(self, rows: Ints, chain: _Knots, chosen: Ints) -> None:
-        """Extend the *chosen* chains by one knot."""
         if chosen.size:
             last = chain.at(np.full(len(rows), _AHEAD)).select(chosen)
             chain.extend(chosen, self._step(rows[chosen], last))

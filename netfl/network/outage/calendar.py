@@ -6,42 +6,36 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
 import numpy as np
-from pydantic import AfterValidator, BeforeValidator
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator
 
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.network import files
 from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability, Outage
-from netfl.network.outage._schedule import AvailabilitySchedule, ScheduledAvailability, UserSchedule
+from netfl.network.outage._availability_file import (
+    AvailabilitySchedule,
+    ScheduledAvailability,
+    UserSchedule,
+    limit_faults,
+)
 from netfl.network.outage._targets import node_number, suggest_node
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts
 from netfl.units import to_si
-
-_MAX_FAULTS = 10
-"""Errors of one file that are reported one by one."""
-
-
-def _check_date(value: Any) -> Any:
-    if isinstance(value, int | float):
-        raise PydanticCustomError("date", "no date", {"remedy": "write a date such as 2024-03-01T00:00"})
-    return value
 
 
 class Calendar(Outage):
     """Nodes are down in the intervals [start, end) of a CSV file; overlapping intervals of a node are merged.
 
     The file's first line names its columns, in any order: ``node``, a user's number or a name such as ``tower:0`` or
-    ``tower:0-server``; ``start_s`` and ``end_s`` in seconds from time 0, or ``start`` and ``end`` as seconds,
-    quantities (``90 min``) or, with an ``origin``, ISO 8601 dates (``2024-03-01T08:00``).  An empty end is never.
-    Times before 0 are in the past.  Other columns, such as reasons, are ignored.
+    ``tower:0-server``; ``start`` and ``end`` (or ``start_s`` and ``end_s``), from time 0, in seconds, as quantities
+    (``90 min``) or, with an ``origin``, as ISO 8601 dates (``2024-03-01T08:00``).  An empty end is never.  Times before
+    0 are in the past.  Other columns, such as reasons, are ignored.
 
     Example::
 
@@ -51,40 +45,35 @@ class Calendar(Outage):
 
     file: Annotated[Path, AfterValidator(Path.absolute)]
     """The CSV file; a relative path starts at the current directory."""
-    origin: Annotated[datetime, BeforeValidator(_check_date)] | None = None
+    origin: datetime | None = None
     """The date of time 0, in ISO 8601, with a time zone if the dates in the file have one."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield the errors of the file, line by line, and unknown users."""
         rows, faults = _read_rows(self.file, self.origin)
         faults += [
-            row.fault("no such user", row.node, f"users are numbered 0 to {facts.users - 1}")
+            Fault("file", f"{row.place}: no such user", row.node, f"users are numbered 0 to {facts.users - 1}")
             for row in rows
             if row.node.isdecimal() and int(row.node) >= facts.users
         ]
-        yield from _shorten(faults)
+        yield from limit_faults(faults)
 
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
-        """Read the intervals.
-
-        Raises:
-            ScenarioError: the file has errors, or names unknown nodes.
-        """
         rows, faults = _read_rows(self.file, self.origin)
         intervals: list[tuple[int, float, float]] = []
         for row in rows:
-            node = _node_of(row, layout)
+            is_user = row.node.isdecimal() and int(row.node) < layout.users
+            node = int(row.node) if is_user else node_number(row.node, layout)
             if node is None:
-                faults.append(row.fault("no such node", row.node, suggest_node(row.node, layout)))
+                hint = suggest_node(row.node, layout)
+                faults.append(Fault("file", f"{row.place}: no such node", row.node, hint))
             else:
                 intervals.append((node, row.start_s, row.end_s))
         if faults:
-            raise ScenarioError(_shorten(faults))
+            raise ScenarioError(limit_faults(faults))
         return schedule_intervals(intervals, layout.nodes)
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim that nothing is drawn."""
-        return (Law.none("all is written down: nothing is drawn"),)
+        return (Law.none("the times are given: nothing is drawn"),)
 
 
 def schedule_intervals(intervals: Iterable[tuple[int, float, float]], nodes: int) -> ScheduledAvailability:
@@ -109,123 +98,69 @@ def schedule_intervals(intervals: Iterable[tuple[int, float, float]], nodes: int
     return ScheduledAvailability(AvailabilitySchedule.from_rows(rows, nodes), np.inf)
 
 
-@dataclass(frozen=True, slots=True)
-class _CalendarRow:
-    """One interval of one node, from a line of a file."""
-
-    file: str
-    line: int
+class _CalendarRow(NamedTuple):
+    place: str
     node: str
     start_s: float
     end_s: float
 
-    def fault(self, problem: str, value: object, remedy: str) -> Fault:
-        return _fault(self.file, self.line, problem, value, remedy)
-
 
 def _read_rows(path: Path, origin: datetime | None) -> tuple[list[_CalendarRow], list[Fault]]:
     """Return the valid rows of a file, and the errors of the others, or of the file."""
+    rows, faults = [], []
     try:
-        with io.StringIO(files.read_text(path), newline="") as file:
-            lines = csv.DictReader(file, strict=True, skipinitialspace=True)
-            columns = [name.strip() for name in lines.fieldnames or ()]
-            lines.fieldnames = columns
-            faults = _column_faults(path.name, columns)
-            if faults:
-                return [], faults
-            return _parse_lines(path.name, [(lines.line_num, line) for line in lines], origin)
+        lines = csv.DictReader(io.StringIO(files.read_text(path), newline=""), strict=True, skipinitialspace=True)
+        columns = [name.strip().removesuffix("_s") for name in lines.fieldnames or ()]
+        lines.fieldnames = columns
+        if missing := [name for name in ("node", "start", "end") if name not in columns]:
+            problem = f"{path.name}:1: no column {' and '.join(missing)}"
+            return [], [Fault("file", problem, None, suggest(missing[0], columns))]
+        for line in lines:
+            place = f"{path.name}:{lines.line_num}"
+            try:
+                rows.append(_parse_row(place, line, origin))
+            except ValueError as error:
+                problem, value, remedy = error.args
+                faults.append(Fault("file", f"{place}: {problem}", value, remedy))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         return [], [Fault("file", f"cannot be read: {reason}", str(path), "name a CSV file")]
-
-
-def _column_faults(file: str, columns: list[str]) -> list[Fault]:
-    """Return errors for missing and duplicate columns."""
-    faults = []
-    for aliases in (("node",), ("start_s", "start"), ("end_s", "end")):
-        present = [name for name in aliases if name in columns]
-        if len(present) > 1:
-            faults.append(_fault(file, 1, f"two columns for one time: {' and '.join(present)}", None, "keep one"))
-        if not present:
-            hints = [suggest(name, columns) for name in aliases]
-            hint = next((hint for hint in hints if hint.startswith("did you")), f"columns: {', '.join(columns)}")
-            faults.append(_fault(file, 1, f"no column {' or '.join(aliases)}", None, hint))
-    return faults
-
-
-def _parse_lines(
-    file: str, lines: list[tuple[int, dict[str, str]]], origin: datetime | None
-) -> tuple[list[_CalendarRow], list[Fault]]:
-    rows, faults = [], []
-    for number, line in lines:
-        if None in line or None in line.values():
-            remedy = "put a text that holds commas in quotes"
-            faults.append(_fault(file, number, "not as many entries as there are columns", None, remedy))
-            continue
-        try:
-            start_s, end_s = (_parse_time_s(line, name, origin) for name in ("start", "end"))
-        except ValueError as error:
-            problem, value, remedy = error.args
-            faults.append(_fault(file, number, problem, value, remedy))
-            continue
-        row = _CalendarRow(file, number, line["node"].strip(), start_s, end_s)
-        if end_s <= start_s:
-            faults.append(row.fault("it ends before it starts", f"{start_s:g} s to {end_s:g} s", "turn them round"))
-        else:
-            rows.append(row)
     return rows, faults
 
 
-def _parse_time_s(line: dict[str, str], name: str, origin: datetime | None) -> float:
-    """Return the start or the end of a line's interval.
+def _parse_row(place: str, line: dict[str, str], origin: datetime | None) -> _CalendarRow:
+    """Return the interval of a line.
 
     Raises:
-        ValueError: the text is no time; has the problem, the value and the remedy.
+        ValueError: there is none; has the problem, the value and the remedy.
     """
-    text = line.get(f"{name}_s", line.get(name, "")).strip()
-    if not text and name == "end":
-        return math.inf
+    if None in line or None in line.values():
+        problem = "the number of entries differs from the number of columns"
+        raise ValueError(problem, None, "put text with commas in quotes")
+    start_s = _parse_time_s(line["start"].strip(), origin)
+    end_s = _parse_time_s(line["end"].strip() or "inf", origin)
+    if not math.isfinite(start_s) or not end_s > start_s:
+        raise ValueError("it ends before it starts", f"{start_s:g} s to {end_s:g} s", "swap them")
+    return _CalendarRow(place, line["node"].strip(), start_s, end_s)
+
+
+def _parse_time_s(text: str, origin: datetime | None) -> float:
+    """Return a number, a time with a unit, or a date, in s."""
     try:
-        time_s = float(text)
+        return float(text)
     except ValueError:
-        if f"{name}_s" in line:
-            raise ValueError(f"{name}_s is no number", text, f"write seconds, or call the column {name}") from None
-        time_s = _parse_quantity_s(text, name, origin)
-    if not math.isfinite(time_s):
-        raise ValueError(f"{name} is no finite time", text, "leave an end that never comes empty")
-    return time_s
-
-
-def _parse_quantity_s(text: str, name: str, origin: datetime | None) -> float:
-    """Return a time with a unit, or a date, in s."""
-    remedy = "write seconds, a quantity such as '90 min', or a date such as 2024-03-01T08:00"
+        pass
     try:
         date = datetime.fromisoformat(text)
     except ValueError:
         try:
             return to_si(text, "s")
         except ValueError as error:
-            raise ValueError(f"{name} is no time: {error}", text, remedy) from None
+            remedy = "write seconds, a quantity such as '90 min', or a date such as 2024-03-01T08:00"
+            raise ValueError(f"not a time: {error}", text, remedy) from None
     if origin is None:
-        raise ValueError(f"{name} is a date, and the calendar has no origin", text, "give origin, the date of time 0")
+        raise ValueError("a date, but the calendar has no origin", text, "give origin, the date of time 0")
     try:
         return (date - origin).total_seconds()
     except TypeError:
-        raise ValueError(f"{name} or origin has a time zone, and the other none", text, "give both one") from None
-
-
-def _node_of(row: _CalendarRow, layout: Layout) -> int | None:
-    if row.node.isdecimal():
-        return int(row.node) if int(row.node) < layout.users else None
-    return node_number(row.node, layout)
-
-
-def _fault(file: str, line: int, problem: str, value: object, remedy: str) -> Fault:
-    return Fault("file", f"{file}:{line}: {problem}", value, remedy)
-
-
-def _shorten(faults: list[Fault]) -> list[Fault]:
-    """Return the first errors, and the number of the others."""
-    more = len(faults) - _MAX_FAULTS
-    rest = [Fault("file", f"and {more} more lines like these", None, "mend these first")] if more > 0 else []
-    return faults[:_MAX_FAULTS] + rest
+        raise ValueError("only one of date and origin has a time zone", text, "give both a time zone") from None

@@ -10,32 +10,28 @@ from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, Field, model_validator
 
 from netfl.network.layout import Layout
-from netfl.network.outage import Bools, Floats, Ints, NodeAvailability, Outage
+from netfl.network.outage import NodeAvailability, Outage
 from netfl.network.outage._alternating_renewal import state_law
 from netfl.network.outage._distributions import DurationDistribution, RadiusDistribution
-from netfl.network.outage._geometry import DiskMembership, Groups
+from netfl.network.outage._targets import DiskMembership, Groups
+from netfl.network.placement._sampling import Point
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Bools, Floats, Ints, Law
 from netfl.units import Metres, Seconds
 
 _CHUNK = 16
 _BLOCK = 1024
-_MAX_AT_ONCE, _MAX_AT_ONE_PLACE = 1e4, 6.0
-"""Mean number of disasters under repair: anywhere, and at one place, which with more would hardly ever be up."""
+_MAX_LOAD = 6.0
+"""Mean number of disasters under repair at one place, which with more would hardly ever be up."""
 _QUADRATURE_STEPS = 20_000
-_MAX_LAW_LOAD = 5.0
-"""Mean number of disasters under repair at a node from which on it is nearly always down."""
-
-Point = tuple[Metres, Metres]
 
 
 def _as_distribution(value: Any) -> Any:
-    """Return one length as a fixed distribution."""
-    return {"law": "fixed", "mean": value} if isinstance(value, int | float | str) else value
+    return {"distribution": "fixed", "mean": value} if isinstance(value, int | float | str) else value
 
 
 class Disaster(Outage):
-    """Disasters strike at the times of a Poisson process of rate λ = 1 / every, at uniform places of an area.
+    """Disasters strike at the times of a Poisson process of rate λ = 1 / mean_interval, at uniform places of an area.
 
     Each takes down all nodes within its radius, and links whose cable, a straight line between its ends, passes within
     it; they are up again together after one repair time.  Times, places, radii and repairs are independent.  A node is
@@ -48,19 +44,19 @@ class Disaster(Outage):
     Example::
 
         kind: disaster
-        every: 30 day
+        mean_interval: 30 day
         corners: [[-10 km, -10 km], [10 km, 10 km]]
-        radius: {law: uniform, mean: 3 km, width: 0.5}
-        repair: {law: lognormal, mean: 12 h, sigma: 0.8}
+        radius: {distribution: uniform, mean: 3 km, width: 0.5}
+        repair: {distribution: lognormal, mean: 12 h, sigma: 0.8}
     """
 
-    every: Annotated[Seconds, Field(gt=0)]
+    mean_interval: Annotated[Seconds, Field(gt=0)]
     """Mean time between disasters anywhere in the area."""
     corners: tuple[Point, Point] | None = None
     """Two opposite corners [x, y] of the rectangle of disaster centres."""
     center: Point | None = None
     """In place of corners, the centre [x, y] of a disk."""
-    extent: Annotated[Metres, Field(gt=0)] | None = None
+    area_radius: Annotated[Metres, Field(gt=0)] | None = None
     """The radius of that disk."""
     radius: Annotated[
         RadiusDistribution, BeforeValidator(_as_distribution, json_schema_input_type=RadiusDistribution | Metres)
@@ -68,72 +64,59 @@ class Disaster(Outage):
     """Radius of a disaster: a length, or a distribution of lengths."""
     repair: DurationDistribution
     """Time that all affected nodes stay down."""
-    strikes: Groups = ("users", "towers", "routers", "links")
-    """Affected nodes: ``users``, ``towers``, ``routers``, ``links``, ``both`` users and towers, ``all``, or a list of
-    the first four."""
+    affects: Groups = ("users", "towers", "routers", "links")
+    """Affected nodes: ``users``, ``towers``, ``routers``, ``links``, or a list of them."""
     start: Literal["stationary", "up"] = "stationary"
     """State at time 0: ``stationary``, as if disasters had always struck, or ``up``, before the first disaster."""
 
     @model_validator(mode="after")
     def _check_area(self) -> Disaster:
-        if (self.corners is None) == (self.center is None) or (self.center is None) != (self.extent is None):
-            raise ValueError("give corners, or center and extent: one area")
+        if (self.corners is None) == (self.center is None) or (self.center is None) != (self.area_radius is None):
+            raise ValueError("give either corners, or center and area_radius")
         if self.corners is not None and not np.prod(np.subtract(*self.corners)):
             raise ValueError("the corners enclose no area")
-        limits = ("a place in the middle", self._share, _MAX_AT_ONE_PLACE), ("the area", 1.0, _MAX_AT_ONCE)
-        for place, share, limit in limits:
-            at_once = share * self.repair.mean / self.every
-            if at_once > limit:
-                problem = f"{place} would suffer {at_once:.3g} disasters at once, {limit:g} are possible"
-                raise ValueError(f"{problem}: make every longer, or repair shorter")
+        if self._load > _MAX_LOAD:
+            problem = f"a point in the middle would be in {self._load:.3g} disasters at once on average"
+            raise ValueError(f"{problem}: make mean_interval longer, or repair shorter")
         return self
 
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
-        """Start the disasters on the nodes of *layout*."""
-        return _StruckNodes(DiskMembership(layout, self.strikes), layout.nodes, DisasterEvents(self, streams))
+        return _StruckNodes(DiskMembership(layout, self.affects), layout.nodes, DisasterEvents(self, streams))
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the times of disasters, and the state of a node in the middle of the area."""
+        from scipy import stats
 
         def gaps(streams: Streams, size: int) -> Floats:
             events = DisasterEvents(self, streams)
             events.extend_to(size + 1 + events.before)
             return np.diff(events.start_s[events.before :])[:size]
 
-        laws = [
-            Law(
-                "time between disasters in s",
-                "exponential with mean every",
-                draw=gaps,
-                mean=self.every,
-                variance=self.every**2,
-                cdf=lambda x: -np.expm1(-np.maximum(x, 0.0) / self.every),
-            )
-        ]
-        load = self._share * self.repair.mean / self.every
-        if self.start == "stationary" and load < _MAX_LAW_LOAD:
-            share = float(np.exp(-load))
-            statement = "up with probability exp(-λ E[a] E[repair])"
-            quantity = "state of a node in the middle of the area (1 is up), at instants 50 mean repairs apart"
-            laws.append(state_law(quantity, statement, self._states, share))
-        return tuple(laws)
+        def states(streams: Streams, size: int) -> Floats:
+            graph: nx.Graph[str] = nx.Graph()
+            layout = Layout(graph, np.array([self._middle_m]))
+            timeline = self.model_copy(update={"affects": ("users",)}).open(layout, streams)
+            return timeline.up(np.zeros(size, np.int64), 50.0 * self.repair.mean * np.arange(size)).astype(float)
 
-    def _states(self, streams: Streams, size: int) -> Floats:
-        """Return nearly independent states of a user in the middle of the area."""
-        graph: nx.Graph[str] = nx.Graph()
-        layout = Layout(graph, np.array([self._middle_m]))
-        timeline = self.model_copy(update={"strikes": ("users",)}).open(layout, streams)
-        return timeline.up(np.zeros(size, np.int64), 50.0 * self.repair.mean * np.arange(size)).astype(float)
+        by_gap = Law(
+            "time between disasters in s",
+            "exponential with mean mean_interval",
+            draw=gaps,
+            distribution=stats.expon(scale=self.mean_interval),
+        )
+        if self.start == "up":
+            return (by_gap,)
+        statement = "up with probability exp(-λ E[a] E[repair])"
+        quantity = "state of a node in the middle of the area (1 is up), at instants 50 mean repairs apart"
+        return (by_gap, state_law(quantity, statement, states, float(np.exp(-self._load))))
 
     @property
     def _middle_m(self) -> Floats:
-        """Middle of the area."""
         return np.array(self.center) if self.corners is None else np.mean(self.corners, axis=0)
 
     @property
     def _half_m(self) -> Floats:
         """Half the sides of the rectangle, or of the square around the disk."""
-        return np.full(2, self.extent) if self.corners is None else np.abs(np.subtract(*self.corners)) / 2.0
+        return np.full(2, self.area_radius) if self.corners is None else np.abs(np.subtract(*self.corners)) / 2.0
 
     def place_m(self, u: Floats, v: Floats) -> Floats:
         """Return a point of the area for each two uniform draws, ``[n, 2]``."""
@@ -142,6 +125,10 @@ class Disaster(Outage):
         else:
             unit = 2.0 * np.column_stack([u, v]) - 1.0
         return np.asarray(self._middle_m + self._half_m * unit)
+
+    @property
+    def _load(self) -> float:
+        return self._share * self.repair.mean / self.mean_interval
 
     @property
     def _share(self) -> float:
@@ -158,8 +145,8 @@ class Disaster(Outage):
 class DisasterEvents:
     """The disasters of a run: a Poisson process of disks, drawn as far as needed.
 
-    If the model starts stationary, a Poisson number of disasters, of mean E[repair] / every, is under repair at time 0,
-    each for the equilibrium residual of the repair.
+    If the model starts stationary, a Poisson number of disasters, of mean λ E[repair], is under repair at time 0, each
+    for the equilibrium residual of the repair.
 
     Args:
         model: distributions of the disasters.
@@ -173,7 +160,7 @@ class DisasterEvents:
     def __init__(self, model: Disaster, streams: Streams) -> None:
         self._model = model
         self._fields = {name: streams.field(name) for name in ("gap", "place", "radius", "repair")}
-        mean = model.repair.mean / model.every
+        mean = model.repair.mean / model.mean_interval
         self.before = int(streams.rng("before").poisson(mean)) if model.start == "stationary" else 0
         self.start_s = np.zeros(self.before)
         self._over_s = model.repair.residual(streams.at("rest"), self.before)
@@ -229,7 +216,7 @@ class DisasterEvents:
         """Double the number of disasters, in whole blocks, whose draws are keyed by their numbers."""
         model, fields = self._model, self._fields
         index = self._drawn + np.arange(max(_BLOCK, self._drawn))
-        gaps_s = model.every * fields["gap"].exponential(0, index)
+        gaps_s = model.mean_interval * fields["gap"].exponential(0, index)
         gaps_s[0] += self._last_s
         start_s = np.cumsum(gaps_s)
         over_s = start_s + model.repair.draw(fields["repair"], 0, index)
@@ -243,8 +230,6 @@ class DisasterEvents:
 
 
 class _StruckNodes(NodeAvailability):
-    """Nodes in the plane, and the disasters that strike them."""
-
     def __init__(self, disk: DiskMembership, nodes: int, events: DisasterEvents) -> None:
         self._disk, self._events = disk, events
         self._place = np.full(nodes, -1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated
 
 import networkx as nx
@@ -10,18 +9,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
-from netfl.errors import Fault
 from netfl.network.layout import Layout
-from netfl.network.outage import Bools, Floats, Ints, NodeAvailability, Outage
+from netfl.network.outage import NodeAvailability
 from netfl.network.outage._alternating_renewal import state_law
 from netfl.network.outage._daily import draw_shifts_s, recurring_window
-from netfl.network.outage._targets import Nodes, node_numbers
+from netfl.network.outage._targets import NodeOutage, node_numbers
+from netfl.network.placement._sampling import uniform_law
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts
+from netfl.types import Bools, Floats, Ints, Law
 from netfl.units import Seconds
 
 
-class Diurnal(Outage):
+class Diurnal(NodeOutage):
     """A node is up from ``opens`` to ``closes`` in every period, and down otherwise.
 
     The window is half-open, [opens, closes), and may extend over the end of the period: 22 h to 6 h is the night.  With
@@ -37,8 +36,6 @@ class Diurnal(Outage):
         spread: 4 h
     """
 
-    nodes: Nodes
-    """Affected nodes: ``users``, ``towers``, ``routers``, ``links``, or a list of user numbers and names."""
     period: Annotated[Seconds, Field(gt=0)] = 86400.0
     """Length of a period."""
     opens: Annotated[Seconds, Field(ge=0)]
@@ -52,25 +49,18 @@ class Diurnal(Outage):
     def _check_window(self) -> Diurnal:
         for key in ("opens", "closes", "spread"):
             if getattr(self, key) > self.period:
-                raise ValueError(f"{key} is later than the period is long")
+                raise ValueError(f"{key} is later than the end of the period")
         if self._length_s == 0.0:
-            raise ValueError("opens and closes are the same instant of the period")
+            raise ValueError("opens and closes are the same time of the period")
         return self
 
-    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield an error for unknown users."""
-        yield from facts.strangers("nodes", self.nodes)
-
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
-        """Draw the window of each node."""
         affected = node_numbers(self.nodes, layout)
         opens_s = np.full(layout.nodes, np.nan)
         opens_s[affected] = self.opens + draw_shifts_s(self.spread, len(affected), streams)
         return _Windows(opens_s, self._length_s, self.period)
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the state at a random instant, and the distribution of the shifts."""
-
         def open_users(streams: Streams, size: int) -> tuple[NodeAvailability, Ints]:
             graph: nx.Graph[str] = nx.Graph()
             users_only = self.model_copy(update={"nodes": "users"})
@@ -91,19 +81,10 @@ class Diurnal(Outage):
         share, width = self._length_s / self.period, self.spread
         quantity = "state at an instant uniform over the period (1 is up)"
         by_day = state_law(quantity, "up with probability window / period", state, share)
-        by_node = Law(
-            "shift of a node's window in s",
-            "uniform on ±spread/2: variance spread²/12",
-            draw=shift,
-            mean=0.0,
-            variance=width**2 / 12.0,
-            cdf=lambda x: np.clip(x / width + 0.5, 0.0, 1.0),
-        )
-        return (by_day, by_node) if width else (by_day,)
+        return (by_day, uniform_law("shift of a node's window in s", width, shift)) if width else (by_day,)
 
     @property
     def _length_s(self) -> float:
-        """Length of the window."""
         return (self.closes - self.opens) % self.period
 
 

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
-from netfl.errors import Fault, ScenarioError
+from netfl.errors import Fault, prefix_faults
 from netfl.network.layout import Layout
-from netfl.network.outage import Bools, Floats, Ints, NodeAvailability, Outage
+from netfl.network.outage import NodeAvailability, Outage
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._daily import recurring_window
-from netfl.network.outage._targets import Nodes, node_numbers
+from netfl.network.outage._targets import Nodes, node_rows
 from netfl.registry import Spec
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts
+from netfl.types import Bools, Floats, Ints, Law, ScenarioFacts
 from netfl.units import Seconds
 
 
@@ -26,17 +26,17 @@ class Window(Spec):
 
     nodes: Nodes
     """Affected nodes: ``users``, ``towers``, ``routers``, ``links``, or a list of numbers and names."""
-    begins: Annotated[Seconds, Field(ge=0)]
+    start: Annotated[Seconds, Field(ge=0)]
     """First begin."""
-    lasts: Annotated[Seconds, Field(gt=0)]
+    duration: Annotated[Seconds, Field(gt=0)]
     """Duration."""
     every: Annotated[Seconds, Field(gt=0)] | None = None
     """Time from one begin to the next; ``null`` for a single window."""
 
     @model_validator(mode="after")
     def _check_duration(self) -> Window:
-        if self.every is not None and self.lasts >= self.every:
-            raise ValueError("lasts as long as the time until it begins again, so that the nodes would never be up")
+        if self.every is not None and self.duration >= self.every:
+            raise ValueError("is as long as the interval, so the nodes would never be up")
         return self
 
 
@@ -49,44 +49,29 @@ class Maintenance(Outage):
 
         kind: maintenance
         windows:
-          - {nodes: towers, begins: 2 h, lasts: 30 min, every: 7 day}
-          - {nodes: ["tower:0-server"], begins: 90 s, lasts: 1 min}
+          - {nodes: towers, start: 2 h, duration: 30 min, every: 7 day}
+          - {nodes: ["tower:0-server"], start: 90 s, duration: 1 min}
     """
 
     windows: Annotated[tuple[Window, ...], Field(min_length=1)]
-    """The windows, a list of ``nodes``, ``begins``, ``lasts`` and ``every``."""
+    """The windows, a list of ``nodes``, ``start``, ``duration`` and ``every``."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield an error for unknown users."""
         for index, window in enumerate(self.windows):
-            yield from (fault.under(f"windows.{index}") for fault in facts.strangers("nodes", window.nodes))
+            yield from (fault.under(f"windows.{index}") for fault in facts.unknown_users("nodes", window.nodes))
 
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
-        """Combine all windows.
-
-        Raises:
-            ScenarioError: nodes are unknown; has the errors of all windows.
-        """
-        timelines, faults = [], []
+        timelines = []
         for index, window in enumerate(self.windows):
-            try:
-                is_affected = np.zeros(layout.nodes, np.bool_)
-                is_affected[node_numbers(window.nodes, layout)] = True
-                timelines.append(_PlannedWindow(is_affected, window))
-            except ScenarioError as error:
-                faults += [fault.under(f"windows.{index}") for fault in error.faults]
-        if faults:
-            raise ScenarioError(faults)
+            with prefix_faults(f"windows.{index}"):
+                timelines.append(_PlannedWindow(node_rows(window.nodes, layout) >= 0, window))
         return CombinedOutages(timelines)
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim that nothing is drawn."""
-        return (Law.none("all is planned: nothing is drawn"),)
+        return (Law.none("the times are given: nothing is drawn"),)
 
 
 class _PlannedWindow(NodeAvailability):
-    """One window of some nodes."""
-
     def __init__(self, is_affected: Bools, window: Window) -> None:
         self._is_affected, self._window = is_affected, window
 
@@ -99,11 +84,11 @@ class _PlannedWindow(NodeAvailability):
     def _window_at(self, time_s: ArrayLike) -> tuple[Bools, Floats]:
         """Return whether the window lasts at *time_s*, and until when this holds."""
         time, window = np.asarray(time_s, float), self._window
-        first_s = np.full(time.shape, window.begins)
+        first_s = np.full(time.shape, window.start)
         if window.every is None:
-            end_s = first_s + window.lasts
+            end_s = first_s + window.duration
             lasts, until_s = time < end_s, np.where(time < end_s, end_s, np.inf)
         else:
-            lasts, until_s = recurring_window(first_s, window.lasts, window.every, time)
+            lasts, until_s = recurring_window(first_s, window.duration, window.every, time)
         is_before = time < first_s
         return lasts & ~is_before, np.where(is_before, first_s, until_s)

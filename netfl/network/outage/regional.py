@@ -12,7 +12,8 @@ from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability, Outage
 from netfl.network.outage._alternating_renewal import AlternatingRenewal, Sojourns
 from netfl.network.outage._distributions import DurationDistribution
-from netfl.network.outage._geometry import DiskMembership, Groups
+from netfl.network.outage._targets import DiskMembership, Groups
+from netfl.network.placement._sampling import Point
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Metres, Seconds
@@ -24,58 +25,45 @@ class Regional(Outage):
     A link is affected if its cable, a straight line between its ends, passes through the disk, as in S. Neumayer,
     E. Modiano, "Network reliability under random circular cuts", GLOBECOM 2011.  Moving users count at their positions
     at time 0.
-    Sojourns are independent.  Without ``first`` the process starts stationary, as in the ``renewal`` outage; with it
-    the first outage begins at that time, and later ones after sojourns up and down from there.
+    Sojourns are independent.  Without ``first_outage`` the process starts stationary, as in the ``renewal`` outage;
+    with it the first outage begins at that time, and later ones after sojourns up and down from there.
 
     Example::
 
         kind: regional
         center: [3 km, 0 m]
         radius: 3 km
-        up: {law: exponential, mean: 6 h}
-        down: {law: lognormal, mean: 45 min, sigma: 0.5}
-        first: 30 min
+        up: {distribution: exponential, mean: 6 h}
+        down: {distribution: lognormal, mean: 45 min, sigma: 0.5}
+        first_outage: 30 min
     """
 
-    center: tuple[Metres, Metres]
+    center: Point
     """Centre [x, y] of the disk."""
     radius: Annotated[Metres, Field(gt=0)]
     """Radius of the disk."""
-    strikes: Groups = ("users", "towers")
-    """Affected nodes: ``users``, ``towers``, ``routers``, ``links``, ``both`` users and towers, ``all``, or a list of
-    the first four."""
+    affects: Groups = ("users", "towers")
+    """Affected nodes: ``users``, ``towers``, ``routers``, ``links``, or a list of them."""
     up: DurationDistribution
     """Time that the area stays up between outages."""
     down: DurationDistribution
     """Duration of an outage."""
-    first: Annotated[Seconds, Field(gt=0)] | None = None
+    first_outage: Annotated[Seconds, Field(gt=0)] | None = None
     """Time of the first outage."""
 
-    def changes_hz(self, users: int) -> float:
-        """Return two changes of the area per cycle; the number of nodes inside depends on the layout."""
-        return 2.0 / (self.up.mean + self.down.mean)
-
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
-        """Start one process for all nodes inside.
-
-        Raises:
-            ScenarioError: no node is inside.
-        """
-        disk = DiskMembership(layout, self.strikes)
+        disk = DiskMembership(layout, self.affects)
         affected = disk.nodes[disk.distance_m(np.arange(len(disk.nodes)), np.array(self.center)) <= self.radius]
         if not affected.size:
-            groups = " or ".join(group.removesuffix("s") for group in self.strikes)
-            raise ScenarioError(
-                [Fault("radius", f"no {groups} stands inside the area", self.radius, "widen or move it")]
-            )
+            groups = " or ".join(group.removesuffix("s") for group in self.affects)
+            raise ScenarioError([Fault("radius", f"no {groups} is inside the area", self.radius, "enlarge or move it")])
         row = np.full(layout.nodes, -1)
         row[affected] = 0
         return AlternatingRenewal(row, self._sojourns, streams)
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the sojourns of the area."""
         return self._sojourns.laws()
 
     @property
     def _sojourns(self) -> Sojourns:
-        return Sojourns(self.up, self.down, "stationary" if self.first is None else self.first)
+        return Sojourns(self.up, self.down, "stationary" if self.first_outage is None else self.first_outage)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
-from netfl.errors import Fault
 from netfl.network.layout import Layout
-from netfl.network.outage import NodeAvailability, Outage
+from netfl.network.outage import NodeAvailability
 from netfl.network.outage._alternating_renewal import AlternatingRenewal, Sojourns
 from netfl.network.outage._distributions import DurationDistribution
-from netfl.network.outage._targets import Nodes, approximate_count, node_numbers, node_rows
+from netfl.network.outage._targets import NodeOutage, node_rows
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts
+from netfl.types import Law
 
 
-class Renewal(Outage):
+class Renewal(NodeOutage):
     """Each node alternates between up and down, an alternating renewal process independent of all others.
 
     Sojourns are independent; the long-run share of time up is A = E[up] / (E[up] + E[down]), for any distributions.
@@ -26,12 +24,10 @@ class Renewal(Outage):
 
         kind: renewal
         nodes: users
-        up: {law: exponential, mean: 2 h}
-        down: {law: weibull, mean: 10 min, shape: 0.7}
+        up: {distribution: exponential, mean: 2 h}
+        down: {distribution: weibull, mean: 10 min, shape: 0.7}
     """
 
-    nodes: Nodes
-    """Affected nodes: ``users``, ``towers``, ``routers``, ``links``, or a list of user numbers and names."""
     up: DurationDistribution
     """Time that a node stays up."""
     down: DurationDistribution
@@ -39,20 +35,10 @@ class Renewal(Outage):
     start: Literal["stationary", "up"] = "stationary"
     """Start of the process: ``stationary``, as if it had always run, or ``up``, all up with a whole sojourn ahead."""
 
-    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield an error for unknown users."""
-        yield from facts.strangers("nodes", self.nodes)
-
-    def changes_hz(self, users: int) -> float:
-        """Return two changes of each node per cycle."""
-        return 2.0 * approximate_count(self.nodes, users) / (self.up.mean + self.down.mean)
-
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
-        """Start one process per node."""
-        return AlternatingRenewal(node_rows(node_numbers(self.nodes, layout), layout), self._sojourns, streams)
+        return AlternatingRenewal(node_rows(self.nodes, layout), self._sojourns, streams)
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the sojourns, the availability and the residuals."""
         return self._sojourns.laws()
 
     @property

@@ -3,7 +3,7 @@
 To write a placement, add a file to this package, or a class to a package of your own, that derives from `Placement`.
 `Placement.open` returns the positions; ``laws`` states their distributions, which a test checks.
 
-A complete placement, in which users stand on a line::
+A complete placement, in which users are placed on a line::
 
     class Line(Placement):
         """Uniform on a line from the origin to the east.
@@ -30,11 +30,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-import numpy as np
-from numpy.typing import NDArray
-
-from netfl.registry import Spec
+from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
+from netfl.types import Floats
 
 
 class Placement(Spec):
@@ -45,7 +43,7 @@ class Placement(Spec):
     """
 
     @abstractmethod
-    def open(self, users: int, towers_xy_m: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
+    def open(self, users: int, towers_xy_m: Floats, streams: Streams) -> Floats:
         """Return the positions of *users* users in metres, ``[users, 2]``.
 
         Args:
@@ -56,3 +54,6 @@ class Placement(Spec):
         Raises:
             netfl.errors.ScenarioError: the positions cannot be determined; keys relative to the placement.
         """
+
+
+__getattr__ = exported_models(__name__)

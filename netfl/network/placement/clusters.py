@@ -2,41 +2,40 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.network.placement import Placement
 from netfl.network.placement._sampling import disk_distance_law, in_disk
+from netfl.registry import NotWith
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Floats, Law
 from netfl.units import Metres
 
 
 class Clusters(Placement):
-    """Clusters: each user belongs to one of several centres, all equally likely, and stands near it.
+    """Clusters: each user belongs to one of several centres, all equally likely, and is near it.
 
     With ``sigma``, each coordinate is normal around the centre's (a Thomas cluster): the distance r to the centre
-    follows Rayleigh's law, P(r ≤ x) = 1 - exp(-x²/2σ²).  With ``radius``, a place is uniform over the area of a disk
-    around the centre (a Matérn cluster): P(r ≤ x) = (x/R)².  Given the number of users and the centres, these are the
-    processes of M. Thomas, Biometrika 36 (1949), and B. Matérn, "Spatial variation" (1960).  Centres are the towers,
-    or a number of places uniform over the disk of radius ``area`` around the origin.  Exactly one of ``sigma`` and
-    ``radius`` is given; ``area`` goes with a number of centres.
+    follows a Rayleigh distribution, P(r ≤ x) = 1 - exp(-x²/2σ²).  With ``radius``, a place is uniform over the area of
+    a disk around the centre (a Matérn cluster): P(r ≤ x) = (x/R)².  Given the number of users and the centres, these
+    are the processes of M. Thomas, Biometrika 36 (1949), and B. Matérn, "Spatial variation" (1960).  Centres are the
+    towers, or a number of places uniform over the disk of radius ``area`` around the origin.  Exactly one of ``sigma``
+    and ``radius`` is given; ``area`` goes with a number of centres.
 
     Example::
 
         kind: clusters
-        centres: 3
+        centers: 3
         area: 150 m
         sigma: 20 m
     """
 
-    centres: Literal["towers"] | Annotated[int, Field(ge=1, le=1_000_000)] = "towers"
+    centers: Literal["towers"] | Annotated[int, Field(ge=1, le=1_000_000)] = "towers"
     """``towers``, or the number of centres drawn."""
-    area: Annotated[Metres, Field(gt=0)] | None = None
+    area: Annotated[Annotated[Metres, Field(gt=0)] | None, NotWith("centers", "towers")] = None
     """Radius of the disk over which drawn centres are spread."""
     sigma: Annotated[Metres, Field(gt=0)] | None = None
     """σ, the standard deviation of each coordinate."""
@@ -46,42 +45,35 @@ class Clusters(Placement):
     @model_validator(mode="after")
     def _check_keys(self) -> Clusters:
         if (self.sigma is None) == (self.radius is None):
-            raise ValueError("give sigma or radius, exactly one of them")
-        if self.centres == "towers" and self.area is not None:
-            raise ValueError("area has no effect on clusters around towers; leave it out, or give a number of centres")
-        if self.centres != "towers" and self.area is None:
+            raise ValueError("give exactly one of sigma and radius")
+        if self.centers != "towers" and self.area is None:
             raise ValueError("give area, the radius of the disk over which centres are drawn")
         return self
 
-    def open(self, users: int, towers_xy_m: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
-        """Return a position for each user."""
+    def open(self, users: int, towers_xy_m: Floats, streams: Streams) -> Floats:
         centres = towers_xy_m
-        if self.centres != "towers":
-            centres = in_disk(self.centres, self.area or 0.0, streams.at("centres"))
+        if self.centers != "towers":
+            centres = in_disk(self.centers, self.area or 0.0, streams.at("centres"))
         cluster = (streams.field("cluster").uniform(np.arange(users)) * len(centres)).astype(np.int64)
         return centres[cluster] + self._offsets(users, streams)
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
-
-        def distance(streams: Streams, size: int) -> NDArray[np.float64]:
-            return np.asarray(np.hypot(*self._offsets(size, streams).T))
+        from scipy import stats
 
         quantity, sigma = "distance to the cluster's centre in m", self.sigma
         if sigma is None:
-            return (disk_distance_law(quantity, self.radius or 0.0, distance),)
+            draw = lambda streams, size: self._offsets(size, streams)  # noqa: E731
+            return (disk_distance_law(quantity, self.radius or 0.0, draw),)
         return (
             Law(
                 quantity,
                 "Rayleigh: P(r ≤ x) = 1 - exp(-x²/2σ²), mean σ√(π/2), variance (2 - π/2)σ²",
-                draw=distance,
-                mean=sigma * math.sqrt(math.pi / 2.0),
-                variance=(2.0 - math.pi / 2.0) * sigma**2,
-                cdf=lambda x: -np.expm1(-((x / sigma) ** 2) / 2.0),
+                draw=lambda streams, size: np.hypot(*self._offsets(size, streams).T),
+                distribution=stats.rayleigh(scale=sigma),
             ),
         )
 
-    def _offsets(self, users: int, streams: Streams) -> NDArray[np.float64]:
+    def _offsets(self, users: int, streams: Streams) -> Floats:
         """Return the positions relative to the centres, ``[users, 2]``."""
         if self.sigma is None:
             return in_disk(users, self.radius or 0.0, streams.at("offset"))

@@ -6,13 +6,12 @@ import math
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.network.placement import Placement
 from netfl.network.placement._sampling import Point
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Floats, Law
 from netfl.units import Metres
 
 
@@ -29,16 +28,14 @@ class Grid(Placement):
     """Distance between neighbours."""
     columns: Annotated[int, Field(ge=1)] | None = None
     """Users in a row; by default such that the lattice is nearly square."""
-    centre: Point = (0.0, 0.0)
+    center: Point = (0.0, 0.0)
     """Centre [x, y] of the lattice."""
 
-    def open(self, users: int, towers_xy_m: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
-        """Return a position for each user."""
+    def open(self, users: int, towers_xy_m: Floats, streams: Streams) -> Floats:
         columns = self.columns or math.ceil(math.sqrt(max(users, 1)))
         row, column = np.divmod(np.arange(users), columns)
         middle = (min(users, columns) - 1) / 2.0, (math.ceil(users / columns) - 1) / 2.0
-        return self.spacing * (np.column_stack([column, row]) - middle) + self.centre
+        return self.spacing * (np.column_stack([column, row]) - middle) + self.center
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
         return (Law.none("nothing is drawn: a lattice"),)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netfl.errors import Fault
 from netfl.network.placement import Placement
 from netfl.network.placement._sampling import Point
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts
+from netfl.types import Floats, Law, ScenarioFacts
 
 
 class Listed(Placement):
@@ -20,21 +19,20 @@ class Listed(Placement):
     Example::
 
         kind: listed
-        places: [[0, 50 m], [30, 40], [10 m, 0], [-20, 5], [0, -60], [100 m, 100 m]]
+        positions: [[0, 50 m], [30, 40], [10 m, 0], [-20, 5], [0, -60], [100 m, 100 m]]
     """
 
-    places: tuple[Point, ...]
+    positions: tuple[Point, ...]
     """Position [x, y] of each user."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield a wrong number of positions."""
-        if len(self.places) != facts.users:
-            yield Fault("places", f"{len(self.places)} places for {facts.users} users", remedy="give one each")
+        if len(self.positions) != facts.users:
+            yield Fault(
+                "positions", f"{len(self.positions)} positions for {facts.users} users", remedy="give one for each user"
+            )
 
-    def open(self, users: int, towers_xy_m: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
-        """Return a position for each user."""
-        return np.asarray(self.places, float).reshape(-1, 2)
+    def open(self, users: int, towers_xy_m: Floats, streams: Streams) -> Floats:
+        return np.asarray(self.positions, float).reshape(-1, 2)
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
-        return (Law.none("users stand where the scenario says"),)
+        return (Law.none("the scenario gives the positions"),)

@@ -6,13 +6,12 @@ from functools import partial
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.network.placement import Placement
 from netfl.network.placement._sampling import Point, in_rectangle, uniform_law
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Floats, Law
 from netfl.units import Metres
 
 
@@ -30,18 +29,15 @@ class Rectangle(Placement):
     """Extent from west to east."""
     height: Annotated[Metres, Field(gt=0)]
     """Extent from south to north."""
-    centre: Point = (0.0, 0.0)
+    center: Point = (0.0, 0.0)
     """Centre [x, y] of the rectangle."""
 
-    def open(self, users: int, towers_xy_m: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
-        """Return a position for each user."""
-        return in_rectangle(users, self.width, self.height, streams) + self.centre
+    def open(self, users: int, towers_xy_m: Floats, streams: Streams) -> Floats:
+        return in_rectangle(users, self.width, self.height, streams) + self.center
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
-
-        def coordinate(axis: int, streams: Streams, size: int) -> NDArray[np.float64]:
-            return np.asarray((self.open(size, np.zeros((1, 2)), streams) - self.centre)[:, axis])
+        def coordinate(axis: int, streams: Streams, size: int) -> Floats:
+            return np.asarray((self.open(size, np.zeros((1, 2)), streams) - self.center)[:, axis])
 
         return (
             uniform_law("distance east of the centre in m", self.width, partial(coordinate, 0)),

@@ -6,22 +6,21 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault
 from netfl.network.placement import Placement
 from netfl.network.placement._sampling import Point, at_distance, uniform_law
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts
+from netfl.types import Floats, Law, ScenarioFacts
 from netfl.units import Metres
 
 
 class Rings(Placement):
     """Circles of given radii, each user in a uniform random direction.
 
-    With ``counts``, the first users stand on the first ring, the next on the second, and so on; without them,
-    user u stands on ring u modulo the number of rings.
+    With ``counts``, the first users are placed on the first ring, the next on the second, and so on; without them,
+    user u is on ring u modulo the number of rings.
 
     Example::
 
@@ -33,32 +32,33 @@ class Rings(Placement):
     """Radius of each ring."""
     counts: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     """Number of users on each ring; ``null`` assigns users to the rings in turn."""
-    centre: Point = (0.0, 0.0)
+    center: Point = (0.0, 0.0)
     """Centre [x, y] of all rings."""
 
     @model_validator(mode="after")
     def _check_counts(self) -> Rings:
         if self.counts is not None and len(self.counts) != len(self.radii):
-            raise ValueError(f"{len(self.counts)} counts for {len(self.radii)} radii; give one each")
+            raise ValueError(f"{len(self.counts)} counts for {len(self.radii)} radii; give one for each radius")
         return self
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield counts that do not add up to the number of users."""
         if self.counts is not None and sum(self.counts) != facts.users:
-            yield Fault("counts", f"{sum(self.counts)} places for {facts.users} users", self.counts, "make them add up")
+            yield Fault(
+                "counts",
+                f"{sum(self.counts)} positions for {facts.users} users",
+                self.counts,
+                "make them sum to the number of users",
+            )
 
-    def open(self, users: int, towers_xy_m: NDArray[np.float64], streams: Streams) -> NDArray[np.float64]:
-        """Return a position for each user."""
+    def open(self, users: int, towers_xy_m: Floats, streams: Streams) -> Floats:
         if self.counts is None:
             distance_m = np.asarray(self.radii)[np.arange(users) % len(self.radii)]
         else:
             distance_m = np.repeat(self.radii, self.counts)
-        return np.asarray(at_distance(users, distance_m, streams) + self.centre)
+        return np.asarray(at_distance(users, distance_m, streams) + self.center)
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
-
-        def direction(streams: Streams, size: int) -> NDArray[np.float64]:
+        def direction(streams: Streams, size: int) -> Floats:
             x_m, y_m = (Rings(radii=self.radii).open(size, np.zeros((1, 2)), streams)).T
             return np.asarray(np.arctan2(y_m, x_m))
 

@@ -19,10 +19,6 @@ one::
         capacity: Annotated[int, Field(ge=0)] = 50
         """Maximum number of waiting messages."""
 
-        @property
-        def has_priorities(self):
-            return False
-
         def open(self, rate_bps, streams):
             return Stack(self.capacity)
 
@@ -47,12 +43,23 @@ one::
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Sequence
+from math import inf
+from typing import Annotated
+
+from pydantic import Field
 
 from netfl.network.message import Message
-from netfl.registry import Spec
+from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Law
+from netfl.units import Bytes
+
+Messages = Annotated[int, Field(ge=0)]
+"""A number of messages."""
+Room = Annotated[Bytes, Field(ge=0)]
+"""An amount of memory."""
 
 
 class Buffer(ABC):
@@ -75,18 +82,47 @@ class Buffer(ABC):
         return True
 
 
+class FifoBuffer(Buffer):
+    """First in, first out, with limits in messages and bytes; ``None`` is no limit."""
+
+    def __init__(self, capacity: int | None = None, capacity_bytes: float | None = None) -> None:
+        self._capacity = inf if capacity is None else capacity
+        self._capacity_bits = inf if capacity_bytes is None else 8.0 * capacity_bytes
+        self._bits = 0.0
+        self.waiting: deque[Message] = deque()
+
+    def push(self, message: Message, time_s: float) -> Sequence[Message]:
+        if len(self.waiting) >= self._capacity or self._bits + message.bits > self._capacity_bits:
+            return (message,)
+        self._bits += message.bits
+        self.waiting.append(message)
+        return ()
+
+    def pop(self, time_s: float) -> Message | None:
+        if not self.waiting:
+            return None
+        message = self.waiting.popleft()
+        self._bits = self._bits - message.bits if self.waiting else 0.0  # no rounding error remains in an empty buffer
+        return message
+
+    def __len__(self) -> int:
+        return len(self.waiting)
+
+
 class Queue(Spec):
     """Base class of queues."""
 
     @property
     def has_priorities(self) -> bool:
         """``True`` if the queue uses the ``priority`` of messages; a priority that no queue uses is an error."""
-        return True
+        return False
 
     @abstractmethod
     def open(self, rate_bps: float, streams: Streams) -> Buffer:
         """Return an empty buffer for a link of *rate_bps*, with its own *streams*."""
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim that nothing is drawn."""
         return (Law.none("draws nothing; its delays and losses depend on the traffic"),)
+
+
+__getattr__ = exported_models(__name__)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from netfl.network.message import Message
-from netfl.network.queue import Buffer, Queue
-from netfl.network.queue._buffer import FifoBuffer, Messages, Room
+from netfl.network.queue import Buffer, FifoBuffer, Messages, Queue, Room
 from netfl.streams import Streams
 
 
@@ -29,25 +25,5 @@ class DropTail(Queue):
     capacity_bytes: Room | None = None
     """Maximum number of waiting bytes; ``null`` is no limit."""
 
-    @property
-    def has_priorities(self) -> bool:
-        """``False``."""
-        return False
-
     def open(self, rate_bps: float, streams: Streams) -> Buffer:
-        """Return an empty buffer."""
-        return _DropTailBuffer(FifoBuffer(self.capacity, self.capacity_bytes))
-
-
-class _DropTailBuffer(Buffer):
-    def __init__(self, fifo: FifoBuffer) -> None:
-        self._fifo, self._waiting = fifo, fifo.waiting
-
-    def push(self, message: Message, time_s: float) -> Sequence[Message]:
-        return () if self._fifo.push(message) else (message,)
-
-    def pop(self, time_s: float) -> Message | None:
-        return self._fifo.pop() if self._waiting else None
-
-    def __len__(self) -> int:
-        return len(self._waiting)
+        return FifoBuffer(self.capacity, self.capacity_bytes)

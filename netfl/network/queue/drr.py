@@ -11,9 +11,8 @@ from pydantic import Field
 
 from netfl.errors import Fault
 from netfl.network.message import Message
-from netfl.network.queue import Buffer, Queue
-from netfl.network.queue._buffer import FifoBuffer, Messages, Room
-from netfl.network.queue._weights import Weights, weight_faults
+from netfl.network.queue import Buffer, FifoBuffer, Messages, Queue, Room
+from netfl.network.rates import Weights, weight_faults
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts
 from netfl.units import Bits
@@ -46,22 +45,13 @@ class Drr(Queue):
     """Maximum number of waiting bytes of one flow; ``null`` is no limit."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield errors of weights of unknown users."""
         yield from weight_faults(self.weights, facts)
 
-    @property
-    def has_priorities(self) -> bool:
-        """``False``."""
-        return False
-
     def open(self, rate_bps: float, streams: Streams) -> Buffer:
-        """Return an empty buffer."""
         return _DrrBuffer(self)
 
 
 class _Flow(FifoBuffer):
-    __slots__ = ("deficit", "quantum")
-
     def __init__(self, quantum: float, model: Drr) -> None:
         FifoBuffer.__init__(self, model.capacity, model.capacity_bytes)
         self.quantum, self.deficit = quantum, 0.0
@@ -83,13 +73,12 @@ class _DrrBuffer(Buffer):
         self._size = 0
 
     def push(self, message: Message, time_s: float) -> Sequence[Message]:
-        """Append *message* to its flow if there is room; a new flow has the last turn."""
         number = message.flow
         flow = self._flows.get(number)
         if flow is None:
             flow = _Flow(self._model.quantum * self._weights.get(number, 1.0), self._model)
-        if not flow.push(message):
-            return (message,)
+        if dropped := flow.push(message, time_s):
+            return dropped
         if number not in self._flows:
             self._flows[number] = flow
             self._turns.append(number)
@@ -100,7 +89,8 @@ class _DrrBuffer(Buffer):
         if not self._size:
             return None
         flow = self._next_flow()
-        message = flow.pop()
+        message = flow.waiting[0]
+        flow.pop(time_s)
         flow.deficit -= message.bits
         self._size -= 1
         if not flow.waiting:
@@ -124,12 +114,8 @@ class _DrrBuffer(Buffer):
             self._turns.rotate(-1)
             self._has_begun = False
             passed += 1
-            if passed == len(self._turns):
-                self._skip_turns()
-
-    def _skip_turns(self) -> None:
-        """Add the turns in which no flow can send yet to all deficits."""
-        flows = self._flows.values()
-        turns = min(ceil(flow.missing_bits / flow.quantum) for flow in flows) - 1
-        for flow in flows:
-            flow.deficit += turns * flow.quantum
+            if passed == len(self._turns):  # skip the turns in which no flow can send yet
+                flows = self._flows.values()
+                turns = min(ceil(flow.missing_bits / flow.quantum) for flow in flows) - 1
+                for flow in flows:
+                    flow.deficit += turns * flow.quantum

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from netfl.network.message import Message
-from netfl.network.queue import Buffer, Queue
-from netfl.network.queue._buffer import FifoBuffer, Messages, Room
+from netfl.network.queue import Buffer, FifoBuffer, Messages, Queue, Room
 from netfl.streams import Streams
 
 
@@ -29,8 +28,11 @@ class Priority(Queue):
     capacity_bytes: Room | None = None
     """Maximum number of waiting bytes of one class; ``null`` is no limit."""
 
+    @property
+    def has_priorities(self) -> bool:
+        return True
+
     def open(self, rate_bps: float, streams: Streams) -> Buffer:
-        """Return an empty buffer."""
         return _PriorityBuffer(self)
 
 
@@ -46,17 +48,15 @@ class _PriorityBuffer(Buffer):
         if fifo is None:
             fifo = self._classes[message.priority] = FifoBuffer(self._model.capacity, self._model.capacity_bytes)
             self._order = sorted(self._classes)
-        if not fifo.push(message):
-            return (message,)
-        self._size += 1
-        return ()
+        dropped = fifo.push(message, time_s)
+        self._size += not dropped
+        return dropped
 
     def pop(self, time_s: float) -> Message | None:
         for priority in self._order:
-            fifo = self._classes[priority]
-            if fifo.waiting:
+            if (message := self._classes[priority].pop(time_s)) is not None:
                 self._size -= 1
-                return fifo.pop()
+                return message
         return None
 
     def __len__(self) -> int:

@@ -7,14 +7,12 @@ from math import floor
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.network.message import Message
-from netfl.network.queue import Buffer, Queue
-from netfl.network.queue._buffer import FifoBuffer, Messages, Room
+from netfl.network.queue import Buffer, FifoBuffer, Messages, Queue, Room
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Floats, Law
 
 
 class Red(Queue):
@@ -57,33 +55,25 @@ class Red(Queue):
         if self.min_threshold >= self.max_threshold:
             raise ValueError("min_threshold must be below max_threshold")
         if self.capacity is not None and self.capacity <= self.min_threshold:
-            raise ValueError("capacity must be above min_threshold, or the average never comes near it")
+            raise ValueError("capacity must be above min_threshold, which the average cannot reach otherwise")
         return self
 
-    @property
-    def has_priorities(self) -> bool:
-        """``False``."""
-        return False
-
     def open(self, rate_bps: float, streams: Streams) -> Buffer:
-        """Return an empty buffer."""
         return _RedBuffer(self, rate_bps, streams.rng("red"))
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the distance between dropped messages, at a constant average between the thresholds."""
         average = (self.min_threshold + self.max_threshold) / 2.0
         share = self.drop_share(average)
         last = floor(1.0 / share)
         rest = 1.0 - last * share
-        return (
-            Law(
-                f"messages up to the next early drop, at an average of {average:g}",
-                "P(n) = p_b for n = 1 … 1/p_b (Floyd and Jacobson 1993, §7)",
-                draw=self._draw_gaps,
-                mean=share * last * (last + 1) / 2.0 + rest * (last + 1),
-                cdf=lambda n: np.minimum(np.floor(n) * share, 1.0),
-            ),
+        law = Law(
+            f"messages up to the next early drop, at an average of {average:g}",
+            "P(n) = p_b for n = 1 … 1/p_b (Floyd and Jacobson 1993, §7)",
+            draw=self._draw_gaps,
+            mean=share * last * (last + 1) / 2.0 + rest * (last + 1),
+            cdf=lambda n: np.minimum(np.floor(n) * share, 1.0),
         )
+        return (law,)
 
     def drop_share(self, average: float) -> float:
         """Return p_b at an average."""
@@ -92,28 +82,25 @@ class Red(Queue):
             return max(0.0, self.max_p * (average - low) / (high - low))
         return min(1.0, self.max_p + (1.0 - self.max_p) * (average - high) / high) if self.gentle else 1.0
 
-    def _draw_gaps(self, streams: Streams, size: int) -> NDArray[np.float64]:
-        dropper = _EarlyDrop(self, streams.rng("red"))
-        dropper.average = (self.min_threshold + self.max_threshold) / 2.0
-        gaps: list[int] = []
-        gap = 0
-        while len(gaps) < size:
-            gap += 1
-            if dropper.drops():
-                gaps.append(gap)
-                gap = 0
-        return np.array(gaps, float)
+    def _draw_gaps(self, streams: Streams, size: int) -> Floats:
+        buffer = _RedBuffer(self, 1.0, streams.rng("red"))
+        buffer.average = (self.min_threshold + self.max_threshold) / 2.0
+        gaps = np.ones(size)
+        for place in range(size):
+            while not buffer.drops_early():
+                gaps[place] += 1
+        return gaps
 
 
-class _EarlyDrop:
-    """Average of the waiting messages, and the random drops that follow from it."""
-
-    def __init__(self, model: Red, rng: np.random.Generator) -> None:
-        self._model, self._rng = model, rng
+class _RedBuffer(FifoBuffer):
+    def __init__(self, model: Red, rate_bps: float, rng: np.random.Generator) -> None:
+        super().__init__(model.capacity, model.capacity_bytes)
+        self._model, self._rate_bps, self._rng = model, rate_bps, rng
         self.average, self._accepted = 0.0, 0
+        self._idle_since_s, self._last_bits = 0.0, 0.0
 
-    def drops(self) -> bool:
-        """Return whether the arriving message is dropped early."""
+    def drops_early(self) -> bool:
+        """Return whether the arriving message is dropped, given the average of the waiting messages."""
         share = self._model.drop_share(self.average)
         if share == 0.0:
             self._accepted = 0
@@ -123,37 +110,24 @@ class _EarlyDrop:
         self._accepted = 0 if is_dropped else self._accepted + 1
         return is_dropped
 
-
-class _RedBuffer(Buffer):
-    def __init__(self, model: Red, rate_bps: float, rng: np.random.Generator) -> None:
-        self._weight, self._rate_bps = model.weight, rate_bps
-        self._fifo, self._early = FifoBuffer(model.capacity, model.capacity_bytes), _EarlyDrop(model, rng)
-        self._idle_since_s, self._last_bits = 0.0, 0.0
-
     def push(self, message: Message, time_s: float) -> Sequence[Message]:
-        early = self._early
-        early.average += self._weight * (len(self._fifo) - early.average)
-        if early.drops() or not self._fifo.push(message):
-            return (message,)
-        return ()
+        self.average += self._model.weight * (len(self.waiting) - self.average)
+        return (message,) if self.drops_early() else super().push(message, time_s)
 
     def bypass(self, message: Message, time_s: float) -> bool:
         """Reduce the average for the idle time, then return whether *message* is accepted."""
         if self._last_bits:
             services = (time_s - self._idle_since_s) * self._rate_bps / self._last_bits
-            self._early.average *= (1.0 - self._weight) ** services
-        if self._early.drops():
+            self.average *= (1.0 - self._model.weight) ** services
+        if self.drops_early():
             return False
         self._last_bits = message.bits
         return True
 
     def pop(self, time_s: float) -> Message | None:
-        if not self._fifo.waiting:
+        message = super().pop(time_s)
+        if message is None:
             self._idle_since_s = time_s
-            return None
-        message = self._fifo.pop()
-        self._last_bits = message.bits
+        else:
+            self._last_bits = message.bits
         return message
-
-    def __len__(self) -> int:
-        return len(self._fifo)

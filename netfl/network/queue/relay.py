@@ -5,18 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from netfl.errors import Fault
 from netfl.network.message import Message
 from netfl.network.queue import Buffer, Queue
-from netfl.network.queue._weights import Weights, weight_faults
+from netfl.network.rates import Weights, weight_faults
+from netfl.registry import OnlyWith
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts, StatisticClaim
+from netfl.types import Floats, Law, ScenarioFacts, StatisticClaim
 
 
 class Relay(Queue):
@@ -26,77 +26,64 @@ class Relay(Queue):
     all flows are backlogged that is its share of the messages, and draws are independent, as in the stationary random
     access model of FED-CVaR-AVG.  ``round_robin``: flows take turns; the flow served last comes last.  ``priority``:
     the flow whose first message is the most urgent, in turn among equals.  Within a flow the oldest message is first.
-    With ``holds: n`` only the n newest messages of a flow are kept: a new one supersedes the oldest.  The link never
-    idles while messages wait, so a message that finds it free is relayed at once.
+    With ``flow_capacity: n`` only the n newest messages of a flow are kept: a new one supersedes the oldest.  The link
+    never idles while messages wait, so a message that finds it free is relayed at once.
 
     Example::
 
         kind: relay
         policy: weighted_random
         weights: [5, 4, 1]
-        holds: 1
+        flow_capacity: 1
     """
 
     policy: Literal["weighted_random", "round_robin", "priority"] = "weighted_random"
     """Rule by which the next flow is picked."""
-    weights: Weights | None = None
+    weights: Annotated[Weights | None, OnlyWith("policy", "weighted_random")] = None
     """Weights of flows (users), as a list from flow 0 or a mapping; other flows have 1, ``null`` is 1 for all."""
-    holds: Annotated[int, Field(ge=1)] | None = None
+    flow_capacity: Annotated[int, Field(ge=1)] | None = None
     """Number of newest messages of one flow that are kept; ``null`` is no limit."""
 
-    @model_validator(mode="after")
-    def _check_weights(self) -> Relay:
-        if self.weights and self.policy != "weighted_random":
-            raise ValueError(f"weights have no effect on {self.policy}; leave them out, or take weighted_random")
-        return self
-
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield errors of weights of unknown users."""
         yield from weight_faults(self.weights, facts)
 
     @property
     def has_priorities(self) -> bool:
-        """``True`` for the policy ``priority``."""
         return self.policy == "priority"
 
     def open(self, rate_bps: float, streams: Streams) -> Buffer:
-        """Return an empty buffer."""
         if self.policy == "round_robin":
-            return _RoundRobinRelay(self.holds)
+            return _RoundRobinRelay(self.flow_capacity)
         if self.policy == "priority":
-            return _PriorityRelay(self.holds)
-        return _WeightedRelay(self.holds, self.weights or {}, streams.rng("relay"))
+            return _PriorityRelay(self.flow_capacity)
+        return _WeightedRelay(self.flow_capacity, self.weights or {}, streams.rng("relay"))
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the shares of backlogged flows."""
         if self.policy != "weighted_random":
             return (Law.none("draws nothing; flows take turns"),)
-        flows, by_flow = range(self._law_flows), self.weights or {}
+        by_flow = self.weights or {}
+        flows = range(max(by_flow, default=2) + 1)
         weights = np.array([by_flow.get(flow, 1.0) for flow in flows])
+
+        def draw_picks(streams: Streams, size: int) -> Floats:
+            """Return 1 for the picked flow while each flow has one waiting message, else 0, ``[size, flows]``."""
+            buffer, rows = self.open(1.0, streams), np.zeros((size, len(flows)))
+            for flow in flows:
+                buffer.push(Message(flow, 0, 1.0, 0.0, 1, flow=flow), 0.0)
+            for row in rows:
+                message = cast(Message, buffer.pop(0.0))
+                row[message.flow] = 1.0
+                buffer.push(message, 0.0)
+            return rows
+
         share = StatisticClaim(
             "share of the messages",
             "weight / Σ weights, with all flows backlogged",
-            draw=self._draw_picks,
+            draw=draw_picks,
             means=(weights / weights.sum()).tolist(),
             at=[f"flow {flow}" for flow in flows],
         )
-        return (Law("flow that is relayed next", "each is independent of the last", figures=(share,)),)
-
-    @property
-    def _law_flows(self) -> int:
-        return max(self.weights or (), default=2) + 1
-
-    def _draw_picks(self, streams: Streams, size: int) -> NDArray[np.float64]:
-        """Return 1 for the picked flow while each flow has one waiting message, else 0, ``[size, flows]``."""
-        buffer, rows = self.open(1.0, streams), np.zeros((size, self._law_flows))
-        for flow in range(self._law_flows):
-            buffer.push(Message(flow, 0, 1.0, 0.0, 1, flow=flow), 0.0)
-        for row in rows:
-            message = buffer.pop(0.0)
-            assert message is not None
-            row[message.flow] = 1.0
-            buffer.push(message, 0.0)
-        return rows
+        return (Law("flow that is relayed next", "each is independent of the last", statistics=(share,)),)
 
 
 class _RelayBuffer(Buffer, ABC):

@@ -2,12 +2,13 @@
 
 A MAC lets users send by `Cell.attempt`.  What they send comes from a `TxQueue`; the `Medium` decides what is received;
 received messages go to the uplink of the cell, the first port on the way to the server (`netfl.network.backhaul.port`).
+MACs whose users send independently share two loops: `SlottedCell.serve` in slots, `UnslottedCell.serve` without.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,13 +16,19 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike, NDArray
 
-from netfl.network.clock import call_after
+from netfl.errors import Fault, ScenarioError
+from netfl.network.clock import call_after, call_at
 from netfl.network.layout import NodeId
 from netfl.network.message import Message
+from netfl.network.periods import SLACK, period_from, periods_from
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.transmission import SharedChannel, Transmission
-from netfl.network.radio.tx_queue import ChangeNotifier, TxQueue, Users
+from netfl.network.radio.tx_queue import TxQueue, Users
 from netfl.streams import Streams
+from netfl.types import Bools, Floats, Ints
+
+NEVER = np.iinfo(np.int64).max
+"""Number of a slot that never comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +36,6 @@ class AirInterface:
     """Air interface of a tower.
 
     Args:
-        tower: Name and node number of the tower.
-        medium: Model of the medium.
         channel: Air in which transmissions interfere; cells that share their channels share it.
     """
 
@@ -39,57 +44,24 @@ class AirInterface:
     channel: SharedChannel
 
 
-@dataclass(slots=True)
-class _Attempt:
-    """Frames that users put on the air at one instant; values are one for all, or one for each, ``[n]``.
+def _equal_groups(
+    channel: Any, mode: Any, delay_s: Any, duration_s: Any, count: int
+) -> Iterator[tuple[Any, int, int, float, float]]:
+    """Yield which of *count* senders, ``None`` for all, have equal values, and these; the first to end first."""
+    if delay_s is None and isinstance(duration_s, float) and isinstance(channel, int) and isinstance(mode, int):
+        yield None, channel, mode, 0.0, duration_s
+        return
+    columns = (channel, mode, 0.0 if delay_s is None else delay_s, duration_s)
+    rows = np.column_stack([np.broadcast_to(np.asarray(column, float), count) for column in columns])
+    groups, group_of = np.unique(rows, axis=0, return_inverse=True)
+    for group in np.argsort(groups[:, 2] + groups[:, 3], kind="stable"):
+        channel, mode, delay_s, duration_s = groups[group].tolist()
+        yield np.flatnonzero(group_of.ravel() == group), int(channel), int(mode), delay_s, duration_s
 
-    Args:
-        users: The senders, by their numbers in the cell.
-        ids: The same in the network.
-        places: Their places among the users whom the MAC asked to send.
-        limit: Number of attempts that a frame has.
-        start_s: Start.
-        airtime_from_s: Time from which on airtimes count: the start, but for rounding.
-        channel: Channel.
-        mode: Mode of the reception.
-        delay_s: Propagation delay; ``None`` where it is negligible.
-        duration_s: Airtime.
-    """
 
-    users: Users
-    ids: Users
-    places: Sequence[int]
-    limit: int | None
-    start_s: float
-    airtime_from_s: float
-    channel: Any
-    mode: Any
-    delay_s: Any
-    duration_s: Any
-
-    def split(self) -> Iterator[_Attempt]:
-        """Yield groups of users with equal values, the first to end first."""
-        is_uniform = isinstance(self.duration_s, float) and isinstance(self.channel, int) and isinstance(self.mode, int)
-        if self.delay_s is None and is_uniform:
-            self.delay_s = 0.0
-            yield self
-            return
-        columns = (self.channel, self.mode, 0.0 if self.delay_s is None else self.delay_s, self.duration_s)
-        rows = np.column_stack([np.broadcast_to(np.asarray(column, float), len(self.users)) for column in columns])
-        groups, group_of = np.unique(rows, axis=0, return_inverse=True)
-        for group in np.argsort(groups[:, 2] + groups[:, 3], kind="stable"):
-            chosen = np.flatnonzero(group_of.ravel() == group)
-            channel, mode, delay_s, duration_s = groups[group].tolist()
-            yield replace(
-                self,
-                users=self.users[chosen],
-                ids=self.ids[chosen],
-                places=[self.places[index] for index in chosen.tolist()],
-                channel=int(channel),
-                mode=int(mode),
-                delay_s=delay_s,
-                duration_s=duration_s,
-            )
+def _trigger(event: simpy.Event) -> None:
+    if not event.triggered:
+        event.succeed()
 
 
 def _select(values: ArrayLike, count: int, places: Sequence[int]) -> ArrayLike:
@@ -100,20 +72,14 @@ def _select(values: ArrayLike, count: int, places: Sequence[int]) -> ArrayLike:
 class Cell:
     """The users of one tower and their medium, numbered from 0; `ids` are their numbers in the network.
 
-    The backlog: user i has a frame to send from ``ready_s[i]`` on, which may lie ahead, as the end of a training is
-    known at its start; infinity without a frame.
-
     Args:
-        env: SimPy environment.
-        air: Air interface of the tower.
-        queue: Frames of the users.
-        streams: Random streams of the MAC in this cell.
         uplink: Takes the messages that were received, at the end of their airtime.
 
     Attributes:
         attempts: Number of frames that were on the air and have ended.
         failed: Number of them that were not received, by cause.
         quiet: Whether the cell changes only by what its MAC does.
+        checked_mac: Kind of the MAC if the arguments of its attempts are checked, as of one from outside netfl.
         user_metrics: Metrics of the users for the MAC, by name, ``[size]`` each; NaN where unknown.
         busy_s: Time during which any user was on the air, up to the last time that all fell silent.
     """
@@ -128,19 +94,22 @@ class Cell:
     ) -> None:
         self.env, self.streams, self.tower = env, streams, air.tower
         self.ids, self.size = queue.ids, len(queue.ids)
-        self.user_metrics: Mapping[str, NDArray[np.float64]] = {}
+        self.user_metrics: Mapping[str, Floats] = {}
+        self.checked_mac = ""
         self._queue, self._medium, self._channel, self._uplink = queue, air.medium, air.channel, uplink
         self._transmissions: dict[Transmission, None] = {}
         self.quiet = queue.quiet and self._medium.steady
-        self._changes = ChangeNotifier(env, quiet=self.quiet)
-        self._notify = self._changes.add
+        self._changed, self._change = list[Users](), env.event()
         self._notify(np.flatnonzero(np.isfinite(queue.ready_s)))
         self.attempts, self.failed = 0, dict.fromkeys(("collided", "faded", "lost"), 0)
         self.busy_s = self._busy_since_s = 0.0
 
     @property
-    def ready_s(self) -> NDArray[np.float64]:
-        """Time from which each user has a frame to send, ``[size]``; infinity without one.  Do not write to it."""
+    def ready_s(self) -> Floats:
+        """Time from which each user has a frame to send, ``[size]``; infinity without one.  Do not write to it.
+
+        It may lie ahead, as the end of a training is known at its start.
+        """
         return self._queue.ready_s
 
     @property
@@ -148,20 +117,19 @@ class Cell:
         """Longest airtime of a frame: that of the largest, in the slowest mode."""
         return self._medium.longest_s(self._queue.max_bits)
 
-    def airtimes_s(self, users: Users) -> NDArray[np.float64]:
+    def airtimes_s(self, users: Users) -> Floats:
         """Return the airtime of the next frame of each of *users* if it were sent now, ``[n]``."""
-        bits = np.broadcast_to(self._queue.bits(users), len(users))
-        return np.array([self._medium.airtime_s(*row) for row in zip(bits, self.modes(users).tolist(), strict=True)])
+        return np.asarray(self._frame_airtimes_s(users, self.modes(users)))
 
-    def modes(self, users: Users) -> NDArray[np.int64]:
+    def modes(self, users: Users) -> Ints:
         """Return the mode of the reception in which each of *users* would send now, ``[n]``."""
         return self._medium.choose(self.ids[users], self.tower, self.env.now)
 
-    def snr_db(self, users: Users) -> NDArray[np.float64]:
+    def snr_db(self, users: Users) -> Floats:
         """Return the present SNR of each of *users* at the tower, ``[n]``: what a scheduler measures."""
         return self._medium.snr_db(self.ids[users], self.tower, self.env.now)
 
-    def connected(self, users: Users) -> NDArray[np.bool_]:
+    def connected(self, users: Users) -> Bools:
         """Return whether each of *users* and the tower are up now, ``[n]``."""
         if self._medium.steady:
             return np.ones(len(users), np.bool_)
@@ -187,30 +155,55 @@ class Cell:
         return (bits,) if isinstance(bits, float) else bits.tolist()
 
     def drop_disconnected(self, users: list[int]) -> list[int]:
-        """Return those of *users* who can send now, and defer the others until they can."""
+        """Return those of *users* that can send now, and defer the others until they can."""
         if self._medium.steady:
             return users
         numbers = np.asarray(users, np.int64)
         return [int(user) for user in numbers[self._defer_disconnected(numbers, self.env.now)]]
 
+    def next_slot(self, slot_s: float, after: int = -1) -> int:
+        """Return the number of the first slot later than *after* that has not begun.
+
+        Slot k begins at k · *slot_s*.  A start that the clock has missed by rounding counts as not begun.
+        """
+        return max(after + 1, period_from(self.env.now, slot_s))
+
+    def ready_slots(self, users: Users, slot_s: float) -> Users:
+        """Return the first slot that begins once each of *users*, all with a frame, may send it, ``[n]``."""
+        return periods_from(self.ready_s[users], slot_s)
+
+    def wait_until(self, time_s: float) -> simpy.Event:
+        """Return an event that fires at *time_s*, at once if that is over; by rounding never before *time_s*."""
+        event = self.env.event()
+        call_at(self.env, time_s, lambda _: _trigger(event))
+        return event
+
     @property
     def changed(self) -> bool:
         """True if there are `changes`."""
-        return bool(self._changes)
+        return bool(self._changed)
 
     def changes(self) -> Users:
         """Return the users with a new ``ready_s`` or a failed attempt since the last call; some may occur twice."""
-        return self._changes.take()
+        users, self._changed = self._changed, []
+        return users[0] if len(users) == 1 else np.concatenate([np.empty(0, np.int64), *users])
 
     def wait_for_change(self, by_s: float = np.inf) -> simpy.Event:
         """Return an event that fires when there are `changes`, at once if there are any, at *by_s* at the latest."""
-        return self._changes.wait(by_s)
+        if self._changed:
+            return self.env.timeout(0)
+        if self.quiet and by_s < np.inf:
+            return self.env.timeout(max(0.0, by_s - self.env.now))
+        event = self._change = self.env.event()
+        if by_s < np.inf:
+            call_at(self.env, by_s, lambda _: _trigger(event))
+        return event
 
     def wake(self, users: Users) -> None:
         """Report changed frames of *users* to the MAC; for those on the air it learns of them at the end."""
         self._notify(users[~self._queue.on_air[users]])
 
-    def attempt(
+    def attempt(  # noqa: PLR0912 - a call in each attempt would cost more
         self,
         users: Users | Sequence[int],
         *,
@@ -222,11 +215,9 @@ class Cell:
     ) -> simpy.Event:
         """Let *users* send; return an event that fires at the end with whether each frame was received, ``[n]``.
 
-        Attempts may overlap: a MAC need not wait for one before it begins the next.  Transmissions that overlap on the
-        same channel interfere, and the medium decides which are received.  One without interference is lost if the user
-        or the tower goes down before its end, and faded if its SNR is too low.  A user that is disconnected at the
-        start, as itself or the tower is down, notices it: it sends nothing, does not interfere, and has its ``ready_s``
-        moved to the end of that outage.
+        Attempts may overlap; those on the same channel interfere, and the medium decides which are received.  A user
+        that is disconnected at the start, as itself or the tower is down, notices it: it sends nothing, does not
+        interfere, and has its ``ready_s`` moved to the end of that outage.
 
         Args:
             users: The senders, which must be in the backlog.
@@ -235,16 +226,17 @@ class Cell:
             channel: Channel, one for all or one for each.
             mode: Mode of the reception, one for all or one for each; by default each sender chooses.
             begin_s: Start; 0 for now.  It may lie ahead in a `quiet` cell only, where nothing can come in between.
-                Where the clock has missed it by rounding, airtimes end as if it were met, so that rounding does not
-                add up.
+                Where the clock has missed it by rounding, at most 2e-9 of the present time, airtimes end as if it were
+                met, so that rounding does not add up.
         """
+        if self.checked_mac:
+            self._check_attempt(users, begin_s)
         users, now = np.asarray(users, np.int64), max(begin_s, self.env.now)
         received = np.zeros(len(users), np.bool_)
         self._queue.refresh(now)
-        connected = None if self._medium.steady else self._defer_disconnected(users, now)
         places: Sequence[int] = range(len(users))
         senders = users
-        if connected is not None and not connected.all():
+        if not self._medium.steady and not (connected := self._defer_disconnected(users, now)).all():
             places = np.flatnonzero(connected).tolist()
             if not places:
                 return self.env.timeout(float(np.max(self.airtime_s if duration_s is None else duration_s)), received)
@@ -261,18 +253,56 @@ class Cell:
             duration_s = _select(duration_s, len(users), places)
         if not isinstance(channel, int):
             channel = _select(channel, len(users), places)
-        attempt = _Attempt(senders, ids, places, limit, now, begin_s or now, channel, mode, delay_s, duration_s)
+        medium, from_s = self._medium, begin_s or now  # airtimes count from there
         end: simpy.Event | None = None
-        for group in attempt.split():
-            transmission = self._launch(group)
+        groups = _equal_groups(channel, mode, delay_s, duration_s, len(senders))
+        for group, air_channel, group_mode, group_delay_s, airtime_s in groups:
+            group_users, group_ids, group_places = senders, ids, places
+            if group is not None:
+                group_users, group_ids = senders[group], ids[group]
+                group_places = [places[index] for index in group.tolist()]
+            frames = self._queue.launch(group_users, now)
+            start_s, sent_s = now + group_delay_s, from_s + airtime_s
+            end_s = from_s + group_delay_s + airtime_s
+            interrupted = None
+            if not medium.steady:
+                medium.spend(group_ids, now, frames.bits)
+                interrupted = medium.interrupted(group_ids, self.tower.number, now, sent_s, end_s)
+            if medium.energy is not None:
+                medium.energy.send(group_ids, airtime_s)
+            transmission = Transmission(
+                frames, group_ids, group_places, self.tower, air_channel, start_s, end_s, group_mode, limit, interrupted
+            )
             if not self._transmissions:
                 self._busy_since_s = now
             self._transmissions[transmission] = None
             self._channel.enter(transmission)
-            wait_s = max(0.0, transmission.end_s - self.env.now)
+            wait_s = max(0.0, end_s - self.env.now)
             end = call_after(self.env, wait_s, partial(self._end_transmission, transmission), received)
         assert end is not None
         return end
+
+    def _check_attempt(self, users: Users | Sequence[int], begin_s: float) -> None:
+        values, late_s, problem = np.asarray(users), self.env.now - begin_s, ""
+        remedy = f"give numbers from 0 to {self.size - 1}, each once"
+        if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
+            problem, remedy = f"users of type {values.dtype}", "give a list of numbers, of a mask np.flatnonzero(mask)"
+        elif values.size and not 0 <= values.min() <= values.max() < self.size:
+            problem = "users that are not in the cell"
+        elif len(np.unique(values)) < len(values):
+            problem = "a user twice"
+        elif begin_s and late_s > 2.0 * SLACK * self.env.now:
+            problem, remedy = (
+                f"begin_s={begin_s:g}, which lies {late_s:.3g} s before now",
+                "take next_slot and wait_until",
+            )
+        if problem:
+            raise self.mac_error(f"attempt() is given {problem}", values.tolist(), remedy)
+
+    def mac_error(self, problem: str, value: object, remedy: str) -> ScenarioError:
+        """Return the error of a checked MAC that violates its contract now."""
+        problem = f"{self.checked_mac}, at {self.env.now:.6g} s of simulated time: {problem}"
+        return ScenarioError([Fault("mac", problem, value, remedy)])
 
     def finish(self, others: Sequence[Transmission] = ()) -> None:
         """End all frames at the end of the run; *others* are the `transmissions` of cells that share the queue."""
@@ -292,17 +322,23 @@ class Cell:
         """Return the time during which any user was on the air since the last `restart`."""
         return self.busy_s + (max(0.0, now_s - self._busy_since_s) if self._transmissions else 0.0)
 
+    def _notify(self, users: Users) -> None:
+        """Note changed frames of *users*, and wake the MAC."""
+        if users.size:
+            self._changed.append(users)
+            _trigger(self._change)
+
     def _until_backlog(self) -> Generator[simpy.Event, Any, None]:
         while not self.backlog().size:
             self.changes()  # a MAC that waits for work does not ask for changes
             yield self.wait_for_change(self._idle_from_s().min())
 
-    def _idle_from_s(self) -> NDArray[np.float64]:
-        """Time from which each user has a frame to send, ``[size]``; infinity for those who are sending."""
+    def _idle_from_s(self) -> Floats:
+        """Time from which each user has a frame to send, ``[size]``; infinity for those that are sending."""
         return np.where(self._queue.on_air, np.inf, self.ready_s)
 
-    def _defer_disconnected(self, users: Users, now: float) -> NDArray[np.bool_]:
-        """Return whether each of *users* can send now; if any cannot, defer all of the backlog who cannot."""
+    def _defer_disconnected(self, users: Users, now: float) -> Bools:
+        """Return whether each of *users* can send now; if any cannot, defer all of the backlog that cannot."""
         connected = self._medium.connected(self.ids[users], self.tower.number, now)
         if not connected.all():
             backlog = np.union1d(self.backlog(), users)  # a user ready at this instant may be so a rounding step later
@@ -311,28 +347,13 @@ class Cell:
             self._notify(away)
         return connected
 
-    def _frame_airtimes_s(self, users: Users, mode: ArrayLike) -> float | NDArray[np.float64]:
+    def _frame_airtimes_s(self, users: Users, mode: ArrayLike) -> float | Floats:
         bits = self._queue.bits(users)
         if isinstance(bits, float) and isinstance(mode, int):
             return self._medium.airtime_s(bits, mode)
         count = len(users)
         rows = zip(np.broadcast_to(bits, count).tolist(), np.broadcast_to(mode, count).tolist(), strict=True)
         return np.array([self._medium.airtime_s(*row) for row in rows])
-
-    def _launch(self, group: _Attempt) -> Transmission:
-        medium, ids, delay_s = self._medium, group.ids, group.delay_s
-        frames = self._queue.launch(group.users, group.start_s)
-        sent_s = group.airtime_from_s + group.duration_s
-        start_s, end_s = group.start_s + delay_s, group.airtime_from_s + delay_s + group.duration_s
-        interrupted = None
-        if not medium.steady:
-            medium.spend(ids, group.start_s, frames.bits)
-            interrupted = medium.interrupted(ids, self.tower.number, group.start_s, sent_s, end_s)
-        if medium.energy is not None:
-            medium.energy.send(ids, group.duration_s)
-        return Transmission(
-            frames, ids, group.places, self.tower, group.channel, start_s, end_s, group.mode, group.limit, interrupted
-        )
 
     def _end_transmission(self, transmission: Transmission, event: simpy.Event) -> None:
         """Pass on received frames at the end of their airtime, and let the queue retry or end the others."""
@@ -342,7 +363,7 @@ class Cell:
         if not self._transmissions:
             self.busy_s += now - self._busy_since_s
         causes, snr_db = self._medium.outcomes(transmission)
-        received: NDArray[np.bool_] = event.value  # type: ignore[assignment]
+        received: Bools = event.value  # type: ignore[assignment]
         self.attempts += len(causes)
         for place, cause in zip(transmission.places, causes, strict=True):
             if cause:
@@ -353,3 +374,140 @@ class Cell:
         for message in self._queue.end(frames, causes, snr_db, transmission.limit, now):
             self._uplink(message)
         self._notify(retrying)
+
+
+class SlottedCell:
+    """A cell whose time is divided into slots: slot k begins at k · slot_s.
+
+    Args:
+        slot_s: length of a slot, at least one airtime.
+        max_attempts: attempts that an update has; ``None`` is no limit.
+        pick_channel: ``pick_channel(users)`` returns the channel of each sender; ``None`` if there is one channel only.
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        slot_s: float,
+        max_attempts: int | None = None,
+        pick_channel: Callable[[Users], Users] | None = None,
+    ) -> None:
+        self.cell, self.slot_s, self.max_attempts, self._pick_channel = cell, slot_s, max_attempts, pick_channel
+
+    def channels(self, users: Users) -> Users:
+        """Return the channel on which each of *users* sends now."""
+        return np.zeros(len(users), np.int64) if self._pick_channel is None else self._pick_channel(users)
+
+    def start_s(self, slot: int) -> float:
+        """Return the start of a slot; infinity for ``NEVER``."""
+        return slot * self.slot_s if slot < NEVER else np.inf
+
+    def joining_slots(self, users: Users) -> tuple[Users, Users]:
+        """Return those of *users* that have a frame, now or later, and the first slot of each."""
+        users = users[np.isfinite(self.cell.ready_s[users])]
+        return users, self.cell.ready_slots(users, self.slot_s)
+
+    def serve(
+        self,
+        choose: Callable[[Users, Ints], Ints],
+        end_slot: Callable[[Users, Bools], None] | None = None,
+    ) -> Generator[simpy.Event, Any, None]:
+        """Let each user send in the slots that it chooses.
+
+        Slots in which the last frames still arrive at the tower, because of propagation delay, are skipped: users that
+        had chosen one of them choose again.
+
+        Args:
+            choose: ``choose(users, first)`` returns the next slot of each user, not before its *first*.
+            end_slot: ``end_slot(users, received)`` is called after each slot with its senders.
+        """
+        cell, has_channels = self.cell, self._pick_channel is not None
+        chosen = np.full(cell.size, NEVER)
+        free = 0  # first slot that has not been served
+        while True:
+            users = cell.changes()
+            if users.size:
+                chosen[users] = NEVER
+                users, first = self.joining_slots(users)
+                chosen[users] = choose(users, np.maximum(first, free))
+            slot = int(chosen.min())
+            start_s = self.start_s(slot)
+            if start_s > cell.env.now:
+                yield cell.wait_for_change(by_s=start_s)
+                continue
+            users = np.flatnonzero(chosen == slot)
+            channel = collapse_if_equal(self.channels(users)) if has_channels else 0
+            received = yield cell.attempt(users, limit=self.max_attempts, channel=channel, begin_s=start_s)
+            if end_slot is not None:
+                end_slot(users, received)
+            free = cell.next_slot(self.slot_s, after=slot)
+            if free > slot + 1:
+                users = np.flatnonzero((chosen > slot) & (chosen < free))
+                chosen[users] = choose(users, np.full(len(users), free))
+
+
+class UnslottedCell:
+    """A cell whose users send at any time; the MAC does not wait for the ends of their attempts.
+
+    Attributes:
+        failures: failed attempts of the current frame, ``[size]``.
+        over_s: end of each user's last attempt, ``[size]``.
+    """
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell = cell
+        self.failures = np.zeros(cell.size, np.int64)
+        self.over_s = np.full(cell.size, -np.inf)
+        self._ready_s = np.full(cell.size, np.nan)
+        self._has_sent = np.zeros(cell.size, np.bool_)
+        self._results: dict[int, tuple[Bools, int]] = {}
+
+    def serve(
+        self, plan: Callable[[Users], Floats], send: Callable[[Users], None]
+    ) -> Generator[simpy.Event, Any, None]:
+        """Let each user send at its planned time, independently of the others.
+
+        Args:
+            plan: ``plan(users)`` returns the time of the next attempt of each; infinity for none.
+            send: ``send(users)`` starts their attempts with `send`.
+        """
+        cell = self._cell
+        next_s = np.full(cell.size, np.inf)
+        while True:
+            users = self._changes()
+            if users.size:
+                next_s[users] = plan(users)
+            start_s = float(next_s.min())
+            if start_s > cell.env.now:
+                yield cell.wait_for_change(by_s=start_s)
+            else:
+                due = np.flatnonzero(next_s <= cell.env.now)
+                next_s[due] = np.inf
+                send(due)
+
+    def send(self, users: Users, limit: int | None, duration_s: Floats, **options: Ints) -> None:
+        """Let *users* send for *duration_s* each; *options* are the channel and the mode of each."""
+        self.over_s[users] = self._cell.env.now + duration_s
+        self._has_sent[users] = True
+        collapsed = {key: collapse_if_equal(values) for key, values in options.items()}
+        end = self._cell.attempt(users, limit=limit, duration_s=collapse_if_equal(duration_s), **collapsed)
+        received = np.asarray(end.value)  # filled in as the attempts end
+        self._results.update((user, (received, place)) for place, user in enumerate(users.tolist()))
+
+    def _changes(self) -> Users:
+        """Return the users to plan again: with another frame, or after a failed attempt."""
+        users = np.unique(self._cell.changes())
+        ready_s, has_sent = self._cell.ready_s[users], self._has_sent[users]
+        is_new = ready_s != self._ready_s[users]
+        for place in np.flatnonzero(has_sent):
+            received, index = self._results.pop(int(users[place]))
+            is_new[place] |= received[index]
+        self._has_sent[users] = False
+        self._ready_s[users] = ready_s
+        self.failures[users] = np.where(is_new, 0, self.failures[users] + has_sent)
+        return np.asarray(users[is_new | has_sent])
+
+
+def collapse_if_equal(values: NDArray[Any]) -> Any:
+    """Return one value if all are equal, because the cell is faster with it; else *values*."""
+    return values[0].item() if (values == values[0]).all() else values

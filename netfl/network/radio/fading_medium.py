@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netfl.network.counterfactual import NO_EXEMPTIONS, Exemptions
 from netfl.network.layout import NodeId
 from netfl.network.outage._state import NodeState
 from netfl.network.radio.link_budget import LinkBudget
-from netfl.network.radio.medium import Ids, Medium, ReceptionResult, mark_interrupted, unknown_snr
+from netfl.network.radio.medium import Medium, ReceptionResult, mark_interrupted, unknown_snr
 from netfl.network.radio.transmission import Signal, Transmission, touch_tolerance_s
 from netfl.network.reception import FadedFrames, Reception
 from netfl.streams import Streams
+from netfl.types import Bools, Floats, Ints
 from netfl.units import db_to_linear
 
 _AMPLE_DB = 200.0
 """An SNR that suffices for any reception."""
 _NO_NOISE = 1e-20
 """Noise power, relative to the actual one, that counts as none."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Fades:
-    """SNR of transmissions that fading changes on the way.
-
-    Args:
-        snr_db: SNR in each part of the time, ``[n, parts]``.
-        shares: Share of each part, ``[parts]``.
-    """
-
-    snr_db: NDArray[np.float64]
-    shares: NDArray[np.float64]
 
 
 class FadingMedium(Medium):
@@ -51,27 +38,21 @@ class FadingMedium(Medium):
     of modes, the interference of each mode is compared with its own threshold, apart from the noise.
 
     Args:
-        air: SNR of every link.
-        reception: Model of the reception.
-        presence: State of the nodes.
-        streams: Random streams of receptions that are uncertain.
-        interference: ``collide`` or ``sinr``.
         capture_db: Margin by which a signal must exceed all others to be received; ``None`` for never.
-        spare: Users who are exempt from outages or fading.
     """
 
     def __init__(
         self,
         air: LinkBudget,
         reception: Reception,
-        presence: NodeState,
+        node_state: NodeState,
         streams: Streams,
         *,
         interference: Literal["collide", "sinr"] = "collide",
         capture_db: float | None = None,
-        spare: Exemptions = NO_EXEMPTIONS,
+        exemptions: Exemptions = NO_EXEMPTIONS,
     ) -> None:
-        Medium.__init__(self, reception.rate_bps(air.radio.bandwidth), presence, spare)
+        Medium.__init__(self, reception.rate_bps(air.radio.bandwidth), node_state, exemptions)
         self._link_budget, self._reception = air, reception
         self._bandwidth_hz = air.radio.bandwidth
         self._follows_fading = [reception.can_follow_fading(mode) for mode in range(reception.modes)]
@@ -81,15 +62,13 @@ class FadingMedium(Medium):
         self.modes = reception.modes
 
     def airtime_s(self, bits: float, mode: int = 0) -> float:
-        """Return the airtime of *bits* at the rate of the mode."""
         return bits / self._reception.rate_bps(self._bandwidth_hz, mode)
 
-    def choose(self, ids: Ids, tower: NodeId, time_s: float, boost_db: float = 0.0) -> NDArray[np.int64]:
-        """Return the mode for the present SNR."""
+    def choose(self, ids: Ints, tower: NodeId, time_s: float, boost_db: float = 0.0) -> Ints:
         snr_db = self.snr_db(ids, tower, time_s) + boost_db
         return self._reception.choose(self._replace_exempt(ids, snr_db, _AMPLE_DB), self._bandwidth_hz)
 
-    def downlink_received(self, ids: Ids, signal: Signal) -> NDArray[np.bool_]:
+    def downlink_received(self, ids: Ints, signal: Signal) -> Bools:
         """Return whether each user receives *signal*: outages, then fading."""
         up = Medium.downlink_received(self, ids, signal)
         probability = self._undisturbed_success(ids, signal)
@@ -97,26 +76,20 @@ class FadingMedium(Medium):
         self._downlinks[ids] += 1
         return up & (draws < self._replace_exempt(ids, probability, 1.0))
 
-    def snr_db(self, ids: Ids, tower: NodeId, time_s: float) -> NDArray[np.float64]:
-        """Return the present SNR of each user at *tower*, ``[n]``."""
+    def snr_db(self, ids: Ints, tower: NodeId, time_s: float) -> Floats:
         return self._link_budget.snr_db(ids, time_s, tower.name)
 
-    def best_snr_db(self, ids: Ids) -> NDArray[np.float64]:
-        """Return an SNR that each user practically never exceeds, ``[n]``."""
+    def best_snr_db(self, ids: Ints) -> Floats:
         return self._link_budget.best_snr_db(ids)
 
-    def success_probability(
-        self, ids: Ids, tower: NodeId, time_s: float, bits: float, modes: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        """Return the probability of reception for the SNR from now on, ``[n]``."""
+    def success_probability(self, ids: Ints, tower: NodeId, time_s: float, bits: float, modes: Ints) -> Floats:
         probability = np.empty(len(ids))
         for mode in np.unique(modes).tolist():
             signal = Signal(tower, time_s, time_s + self.airtime_s(bits, mode), bits, mode)
             probability[modes == mode] = self._undisturbed_success(ids[modes == mode], signal)
         return self._replace_exempt(ids, probability, 1.0)
 
-    def delay_s(self, ids: Ids, time_s: float) -> NDArray[np.float64] | None:
-        """Return distance over speed, where that is not the speed of light."""
+    def delay_s(self, ids: Ints, time_s: float) -> Floats | None:
         return self._link_budget.delay_s(ids, time_s)
 
     def outcomes(self, transmission: Transmission) -> ReceptionResult:
@@ -129,12 +102,15 @@ class FadingMedium(Medium):
             causes, snr_db = self._receptions(transmission, is_disturbed)
         return mark_interrupted(transmission, causes), snr_db
 
-    def _receptions(self, transmission: Transmission, is_disturbed: bool) -> tuple[list[str], NDArray[np.float64]]:
+    def _receptions(self, transmission: Transmission, is_disturbed: bool) -> tuple[list[str], Floats]:
         """Return causes of failure and SNRs, outages apart."""
         ids = transmission.ids
         snr_db = self._link_budget.snr_db(ids, transmission.start_s, transmission.tower.name)
-        span_s = transmission.start_s, transmission.end_s
-        fades = self._fades(ids, transmission.tower, span_s, transmission.mode)
+        fades = None
+        if self._follows_fading[transmission.mode]:
+            bits = float(np.max(transmission.frames.bits))
+            span = Signal(transmission.tower, transmission.start_s, transmission.end_s, bits, transmission.mode)
+            fades = self._fades(ids, span)
         alone, disturbed = self._probabilities(transmission, is_disturbed, snr_db, fades)
         draws = self._draw(ids, alone, disturbed)
         if self._exemptions.fading and (exempt := self._exemptions.among("fading", ids)).any():
@@ -150,11 +126,11 @@ class FadingMedium(Medium):
         self,
         transmission: Transmission,
         is_disturbed: bool,
-        snr_db: NDArray[np.float64],
-        fades: _Fades | None,
+        snr_db: Floats,
+        fades: FadedFrames | None,
         *,
         has_noise: bool = True,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    ) -> tuple[Floats, Floats]:
         """Return the probabilities of reception without and with interference, ``[n]`` each."""
         bits, mode = float(np.max(transmission.frames.bits)), transmission.mode
         alone = self._success(snr_db, fades, bits, mode) if has_noise else np.ones(len(snr_db))
@@ -166,40 +142,39 @@ class FadingMedium(Medium):
         signal, rest = db_to_linear(snr_db), self._interference(transmission, snr_db)
         if self._sinr:
             other = rest + (1.0 if has_noise else _NO_NOISE)
-            faded = None if fades is None else _Fades(_over_db(fades.snr_db, other[:, None]), fades.shares)
-            return alone, self._success(_over_db(snr_db, other), faded, bits, mode)
+            if fades is not None:
+                fades = replace(fades, sinr_db=_over_db(fades.sinr_db, other[:, None]))
+            return alone, self._success(_over_db(snr_db, other), fades, bits, mode)
         margin = float(db_to_linear(self._capture_db or 0.0))
         return alone, np.where((signal >= rest * margin) & (signal > rest), alone, 0.0)
 
-    def _undisturbed_success(self, ids: Ids, signal: Signal) -> NDArray[np.float64]:
+    def _undisturbed_success(self, ids: Ints, signal: Signal) -> Floats:
         """Return the probability that each user receives *signal*, or is received, without interference, ``[n]``."""
         snr_db = self.snr_db(ids, signal.tower, signal.start_s) + signal.boost_db
-        fades = self._fades(ids, signal.tower, (signal.start_s, signal.end_s), signal.mode)
-        boosted = None if fades is None else _Fades(fades.snr_db + signal.boost_db, fades.shares)
-        return self._success(snr_db, boosted, signal.bits, signal.mode)
+        return self._success(snr_db, self._fades(ids, signal), signal.bits, signal.mode)
 
-    def _fades(self, ids: Ids, tower: NodeId, span_s: tuple[float, float], mode: int) -> _Fades | None:
+    def _fades(self, ids: Ints, signal: Signal) -> FadedFrames | None:
         """Return the SNR in parts of a time; ``None`` where the one at its start holds."""
-        if not self._follows_fading[mode] or (parts := self._link_budget.parts_of(*span_s)) is None:
+        if not self._follows_fading[signal.mode]:
+            return None
+        if (parts := self._link_budget.parts_of(signal.start_s, signal.end_s)) is None:
             return None
         at_s, shares = parts
-        snr_db = self._link_budget.snr_db(np.repeat(ids, len(at_s)), np.tile(at_s, len(ids)), tower.name)
-        return _Fades(snr_db.reshape(len(ids), -1), shares)
+        snr_db = self._link_budget.snr_db(np.repeat(ids, len(at_s)), np.tile(at_s, len(ids)), signal.tower.name)
+        snr_db = snr_db.reshape(len(ids), -1) + signal.boost_db
+        return FadedFrames(snr_db, shares, self._bandwidth_hz, signal.bits, signal.mode)
 
-    def _success(
-        self, snr_db: NDArray[np.float64], fades: _Fades | None, bits: float, mode: int
-    ) -> NDArray[np.float64]:
-        """Return the probability of reception, by *fades* or else by the SNR at the start, ``[n]``."""
+    def _success(self, snr_db: Floats, fades: FadedFrames | None, bits: float, mode: int) -> Floats:
         if fades is None:
             return self._reception.success(snr_db, self._bandwidth_hz, bits, mode)
-        return self._reception.success_over(FadedFrames(fades.snr_db, fades.shares, self._bandwidth_hz, bits, mode))
+        return self._reception.success_over(fades)
 
-    def _replace_exempt(self, ids: Ids, values: NDArray[np.float64], ample: float) -> NDArray[np.float64]:
+    def _replace_exempt(self, ids: Ints, values: Floats, ample: float) -> Floats:
         """Return *values* with *ample* for users whose signal always suffices."""
         exemptions = self._exemptions
         return np.where(exemptions.among("fading", ids), ample, values) if exemptions.fading else values
 
-    def _draw(self, ids: Ids, alone: NDArray[np.float64], disturbed: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _draw(self, ids: Ints, alone: Floats, disturbed: Floats) -> Floats:
         """Return a uniform draw for each reception, by the user and its number of draws; none where all is certain."""
         if not any(((chance > 0.0) & (chance < 1.0)).any() for chance in (alone, disturbed)):
             return np.full(len(ids), 0.5)
@@ -207,23 +182,23 @@ class FadingMedium(Medium):
         self._drawn[ids] += 1
         return draws
 
-    def _exceeds_interference(
-        self, transmission: Transmission, snr_db: NDArray[np.float64], thresholds: NDArray[np.float64]
-    ) -> NDArray[np.bool_]:
-        """Return whether each signal exceeds the interference of every mode by its threshold, ``[n]``."""
+    def _exceeds_interference(self, transmission: Transmission, snr_db: Floats, thresholds: Floats) -> Bools:
         enough = np.ones(len(snr_db), np.bool_)
         for mode in {transmission.mode, *(other.mode for other in transmission.interferers)}:
             limit = thresholds[transmission.mode, mode] * self._interference(transmission, snr_db, mode)
             enough &= db_to_linear(snr_db) >= limit
         return enough
 
-    def _interference(
-        self, transmission: Transmission, snr_db: NDArray[np.float64], mode: int | None = None
-    ) -> NDArray[np.float64]:
+    def _interference(self, transmission: Transmission, snr_db: Floats, mode: int | None = None) -> Floats:
         """Return the power of others, or those in *mode*, over the noise, at each sender's worst moment, ``[n]``."""
+        tower = transmission.tower.name
         signals = db_to_linear(snr_db) if mode in {None, transmission.mode} else np.zeros(len(snr_db))
         spans = [
-            (other.start_s, other.end_s - touch_tolerance_s(other), self._power(other, transmission))
+            (
+                other.start_s,
+                other.end_s - touch_tolerance_s(other),
+                float(db_to_linear(self._link_budget.snr_db(other.ids, other.start_s, tower)).sum()),
+            )
             for other in transmission.interferers
             if mode in {None, other.mode}
         ]
@@ -231,10 +206,7 @@ class FadingMedium(Medium):
         worst = max((sum(p for start_s, end_s, p in spans if start_s <= at_s < end_s) for at_s in moments), default=0.0)
         return np.asarray(worst + signals.sum() - signals)
 
-    def _power(self, other: Transmission, transmission: Transmission) -> float:
-        return float(db_to_linear(self._link_budget.snr_db(other.ids, other.start_s, transmission.tower.name)).sum())
 
-
-def _over_db(snr_db: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+def _over_db(snr_db: Floats, other: Floats) -> Floats:
     """Return the SINR of a signal where interference and noise are *other* times the noise."""
     return np.asarray(10.0 * np.log10(db_to_linear(snr_db) / other))

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field
 
-from netfl.errors import prefix_faults
+from netfl.errors import Fault, NetflError, ScenarioError, prefix_faults
 from netfl.network.channel import Channel, LinkGain
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.periods import period_from, period_of
-from netfl.registry import Spec, kind_of
+from netfl.registry import Spec, kind_of, one_line_of, stream_keys
 from netfl.streams import Streams
+from netfl.types import Floats, Ints
 from netfl.units import DecibelMilliwatts, Decibels, Hertz
 
 _MAX_PARTS = 4096
@@ -49,22 +49,17 @@ class LinkBudget:
     """SNR of all links of a network: power plus the gains of all channels, over the noise.
 
     Args:
-        radio: Radio of users and towers.
         channels: Models of a link's channel, whose gains add up.
-        sites: Positions.
         streams: Random streams of the network; each channel has its own below them.
-
-    Attributes:
-        users: Number of users.
 
     Raises:
         ScenarioError: A channel is not valid here; keys start with ``channel`` and its number.
     """
 
-    def __init__(self, radio: Radio, channels: Sequence[Channel], sites: Layout, streams: Streams) -> None:
-        self.radio, self.users = radio, sites.users
-        self._channels, self._sites, self._streams = tuple(channels), sites, streams
-        self._gains = self._open(sites, streams)
+    def __init__(self, radio: Radio, channels: Sequence[Channel], layout: Layout, streams: Streams) -> None:
+        self.radio, self.users = radio, layout.users
+        self._channels, self._layout, self._streams = tuple(channels), layout, streams
+        self._gains = self._open(layout, streams)
         self._holds_s = sorted({gain.hold_s for gain in self._gains} - {math.inf})
         self._other_gains: dict[str, list[LinkGain]] = {}
         noises = []
@@ -72,20 +67,21 @@ class LinkBudget:
             with prefix_faults(f"channel.{index}"):
                 noises.append(channel.noise_dbm(radio.bandwidth))
         known = [noise for noise in noises if noise is not None]
-        self._noise_dbm = _sum_dbm(known) if known else radio.noise_dbm
+        total_mw = sum(10.0 ** (noise / 10.0) for noise in known)
+        self._noise_dbm = 10.0 * math.log10(total_mw) if known else radio.noise_dbm
         self._slow = [channel for channel in channels if channel.speed_m_s < LIGHT_M_S]
 
-    def snr_db(self, users: NDArray[np.int64], time_s: ArrayLike, tower: str = "") -> NDArray[np.float64]:
+    def snr_db(self, users: Ints, time_s: ArrayLike, tower: str = "") -> Floats:
         """Return the SNR of each user at *time_s* at *tower*, by default its nearest, without interference, ``[n]``."""
-        if not tower or not self._has_several_towers:
+        if not tower or len(self._layout.towers) == 1:
             return self._sum_db(self._gains, users, time_s)
-        is_nearest = self._sites.cell[users] == self._sites.towers.index(tower)
+        is_nearest = self._layout.tower_of[users] == self._layout.towers.index(tower)
         if is_nearest.all():
             return self._sum_db(self._gains, users, time_s)
         distant_db = self._sum_db(self._gains_to(tower), users, time_s)
         return np.where(is_nearest, self._sum_db(self._gains, users, time_s), distant_db)
 
-    def parts_of(self, start_s: float, end_s: float) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    def parts_of(self, start_s: float, end_s: float) -> tuple[Floats, Floats] | None:
         """Divide a time into parts in which every gain is constant; at most 4096, evenly spread.
 
         Returns:
@@ -102,42 +98,70 @@ class LinkBudget:
         at_s = np.sort(np.concatenate([[start_s, end_s], *edges_s]))
         return (at_s[1:] + at_s[:-1]) / 2.0, np.diff(at_s) / (at_s[-1] - at_s[0])
 
-    def best_snr_db(self, users: NDArray[np.int64]) -> NDArray[np.float64]:
+    def mean_gains_db(self, users: Ints, times_s: Sequence[float]) -> Floats:
+        """Return the gain of each channel on each link, averaged over *times_s*, ``[channels, n]``."""
+        means_db = [np.mean([gain.gain_db(users, time_s) for time_s in times_s], axis=0) for gain in self._gains]
+        return np.array(means_db).reshape(len(means_db), len(users))
+
+    def best_snr_db(self, users: Ints) -> Floats:
         """Return an SNR that each user practically never exceeds, ``[n]``."""
         best_db = sum((gain.peak_db(users) for gain in self._gains), np.zeros(len(users)))
         return np.asarray(self.radio.power + best_db - self._noise_dbm)
 
-    def delay_s(self, users: NDArray[np.int64], time_s: float) -> NDArray[np.float64] | None:
+    def delay_s(self, users: Ints, time_s: float) -> Floats | None:
         """Return the propagation delay to each user's tower, ``[n]``; ``None`` at the speed of light, as negligible."""
         if not self._slow:
             return None
-        distance_m = self._sites.distances_m(users, time_s)
+        distance_m = self._layout.distances_m(users, time_s)
         return np.asarray(np.max([channel.delay_s(distance_m) for channel in self._slow], axis=0))
 
-    def _sum_db(self, gains: Sequence[LinkGain], users: NDArray[np.int64], time_s: ArrayLike) -> NDArray[np.float64]:
-        """Return power and gains over the noise, ``[n]``."""
+    def _sum_db(self, gains: Sequence[LinkGain], users: Ints, time_s: ArrayLike) -> Floats:
         snr_db = np.full(len(users), self.radio.power - self._noise_dbm)
         for gain in gains:
             snr_db += gain.gain_db(users, time_s)
         return snr_db
 
-    @cached_property
-    def _has_several_towers(self) -> bool:
-        return len(self._sites.towers) > 1
-
     def _gains_to(self, tower: str) -> list[LinkGain]:
         """Return the channels of all users to *tower*, opened at the first interference from another cell."""
         if tower not in self._other_gains:
-            self._other_gains[tower] = self._open(self._sites.towards(tower), self._streams.at("towards", tower))
+            self._other_gains[tower] = self._open(self._layout.towards(tower), self._streams.at("towards", tower))
         return self._other_gains[tower]
 
-    def _open(self, sites: Layout, streams: Streams) -> list[LinkGain]:
+    def _open(self, layout: Layout, streams: Streams) -> list[LinkGain]:
         gains = []
-        for index, channel in enumerate(self._channels):
+        for index, (channel, key) in enumerate(zip(self._channels, stream_keys(self._channels), strict=True)):
             with prefix_faults(f"channel.{index}"):
-                gains.append(channel.open(sites, streams.at("channel", index, kind_of(type(channel)))))
+                channel_streams = streams.at("channel", *key)
+                is_plugin = ":" in kind_of(type(channel))
+                if is_plugin:
+                    gains.append(_open_plugin(channel, layout, channel_streams))
+                else:
+                    gains.append(channel.open(layout, channel_streams))
         return gains
 
 
-def _sum_dbm(powers_dbm: Sequence[float]) -> float:
-    return 10.0 * math.log10(sum(10.0 ** (power / 10.0) for power in powers_dbm))
+def _open_plugin(channel: Channel, layout: Layout, streams: Streams) -> LinkGain:
+    """Open a channel from outside netfl; raise a ScenarioError if its gains at time 0 violate the contract."""
+    users, call, remedy, problem = np.arange(layout.users), "open()", "return a LinkGain", ""
+    try:
+        gain = channel.open(layout, streams)
+        if not isinstance(gain, LinkGain):
+            problem = f"gives {type(gain).__name__}" if gain is not None else "gives None"
+        for name, arguments in () if problem else (("gain_db", (users, 0.0)), ("peak_db", (users,))):
+            call, remedy = f"{name}()", "return a finite number of dB for each user, [n]"
+            values = np.asarray(getattr(gain, name)(*arguments), float)
+            broken = np.flatnonzero(~np.isfinite(values))
+            if values.shape != users.shape:
+                problem = f"gives the shape {[*values.shape]} for {len(users)} users"
+            elif broken.size:
+                user = int(broken[0])
+                problem = f"gives {values[user]} for user {user}, {layout.distance_m[user]:.4g} m away"
+            if problem:
+                break
+    except NetflError:
+        raise
+    except Exception as error:
+        problem = f"fails: {one_line_of(error, channel)}"
+    if problem:
+        raise ScenarioError([Fault("", f"{call} of {kind_of(type(channel))} {problem}", None, remedy)])
+    return gain

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netfl.network.counterfactual import NO_EXEMPTIONS, Exemptions
 from netfl.network.energy import EnergyMeter
@@ -14,14 +13,14 @@ from netfl.network.layout import NodeId
 from netfl.network.outage._state import NodeState
 from netfl.network.periods import after_rounding, before_rounding
 from netfl.network.radio.transmission import Signal, Transmission
+from netfl.types import Bools, Floats, Ints
 
-Ids = NDArray[np.int64]
-ReceptionResult = tuple[Sequence[str], NDArray[np.float64]]
+ReceptionResult = tuple[Sequence[str], Floats]
 """Cause of failure of each frame, or an empty string if it was received; and the SNR of each frame, in dB."""
 
 
 @cache
-def unknown_snr(n: int) -> NDArray[np.float64]:
+def unknown_snr(n: int) -> Floats:
     """Return the SNR of *n* frames that is not known: NaN."""
     unknown = np.full(n, np.nan)
     unknown.setflags(write=False)
@@ -42,9 +41,7 @@ class Medium:
     so exactly.
 
     Args:
-        rate_bps: Bit rate.
-        presence: State of the nodes; ``None`` if there are no outages.
-        spare: Users who are exempt from outages or fading.
+        node_state: State of the nodes; ``None`` if there are no outages.
 
     Attributes:
         steady: Whether there are no outages.
@@ -56,9 +53,11 @@ class Medium:
     modes = 1
     energy: EnergyMeter | None = None
 
-    def __init__(self, rate_bps: float, presence: NodeState | None = None, spare: Exemptions = NO_EXEMPTIONS) -> None:
-        self._rate_bps, self._exemptions = rate_bps, spare
-        self._state = None if presence is None or presence.is_always_up else presence
+    def __init__(
+        self, rate_bps: float, node_state: NodeState | None = None, exemptions: Exemptions = NO_EXEMPTIONS
+    ) -> None:
+        self._rate_bps, self._exemptions = rate_bps, exemptions
+        self._state = None if node_state is None or node_state.is_always_up else node_state
         self.steady = self._state is None
         self.usage_independent = self._state is None or not self._state.is_metered
 
@@ -76,23 +75,23 @@ class Medium:
         causes = ["collided" if transmission.interferers or n > 1 else ""] * n
         return mark_interrupted(transmission, causes), unknown_snr(n)
 
-    def choose(self, ids: Ids, tower: NodeId, time_s: float, boost_db: float = 0.0) -> NDArray[np.int64]:
+    def choose(self, ids: Ints, tower: NodeId, time_s: float, boost_db: float = 0.0) -> Ints:
         """Return the mode in which each user sends, or the tower sends to it with *boost_db* more power, ``[n]``."""
         return np.zeros(len(ids), np.int64)
 
-    def snr_db(self, ids: Ids, tower: NodeId, time_s: float) -> NDArray[np.float64]:
+    def snr_db(self, ids: Ints, tower: NodeId, time_s: float) -> Floats:
         """Return the present SNR of each user at *tower*, ``[n]``."""
         return np.full(len(ids), np.inf)
 
-    def best_snr_db(self, ids: Ids) -> NDArray[np.float64]:
+    def best_snr_db(self, ids: Ints) -> Floats:
         """Return an SNR that each user practically never exceeds, ``[n]``."""
         return np.full(len(ids), np.inf)
 
-    def delay_s(self, ids: Ids, time_s: float) -> NDArray[np.float64] | None:
+    def delay_s(self, ids: Ints, time_s: float) -> Floats | None:
         """Return the propagation delay of each user's signal, ``[n]``; ``None`` where it is negligible."""
         return None
 
-    def connected(self, ids: Ids, tower: int, time_s: float) -> NDArray[np.bool_]:
+    def connected(self, ids: Ints, tower: int, time_s: float) -> Bools:
         """Return whether each user and the tower are up, ``[n]``."""
         if self._state is None:
             return np.ones(len(ids), np.bool_)
@@ -100,7 +99,7 @@ class Medium:
         up = self._state.up(ids, time_s) & (self._state.node_up_until_s(tower, time_s) > time_s)
         return up | self._exemptions.among("outage", ids) if self._exemptions.outage else up
 
-    def connected_from(self, ids: Ids, tower: int, time_s: float) -> NDArray[np.float64]:
+    def connected_from(self, ids: Ints, tower: int, time_s: float) -> Floats:
         """Return the first time from *time_s* on at which each user and the tower are up, ``[n]``; or infinity."""
         if self._state is None:
             return np.full(len(ids), time_s)
@@ -108,11 +107,11 @@ class Medium:
         from_s = self._state.all_up_from_s(np.column_stack([ids, np.full(len(ids), tower)]), time_s)
         return np.where(exemptions.among("outage", ids), time_s, from_s) if exemptions.outage else from_s
 
-    def interrupted(self, ids: Ids, tower: int, start_s: float, sent_s: float, end_s: float) -> Sequence[bool] | None:
+    def interrupted(self, ids: Ints, tower: int, start_s: float, sent_s: float, end_s: float) -> Sequence[bool] | None:
         """Return which transmissions an outage will interrupt; ``None`` for none.  Call it in the order of *start_s*.
 
         Args:
-            ids: The senders, who must be up until *sent_s*.
+            ids: The senders, which must be up until *sent_s*.
             tower: The receiver, which must be up until *end_s*.
             start_s: Start of the sending.
             sent_s: End of the sending.
@@ -126,7 +125,7 @@ class Medium:
             return [user not in exempt for user in ids.tolist()]
         return [cut_s(user, start_s, sent_s) < sent_s and user not in exempt for user in ids.tolist()]
 
-    def downlink_received(self, ids: Ids, signal: Signal) -> NDArray[np.bool_]:
+    def downlink_received(self, ids: Ints, signal: Signal) -> Bools:
         """Return whether each user receives *signal*, which its tower sends from now on, ``[n]``."""
         number, start_s, end_s = signal.tower.number, signal.start_s, signal.end_s
         up = self.connected(ids, number, start_s)
@@ -134,18 +133,16 @@ class Medium:
             up[up] = ~np.array(self.interrupted(ids[up], number, start_s, end_s, end_s))
         return up
 
-    def success_probability(
-        self, ids: Ids, tower: NodeId, time_s: float, bits: float, modes: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def success_probability(self, ids: Ints, tower: NodeId, time_s: float, bits: float, modes: Ints) -> Floats:
         """Return the probability that each user's frame is received, without interference, in its mode, ``[n]``."""
         return np.ones(len(ids))
 
-    def train(self, ids: Ids, time_s: NDArray[np.float64], samples: NDArray[np.float64]) -> None:
+    def train(self, ids: Ints, time_s: Floats, samples: Floats) -> None:
         """Take the energy of trainings from the users' batteries."""
         if self._state is not None and self._state.is_metered:
             self._state.train(ids, time_s, samples)
 
-    def spend(self, ids: Ids, time_s: float, bits: float | NDArray[np.float64]) -> None:
+    def spend(self, ids: Ints, time_s: float, bits: float | Floats) -> None:
         """Take the energy of sending *bits* from the users' batteries."""
         if self._state is not None and self._state.is_metered:
             self._state.transmit(ids, time_s, bits)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netfl.network.event_log import EventLog
 from netfl.network.message import TRAFFIC, Message
 from netfl.network.radio.tx_queue import Frames, TxQueue, Users
 from netfl.network.traffic import Block, Traffic
+from netfl.types import Floats
+
+_NO_PACKET = np.inf, 0.0
 
 
 class PacketQueue(TxQueue):
@@ -23,10 +26,7 @@ class PacketQueue(TxQueue):
 
     Args:
         ids: Numbers of the users in the network.
-        traffic: Model of the traffic.
         arrivals: Packets of each user, by `Traffic.blocks`, ``[size]``.
-        tower: Name of the tower, for the record.
-        log: Event log.
     """
 
     def __init__(
@@ -36,18 +36,16 @@ class PacketQueue(TxQueue):
         size = len(ids)
         self._saturated, self._capacity = traffic.is_saturated, traffic.buffer or np.inf
         self.max_bits, self.quiet = traffic.size.mean, traffic.is_saturated
-        self._fixed_size, self._priority = traffic.size.law == "fixed", traffic.priority
+        self._fixed_size, self._priority = traffic.size.distribution == "fixed", traffic.priority
         self.ready_s, self.on_air = np.full(size, np.inf), np.zeros(size, np.bool_)
         self._arrivals = [_Arrivals(blocks) for blocks in arrivals]
         self._waiting: list[deque[tuple[float, float]]] = [deque() for _ in range(size)]
         self._head = [self._next(user, 0.0) for user in range(size)]
 
-    def bits(self, users: Users) -> float | NDArray[np.float64]:
-        """Return the size of each first frame."""
+    def bits(self, users: Users) -> float | Floats:
         return self.max_bits if self._fixed_size else np.array([self._head[user].bits for user in users])
 
     def launch(self, users: Users, now_s: float) -> Frames:
-        """Put the first frames of *users* on the air."""
         heads, on_air = list[Message](), self.on_air
         for user in users.tolist():  # mostly one
             head = self._head[user]
@@ -66,13 +64,11 @@ class PacketQueue(TxQueue):
         return Frames(users, bits, heads)
 
     def retrying(self, frames: Frames) -> Users:
-        """Return the users whose first frame is still the one in *frames*."""
         return frames.users
 
     def end(
-        self, frames: Frames, causes: Sequence[str], snr_db: NDArray[np.float64], limit: int | None, now_s: float
+        self, frames: Frames, causes: Sequence[str], snr_db: Floats, limit: int | None, now_s: float
     ) -> list[Message]:
-        """Take *frames* off the air."""
         messages = []
         for user, head, cause in zip(frames.users.tolist(), frames.handle, causes, strict=True):
             self.on_air[user] = False
@@ -89,15 +85,13 @@ class PacketQueue(TxQueue):
         """Do nothing, as all arrivals are known ahead."""
 
     def finish(self, now_s: float, on_air: Sequence[Frames]) -> None:
-        """End all frames at the end of the run."""
         for user, head in enumerate(self._head):
             if head.born_s <= now_s:
                 self._count(head)
                 if not self._saturated:
                     self._admit_arrivals(user, now_s)
 
-    def defer(self, users: Users, until_s: NDArray[np.float64]) -> None:
-        """Postpone the frames of *users*."""
+    def defer(self, users: Users, until_s: Floats) -> None:
         self.ready_s[users] = until_s
 
     def _next(self, user: int, now_s: float) -> Message:
@@ -119,7 +113,7 @@ class PacketQueue(TxQueue):
         waiting, arrivals, number = self._waiting[user], self._arrivals[user], int(self.ids[user])
         while arrivals.born_s < now_s:
             born_s, bits = arrivals.take()
-            self._log.offer(number, bits, born_s)
+            self._log.packets.offer(number, bits, born_s)
             if len(waiting) + 1 < self._capacity:
                 waiting.append((born_s, bits))
             else:
@@ -129,7 +123,7 @@ class PacketQueue(TxQueue):
     def _count(self, head: Message) -> None:
         if not head.counted:
             head.counted = True
-            self._log.offer(head.user, head.bits, head.born_s)
+            self._log.packets.offer(head.user, head.bits, head.born_s)
 
 
 class _Arrivals:
@@ -139,29 +133,16 @@ class _Arrivals:
         born_s: Arrival of the next packet; infinity after the last.
     """
 
-    __slots__ = ("_bits", "_blocks", "_index", "_times_s", "born_s")
+    __slots__ = ("_bits", "_packets", "born_s")
 
     def __init__(self, blocks: Iterator[Block]) -> None:
-        self._blocks, self._index, self.born_s = blocks, 0, 0.0
-        self._times_s: list[float] = []
-        self._bits: list[float] = []
-        self._fill()
+        self._packets: Iterator[tuple[float, float]] = chain.from_iterable(
+            zip(times_s.tolist(), bits.tolist(), strict=True) for times_s, bits in blocks
+        )
+        self.born_s, self._bits = next(self._packets, _NO_PACKET)
 
     def take(self) -> tuple[float, float]:
         """Return the arrival and the size of the next packet."""
-        packet = self.born_s, self._bits[self._index] if self._bits else 0.0
-        self._index += 1
-        if self._index < len(self._times_s):
-            self.born_s = self._times_s[self._index]
-        else:
-            self._fill()
+        packet = self.born_s, self._bits
+        self.born_s, self._bits = next(self._packets, _NO_PACKET)
         return packet
-
-    def _fill(self) -> None:
-        self._index = 0
-        for times_s, bits in self._blocks:
-            if len(times_s):
-                self._times_s, self._bits = times_s.tolist(), bits.tolist()
-                self.born_s = self._times_s[0]
-                return
-        self._times_s, self._bits, self.born_s = [], [], float("inf")

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from netfl.network.layout import NodeId
 from netfl.network.periods import SLACK, STEPS
+from netfl.types import Ints
 
 if TYPE_CHECKING:
     from netfl.network.radio.tx_queue import Frames
@@ -21,11 +19,6 @@ class Signal:
     """A transmission between users and a tower, in either direction, without interference.
 
     Args:
-        tower: The tower.
-        start_s: Start.
-        end_s: End.
-        bits: Size, in bits.
-        mode: Mode of the reception.
         boost_db: Power above that of the users.
     """
 
@@ -42,21 +35,17 @@ class Transmission:
     """Frames on the air of one channel from one instant to another.
 
     Args:
-        frames: The frames.
         ids: Their senders, by their numbers in the network.
-        places: Place of each sender among the users who were asked to send.
-        tower: Tower to which they send.
-        channel: Number of the channel.
+        places: Place of each sender among the users that were asked to send.
         start_s: Time at which the signal begins to arrive at the tower.
         end_s: Time at which it has arrived.
-        mode: Mode of the reception.
         limit: Number of attempts that a frame has; ``None`` for no limit.
         interrupted: Whether an outage will interrupt each sender; ``None`` if it interrupts nobody.
         interferers: Other transmissions that overlap with it.
     """
 
     frames: Frames
-    ids: NDArray[np.int64]
+    ids: Ints
     places: Sequence[int]
     tower: NodeId
     channel: int

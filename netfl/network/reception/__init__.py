@@ -37,14 +37,16 @@ Optional parts: several modes (`Reception.modes`, `Reception.choose`), a formula
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from netfl.registry import Spec
+from netfl.registry import Spec, exported_models
+from netfl.streams import Streams
+from netfl.types import Bools, Floats, Ints, Law
 
 PACKET_BITS = 12_000.0
 """Default size of a transmission in bits: 1500 bytes."""
@@ -52,6 +54,8 @@ NEGLIGIBLE = 1e-9
 """Probability of reception that counts as zero."""
 _SEARCH_DB = (-300.0, 300.0)
 _HALVINGS = 80
+_LAW_MARGIN_DB = 3.0
+"""Mean SNR of `rayleigh_outage` over the threshold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +65,10 @@ class FadedFrames:
     Args:
         sinr_db: SINR of each frame in each block of time, in dB, ``[n, blocks]``.
         shares: fraction of the airtime in each block, ``[blocks]``; they add up to 1.
-        bandwidth_hz: bandwidth of the radio.
-        bits: size of each frame.
-        mode: mode of the frames.
     """
 
-    sinr_db: NDArray[np.float64]
-    shares: NDArray[np.float64]
+    sinr_db: Floats
+    shares: Floats
     bandwidth_hz: float
     bits: float
     mode: int = 0
@@ -85,9 +86,7 @@ class Reception(Spec):
         """Return the bit rate of a sender in *mode*."""
 
     @abstractmethod
-    def success(
-        self, sinr_db: NDArray[np.float64], bandwidth_hz: float, bits: float, mode: int = 0
-    ) -> NDArray[np.float64]:
+    def success(self, sinr_db: Floats, bandwidth_hz: float, bits: float, mode: int = 0) -> Floats:
         """Return the probability that each frame is received, ``[n]``; it increases with the SINR.
 
         Args:
@@ -105,7 +104,7 @@ class Reception(Spec):
         """
         return type(self).success_over is not Reception.success_over
 
-    def success_over(self, frames: FadedFrames) -> NDArray[np.float64]:
+    def success_over(self, frames: FadedFrames) -> Floats:
         """Return the probability that each of *frames* is received, ``[n]``; called only if `can_follow_fading`."""
         raise NotImplementedError(f"{type(self).__name__} judges by the SINR at the start")
 
@@ -115,7 +114,7 @@ class Reception(Spec):
         return 1
 
     @property
-    def min_sir_db(self) -> NDArray[np.float64] | None:
+    def min_sir_db(self) -> Floats | None:
         """Minimum signal-to-interference ratio for each pair of modes, in dB, ``[modes, modes]``.
 
         Row: the mode of the frame.  Column: the mode of the interfering frames, whose powers add up.  A frame is
@@ -124,7 +123,7 @@ class Reception(Spec):
         """
         return None
 
-    def choose(self, snr_db: NDArray[np.float64], bandwidth_hz: float) -> NDArray[np.int64]:
+    def choose(self, snr_db: Floats, bandwidth_hz: float) -> Ints:
         """Return the mode that each sender picks at its expected SNR, ``[n]``."""
         return np.zeros(len(snr_db), np.int64)
 
@@ -139,14 +138,12 @@ class Reception(Spec):
 
         return min(map(mode_threshold_db, range(self.modes)))
 
-    def is_received(
-        self, snr_db: NDArray[np.float64], bandwidth_hz: float, bits: float = PACKET_BITS
-    ) -> NDArray[np.bool_]:
+    def is_received(self, snr_db: Floats, bandwidth_hz: float, bits: float = PACKET_BITS) -> Bools:
         """Return whether each frame in mode 0, without interference, is more likely received than not, ``[n]``."""
         return np.asarray(self.success(snr_db, bandwidth_hz, bits) >= 0.5)
 
 
-def minimum_snr_db(success: Callable[[NDArray[np.float64]], NDArray[np.float64]], probability: float) -> float:
+def minimum_snr_db(success: Callable[[Floats], Floats], probability: float) -> float:
     """Return the minimum SNR in dB at which *success*, which increases with the SNR, reaches *probability*.
 
     Bisection between -300 and 300 dB.  The result is minus infinity if the lower end suffices, and infinity if the
@@ -166,3 +163,31 @@ def minimum_snr_db(success: Callable[[NDArray[np.float64]], NDArray[np.float64]]
         else:
             low = middle
     return high
+
+
+def rayleigh_outage(model: Reception, bandwidth_hz: float, min_snr: float) -> Law:
+    """Return the claim of 1 - exp(-threshold / mean SNR) failed receptions under Rayleigh fading.
+
+    Args:
+        model: the reception model.
+        bandwidth_hz: the bandwidth to draw at.
+        min_snr: the minimum SNR for reception, linear, from the model's formula.
+    """
+    mean_snr = min_snr * 10.0 ** (_LAW_MARGIN_DB / 10.0)
+    outage = -math.expm1(-min_snr / mean_snr)
+
+    def draw(streams: Streams, size: int) -> Floats:
+        snr = mean_snr * streams.field("gain").exponential(np.arange(size))
+        return np.asarray(~model.is_received(10.0 * np.log10(snr), bandwidth_hz), float)
+
+    return Law(
+        "failed receptions (0 or 1)",
+        "under Rayleigh fading of mean SNR s̄ the outage probability is 1 - exp(-threshold / s̄); "
+        f"drawn at {_LAW_MARGIN_DB:g} dB above the threshold",
+        draw=draw,
+        mean=outage,
+        variance=outage * (1.0 - outage),
+    )
+
+
+__getattr__ = exported_models(__name__)

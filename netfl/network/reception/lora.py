@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.network.reception import PACKET_BITS, Reception
-from netfl.network.reception._fading_laws import rayleigh_outage
-from netfl.types import Law
+from netfl.network.reception import PACKET_BITS, Reception, rayleigh_outage
+from netfl.types import Floats, Ints, Law
 from netfl.units import Decibels
 
 FACTORS = np.arange(7, 13)
@@ -66,39 +64,30 @@ class Lora(Reception):
 
     @property
     def modes(self) -> int:
-        """Six spreading factors."""
         return len(FACTORS)
 
     def rate_bps(self, bandwidth_hz: float, mode: int = 0) -> float:
-        """Return SF · B / 2^SF · code rate."""
         factor = int(FACTORS[mode])
         return float(factor * bandwidth_hz / 2**factor * 4.0 / int(self.code_rate[2]))
 
-    def success(
-        self, sinr_db: NDArray[np.float64], bandwidth_hz: float, bits: float, mode: int = 0
-    ) -> NDArray[np.float64]:
-        """Return 1 at or above the minimum SNR of the mode, 0 below."""
+    def success(self, sinr_db: Floats, bandwidth_hz: float, bits: float, mode: int = 0) -> Floats:
         return np.asarray(np.asarray(sinr_db) >= MIN_SNR_DB[mode], float)
 
     @property
-    def min_sir_db(self) -> NDArray[np.float64]:
-        """Thresholds of Croce et al."""
+    def min_sir_db(self) -> Floats:
         return MIN_SIR_DB
 
-    def choose(self, snr_db: NDArray[np.float64], bandwidth_hz: float) -> NDArray[np.int64]:
-        """Return the fastest mode that the expected SNR less the margin allows."""
+    def choose(self, snr_db: Floats, bandwidth_hz: float) -> Ints:
         return fastest_mode(np.asarray(snr_db) - self.margin)
 
     def threshold_db(self, bandwidth_hz: float, bits: float = PACKET_BITS) -> float:
-        """Return the threshold of the slowest mode."""
         return float(MIN_SNR_DB.min())
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the outage of spreading factor 7 under Rayleigh fading."""
         return (rayleigh_outage(self, _LAW_HZ, 10.0 ** (float(MIN_SNR_DB[0]) / 10.0)),)
 
 
-def fastest_mode(snr_db: NDArray[np.float64]) -> NDArray[np.int64]:
+def fastest_mode(snr_db: Floats) -> Ints:
     """Return the fastest mode that is received at each SNR, or the slowest if there is none.
 
     >>> fastest_mode(np.array([0.0, -7.5, -7.6, -30.0])).tolist()

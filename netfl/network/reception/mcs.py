@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.network.reception import PACKET_BITS, FadedFrames, Reception, minimum_snr_db
-from netfl.registry import FamilyMember
+from netfl.registry import FamilyMember, OnlyWith
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Floats, Ints, Law
 from netfl.units import Bits, Decibels
 
 _LAW_HZ = 20e6
@@ -51,19 +50,17 @@ class Mcs(Reception):
     """Modes, in any order: models with one mode each."""
     margin: Decibels = 0.0
     """Margin between the expected SNR and the SNR at which a mode must still be received."""
-    packet: Annotated[Bits, Field(gt=0)] = PACKET_BITS
+    packet: Annotated[Bits, Field(gt=0), OnlyWith("table")] = PACKET_BITS
     """Packet size for which a sender picks its mode; sent packets may have another size."""
-    packet_error: Annotated[float, Field(gt=0, lt=1)] = _PACKET_ERROR
+    packet_error: Annotated[float, Field(gt=0, lt=1), OnlyWith("table")] = _PACKET_ERROR
     """Maximum share of lost packets."""
 
     @model_validator(mode="after")
     def _check_table(self) -> Mcs:
         if (self.standard is None) == (self.table is None):
-            raise ValueError("give standard or table, exactly one of them")
+            raise ValueError("give exactly one of standard and table")
         if any(row.modes != 1 for row in self.table or ()):
             raise ValueError("a row of the table has several modes; give rows of one mode, such as snr_threshold")
-        if self.standard and (self.packet, self.packet_error) != (PACKET_BITS, _PACKET_ERROR):
-            raise ValueError("packet and packet_error have no effect on the thresholds of a standard; leave them out")
         return self
 
     @property
@@ -73,29 +70,21 @@ class Mcs(Reception):
 
     @property
     def modes(self) -> int:
-        """Number of rows."""
         return len(self.rows)
 
     def rate_bps(self, bandwidth_hz: float, mode: int = 0) -> float:
-        """Return the rate of the row."""
         return self.rows[mode].rate_bps(bandwidth_hz)
 
-    def success(
-        self, sinr_db: NDArray[np.float64], bandwidth_hz: float, bits: float, mode: int = 0
-    ) -> NDArray[np.float64]:
-        """Return the probability of the row."""
+    def success(self, sinr_db: Floats, bandwidth_hz: float, bits: float, mode: int = 0) -> Floats:
         return self.rows[mode].success(sinr_db, bandwidth_hz, bits)
 
     def can_follow_fading(self, mode: int = 0) -> bool:
-        """Return whether the row supports it."""
         return self.rows[mode].can_follow_fading()
 
-    def success_over(self, frames: FadedFrames) -> NDArray[np.float64]:
-        """Return the probability of the row."""
+    def success_over(self, frames: FadedFrames) -> Floats:
         return self.rows[frames.mode].success_over(replace(frames, mode=0))
 
-    def choose(self, snr_db: NDArray[np.float64], bandwidth_hz: float) -> NDArray[np.int64]:
-        """Return the fastest allowed mode, or the slowest if none is allowed."""
+    def choose(self, snr_db: Floats, bandwidth_hz: float) -> Ints:
         reduced_db = np.asarray(snr_db) - self.margin
         rates = np.array([[row.rate_bps(bandwidth_hz)] for row in self.rows])
         allowed = [row.success(reduced_db, bandwidth_hz, self.packet) >= 1.0 - self.packet_error for row in self.rows]
@@ -103,11 +92,9 @@ class Mcs(Reception):
         return np.where(np.any(allowed, axis=0), fastest, rates.argmin())
 
     def threshold_db(self, bandwidth_hz: float, bits: float = PACKET_BITS) -> float:
-        """Return the threshold of the most robust row."""
         return min(row.threshold_db(bandwidth_hz, bits) for row in self.rows)
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the distribution of the picked rates under Rayleigh fading."""
         rates = np.array([row.rate_bps(_LAW_HZ) for row in self.rows])
         min_db = np.array([self._min_expected_snr_db(row) for row in self.rows])
         mean_db = float(np.clip(np.median(min_db), -50.0, 50.0))
@@ -115,11 +102,11 @@ class Mcs(Reception):
         min_snr_db = np.array([min_db[rates >= rate].min() if rate > rates.min() else -math.inf for rate in rates])
         at_least = np.exp(-(10.0 ** ((min_snr_db - mean_db) / 10.0)))
 
-        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+        def draw(streams: Streams, size: int) -> Floats:
             snr_db = mean_db + 10.0 * np.log10(streams.field("gain").exponential(np.arange(size)))
             return rates[self.choose(snr_db, _LAW_HZ)]
 
-        def cdf(rate: NDArray[np.float64]) -> NDArray[np.float64]:
+        def cdf(rate: Floats) -> Floats:
             above = rates[None, :] > np.asarray(rate)[:, None]
             return np.asarray(1.0 - np.where(above, at_least, 0.0).max(axis=1))
 
@@ -139,7 +126,6 @@ class Mcs(Reception):
         )
 
     def _min_expected_snr_db(self, row: Reception) -> float:
-        """Return the minimum expected SNR at which *row* is allowed."""
         wanted = 1.0 - self.packet_error
         return self.margin + minimum_snr_db(lambda snr_db: row.success(snr_db, _LAW_HZ, self.packet), wanted)
 
@@ -155,9 +141,7 @@ class _StandardMode(Reception):
     def rate_bps(self, bandwidth_hz: float, mode: int = 0) -> float:
         return self.efficiency * bandwidth_hz
 
-    def success(
-        self, sinr_db: NDArray[np.float64], bandwidth_hz: float, bits: float, mode: int = 0
-    ) -> NDArray[np.float64]:
+    def success(self, sinr_db: Floats, bandwidth_hz: float, bits: float, mode: int = 0) -> Floats:
         return np.asarray(np.asarray(sinr_db) >= self.threshold, float)
 
 

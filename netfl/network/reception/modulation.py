@@ -7,16 +7,18 @@ from functools import cache
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 from scipy.special import erfc
 
 from netfl.network.reception import FadedFrames, Reception
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Floats, Law
 from netfl.units import Decibels, db_to_linear
 
 _LEVELS_AND_DIMENSIONS = {"bpsk": (2, 1), "qpsk": (2, 2), "16qam": (4, 2), "64qam": (8, 2)}
+_WEIGHTS = {2: (1,), 4: (3, 2, -1), 8: (7, 6, -1, 0, 1, 0, -1)}
+"""Weights w_i of each number of levels L of k bits, times L k."""
 _LAW_DB, _LAW_HZ = 6.0, 1e6
 
 
@@ -58,33 +60,29 @@ class Modulation(Reception):
         return self
 
     def rate_bps(self, bandwidth_hz: float, mode: int = 0) -> float:
-        """Return the symbol rate times the information bits per symbol."""
         levels, dimensions = _LEVELS_AND_DIMENSIONS[self.scheme]
         bits = dimensions * (levels.bit_length() - 1)
         return bandwidth_hz / (1.0 + self.rolloff) * bits * self.code_rate
 
-    def success(
-        self, sinr_db: NDArray[np.float64], bandwidth_hz: float, bits: float, mode: int = 0
-    ) -> NDArray[np.float64]:
+    def success(self, sinr_db: Floats, bandwidth_hz: float, bits: float, mode: int = 0) -> Floats:
         """Return (1 - BER)ⁿ, in a form that keeps small error rates."""
         return np.asarray(np.exp(bits * np.log1p(-self.bit_error_rate(sinr_db, bandwidth_hz))))
 
-    def success_over(self, frames: FadedFrames) -> NDArray[np.float64]:
+    def success_over(self, frames: FadedFrames) -> Floats:
         """Return Π (1 - BER_i)^n_i: bits fail independently, and are spread evenly over the airtime."""
         error_rates = self.bit_error_rate(frames.sinr_db, frames.bandwidth_hz)
         return np.asarray(np.exp(frames.bits * (np.log1p(-error_rates) @ frames.shares)))
 
-    def bit_error_rate(self, sinr_db: NDArray[np.float64], bandwidth_hz: float) -> NDArray[np.float64]:
+    def bit_error_rate(self, sinr_db: Floats, bandwidth_hz: float) -> Floats:
         """Return the probability that a bit is wrong, ``[n]``."""
         levels, _ = _LEVELS_AND_DIMENSIONS[self.scheme]
         return bit_error_rate(levels, db_to_linear(sinr_db) * self._ebn0_per_snr(bandwidth_hz))
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the error rates of simulated symbols, and of single bits under Rayleigh fading."""
         (levels, _), snr = _LEVELS_AND_DIMENSIONS[self.scheme], 10.0 ** (_LAW_DB / 10.0)
         faded = rayleigh_bit_error_rate(levels, snr * self._ebn0_per_snr(_LAW_HZ))
 
-        def draw_bit_errors(streams: Streams, size: int) -> NDArray[np.float64]:
+        def draw_bit_errors(streams: Streams, size: int) -> Floats:
             numbers = np.arange(size)
             snr_db = _LAW_DB + 10.0 * np.log10(streams.field("gain").exponential(numbers))
             return np.asarray(streams.field("noise").uniform(numbers) > self.success(snr_db, _LAW_HZ, 1.0), float)
@@ -115,7 +113,7 @@ class Modulation(Reception):
 # function of Eb/N0 is that of one dimension.
 
 
-def bit_error_rate(levels: int, ebn0: ArrayLike) -> NDArray[np.float64]:
+def bit_error_rate(levels: int, ebn0: ArrayLike) -> Floats:
     """Return the bit error probability over white Gaussian noise at a linear Eb/N0."""
     return np.asarray(sum(weight * erfc(np.sqrt(a * np.asarray(ebn0, float))) for weight, a in _terms(levels)))
 
@@ -125,7 +123,7 @@ def rayleigh_bit_error_rate(levels: int, ebn0: float) -> float:
     return sum(weight * (1.0 - math.sqrt(a * ebn0 / (1.0 + a * ebn0))) for weight, a in _terms(levels))
 
 
-def measured_errors(levels: int, ebn0: float, streams: Streams, size: int) -> NDArray[np.float64]:
+def measured_errors(levels: int, ebn0: float, streams: Streams, size: int) -> Floats:
     """Send *size* symbols of one dimension over white Gaussian noise, and return the share of wrong bits in each.
 
     Levels are odd numbers from ``1 - levels`` to ``levels - 1`` with mean square (levels² - 1) / 3.  The noise has the
@@ -146,16 +144,4 @@ def _terms(levels: int) -> tuple[tuple[float, float], ...]:
     """Return the pairs (w, a) of the bit error rate Σ w erfc(√(a γ)), γ = Eb/N0 (Cho and Yoon 2002)."""
     bits = levels.bit_length() - 1
     step = 3.0 * bits / (levels**2 - 1.0)
-    return tuple(
-        (sum(_weight(levels, bit, i) for bit in range(1, bits + 1)) / (levels * bits), (2 * i + 1) ** 2 * step)
-        for i in range(levels - 1)
-    )
-
-
-def _weight(levels: int, bit: int, i: int) -> int:
-    """Return *levels* times the weight of term i in the error rate of bit number *bit*, counted from 1."""
-    if i >= levels - (levels >> bit):
-        return 0
-    half = 1 << (bit - 1)
-    sign = -1 if i * half // levels % 2 else 1
-    return sign * (half - (2 * i * half + levels) // (2 * levels))
+    return tuple((w / (levels * bits), (2 * i + 1) ** 2 * step) for i, w in enumerate(_WEIGHTS[levels]))

@@ -6,12 +6,10 @@ import math
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.network.reception import PACKET_BITS, FadedFrames, Reception
-from netfl.network.reception._fading_laws import rayleigh_outage
-from netfl.types import Law
+from netfl.network.reception import PACKET_BITS, FadedFrames, Reception, rayleigh_outage
+from netfl.types import Floats, Law
 from netfl.units import Bitrate, db_to_linear
 
 
@@ -35,17 +33,12 @@ class Shannon(Reception):
     """R, the bit rate of a sender."""
 
     def rate_bps(self, bandwidth_hz: float, mode: int = 0) -> float:
-        """Return R, at any bandwidth."""
         return self.rate
 
-    def success(
-        self, sinr_db: NDArray[np.float64], bandwidth_hz: float, bits: float, mode: int = 0
-    ) -> NDArray[np.float64]:
-        """Return 1 if the capacity is at least R, else 0."""
+    def success(self, sinr_db: Floats, bandwidth_hz: float, bits: float, mode: int = 0) -> Floats:
         return np.asarray(np.asarray(sinr_db) >= self.threshold_db(bandwidth_hz), float)
 
-    def success_over(self, frames: FadedFrames) -> NDArray[np.float64]:
-        """Return 1 if the mean capacity over the blocks is at least R, else 0."""
+    def success_over(self, frames: FadedFrames) -> Floats:
         nats = np.log1p(db_to_linear(frames.sinr_db)) @ frames.shares
         return np.asarray(nats * frames.bandwidth_hz >= self.rate * math.log(2.0), float)
 

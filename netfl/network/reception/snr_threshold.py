@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from netfl.network.reception import PACKET_BITS, Reception
-from netfl.network.reception._fading_laws import rayleigh_outage
-from netfl.types import Law
+from netfl.network.reception import PACKET_BITS, Reception, rayleigh_outage
+from netfl.types import Floats, Law
 from netfl.units import Bitrate, Decibels
 
 
@@ -33,19 +31,13 @@ class SnrThreshold(Reception):
     """Bit rate of a sender."""
 
     def rate_bps(self, bandwidth_hz: float, mode: int = 0) -> float:
-        """Return the given rate, at any bandwidth."""
         return self.rate
 
-    def success(
-        self, sinr_db: NDArray[np.float64], bandwidth_hz: float, bits: float, mode: int = 0
-    ) -> NDArray[np.float64]:
-        """Return 1 at or above the threshold, 0 below."""
+    def success(self, sinr_db: Floats, bandwidth_hz: float, bits: float, mode: int = 0) -> Floats:
         return np.asarray(np.asarray(sinr_db) >= self.threshold, float)
 
     def threshold_db(self, bandwidth_hz: float, bits: float = PACKET_BITS) -> float:
-        """Return the given threshold."""
         return self.threshold
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the outage under Rayleigh fading."""
         return (rayleigh_outage(self, self.rate, 10.0 ** (self.threshold / 10.0)),)

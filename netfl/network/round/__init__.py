@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from netfl.registry import Spec
+from netfl.registry import Spec, exported_models
 from netfl.types import Law
 
 
@@ -46,8 +46,8 @@ class RoundPolicy(Spec):
 
     @property
     def deadline_s(self) -> float | None:
-        """Time from the opening of a round to its close at the latest; ``None`` for no deadline."""
-        return None
+        """Time from the opening of a round to its close at the latest: the key ``deadline``; ``None`` without one."""
+        return getattr(self, "deadline", None)
 
     @property
     def can_be_void(self) -> bool:
@@ -65,5 +65,7 @@ class RoundPolicy(Spec):
         return False
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim that nothing is drawn."""
         return (Law.none("counts what arrives: nothing is drawn"),)
+
+
+__getattr__ = exported_models(__name__)

@@ -18,14 +18,11 @@ class Asynchronous(RoundPolicy):
     """
 
     def is_complete(self, delivered: int, users: int) -> bool:
-        """Return ``True``."""
         return True
 
     def max_updates(self, users: int) -> int:
-        """Return 1."""
         return 1
 
     @property
     def is_continuous(self) -> bool:
-        """``True``."""
         return True

@@ -32,10 +32,4 @@ class Available(RoundPolicy):
 
     @property
     def needs_disconnected(self) -> bool:
-        """``False``."""
         return False
-
-    @property
-    def deadline_s(self) -> float | None:
-        """``deadline``."""
-        return self.deadline

@@ -26,14 +26,11 @@ class Buffered(RoundPolicy):
     """Buffer size B."""
 
     def is_complete(self, delivered: int, users: int) -> bool:
-        """Return whether the buffer is full."""
         return delivered == self.size
 
     def max_updates(self, users: int) -> int:
-        """Return B."""
         return self.size
 
     @property
     def is_continuous(self) -> bool:
-        """``True``."""
         return True

@@ -30,21 +30,13 @@ class First(RoundPolicy):
     """Time from the opening of a round to its close at the latest; ``null`` for no deadline."""
 
     def is_complete(self, delivered: int, users: int) -> bool:
-        """Return whether m updates are delivered."""
         return delivered == self.m
 
     def max_updates(self, users: int) -> int:
-        """Return m, or all users without m."""
         return self.m or users
 
-    @property
-    def deadline_s(self) -> float | None:
-        """``deadline``."""
-        return self.deadline
-
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield errors of a round without an end, and of an m above the number of users."""
         if self.m is None and self.deadline is None:
-            yield Fault("", "nothing closes a round", None, "give m, deadline, or both")
+            yield Fault("", "no condition closes a round", None, "give m, deadline, or both")
         if self.m is not None and self.m > facts.users:
             yield Fault("m", f"more than the {facts.users} users", self.m, "wait for fewer, or add users")

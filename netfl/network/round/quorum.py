@@ -27,44 +27,32 @@ class Quorum(RoundPolicy):
         kind: quorum
         quorum: 0.8
         deadline: 10 min
-        least: 0.1
+        min_share: 0.1
     """
 
     quorum: Annotated[float, Field(gt=0, le=1)]
     """Share of the selected users with which a round closes."""
     deadline: Annotated[Seconds, Field(gt=0)]
     """Time from the opening of a round to its close at the latest."""
-    least: Annotated[float, Field(ge=0, le=1)] = 0.0
+    min_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Share below which a round is abandoned."""
 
     def is_complete(self, delivered: int, users: int) -> bool:
-        """Return whether there is a quorum."""
         return delivered >= _count(self.quorum, users)
 
     def is_valid(self, delivered: int, users: int) -> bool:
-        """Return whether the least share is delivered."""
-        return delivered >= _count(self.least, users)
+        return delivered >= _count(self.min_share, users)
 
     def max_updates(self, users: int) -> int:
-        """Return the size of a quorum."""
         return _count(self.quorum, users)
 
     @property
     def can_be_void(self) -> bool:
-        """``True`` with a least share above 0."""
-        return self.least > 0
-
-    @property
-    def deadline_s(self) -> float | None:
-        """``deadline``."""
-        return self.deadline
+        return self.min_share > 0
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield an error if the least share exceeds the quorum."""
-        if self.least > self.quorum:
-            yield Fault(
-                "least", f"more than the quorum, {self.quorum:g}", self.least, "ask for no more than the quorum"
-            )
+        if self.min_share > self.quorum:
+            yield Fault("min_share", f"more than the quorum, {self.quorum:g}", self.min_share, "set at most the quorum")
 
 
 def _count(share: float, users: int) -> int:

@@ -40,7 +40,7 @@ from abc import ABC, abstractmethod
 from netfl.network.layout import Layout
 from netfl.network.message import Message
 from netfl.network.outage._combined import CombinedOutages
-from netfl.registry import Spec
+from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Law
 
@@ -75,5 +75,7 @@ class Routing(Spec):
         """
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim that nothing is drawn."""
         return (Law.none("draws nothing"),)
+
+
+__getattr__ = exported_models(__name__)

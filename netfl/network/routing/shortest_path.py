@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from math import inf
 from typing import Annotated, Literal
 
-import networkx as nx
 import numpy as np
 from pydantic import Field
 
@@ -20,8 +19,8 @@ from netfl.streams import RandomField, Streams
 from netfl.types import Law
 from netfl.units import Seconds
 
-_COSTS = {"hops": None, "delay": "delay_s", "weight": "weight"}
-"""Link attribute that each metric sums."""
+_COSTS = {"hops": "hops", "delay": "delay_s", "weight": "weight"}
+"""Link attribute that each metric sums; no link has ``hops``, and so each counts 1."""
 
 
 class ShortestPath(Routing):
@@ -53,55 +52,40 @@ class ShortestPath(Routing):
     """Time from a failure or a repair to the update of the routes; ``null`` for no update."""
 
     def open(self, layout: Layout, outages: CombinedOutages, streams: Streams) -> RoutingTable:
-        """Return a table with the routes without failures, which it updates later.
-
-        Raises:
-            ScenarioError: a tower has no route to the server, or links have no weights.
-        """
         cost = _COSTS[self.metric]
         if cost == "weight" and (faults := list(_weight_faults(layout, cost))):
             raise ScenarioError(faults)
         hops = least_cost(layout.graph, layout.server, cost)
         if faults := unreachable_faults(layout, hops):
             raise ScenarioError(faults)
-        failures = None if self.convergence is None or not outages else _Failures(layout, outages, self.convergence)
-        split = _Split(self.split, layout, streams.field("split")) if self.split else None
-        return _ShortestPathTable(layout, cost, hops, failures, split)
+        known = _KnownFailures(layout, outages, self.convergence) if self.convergence is not None and outages else None
+        return _ShortestPathTable(self, layout, hops, known, streams.field("split"))
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the position of a flow among equal routes."""
         if self.split != "flow":
             return super().laws()
-        return (
-            Law(
-                "position of a flow among equal routes",
-                "uniform over (0, 1), of which each of k routes has a part of 1/k; independent from node to node",
-                draw=lambda streams, size: streams.field("split").uniform(np.arange(size), 0),
-                mean=0.5,
-                variance=1.0 / 12.0,
-                cdf=lambda x: np.clip(x, 0.0, 1.0),
-            ),
+        law = Law(
+            "position of a flow among equal routes",
+            "uniform over (0, 1), divided equally among k routes; independent for each node",
+            draw=lambda streams, size: streams.field("split").uniform(np.arange(size), 0),
+            mean=0.5,
+            variance=1.0 / 12.0,
+            cdf=lambda x: np.clip(x, 0.0, 1.0),
         )
+        return (law,)
 
 
 def _weight_faults(layout: Layout, cost: str) -> Iterator[Fault]:
-    """Yield the error of the first link without a valid weight."""
     for node, other, link in layout.graph.edges(data=True):
         if not isinstance(link.get(cost), int | float) or not 0 <= link[cost] < inf:
             hint = suggest(cost, [name for name in link if name != cost])
             problem = f"link {node}-{other} has no {cost} of at least 0"
-            yield Fault("metric", problem, "weight", f"give every link one, or take metric delay or hops ({hint})")
+            yield Fault("metric", problem, "weight", f"give every link a weight, or use metric delay or hops ({hint})")
             return
 
 
-class _Failures:
-    """Failed nodes and links as the routers know them, with a delay.
-
-    Args:
-        layout: the network.
-        outages: state of nodes and links over time.
-        delay_s: time from a failure or repair until the routers know it.
-    """
+class _KnownFailures:
+    """Failed nodes and links as the routers know them, with a delay."""
 
     def __init__(self, layout: Layout, outages: CombinedOutages, delay_s: float) -> None:
         self._outages, self._delay_s = outages, delay_s
@@ -110,8 +94,7 @@ class _Failures:
         self._valid_until_s = -inf
         self._down: frozenset[int] = frozenset()
 
-    def known(self, now_s: float) -> frozenset[int]:
-        """Return the nodes and links that are known to be down at *now_s*."""
+    def at(self, now_s: float) -> frozenset[int]:
         if now_s >= self._valid_until_s:
             state_s = max(0.0, now_s - self._delay_s)
             self._down = frozenset(self._nodes[~self._outages.up(self._nodes, state_s)].tolist())
@@ -119,52 +102,39 @@ class _Failures:
         return self._down
 
 
-class _Split:
-    """Choice among equal next hops, by flow or by message."""
-
-    def __init__(self, by: str, layout: Layout, field: RandomField) -> None:
-        self._by, self._layout, self._field = by, layout, field
-        self._flow_draws: dict[tuple[str, int], float] = {}
-        self._turns: dict[str, int] = {}
-
-    def pick(self, node: str, hops: tuple[str, ...], message: Message) -> str:
-        """Return one of *hops* for *message* at *node*."""
-        if self._by == "message":
-            turn = self._turns[node] = self._turns.get(node, -1) + 1
-            return hops[turn % len(hops)]
-        key = node, message.flow
-        if key not in self._flow_draws:
-            self._flow_draws[key] = float(self._field.uniform(message.flow, self._layout.number(node)))
-        return hops[int(self._flow_draws[key] * len(hops))]
-
-
 class _ShortestPathTable(RoutingTable):
     def __init__(
-        self, layout: Layout, cost: str | None, hops: Hops, failures: _Failures | None, split: _Split | None
+        self, model: ShortestPath, layout: Layout, hops: Hops, failures: _KnownFailures | None, field: RandomField
     ) -> None:
-        self._layout, self._cost, self._failures, self._split = layout, cost, failures, split
-        self._hops, self._avoided = hops, frozenset[int]()
-        self.fixed = failures is None and (split is None or all(len(equal) == 1 for equal in hops.values()))
+        self._layout, self._cost, self._split, self._field = layout, _COSTS[model.metric], model.split, field
+        self._hops, self._failures, self._avoided = hops, failures, frozenset[int]()
+        self._flow_draws: dict[tuple[str, int], float] = {}
+        self._turns: dict[str, int] = {}
+        self.fixed = failures is None and (model.split is None or all(len(equal) == 1 for equal in hops.values()))
 
     def hop(self, node: str, message: Message, now_s: float) -> str | None:
         equal = self._current_hops(now_s).get(node)
         if equal is None:
             return None
-        return self._split.pick(node, equal, message) if self._split and len(equal) > 1 else equal[0]
+        if len(equal) == 1 or self._split is None:
+            return equal[0]
+        if self._split == "message":
+            turn = self._turns[node] = self._turns.get(node, -1) + 1
+            return equal[turn % len(equal)]
+        key = node, message.flow
+        if key not in self._flow_draws:
+            self._flow_draws[key] = float(self._field.uniform(message.flow, self._layout.number(node)))
+        return equal[int(self._flow_draws[key] * len(equal))]
 
     def route(self, node: str, now_s: float) -> tuple[str, ...]:
         return route(self._current_hops(now_s), node, self._layout.server)
 
     def _current_hops(self, now_s: float) -> Hops:
-        """Return the next hops around all known failures."""
         if self._failures is not None:
-            down = self._failures.known(now_s)
+            down = self._failures.at(now_s)
             if down != self._avoided:
-                self._hops, self._avoided = least_cost(self._graph_without(down), self._layout.server, self._cost), down
+                graph, number = self._layout.graph.copy(), self._layout.number
+                graph.remove_edges_from([link for link in self._layout.graph.edges if number("-".join(link)) in down])
+                graph.remove_nodes_from([name for name in self._layout.names if number(name) in down])
+                self._hops, self._avoided = least_cost(graph, self._layout.server, self._cost), down
         return self._hops
-
-    def _graph_without(self, down: frozenset[int]) -> nx.Graph[str]:
-        graph, number = self._layout.graph.copy(), self._layout.number
-        graph.remove_edges_from([link for link in self._layout.graph.edges if number("-".join(link)) in down])
-        graph.remove_nodes_from([name for name in self._layout.names if number(name) in down])
-        return graph

@@ -32,23 +32,17 @@ class Static(Routing):
     """Next hop of each tower and router that sends."""
 
     def open(self, layout: Layout, outages: CombinedOutages, streams: Streams) -> RoutingTable:
-        """Return the given chains.
-
-        Raises:
-            ScenarioError: a node or link does not exist, a chain has no end, or relays form a circle.
-        """
         faults = [*self._unknown_faults(layout)] or [*self._missing_faults(layout)] or [*self._circle_faults(layout)]
         if faults:
             raise ScenarioError(faults)
         return _StaticTable(self.next, layout.server)
 
     def _unknown_faults(self, layout: Layout) -> Iterator[Fault]:
-        """Yield errors of unknown nodes, of nodes that do not send, and of missing links."""
         senders = [name for name in layout.names if name != layout.server]
         for node, after in self.next.items():
             key = f"next.{node}"
             if node == layout.server:
-                yield Fault(key, "the server is the end of all ways", after, "leave it out")
+                yield Fault(key, "the server has no next hop", after, "leave it out")
             elif node not in senders:
                 yield Fault(key, f"no such tower or router: '{node}'", None, suggest(node, senders))
             elif after not in layout.names:
@@ -57,7 +51,6 @@ class Static(Routing):
                 yield Fault(key, f"no link joins {node} to it", after, _best_hop(layout, node))
 
     def _missing_faults(self, layout: Layout) -> Iterator[Fault]:
-        """Yield errors of towers, and of routers on a route, without a next hop."""
         for node in dict.fromkeys((*layout.towers, *self.next.values())):
             if node not in self.next and node != layout.server:
                 yield Fault("next", f"{node} has no next hop", None, _best_hop(layout, node))
@@ -73,18 +66,17 @@ class Static(Routing):
             if path[-1] in path[:-1]:
                 circle = path[path.index(path[-1]) :]
                 node = min(circle, key=lambda name: len(_shortest_route(layout, name)))
-                problem = f"relays send in a circle that never comes to {layout.server}: {' → '.join(circle)}"
+                problem = f"these hops form a cycle that does not reach {layout.server}: {' → '.join(circle)}"
                 yield Fault(f"next.{node}", problem, None, _best_hop(layout, node))
 
 
 def _best_hop(layout: Layout, node: str) -> str:
-    """Return the remedy that names the next hop of *node* on its shortest route."""
     path = _shortest_route(layout, node)
-    return f"its best next hop is {path[1]}" if path else f"no way leads from it to {layout.server}: link them"
+    return f"its best next hop is {path[1]}" if path else f"no path leads from it to {layout.server}; link them"
 
 
 def _shortest_route(layout: Layout, node: str) -> tuple[str, ...]:
-    return route(least_cost(layout.graph, layout.server, None), node, layout.server)
+    return route(least_cost(layout.graph, layout.server, "hops"), node, layout.server)
 
 
 class _StaticTable(RoutingTable):

@@ -42,61 +42,38 @@ from netfl.network.queue import Queue
 from netfl.network.radio.link_budget import Radio
 from netfl.network.reception import Reception
 from netfl.network.traffic import Traffic
-from netfl.registry import Spec
+from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Law
 
 
 class NetworkDescription(Protocol):
-    """Keys of ``access`` that a theory may read."""
+    """Keys of ``access`` that a theory may read, as in `netfl.access.network.Network`."""
 
     @property
-    def motion(self) -> Motion | None:
-        """Motion of the users."""
-
+    def motion(self) -> Motion | None: ...
     @property
-    def radio(self) -> Radio | None:
-        """Radio of the users."""
-
+    def radio(self) -> Radio | None: ...
     @property
-    def channel(self) -> tuple[Channel, ...]:
-        """Channel models of each link."""
-
+    def channel(self) -> tuple[Channel, ...]: ...
     @property
-    def reception(self) -> Reception | None:
-        """Reception model."""
-
+    def reception(self) -> Reception | None: ...
     @property
-    def interference(self) -> str:
-        """Treatment of frames that overlap."""
-
+    def interference(self) -> str: ...
     @property
-    def capture(self) -> float | None:
-        """Power ratio in dB at which the strongest of overlapping frames is received."""
-
+    def capture(self) -> float | None: ...
     @property
-    def mac(self) -> Mac | None:
-        """Medium access control of the cells."""
-
+    def mac(self) -> Mac | None: ...
     @property
-    def queue(self) -> Queue:
-        """Queue of every port."""
-
+    def queue(self) -> Queue: ...
     @property
-    def queues(self) -> Mapping[str, Queue]:
-        """Queues of single ports."""
-
+    def queues(self) -> Mapping[str, Queue]: ...
     @property
-    def outages(self) -> tuple[Outage, ...]:
-        """Outages of the nodes."""
-
+    def outages(self) -> tuple[Outage, ...]: ...
     @property
-    def traffic(self) -> tuple[Traffic, ...]:
-        """Traffic beside the updates."""
-
+    def traffic(self) -> tuple[Traffic, ...]: ...
     @property
-    def probe(self) -> Probe | None:
-        """Probe that samples links and nodes."""
+    def probe(self) -> Probe | None: ...
 
 
 @dataclass(frozen=True)
@@ -126,7 +103,6 @@ class Theory(Spec):
         """Return the predicted metrics of a *case* without misfits."""
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim that nothing is drawn."""
         return (Law.none("a formula: nothing is drawn"),)
 
 
@@ -138,4 +114,7 @@ def misfit_fault(key: str, wanted: str, value: object = None) -> Fault:
         wanted: condition under which the theory is valid.
         value: the value in the scenario.
     """
-    return Fault(key, f"the theory holds for {wanted} only", value, "change it, or leave theory out")
+    return Fault(key, f"the theory is valid only for {wanted}", value, "change it, or leave theory out")
+
+
+__getattr__ = exported_models(__name__)

@@ -62,29 +62,25 @@ def line_misfits(case: TheoryCase, sizes: str | None, *, hops: int | None = 1, f
         finite: ``True`` for ports with limited room; ``False`` for no limit and a load below 1.
     """
     network = case.network
-    if len(network.traffic) != 1 or not isinstance(network.traffic[0], Poisson) or network.traffic[0].enters == "users":
+    if len(network.traffic) != 1 or not isinstance(network.traffic[0], Poisson) or network.traffic[0].source == "users":
         yield misfit_fault("traffic", "one kind of traffic, Poisson packets that enter at a tower or a router")
-    elif sizes is not None and network.traffic[0].size.law != sizes:
-        yield misfit_fault("traffic", f"packets of {sizes} size", network.traffic[0].size.law)
+    elif sizes is not None and network.traffic[0].size.distribution != sizes:
+        yield misfit_fault("traffic", f"packets of {sizes} size", network.traffic[0].size.distribution)
     elif len(_senders(case)) != 1 or not nx.is_tree(case.layout.graph):
-        yield misfit_fault("topology", "one sender, and one way from it to the server")
+        yield misfit_fault("topology", "one sender, and one path from it to the server")
     elif hops is not None and len(case.layout.route(*_senders(case))) != hops + 1:
-        yield misfit_fault("topology", f"a way of {hops} link{'s' * (hops > 1)}")
+        yield misfit_fault("topology", f"a path of {hops} link{'s' * (hops > 1)}")
     elif not finite and network.queue == DropTail() and build_line(case).load >= 1.0:
         yield misfit_fault("traffic", "a load below 1", build_line(case).load)
-    yield from _queue_misfits(case, finite=finite)
+    if network.queues:
+        yield misfit_fault("queues", "the same buffer at every port")
+    queue = network.queue
+    limits = (queue.capacity is not None, queue.capacity_bytes is not None) if isinstance(queue, DropTail) else None
+    if limits != (finite, False):
+        yield misfit_fault("queue", f"drop_tail {'with a capacity in messages' if finite else 'without limits'}")
     if network.outages:
         yield misfit_fault("outages", "a network without outages")
 
 
-def _queue_misfits(case: TheoryCase, *, finite: bool) -> Iterator[Fault]:
-    queue = case.network.queue
-    if case.network.queues:
-        yield misfit_fault("queues", "the same waiting room at every port")
-    limits = (queue.capacity is not None, queue.capacity_bytes is not None) if isinstance(queue, DropTail) else None
-    if limits != (finite, False):
-        yield misfit_fault("queue", f"drop_tail {'with a capacity in messages' if finite else 'without limits'}")
-
-
 def _senders(case: TheoryCase) -> tuple[str, ...]:
-    return case.layout.with_role(case.network.traffic[0].enters.removesuffix("s"))
+    return case.layout.with_role(case.network.traffic[0].source.removesuffix("s"))

@@ -23,17 +23,15 @@ class Availability(Theory):
     """
 
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        """Yield misfits of outages other than stationary renewals of all users, and of a missing probe."""
         outages = case.network.outages
         if not outages or not all(isinstance(outage, Renewal) and outage.start == "stationary" for outage in outages):
             yield misfit_fault("outages", "renewal outages that start stationary")
         elif not all(isinstance(outage, Renewal) and outage.nodes == "users" for outage in outages):
             yield misfit_fault("outages", "outages of all users")
         if case.network.probe is None:
-            yield misfit_fault("probe", "users that are looked at, by a probe")
+            yield misfit_fault("probe", "users that a probe samples")
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
-        """Return the availability, and the mean sojourns of a single outage."""
         means = [(outage.up.mean, outage.down.mean) for outage in case.network.outages if isinstance(outage, Renewal)]
         metrics = {"availability_theory": prod(up_s / (up_s + down_s) for up_s, down_s in means)}
         if len(means) == 1:

@@ -9,7 +9,7 @@ from netfl.errors import Fault
 from netfl.network.channel.gilbert_elliott import GilbertElliott as Channel
 from netfl.network.mac.tdma import Tdma
 from netfl.network.theory import Theory, TheoryCase, misfit_fault
-from netfl.network.theory._links import budget_db, budget_misfits, cell_misfits, find_threshold, random_channels
+from netfl.network.theory._links import budget_db, budget_misfits, cell_misfits, find_random_channel, find_threshold
 
 
 class GilbertElliott(Theory):
@@ -29,8 +29,7 @@ class GilbertElliott(Theory):
     """
 
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        """Yield misfits of the channel, of retransmissions, and of a level that does not separate the states."""
-        network, channel = case.network, _channel(case)
+        network, channel = case.network, find_random_channel(case, Channel)
         yield from budget_misfits(case)
         yield from cell_misfits(case)
         if channel is None or network.radio is None:
@@ -38,8 +37,8 @@ class GilbertElliott(Theory):
             return
         low_db, high_db = (budget_db(case) + gain_db for gain_db in (channel.bad_gain, channel.good_gain))
         between = f"an SNR between {low_db:.1f} and {high_db:.1f} dB"
-        if any(traffic.buffer is not None or traffic.leaves != "tower" for traffic in network.traffic):
-            yield misfit_fault("traffic", "packets that wait without limit and leave at the tower")
+        if any(traffic.buffer is not None or traffic.destination != "tower" for traffic in network.traffic):
+            yield misfit_fault("traffic", "packets with unlimited waiting that leave at the tower")
         if network.traffic:
             if not isinstance(network.mac, Tdma) or network.mac.max_attempts != 1:
                 yield misfit_fault("mac", "tdma with max_attempts: 1")
@@ -50,8 +49,7 @@ class GilbertElliott(Theory):
             yield misfit_fault("probe", f"a level with {between}", network.probe.level)
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
-        """Return the metrics of the traffic and of the probe, if the scenario has them."""
-        channel, probe = _channel(case), case.network.probe
+        channel, probe = find_random_channel(case, Channel), case.network.probe
         assert channel is not None
         bad, pace_hz = channel.bad / (channel.good + channel.bad), 1.0 / channel.good + 1.0 / channel.bad
         metrics = {"loss_ratio_theory": bad, "outage_theory": bad} if case.network.traffic else {}
@@ -61,8 +59,3 @@ class GilbertElliott(Theory):
             metrics["fade_duration_theory_s"] = probe.every / ((1.0 - bad) * change)
             metrics |= {} if probe.lag is None else {"autocorrelation_theory": math.exp(-probe.lag * pace_hz)}
         return metrics
-
-
-def _channel(case: TheoryCase) -> Channel | None:
-    channels = random_channels(case)
-    return channels[0] if len(channels) == 1 and isinstance(channels[0], Channel) else None

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping
 from scipy import special
 
 from netfl.errors import Fault
+from netfl.network.channel._fading import Fading
 from netfl.network.channel.nakagami import Nakagami
 from netfl.network.channel.rayleigh import Rayleigh
 from netfl.network.theory import Theory, TheoryCase, misfit_fault
-from netfl.network.theory._links import budget_db, budget_misfits, find_fading
+from netfl.network.theory._links import budget_db, budget_misfits, find_random_channel
 
 _SAMPLES_PER_PERIOD, _SAMPLES_PER_FADE = 50, 8
 """Minimum samples of a period of the Doppler shift, and of a mean fade."""
@@ -34,22 +35,20 @@ class Jakes(Theory):
     """
 
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        """Yield misfits of the fading, and of a probe that samples too rarely."""
         yield from budget_misfits(case)
         fading, probe = _fading(case), case.network.probe
         if fading is None:
             yield misfit_fault("channel", "one rayleigh or nakagami fading with doppler on a fixed path loss")
         if probe is None or case.network.radio is None:
-            yield misfit_fault("probe", "links that are looked at, by a probe and with a radio")
+            yield misfit_fault("probe", "links that a probe samples, with a radio")
         elif fading is not None:
             max_s = 1.0 / (_SAMPLES_PER_PERIOD * fading.doppler_hz)
             if probe.level is not None:
                 max_s = min(max_s, self.predict(case)["fade_duration_theory_s"] / _SAMPLES_PER_FADE)
             if probe.every > max_s * (1.0 + 1e-9):
-                yield misfit_fault("probe.every", f"looks at least every {max_s:.3g} s", probe.every)
+                yield misfit_fault("probe.every", f"samples at least every {max_s:.3g} s", probe.every)
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
-        """Return the metrics that the probe reports."""
         fading, probe = _fading(case), case.network.probe
         assert fading is not None
         assert probe is not None
@@ -66,6 +65,6 @@ class Jakes(Theory):
         return metrics
 
 
-def _fading(case: TheoryCase) -> Rayleigh | Nakagami | None:
-    fading = find_fading(case)
-    return fading if isinstance(fading, Rayleigh | Nakagami) and fading.doppler_hz else None
+def _fading(case: TheoryCase) -> Fading | None:
+    fading = find_random_channel(case, Rayleigh, Nakagami)
+    return fading if fading is not None and fading.doppler_hz else None

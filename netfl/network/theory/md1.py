@@ -21,11 +21,9 @@ class MD1(Theory):
     """
 
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        """Yield misfits of the line of queues."""
         yield from line_misfits(case, "fixed")
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
-        """Return the mean delay and the utilisation."""
         line = build_line(case)
         wait_s = line.service_s[0] * line.load / (2.0 * (1.0 - line.load))
         return {"delay_theory_s": line.delay_s + line.service_s[0] + wait_s, "utilisation_theory": line.load}

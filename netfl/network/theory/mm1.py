@@ -23,11 +23,9 @@ class MM1(Theory):
     """
 
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        """Yield misfits of the line of queues."""
         yield from line_misfits(case, "exponential")
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
-        """Return mean and quantiles of the delay, and the utilisation."""
         line = build_line(case)
         mean_s = line.service_s[0] / (1.0 - line.load)
         metrics = {"delay_theory_s": line.delay_s + mean_s, "utilisation_theory": line.load}

@@ -22,11 +22,9 @@ class MM1K(Theory):
     """
 
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        """Yield misfits of the line of queues."""
         yield from line_misfits(case, "exponential", finite=True)
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
-        """Return loss, mean delay and utilisation."""
         line = build_line(case)
         weights = [line.load**n for n in range((line.room or 0) + 1)]
         share = [weight / sum(weights) for weight in weights]

@@ -23,10 +23,8 @@ class MultichannelAloha(Theory):
     """
 
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        """Yield misfits of the MAC, of the traffic, and of the medium."""
         yield from aloha_misfits(case, Mac)
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
-        """Return throughput, collision probability and delay."""
         assert isinstance(case.network.mac, Mac)
         return predict_aloha(case, case.network.mac.channels)

@@ -7,19 +7,18 @@ from collections.abc import Iterator, Mapping
 from scipy import special
 
 from netfl.errors import Fault
-from netfl.network.channel._fading import Fading
 from netfl.network.channel.nakagami import Nakagami
 from netfl.network.channel.rayleigh import Rayleigh
 from netfl.network.channel.rician import Rician
-from netfl.network.mac._slotted import Aloha
 from netfl.network.mac.round_robin import RoundRobin
+from netfl.network.mac.slotted_aloha import Aloha
 from netfl.network.mac.tdma import Tdma
 from netfl.network.theory import Theory, TheoryCase, misfit_fault
 from netfl.network.theory._links import (
     budget_db,
     budget_misfits,
     cell_misfits,
-    find_fading,
+    find_random_channel,
     find_threshold,
     saturated_misfits,
 )
@@ -41,35 +40,26 @@ class NakagamiOutage(Theory):
     """
 
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        """Yield misfits of the fading, and of attempts that depend on it."""
         yield from saturated_misfits(case)
         yield from budget_misfits(case)
         yield from cell_misfits(case)
-        fading = find_fading(case)
-        if not isinstance(fading, Nakagami | Rayleigh | Rician) or fading.coherence is None:
-            yield misfit_fault(
-                "channel", "one block fading (nakagami, rayleigh or rician, with coherence) on a fixed path loss"
-            )
+        fading = find_random_channel(case, Nakagami, Rayleigh, Rician)
+        if fading is None or fading.coherence is None:
+            wanted = "one block fading (nakagami, rayleigh or rician, with coherence) on a fixed path loss"
+            yield misfit_fault("channel", wanted)
         if find_threshold(case) is None:
             yield misfit_fault("reception", "all-or-nothing receptions, snr_threshold or shannon")
         mac = case.network.mac
         if not isinstance(mac, Tdma | RoundRobin) and not (isinstance(mac, Aloha) and mac.probability is not None):
-            yield misfit_fault(
-                "mac", "attempts that take no heed of the fading (tdma, round_robin, ALOHA of fixed probability)"
-            )
+            wanted = "attempts that do not depend on the fading (tdma, round_robin, ALOHA of fixed probability)"
+            yield misfit_fault("mac", wanted)
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
-        """Return the outage probability."""
-        fading, min_snr_db = find_fading(case), find_threshold(case)
-        assert fading is not None
+        fading, min_snr_db = find_random_channel(case, Nakagami, Rayleigh, Rician), find_threshold(case)
         assert min_snr_db is not None
-        return {"outage_theory": _outage(fading, 10.0 ** ((min_snr_db - budget_db(case)) / 10.0))}
-
-
-def _outage(fading: Fading, share: float) -> float:
-    """Return the probability that the power gain is below a *share* of its mean."""
-    if isinstance(fading, Rician):
-        k = 10.0 ** (fading.k_factor / 10.0)
-        return float(special.chndtr(2.0 * (1.0 + k) * share, 2.0, 2.0 * k))
-    m = fading.m if isinstance(fading, Nakagami) else 1.0
-    return float(special.gammainc(m, m * share))
+        share = 10.0 ** ((min_snr_db - budget_db(case)) / 10.0)
+        if isinstance(fading, Rician):
+            k = 10.0 ** (fading.k_factor / 10.0)
+            return {"outage_theory": float(special.chndtr(2.0 * (1.0 + k) * share, 2.0, 2.0 * k))}
+        m = fading.m if isinstance(fading, Nakagami) else 1.0
+        return {"outage_theory": float(special.gammainc(m, m * share))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from netfl.errors import Fault
-from netfl.network.mac._slotted import Aloha
+from netfl.network.mac.slotted_aloha import Aloha
 from netfl.network.mac.slotted_aloha import SlottedAloha as Mac
 from netfl.network.theory import Theory, TheoryCase, misfit_fault
 from netfl.network.theory._links import medium_misfits, saturated_misfits
@@ -24,11 +24,9 @@ class SlottedAloha(Theory):
     """
 
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        """Yield misfits of the MAC, of the traffic, and of the medium."""
         yield from aloha_misfits(case, Mac)
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
-        """Return throughput, collision probability and delay."""
         return predict_aloha(case, 1)
 
 
@@ -37,8 +35,8 @@ def aloha_misfits(case: TheoryCase, mac: type[Aloha]) -> Iterator[Fault]:
     yield from saturated_misfits(case)
     if not isinstance(case.network.mac, mac) or case.network.mac.probability is None:
         yield misfit_fault("mac", "this MAC, with a fixed probability")
-    if any(traffic.leaves != "tower" for traffic in case.network.traffic):
-        yield misfit_fault("traffic", "packets that have arrived as soon as the air is behind them (leaves: tower)")
+    if any(traffic.destination != "tower" for traffic in case.network.traffic):
+        yield misfit_fault("traffic", "packets that leave at the tower (destination: tower)")
     yield from medium_misfits(case)
 
 

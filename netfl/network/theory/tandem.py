@@ -7,21 +7,18 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.errors import Fault
 from netfl.network.theory import Theory, TheoryCase
 from netfl.network.theory._queues import TandemLine, build_line, line_misfits
 from netfl.registry import kind_of
-from netfl.types import Law
+from netfl.types import Floats, Law
 
 _BATCHES = 100
 """Batches of packets whose means count as independent."""
 _MAX_FINITE = 1 << 18
 """Maximum number of packets with limited room, which are computed one by one."""
-
-Series = NDArray[np.float64]
 
 
 class Tandem(Theory):
@@ -46,12 +43,10 @@ class Tandem(Theory):
     """Number of simulated packets; at most 2^18 with limited room."""
 
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        """Yield misfits of the line of queues."""
         finite = getattr(case.network.queue, "capacity", None) is not None
         yield from line_misfits(case, None if finite else "exponential", hops=None, finite=finite)
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
-        """Return the estimates of the recursion."""
         line, (traffic,) = build_line(case), case.network.traffic
         count = self.packets if line.room is None else min(self.packets, _MAX_FINITE)
         rng = case.streams.rng("theory", kind_of(type(self)))
@@ -65,11 +60,10 @@ class Tandem(Theory):
         return metrics | {"delay_independent_s": line.delay_s + independent_s}
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim no law, as the result is compared with an independent calculation in the tests."""
         return (Law.none("a calculation with random draws, compared with an independent one in its tests"),)
 
 
-def _through(line: TandemLine, arrivals_s: Series, sizes: Series) -> tuple[Series, Series]:
+def _through(line: TandemLine, arrivals_s: Floats, sizes: Floats) -> tuple[Floats, Floats]:
     """Return each packet's delay on the first link, and on all."""
     now_s, first_s = arrivals_s, arrivals_s
     for hop, service_s in enumerate(line.service_s):
@@ -79,7 +73,7 @@ def _through(line: TandemLine, arrivals_s: Series, sizes: Series) -> tuple[Serie
     return first_s - arrivals_s, now_s - arrivals_s
 
 
-def _controlled_mean(line: TandemLine, first_s: Series, whole_s: Series) -> tuple[float, float]:
+def _controlled_mean(line: TandemLine, first_s: Floats, whole_s: Floats) -> tuple[float, float]:
     """Return the mean of *whole_s* and its standard error, with *first_s* of known mean as a control variate."""
     first, whole = _batch_means(first_s), _batch_means(whole_s)
     known_s = line.service_s[0] / (1.0 - line.rate_hz * line.service_s[0])
@@ -88,13 +82,13 @@ def _controlled_mean(line: TandemLine, first_s: Series, whole_s: Series) -> tupl
     return float(corrected.mean()), float(corrected.std(ddof=2) / np.sqrt(len(corrected)))
 
 
-def _batch_means(values: Series) -> Series:
+def _batch_means(values: Floats) -> Floats:
     """Return the means of equal batches, without the first, in which queues fill."""
     length = len(values) // _BATCHES
     return np.asarray(values[: length * _BATCHES].reshape(_BATCHES, length).mean(axis=1)[1:])
 
 
-def _lossy(line: TandemLine, arrivals_s: Series, sizes: Series) -> Mapping[str, float]:
+def _lossy(line: TandemLine, arrivals_s: Floats, sizes: Floats) -> Mapping[str, float]:
     """Return the losses, and the delays of the delivered packets."""
     ports = [(service_s, deque[float](maxlen=line.room)) for service_s in line.service_s]
     delays_s = np.full(len(arrivals_s), np.nan)

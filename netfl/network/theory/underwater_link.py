@@ -29,29 +29,26 @@ class UnderwaterLink(Theory):
     """
 
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        """Yield misfits of the medium, of several users, and of packets that wait."""
         network = case.network
         yield from budget_misfits(case)
         yield from cell_misfits(case)
         if len(network.channel) != 1 or not isinstance(network.channel[0], Underwater) or network.radio is None:
             yield misfit_fault("channel", "one underwater channel alone, and a radio")
             return
-        if network.radio.bandwidth > network.channel[0].frequency / 4.0:
-            yield misfit_fault(
-                "radio.bandwidth", "bands narrow against their frequency, a quarter at most", network.radio.bandwidth
-            )
+        bandwidth = network.radio.bandwidth
+        if bandwidth > network.channel[0].frequency / 4.0:
+            yield misfit_fault("radio.bandwidth", "bands of at most a quarter of their frequency", bandwidth)
         if not network.traffic:
             return
         traffic = network.traffic[0]
-        if len(network.traffic) != 1 or not isinstance(traffic, Constant) or traffic.size.law != "fixed":
+        if len(network.traffic) != 1 or not isinstance(traffic, Constant) or traffic.size.distribution != "fixed":
             yield misfit_fault("traffic", "one kind of traffic, constant, all packets of one size")
-        elif not isinstance(network.mac, PureAloha) or case.layout.users != 1 or traffic.leaves != "tower":
-            yield misfit_fault("mac", "one user who sends at once (pure_aloha), to the tower")
+        elif not isinstance(network.mac, PureAloha) or case.layout.users != 1 or traffic.destination != "tower":
+            yield misfit_fault("mac", "one user that sends immediately (pure_aloha), to the tower")
         elif (busy_s := self.predict(case)["delay_theory_s"]) >= traffic.every:
             yield misfit_fault("traffic", f"packets that do not wait for each other, every {busy_s:.3g} s at least")
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
-        """Return the SNR, and the delay if there is traffic."""
         (channel,), radio, reception = case.network.channel, case.network.radio, case.network.reception
         assert isinstance(channel, Underwater)
         assert radio is not None

@@ -30,15 +30,21 @@ A complete topology, with two towers at one server::
             return Layout(graph, Disk(radius=self.distance).open(users, towers_xy_m, streams.at("users")))
 
         def laws(self):
-            return (Law.none("users stand as the placement claims"),)
+            return (Law.none("users are placed as the placement claims"),)
 '''
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
 
+import networkx as nx
+
+from netfl.network.files import store_object
 from netfl.network.layout import Layout
-from netfl.registry import Spec
+from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 
 
@@ -56,3 +62,22 @@ class Topology(Spec):
         Raises:
             netfl.errors.ScenarioError: there is no such network; keys relative to the topology.
         """
+
+    @classmethod
+    def from_object(cls, value: object) -> Mapping[str, Any] | None:
+        """Return a NetworkX graph as a topology of kind ``file``.
+
+        Other keys of `netfl.network.topology.file.File`, such as ``placement`` and ``rate``, are beside ``graph`` in
+        a mapping, or are attributes of the graph.
+        """
+        options = value if isinstance(value, Mapping) else {"graph": value}
+        graph = options.get("graph")
+        if not isinstance(graph, nx.Graph):
+            return None
+        data = nx.node_link_data(graph, edges="links") | {"graph": {}}
+        content = json.dumps(data, default=lambda number: number.item()).encode()
+        keys = {**graph.graph, **{key: entry for key, entry in options.items() if key != "graph"}}
+        return {"kind": "file", "file": store_object(content, ".json"), **keys}
+
+
+__getattr__ = exported_models(__name__)

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from typing import Annotated
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
 from netfl.errors import prefix_faults
-from netfl.network.layout import LIGHT_M_S
+from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.placement import Placement
+from netfl.network.placement._sampling import in_rectangle
+from netfl.network.placement.rectangle import Rectangle
+from netfl.network.topology import Topology
+from netfl.registry import FamilyMember
 from netfl.streams import Streams
+from netfl.types import Floats, Ints
+from netfl.units import Bitrate, Metres
 
 
-def add_site(
-    graph: nx.Graph[str], name: str, position: Sequence[float] | NDArray[np.float64], role: str | None = None
-) -> str:
+def add_site(graph: nx.Graph[str], name: str, position: Sequence[float] | Floats, role: str | None = None) -> str:
     """Add a site to *graph* and return its name; the role is by default the word before the colon."""
     graph.add_node(name, role=role or name.partition(":")[0], x_m=float(position[0]), y_m=float(position[1]))
     return name
 
 
 def build_mesh(
-    positions: NDArray[np.float64],
+    positions: Floats,
     links: Iterable[tuple[int, int]],
     tower_routers: Iterable[int],
     server_router: int,
@@ -54,19 +60,14 @@ def build_mesh(
     return graph
 
 
-def draw_tower_routers(routers: int, towers: int, streams: Streams) -> NDArray[np.int64]:
-    """Draw the routers that carry a tower, ascending."""
-    return np.sort(streams.rng("towers").permutation(routers)[:towers])
-
-
-def bottleneck_hop(needed: NDArray[np.float64], source: int) -> NDArray[np.float64]:
+def bottleneck_hop(needed: Floats, source: int) -> Floats:
     """Return the smallest value that joins each router to *source*: the minimum over routes of the largest hop.
 
     Args:
         needed: value that a direct link of two routers needs, ``[routers, routers]``; Prim's algorithm.
         source: end of all routes.
     """
-    gap: NDArray[np.float64] = needed[source].copy()
+    gap: Floats = needed[source].copy()
     gap[source] = 0.0
     joined = np.zeros(len(gap), bool)
     for _ in range(len(gap)):
@@ -76,7 +77,7 @@ def bottleneck_hop(needed: NDArray[np.float64], source: int) -> NDArray[np.float
     return gap
 
 
-def place_users(placement: Placement, users: int, graph: nx.Graph[str], streams: Streams) -> NDArray[np.float64]:
+def place_users(placement: Placement, users: int, graph: nx.Graph[str], streams: Streams) -> Floats:
     """Return the positions of *users* users in the network *graph*, ``[users, 2]``.
 
     Raises:
@@ -85,3 +86,36 @@ def place_users(placement: Placement, users: int, graph: nx.Graph[str], streams:
     towers = [(node["x_m"], node["y_m"]) for _, node in graph.nodes(data=True) if node["role"] == "tower"]
     with prefix_faults("placement"):
         return placement.open(users, np.asarray(towers, float).reshape(-1, 2), streams.at("users"))
+
+
+class RandomMesh(Topology):
+    """Base of meshes whose routers are placed uniformly in a square; some, drawn at random, carry a tower each."""
+
+    routers: Annotated[int, Field(ge=1)]
+    """Number of routers."""
+    towers: Annotated[int, Field(ge=1)]
+    """Number of routers that carry a tower."""
+    side: Annotated[Metres, Field(gt=0)]
+    """Side of the square."""
+    rate: Annotated[Bitrate, Field(gt=0)] = 1e9
+    """Rate of each link."""
+    placement: Annotated[Placement, FamilyMember()] | None = None
+    """Positions of users; ``null`` for uniform in the square."""
+
+    @model_validator(mode="after")
+    def _check_towers(self) -> RandomMesh:
+        if self.towers > self.routers:
+            raise ValueError(f"{self.towers} towers on {self.routers} routers; give towers no more than routers")
+        return self
+
+    def open(self, users: int, streams: Streams) -> Layout:
+        positions = in_rectangle(self.routers, self.side, self.side, streams.at("routers"))
+        tower_routers = np.sort(streams.rng("towers").permutation(self.routers)[: self.towers])
+        links, server_router = self._link(positions, tower_routers, streams)
+        graph = build_mesh(positions, links, tower_routers, server_router, self.rate)
+        placement = self.placement or Rectangle(width=self.side, height=self.side)
+        return Layout(graph, place_users(placement, users, graph, streams))
+
+    @abstractmethod
+    def _link(self, positions: Floats, tower_routers: Ints, streams: Streams) -> tuple[Ints, int]:
+        """Return the pairs of linked routers, ``[links, 2]``, and the router of the server."""

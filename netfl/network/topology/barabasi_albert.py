@@ -5,22 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from netfl.network.layout import Layout
-from netfl.network.placement import Placement
-from netfl.network.placement._sampling import in_rectangle
-from netfl.network.placement.rectangle import Rectangle
-from netfl.network.topology import Topology
-from netfl.network.topology._graph import build_mesh, draw_tower_routers, place_users
-from netfl.registry import FamilyMember
+from netfl.network.topology._graph import RandomMesh
 from netfl.streams import Streams
-from netfl.types import Law
-from netfl.units import Bitrate, Metres
+from netfl.types import Floats, Ints, Law
 
 
-class BarabasiAlbert(Topology):
+class BarabasiAlbert(RandomMesh):
     """A scale-free mesh: each new router links to m earlier ones, each chosen in proportion to its links.
 
     A.-L. Barabási and R. Albert, "Emergence of scaling in random networks", Science 286 (1999).  The first m + 1
@@ -28,10 +20,10 @@ class BarabasiAlbert(Topology):
     For many routers P(degree = k) tends to 2m(m+1) / (k(k+1)(k+2)), k ≥ m (S. N. Dorogovtsev, J. F. F. Mendes and
     A. N. Samukhin, Phys. Rev. Lett. 85 (2000)).  The mesh is connected.
 
-    Routers stand uniformly in a square, independently of their links; a link's delay is its length over the speed of
-    light.  Some, drawn at random, carry a tower each; the server stands at the router with the most links, the first
-    among equals.  Both are joined to their router by a link of no length.  Users stand uniformly in the square, or as
-    a placement states; each belongs to the nearest tower.
+    Routers are placed uniformly in a square, independently of their links; a link's delay is its length over the speed
+    of light.  Some, drawn at random, carry a tower each; the server is at the router with the most links, the first
+    among equals.  Both are joined to their router by a link of no length.  Users are placed uniformly in the square, or
+    as a placement states; each belongs to the nearest tower.
 
     Example::
 
@@ -47,35 +39,18 @@ class BarabasiAlbert(Topology):
     """Number of routers."""
     m: Annotated[int, Field(ge=1)]
     """Number of earlier routers that each new router is linked to."""
-    towers: Annotated[int, Field(ge=1)]
-    """Number of routers that carry a tower."""
-    side: Annotated[Metres, Field(gt=0)]
-    """Side of the square."""
-    rate: Annotated[Bitrate, Field(gt=0)] = 1e9
-    """Rate of each link."""
-    placement: Annotated[Placement, FamilyMember()] | None = None
-    """Positions of users; ``null`` for uniform in the square."""
 
     @model_validator(mode="after")
-    def _check_routers(self) -> BarabasiAlbert:
-        if self.towers > self.routers:
-            raise ValueError(f"{self.towers} towers on {self.routers} routers; give towers no more than routers")
+    def _check_links(self) -> BarabasiAlbert:
         if self.m >= self.routers:
             raise ValueError(f"m is {self.m} with {self.routers} routers; give m less than routers")
         return self
 
-    def open(self, users: int, streams: Streams) -> Layout:
-        """Return the layout of one replica."""
-        positions = in_rectangle(self.routers, self.side, self.side, streams.at("routers"))
-        tower_routers = draw_tower_routers(self.routers, self.towers, streams)
+    def _link(self, positions: Floats, tower_routers: Ints, streams: Streams) -> tuple[Ints, int]:
         ends = grow_meshes(1, self.routers, self.m, streams.rng("links"))[0]
-        server_router = int(np.bincount(ends).argmax())
-        graph = build_mesh(positions, ends.reshape(-1, 2), tower_routers, server_router, self.rate)
-        placement = self.placement or Rectangle(width=self.side, height=self.side)
-        return Layout(graph, place_users(placement, users, graph, streams))
+        return ends.reshape(-1, 2), int(np.bincount(ends).argmax())
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
         shares = _tree_degrees(self.routers) if self.m == 1 else None
         links = self.m * (self.routers - self.m)
         return (
@@ -88,7 +63,7 @@ class BarabasiAlbert(Topology):
             ),
         )
 
-    def _degrees(self, streams: Streams, size: int) -> NDArray[np.float64]:
+    def _degrees(self, streams: Streams, size: int) -> Floats:
         """Return the degree of a random router in each of *size* meshes."""
         rng = streams.rng("degrees")
         degrees = []
@@ -100,7 +75,7 @@ class BarabasiAlbert(Topology):
         return np.concatenate(degrees).astype(float)
 
 
-def grow_meshes(meshes: int, routers: int, m: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def grow_meshes(meshes: int, routers: int, m: int, rng: np.random.Generator) -> Ints:
     """Return the ends of all links of independent meshes, in pairs, ``[meshes, 2m(routers - m)]``.
 
     A uniformly chosen end of a link is a router with probability proportional to its degree; a repeated one is redrawn.
@@ -121,7 +96,7 @@ def grow_meshes(meshes: int, routers: int, m: int, rng: np.random.Generator) -> 
     return ends
 
 
-def _tree_degrees(routers: int) -> NDArray[np.float64]:
+def _tree_degrees(routers: int) -> Floats:
     """Return P(degree = k), k from 0, of a tree (m = 1): a new router adds a leaf and raises one degree."""
     degree = np.arange(routers + 1)
     number = np.zeros(routers + 1)

@@ -1,35 +1,45 @@
-"""A network from a graph file."""
+"""A network from a graph file: GraphML, GML, node-link JSON or an edge list."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from netfl.errors import Fault, ScenarioError, suggest
+from netfl.network import files
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.placement import Placement
 from netfl.network.placement._sampling import Point, on_circle
 from netfl.network.topology import Topology
 from netfl.network.topology._graph import add_site, place_users
-from netfl.network.topology._graph_files import (
-    complete_coordinates,
-    finite_attribute,
-    great_circle_m,
-    project,
-    read_coordinates,
-    read_graph,
-)
-from netfl.registry import FamilyMember, LiteralOr
+from netfl.registry import ByForm, FamilyMember
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts
+from netfl.types import Floats, Law, ScenarioFacts
 from netfl.units import Bitrate, Metres, Seconds, Speed
+
+FORMATS: Mapping[str, str] = {
+    ".graphml": "graphml",
+    ".xml": "graphml",
+    ".gml": "gml",
+    ".json": "json",
+    ".edges": "edges",
+    ".edgelist": "edges",
+    ".txt": "edges",
+}
+"""Formats by the suffix of the file's name."""
+EARTH_M = 6_371_008.8
+"""The mean radius of the Earth, (2a + b) / 3 of the ellipsoid GRS 80 (H. Moritz, J. Geodesy 74 (2000))."""
+Coordinates = Mapping[str, tuple[float, float]]
+"""Coordinates by node: x and y in metres, or latitude and longitude in degrees."""
 
 _SCALES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
@@ -66,7 +76,7 @@ class File(Topology):
     """Format of the file; ``null`` for that of its suffix: .graphml, .gml, .json, .edges and the like."""
     server: str | None = None
     """The node that is the server; ``null`` for the node with that ``role``."""
-    towers: Annotated[Literal["all", "degree_one"] | tuple[str, ...] | None, LiteralOr(tuple[str, ...])] = None
+    towers: Annotated[Literal["all", "degree_one"] | tuple[str, ...], ByForm()] | None = None
     """Towers: ``all`` nodes but the server, those with one neighbour, or a list; ``null``: by their ``role``."""
     rate: Annotated[Bitrate, Field(gt=0)] | None = None
     """Rate of links without a rate in the file; ``null`` makes such a link an error."""
@@ -82,38 +92,30 @@ class File(Topology):
     """Positions of users."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield errors of the file and of its use."""
         try:
             self._graph()
         except ScenarioError as error:
             yield from error.faults
 
     def open(self, users: int, streams: Streams) -> Layout:
-        """Return the layout of one replica.
-
-        Raises:
-            ScenarioError: the file cannot be used.
-        """
         graph = self._graph()
         return Layout(graph, place_users(self.placement, users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
-        return (Law.none("the network is read; users stand as the placement claims"),)
+        return (Law.none("the file gives the network; the placement gives the positions of users"),)
 
     def _graph(self) -> nx.Graph[str]:
         raw = read_graph(self.file, self.format)
-        roles, positions = self._roles(raw), self._node_positions(raw)
-        _check_routes(raw, roles)
+        roles, coordinates = self._roles(raw), read_coordinates(raw)
+        projected = project(coordinates)
+        positions = self._node_positions(raw, projected)
         names = {name: "server" if role == "server" else f"{role}:{name}" for name, role in roles.items()}
         graph: nx.Graph[str] = nx.Graph()
         for name, role in roles.items():
             add_site(graph, names[name], positions[name], role)
-        coordinates = read_coordinates(raw)
-        projected = project(coordinates)
         degrees = {name: at for name, at in coordinates.items() if positions[name] == projected[name]}
         for first, second, attributes in raw.edges(data=True):
-            length_m = finite_attribute(attributes, ("length_m",))
+            length_m = finite_attribute(attributes, "length_m")
             if length_m is None and first in degrees and second in degrees:
                 length_m = great_circle_m(degrees[first], degrees[second])
             elif length_m is None:
@@ -143,18 +145,16 @@ class File(Topology):
             roles |= dict.fromkeys([name for name in towers if name in roles], "tower")
         if self.server in roles:
             roles[self.server] = "server"
-        faults = faults or [*_role_faults(roles)]
-        if faults:
+        if faults := faults or [*_role_faults(roles, raw)]:
             raise ScenarioError(faults)
         return roles
 
-    def _node_positions(self, raw: nx.MultiGraph[str]) -> dict[str, tuple[float, float]]:
-        faults = _unknown_nodes("positions", [*self.positions], raw)
-        if faults:
+    def _node_positions(self, raw: nx.MultiGraph[str], projected: Coordinates) -> dict[str, tuple[float, float]]:
+        if faults := _unknown_nodes("positions", [*self.positions], raw):
             raise ScenarioError(faults)
-        known = project(read_coordinates(raw))
+        known = {**projected}
         for name, node in raw.nodes(data=True):
-            x_m, y_m = finite_attribute(node, ("x_m",)), finite_attribute(node, ("y_m",))
+            x_m, y_m = finite_attribute(node, "x_m"), finite_attribute(node, "y_m")
             if x_m is not None and y_m is not None:
                 known[name] = (x_m, y_m)
         positions = complete_coordinates(raw, {**known, **self.positions})
@@ -162,29 +162,25 @@ class File(Topology):
         if unplaced and self.ring is None:
             others = f" and {len(unplaced) - 1} more nodes" if len(unplaced) > 1 else ""
             remedy = "give nodes the attributes Latitude and Longitude, or x_m and y_m; or set positions or ring"
-            raise ScenarioError([Fault("file", f"no place is known for {unplaced[0]}{others}", str(self.file), remedy)])
-        circle: NDArray[np.float64] = on_circle(len(unplaced), self.ring or 0.0)
+            raise ScenarioError(
+                [Fault("file", f"no position is known for {unplaced[0]}{others}", str(self.file), remedy)]
+            )
+        circle: Floats = on_circle(len(unplaced), self.ring or 0.0)
         return positions | {name: (float(x), float(y)) for name, (x, y) in zip(unplaced, circle, strict=True)}
 
     def _link(self, attributes: dict[str, Any], name: str, length_m: float) -> dict[str, float]:
-        """Return the attributes of one link of the network."""
-        rate, delay = (
-            finite_attribute(attributes, ("rate_bps", "LinkSpeedRaw")),
-            finite_attribute(attributes, ("delay_s",)),
-        )
+        rate = finite_attribute(attributes, "rate_bps", "LinkSpeedRaw")
+        delay, weight = finite_attribute(attributes, "delay_s"), finite_attribute(attributes, "weight")
         if rate is None:
             scale = _SCALES.get(str(attributes.get("LinkSpeedUnits", "-")).strip().upper())
-            speed = finite_attribute(attributes, ("LinkSpeed",))
+            speed = finite_attribute(attributes, "LinkSpeed")
             rate = self.rate if speed is None or scale is None else speed * scale
         if rate is None:
             problem = f"link {name} has no attribute rate_bps, LinkSpeedRaw, or LinkSpeed with LinkSpeedUnits"
-            raise ScenarioError([Fault("rate", problem, None, "set rate, for all links without")])
+            raise ScenarioError([Fault("rate", problem, None, "set rate for links without one")])
         if delay is None:
             delay = length_m / self.speed if self.delay is None else self.delay
-        link = {"rate_bps": rate, "delay_s": delay}
-        weight = finite_attribute(attributes, ("weight",))
-        if weight is not None:
-            link["weight"] = weight
+        link = {"rate_bps": rate, "delay_s": delay} | ({} if weight is None else {"weight": weight})
         if rate <= 0.0 or delay < 0.0 or link.get("weight", 1.0) <= 0.0:
             problem = f"link {name} has {', '.join(f'{key} {value:g}' for key, value in link.items())}"
             raise ScenarioError([Fault("file", problem, str(self.file), "rate and weight above 0, delay 0 or more")])
@@ -196,31 +192,183 @@ def _unknown_nodes(key: str, names: list[str], raw: nx.MultiGraph[str]) -> list[
     for name in names:
         if name not in raw:
             same_label = [other for other in raw if other.rpartition("#")[0] == name]
-            remedy = f"several are labelled so: {', '.join(same_label)}" if same_label else suggest(name, [*raw])
+            remedy = f"several nodes have this label: {', '.join(same_label)}" if same_label else suggest(name, [*raw])
             faults.append(Fault(key, "no such node in the file", name, remedy))
     return faults
 
 
-def _role_faults(roles: dict[str, str]) -> Iterator[Fault]:
+def _role_faults(roles: dict[str, str], raw: nx.MultiGraph[str]) -> Iterator[Fault]:
     servers = [name for name, role in roles.items() if role == "server"]
+    towers = [name for name, role in roles.items() if role == "tower"]
     if not servers:
-        examples = ", ".join(list(roles)[:8])
-        yield Fault(
-            "server", "no node has the attribute role: server", None, f"set server to a node, such as {examples}"
-        )
+        remedy = f"set server to a node, such as {', '.join([*roles][:8])}"
+        yield Fault("server", "no node has the attribute role: server", None, remedy)
     if len(servers) > 1:
         yield Fault("server", f"several nodes have the role server: {', '.join(servers)}", None, "set server to one")
-    if "tower" not in roles.values():
+    if not towers:
         remedy = "set towers to all, degree_one or a list of nodes"
         yield Fault("towers", "no node has the attribute role: tower", None, remedy)
+    if len(servers) == 1:
+        joined = nx.node_connected_component(raw, servers[0])
+        if cut_off := [name for name in towers if name not in joined]:
+            problem = f"no path connects {', '.join(cut_off)} to {servers[0]}"
+            remedy = (
+                f"set towers to some of the {len(joined) - 1} nodes that are connected to it, or set another server"
+            )
+            yield Fault("towers", problem, None, remedy)
 
 
-def _check_routes(raw: nx.MultiGraph[str], roles: dict[str, str]) -> None:
-    """Raise an error if a tower has no route to the server."""
-    server = next(name for name, role in roles.items() if role == "server")
-    joined = nx.node_connected_component(raw, server)
-    cut_off = [name for name, role in roles.items() if role == "tower" and name not in joined]
-    if cut_off:
-        names = ", ".join(cut_off[:8]) + (f" and {len(cut_off) - 8} more" if len(cut_off) > 8 else "")
-        remedy = f"set towers to some of the {len(joined) - 1} nodes that are joined to it, or take another server"
-        raise ScenarioError([Fault("towers", f"no chain of links joins {names} to {server}", None, remedy)])
+def read_graph(path: Path, form: str | None) -> nx.MultiGraph[str]:
+    """Read a graph without directions and loops, whose nodes are named by their labels.
+
+    A repeated label gets the node's id as a suffix.  The format is *form* or, by default, that of the file's suffix.
+
+    Raises:
+        ScenarioError: the file or the format does not exist, or the file does not match its format.
+    """
+    form = form or FORMATS.get(path.suffix.lower())
+    if form is None:
+        known = ", ".join(FORMATS)
+        raise _file_error(path, f"the suffix '{path.suffix}' has no known format", f"set format; suffixes: {known}")
+    try:
+        graph = _READERS[form](files.read_text(path))
+    except (OSError, UnicodeDecodeError) as error:
+        folder = path.parent
+        nearby = sorted(other.name for other in folder.iterdir() if other.suffix in FORMATS) if folder.is_dir() else []
+        remedy = suggest(path.name, nearby) if folder.is_dir() else f"there is no folder {folder}"
+        problem = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise _file_error(path, problem, remedy) from error
+    except Exception as error:  # parsers raise anything on a broken file
+        problem = str(error).split("\n", maxsplit=1)[0] or type(error).__name__
+        problem = f"{problem} is missing" if isinstance(error, KeyError) else problem
+        raise _file_error(path, f"is not a {form} file: {problem}", "set format if it has another format") from error
+    if not graph:
+        raise _file_error(path, "it has no nodes", "give a file with nodes and links")
+    labels = {node: str(data.get("label") or data.get("name") or node).strip() for node, data in graph.nodes(data=True)}
+    repeated = {label for label, count in Counter(labels.values()).items() if count > 1}
+    names = {node: f"{label}#{node}" if label in repeated else label for node, label in labels.items()}
+    named: nx.MultiGraph[str] = nx.MultiGraph()
+    named.add_nodes_from((names[node], attributes) for node, attributes in graph.nodes(data=True))
+    links = ((names[a], names[b], attributes) for a, b, attributes in graph.edges(data=True) if a != b)
+    named.add_edges_from(links)
+    return named
+
+
+def _file_error(path: Path, problem: str, remedy: str) -> ScenarioError:
+    return ScenarioError([Fault("file", problem, str(path), remedy)])
+
+
+def _parse_graphml(text: str) -> nx.Graph[Any]:
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:  # entities can expand a small file without limit
+        raise ValueError("it defines a document type or entity, which is not supported")
+    graph: nx.Graph[Any] = nx.parse_graphml(text, force_multigraph=True)
+    return graph
+
+
+def _parse_gml(text: str) -> nx.Graph[Any]:
+    # some files of the Topology Zoo have parallel links without declaring a multigraph
+    if not re.search(r"^\s*multigraph\s+1", text, re.MULTILINE):
+        text = re.sub(r"\bgraph\s*\[", "graph [\n multigraph 1\n", text, count=1)
+        text = re.sub(r"^\s*multigraph\s+0\s*$", "", text, flags=re.MULTILINE)
+    graph: nx.Graph[Any] = nx.parse_gml(text.splitlines(), label="id")  # by id, as labels may repeat
+    return graph
+
+
+def _parse_json(text: str) -> nx.Graph[Any]:
+    data = json.loads(text)
+    edges, known = "links" if "links" in data else "edges", {node["id"] for node in data["nodes"]}
+    for end in (link[key] for link in data[edges] for key in ("source", "target")):
+        if end not in known:
+            raise ValueError(f"a link to {end!r}, which is not a node; {suggest(str(end), [*map(str, known)])}")
+    graph: nx.Graph[Any] = nx.node_link_graph(data | {"multigraph": True}, edges=edges)
+    return graph
+
+
+def _parse_edges(text: str) -> nx.Graph[Any]:
+    """Parse lines of two nodes and attributes such as ``{'delay_s': 0.01}``; ``#`` begins a comment."""
+    graph: nx.Graph[Any] = nx.parse_edgelist(text.splitlines(), create_using=nx.MultiGraph)
+    return graph
+
+
+_READERS: Mapping[str, Callable[[str], nx.Graph[Any]]] = {
+    "graphml": _parse_graphml,
+    "gml": _parse_gml,
+    "json": _parse_json,
+    "edges": _parse_edges,
+}
+
+
+def finite_attribute(attributes: Mapping[str, Any], *keys: str) -> float | None:
+    """Return the first of the attributes *keys* that is a finite number."""
+    for key in keys:
+        try:
+            number = float(attributes[key])
+        except (KeyError, TypeError, ValueError):
+            continue
+        if math.isfinite(number):
+            return number
+    return None
+
+
+def read_coordinates(graph: nx.MultiGraph[str]) -> dict[str, tuple[float, float]]:
+    """Return latitude and longitude, in degrees, of the nodes that have them.
+
+    Raises:
+        ScenarioError: a latitude or longitude is out of range.
+    """
+    coordinates = {}
+    for name, attributes in graph.nodes(data=True):
+        latitude = finite_attribute(attributes, "Latitude", "latitude", "lat")
+        longitude = finite_attribute(attributes, "Longitude", "longitude", "lon", "lng")
+        if latitude is None or longitude is None:
+            continue
+        if abs(latitude) > 90.0 or abs(longitude) > 360.0:
+            problem = f"node {name} has latitude {latitude:g}°, longitude {longitude:g}°, out of range"
+            raise ScenarioError([Fault("file", problem, None, "use latitudes within ±90° and longitudes within ±360°")])
+        coordinates[name] = (latitude, longitude)
+    return coordinates
+
+
+def project(degrees: Coordinates) -> dict[str, tuple[float, float]]:
+    """Return metres east and north of the middle, by the equirectangular projection.
+
+    x = R cos(φ0) (λ - λ0) and y = R (φ - φ0): true to scale from north to south, and along the middle latitude φ0.
+    At a distance δ from φ0, in rad, distances from east to west are off by the share δ tan φ0: at 50° by 1 % half a
+    degree (55 km) north or south of the middle.
+    """
+    if not degrees:
+        return {}
+    latitude, longitude = np.radians(np.array([*degrees.values()])).T
+    middle = (latitude.min() + latitude.max()) / 2.0
+    mean = math.atan2(np.sin(longitude).mean(), np.cos(longitude).mean())
+    offset = np.angle(np.exp(1j * (longitude - mean)))  # the shorter way round, across the date line too
+    offset -= (offset.min() + offset.max()) / 2.0
+    x_m, y_m = EARTH_M * math.cos(middle) * offset, EARTH_M * (latitude - middle)
+    return dict(zip(degrees, zip(x_m.tolist(), y_m.tolist(), strict=True), strict=True))
+
+
+def great_circle_m(first: tuple[float, float], second: tuple[float, float]) -> float:
+    """Return the distance of two positions in degrees along the Earth's surface, by the haversine formula."""
+    (phi1, lambda1), (phi2, lambda2) = np.radians(first), np.radians(second)
+    half = math.sin((phi2 - phi1) / 2.0) ** 2 + math.cos(phi1) * math.cos(phi2) * math.sin((lambda2 - lambda1) / 2) ** 2
+    return 2.0 * EARTH_M * math.asin(math.sqrt(min(half, 1.0)))
+
+
+def complete_coordinates(graph: nx.MultiGraph[str], known: Coordinates) -> dict[str, tuple[float, float]]:
+    """Add positions of nodes that are joined to *known* ones: each is the mean of its neighbours' positions.
+
+    The conditions hold together, as for springs between the nodes: the harmonic extension, one linear system.
+    """
+    reached = [part for part in nx.connected_components(graph) if any(name in known for name in part)]
+    unknown = [name for part in reached for name in graph if name in part and name not in known]
+    row = {name: index for index, name in enumerate(unknown)}
+    matrix, side = np.zeros((len(row), len(row))), np.zeros((len(row), 2))
+    for name, index in row.items():
+        for neighbour in graph[name]:
+            matrix[index, index] += 1.0
+            if neighbour in row:
+                matrix[index, row[neighbour]] -= 1.0
+            else:
+                side[index] += known[neighbour]
+    solved = np.asarray(np.linalg.solve(matrix, side)) if row else side
+    return {**known, **{name: (float(solved[i, 0]), float(solved[i, 1])) for name, i in row.items()}}

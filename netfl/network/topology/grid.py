@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.network.layout import Layout
@@ -23,16 +22,14 @@ from netfl.units import Bitrate, Metres
 Cell = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
 """A router of the lattice: its row from the south and its column from the west, both from 0."""
 
-_MAX_ROUTERS = 10_000
-
 
 class Grid(Topology):
     """Routers in rows and columns around the origin, linked to the next in each row and column.
 
-    ``router:i`` with i = row · columns + column stands in that row, from the south, and column, from the west.  All or
-    some routers carry a tower; the server stands at one, by default in the middle (the lower of two).  A tower and the
+    ``router:i`` with i = row · columns + column is in that row, from the south, and column, from the west.  All or
+    some routers carry a tower; the server is at one, by default in the middle (the lower of two).  A tower and the
     server are joined to their router by a link of no length; a link's delay is its length over the speed of light.
-    Users stand uniformly in the rectangle that gives each router a square of its own, columns · spacing wide and
+    Users are placed uniformly in the rectangle that gives each router a square of its own, columns · spacing wide and
     rows · spacing high, or as a placement states; each belongs to the nearest tower.
 
     Example::
@@ -54,7 +51,7 @@ class Grid(Topology):
     towers: Literal["all"] | Annotated[tuple[Cell, ...], Field(min_length=1)] = "all"
     """``all`` routers carry a tower, or those at the listed [row, column]."""
     server: Cell | None = None
-    """The [row, column] of the router at which the server stands; ``null`` for the middle."""
+    """The [row, column] of the router at which the server is; ``null`` for the middle."""
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of each link."""
     placement: Annotated[Placement, FamilyMember()] | None = None
@@ -62,19 +59,16 @@ class Grid(Topology):
 
     @model_validator(mode="after")
     def _check_cells(self) -> Grid:
-        if self.rows * self.columns > _MAX_ROUTERS:
-            raise ValueError(f"{self.rows * self.columns} routers; {_MAX_ROUTERS} are the most")
         cells = [*(self.towers if self.towers != "all" else ()), *([self.server] if self.server else [])]
         for row, column in cells:
             if row >= self.rows or column >= self.columns:
                 last = [self.rows - 1, self.columns - 1]
                 raise ValueError(f"there is no router at {[row, column]}; the last is at {last}, counted from 0")
         if self.towers != "all" and len(set(self.towers)) < len(self.towers):
-            raise ValueError("towers names a router twice; name each once")
+            raise ValueError("towers lists a router twice; list each once")
         return self
 
     def open(self, users: int, streams: Streams) -> Layout:
-        """Return the layout of one replica."""
         row, column = np.divmod(np.arange(self.rows * self.columns), self.columns)
         middle = ((self.columns - 1) / 2.0, (self.rows - 1) / 2.0)
         positions = self.spacing * (np.column_stack([column, row]) - middle)
@@ -84,18 +78,14 @@ class Grid(Topology):
         return Layout(graph, place_users(self.placement or self._rectangle, users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
         if self.placement is not None:
-            return (Law.none("users stand as the placement claims"),)
+            return (Law.none("the placement gives the positions of users"),)
 
-        def east(streams: Streams, size: int) -> NDArray[np.float64]:
-            return self.open(size, streams).user_xy_m[:, 0]
-
-        return (uniform_law("distance of a user east of the origin in m", self._rectangle.width, east),)
+        quantity, width = "distance of a user east of the origin in m", self._rectangle.width
+        return (uniform_law(quantity, width, lambda streams, size: self.open(size, streams).user_xy_m[:, 0]),)
 
     @property
     def _rectangle(self) -> Rectangle:
-        """Area of the users without a placement."""
         return Rectangle(width=self.columns * self.spacing, height=self.rows * self.spacing)
 
     def _router(self, cell: Cell) -> int:

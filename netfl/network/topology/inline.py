@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, cast
+from math import dist
+from typing import Annotated, Literal
 
 import networkx as nx
 from pydantic import Field, ValidationError, model_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from netfl.errors import Fault, suggest
 from netfl.network.layout import Layout
@@ -15,7 +15,7 @@ from netfl.network.placement import Placement
 from netfl.network.placement._sampling import Point
 from netfl.network.topology import Topology
 from netfl.network.topology._graph import add_site, place_users
-from netfl.registry import FamilyMember, Spec
+from netfl.registry import FamilyMember, Spec, to_line_error
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Bitrate, Seconds
@@ -29,7 +29,7 @@ class Node(Spec):
 
     role: Literal["server", "router", "tower"]
     """Role of the node."""
-    at: Point
+    position: Point
     """Position [x, y] of the node."""
 
 
@@ -49,16 +49,16 @@ class Link(Spec):
 class Inline(Topology):
     """An infrastructure written into the scenario, node by node and link by link.
 
-    One node is the server, at least one a tower, and every tower has a route to the server.  Users stand as the
+    One node is the server, at least one a tower, and every tower has a route to the server.  Users are placed as the
     placement states; each belongs to the nearest tower.
 
     Example::
 
         kind: inline
         nodes:
-            core: {role: server, at: [0, 0]}
-            hill: {role: router, at: [1 km, 0]}
-            mast: {role: tower, at: [1.2 km, 50 m]}
+            core: {role: server, position: [0, 0]}
+            hill: {role: router, position: [1 km, 0]}
+            mast: {role: tower, position: [1.2 km, 50 m]}
         links:
             - {between: [mast, hill], rate: 20 Mbps, delay: 1 ms}
             - {between: [hill, core], rate: 100 Mbps, delay: 2 ms}
@@ -76,22 +76,20 @@ class Inline(Topology):
     def _check(self) -> Inline:
         faults = [*self._role_faults(), *self._link_faults()] or [*self._route_faults()]
         if faults:
-            raise ValidationError.from_exception_data("Inline", [_line_error(fault) for fault in faults])
+            raise ValidationError.from_exception_data("Inline", [to_line_error(fault) for fault in faults])
         return self
 
     def open(self, users: int, streams: Streams) -> Layout:
-        """Return the layout of one replica."""
         graph = self._graph()
         return Layout(graph, place_users(self.placement, users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
-        return (Law.none("the network is written down; users stand as the placement claims"),)
+        return (Law.none("the scenario gives the network; the placement gives the positions of users"),)
 
     def _graph(self) -> nx.Graph[str]:
         graph: nx.Graph[str] = nx.Graph()
         for name, node in self.nodes.items():
-            add_site(graph, name, node.at, node.role)
+            add_site(graph, name, node.position, node.role)
         for link in self.links:
             graph.add_edge(*link.between, rate_bps=link.rate, delay_s=link.delay)
             if link.weight is not None:
@@ -104,12 +102,12 @@ class Inline(Topology):
     def _role_faults(self) -> Iterator[Fault]:
         servers = self._with_role("server")
         if not servers:
-            yield Fault("nodes", "none is the server", [*self.nodes], "give one the role: server")
+            yield Fault("nodes", "no node is the server", [*self.nodes], "give one node the role: server")
         for name in servers[1:]:
             problem = f"a second server, beside {servers[0]}"
-            yield Fault(f"nodes.{name}.role", problem, "server", "there is one server: make it a router or a tower")
+            yield Fault(f"nodes.{name}.role", problem, "server", "make it a router or a tower; there is one server")
         if not self._with_role("tower"):
-            yield Fault("nodes", "none is a tower", [*self.nodes], "give one the role: tower")
+            yield Fault("nodes", "no node is a tower", [*self.nodes], "give one node the role: tower")
 
     def _link_faults(self) -> Iterator[Fault]:
         known: dict[frozenset[str], int] = {}
@@ -118,28 +116,16 @@ class Inline(Topology):
             unknown = [name for name in link.between if name not in self.nodes]
             yield from (Fault(key, "no such node", name, suggest(name, [*self.nodes])) for name in unknown)
             if len(ends) == 1 and not unknown:
-                yield Fault(key, "a link from a node to itself", [*link.between], "name two nodes, or leave it out")
+                yield Fault(key, "a link from a node to itself", [*link.between], "give two nodes, or leave it out")
             if ends in known:
                 yield Fault(key, f"the same ends as links.{known[ends]}", [*link.between], "leave one of them out")
             known.setdefault(ends, index)
 
     def _route_faults(self) -> Iterator[Fault]:
-        graph = self._graph()
-        joined = nx.node_connected_component(graph, self._with_role("server")[0])
-        for name in self._with_role("tower"):
-            if name not in joined:
-                near = min(joined, key=lambda other: (_squared_distance(graph, name, other), other))
-                remedy = f"link it to a node that has one; the nearest is {near}"
+        joined = nx.node_connected_component(self._graph(), self._with_role("server")[0])
+        for name, node in self.nodes.items():
+            if node.role == "tower" and name not in joined:
+                position = node.position
+                near = min(joined, key=lambda other: (dist(self.nodes[other].position, position), other))
+                remedy = f"link it to a node with a route; the nearest is {near}"
                 yield Fault(f"nodes.{name}", "this tower has no route to the server", None, remedy)
-
-
-def _squared_distance(graph: nx.Graph[str], first: str, second: str) -> float:
-    a, b = graph.nodes[first], graph.nodes[second]
-    return cast(float, (a["x_m"] - b["x_m"]) ** 2 + (a["y_m"] - b["y_m"]) ** 2)
-
-
-def _line_error(fault: Fault) -> InitErrorDetails:
-    """Return a fault as a pydantic error; a number in its key is an index of a list."""
-    location = tuple(int(part) if part.isdecimal() else part for part in fault.key.split("."))
-    problem = PydanticCustomError("inconsistent", cast(Any, fault.problem), {"remedy": fault.remedy})
-    return InitErrorDetails(type=problem, loc=location, input=fault.value)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.network.layout import Layout
@@ -23,11 +21,11 @@ from netfl.units import Bitrate, Metres
 class Ring(Topology):
     """Routers spread evenly over a circle around the origin, each linked to its two neighbours.
 
-    ``router:0`` stands to the east, the others follow counter-clockwise, n of them on a circle of radius R: a link is
+    ``router:0`` is to the east, the others follow counter-clockwise, n of them on a circle of radius R: a link is
     2R sin(π/n) long, and its delay is its length over the speed of light.  Every tower has two routes to the server, so
-    that one broken link disconnects nothing.  All or some routers carry a tower; the server stands at one.  Both are
-    joined to their router by a link of no length.  Users stand uniformly over the disk that the circle encloses, or as
-    a placement states; each belongs to the nearest tower.
+    that one broken link disconnects nothing.  All or some routers carry a tower; the server is at one.  Both are
+    joined to their router by a link of no length.  Users are placed uniformly over the disk that the circle encloses,
+    or as a placement states; each belongs to the nearest tower.
 
     Example::
 
@@ -45,7 +43,7 @@ class Ring(Topology):
     towers: Literal["all"] | Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = "all"
     """``all`` routers carry a tower, or the listed ones, counted from 0."""
     server: Annotated[int, Field(ge=0)] = 0
-    """The router at which the server stands."""
+    """The router at which the server is."""
     rate: Annotated[Bitrate, Field(gt=0)] = 1e9
     """Rate of each link."""
     placement: Annotated[Placement, FamilyMember()] | None = None
@@ -58,22 +56,17 @@ class Ring(Topology):
             if router >= self.routers:
                 raise ValueError(f"there is no router {router}; routers are numbered 0 to {self.routers - 1}")
         if len(set(towers)) < len(towers):
-            raise ValueError("towers names a router twice; name each once")
+            raise ValueError("towers lists a router twice; list each once")
         return self
 
     def open(self, users: int, streams: Streams) -> Layout:
-        """Return the layout of one replica."""
         links = [(router, (router + 1) % self.routers) for router in range(self.routers)]
         tower_routers = range(self.routers) if self.towers == "all" else self.towers
         graph = build_mesh(on_circle(self.routers, self.radius), links, tower_routers, self.server, self.rate)
         return Layout(graph, place_users(self.placement or Disk(radius=self.radius), users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
         if self.placement is not None:
-            return (Law.none("users stand as the placement claims"),)
-
-        def distance(streams: Streams, size: int) -> NDArray[np.float64]:
-            return np.asarray(np.hypot(*self.open(size, streams).user_xy_m.T))
-
-        return (disk_distance_law("distance of a user to the origin in m", self.radius, distance),)
+            return (Law.none("the placement gives the positions of users"),)
+        quantity = "distance of a user to the origin in m"
+        return (disk_distance_law(quantity, self.radius, lambda streams, size: self.open(size, streams).user_xy_m),)

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault
@@ -26,7 +25,7 @@ from netfl.units import Bitrate, Metres, Seconds
 class Star(Topology):
     """One tower at the origin, joined to the server by one link, with users around it.
 
-    Users stand uniformly over the area of a disk, so that the distance r to the tower has P(r ≤ x) = (x/R)² for a
+    Users are placed uniformly over the area of a disk, so that the distance r to the tower has P(r ≤ x) = (x/R)² for a
     disk of radius R; at stated distances, each in a direction drawn for it; or as a placement says.  A plane: heights
     are not modelled.  Exactly one of ``radius``, ``distance``, ``distances`` and ``placement`` is given.
 
@@ -54,31 +53,27 @@ class Star(Topology):
     @model_validator(mode="after")
     def _check_placement(self) -> Star:
         if sum(way is not None for way in (self.radius, self.distance, self.distances, self.placement)) != 1:
-            raise ValueError("give radius, distance, distances or placement, exactly one of them")
+            raise ValueError("give exactly one of radius, distance, distances and placement")
         return self
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Yield a wrong number of distances."""
         if self.distances is not None and len(self.distances) != facts.users:
-            yield Fault("distances", f"{len(self.distances)} distances for {facts.users} users", remedy="give one each")
+            yield Fault(
+                "distances", f"{len(self.distances)} distances for {facts.users} users", remedy="give one for each user"
+            )
 
     def open(self, users: int, streams: Streams) -> Layout:
-        """Return the layout of one replica."""
         graph: nx.Graph[str] = nx.Graph()
         server, tower = (add_site(graph, name, (0.0, 0.0)) for name in ("server", "tower:0"))
         graph.add_edge(server, tower, rate_bps=self.rate, delay_s=self.delay)
-        return Layout(graph, self._positions(users, graph, streams))
-
-    def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
-        if self.radius is None:
-            return (Law.none("users stand where the scenario states, or as the placement claims"),)
-        distance = "distance to the tower in m"
-        return (disk_distance_law(distance, self.radius, lambda streams, size: self.open(size, streams).distance_m),)
-
-    def _positions(self, users: int, graph: nx.Graph[str], streams: Streams) -> NDArray[np.float64]:
         placement = self.placement or (Disk(radius=self.radius) if self.radius else None)
         if placement is not None:
-            return place_users(placement, users, graph, streams)
-        distance = np.broadcast_to(self.distance or self.distances or (), users)
-        return at_distance(users, distance, streams.at("users"))
+            return Layout(graph, place_users(placement, users, graph, streams))
+        distance_m = np.broadcast_to(self.distance or self.distances or (), users)
+        return Layout(graph, at_distance(users, distance_m, streams.at("users")))
+
+    def laws(self) -> tuple[Law, ...]:
+        if self.radius is None:
+            return (Law.none("the scenario or the placement gives the positions of users"),)
+        distance = "distance to the tower in m"
+        return (disk_distance_law(distance, self.radius, lambda streams, size: self.open(size, streams).user_xy_m),)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from math import prod
 from typing import Annotated
 
 import networkx as nx
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.network.layout import Layout
@@ -21,17 +21,15 @@ from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Bitrate, Metres, Seconds
 
-_MAX_TOWERS = 10_000
-
 
 class Tree(Topology):
     """A tree of routers with the server at its root and a tower at each leaf.
 
     ``fanout`` is the number of children of each node of a level, from the server down: ``[1, 3]`` is one router below
-    the server and three towers below it.  A router stands in the middle of the towers that it serves, the server in
-    the middle of all.  Users stand uniformly over the area of a disk around the origin, so that their distance r to
-    the origin has P(r ≤ x) = (x/R)², or as a placement states; each belongs to the nearest tower.  Either ``ring`` or
-    ``towers`` is given, and either ``radius`` or ``placement``.
+    the server and three towers below it.  A router is in the middle of the towers that it serves, the server in
+    the middle of all.  Users are placed uniformly over the area of a disk around the origin, so that their distance r
+    to the origin has P(r ≤ x) = (x/R)², or as a placement states; each belongs to the nearest tower.  Either ``ring``
+    or ``towers`` is given, and either ``radius`` or ``placement``.
 
     Example::
 
@@ -46,7 +44,7 @@ class Tree(Topology):
     fanout: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
     """Children of each node, level by level from the server down; the last level is the towers."""
     ring: Annotated[Metres, Field(gt=0)] | None = None
-    """Radius of the circle around the origin on which the towers stand, evenly spread."""
+    """Radius of the circle around the origin on which the towers are placed, evenly spread."""
     towers: tuple[tuple[Metres, Metres], ...] | None = None
     """Position [x, y] of each tower, in place of ``ring``."""
     radius: Annotated[Metres, Field(gt=0)] | None = None
@@ -61,45 +59,29 @@ class Tree(Topology):
     @model_validator(mode="after")
     def _check_positions(self) -> Tree:
         if (self.ring is None) == (self.towers is None):
-            raise ValueError("give ring or towers, exactly one of them")
+            raise ValueError("give exactly one of ring and towers")
         if (self.radius is None) == (self.placement is None):
-            raise ValueError("give radius or placement, exactly one of them")
-        if prod(self.fanout) > _MAX_TOWERS:
-            raise ValueError(f"fanout makes {prod(self.fanout)} towers; {_MAX_TOWERS} are the most")
+            raise ValueError("give exactly one of radius and placement")
         if self.towers is not None and len(self.towers) != prod(self.fanout):
-            raise ValueError(f"{len(self.towers)} tower positions for the {prod(self.fanout)} towers that fanout makes")
+            raise ValueError(f"{len(self.towers)} tower positions for the {prod(self.fanout)} towers of fanout")
         return self
 
     def open(self, users: int, streams: Streams) -> Layout:
-        """Return the layout of one replica."""
-        positions = self._tower_positions()
+        towers = prod(self.fanout)
+        positions = np.asarray(self.towers, float) if self.ring is None else on_circle(towers, self.ring)
         graph: nx.Graph[str] = nx.Graph()
-        level, routers = [add_site(graph, "server", positions.mean(axis=0))], 0
+        level, routers = [add_site(graph, "server", positions.mean(axis=0))], itertools.count()
         for depth, children in enumerate(self.fanout, start=1):
-            size = len(level) * children
-            if depth < len(self.fanout):
-                names = [f"router:{routers + index}" for index in range(size)]
-                routers += size
-            else:
-                names = [f"tower:{index}" for index in range(size)]
-            for index, leaves in enumerate(np.split(positions, size)):
-                add_site(graph, names[index], leaves.mean(axis=0))
-                graph.add_edge(level[index // children], names[index], rate_bps=self.rate, delay_s=self.delay)
-            level = names
+            parents, level = level, []
+            for index, leaves in enumerate(np.split(positions, len(parents) * children)):
+                name = f"router:{next(routers)}" if depth < len(self.fanout) else f"tower:{index}"
+                level.append(add_site(graph, name, leaves.mean(axis=0)))
+                graph.add_edge(parents[index // children], name, rate_bps=self.rate, delay_s=self.delay)
         placement = self.placement or Disk(radius=self.radius or 0.0)
         return Layout(graph, place_users(placement, users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
         if self.radius is None:
-            return (Law.none("users stand as the placement claims"),)
-
-        def distance(streams: Streams, size: int) -> NDArray[np.float64]:
-            return np.asarray(np.hypot(*self.open(size, streams).user_xy_m.T))
-
-        return (disk_distance_law("distance to the origin in m", self.radius, distance),)
-
-    def _tower_positions(self) -> NDArray[np.float64]:
-        if self.ring is not None:
-            return on_circle(prod(self.fanout), self.ring)
-        return np.asarray(self.towers, float)
+            return (Law.none("the placement gives the positions of users"),)
+        quantity = "distance to the origin in m"
+        return (disk_distance_law(quantity, self.radius, lambda streams, size: self.open(size, streams).user_xy_m),)

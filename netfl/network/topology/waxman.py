@@ -6,34 +6,27 @@ import math
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.layout import Layout
-from netfl.network.placement import Placement
 from netfl.network.placement._sampling import in_rectangle
-from netfl.network.placement.rectangle import Rectangle
-from netfl.network.topology import Topology
-from netfl.network.topology._graph import bottleneck_hop, build_mesh, draw_tower_routers, place_users
-from netfl.registry import FamilyMember
+from netfl.network.topology._graph import RandomMesh, bottleneck_hop
 from netfl.streams import Streams
-from netfl.types import Law
-from netfl.units import Bitrate, Metres
+from netfl.types import Floats, Ints, Law
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
 
 
-class Waxman(Topology):
+class Waxman(RandomMesh):
     """Routers uniform in a square; two at distance d are linked with probability β exp(-d / (αL)).
 
     B. M. Waxman, "Routing of multipoint connections", IEEE JSAC 6 (1988); L, the largest distance that there can be, is
     the square's diagonal.  A larger β makes more links, a larger α longer ones; some authors swap the two letters.
-    Pairs are linked independently given where the routers stand.
+    Pairs are linked independently given where the routers are.
 
-    Some of the routers, drawn at random, carry a tower each; the server stands at the router nearest the centre.  Both
+    Some of the routers, drawn at random, carry a tower each; the server is at the router nearest the centre.  Both
     are joined to their router by a link of no length.  A link's delay is its length over the speed of light.  Users
-    stand uniformly in the square, or as a placement states; each belongs to the nearest tower.  Routers may be
+    are placed uniformly in the square, or as a placement states; each belongs to the nearest tower.  Routers may be
     disconnected; a disconnected tower is an error, which names the β or α that would join it with the same draws.
 
     Example::
@@ -49,48 +42,34 @@ class Waxman(Topology):
 
     routers: Annotated[int, Field(ge=1, le=2000)]
     """Number of routers."""
-    towers: Annotated[int, Field(ge=1)]
-    """Number of routers that carry a tower."""
-    side: Annotated[Metres, Field(gt=0)]
-    """Side of the square."""
     alpha: Annotated[float, Field(gt=0, le=100)]
     """α, the reach of links as a share of the diagonal."""
     beta: Annotated[float, Field(gt=0, le=1)]
     """β, the probability of a link between routers at the same place."""
-    rate: Annotated[Bitrate, Field(gt=0)] = 1e9
-    """Rate of each link."""
-    placement: Annotated[Placement, FamilyMember()] | None = None
-    """Positions of users; ``null`` for uniform in the square."""
 
-    @model_validator(mode="after")
-    def _check_routers(self) -> Waxman:
-        if self.towers > self.routers:
-            raise ValueError(f"{self.towers} towers on {self.routers} routers; give towers no more than routers")
-        return self
-
-    def open(self, users: int, streams: Streams) -> Layout:
-        """Return the layout of one replica.
-
-        Raises:
-            ScenarioError: a tower has no route to the server; the error names the β, or else the α, that is enough.
-        """
-        positions = in_rectangle(self.routers, self.side, self.side, streams.at("routers"))
-        tower_routers = draw_tower_routers(self.routers, self.towers, streams)
+    def _link(self, positions: Floats, tower_routers: Ints, streams: Streams) -> tuple[Ints, int]:
         server_router = int(np.hypot(*positions.T).argmin())
         share, chance = self._pairs(positions, streams)
         linked = chance < self.beta * np.exp(-share / self.alpha)
+        # a larger β or α only adds links
         is_cut_off = bottleneck_hop(np.where(linked, 0.0, 1.0), server_router)[tower_routers] > 0.0
         if is_cut_off.any():
             beta = bottleneck_hop(chance * np.exp(np.minimum(share / self.alpha, 700.0)), server_router)[tower_routers]
             alpha = bottleneck_hop(share / -np.log(np.minimum(chance, 1.0 - 1e-16)), server_router)[tower_routers]
-            raise ScenarioError([self._route_fault(is_cut_off, float(beta.max()), float(alpha.max()))])
-        graph = build_mesh(positions, np.argwhere(np.triu(linked, k=1)), tower_routers, server_router, self.rate)
-        placement = self.placement or Rectangle(width=self.side, height=self.side)
-        return Layout(graph, place_users(placement, users, graph, streams))
+            names = ", ".join(f"tower:{index}" for index in np.flatnonzero(is_cut_off))
+            problem, enough = f"no path of routers connects {names} to the server", _round_up(beta.max())
+            if enough <= 1.0:
+                remedy = f"beta: {enough:.3f} is enough to connect all towers"
+                raise ScenarioError([Fault("beta", problem, self.beta, remedy)])
+            remedy = f"alpha: {_round_up(alpha.max()):.3f} with beta: 1 is enough to connect all towers"
+            raise ScenarioError([Fault("alpha", problem, self.alpha, remedy)])
+        return np.argwhere(np.triu(linked, k=1)), server_router
 
     def laws(self) -> tuple[Law, ...]:
-        """Return the laws that a test checks."""
-        chance = self._mean_chance()
+        unit = (_NODES + 1.0) / 2.0
+        density = _WEIGHTS * (1.0 - unit)  # of the distance along one side: 2(1 - u), on [0, 1]
+        distance = np.hypot(unit[:, None], unit[None]) / math.sqrt(2.0)
+        chance = float(density @ (self.beta * np.exp(-distance / self.alpha)) @ density)
         return (
             Law(
                 "whether two routers are linked (1 is yes)",
@@ -101,9 +80,7 @@ class Waxman(Topology):
             ),
         )
 
-    def _pairs(
-        self, positions: NDArray[np.float64], streams: Streams
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _pairs(self, positions: Floats, streams: Streams) -> tuple[Floats, Floats]:
         """Return, for each pair of routers, the distance as a share of the diagonal, and the draw for a link."""
         number = np.arange(len(positions))
         low, high = np.minimum.outer(number, number), np.maximum.outer(number, number)
@@ -112,23 +89,7 @@ class Waxman(Topology):
         distance = np.hypot(*(positions[:, None] - positions[None]).transpose(2, 0, 1))
         return distance / (self.side * math.sqrt(2.0)), chance
 
-    def _route_fault(self, is_cut_off: NDArray[np.bool_], beta: float, alpha: float) -> Fault:
-        """Return the error of disconnected towers, given the β and α that are enough: either adds links only."""
-        names = ", ".join(f"tower:{index}" for index in np.flatnonzero(is_cut_off))
-        problem, enough = f"no chain of routers joins {names} to the server", _rounded_up(beta)
-        if enough <= 1.0:
-            return Fault("beta", problem, self.beta, f"beta: {enough:.3f} is enough to join all towers")
-        remedy = f"alpha: {_rounded_up(alpha):.3f} with beta: 1 is enough to join all towers"
-        return Fault("alpha", problem, self.alpha, remedy)
-
-    def _mean_chance(self) -> float:
-        """Return the probability of a link between two routers, by quadrature over distances east and north."""
-        unit = (_NODES + 1.0) / 2.0
-        density = _WEIGHTS * (1.0 - unit)  # of the distance along one side: 2(1 - u), on [0, 1]
-        distance = np.hypot(unit[:, None], unit[None]) / math.sqrt(2.0)
-        return float(density @ (self.beta * np.exp(-distance / self.alpha)) @ density)
-
-    def _links(self, streams: Streams, size: int) -> NDArray[np.float64]:
+    def _links(self, streams: Streams, size: int) -> Floats:
         """Return whether independent pairs of routers are linked: 0 and 1, 2 and 3, … of many networks."""
         draws = []
         for network in range(math.ceil(size / 100)):
@@ -140,6 +101,6 @@ class Waxman(Topology):
         return np.concatenate(draws).astype(float)
 
 
-def _rounded_up(value: float) -> float:
+def _round_up(value: float) -> float:
     """Round up to three decimals."""
     return math.ceil(value * 1000.0 + 1e-9) / 1000.0

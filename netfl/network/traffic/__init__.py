@@ -13,13 +13,13 @@ one::
 
             kind: mylab.pairs:Pairs
             every: 1 s
-            size: {law: fixed, mean: 100 B}
+            size: {distribution: fixed, mean: 100 B}
         """
 
         every: Annotated[Seconds, Field(gt=0)]
         """Time between pairs."""
 
-        def times_s(self, mean_bits, link_bps, rng):
+        def times_s(self, link_bps, rng):
             for pair in itertools.count():
                 yield np.full(2, pair * self.every)
 
@@ -34,14 +34,14 @@ from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.network.traffic._packet_size import Size
-from netfl.registry import Spec
+from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
+from netfl.types import Floats
 
-Block = tuple[NDArray[np.float64], NDArray[np.float64]]
+Block = tuple[Floats, Floats]
 """Arrival times of packets in order, in s, and their sizes in bits, ``[n]`` both."""
 
 
@@ -49,10 +49,10 @@ class Traffic(Spec):
     """Base class of traffic models."""
 
     size: Size = Size()
-    """Distribution of the packet size: ``{law: fixed, mean: 1500 B}``, or ``exponential``."""
-    enters: Literal["users", "towers", "routers"] = "users"
+    """Distribution of the packet size: ``{distribution: fixed, mean: 1500 B}``, or ``exponential``."""
+    source: Literal["users", "towers", "routers"] = "users"
     """Senders: users, over the air; or every tower or router, to its own output port."""
-    leaves: Literal["server", "tower"] = "server"
+    destination: Literal["server", "tower"] = "server"
     """Destination: the server, or the tower, after the air."""
     priority: Annotated[int, Field(ge=0)] = 0
     """Priority class for queues that use priorities; 0 is first."""
@@ -65,11 +65,10 @@ class Traffic(Spec):
         return False
 
     @abstractmethod
-    def times_s(self, mean_bits: float, link_bps: float, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
+    def times_s(self, link_bps: float, rng: np.random.Generator) -> Iterator[Floats]:
         """Yield blocks of the arrival times of one sender's packets, in order, in s.
 
         Args:
-            mean_bits: mean packet size.
             link_bps: rate of the sender's link or of the air.
             rng: generator for this sender's draws.
         """
@@ -87,5 +86,8 @@ class Traffic(Spec):
             streams: streams of the traffic model.
         """
         sizes = streams.rng("sizes", sender)
-        for times_s in self.times_s(self.size.mean, link_bps, streams.rng("times", sender)):
+        for times_s in self.times_s(link_bps, streams.rng("times", sender)):
             yield times_s, self.size.draw(sizes, len(times_s))
+
+
+__getattr__ = exported_models(__name__)

@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.registry import Spec
+from netfl.types import Floats
 from netfl.units import Bits
 
 
 class Size(Spec):
     """Distribution of the packet size."""
 
-    law: Literal["fixed", "exponential"] = "fixed"
+    distribution: Literal["fixed", "exponential"] = "fixed"
     """Fixed or exponential; a slot of a MAC fits the mean size, and a larger packet takes several slots."""
     mean: Annotated[Bits, Field(gt=0)] = 12_000.0
     """Mean size."""
 
-    def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
+    def draw(self, rng: np.random.Generator, count: int) -> Floats:
         """Return the sizes of *count* packets, in bits."""
-        if self.law == "fixed":
+        if self.distribution == "fixed":
             return np.full(count, self.mean)
         return rng.exponential(self.mean, count)

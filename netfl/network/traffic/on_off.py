@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.network.traffic import Traffic
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Floats, Ints, Law
 from netfl.units import Seconds
 
 _BURSTS = 64
@@ -30,7 +29,7 @@ class OnOff(Traffic):
         every: 20 ms
         on: 352 ms
         off: 650 ms
-        size: {law: fixed, mean: 160 B}
+        size: {distribution: fixed, mean: 160 B}
     """
 
     every: Annotated[Seconds, Field(gt=0)]
@@ -41,16 +40,14 @@ class OnOff(Traffic):
     """Mean length of a silence."""
 
     def rate_hz(self, link_bps: float) -> float:
-        """Return the mean packets of a burst over the mean length of a cycle."""
         return float(-1.0 / np.expm1(-self.every / self.on) / (self.on + self.off))
 
-    def times_s(self, mean_bits: float, link_bps: float, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
-        """Yield the times burst by burst."""
+    def times_s(self, link_bps: float, rng: np.random.Generator) -> Iterator[Floats]:
         for starts_s, packets in self._bursts(rng):
             number = np.arange(packets.sum()) - np.repeat(np.cumsum(packets) - packets, packets)
             yield np.repeat(starts_s, packets) + self.every * number
 
-    def _bursts(self, rng: np.random.Generator) -> Iterator[tuple[NDArray[np.float64], NDArray[np.int64]]]:
+    def _bursts(self, rng: np.random.Generator) -> Iterator[tuple[Floats, Ints]]:
         """Yield the starts of bursts and their packets; the first sojourn is as any other, as they are memoryless."""
         now_s = 0.0 if rng.random() < self.on / (self.on + self.off) else rng.exponential(self.off)
         while True:
@@ -60,10 +57,9 @@ class OnOff(Traffic):
             now_s = float(ends_s[-1])
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the distribution of the packets of a burst."""
         more = float(np.exp(-self.every / self.on))
 
-        def draw(streams: Streams, size: int) -> NDArray[np.float64]:
+        def draw(streams: Streams, size: int) -> Floats:
             blocks = self._bursts(streams.rng("bursts"))
             return np.concatenate([next(blocks)[1] for _ in range(size // _BURSTS + 1)]).astype(float)
 

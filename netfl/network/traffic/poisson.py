@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.network.traffic import Traffic
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Floats, Law
 
 _MIN_BLOCK, _MAX_BLOCK = 64, 1 << 16
 
@@ -27,7 +25,7 @@ class Poisson(Traffic):
 
         kind: poisson
         rate: 2
-        size: {law: exponential, mean: 1 kB}
+        size: {distribution: exponential, mean: 1 kB}
     """
 
     rate: Annotated[float, Field(gt=0)] | None = None
@@ -38,15 +36,13 @@ class Poisson(Traffic):
     @model_validator(mode="after")
     def _check_rate(self) -> Poisson:
         if (self.rate is None) == (self.load is None):
-            raise ValueError("give rate or load, exactly one of them")
+            raise ValueError("give exactly one of rate and load")
         return self
 
     def rate_hz(self, link_bps: float) -> float:
-        """Return λ."""
         return self.rate if self.rate is not None else (self.load or 0.0) * link_bps / self.size.mean
 
-    def times_s(self, mean_bits: float, link_bps: float, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
-        """Yield sums of exponential times, in growing blocks."""
+    def times_s(self, link_bps: float, rng: np.random.Generator) -> Iterator[Floats]:
         mean_s, count, last_s = 1.0 / self.rate_hz(link_bps), _MIN_BLOCK, 0.0
         while True:
             gaps = rng.exponential(mean_s, count)
@@ -56,33 +52,26 @@ class Poisson(Traffic):
             last_s, count = float(times_s[-1]), min(2 * count, _MAX_BLOCK)
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the times between packets, and the packets in an interval."""
+        from scipy import stats
+
         rate_hz = self.rate_hz(1e6)
 
-        def gaps(streams: Streams, size: int) -> NDArray[np.float64]:
+        def gaps(streams: Streams, size: int) -> Floats:
             return np.diff(_first_times(self, streams, size + 1))
 
-        def counts(streams: Streams, size: int) -> NDArray[np.float64]:
+        def counts(streams: Streams, size: int) -> Floats:
             times_s = _first_times(self, streams, 4 * size + 100 + 20 * int(size**0.5))
-            edges = np.searchsorted(times_s, 4.0 / rate_hz * np.arange(size + 1))
-            return np.array([after - before for before, after in pairwise(edges)], float)
+            return np.diff(np.searchsorted(times_s, 4.0 / rate_hz * np.arange(size + 1))).astype(float)
 
+        statement = "exponential with mean 1/λ, independent"
         return (
-            Law(
-                "time between packets, s",
-                "exponential with mean 1/λ, independent",
-                draw=gaps,
-                mean=1.0 / rate_hz,
-                variance=rate_hz**-2,
-                cdf=lambda x: -np.expm1(-rate_hz * np.asarray(x)),
-            ),
+            Law("time between packets, s", statement, draw=gaps, distribution=stats.expon(scale=1.0 / rate_hz)),
             Law("packets in a time of 4/λ", "Poisson with mean 4", draw=counts, mean=4.0, variance=4.0),
         )
 
 
-def _first_times(model: Traffic, streams: Streams, count: int) -> NDArray[np.float64]:
-    """Return the first *count* arrival times of one sender."""
-    times_s: list[NDArray[np.float64]] = []
+def _first_times(model: Traffic, streams: Streams, count: int) -> Floats:
+    times_s: list[Floats] = []
     blocks = model.blocks(0, 1e6, streams)
     while sum(map(len, times_s)) < count:
         times_s.append(next(blocks)[0])

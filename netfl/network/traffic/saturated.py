@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from netfl.network.traffic import Block, Traffic
-from netfl.streams import Streams
-from netfl.types import Law
+from netfl.network.traffic import Traffic
+from netfl.types import Floats, Law
 
 _BLOCK = 256
 
@@ -24,33 +22,23 @@ class Saturated(Traffic):
     Example::
 
         kind: saturated
-        size: {law: fixed, mean: 1500 B}
-        leaves: tower
+        size: {distribution: fixed, mean: 1500 B}
+        destination: tower
     """
 
-    enters: Literal["users"] = "users"
+    source: Literal["users"] = "users"
     """Users only, as saturated ports would leave no room for other packets."""
     buffer: None = None
     """No buffer, as there is always exactly one packet."""
 
     @property
     def is_saturated(self) -> bool:
-        """``True``."""
         return True
 
-    def times_s(self, mean_bits: float, link_bps: float, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
+    def times_s(self, link_bps: float, rng: np.random.Generator) -> Iterator[Floats]:
         """Yield zeros; the sender takes the packets one by one."""
         while True:
             yield np.zeros(_BLOCK)
 
-    def blocks(self, sender: int, link_bps: float, streams: Streams) -> Iterator[Block]:
-        """Yield blocks in which only the sizes matter; one block is enough for a fixed size."""
-        if self.size.law != "fixed":
-            yield from super().blocks(sender, link_bps, streams)
-        block = np.zeros(_BLOCK), np.full(_BLOCK, self.size.mean)
-        while True:
-            yield block
-
     def laws(self) -> tuple[Law, ...]:
-        """Claim that no times are drawn."""
         return (Law.none("there is always a packet: the throughput follows from the MAC"),)

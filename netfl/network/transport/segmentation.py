@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import simpy
-from numpy.typing import NDArray
 
 from netfl.network.clock import call_after
-from netfl.network.event_log import EventLog, Outcome
+from netfl.network.config import NetworkContext, RoundServiceConfig
+from netfl.network.event_log import Outcome
 from netfl.network.message import Message
 from netfl.network.radio.tx_queue import Frames, Users
 from netfl.network.radio.update_queue import UpdateQueue
-from netfl.network.transport.spec import Arq, Segmentation
 from netfl.network.transport.transfer import NO_PACKET, Segment, Transfer
-
-
-@dataclass(frozen=True, slots=True)
-class PacketTransport:
-    """Parameters of updates that are sent in packets.
-
-    Args:
-        env: SimPy environment.
-        segmentation: Packets of an update.
-        arq: How packets are repeated; ``None``: never.
-        ack_delay_s: Returns the present delay of an acknowledgement to a user, by its number in the network.
-    """
-
-    env: simpy.Environment
-    segmentation: Segmentation
-    arq: Arq | None
-    ack_delay_s: Callable[[int], float]
+from netfl.types import Floats
 
 
 class SegmentedUpdateQueue(UpdateQueue):
@@ -43,40 +25,43 @@ class SegmentedUpdateQueue(UpdateQueue):
 
     Args:
         ids: Numbers of the users in the network.
-        transport: How packets are sent.
-        tower: Name of the tower, for the record.
-        log: Event log.
+        ack_delay_s: Returns the present delay of an acknowledgement to a user, by its number in the network.
     """
 
-    def __init__(self, ids: Users, transport: PacketTransport, tower: str, log: EventLog) -> None:
-        super().__init__(ids, transport.segmentation.max_bits, tower, log)
-        self._env, self._segmentation, self._arq = transport.env, transport.segmentation, transport.arq
-        self._ack_delay_s = transport.ack_delay_s
-        log.metrics |= {"packets_sent": 0.0, "packets_repeated": 0.0}
+    def __init__(
+        self,
+        ids: Users,
+        network: NetworkContext,
+        service: RoundServiceConfig,
+        tower: str,
+        ack_delay_s: Callable[[int], float],
+    ) -> None:
+        super().__init__(ids, service.segmentation.max_bits, tower, network.log)
+        self._env, self._segmentation, self._arq = network.env, service.segmentation, service.transport.arq
+        self._ack_delay_s = ack_delay_s
+        self.log.metrics |= {"packets_sent": 0.0, "packets_retransmitted": 0.0}
         self._disconnected_until_s = np.full(len(ids), -np.inf)
         self._transfers: list[Transfer | None] = [None] * len(ids)
         self._superseded: dict[Transfer, None] = {}
 
-    def abandon(self, users: Users) -> NDArray[np.int64]:
-        """Abandon the updates of *users*; return the places of those that end with this: packets are still to send."""
-        places = []
+    def supersede(self, users: Users, at_s: Floats) -> None:
+        """End the updates of *users* with packets still to send, as newer ones follow."""
+        ended = []
         for place, user in enumerate(users.tolist()):
             transfer, self._transfers[user] = self._transfers[user], None
             ends = bool(self.is_open[user])
             if transfer is not None and transfer.supersede(is_open=ends):
                 self._superseded[transfer], ends = None, False
             if ends:
-                places.append(place)
+                ended.append(place)
         self._disconnected_until_s[users] = -np.inf
-        return np.array(places, np.int64)
+        self._end_superseded(users[ended], at_s[ended])
 
-    def bits(self, users: Users) -> float | NDArray[np.float64]:
-        """Return the size of each first frame."""
+    def bits(self, users: Users) -> float | Floats:
         bits = [self._segmentation.packet_bits(self._transfer(user).head) for user in users.tolist()]
         return bits[0] if len(set(bits)) == 1 else np.array(bits)
 
     def launch(self, users: Users, now_s: float) -> Frames:
-        """Put the first frames of *users* on the air."""
         self.on_air[users] = True
         log, transfers = self.log, [self._transfer(user) for user in users.tolist()]
         parts = [transfer.launch(now_s) for transfer in transfers]
@@ -84,42 +69,44 @@ class SegmentedUpdateQueue(UpdateQueue):
         for transfer, part in zip(transfers, parts, strict=True):
             if transfer.head_attempts == 1:
                 log.metrics["packets_sent"] += 1
-                log.metrics["packets_repeated"] += transfer.sends[part] > 1
+                log.metrics["packets_retransmitted"] += transfer.sends[part] > 1
         log.uplink_bits += float(bits.sum())
         log.event("sent", now_s, user=self.ids[users], node=self.tower, value=bits)
         return Frames(users, bits, [*zip(transfers, parts, strict=True)])
 
     def retrying(self, frames: Frames) -> Users:
-        """Return the users whose first frame is still the one in *frames*."""
         current = [transfer.user for transfer, _ in frames.handle if self._transfers[transfer.user] is transfer]
         return np.array(current, np.int64)
 
     def end(
-        self, frames: Frames, causes: Sequence[str], snr_db: NDArray[np.float64], limit: int | None, now_s: float
+        self, frames: Frames, causes: Sequence[str], snr_db: Floats, limit: int | None, now_s: float
     ) -> list[Message]:
-        """Take *frames* off the air."""
         self.refresh(now_s)
         messages: list[Message] = []
         for place, ((transfer, part), cause) in enumerate(zip(frames.handle, causes, strict=True)):
             if is_current := self._transfers[transfer.user] is transfer:
                 self.on_air[transfer.user] = False
             if not cause:
-                messages.append(self._segment(transfer, part))
+                user, bits = int(self.ids[transfer.user]), self._segmentation.packet_bits(part)
+                start_s = transfer.sent_s
+                messages.append(Segment(user, transfer.base, bits, start_s, 1, user, part=part, transfer=transfer))
             else:
                 transfer.lose(part)
                 if not is_current:
                     self._end_transfer(transfer, Outcome("superseded", self.tower), now_s)
                     continue
                 if self._retries(transfer, part, cause, limit, now_s):
-                    self._record_failure(transfer, part, cause, snr_db[place : place + 1], now_s)
+                    transfer.causes[part] = cause
+                    self.log.count_failures(1, now_s)
+                    user, snr = self.ids[transfer.user], snr_db[place : place + 1]
+                    self.log.event("failed", now_s, user=user, node=self.tower, value=snr, detail=cause)
                     if limit is None or transfer.head_attempts < limit:
                         continue
             if is_current:
                 self._leave_air(transfer, part, now_s)
         return messages
 
-    def defer(self, users: Users, until_s: NDArray[np.float64]) -> None:
-        """Postpone the frames of *users*."""
+    def defer(self, users: Users, until_s: Floats) -> None:
         self.ready_s[users] = self._disconnected_until_s[users] = until_s
         for user in users[np.isinf(until_s)].tolist():
             transfer = self._transfer(user)
@@ -127,8 +114,7 @@ class SegmentedUpdateQueue(UpdateQueue):
             self._cancel_unreachable(transfer)
 
     def finish(self, now_s: float, on_air: Sequence[Frames]) -> None:
-        """End all frames at the end of the run."""
-        self._end_open(now_s)
+        super().finish(now_s, ())
         for transfer in [*self._superseded]:
             self._end_transfer(transfer, Outcome("unfinished"), now_s)
 
@@ -162,10 +148,6 @@ class SegmentedUpdateQueue(UpdateQueue):
             transfer.advance()
         return transfer
 
-    def _segment(self, transfer: Transfer, part: int) -> Segment:
-        user, bits = int(self.ids[transfer.user]), self._segmentation.packet_bits(part)
-        return Segment(user, transfer.base, bits, transfer.sent_s, 1, user, part=part, transfer=transfer)
-
     def _retries(self, transfer: Transfer, part: int, cause: str, limit: int | None, now_s: float) -> bool:
         """Return whether a packet that failed is sent again; without repetition, its last failure ends the update."""
         if not transfer.is_sending or transfer.is_acknowledged(part):
@@ -175,13 +157,6 @@ class SegmentedUpdateQueue(UpdateQueue):
             return False
         return True
 
-    def _record_failure(
-        self, transfer: Transfer, part: int, cause: str, snr_db: NDArray[np.float64], now_s: float
-    ) -> None:
-        transfer.causes[part] = cause
-        self.log.count_failures(1, now_s)
-        self.log.event("failed", now_s, user=self.ids[transfer.user], node=self.tower, value=snr_db, detail=cause)
-
     def _leave_air(self, transfer: Transfer, part: int, now_s: float) -> None:
         """Start the timer of a head that was received, or given up by the MAC, and let the next packet follow."""
         transfer.head = NO_PACKET
@@ -190,7 +165,6 @@ class SegmentedUpdateQueue(UpdateQueue):
         self._update_ready(transfer, now_s)
 
     def _expire(self, transfer: Transfer, part: int, event: simpy.Event) -> None:
-        """Send a packet again whose timer has run out, or give up the update."""
         arq, now_s = self._arq, self._env.now
         assert arq is not None
         self.refresh(now_s)
@@ -220,7 +194,6 @@ class SegmentedUpdateQueue(UpdateQueue):
                 self.source.on_change(np.array([user]))
 
     def _update_ready(self, transfer: Transfer, now_s: float) -> None:
-        """Make the next packet ready as soon as the user is connected, if there is a packet."""
         user = transfer.user
         if self._transfers[user] is not transfer:
             return

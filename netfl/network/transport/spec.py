@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault
-from netfl.registry import Spec
+from netfl.registry import OnlyWith, Spec
 from netfl.units import Bits, Seconds
 
 _MTU_BITS = 8.0 * 1500.0
@@ -46,7 +46,6 @@ class Segmentation:
     """Packets of an update.
 
     Args:
-        count: Number of packets.
         bits: Size of each but the last, with header.
         last_bits: Size of the last.
     """
@@ -86,11 +85,11 @@ class Transport(Spec):
 
     grain: Literal["message", "packet"] | None = None
     """Whole or in packets; ``null`` is whole if a frame of the MAC can hold an update."""
-    mtu: Annotated[Bits, Field(gt=0)] | None = None
+    mtu: Annotated[Annotated[Bits, Field(gt=0)] | None, OnlyWith("grain", "packet")] = None
     """Largest packet, header included (a plain number is bits); ``null`` is 1500 B."""
     header: Annotated[Bits, Field(ge=0)] = 0.0
     """Header of each packet, or of the whole message: 40 B for IPv4 and TCP (RFC 791, RFC 9293)."""
-    arq: Arq | None = None
+    arq: Annotated[Arq | None, OnlyWith("grain", "packet")] = None
     """Repetition of packets; ``null`` is none."""
     compression: Annotated[float, Field(ge=1)] = 1.0
     """Compression factor of updates, without headers, whether their size is given or that of the model."""
@@ -98,15 +97,11 @@ class Transport(Spec):
     """Compression factor of broadcasts."""
 
     @model_validator(mode="after")
-    def _own_keys(self) -> Self:
-        """Check that all keys have an effect, and that packets hold more than their header."""
-        if self.grain != "packet":
-            for name in ("mtu", "arq"):
-                if getattr(self, name) is not None:
-                    raise ValueError(f"{name} has no effect without grain: packet; leave it out, or take that")
-        elif self.header >= self._mtu_bits:
+    def _check_header(self) -> Self:
+        header, mtu = self.header, self._mtu_bits
+        if self.grain == "packet" and header >= mtu:
             raise ValueError(
-                f"a header of {self.header:g} bit leaves nothing of an mtu of {self._mtu_bits:g} bit; give a larger mtu"
+                f"a header of {header:g} bit leaves no payload in an mtu of {mtu:g} bit; give a larger mtu"
             )
         return self
 
@@ -115,25 +110,17 @@ class Transport(Spec):
         return _MTU_BITS if self.mtu is None else self.mtu
 
     def misfits(self, frame_bits: float | None) -> Iterator[Fault]:
-        """Report packets that no frame of the MAC holds; keys are relative to this transport.
-
-        Args:
-            frame_bits: Largest payload of a frame; ``None`` for no limit.
-        """
+        """Report packets that do not fit into a frame of *frame_bits*; keys are relative to this transport."""
         if frame_bits is None or self.grain == "message":
             return
-        problem = f"a frame of the MAC holds {frame_bits / 8.0:g} B at most"
+        problem = f"a frame of the MAC carries at most {frame_bits / 8.0:g} B"
         if self.grain == "packet" and self._mtu_bits > frame_bits:
             yield Fault("mtu", problem, self._mtu_bits, f"give {frame_bits / 8.0:g} B or less")
         elif self.grain is None and self.header >= frame_bits:
             yield Fault("header", problem, self.header, "make it smaller")
 
     def settled(self, bits: float, frame_bits: float | None) -> Self:
-        """Return this transport with a definite grain: packets only where no frame of the MAC holds an update.
-
-        Args:
-            bits: Size of an update, compressed.
-            frame_bits: Largest payload of a frame; ``None`` for no limit.
+        """Return this transport with a definite grain: packets only where *frame_bits* cannot hold a compressed update.
 
         >>> Transport().settled(40_000, 18_368).cut(40_000)
         Segmentation(count=3, bits=18368.0, last_bits=3264.0)
@@ -143,14 +130,6 @@ class Transport(Spec):
         if frame_bits is None or bits + self.header <= frame_bits:
             return self.model_copy(update={"grain": "message"})
         return self.model_copy(update={"grain": "packet", "mtu": float(frame_bits)})
-
-    def up_bits(self, bits: float) -> float:
-        """Return the compressed size of an update of *bits*."""
-        return bits / self.compression
-
-    def down_bits(self, bits: float) -> float:
-        """Return the compressed size of a broadcast of *bits*."""
-        return bits / self.compression_down
 
     def cut(self, bits: float) -> Segmentation:
         """Return the packets, or the single message, of an update of *bits*.

@@ -5,73 +5,22 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from netfl.network.message import Message
 
+if TYPE_CHECKING:
+    from netfl.network.transport.segmentation import SegmentedUpdateQueue
+
 NO_PACKET = -1
 """The number of no packet."""
-
-
-class Reassembly:
-    """The packets of one update that have arrived.
-
-    >>> server = Reassembly(3)
-    >>> [server.add(part) for part in (2, 0, 2)], server.in_order
-    ([True, True, False], 1)
-    >>> server.add(1), server.in_order, server.is_complete
-    (True, 3, True)
-
-    Args:
-        count: Number of packets.
-
-    Attributes:
-        in_order: Number of packets at the beginning of the update that have arrived without a gap.
-    """
-
-    __slots__ = ("_arrived", "in_order")
-
-    def __init__(self, count: int) -> None:
-        self._arrived, self.in_order = bytearray(count), 0
-
-    def add(self, part: int) -> bool:
-        """Add packet *part*, counted from 0; return whether it is no duplicate."""
-        if self._arrived[part]:
-            return False
-        self._arrived[part] = 1
-        if part == self.in_order:
-            gap = self._arrived.find(0, part)
-            self.in_order = len(self._arrived) if gap < 0 else gap
-        return True
-
-    def has(self, part: int) -> bool:
-        """Return whether *part* has arrived."""
-        return bool(self._arrived[part])
-
-    @property
-    def is_complete(self) -> bool:
-        """True if all packets have arrived."""
-        return self.in_order == len(self._arrived)
-
-
-class TransferListener(Protocol):
-    """Receiver of the events of transfers."""
-
-    def end_segment(self, transfer: Transfer, part: int, outcome: str, time_s: float, node: str) -> None:
-        """Handle the end of a packet between the air and the server or, at the server, of the whole update."""
-
-    def send_acknowledgement(self, transfer: Transfer, part: int) -> None:
-        """Handle the first arrival of a packet at the server."""
 
 
 class Transfer:
     """One update in packets: those still to be sent, those on their way, and those at the server.
 
     Args:
-        listener: Receiver of the events.
         user: The user's number in its cell.
-        base: Version from which the update was trained.
-        count: Number of packets.
         window: Number of packets that may be sent beyond those acknowledged in order.
 
     Attributes:
@@ -89,35 +38,12 @@ class Transfer:
         attempts: Attempts of all packets.
     """
 
-    __slots__ = (
-        "_acknowledged",
-        "_copies",
-        "_count",
-        "_listener",
-        "_next_new",
-        "_repeats",
-        "_server",
-        "_window",
-        "attempts",
-        "base",
-        "causes",
-        "head",
-        "head_attempts",
-        "is_cancelled",
-        "is_open",
-        "is_sending",
-        "is_superseded",
-        "is_unreachable",
-        "missing",
-        "sends",
-        "sent_s",
-        "user",
-    )
-
-    def __init__(self, listener: TransferListener, user: int, base: int, count: int, window: int | None = None) -> None:
-        self._listener, self.user, self.base = listener, user, base
+    def __init__(
+        self, queue: SegmentedUpdateQueue, user: int, base: int, count: int, window: int | None = None
+    ) -> None:
+        self.queue, self.user, self.base = queue, user, base
         self._count, self._window = count, window or count
-        self._acknowledged, self._server = Reassembly(count), Reassembly(count)
+        self._at_server, self._acknowledged, self._acknowledged_in_order = set[int](), set[int](), 0
         self._next_new, self._repeats = 0, deque[int]()
         self._copies, self.sends = [0] * count, [0] * count
         self.is_open = self.is_sending = True
@@ -131,7 +57,7 @@ class Transfer:
         if self.head == NO_PACKET and self.is_sending:
             if self._repeats:
                 self.head = self._repeats.popleft()
-            elif self._next_new < min(self._count, self._acknowledged.in_order + self._window):
+            elif self._next_new < min(self._count, self._acknowledged_in_order + self._window):
                 self.head = self._next_new
                 self._next_new += 1
             self.head_attempts = 0
@@ -149,7 +75,7 @@ class Transfer:
             self.sent_s = now_s
         self.head_attempts += 1
         self.attempts += 1
-        self.missing -= not self._copies[part] and not self._server.has(part)
+        self.missing -= not self._copies[part] and part not in self._at_server
         self._copies[part] += 1
         return part
 
@@ -162,7 +88,7 @@ class Transfer:
     def lose(self, part: int) -> None:
         """Note that a packet on its way will not arrive."""
         self._copies[part] -= 1
-        self.missing += not self._copies[part] and not self._server.has(part)
+        self.missing += not self._copies[part] and part not in self._at_server
 
     def repeat(self, part: int) -> None:
         """Queue a packet again."""
@@ -172,25 +98,24 @@ class Transfer:
     def acknowledge(self, part: int) -> None:
         """Note that the user knows of a packet's arrival, so that it need not be sent again."""
         self._acknowledged.add(part)
+        while self._acknowledged_in_order in self._acknowledged:
+            self._acknowledged_in_order += 1
         if part in self._repeats:
             self._repeats.remove(part)
 
     def is_acknowledged(self, part: int) -> bool:
         """Return whether the user knows that the server has *part*."""
-        return self._acknowledged.has(part)
+        return part in self._acknowledged
 
     def receive(self, segment: Segment) -> bool:
         """Add a packet at the server; return whether the update is complete, which *segment* then represents."""
         self._copies[segment.part] -= 1
-        if not self._server.add(segment.part):
+        if segment.part in self._at_server:
             return False
-        self._listener.send_acknowledgement(self, segment.part)
+        self._at_server.add(segment.part)
+        self.queue.send_acknowledgement(self, segment.part)
         segment.sent_s, segment.attempts = self.sent_s, self.attempts
-        return self.is_open and self._server.is_complete
-
-    def record_outcome(self, part: int, outcome: str, time_s: float, node: str) -> None:
-        """Handle the end of a packet or, at the server, of the whole update."""
-        self._listener.end_segment(self, part, outcome, time_s, node)
+        return self.is_open and len(self._at_server) == self._count
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -199,7 +124,6 @@ class Segment(Message):
 
     Args:
         part: Its number, from 0.
-        transfer: Transfer of the update.
     """
 
     part: int

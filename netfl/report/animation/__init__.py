@@ -1,8 +1,8 @@
 """The network replay of a report: one replica, drawn in place and played in simulated time.
 
-`AnimationData` takes it from the tables, `encoding` packs it, and the scripts beside this file play it: ``data.js``
-unpacks, ``moment.js`` computes the state at any instant, ``scene.js`` draws it with ``brush.js``, ``words.js`` lists
-events, ``player.js`` is the controls.
+`AnimationData` takes it from the tables and packs it, and the scripts beside this file play it: ``data.js`` unpacks,
+``moment.js`` computes the state at any instant, ``scene.js`` draws it with ``brush.js``, ``words.js`` lists events,
+``player.js`` is the controls.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from importlib.resources import files
 from markupsafe import Markup
 
 from netfl.report import page
-from netfl.report.animation.data import AnimationData
-from netfl.report.animation.encoding import pack_data
+from netfl.report.animation.data import AnimationData, pack_data
 from netfl.report.page import Section
 from netfl.report.run_data import RunData
 
@@ -32,11 +31,10 @@ def animation_section(data: RunData) -> Section | None:
         return None
     number = len(data.first_users)
     if number > MAX_USERS:
-        note = f"A page has room for a replay of {MAX_USERS:,} users, and here are {number:,}: there is none."
-        return Section("replay", "Replay", (page.paragraph([note], "note"),))
+        return Section("replay", "Replay", (page.note(page.caption("no_replay", number, MAX_USERS)),))
     film = AnimationData(data)
     parts = (
-        page.render("stage.html", notes=" ".join(film.notes())),
+        page.render("stage.html", notes=page.caption("replay", film)),
         f'<script type="application/json" id="film">{pack_data(film.header(), film.arrays())}</script>',
         f"<script>{animation_script()}</script>",
     )

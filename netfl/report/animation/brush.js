@@ -35,7 +35,7 @@ class Brush {
     [canvas.width, canvas.height] = [this.width * ratio, this.height * ratio];
     this.pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     const style = getComputedStyle(canvas);
-    for (const name of ["page", "text", "soft", "blue", "heard", "failed", "down", "rare"]) {
+    for (const name of ["page", "text", "soft", "blue", "delivered", "failed", "down", "rare"]) {
       this[name] = style.getPropertyValue(`--${name}`).trim();
     }
   }

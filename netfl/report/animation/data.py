@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import base64
+import json
+import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from netfl.report.animation import encoding
 from netfl.report.animation import events as replay_events
 from netfl.report.animation.layout import AnimationLayout, build_layout, entity_numbers
 from netfl.report.animation.paths import packet_paths, update_paths
 from netfl.report.run_data import RunData
-from netfl.results.formatting import clock, format_count, join_words
 from netfl.types import KINDS
+
+TICKS = 2**31 - 1
+"""Length of a replay in ticks; all times are whole numbers of ticks, and their differences fit 32 bits."""
 
 MAX_USER_VALUES = 400_000
 """Maximum number of accuracies of single users in a page."""
@@ -28,17 +32,10 @@ UNKNOWN = 255
 
 @dataclass(frozen=True)
 class AccuracyTracks:
-    """Accuracies over time in the animated replica.
-
-    Args:
-        data: the run.
-        end_s: end of the replay in seconds; later values are left out.
-        max_values: maximum number of accuracies of single users.
-    """
+    """Accuracies over time in the animated replica, up to *end_s*."""
 
     data: RunData
     end_s: float
-    max_values: int = MAX_USER_VALUES
 
     @cached_property
     def _rows(self) -> pd.DataFrame:
@@ -67,7 +64,7 @@ class AccuracyTracks:
     @property
     def stride(self) -> int:
         """Distance of the evaluations with accuracies of single users."""
-        return max(1, -(-self._by_user.size // self.max_values))
+        return max(1, -(-self._by_user.size // MAX_USER_VALUES))
 
     @property
     def user_learners(self) -> list[str]:
@@ -79,26 +76,18 @@ class AccuracyTracks:
         users = self._by_user.iloc[:: self.stride]
         codes = np.rint(200.0 * users.to_numpy(float))
         return {
-            "score_time": encoding.tick_differences(self.overall.index.to_numpy(float), self.end_s),
+            "score_time": tick_differences(self.overall.index.to_numpy(float), self.end_s),
             "score": self.overall.to_numpy(np.float32).T.ravel(),
-            "user_score_time": encoding.tick_differences(users.index.to_numpy(float), self.end_s),
+            "user_score_time": tick_differences(users.index.to_numpy(float), self.end_s),
             "user_score": np.where(np.isnan(codes), UNKNOWN, codes).astype(np.uint8).ravel(),
         }
 
 
 @dataclass(frozen=True)
 class AnimationData:
-    """The replica of a run that its report animates.
-
-    Args:
-        data: the run.
-        max_events: maximum number of events.
-        max_user_values: maximum number of accuracies of single users.
-    """
+    """The replica of a run that its report animates."""
 
     data: RunData
-    max_events: int = replay_events.MAX_EVENTS
-    max_user_values: int = MAX_USER_VALUES
 
     @cached_property
     def layout(self) -> AnimationLayout:
@@ -113,7 +102,7 @@ class AnimationData:
     @cached_property
     def kept(self) -> replay_events.KeptEvents:
         """The events for which the page has room."""
-        return replay_events.limit_events(self.recorded, self.max_events)
+        return replay_events.limit_events(self.recorded, replay_events.MAX_EVENTS)
 
     @property
     def events(self) -> pd.DataFrame:
@@ -136,32 +125,7 @@ class AnimationData:
     @cached_property
     def scores(self) -> AccuracyTracks:
         """Accuracies over time."""
-        return AccuracyTracks(self.data, self.end_s, self.max_user_values)
-
-    def notes(self) -> Iterator[str]:
-        """Yield sentences on what is left out, and what is not as it was."""
-        data, layout, kept = self.data, self.layout, self.kept
-        if len(data.replicas) > 1:
-            yield data.replica_sentence.strip()
-        if not layout.has_positions:
-            yield "Nobody has a place in this run: users stand around the server in the order of their numbers."
-        elif not layout.has_scenario_links:
-            yield "The scenario no longer lays out this network: links are drawn as far as the events tell of them."
-        if layout.trajectory is not None:
-            yield f"Users move: their places are those at {len(layout.frames(self.end_s))} even instants."
-        if kept.omitted_kinds:
-            yield f"There are too many events for a page: those called {join_words(kept.omitted_kinds)} are left out."
-        if kept.end_s is not None:
-            yield (
-                f"The replay ends after {clock(kept.end_s)} of {clock(data.end_s)}, as a page has room for "
-                f"{format_count(self.max_events)} events."
-            )
-        if layout.has_positions and data.duration_s is None and not (self.recorded["kind"] == "forwarded").any():
-            yield "When an update passed which node was not recorded (record: all): it is drawn as evenly on its way."
-        if data.duration_s is not None:
-            yield "A packet is drawn as evenly on its way from a user to where it ended, and others where they wait."
-        if self.scores.stride > 1:
-            yield f"Colours by accuracy change with one evaluation in {self.scores.stride}."
+        return AccuracyTracks(self.data, self.end_s)
 
     def header(self) -> dict[str, Any]:
         """Return the content that is not in arrays."""
@@ -179,24 +143,32 @@ class AnimationData:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return all arrays by name."""
-        parts = (self._layout_arrays(), self._event_arrays(), self._path_arrays(), self._round_arrays())
-        return {name: array for part in (*parts, self.scores.arrays()) for name, array in part.items()}
+        layout, paths, rounds = self.layout, self.paths, replay_events.rounds(self.data)
+        rounds = rounds[rounds["opened_s"] <= self.end_s]
+        delivered = self.events[(self.events["kind"] == "delivered") & (self.events["user"] >= 0)]
+        start, end = (to_ticks(paths[name], self.end_s) for name in ("start_s", "end_s"))
+        return {
+            "user_xy": layout.users.astype(np.float32).ravel(),
+            "node_xy": layout.nodes.astype(np.float32).ravel(),
+            "links": narrow_integers(np.array(layout.links, np.int64).ravel()),
+            "onward": narrow_integers(layout.next_hops),
+            "tower": narrow_integers(layout.tower),
+            "frames": layout.frames(self.end_s).astype(np.float32).ravel(),
+            "rare": narrow_integers(self.data.first_users["rare"].to_numpy(int)),
+            **self._event_arrays(),
+            "way_start": tick_differences(paths["start_s"], self.end_s),
+            "way_length": (end - start).clip(0).astype(np.int32),
+            **{f"way_{name}": narrow_integers(paths[name]) for name in ("user", "source", "target", "outcome")},
+            "round_open": tick_differences(rounds["opened_s"], self.end_s),
+            "round_close": tick_differences(rounds["closed_s"], self.end_s),
+            "delivered_time": tick_differences(delivered["time_s"], self.end_s),
+            "delivered_user": narrow_integers(delivered["user"]),
+            **self.scores.arrays(),
+        }
 
     @property
     def _details(self) -> list[str]:
         return sorted(set(self.events["detail"]))
-
-    def _layout_arrays(self) -> dict[str, NDArray[Any]]:
-        layout = self.layout
-        return {
-            "user_xy": layout.users.astype(np.float32).ravel(),
-            "node_xy": layout.nodes.astype(np.float32).ravel(),
-            "links": encoding.narrow_integers(np.array(layout.links, np.int64).ravel()),
-            "onward": encoding.narrow_integers(layout.next_hops),
-            "tower": encoding.narrow_integers(layout.tower),
-            "frames": layout.frames(self.end_s).astype(np.float32).ravel(),
-            "rare": encoding.narrow_integers(self.data.first_users["rare"].to_numpy(int)),
-        }
 
     def _event_arrays(self) -> dict[str, NDArray[Any]]:
         """Return events and outages.
@@ -208,33 +180,46 @@ class AnimationData:
         kinds, details = ({name: code for code, name in enumerate(names)} for names in (KINDS, self._details))
         node = events["node"].map(self.layout.numbers).fillna(-1).to_numpy(np.int64)
         return {
-            "event_time": encoding.tick_differences(events["time_s"], self.end_s),
-            "event_kind": encoding.narrow_integers(events["kind"].map(kinds)),
-            "event_who": encoding.narrow_integers(entity_numbers(events, self.layout, users) + 1),
-            "event_node": encoding.narrow_integers(node + 1),
+            "event_time": tick_differences(events["time_s"], self.end_s),
+            "event_kind": narrow_integers(events["kind"].map(kinds)),
+            "event_who": narrow_integers(entity_numbers(events, self.layout, users) + 1),
+            "event_node": narrow_integers(node + 1),
             "event_value": events["value"].to_numpy(np.float32),
-            "event_detail": encoding.narrow_integers(events["detail"].map(details)),
-            "switch_time": encoding.tick_differences(switches["time_s"], self.end_s),
-            "switch_who": encoding.narrow_integers(switches["entity"]),
-            "switch_down": encoding.narrow_integers(switches["down"]),
+            "event_detail": narrow_integers(events["detail"].map(details)),
+            "switch_time": tick_differences(switches["time_s"], self.end_s),
+            "switch_who": narrow_integers(switches["entity"]),
+            "switch_down": narrow_integers(switches["down"]),
         }
 
-    def _path_arrays(self) -> dict[str, NDArray[Any]]:
-        start, end = (encoding.to_ticks(self.paths[name], self.end_s) for name in ("start_s", "end_s"))
-        columns = ("user", "source", "target", "outcome")
-        return {
-            "way_start": encoding.tick_differences(self.paths["start_s"], self.end_s),
-            "way_length": (end - start).clip(0).astype(np.int32),
-            **{f"way_{name}": encoding.narrow_integers(self.paths[name]) for name in columns},
-        }
 
-    def _round_arrays(self) -> dict[str, NDArray[Any]]:
-        rounds = replay_events.rounds(self.data)
-        rounds = rounds[rounds["opened_s"] <= self.end_s]
-        delivered = self.events[(self.events["kind"] == "delivered") & (self.events["user"] >= 0)]
-        return {
-            "round_open": encoding.tick_differences(rounds["opened_s"], self.end_s),
-            "round_close": encoding.tick_differences(rounds["closed_s"], self.end_s),
-            "heard_time": encoding.tick_differences(delivered["time_s"], self.end_s),
-            "heard_user": encoding.narrow_integers(delivered["user"]),
-        }
+def pack_data(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Return *header* and *arrays* as JSON that is safe inside a ``<script>`` element.
+
+    ``arrays`` in the JSON lists name, type (``u1``, ``u2``, ``u4``, ``i4``, ``f4``) and length of each array in the
+    order of ``block``: their bytes, little-endian, compressed by zlib, in base64.  The widest type comes first, so that
+    each array begins at a multiple of its width.
+    """
+    ordered = sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize)
+    table = [[name, f"{array.dtype.kind}{array.dtype.itemsize}", array.size] for name, array in ordered]
+    raw = b"".join(array.astype(array.dtype.newbyteorder("<")).tobytes() for _, array in ordered)
+    whole = {**header, "arrays": table, "block": base64.b64encode(zlib.compress(raw, 9)).decode("ascii")}
+    text = json.dumps(whole, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def to_ticks(times_s: ArrayLike, end_s: float) -> NDArray[np.int64]:
+    """Return times as ticks of a replay that ends at *end_s*; times outside are moved to its edge."""
+    share = np.asarray(times_s, float) / max(end_s, 1e-300)
+    return np.rint(np.clip(np.nan_to_num(share), 0.0, 1.0) * TICKS).astype(np.int64)
+
+
+def tick_differences(times_s: ArrayLike, end_s: float) -> NDArray[np.int32]:
+    """Return the differences between the ticks of times, the first from 0: small numbers, which compress well."""
+    return np.diff(to_ticks(times_s, end_s), prepend=0).astype(np.int32)
+
+
+def narrow_integers(values: ArrayLike) -> NDArray[Any]:
+    """Return non-negative integers in the narrowest type that holds them."""
+    array = np.asarray(values, np.int64)
+    top = int(array.max(initial=0))
+    return array.astype(np.uint8 if top < 2**8 else np.uint16 if top < 2**16 else np.uint32)

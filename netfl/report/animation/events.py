@@ -62,7 +62,7 @@ def recorded_events(data: RunData) -> pd.DataFrame:
     return table.sort_values("time_s", kind="stable", ignore_index=True)
 
 
-def limit_events(events: pd.DataFrame, max_events: int = MAX_EVENTS) -> KeptEvents:
+def limit_events(events: pd.DataFrame, max_events: int) -> KeptEvents:
     """Return at most *max_events*: fewer kinds of events or, if that is not enough, the first ones."""
     omitted: tuple[str, ...] = ()
     for kind in _OMITTED_FIRST:

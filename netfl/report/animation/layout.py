@@ -40,7 +40,7 @@ class AnimationLayout:
         nodes: positions of the nodes, ``[nodes, 2]``.
         links: pairs of numbers of nodes.
         has_scenario_links: the links are those of the scenario; else they are taken from events or made up.
-        has_positions: positions are in metres; else users stand around the server.
+        has_positions: positions are in metres; else users are placed around the server.
         tower: number of each user's tower; the number of nodes without one.
         trajectory: later positions of moving users.
     """

@@ -22,12 +22,12 @@ class Moment {
     this.film = film;
     this.at = 0;
     this.down = new Uint8Array(film.users + film.names.length + film.links.length / 2);
-    this.heard = new Uint32Array(film.users);
+    this.delivered = new Uint32Array(film.users);
     this.ways = new Set();
     this.linger = 0;
     this.walks = [
       new Walk(film.switch_time, (row) => (this.down[film.switch_who[row]] = film.switch_down[row]), () => this.down.fill(0)),
-      new Walk(film.heard_time, (row) => this.heard[film.heard_user[row]]++, () => this.heard.fill(0)),
+      new Walk(film.delivered_time, (row) => this.delivered[film.delivered_user[row]]++, () => this.delivered.fill(0)),
       new Walk(film.way_start, (row) => this.ways.add(row), () => this.ways.clear()),
     ];
     this.seek(0);
@@ -59,14 +59,14 @@ class Moment {
     return [count(this.down.subarray(0, users)), count(this.down.subarray(users))];
   }
 
-  /** The users heard in the latest round that has heard anybody. */
+  /** The users delivered in the latest round that has delivered anybody. */
   get winners() {
-    const { heard_time, heard_user, round_open, step } = this.film;
-    const last = upTo(heard_time, this.at) - 1;
+    const { delivered_time, delivered_user, round_open, step } = this.film;
+    const last = upTo(delivered_time, this.at) - 1;
     if (last < 0) return new Set();
-    const opened = step === "round" ? before(round_open, heard_time[last]) : undefined;
-    const first = opened === undefined ? last : upTo(heard_time, opened);
-    return new Set(heard_user.subarray(first, last + 1));
+    const opened = step === "round" ? before(round_open, delivered_time[last]) : undefined;
+    const first = opened === undefined ? last : upTo(delivered_time, opened);
+    return new Set(delivered_user.subarray(first, last + 1));
   }
 
   /** The accuracy of each learner by its latest evaluation; NaN where there is none. */
@@ -76,10 +76,10 @@ class Moment {
     return learners.map((_, index) => (last < 0 ? NaN : score[index * score_time.length + last]));
   }
 
-  /** A share from 0 to 1 for each user, by which it is coloured, NaN if unknown: its accuracy, or how often it was heard. */
+  /** A share from 0 to 1 for each user, by which it is coloured, NaN if unknown: its accuracy, or how often it was delivered. */
   shares(learner, most) {
     const { users, user_score, user_score_time, coloured } = this.film;
-    if (learner < 0) return Float32Array.from(this.heard, (count) => count / Math.max(most, 1));
+    if (learner < 0) return Float32Array.from(this.delivered, (count) => count / Math.max(most, 1));
     const last = upTo(user_score_time, this.at) - 1;
     const from = (last * coloured.length + learner) * users;
     return Float32Array.from({ length: users }, (_, user) => {

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from netfl.report.animation.layout import AnimationLayout
-from netfl.types import FATES
+from netfl.types import OUTCOMES
 
 OUTCOME_CODES = {"delivered": 1, "failed": 2, "collided": 2, "faded": 2, "lost": 2, "given_up": 2, "dropped": 2}
 """Code of each outcome: 1 success, 2 failure; 0 for others, such as late or superseded."""
@@ -28,7 +28,7 @@ class _Attempt:
     legs: list[tuple[float, float, int, int]] = field(default_factory=list)
 
     def forward(self, node: int, arrived_s: float, left_s: float, user_code: int) -> None:
-        """Arrive at *node* and leave it; *user_code* stands for the user in the legs."""
+        """Arrive at *node* and leave it; *user_code* represents the user in the legs."""
         arrived_s = max(self.since_s, arrived_s)
         self.legs.append((self.since_s, arrived_s, user_code if self.position is None else self.position, node))
         if left_s > arrived_s:
@@ -42,7 +42,7 @@ class _Attempt:
 def update_paths(events: pd.DataFrame, layout: AnimationLayout, deliveries: pd.DataFrame, end_s: float) -> pd.DataFrame:
     """Return each leg of the path of each update: columns user, start_s, end_s, source, target, outcome.
 
-    Source and target are numbers of nodes; the number of nodes stands for the user.  If they are equal, the update
+    Source and target are numbers of nodes; the number of nodes represents the user.  If they are equal, the update
     waits there or is in transmission.  Without events of sending, the table of deliveries gives the start.
 
     Args:
@@ -63,7 +63,7 @@ def update_paths(events: pd.DataFrame, layout: AnimationLayout, deliveries: pd.D
 def packet_paths(events: pd.DataFrame, layout: AnimationLayout) -> pd.DataFrame:
     """Return the same of packets: from their origin to their end, and their time in each port."""
     user_code = len(layout.names)
-    ends = events[events["kind"].isin(FATES) & (events["user"] >= 0) & events["value"].notna()]
+    ends = events[events["kind"].isin(OUTCOMES) & (events["user"] >= 0) & events["value"].notna()]
     node = ends["node"].astype(str).map(layout.numbers).fillna(-1).to_numpy(np.int64)
     paths = pd.DataFrame(
         {
@@ -95,7 +95,7 @@ def _legs(
     events: pd.DataFrame, layout: AnimationLayout, end_s: float
 ) -> Iterator[tuple[int, float, float, int, int, int]]:
     """Yield the legs of all attempts with an event of sending."""
-    rows = events[events["kind"].isin(("sent", "failed", "forwarded", *FATES)) & (events["user"] >= 0)]
+    rows = events[events["kind"].isin(("sent", "failed", "forwarded", *OUTCOMES)) & (events["user"] >= 0)]
     numbers, user_code = layout.numbers, len(layout.names)
     links = {*layout.links, *((second, first) for first, second in layout.links)}
     under_way: dict[int, list[_Attempt]] = {}

@@ -47,13 +47,13 @@ class Player {
 
   offerColours() {
     this.film.coloured.forEach((name, index) => part("hue").add(new Option(`accuracy of ${name}`, index)));
-    part("hue").add(new Option("how often heard", -1));
+    part("hue").add(new Option("number of deliveries", -1));
     document.querySelector(".replay-ramp").style.background = `linear-gradient(90deg, ${RAMP})`;
     this.tellScale();
   }
 
   tellScale() {
-    part("low").textContent = this.learner < 0 ? "heard 0 times" : "accuracy 0 %";
+    part("low").textContent = this.learner < 0 ? "0 deliveries" : "accuracy 0 %";
     part("high").textContent = this.learner < 0 ? `${this.scene.most}` : "100 %";
   }
 
@@ -153,7 +153,7 @@ class Player {
     const user = this.scene.userAt(event.offsetX, event.offsetY);
     const share = user === undefined || this.learner < 0 ? NaN : this.moment.shares(this.learner, 1)[user];
     const accuracy = Number.isNaN(share) ? "" : `, ${percent(share)} accurate`;
-    part("scene").title = user === undefined ? "" : `user ${user}: heard ${this.moment.heard[user]} ×${accuracy}`;
+    part("scene").title = user === undefined ? "" : `user ${user}: delivered ${this.moment.delivered[user]} ×${accuracy}`;
   }
 
   /** The latest events, those alike in one line, where they have changed. */

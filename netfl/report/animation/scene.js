@@ -1,7 +1,7 @@
 // Draws a moment: links, what is under way, users, nodes.
 
 const MARGIN = 35; // pixels around what is drawn
-const OUTCOMES = ["blue", "heard", "failed"];
+const OUTCOMES = ["blue", "delivered", "failed"];
 const NUMBERED = 60; // more users than this have no numbers
 const NAMED = 40; // more nodes than this have no names
 const CROWD = 40; // more ways than this are drawn thinly
@@ -11,7 +11,7 @@ class Scene {
   constructor(canvas, film) {
     Object.assign(this, { film, brush: new Brush(canvas), nobody: film.names.length });
     const counts = new Uint32Array(film.users);
-    for (const user of film.heard_user) counts[user]++;
+    for (const user of film.delivered_user) counts[user]++;
     this.most = counts.reduce((most, count) => Math.max(most, count), 0);
     this.fit();
   }
@@ -46,7 +46,7 @@ class Scene {
     return found;
   }
 
-  /** Draw *moment*, users coloured by a learner's accuracy or, if that is -1, by how often they were heard. */
+  /** Draw *moment*, users coloured by a learner's accuracy or, if that is -1, by how often they were delivered. */
   draw(moment, learner, calm) {
     this.brush.clear();
     if (!this.users || this.film.frames.length) this.users = this.standing(moment.places);
@@ -141,7 +141,7 @@ class Scene {
     if (radius >= 3 && down) brush.cross(place, 0.6 * radius, brush.down);
   }
 
-  /** What a user wears where there are few: its number, a ring if it holds a rare class, one if it was heard last. */
+  /** What a user wears where there are few: its number, a ring if it holds a rare class, one if it was delivered last. */
   badge(user, won) {
     const { film, brush, radius } = this;
     const [x, y] = this.users[user];
@@ -150,10 +150,10 @@ class Scene {
     brush.label(String(user), [x, y - radius], radius + (won ? 9 : 4), won ? brush.text : brush.soft, won);
   }
 
-  /** The ring of those who were heard last. */
+  /** The ring of those who were delivered last. */
   crown(user) {
     const small = this.radius < 3;
-    this.brush.ring(this.users[user], this.radius + (small ? 2.5 : 6), this.brush.heard, small ? 1.5 : 3.5);
+    this.brush.ring(this.users[user], this.radius + (small ? 2.5 : 6), this.brush.delivered, small ? 1.5 : 3.5);
   }
 
   drawNodes(moment, waiting) {

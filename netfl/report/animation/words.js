@@ -1,20 +1,20 @@
-// Times, figures and events in words.
+// Times, metrics and events in words.
 
 const SENTENCES = {
   broadcast: () => "the server begins to send a version",
   received: ({ who }) => `${who} has the version and trains`,
-  trained: ({ who }) => `${who} is done with training`,
-  queued: ({ who }) => `${who} waits for the air`,
+  trained: ({ who }) => `${who} has finished training`,
+  queued: ({ who }) => `${who} waits to send`,
   sent: ({ who, node }) => `${who} sends to ${node}`,
   failed: ({ who, why }) => `an attempt of ${who} failed${why}`,
-  forwarded: ({ what, node }) => `${node} passed on ${what}`,
-  down: ({ who }) => `${who} goes down`,
-  up: ({ who }) => `${who} comes up`,
-  sampled: ({ who }) => `a probe looked at the link of ${who}`,
-  delivered: ({ who, what, rounds }) => (rounds ? `${who} was heard` : `${what} arrived`),
-  late: ({ what }) => `${what} came too late`,
+  forwarded: ({ what, node }) => `${node} forwarded ${what}`,
+  down: ({ who }) => `${who} is down`,
+  up: ({ who }) => `${who} is up again`,
+  sampled: ({ who }) => `a probe sampled the link of ${who}`,
+  delivered: ({ who, what, rounds }) => (rounds ? `${who} was delivered` : `${what} arrived`),
+  late: ({ what }) => `${what} arrived too late`,
   given_up: ({ what, why }) => `${what} was given up${why}`,
-  unfinished: ({ what }) => `${what} was on its way when the run ended`,
+  unfinished: ({ what }) => `${what} was not finished at the end of the run`,
 };
 
 /** Event *row* of the film in words. */
@@ -37,14 +37,14 @@ function sentence(film, row) {
 /** The name of a user or, after them, a node or a link. */
 function named(film, who) {
   const node = who - film.users;
-  if (who < 0) return "somebody";
+  if (who < 0) return "a user";
   if (node < 0) return `user ${who}`;
   if (node < film.names.length) return film.names[node].replace(":", " ");
   const link = node - film.names.length;
   return `link ${[0, 1].map((end) => film.names[film.links[2 * link + end]].replace(":", " ")).join(" – ")}`;
 }
 
-/** Says times as hours, minutes and seconds, with two digits more than stretches of *usual_s* need. */
+/** Format times as hours, minutes and seconds, with two digits more than stretches of *usual_s* need. */
 function clockOf(film, usual_s) {
   const digits = Math.min(9, Math.max(1, Math.ceil(-Math.log10(usual_s)) + 2));
   const two = (number) => String(number).padStart(2, "0");

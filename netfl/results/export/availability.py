@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.outage._schedule import UserSchedule
+from netfl.network.outage._availability_file import UserSchedule
 from netfl.results.run_reader import Run
 
 
@@ -24,14 +24,9 @@ def availability(run: Run, replica: int = 0, *, in_rounds: bool = False) -> list
     Raises:
         ScenarioError: there are no rounds, or outages were not recorded.
     """
-    rounds = run.rounds[run.rounds["replica"] == replica].sort_values("round")
-    if rounds.empty:
-        recorded = sorted(run.rounds["replica"].unique().tolist())
-        problem = "no such replica is recorded" if recorded else f"{run.folder} has no rounds yet"
-        remedy = f"recorded are {recorded}" if recorded else "finish it with: netfl resume DIR"
-        raise ScenarioError([Fault("--replica", problem, replica, remedy)])
-    users = int(run.said("users"))
-    if dict(run.said("access")).get("kind") == "network" and not in_rounds:
+    rounds = run.rounds_of(replica)
+    users = int(run.required_section("users"))
+    if dict(run.required_section("access")).get("kind") == "network" and not in_rounds:
         return _outages(run, replica, users)
     deliveries = run.deliveries[run.deliveries["replica"] == replica]
     delivered = np.unique(deliveries[["user", "round"]].to_numpy(np.int64), axis=0)
@@ -39,7 +34,7 @@ def availability(run: Run, replica: int = 0, *, in_rounds: bool = False) -> list
         return presence_by_rounds(users, delivered, np.arange(0.0, len(rounds)), np.arange(1.0, len(rounds) + 1))
     opened_s, closed_s = rounds["opened_s"].to_numpy(), rounds["closed_s"].to_numpy()
     if (closed_s <= opened_s).any():
-        raise ScenarioError([Fault("", "some rounds took no time at all", None, "count in rounds: --rounds")])
+        raise ScenarioError([Fault("", "some rounds have a duration of 0", None, "use rounds: --rounds")])
     return presence_by_rounds(users, delivered, opened_s, closed_s)
 
 
@@ -68,27 +63,16 @@ def presence_by_rounds(
 
 
 def _outages(run: Run, replica: int, users: int) -> list[UserSchedule]:
-    """Return the times at which the users of a network are up.
-
-    Raises:
-        ScenarioError: outages were not recorded.
-    """
-    record = run.scenario.get("record", "all")
-    record = record["events"] if isinstance(record, dict) else record
-    missing = [kind for kind in ("down", "up") if record != "all" and kind not in record]
+    missing = [kind for kind in ("down", "up") if kind not in run.recorded_kinds]
     if missing:
-        problem = f"events of the kind {' and '.join(missing)} were not recorded, and say when users were there"
-        remedy = "trace it again with --set record=all, or tell of who was heard: --rounds"
+        problem = f"events of the kind {' and '.join(missing)} were not recorded, but state when users were available"
+        remedy = "trace it again with --set record=all, or export the rounds with a delivery: --rounds"
         raise ScenarioError([Fault("record", problem, None, remedy)])
     events = run.events
     events = events[(events["replica"] == replica) & (events["user"] >= 0) & events["kind"].isin(["down", "up"])]
-    user_ids, times_s, down = (
-        events["user"].to_numpy(),
-        events["time_s"].to_numpy(),
-        (events["kind"] == "down").to_numpy(),
-    )
-    order = np.lexsort((times_s, user_ids))
-    user_ids, times_s, down = user_ids[order], times_s[order], down[order]
+    events = events.sort_values(["user", "time_s"], kind="stable")
+    user_ids, times_s = events["user"].to_numpy(), events["time_s"].to_numpy()
+    down = (events["kind"] == "down").to_numpy()
     bounds = np.searchsorted(user_ids, np.arange(users + 1))
     rows = []
     for user in range(users):

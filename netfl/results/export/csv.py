@@ -12,8 +12,7 @@ from netfl.errors import Fault, ScenarioError
 from netfl.network.files import absolute_path, open_parquet
 from netfl.results.atomic_write import atomic_write
 from netfl.results.run_reader import Run
-
-_PIECE = 1 << 16
+from netfl.results.tables import CHUNK
 
 
 def write_tables(run: Run, folder: Path) -> list[tuple[str, int]]:
@@ -31,23 +30,15 @@ def write_tables(run: Run, folder: Path) -> list[tuple[str, int]]:
 
 
 def _convert(table: Path, path: Path) -> int:
-    """Write one table, a piece at a time, and return its number of rows."""
     with open_parquet(table) as file, atomic_write(path) as part:
-        schema = pa.schema([(field.name, _plain(field.type)) for field in file.schema_arrow])
-        with pacsv.CSVWriter(
-            absolute_path(part), schema, write_options=pacsv.WriteOptions(quoting_style="needed")
-        ) as writer:
-            for batch in file.iter_batches(_PIECE):
-                columns = [_empty(column) for column in batch.columns]
+        fields = [(field.name, field.type) for field in file.schema_arrow]
+        schema = pa.schema([(name, kind.value_type if pa.types.is_dictionary(kind) else kind) for name, kind in fields])
+        options = pacsv.WriteOptions(quoting_style="needed")
+        with pacsv.CSVWriter(absolute_path(part), schema, write_options=options) as writer:
+            for batch in file.iter_batches(CHUNK):
+                columns = [  # NaN becomes an empty cell
+                    pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column
+                    for column in batch.columns
+                ]
                 writer.write_table(pa.Table.from_arrays(columns, names=schema.names).cast(schema))
         return int(file.metadata.num_rows)
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return the type that CSV supports: dictionaries become texts."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def _empty(column: pa.Array) -> pa.Array:
-    """Replace NaN with empty cells."""
-    return pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column

@@ -1,30 +1,26 @@
 """Export of a run as a trace for Perfetto: a timeline of each user's activity, with rounds, cells, links and outages.
 
-Events are read from the table a piece at a time.  Within a round they are not in order of time, as some are recorded
-afterwards, so a round is sorted when the next one has begun.
+A slice lies between two events.  A successful attempt has no event at its end: it ends when its update enters the
+tower's port, where `forwarded` is recorded; without that, it is shown until the next event of the update.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-
-import numpy as np
-import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import NamedTuple
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.files import open_parquet
 from netfl.results.atomic_write import atomic_write
-from netfl.results.export.trace_events import LATEST_S, TraceEvents
-from netfl.results.export.user_timeline import TimelineSlice, UserTimelines
+from netfl.results.export.trace_events import LATEST_S, Mark, TraceEvents, Track
 from netfl.results.run_reader import Run
+from netfl.types import OUTCOMES
 
-_PIECE = 1 << 16
-_COLUMNS = [*TimelineSlice._fields]
 _STEPS = ("received", "trained", "forwarded")
 """Kinds of events that trainings, waiting times and links depend on."""
+_AT_SERVER = frozenset({"delivered", "late", "discarded"})
 
 
 def write_trace(run: Run, path: Path, replica: int = 0) -> str:
@@ -33,119 +29,263 @@ def write_trace(run: Run, path: Path, replica: int = 0) -> str:
     Raises:
         ScenarioError: there is no such replica, or no events were recorded.
     """
-    rounds = _rounds(run, replica)
-    _check_events(run)
+    rounds = run.rounds_of(replica)
+    if run.events.empty:
+        problem = "no events were recorded, which a trace needs"
+        raise ScenarioError([Fault("record", problem, None, "run it again with: --set record=all")])
     end_s = float(rounds["closed_s"].max())
     if end_s >= LATEST_S:
-        problem = "the run takes longer than the 292 years that a trace can tell in nanoseconds"
+        problem = "the run is longer than 292 years, the limit of a trace in nanoseconds"
         raise ScenarioError([Fault("", problem, f"{end_s:g} s", "export its tables: --csv")])
-    network = dict(run.said("access")).get("kind") == "network"
+    access = dict(run.required_section("access"))
+    network = access.get("kind") == "network"
     facts = {"scenario": str(run.manifest.get("scenario", "")), "replica": replica, "status": run.status, "unit": "s"}
     with atomic_write(path) as part, part.open("w", encoding="utf-8") as file:
         tracks = TraceEvents(file, facts)
-        _add_rounds(tracks, rounds)
-        _add_accuracy(tracks, run, replica)
-        timelines = UserTimelines(
+        columns = ["round", "opened_s", "closed_s", "delivered"]
+        for index, opened_s, closed_s, delivered in rounds[columns].itertuples(index=False, name=None):
+            tracks.slice(Track("server", "rounds"), f"round {index}", opened_s, closed_s, f'"delivered":{delivered}')
+            tracks.counter("delivered", closed_s, delivered)
+        accuracy = run.metrics[(run.metrics["metric"] == "accuracy") & (run.metrics["group"] == "")]
+        accuracy = accuracy[accuracy["replica"] == replica]
+        for learner, time_s, value in accuracy[["learner", "time_s", "value"]].itertuples(index=False, name=None):
+            tracks.counter(f"accuracy of {learner}", time_s, value)
+        timelines = _UserTimelines(
             tracks,
             rounds["opened_s"].tolist(),
             is_network=network,
-            restarts=dict(run.said("access")).get("busy", "restart") == "restart",
+            restarts=access.get("on_new_version", "restart") == "restart",
             packets=run.scenario.get("duration") is not None,
         )
-        count = 0
-        for piece in _in_order(run.folder / "events.parquet", replica):
-            count += len(piece)
-            columns = (piece[name].tolist() for name in _COLUMNS)
-            for row in zip(*columns, strict=True):
-                timelines.add(TimelineSlice._make(row))
+        events = run.events
+        events = events[events["replica"] == replica].astype({"kind": str, "node": str, "detail": str})
+        for row in events[[*_Event._fields]].itertuples(index=False, name=None):
+            timelines.add(_Event(*row))
         timelines.close(end_s)
         tracks.close()
-    return f"{count} events, {tracks.slices} slices of replica {replica}{_notes(run, network, len(rounds))}"
-
-
-def _rounds(run: Run, replica: int) -> pd.DataFrame:
-    """Return the rounds of a replica, in order.
-
-    Raises:
-        ScenarioError: there are none.
-    """
-    rounds = run.rounds
-    selected = rounds[rounds["replica"] == replica].sort_values("round")
-    if selected.empty:
-        there = sorted(rounds["replica"].unique().tolist())
-        problem = "no such replica is recorded" if there else f"{run.folder} has no rounds yet: it is {run.status}"
-        remedy = f"recorded are {there}" if there else f"finish it with: netfl resume {run.folder}"
-        raise ScenarioError([Fault("--replica" if there else "", problem, replica if there else None, remedy)])
-    return selected
-
-
-def _recorded(run: Run) -> set[str] | None:
-    """Return the kinds of events that the run has recorded; ``None`` for all."""
-    record = run.scenario.get("record", "all")
-    record = record.get("events", "all") if isinstance(record, dict) else record
-    return None if record == "all" else set() if record == "none" else set(record)
-
-
-def _check_events(run: Run) -> None:
-    """Check that events were recorded.
-
-    Raises:
-        ScenarioError: none were.
-    """
-    if _recorded(run) == set() or not (run.folder / "events.parquet").exists():
-        problem = "no events were recorded, of which a trace is made"
-        raise ScenarioError([Fault("record", problem, None, "run it again with: --set record=all")])
-
-
-def _notes(run: Run, network: bool, rounds: int) -> str:
-    """Return what is missing in the trace, in words."""
-    recorded, notes = _recorded(run), ""
-    if network and recorded is not None and (missing := [kind for kind in _STEPS if kind not in recorded]):
-        notes += f"\n{', '.join(missing)} were not recorded, so that some slices are missing: run with --set record=all"
+    summary = f"{len(events)} events, {tracks.slices} slices of replica {replica}"
+    missing = [kind for kind in _STEPS if kind not in run.recorded_kinds]
+    if network and missing:
+        names = ", ".join(missing)
+        summary += f"\n{names} were not recorded, so some slices are missing: run with --set record=all"
     if run.status != "done":
-        notes += f"\nthe run is {run.status}: it has {rounds} of {run.manifest.get('rounds', '?')} rounds"
-    return notes
+        summary += f"\nthe run is {run.status}: it has {len(rounds)} of {run.manifest.get('rounds', '?')} rounds"
+    return summary
 
 
-def _add_rounds(tracks: TraceEvents, rounds: pd.DataFrame) -> None:
-    """A slice for each round, and how many were heard."""
-    columns = (rounds[name].tolist() for name in ("round", "opened_s", "closed_s", "delivered"))
-    for index, opened_s, closed_s, delivered in zip(*columns, strict=True):
-        tracks.slice("server", "rounds", f"round {index}", opened_s, closed_s, f'"delivered":{delivered}')
-        tracks.counter("delivered", closed_s, delivered)
+class _Event(NamedTuple):
+    """Row of the events table."""
+
+    time_s: float
+    kind: str
+    user: int
+    node: str
+    round: int
+    value: float
+    detail: str
 
 
-def _add_accuracy(tracks: TraceEvents, run: Run, replica: int) -> None:
-    """A counter for each learner."""
-    metrics = run.metrics
-    chosen = (metrics["replica"] == replica) & (metrics["metric"] == "accuracy") & (metrics["group"] == "")
-    rows = metrics[chosen]
-    for learner, time_s, value in zip(rows["learner"], rows["time_s"], rows["value"], strict=True):
-        tracks.counter(f"accuracy of {learner}", float(time_s), float(value))
+class _Attempt(NamedTuple):
+    """Attempt whose end is not known yet."""
+
+    began_s: float
+    base: int
+    node: str
 
 
-def _in_order(path: Path, replica: int) -> Iterator[pd.DataFrame]:
-    """Yield the events of a replica in the order of time, some rounds at a time."""
-    held: list[pd.DataFrame] = []
-    with open_parquet(path) as file:
-        for batch in file.iter_batches(_PIECE, columns=["replica", *_COLUMNS]):
-            table = pa.Table.from_batches([batch])
-            rows = table.filter(pc.equal(table["replica"], replica)).drop_columns(["replica"]).to_pandas()
-            if rows.empty:
-                continue
-            held.append(rows)
-            newest = rows["round"].iloc[-1]
-            if held[0]["round"].iloc[0] < newest:
-                gathered = pd.concat(held)
-                over = (gathered["round"] < newest).to_numpy()
-                held = [gathered[~over]]
-                yield _sorted(gathered[over])
-    if held:
-        yield _sorted(pd.concat(held))
+@dataclass(slots=True)
+class _User:
+    """State of one user.
+
+    Args:
+        track: its track.
+        base: the version that its update starts from; -1 before the first.
+        training_s: start of its training; ``None`` if it does not train, or the start is not known.
+        waiting_s: since when its update waits to be sent; ``None`` likewise.
+        free_s: when its last update ended, or was received.
+        received_s: when it received each version that it may start from once it is free.
+        on_air: attempts whose ends are not known, the oldest first; version -1 if not known.
+        marks: slices of each outstanding update.
+    """
+
+    track: Track
+    base: int = -1
+    training_s: float | None = None
+    waiting_s: float | None = None
+    free_s: float = 0.0
+    received_s: dict[int, float] = field(default_factory=dict)
+    on_air: list[_Attempt] = field(default_factory=list)
+    marks: dict[int, list[Mark]] = field(default_factory=dict)
 
 
-def _sorted(rows: pd.DataFrame) -> pd.DataFrame:
-    """Sort rows by round, then by time; events of one time keep their order."""
-    order = np.lexsort((rows["time_s"].to_numpy(), rows["round"].to_numpy()))
-    ordered = rows.iloc[order]
-    return ordered.astype({"kind": str, "node": str, "detail": str})
+class _UserTimelines:
+    """Converter of the events of one replica, in the order of time, into slices.
+
+    Args:
+        tracks: receiver of the slices.
+        opened_s: when each round opened, from round 1 on.
+        is_network: whether a network was simulated; otherwise only the end of an update is known.
+        restarts: whether users abandon their update when a newer version arrives.
+        packets: whether outcomes are those of packets of traffic, not of updates.
+    """
+
+    def __init__(
+        self, tracks: TraceEvents, opened_s: Sequence[float], *, is_network: bool, restarts: bool, packets: bool
+    ) -> None:
+        self._tracks, self._opened_s = tracks, opened_s
+        self._is_network, self._restarts, self._packets = is_network, restarts, packets
+        self._handlers: dict[str, Callable[[_Event], None]] = {
+            **dict.fromkeys(OUTCOMES, self._end),
+            "sent": self._send,
+            "forwarded": self._forward,
+            "failed": self._fail,
+            "received": self._receive,
+            **dict.fromkeys(("trained", "queued"), self._trained),
+            **dict.fromkeys(("down", "up"), self._outage),
+        }
+        self._users: dict[int, _User] = {}
+        self._down: dict[str, float] = {}
+        self._users_down = 0
+        self._last_s = 0.0
+
+    def add(self, event: _Event) -> None:
+        self._last_s = max(self._last_s, event.time_s)
+        handle = self._handlers.get(event.kind)
+        if handle is not None:
+            handle(event)
+
+    def close(self, end_s: float) -> None:
+        end_s = max(end_s, self._last_s)
+        for user in self._users.values():
+            self._stop(user, end_s, "")
+            for attempt in user.on_air:
+                self._sending(user, attempt, end_s, "")
+        for name, since_s in self._down.items():
+            self._tracks.slice(Track("outages", name), "down", since_s, end_s)
+
+    def _of(self, number: int) -> _User:
+        if number not in self._users:
+            self._users[number] = _User(Track("users", f"user {number}"))
+        return self._users[number]
+
+    def _receive(self, event: _Event) -> None:
+        """Note a version that a user has received; a user that restarts begins to train on it."""
+        user, base = self._of(event.user), int(event.value)
+        user.received_s[base] = event.time_s
+        if self._restarts:
+            self._begin(user, base)
+
+    def _begin(self, user: _User, base: int) -> None:
+        """Begin an update from *base*, if that is new: it began when the user had the version and was free."""
+        if base != user.base:
+            received_s = user.received_s.get(base)
+            user.base, user.waiting_s = base, None
+            user.training_s = None if received_s is None else max(received_s, user.free_s)
+            user.received_s = {later: at_s for later, at_s in user.received_s.items() if later > base}
+
+    def _trained(self, event: _Event) -> None:
+        user = self._of(event.user)
+        self._begin(user, int(event.value))
+        if user.training_s is not None:
+            self._train(user, event.time_s, "training")
+        if user.waiting_s is None:
+            user.waiting_s = event.time_s
+
+    def _train(self, user: _User, end_s: float, name: str) -> None:
+        began_s, user.training_s = user.training_s or 0.0, None
+        mark = self._tracks.slice(user.track, name, began_s, end_s, f'"version":{user.base}')
+        user.marks[user.base] = [mark]
+
+    def _stop(self, user: _User, time_s: float, reason: str) -> None:
+        if user.training_s is not None:
+            self._train(user, time_s, f"training, {reason}" if reason else "training")
+        if user.waiting_s is not None:
+            self._wait(user, time_s, reason)
+
+    def _wait(self, user: _User, end_s: float, reason: str = "") -> None:
+        began_s, user.waiting_s = user.waiting_s or 0.0, None
+        if end_s > began_s:
+            name = f"waiting, {reason}" if reason else "waiting"
+            self._tracks.slice(user.track, name, began_s, end_s, f'"version":{user.base}')
+
+    def _send(self, event: _Event) -> None:
+        user = self._of(event.user)
+        if user.training_s is not None:  # the end of its training was not recorded
+            self._train(user, event.time_s, "training and waiting")
+        if user.waiting_s is not None:
+            self._wait(user, event.time_s)
+        user.on_air.append(_Attempt(event.time_s, user.base, event.node))
+
+    def _sending(self, user: _User, attempt: _Attempt, end_s: float, reason: str) -> None:
+        """Write an attempt on the tracks of its user and of its cell."""
+        details = f'"version":{attempt.base}' if attempt.base >= 0 else ""
+        name = f"sending, {reason}" if reason else "sending"
+        mark = self._tracks.slice(user.track, name, attempt.began_s, end_s, details)
+        label = f"{user.track.name}, {reason}" if reason else user.track.name
+        cell = self._tracks.slice(Track("cells", attempt.node), label, attempt.began_s, end_s, details)
+        if not reason:
+            user.marks.setdefault(attempt.base, []).extend((mark, cell))
+
+    def _fail(self, event: _Event) -> None:
+        """End the newest attempt, which has failed."""
+        user = self._of(event.user)
+        if user.on_air:
+            self._sending(user, user.on_air.pop(), event.time_s, event.detail)
+        user.waiting_s = event.time_s
+
+    def _forward(self, event: _Event) -> None:
+        """Write a message that has left a port, which it entered *value* seconds ago."""
+        entered_s = event.time_s - event.value
+        name = "traffic" if event.user < 0 else f"user {event.user}"
+        mark = self._tracks.slice(Track("links", event.node), name, entered_s, event.time_s)
+        user = self._users.get(event.user)
+        if user is None:
+            return
+        if user.on_air and user.on_air[0].node == event.node and user.on_air[0].began_s < entered_s:
+            user.free_s = entered_s
+            self._sending(user, user.on_air.pop(0), entered_s, "")
+        if user.marks:
+            user.marks[min(user.marks)].append(mark)  # of the oldest outstanding update
+
+    def _end(self, event: _Event) -> None:
+        """End an update, or a packet of traffic, whose *value* is its age."""
+        if self._packets:
+            track = Track("users", "traffic" if event.user < 0 else f"user {event.user}")
+            self._tracks.slice(track, event.kind, event.time_s - event.value, event.time_s)
+            return
+        user, kind, time_s = self._of(event.user), event.kind, event.time_s
+        base = user.base if math.isnan(event.value) else int(event.value)
+        if not self._is_network:
+            began_s = self._opened_s[event.round - 1] if event.round <= len(self._opened_s) else time_s
+            user.marks[base] = [self._tracks.slice(user.track, kind, began_s, time_s)]
+        elif base > user.base >= 0:
+            self._begin(user, base)
+        reason = "" if kind in _AT_SERVER else event.detail or kind
+        if base == user.base and kind not in _AT_SERVER:
+            self._stop(user, time_s, reason)
+        ended = [each for each in user.on_air if each.base in {base, -1} or (each.base < base and not self._restarts)]
+        user.on_air = [attempt for attempt in user.on_air if attempt not in ended]
+        for attempt in ended:
+            last = attempt is ended[-1]
+            self._sending(user, attempt._replace(base=base), time_s, reason if last else "")
+        if base == user.base and (ended or reason):
+            user.free_s = time_s
+        marks = user.marks.pop(base, None) or user.marks.pop(-1, [])
+        if kind in _AT_SERVER:
+            details = f'"version":{base}' if base >= 0 else ""
+            name = user.track.name if kind == "delivered" else f"{user.track.name}, {kind}"
+            marks.append(self._tracks.slice(Track("server", "arrivals"), name, time_s, time_s, details))
+            if len(marks) > 1:
+                self._tracks.arrows("update", marks)
+
+    def _outage(self, event: _Event) -> None:
+        name = event.node or f"user {event.user}"
+        if event.kind == "down" and name not in self._down:
+            self._down[name] = event.time_s
+        elif event.kind == "up" and name in self._down:
+            self._tracks.slice(Track("outages", name), "down", self._down.pop(name), event.time_s)
+        else:
+            return
+        if not event.node:
+            self._users_down += 1 if event.kind == "down" else -1
+            self._tracks.counter("users down", event.time_s, self._users_down)

@@ -11,15 +11,22 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 GROUPS = ("server", "cells", "links", "users", "outages")
 """Groups in the order in which they are shown."""
 NS_PER_S = 1_000_000_000
 LATEST_S = 2**63 / NS_PER_S
 """Latest time of a trace: Perfetto counts nanoseconds in 64 bits, which is 292 years."""
-_HELD = 1 << 14
 _LANES = 1000
+
+
+class Track(NamedTuple):
+    """A row of the display: its group, one of `GROUPS`, and its name."""
+
+    group: str
+    name: str
+
 
 Mark = tuple[int, int, int]
 """End of an arrow: the beginning of a slice in nanoseconds, and the numbers of its group and track."""
@@ -46,43 +53,32 @@ def _text(text: str) -> str:
 
 
 class TraceEvents:
-    """Writer of slices, arrows and counters, which may come in any order of time.
-
-    Args:
-        file: the open file.
-        facts: facts about the whole trace.
+    """Writer of slices, arrows and counters, which may come in any order of time; *facts* are about the whole trace.
 
     Attributes:
         slices: number of slices so far.
     """
 
     def __init__(self, file: TextIO, facts: Mapping[str, object]) -> None:
-        self._file, self._lines, self._arrows, self.slices = file, list[str](), 0, 0
-        self._lanes: dict[tuple[str, str], list[list[int]]] = {}
+        self._file, self._arrows, self.slices = file, 0, 0
+        self._lanes: dict[Track, list[list[int]]] = {}
         self._count = 0
         file.write(f'{{"displayTimeUnit":"ms","otherData":{json.dumps(facts)},"traceEvents":[')
-        first = [_metadata("process_name", place, 0, f'"name":"{name}"') for place, name in enumerate(GROUPS, 1)]
-        order = [
-            _metadata("process_sort_index", place, 0, f'"sort_index":{place}') for place in range(1, 1 + len(first))
-        ]
-        file.write("\n" + ",\n".join(first + order))
+        names = [_metadata("process_name", place, 0, f'"name":"{name}"') for place, name in enumerate(GROUPS, 1)]
+        places = range(1, 1 + len(GROUPS))
+        order = [_metadata("process_sort_index", place, 0, f'"sort_index":{place}') for place in places]
+        file.write("\n" + ",\n".join(names + order))
 
-    def slice(self, group: str, track: str, name: str, begin_s: float, end_s: float, details: str = "") -> Mark:
+    def slice(self, track: Track, name: str, begin_s: float, end_s: float, details: str = "") -> Mark:
         """Write a slice, and return its mark for arrows.
 
-        Args:
-            group: one of `GROUPS`.
-            track: the track's name.
-            name: the slice's name.
-            begin_s: its beginning.
-            end_s: its end; at least the beginning counts.
-            details: further facts, as the inside of a JSON object.
+        It ends at its beginning if *end_s* is earlier.  The *details* are further facts: the inside of a JSON object.
         """
         begin = nanoseconds(begin_s)
         end = max(begin, nanoseconds(end_s))
-        place, number = GROUPS.index(group) + 1, self._lane(group, track, begin, end)
+        place, number = GROUPS.index(track.group) + 1, self._lane(track, begin, end)
         self._write(
-            f'{{"ph":"X","name":{_text(name)},"cat":"{group}","pid":{place},"tid":{number},'
+            f'{{"ph":"X","name":{_text(name)},"cat":"{track.group}","pid":{place},"tid":{number},'
             f'"ts":{_us(begin)},"dur":{_us(end - begin)},"args":{{{details}}}}}'
         )
         self.slices += 1
@@ -106,38 +102,27 @@ class TraceEvents:
 
     def close(self) -> None:
         """Write the end of the file."""
-        self._flush()
         self._file.write("\n]}\n")
 
-    def _lane(self, group: str, track: str, begin: int, end: int) -> int:
+    def _lane(self, track: Track, begin: int, end: int) -> int:
         """Return the number of the first track of that name that is free from *begin* on, and occupy it until *end*."""
-        lanes = self._lanes.setdefault((group, track), [])
+        lanes = self._lanes.setdefault(track, [])
         for lane in lanes:
             if lane[1] <= begin:
                 lane[1] = end
                 return lane[0]
         self._count += 1
         lanes.append([self._count, end])
-        place, shown = GROUPS.index(group) + 1, track if len(lanes) == 1 else f"{track} ({len(lanes)})"
+        place = GROUPS.index(track.group) + 1
+        shown = track.name if len(lanes) == 1 else f"{track.name} ({len(lanes)})"
         self._write(_metadata("thread_name", place, self._count, f'"name":{json.dumps(shown)}'))
-        rank = _rank(track) * _LANES + min(len(lanes), _LANES) - 1
+        number = re.search("[0-9]+", track.name)  # the tracks of a group are sorted by the first number in their names
+        rank = (min(int(number[0]), 1_000_000) if number else 0) * _LANES + min(len(lanes), _LANES) - 1
         self._write(_metadata("thread_sort_index", place, self._count, f'"sort_index":{rank}'))
         return self._count
 
     def _write(self, line: str) -> None:
-        self._lines.append(line)
-        if len(self._lines) >= _HELD:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._file.write("".join(f",\n{line}" for line in self._lines))
-        self._lines = []
-
-
-def _rank(track: str) -> int:
-    """Return the first number in a track's name, by which the tracks of a group are sorted."""
-    found = re.search("[0-9]+", track)
-    return min(int(found[0]), 1_000_000) if found else 0
+        self._file.write(f",\n{line}")
 
 
 def _metadata(kind: str, group: int, number: int, details: str) -> str:

@@ -72,7 +72,7 @@ class Mlflow:
             self._client.update_run(run, status="RUNNING")
         self._client.update_run(self._whole, status="RUNNING")
 
-    def figures(self, lane: Lane, round: int, time_s: float, values: Mapping[str, float]) -> None:
+    def log_metrics(self, lane: Lane, round: int, time_s: float, values: Mapping[str, float]) -> None:
         """Gather the metrics of a lane, and write them from time to time."""
         self._time_s = max(self._time_s, time_s)
         if round > self._rounds[lane]:

@@ -33,12 +33,10 @@ class _File:
             self.add(Event(wall_time=0.0, file_version="brain.Event:2"))
 
     def add(self, event: Event) -> None:
-        """Add an event."""
         self._records.write(event.SerializeToString())
         self._records.flush()
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 
@@ -60,7 +58,7 @@ class TensorBoard:
         if is_new:
             self._whole.add(Event(wall_time=0.0, step=0, summary=Summary(value=[_text("scenario", dump(scenario))])))
 
-    def figures(self, lane: tuple[str, int], round: int, time_s: float, values: Mapping[str, float]) -> None:
+    def log_metrics(self, lane: tuple[str, int], round: int, time_s: float, values: Mapping[str, float]) -> None:
         """Add the metrics of a lane."""
         self._time_s = max(self._time_s, time_s)
         self._lanes[lane].add(Event(wall_time=time_s, step=round, summary=_scalars(values)))
@@ -71,7 +69,6 @@ class TensorBoard:
         self._whole.add(Event(wall_time=self._time_s, step=replicas, summary=_scalars(named)))
 
     def close(self, status: str) -> None:
-        """Close the files."""
         for file in (self._whole, *self._lanes.values()):
             file.close()
 

@@ -25,10 +25,10 @@ _SINGLE = ("user:", "layer:")
 Lane = tuple[str, int]
 
 
-class TrackerUpdate(Protocol):
+class Tracker(Protocol):
     """Tracker of one run."""
 
-    def figures(self, lane: Lane, round: int, time_s: float, values: Mapping[str, float]) -> None:
+    def log_metrics(self, lane: Lane, round: int, time_s: float, values: Mapping[str, float]) -> None:
         """Log the metrics of one lane after a round."""
 
     def summary(self, values: Mapping[str, float], replicas: int) -> None:
@@ -47,13 +47,12 @@ class MetricTracker(RunObserver):
         command: the command that continues the run after a tracker has failed.
     """
 
-    def __init__(self, trackers: Mapping[str, TrackerUpdate], lanes: Sequence[Lane], command: str) -> None:
+    def __init__(self, trackers: Mapping[str, Tracker], lanes: Sequence[Lane], command: str) -> None:
         self._trackers, self._lanes, self._command = trackers, lanes, command
         self._first = min((replica for _, replica in lanes), default=0)
         self._folder: Path | None = None
 
     def on_start(self, start: RunStart) -> None:
-        """Note the run directory."""
         self._folder = start.folder
 
     def on_metrics(self, report: LearnerReport, closed_s: Sequence[float]) -> None:
@@ -62,11 +61,13 @@ class MetricTracker(RunObserver):
         Raises:
             MachineError: a tracker failed.
         """
-        shared = {name: values for name, values in report.metrics.items() if not _is_single(name)}
+        shared = {
+            name: values for name, values in report.metrics.items() if not name.partition("/")[2].startswith(_SINGLE)
+        }
         for place, lane in enumerate(self._lanes if shared and self._trackers else ()):
             values = {name: float(row[place]) for name, row in shared.items() if not np.isnan(row[place])}
             time_s = float(closed_s[lane[1] - self._first])
-            self._each(methodcaller("figures", lane, report.round, time_s, values))
+            self._each(methodcaller("log_metrics", lane, report.round, time_s, values))
 
     def on_end(self, status: str, error: BaseException | None = None) -> None:
         """Close the trackers, after the summary of a finished run; an extension leaves the summary to the whole run."""
@@ -80,7 +81,7 @@ class MetricTracker(RunObserver):
         values = {key: float(value) for key, value in content.items() if isinstance(value, int | float)}
         self._each(methodcaller("summary", values, int(content["replicas"])))
 
-    def _each(self, update: Callable[[TrackerUpdate], None]) -> None:
+    def _each(self, update: Callable[[Tracker], None]) -> None:
         for name, tracker in self._trackers.items():
             with _tracker_errors(name, self._command):
                 update(tracker)
@@ -92,43 +93,21 @@ def open_trackers(
     """Return the trackers that *spec* names, for the run in *folder*.
 
     Args:
-        spec: the scenario's trackers, if it has any.
+        spec: the scenario's trackers; ``None`` for none, as in a trace.
         folder: the run directory, or that of an extension in it, which continues in the trackers of the run.
         scenario: the scenario as plain data.
-        lanes: learner and replica of each lane; without lanes, in a trace, there are no trackers.
+        lanes: learner and replica of each lane; none where only the summary is passed on.
         command: the command that continues the run after a tracker has failed.
 
     Raises:
         MachineError: a tracker failed.
     """
-    home = folder.parent if folder.name == EXTENSION else folder
-    return MetricTracker(_opened(spec, home, scenario, lanes, command) if lanes else {}, lanes, command)
-
-
-def log_summary_again(
-    spec: TrackSpec | None, folder: Path, scenario: Mapping[str, Any], summary: Mapping[str, Any], command: str
-) -> None:
-    """Pass on the summary of a run in *folder* that has been extended; *command* repeats that after an error.
-
-    Raises:
-        MachineError: a tracker failed.
-    """
-    tracker = MetricTracker(_opened(spec, folder, scenario, (), command), (), command)
-    tracker.log_summary(summary)
-    tracker.on_end("done")
-
-
-def _opened(
-    spec: TrackSpec | None, home: Path, scenario: Mapping[str, Any], lanes: Sequence[Lane], command: str
-) -> dict[str, TrackerUpdate]:
     if spec is None:
-        return {}
+        return MetricTracker({}, lanes, command)
+    home = folder.parent if folder.name == EXTENSION else folder
     path, name = home / PLACES, home.absolute().name
-    try:
-        places: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    except (OSError, ValueError) as error:
-        raise MachineError(f"{path} cannot be read: {error}") from error
-    trackers: dict[str, TrackerUpdate] = {}
+    places: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    trackers: dict[str, Tracker] = {}
     try:
         if spec.tensorboard is not None:
             with _tracker_errors("tensorboard", command):
@@ -143,14 +122,10 @@ def _opened(
 
                 experiment = spec.mlflow.experiment or str(scenario["name"])
                 addresses = places.setdefault("mlflow", {})
-                trackers["mlflow"] = Mlflow(spec.mlflow.store, (experiment, name), scenario, lanes, addresses)
+                trackers["mlflow"] = Mlflow(spec.mlflow.tracking_uri, (experiment, name), scenario, lanes, addresses)
     finally:
         write_json(path, places)
-    return trackers
-
-
-def _is_single(name: str) -> bool:
-    return name.partition("/")[2].startswith(_SINGLE)
+    return MetricTracker(trackers, lanes, command)
 
 
 @contextmanager
@@ -161,5 +136,5 @@ def _tracker_errors(name: str, command: str) -> Iterator[None]:
         raise
     except Exception as error:  # whatever packages of others raise
         problem = " ".join(f"{type(error).__name__}: {error}".split())
-        remedy = f"when that is mended, go on with: {command}"
-        raise MachineError(f"track.{name}: cannot be told of the run: {problem}; {remedy}") from error
+        remedy = f"when that is fixed, continue with: {command}"
+        raise MachineError(f"track.{name}: cannot log the run: {problem}; {remedy}") from error

@@ -121,10 +121,10 @@ class TestTheLoopInAScenario:
 
 def test_more_heard_than_may_try_is_a_fault():
     facts = ScenarioFacts(users=4, rounds=1)
-    assert [fault.key for fault in Bernoulli(probability=0.5, first=3, selection=Uniform(m=2)).faults(facts)] == [
-        "first"
+    assert [fault.key for fault in Bernoulli(probability=0.5, deliveries=3, selection=Uniform(m=2)).faults(facts)] == [
+        "deliveries"
     ]
-    assert not [*Bernoulli(probability=0.5, first=2, selection=Uniform(m=2)).faults(facts)]
+    assert not [*Bernoulli(probability=0.5, deliveries=2, selection=Uniform(m=2)).faults(facts)]
 
 
 class Bad(Selection):
@@ -140,7 +140,7 @@ class Bad(Selection):
 def test_a_choice_of_what_are_no_users_is_the_models_failure(chosen):
     values = np.array(chosen)
     bad = Bad.model_construct(chosen=values if values.dtype.kind == "i" else chosen)
-    with pytest.raises(ModelError, match="no distinct users in rising order"):
+    with pytest.raises(ModelError, match="not distinct users in ascending order"):
         chooser(bad).choose(1, None)
 
 

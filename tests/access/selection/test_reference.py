@@ -48,12 +48,12 @@ def first_of_those_there(may):
 
 
 ACCESSES = {
-    "stationary": (lambda told: Stationary(rho=RHO, first=1, **told), first_by_rates),
+    "stationary": (lambda told: Stationary(rho=RHO, deliveries=1, **told), first_by_rates),
     "drifting": (
-        lambda told: Drifting(knots=[{"round": 1, "rho": RHO}, {"round": 9, "rho": RHO}], first=1, **told),
+        lambda told: Drifting(knots=[{"round": 1, "rho": RHO}, {"round": 9, "rho": RHO}], deliveries=1, **told),
         first_by_rates,
     ),
-    "bernoulli": (lambda told: Bernoulli(probability=RHO, first=1, **told), first_of_those_there),
+    "bernoulli": (lambda told: Bernoulli(probability=RHO, deliveries=1, **told), first_of_those_there),
 }
 
 

@@ -65,7 +65,7 @@ def test_two_heard_of_three_chosen(tmp_path):
             total = sum(RHO[user] for user in three)
             chance = RHO[one] / total * RHO[other] / (total - RHO[one]) / 4
             chances[frozenset((one, other))] = chances.get(frozenset((one, other)), 0.0) + chance
-    said = f"{{kind: stationary, rho: {list(RHO)}, first: 2, selection: {{kind: uniform, m: 3}}}}"
+    said = f"{{kind: stationary, rho: {list(RHO)}, deliveries: 2, selection: {{kind: uniform, m: 3}}}}"
     found = heard(netfl.run(written(tmp_path, said), tmp_path / "run"))
     counts = [sum(set(np.flatnonzero(row)) == pair for row in found) for pair in chances]
     assert sum(counts) == 6000
@@ -83,17 +83,17 @@ def test_bernoulli_among_an_even_choice(tmp_path):
 
 
 def test_who_is_not_chosen_has_no_update(tmp_path):
-    """Each round has as many updates as there are chosen, each with one fate; the others have none."""
+    """Each round has as many updates as there are chosen, each with one outcome; the others have none."""
     said = "{kind: bernoulli, probability: 0.3, selection: {kind: contract, m: 2, tiers: [{users: [3, 1]}]}}"
     run = netfl.run(written(tmp_path, said, rounds=50, rest="record: all\n"), tmp_path / "run")
-    fates = run.events[run.events["kind"].isin(["delivered", "superseded", "unfinished"])]
-    assert set(fates["user"]) == {1, 3}
-    assert (fates.groupby(["round", "user"]).size() == 1).all()
-    assert len(fates) == 100
+    outcomes = run.events[run.events["kind"].isin(["delivered", "superseded", "unfinished"])]
+    assert set(outcomes["user"]) == {1, 3}
+    assert (outcomes.groupby(["round", "user"]).size() == 1).all()
+    assert len(outcomes) == 100
 
 
 def test_the_first_of_those_chosen(tmp_path):
-    said = "{kind: bernoulli, probability: 1.0, first: 1, selection: {kind: oldest, m: 1}}"
+    said = "{kind: bernoulli, probability: 1.0, deliveries: 1, selection: {kind: oldest, m: 1}}"
     users = netfl.run(written(tmp_path, said, rounds=40), tmp_path / "run").deliveries["user"].to_numpy()
     assert all(set(users[start : start + 4]) == {0, 1, 2, 3} for start in range(0, 40, 4))  # a round-robin
 
@@ -200,7 +200,7 @@ def test_a_mac_that_follows_ages_hears_the_unheard_sooner(tmp_path):
     """Longest silences under p in proportion to ages, and under equal p: a geometric law has a long tail."""
     longest = []
     for least in (0.0, 1.0):
-        mac = f"{{kind: adaptive_aloha, channels: 1, follows: age, least: {least}}}"
+        mac = f"{{kind: adaptive_aloha, channels: 1, metric: age, min_probability: {least}}}"
         folder = tmp_path / str(least)
         found = heard(netfl.trace(written(tmp_path, network("all", mac), 8, 800), folder), 8)
         gaps = [np.diff(np.flatnonzero(column)) for column in found.T]
@@ -213,6 +213,6 @@ def test_a_trace_of_a_closed_loop_is_refused(tmp_path):
     said = "{kind: bernoulli, probability: 1.0, selection: {kind: power_of_choice, d: 3, m: 1}}"
     with pytest.raises(ScenarioError, match="learn"):
         netfl.trace(written(tmp_path, said, 4, 12, LEARNING), tmp_path / "run")
-    said = network("all", "{kind: adaptive_aloha, channels: 2, follows: norm}")
+    said = network("all", "{kind: adaptive_aloha, channels: 2, metric: norm}")
     with pytest.raises(ScenarioError, match="learn"):
         netfl.trace(written(tmp_path, said, 4, 12, LEARNING), tmp_path / "run")

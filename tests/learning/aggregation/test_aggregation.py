@@ -32,7 +32,7 @@ def test_relay_passes_on_the_model_and_its_t():
 
 
 def test_relay_refuses_to_choose():
-    with pytest.raises(ValueError, match="round 4 brought 2"):
+    with pytest.raises(ValueError, match="round 4 delivered 2"):
         Relay().step({}, CURRENT, updates([3.0, 4.0, 0.0], [1.0, 2.0, 0.0], samples=[1.0, 1.0]))
     (fault,) = Relay().faults(ScenarioFacts(users=3, rounds=1, max_deliveries=2))
     assert "first: 1" in fault.remedy

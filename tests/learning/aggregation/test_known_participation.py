@@ -8,7 +8,7 @@ from support.stop_run import StopAfter
 import netfl
 from netfl.errors import ScenarioError
 from netfl.learning.aggregation.known_participation import KnownParticipation
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation.setup import prepare_run
 from netfl.streams import Streams
@@ -28,14 +28,14 @@ def scenario(access=BERNOULLI, rule="known_participation", replicas=1, **more):
         "partition": {"kind": "dirichlet", "concentration": 0.3}, "learners": {"one": learner, "two": learner},
         "evaluate": {"every": 3, "metrics": ["weight"]},
     }  # fmt: skip
-    return checked(ScenarioDocument(said | more, "known"))
+    return validate(ScenarioDocument(said | more, "known"))
 
 
 def probabilities(made, replica):
     """FedAU's p_n = max(0.02, 0.2 C <κ_n, q>), from the labels that users are dealt."""
-    staged = prepare_run(made)
-    labels, streams = staged.dataset.train_y, Streams(made.seed).at("replica", replica).at("access")
-    mixes = np.array([[np.mean(labels[rows] == label) for label in range(3)] for rows in staged.splits[replica]])
+    setup = prepare_run(made)
+    labels, streams = setup.dataset.train_y, Streams(made.seed).at("replica", replica).at("access")
+    mixes = np.array([[np.mean(labels[rows] == label) for label in range(3)] for rows in setup.splits[replica]])
     return np.clip(0.2 * 3 * mixes @ streams.rng("labels").dirichlet([0.1] * 3), 0.02, 1)
 
 
@@ -72,7 +72,7 @@ def test_each_replica_has_its_own(tmp_path, workers):
 
 @pytest.mark.slow
 def test_a_run_that_is_resumed_and_extended_keeps_them(tmp_path):
-    netfl.run(scenario(replicas=2), tmp_path / "run", device="cpu", watch=StopAfter(5))
+    netfl.run(scenario(replicas=2), tmp_path / "run", device="cpu", observer=StopAfter(5))
     netfl.resume(tmp_path / "run", device="cpu", workers=2)
     run, made = netfl.extend(tmp_path / "run", 3, device="cpu"), scenario(replicas=3)
     for replica in range(3):
@@ -85,7 +85,10 @@ def test_a_run_that_is_resumed_and_extended_keeps_them(tmp_path):
         ({"kind": "bernoulli", "probability": 0.5}, [0.5] * USERS),
         ({"kind": "markov", "probability": LISTED}, LISTED),
         ({"kind": "cyclic", "probability": LISTED, "cycle": 4}, [1.0, 0.75, 0.75, 0.5, 0.5, 0.5, 0.25, 0.25]),
-        ({"kind": "stationary", "rho": [p / sum(LISTED) for p in LISTED], "first": 1}, np.array(LISTED) / sum(LISTED)),
+        (
+            {"kind": "stationary", "rho": [p / sum(LISTED) for p in LISTED], "deliveries": 1},
+            np.array(LISTED) / sum(LISTED),
+        ),
     ],
     ids=lambda one: one["kind"] if isinstance(one, dict) else "",
 )
@@ -96,35 +99,35 @@ def test_what_counts_is_how_often_a_user_is_heard(tmp_path, access, expected):
 
 def test_a_user_who_is_never_heard_has_no_weight(tmp_path):
     of = {"kind": "bernoulli", "probability": 0.5}
-    run = netfl.run(scenario({"kind": "adversarial", "of": of, "users": [3]}), tmp_path / "run", device="cpu")
+    run = netfl.run(scenario({"kind": "adversarial", "inner": of, "users": [3]}), tmp_path / "run", device="cpu")
     assert weights(run, 0).tolist() == [2.0, 2.0, 2.0, 0.0, 2.0, 2.0, 2.0, 2.0]
 
 
 @pytest.mark.parametrize("kind", [{"kind": "fedavgm"}, {"kind": "fedadam", "server_lr": 0.1}])
 def test_optimisers_at_the_server_pass_them_on(tmp_path, kind):
-    run = netfl.run(scenario(rule={**kind, "of": "known_participation"}), tmp_path / "run", device="cpu")
+    run = netfl.run(scenario(rule={**kind, "inner": "known_participation"}), tmp_path / "run", device="cpu")
     assert weights(run, 0) == pytest.approx(1 / probabilities(scenario(), 0), rel=1e-6)
 
 
 @pytest.mark.parametrize(
     "access",
     [
-        {**BERNOULLI, "first": 2},
+        {**BERNOULLI, "deliveries": 2},
         {**BERNOULLI, "selection": {"kind": "oldest", "m": 1}},
-        {"kind": "stationary", "rho": {"zipf": 1}, "first": 2},
+        {"kind": "stationary", "rho": {"zipf": 1}, "deliveries": 2},
         {"kind": "drifting", "knots": [{"round": 1, "probability": 0.5}, {"round": 9, "probability": 0.2}]},
     ],
     ids=["first", "selection", "stationary", "drifting"],
 )
 @pytest.mark.parametrize("around", [False, True])
 def test_an_access_that_does_not_state_them_is_a_fault(access, around):
-    rule = {"kind": "fedavgm", "of": "known_participation"} if around else "known_participation"
+    rule = {"kind": "fedavgm", "inner": "known_participation"} if around else "known_participation"
     with pytest.raises(ScenarioError) as raised:
         scenario(access, rule)
     fault = raised.value.faults[0]
-    assert fault.key == f"learners.one.aggregation{'.of' if around else ''}.probability"
-    assert fault.problem == "missing; this access does not state in what share of the rounds each user is heard"
-    assert fault.remedy == "give a list, or take 'fedau', which estimates them"
+    assert fault.key == f"learners.one.aggregation{'.inner' if around else ''}.probability"
+    assert fault.problem == "missing; this access does not state the participation rate of each user"
+    assert fault.remedy == "give a list, or use 'fedau', which estimates them"
 
 
 def test_a_list_needs_nothing_of_the_access():
@@ -132,14 +135,14 @@ def test_a_list_needs_nothing_of_the_access():
     assert not [*rule.faults(ScenarioFacts(USERS, ROUNDS))]
     assert rule.with_participation(np.full(USERS, 0.5)) is rule
     assert [fault.key for fault in KnownParticipation().faults(ScenarioFacts(USERS, ROUNDS))] == ["probability"]
-    assert not [*KnownParticipation().faults(ScenarioFacts(USERS, ROUNDS, heard_known=True))]
+    assert not [*KnownParticipation().faults(ScenarioFacts(USERS, ROUNDS, participation_known=True))]
 
 
 def test_an_aggregation_of_ones_own_around_it_must_pass_them_on():
     """Found out by the trial before a run; one that does so is left alone."""
     known = {"evaluate": {"every": 3}}
-    with pytest.raises(ScenarioError, match=r"method 'open' fails .*must pass on 'with_participation'"):
-        prepare_run(scenario(rule={"kind": "support.plugin_learning:Inside", "of": "known_participation"}, **known))
+    with pytest.raises(ScenarioError, match=r"method 'open' fails .*must forward the call to 'with_participation'"):
+        prepare_run(scenario(rule={"kind": "support.plugin_learning:Inside", "inner": "known_participation"}, **known))
     listed = {"kind": "known_participation", "probability": LISTED}
-    prepare_run(scenario(rule={"kind": "support.plugin_learning:Inside", "of": listed}, **known))
-    prepare_run(scenario(rule={"kind": "support.plugin_learning:Telling", "of": "known_participation"}, **known))
+    prepare_run(scenario(rule={"kind": "support.plugin_learning:Inside", "inner": listed}, **known))
+    prepare_run(scenario(rule={"kind": "support.plugin_learning:Telling", "inner": "known_participation"}, **known))

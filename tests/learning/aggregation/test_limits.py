@@ -54,8 +54,8 @@ def stale(rounds=12):
         Mifa(),
         Fedvarp(),
         Qfedavg(q=0),
-        Fedavgm(momentum=0, of=EQUAL),
-        Fedavgm(momentum=0, of=Fedvarp()),
+        Fedavgm(momentum=0, inner=EQUAL),
+        Fedavgm(momentum=0, inner=Fedvarp()),
     ],
     ids=repr,
 )
@@ -70,7 +70,7 @@ def test_where_some_are_silent_it_is_not(rule):
     assert np.abs(made["rule"] - made["fedavg"])[-1].max() > 1e-3
 
 
-@pytest.mark.parametrize("rule", [Qfedavg(q=0), Fedbuff(exponent=1), Fedavgm(momentum=0, of=EQUAL)], ids=repr)
+@pytest.mark.parametrize("rule", [Qfedavg(q=0), Fedbuff(exponent=1), Fedavgm(momentum=0, inner=EQUAL)], ids=repr)
 def test_without_staleness_it_is_the_mean_of_those_heard(rule):
     made = versions({"rule": spec(aggregation=rule), "fedavg": spec(aggregation=EQUAL)}, SOME)
     assert made["rule"] == pytest.approx(made["fedavg"], rel=1e-11, abs=1e-13)
@@ -79,7 +79,7 @@ def test_without_staleness_it_is_the_mean_of_those_heard(rule):
 @pytest.mark.parametrize("of", [Average(), Fedau(cutoff=3), Scaffold(), Mifa(), Qfedavg(q=2), Fedbuff()], ids=repr)
 def test_without_momentum_fedavgm_is_the_other_aggregation(of):
     trace = stale()
-    made = versions({"outer": spec(aggregation=Fedavgm(momentum=0, of=of)), "inner": spec(aggregation=of)}, trace)
+    made = versions({"outer": spec(aggregation=Fedavgm(momentum=0, inner=of)), "inner": spec(aggregation=of)}, trace)
     assert made["outer"] == pytest.approx(made["inner"], rel=1e-10, abs=1e-12)
 
 

@@ -43,15 +43,15 @@ RULES = {
     "scaffold": Scaffold(),
     "fedavgm": Fedavgm(),
     "fedadam": Fedadam(server_lr=0.1),
-    "fedadam of scaffold": Fedadam(server_lr=0.1, of=Scaffold()),
-    "fedavgm of fedadam of mifa": Fedavgm(of=Fedadam(server_lr=0.1, of=Mifa())),
+    "fedadam of scaffold": Fedadam(server_lr=0.1, inner=Scaffold()),
+    "fedavgm of fedadam of mifa": Fedavgm(inner=Fedadam(server_lr=0.1, inner=Mifa())),
 }
 TABLES = {
     "mifa": "last",
     "fedvarp": "last",
     "scaffold": "last",
-    "fedadam of scaffold": "of.last",
-    "fedavgm of fedadam of mifa": "of.of.last",
+    "fedadam of scaffold": "inner.last",
+    "fedavgm of fedadam of mifa": "inner.inner.last",
 }
 
 
@@ -250,13 +250,13 @@ def test_worth_of_fedau_by_hand():
 
 @pytest.mark.parametrize("rule", ["relay", "average", "mifa", "fedvarp", "qfedavg", "scaffold"])
 def test_where_it_depends_on_who_else_is_heard_there_is_no_worth(rule):
-    for one in (RULES[rule], Fedavgm(of=RULES[rule])):
+    for one in (RULES[rule], Fedavgm(inner=RULES[rule])):
         assert not one.has_user_weights
         assert one.user_weights(parts(one)[0]) is None
 
 
 def test_optimisers_pass_on_what_the_other_aggregation_says():
-    outer, inner = Fedavgm(of=Scaffold()), Scaffold()
+    outer, inner = Fedavgm(inner=Scaffold()), Scaffold()
     (whole, current), (part, _) = parts(outer), parts(inner)
     updates = told(1, [0, 1])
     _, whole = outer.step(whole, current, updates)
@@ -265,25 +265,25 @@ def test_optimisers_pass_on_what_the_other_aggregation_says():
     drifts = [rule.drift(state, updates.users, updates.messages) for rule, state in ((outer, whole), (inner, part))]
     assert torch.equal(*drifts)
     assert not inner.needs_losses
-    assert Fedavgm(of=Qfedavg(q=1)).needs_losses
-    state, _ = parts(Fedavgm(of=Fedau()))
-    assert Fedavgm(of=Fedau()).user_weights(state).tolist() == [1.0] * USERS
-    assert Fedavgm(of=Fedau()).has_user_weights
+    assert Fedavgm(inner=Qfedavg(q=1)).needs_losses
+    state, _ = parts(Fedavgm(inner=Fedau()))
+    assert Fedavgm(inner=Fedau()).user_weights(state).tolist() == [1.0] * USERS
+    assert Fedavgm(inner=Fedau()).has_user_weights
     assert Fedavgm().message(parts(Fedavgm())[0]) is None
 
 
 @pytest.mark.parametrize("optimiser", [Fedavgm(), Fedadam(server_lr=0.1)])
 def test_an_idle_round_moves_an_optimiser_only_if_the_other_aggregation_goes_on(optimiser):
     for of, goes_on in ((Average(), False), (Fedau(), False), (Mifa(), True), (Fedvarp(), True)):
-        rule = optimiser.model_copy(update={"of": of})
+        rule = optimiser.model_copy(update={"inner": of})
         state, current = parts(rule)
         current, state = rule.step(state, current, told(1, [0, 1]))
         following, after = rule.idle(state, current, 2, NOW)
         assert torch.equal(following, current) is not goes_on
         assert all(torch.equal(after[name], one) for name, one in state.items() if "." not in name) is not goes_on
     assert (
-        rule.model_copy(update={"of": Fedau()})
-        .idle(parts(Fedavgm(of=Fedau()))[0], current, 1, NOW)[1]["of.lasting"]
+        rule.model_copy(update={"inner": Fedau()})
+        .idle(parts(Fedavgm(inner=Fedau()))[0], current, 1, NOW)[1]["inner.lasting"]
         .tolist()
         == [1] * USERS
     )
@@ -292,8 +292,8 @@ def test_an_idle_round_moves_an_optimiser_only_if_the_other_aggregation_goes_on(
 @pytest.mark.parametrize("kind", ["fedavgm", "fedadam"])
 def test_optimisers_refuse_what_reports_another_model(kind):
     one = {"fedavgm": Fedavgm, "fedadam": Fedadam}[kind]
-    with pytest.raises(ValidationError, match="reports a model made of its own versions; take another one"):
-        one.model_validate({"of": {"kind": "afl", "lr_lambda": 0.1}, "server_lr": 0.1})
+    with pytest.raises(ValidationError, match="reports a model that differs from its versions; use another one"):
+        one.model_validate({"inner": {"kind": "afl", "lr_lambda": 0.1}, "server_lr": 0.1})
 
 
 def misfits(rule, **how):
@@ -306,11 +306,11 @@ ONE_STEP = {"batch_size": "full", "local_steps": 1}
 def test_scaffold_does_not_go_with_momentum():
     (said,) = misfits(Scaffold(), local_steps=3, momentum=0.9)
     assert said == (
-        "aggregation.kind: scaffold reads a user's mean gradient from its change, which momentum makes another "
-        "('scaffold'); leave momentum out, or take it at the server: 'fedavgm' with of: scaffold"
+        "aggregation.kind: scaffold computes a user's mean gradient from its change, which momentum distorts "
+        "('scaffold'); leave momentum out, or use it at the server: 'fedavgm' with of: scaffold"
     )
-    (said,) = misfits(Fedavgm(of=Fedadam(server_lr=0.1, of=Scaffold())), momentum=0.9, local_steps=3)
-    assert said.startswith("aggregation.of.of.kind: scaffold reads")
+    (said,) = misfits(Fedavgm(inner=Fedadam(server_lr=0.1, inner=Scaffold())), momentum=0.9, local_steps=3)
+    assert said.startswith("aggregation.inner.inner.kind: scaffold computes")
     for objective in (Cvar(alpha=0.5, lr_t=0.1), Proximal(mu=1)):
         assert misfits(Scaffold(), objective=objective, weight_decay=0.1, local_steps=3) == []
 
@@ -320,9 +320,9 @@ def test_scaffold_does_not_go_with_momentum():
     [
         ({"batch_size": 8, "local_steps": 1}, "one step on all examples"),
         ({"batch_size": "full", "local_steps": 2}, "give batch_size: full and local_steps: 1"),
-        ({"batch_size": "full", "local_epochs": 2}, "or take 'qfedavg'"),
-        (ONE_STEP | {"objective": Cvar(alpha=0.5, lr_t=0.1)}, "wants the gradient of the mean loss itself"),
-        (ONE_STEP | {"objective": Proximal(mu=1)}, "take the objective 'erm'"),
+        ({"batch_size": "full", "local_epochs": 2}, "or use 'qfedavg'"),
+        (ONE_STEP | {"objective": Cvar(alpha=0.5, lr_t=0.1)}, "needs the gradient of the mean loss"),
+        (ONE_STEP | {"objective": Proximal(mu=1)}, "use the objective 'erm'"),
         (ONE_STEP | {"weight_decay": 0.1}, "without weight_decay"),
     ],
 )
@@ -358,9 +358,11 @@ def test_what_has_no_effect_on_a_single_step(amount, one):
         assert faults == {"momentum": [], "pull": []}
         return
     ((momentum,), (pull,)) = faults.values()
-    assert momentum.startswith("momentum: has no effect: an update of one step begins at rest, and ends (0.9); ")
-    assert pull.startswith("objective: its pull has no effect: an update of one step begins at its base, and ends (")
-    assert "take the objective 'erm'" in pull
+    assert momentum.startswith(
+        "momentum: has no effect because an update has one step, which starts without momentum (0.9); "
+    )
+    assert pull.startswith("objective: its proximal term has no effect: an update has one step")
+    assert "use the objective 'erm'" in pull
 
 
 @pytest.mark.parametrize("amount", [ONE_STEP, {"batch_size": "full", "local_epochs": 1}])

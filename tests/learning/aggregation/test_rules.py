@@ -279,11 +279,11 @@ def test_fedasync_with_full_weight_relays():
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"a": 0.5}, "a has no effect with staleness 'constant'; leave it out"),
-        ({"staleness": "polynomial"}, "staleness 'polynomial' wants a; give a"),
-        ({"staleness": "polynomial", "a": 0.5, "b": 4}, "b has no effect"),
-        ({"staleness": "hinge", "a": 10}, "wants a and b; give b"),
-        ({"staleness": "hinge", "b": 1}, "wants a and b; give a"),
+        ({"a": 0.5}, "a\n  has no effect without staleness: polynomial or hinge"),
+        ({"staleness": "polynomial"}, "a\n  missing; staleness: polynomial needs it"),
+        ({"staleness": "polynomial", "a": 0.5, "b": 4}, "b\n  has no effect without staleness: hinge"),
+        ({"staleness": "hinge", "a": 10}, "b\n  missing; staleness: hinge needs it"),
+        ({"staleness": "hinge", "b": 1}, "a\n  missing; staleness: hinge needs it"),
     ],
 )
 def test_fedasync_takes_what_its_staleness_has(how, message):

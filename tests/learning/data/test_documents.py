@@ -14,8 +14,8 @@ from netfl.learning.data import _download as cache
 from netfl.learning.data.table import Table
 from netfl.learning.partition import Partition
 from netfl.registry import list_kinds
-from netfl.scenario.scenario import checked
-from netfl.scenario.yaml_document import ScenarioDocument, parse, plain_value
+from netfl.scenario.scenario import validate
+from netfl.scenario.yaml_document import ScenarioDocument, parse
 from netfl.streams import Streams
 
 PAGE = (Path(__file__).parents[3] / "docs" / "data.md").read_text()
@@ -30,9 +30,7 @@ def test_a_set_of_ones_own_is_written_and_learned_from(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (written,), (said,) = blocks("python", "savez"), blocks("yaml", "mine.npz")
     exec(written, {})
-    run = netfl.run(
-        checked(ScenarioDocument(plain_value(parse(said, "data.md")), "data.md")), tmp_path / "run", device="cpu"
-    )
+    run = netfl.run(validate(ScenarioDocument(parse(said, "data.md"), "data.md")), tmp_path / "run", device="cpu")
     assert run.manifest["status"] == "done"
     assert run.users["samples"].sum() == 300 - sum(np.bincount(run_users(tmp_path)) // 5)
 
@@ -46,10 +44,10 @@ def run_users(folder):
 def test_a_table_of_ones_own_is_read_in_both_forms(tmp_path):
     (text,), (said,) = blocks("csv", "height,weight"), blocks("yaml", "mine.csv")
     rows = [row for row in csv.reader(text.splitlines()) if row]
-    frame = pd.DataFrame(rows[1:] * 10, columns=rows[0]).astype({"height": float, "weight": float, "sort": int})
+    frame = pd.DataFrame(rows[1:] * 10, columns=rows[0]).astype({"height": float, "weight": float, "size": int})
     frame.to_csv(tmp_path / "mine.csv", index=False)
     frame.to_parquet(tmp_path / "mine.parquet")
-    keys = plain_value(parse(said, "data.md"))["data"]
+    keys = parse(said, "data.md")["data"]
     assert keys.pop("kind") == "table"
     sets = [Table(**keys | {"file": tmp_path / name}).load(Streams(0)) for name in ("mine.csv", "mine.parquet")]
     assert (sets[0].train_x == sets[1].train_x).all()
@@ -69,6 +67,6 @@ def test_every_kind_and_every_file_is_named():
 def test_partitions_are_said_rightly(said):
     base = {"name": "a", "users": 12, "rounds": 2, "data": {"kind": "digits"}, "model": "logistic"}
     base["learners"] = {"a": {"objective": "erm", "aggregation": "average", "lr": 1, "batch_size": 1, "local_steps": 1}}
-    base["access"] = {"kind": "stationary", "rho": {"zipf": 1}, "first": 1}
-    keys = plain_value(parse(said.replace("distance", "rho"), "data.md"))
-    assert checked(ScenarioDocument(base | keys, "data.md")).partition is not None
+    base["access"] = {"kind": "stationary", "rho": {"zipf": 1}, "deliveries": 1}
+    keys = parse(said.replace("distance", "rho"), "data.md")
+    assert validate(ScenarioDocument(base | keys, "data.md")).partition is not None

@@ -14,10 +14,8 @@ from scipy.io import savemat
 
 from netfl.errors import MachineError, ScenarioError
 from netfl.learning.data import _download as cache
-from netfl.learning.data._download import FileContent
 from netfl.learning.data._splits import split_by_user
 from netfl.learning.data.adult import Adult
-from netfl.learning.data.adult import read_census as read_adult
 from netfl.learning.data.sent140 import Sent140
 from netfl.learning.data.shakespeare import LETTERS, Shakespeare, read_roles
 from netfl.learning.data.synthetic import Synthetic
@@ -86,7 +84,7 @@ class TestSynthetic:
     @pytest.mark.parametrize(("version", "same"), [("non_iid", []), ("iid", range(40)), ("hybrid", range(20))])
     def test_who_shares_one_distribution(self, version, same):
         """A linear model fitted to one user's data labels those of the users who share it, and no others'."""
-        made = Synthetic(version=version, users=40, sigma=0.1, seed=2)
+        made = Synthetic(variant=version, users=40, sigma=0.1, seed=2)
         own = Streams(2).at("synthetic")
         rng = own.rng("shared")
         rng.standard_normal(2)
@@ -101,13 +99,13 @@ class TestSynthetic:
     @pytest.mark.parametrize(("version", "sigma"), [("non_iid", 2.0), ("iid", 1.0), ("hybrid", 1.0)])
     def test_sizes_are_those_of_the_published_generators(self, version, sigma):
         """⌊lognormal(4, σ)⌋ + 50 for each of 2000 users: its deciles, whose z-scores stay below 4.5."""
-        made = Synthetic(version=version, users=2000)
+        made = Synthetic(variant=version, users=2000)
         sizes = made.draw_sizes(Streams(0), 2000)
         assert sizes.min() >= 50
         deciles = np.quantile(sizes - 50, [0.1, 0.5, 0.9])
         known = np.exp(4 + sigma * np.array([-1.2816, 0, 1.2816]))
         assert np.abs(np.log((deciles + 0.5) / known)).max() < 4.5 * sigma * 1.75 / np.sqrt(2000)
-        assert (sizes == Synthetic(version=version, sigma=sigma, users=2000).draw_sizes(Streams(0), 2000)).all()
+        assert (sizes == Synthetic(variant=version, sigma=sigma, users=2000).draw_sizes(Streams(0), 2000)).all()
 
     def test_models_differ_as_alpha_says(self):
         """With α = 0 and no noise in b, W the same law: labels spread over all classes; α only shifts every class."""
@@ -140,20 +138,6 @@ class TestAdult:
         assert (fields < 8).sum() == 2_399
         for word in ("Tech-support", "Never-worked", "Holand-Netherlands", "Female", "Husband"):
             assert (data.train_x.sum(axis=0) == len(re.findall(rf", {word}(?=,)", text))).any()
-
-    def test_other_files_are_refused(self, tmp_path):
-        line = (
-            b"39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 0, 0, 40, "
-        )
-        for data, said in [
-            (b"", "no line"),
-            (line + b"<=50K\n", "a line of 14"),
-            (line + b"Atlantis, <=50K\n", "'Atlantis'"),
-        ]:
-            with pytest.raises(MachineError, match=said):
-                read_adult(FileContent(tmp_path / "adult.data", data))
-        x, y, user = read_adult(FileContent(tmp_path / "a", line + b"?, >50K.\n"))
-        assert (x.sum(), y.tolist(), user.tolist()) == (7, [1], [1])
 
 
 PLAY = """\tA PLAY
@@ -219,7 +203,7 @@ class TestShakespeare:
                 assert LETTERS[y[at]] == whole[first + at + 80]
         assert set(data.train_user.tolist()) == {0}
         assert Shakespeare().tokens == data.classes == 80
-        with pytest.raises(ScenarioError, match="1 users have 64 examples or more"):
+        with pytest.raises(ScenarioError, match="1 users have at least 64 examples"):
             Shakespeare(users=2).load(Streams(0))
 
     @pytest.mark.slow
@@ -265,7 +249,7 @@ class TestVehicle:
         into = io.BytesIO()
         savemat(into, {"X": np.zeros((3, 100)), "Y": np.zeros(3)})
         placed("vehicle", {"vehicle.mat": into.getvalue()})
-        with pytest.raises(MachineError, match="does not hold 100 features"):
+        with pytest.raises(MachineError, match="cannot be read as the cells X and Y"):
             Vehicle().load(Streams(0))
 
 
@@ -286,7 +270,7 @@ def tweets(placed):
 
 class TestSent140:
     def test_tweets_become_rows_of_tokens(self, tweets):
-        made = Sent140(least=5, words=5, vocabulary=5, test_share=0.2, validation_share=0.2)
+        made = Sent140(min_samples=5, max_words=5, vocabulary=5, test_share=0.2, validation_share=0.2)
         data = made.load(Streams(0))
         assert np.bincount(data.train_user).tolist() == [4, 3]
         assert np.bincount(data.test_user).tolist() == [1, 1]
@@ -295,13 +279,13 @@ class TestSent140:
         assert rows == {(1, 1, 2, 3, 0), (0, 4, 2, 0, 0)}
         assert (data.train_y == (data.train_user == 0)).all()
         assert (made.tokens, made.shape) == (5, (5,))
-        with pytest.raises(ScenarioError, match="2 users have 5 examples"):
-            Sent140(users=3, least=5).load(Streams(0))
+        with pytest.raises(ScenarioError, match="2 users have at least 5 examples"):
+            Sent140(users=3, min_samples=5).load(Streams(0))
 
     def test_tweets_become_means_of_vectors(self, tweets, tmp_path):
         file = tmp_path / "glove.txt"
         file.write_text("the 9 9\ngood 1 0.5\nday 4 -1\n! 0 3\n, 2 2\n", encoding="utf-8")
-        made = Sent140(least=2, test_share=0.2, glove={"file": file, "dimensions": 2})
+        made = Sent140(min_samples=2, test_share=0.2, glove={"file": file, "dimensions": 2})
         x, y, user = joined(made.load(Streams(0)))
         assert (made.tokens, made.shape, x.dtype) == (None, (2,), np.float32)
         known = {0: [(1 + 1 + 4) / 4, (0.5 + 0.5 - 1 + 3) / 4], 1: [(2 + 4) / 2, (2 - 1) / 2], 2: [0, 0]}
@@ -311,18 +295,17 @@ class TestSent140:
     @pytest.mark.parametrize(
         ("text", "said"),
         [
-            ("good 1 2 3\n", r"glove\.dimensions: .*vectors of 3 numbers \(2\)"),
-            ("good 1\n", r"glove\.dimensions: .*vectors of 1 numbers"),
-            ("a 1 2\ngood 1 x\n", r"glove\.file: line 2 is no word and 2 numbers"),
-            ("a 1 2\ngood 1 nan\n", "line 2 is"),
-            ("a 1 2\nday 1", "line 2 is"),
+            ("good 1 2 3\n", r"glove\.dimensions: line 1 of .* has 3 numbers \(2\)"),
+            ("good 1\n", r"glove\.dimensions: line 1 of .* has 1 numbers"),
+            ("a 1 2\ngood 1", r"glove\.dimensions: line 2 of .* has 1 numbers"),
+            ("a 1 2\ngood 1 x\n", r"glove\.file: cannot be read: could not convert string to float: 'x'"),
             (b"\xff\xfe", r"glove\.file: cannot be read"),
         ],
     )
     def test_other_vectors_are_refused(self, tweets, tmp_path, text, said):
         file = tmp_path / "glove.txt"
         file.write_bytes(text if isinstance(text, bytes) else text.encode())
-        made = Sent140(least=5, glove={"file": file, "dimensions": 2})
+        made = Sent140(min_samples=5, glove={"file": file, "dimensions": 2})
         with pytest.raises(ScenarioError, match=said):
             made.load(Streams(0))
 
@@ -330,10 +313,5 @@ class TestSent140:
         made = Sent140(glove={"file": tmp_path / "no.txt", "dimensions": 50})
         (fault,) = made.glove.faults(ScenarioFacts(3, 1))
         assert (fault.key, "glove.6B.zip" in fault.remedy) == ("file", True)
-        with pytest.raises(ValidationError, match="vocabulary has no effect"):
+        with pytest.raises(ValidationError, match="vocabulary\n  has no effect with glove"):
             Sent140(vocabulary=50, glove={"file": tmp_path / "no.txt", "dimensions": 50})
-
-    def test_other_files_are_refused(self, placed):
-        placed("sent140", {"trainingandtestdata.zip": b"no archive"})
-        with pytest.raises(MachineError, match="cannot be read as the archive"):
-            Sent140().load(Streams(0))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import netfl
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -23,7 +23,9 @@ def folder(tmp_path_factory):
         "data": {"kind": "blobs", "centers": [[0, 0], [3, 3], [0, 3]], "samples": 60}, "partition": "iid",
         "model": "logistic", "learners": {"FedAvg": learner}, "record": {"versions": True},
     }  # fmt: skip
-    return netfl.run(checked(ScenarioDocument(said, "x")), tmp_path_factory.mktemp("mine") / "run", device="cpu").folder
+    return netfl.run(
+        validate(ScenarioDocument(said, "x")), tmp_path_factory.mktemp("mine") / "run", device="cpu"
+    ).folder
 
 
 def told(page, word, folder):

@@ -21,8 +21,8 @@ from netfl.learning.model.module import Module
 from netfl.learning.model.resnet8 import Resnet8
 from netfl.learning.model.svm import Svm
 from netfl.registry import find_model, list_kinds
-from netfl.scenario.scenario import checked
-from netfl.scenario.yaml_document import ScenarioDocument, parse, plain_value
+from netfl.scenario.scenario import validate
+from netfl.scenario.yaml_document import ScenarioDocument, parse
 from netfl.streams import Streams
 
 PICTURE, LETTERS = ((1, 8, 8), 10, None), ((6,), 3, 5)
@@ -117,21 +117,21 @@ def test_no_global_generator_is_touched():
 @pytest.mark.parametrize(
     ("model", "examples", "key", "said"),
     [
-        (Cnn(channels=(6,)), ((64,), 10, None), "", "takes pictures"),
-        (Cnn(channels=(6,)), ((1, 8, 8), 10, 5), "", "takes pictures"),
-        (Resnet8(), ((64,), 10, None), "", "takes pictures"),
+        (Cnn(channels=(6,)), ((64,), 10, None), "", "needs images"),
+        (Cnn(channels=(6,)), ((1, 8, 8), 10, 5), "", "needs images"),
+        (Resnet8(), ((64,), 10, None), "", "needs images"),
         (Cnn(channels=(6,) * 4), PICTURE, "channels", "8 x 8 pixels are too small for 4 convolutions"),
-        (Cnn(channels=(6,), kernel=9, padding=0), PICTURE, "kernel", "too large for pictures of 8 x 8 pixels"),
-        (Cnn(channels=(4,), kernel=20), PICTURE, "kernel", "(20); take 9 or less"),
-        (Cnn(channels=(4,), kernel=8, padding=0), PICTURE, "kernel", "(8); take 7 or less"),
-        (Lstm(), ((6,), 3, None), "", "takes rows of tokens"),
-        (Lstm(), ((6, 2), 3, 5), "", "takes rows of tokens"),
-        (Logistic(), LETTERS, "", "takes measurements"),
-        (Mlp(hidden=(3,)), LETTERS, "", "takes measurements"),
-        (Svm(), LETTERS, "", "takes measurements"),
+        (Cnn(channels=(6,), kernel=9, padding=0), PICTURE, "kernel", "too large for images of 8 x 8 pixels"),
+        (Cnn(channels=(4,), kernel=20), PICTURE, "kernel", "(20); make it at most 9"),
+        (Cnn(channels=(4,), kernel=8, padding=0), PICTURE, "kernel", "(8); make it at most 7"),
+        (Lstm(), ((6,), 3, None), "", "needs rows of tokens"),
+        (Lstm(), ((6, 2), 3, 5), "", "needs rows of tokens"),
+        (Logistic(), LETTERS, "", "needs measurements"),
+        (Mlp(hidden=(3,)), LETTERS, "", "needs measurements"),
+        (Svm(), LETTERS, "", "needs measurements"),
         (Module(module="nowhere:Net"), PICTURE, "module", "cannot be imported: there is no module 'nowhere'"),
-        (Module(module="support.plugin_modules:Net"), PICTURE, "module", "is there, but has no class 'Net'"),
-        (Module(module="netfl.learning.model.svm:Svm"), PICTURE, "module", "is no torch.nn.Module"),
+        (Module(module="support.plugin_modules:Net"), PICTURE, "module", "exists, but has no class 'Net'"),
+        (Module(module="netfl.learning.model.svm:Svm"), PICTURE, "module", "is not a torch.nn.Module"),
         (
             Module(module="support.plugin_modules:Small"),
             PICTURE,
@@ -145,23 +145,16 @@ def test_no_global_generator_is_touched():
             "fails on examples",
         ),
         (Module(module="support.plugin_modules:Small", args={"width": 3}), ((64,), 4, None), "module", "gives [3, 10]"),
-        (Module(module="support.plugin_modules:Pair"), PICTURE, "module", "gives tuple"),
+        (Module(module="support.plugin_modules:Pair"), PICTURE, "module", "'tuple' object has no"),
         (Module(module="support.plugin_modules:ByBatch"), PICTURE, "module", "normalises by batch"),
         (Module(module="support.plugin_modules:Dropping"), PICTURE, "module", "draws at random"),
         (Module(module="support.plugin_modules:Counting"), PICTURE, "module", "changes its buffers"),
-        (Module(module="support.plugin_modules:Mixing"), PICTURE, "module", "other scores in another batch"),
+        (Module(module="support.plugin_modules:Mixing"), PICTURE, "module", "different scores in another batch"),
         (Module(module="support.plugin_modules:Frozen"), PICTURE, "module", "not trained: 1.bias"),
         (Module(module="support.plugin_modules:Double"), PICTURE, "module", "parameters of type torch.float64"),
         (Module(module="support.plugin_modules:Half"), PICTURE, "module", "parameters of type torch.bfloat16"),
-        (
-            Module(module="support.plugin_modules:DoubleScores"),
-            PICTURE,
-            "module",
-            "fails when it is trained: RuntimeError",
-        ),
+        (Module(module="support.plugin_modules:DoubleScores"), PICTURE, "module", "scores of type torch.float64"),
         (Module(module="support.plugin_modules:DoubleInside"), PICTURE, "module", "fails on examples"),
-        (Module(module="support.plugin_modules:InNumpy"), PICTURE, "module", "fails when it is trained"),
-        (Module(module="torch.nn:Flatten"), PICTURE, "module", "no parameters"),
     ],
 )
 def test_examples_and_modules_that_do_not_fit_are_told(model, examples, key, said):
@@ -193,12 +186,8 @@ def test_those_that_fit_are_not(model, examples):
 def test_what_a_scenario_says_wrong_is_told():
     with pytest.raises(ValidationError, match=r"package\.module:Class"):
         Module(module="Net")
-    with pytest.raises(ValidationError, match="groups must divide width, 12, which 8 does not: take 6, say"):
+    with pytest.raises(ValidationError, match="groups must divide width, 12, which 8 does not"):
         Resnet8(width=12, groups=8)
-    with pytest.raises(
-        ValidationError, match="groups must divide width, 12, which 1000000000000 does not: take 12, say"
-    ):
-        Resnet8(width=12, groups=10**12)
 
 
 def test_a_module_that_cannot_be_made_is_no_traceback():
@@ -213,7 +202,7 @@ def test_a_scenario_tells_the_fault_with_its_key():
         "learners": {"a": {"objective": "erm", "aggregation": "relay", "lr": 0.1, "batch_size": 4, "local_steps": 1}},
     }  # fmt: skip
     with pytest.raises(ScenarioError) as error:
-        checked(ScenarioDocument(scenario, "x"))
+        validate(ScenarioDocument(scenario, "x"))
     (fault,) = error.value.faults
     assert fault.key == "model.module"
     assert "GroupNorm" in fault.remedy
@@ -251,10 +240,10 @@ SHOWN = re.findall(
 
 @pytest.mark.parametrize(("parameters", "shape", "classes", "tokens", "said"), SHOWN)
 def test_the_page_of_models_counts_rightly(parameters, shape, classes, tokens, said):
-    told = plain_value(parse(said, "page"))["model"]
+    told = parse(said, "page")["model"]
     told = {"kind": told} if isinstance(told, str) else told
     model = find_model(Model, told.pop("kind")).model_validate(told)
-    examples = tuple(plain_value(parse(shape, "page"))), int(classes), int(tokens) if tokens else None
+    examples = tuple(parse(shape, "page")), int(classes), int(tokens) if tokens else None
     assert not [*model.misfits(*examples)]
     assert model.parameters(*examples) == int(parameters.replace(",", ""))
 

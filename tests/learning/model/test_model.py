@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
+from support.learner_factory import flat, stored
 from torch import nn
 
 from netfl.learning.model.logistic import Logistic
@@ -27,16 +28,6 @@ def reference(inputs, hidden, classes, activation="relu", output="logits"):
     if output == "softmax":
         layers.append(nn.Softmax(1))
     return nn.Sequential(*layers).double()
-
-
-def flat(module):
-    return torch.cat([part.detach().flatten() for part in module.parameters()])
-
-
-def stored(stack, like):
-    into = torch.empty_like(like)
-    stack.store(into)
-    return into
 
 
 @pytest.mark.parametrize("activation", MODULES)

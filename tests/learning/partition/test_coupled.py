@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from support.small_network import SECTION
 
 import netfl
-from netfl.errors import ModelError, ScenarioError
+from netfl.errors import ScenarioError
 from netfl.learning.partition.by_class import ByClass
 from netfl.learning.partition.dirichlet import Dirichlet
 from netfl.learning.partition.iid import Iid
@@ -18,7 +18,7 @@ from netfl.learning.partition.natural import Natural
 from netfl.learning.partition.ranked import Ranked
 from netfl.learning.partition.rare_classes import RareClasses
 from netfl.learning.partition.shards import Shards
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation.learners import build_learner
 from netfl.simulation.setup import prepare_run
@@ -28,7 +28,7 @@ from netfl.types import ScenarioFacts
 LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(10), np.arange(400, 800, 40)))
 ORDER = np.random.default_rng(1).permutation(20)
 MIXED = Dirichlet(concentration=0.3)
-INNER = [MIXED, Shards(each=1), ByClass(), Iid(sizes={"law": "power_law", "exponent": 1.5})]
+INNER = [MIXED, Shards(per_user=1), ByClass(), Iid(sizes={"distribution": "power_law", "exponent": 1.5})]
 
 
 def heard(partition, seed=3):
@@ -41,41 +41,37 @@ class TestRanked:
     @pytest.mark.parametrize("inner", INNER, ids=str)
     @pytest.mark.parametrize("more", [{}, {"classes": [9, 4]}, {"sizes": "rising"}, {"sizes": "falling"}])
     def test_the_parts_are_those_of_the_other(self, inner, more):
-        found = {tuple(part.tolist()) for part in heard(Ranked(of=inner, **more))}
+        found = {tuple(part.tolist()) for part in heard(Ranked(inner=inner, **more))}
         assert found == {tuple(part.tolist()) for part in inner.split(LABELS, 20, None, Streams(3))}
 
     def test_as_given_the_most_heard_gets_the_first(self):
         lists = ByClass(classes=[[0, 1]] * 19 + [[2, 3, 4, 5, 6, 7, 8, 9]])
-        held = [set(LABELS[part].tolist()) for part in heard(Ranked(of=lists))]
+        held = [set(LABELS[part].tolist()) for part in heard(Ranked(inner=lists))]
         assert held == [{0, 1}] * 19 + [{2, 3, 4, 5, 6, 7, 8, 9}]
 
     def test_labels_are_with_those_heard_least(self):
-        shares = [np.isin(LABELS[part], [9, 4]).mean() for part in heard(Ranked(of=MIXED, classes=[9, 4]))]
+        shares = [np.isin(LABELS[part], [9, 4]).mean() for part in heard(Ranked(inner=MIXED, classes=[9, 4]))]
         assert shares == sorted(shares)
         assert (shares[0] < 0.05, shares[-1] > 0.5) == (True, True)
 
     def test_sizes_rise_or_fall(self):
-        uneven = Iid(sizes={"law": "lognormal", "sigma": 1.0})
+        uneven = Iid(sizes={"distribution": "lognormal", "sigma": 1.0})
         rising, falling = (
-            [len(part) for part in heard(Ranked(of=uneven, sizes=which))] for which in ("rising", "falling")
+            [len(part) for part in heard(Ranked(inner=uneven, sizes=which))] for which in ("rising", "falling")
         )
         assert rising == sorted(rising) == falling[::-1]
         assert rising[-1] > 5 * rising[0]
 
-    def test_an_order_that_is_not_given_is_an_error(self):
-        with pytest.raises(ModelError, match="order"):
-            Ranked(of=MIXED).split(LABELS, 20, None, Streams(1))
-
     @pytest.mark.parametrize(
         ("partition", "keys"),
         [
-            (Ranked(of=MIXED), []),
-            (Ranked(of=MIXED, classes=[9, 10]), ["classes.1"]),
-            (Ranked(of=MIXED, by="distance"), ["by"]),
-            (Ranked(of=MIXED, by="prerun"), []),
-            (Ranked(of=Natural()), ["of"]),
-            (Ranked(of=RareClasses(classes=[9], users=3)), ["of"]),
-            (Ranked(of=Ranked(of=MIXED)), ["of"]),
+            (Ranked(inner=MIXED), []),
+            (Ranked(inner=MIXED, classes=[9, 10]), ["classes.1"]),
+            (Ranked(inner=MIXED, by="distance"), ["by"]),
+            (Ranked(inner=MIXED, by="prerun"), []),
+            (Ranked(inner=Natural()), ["inner"]),
+            (Ranked(inner=RareClasses(classes=[9], users=3)), ["inner"]),
+            (Ranked(inner=Ranked(inner=MIXED)), ["inner"]),
         ],
     )
     def test_misfits_are_faults(self, partition, keys):
@@ -84,12 +80,12 @@ class TestRanked:
     @pytest.mark.parametrize("wrong", [{"classes": [1], "sizes": "rising"}, {"classes": [1, 1]}, {"by": "luck"}])
     def test_what_cannot_be_is_refused(self, wrong):
         with pytest.raises(ValidationError):
-            Ranked(**{"of": MIXED} | wrong)
+            Ranked(**{"inner": MIXED} | wrong)
 
     def test_it_knows_what_is_rare(self):
-        made = Ranked(of=MIXED, by="distance", classes=[9])
-        assert Ranked(of=MIXED).rare_labels == ()
-        assert (made.ranking_source, made.rare_labels, made.grouped_by, Ranked(of=MIXED).rare_labels) == (
+        made = Ranked(inner=MIXED, by="distance", classes=[9])
+        assert Ranked(inner=MIXED).rare_labels == ()
+        assert (made.ranking_source, made.rare_labels, made.grouped_by, Ranked(inner=MIXED).rare_labels) == (
             "distance",
             (9,),
             "label",
@@ -102,21 +98,21 @@ def scenario(**changes):
         "name": "coupled",
         "users": 12,
         "rounds": 40,
-        "access": {"kind": "stationary", "rho": {"zipf": 1}, "first": 1},
+        "access": {"kind": "stationary", "rho": {"zipf": 1}, "deliveries": 1},
         "data": {"kind": "digits"},
         "partition": {"kind": "dirichlet", "concentration": 0.3},
         "model": {"kind": "logistic"},
         "learners": {"one": {"objective": "erm", "aggregation": "relay", "lr": 0.1, "batch_size": 8, "local_steps": 1}},
     }
-    return checked(ScenarioDocument(said | changes, "coupled"))
+    return validate(ScenarioDocument(said | changes, "coupled"))
 
 
 def ranked(by):
-    return {"kind": "ranked", "of": {"kind": "dirichlet", "concentration": 0.3}, "by": by, "classes": [9]}
+    return {"kind": "ranked", "inner": {"kind": "dirichlet", "concentration": 0.3}, "by": by, "classes": [9]}
 
 
-def shares_of_nine(staged):
-    return np.array([(staged.dataset.train_y[rows] == 9).mean() for rows in staged.splits[0]])
+def shares_of_nine(setup):
+    return np.array([(setup.dataset.train_y[rows] == 9).mean() for rows in setup.splits[0]])
 
 
 class TestCoupling:
@@ -125,22 +121,22 @@ class TestCoupling:
         assert (np.diff(shares) >= 0).all()
 
     def test_by_distance(self):
-        staged = prepare_run(scenario(access=SECTION, partition=ranked("distance")))
-        columns = staged.users(0)
-        assert (np.diff(shares_of_nine(staged)[np.argsort(columns["distance_m"])]) >= 0).all()
+        setup = prepare_run(scenario(access=SECTION, partition=ranked("distance")))
+        columns = setup.users(0)
+        assert (np.diff(shares_of_nine(setup)[np.argsort(columns["distance_m"])]) >= 0).all()
         assert columns["rank"].tolist() == np.argsort(np.argsort(columns["distance_m"])).tolist()
 
     def test_by_a_run_of_the_access_alone(self):
-        staged = prepare_run(scenario(partition=ranked("prerun")))
+        setup = prepare_run(scenario(partition=ranked("prerun")))
         counts = np.zeros(12)
-        for one in staged.scenario.access.rounds(staged.contexts[0]):
+        for one in setup.scenario.access.rounds(setup.contexts[0]):
             counts[[delivery.user for delivery in one.deliveries]] += 1
-        by_share = np.argsort(shares_of_nine(staged), kind="stable")
+        by_share = np.argsort(shares_of_nine(setup), kind="stable")
         assert (np.diff(counts[by_share]) <= 0).all()
 
     def test_what_follows_labels_cannot_lead_them(self):
         follows = {"kind": "bernoulli", "probability": {"label_correlated": {}}}
-        with pytest.raises(ScenarioError, match="depends on who is heard, which depends on the partition"):
+        with pytest.raises(ScenarioError, match="depends on the participation, which depends on the partition"):
             scenario(access=follows, partition=ranked("prerun"), learners={"one": LEARNER})
 
 
@@ -162,9 +158,9 @@ def test_participation_follows_the_labels_of_a_dirichlet_mix(process):
     rounds = 4000
     made = scenario(users=40, rounds=rounds, access=access, learners={"one": LEARNER}, partition={
         "kind": "dirichlet", "concentration": 0.1})  # fmt: skip
-    staged = prepare_run(made)
-    labels, setting = staged.dataset.train_y, staged.contexts[0]
-    mixes = np.array([[np.mean(labels[rows] == label) for label in range(10)] for rows in staged.splits[0]])
+    setup = prepare_run(made)
+    labels, setting = setup.dataset.train_y, setup.contexts[0]
+    mixes = np.array([[np.mean(labels[rows] == label) for label in range(10)] for rows in setup.splits[0]])
     liking = setting.streams.rng("labels").dirichlet([0.1] * 10)
     known = np.array([max(0.02, min(1.0, 0.1 * 10 * sum(mix * liking))) for mix in mixes])
     assert (known.min() == 0.02, known.max() > 0.3) == (True, True)
@@ -183,10 +179,10 @@ def test_participation_follows_the_labels_of_a_dirichlet_mix(process):
 @pytest.mark.slow
 def test_the_shipped_scenario_knows_the_probabilities_of_its_access(real_data):
     real_data("cifar10")
-    staged = prepare_run(netfl.load(Path(__file__).parents[3] / "scenarios" / "learning" / "cifar_fedau.yaml"))
-    (setting,), (rows,) = staged.contexts, staged.splits
-    mixes = np.array([np.bincount(staged.dataset.train_y[own], minlength=10) / len(own) for own in rows])
+    setup = prepare_run(netfl.load(Path(__file__).parents[3] / "scenarios" / "learning" / "cifar_fedau.yaml"))
+    (setting,), (rows,) = setup.contexts, setup.splits
+    mixes = np.array([np.bincount(setup.dataset.train_y[own], minlength=10) / len(own) for own in rows])
     known = np.clip(0.1 * 10 * mixes @ setting.streams.rng("labels").dirichlet([0.1] * 10), 0.02, 1)
-    lanes = build_learner(staged, "cpu").state()["servers"]["aggregations"]
+    lanes = build_learner(setup, "cpu").state()["servers"]["aggregations"]
     assert lanes[3]["weights"].numpy() == pytest.approx(1 / known, rel=1e-6)
     assert known[[6, 11]] == pytest.approx([0.1098, 0.8313], rel=1e-3)

@@ -8,20 +8,21 @@ from pydantic import ValidationError
 from scipy import stats
 
 from netfl.errors import ScenarioError
-from netfl.learning.partition._allocation import whole_portions
-from netfl.learning.partition._sizes import Sizes
+from netfl.learning.partition._allocation import Sizes, whole_portions
 from netfl.learning.partition.dirichlet import Dirichlet
 from netfl.learning.partition.iid import Iid
-from netfl.learning.partition.natural import Natural
 from netfl.learning.partition.shards import Shards
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation.setup import prepare_run
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts
 
 LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(10), np.arange(400, 800, 40)))
-POWER, LOGNORMAL = {"law": "power_law", "exponent": 1.5}, {"law": "lognormal", "sigma": 1.0, "least": 3}
+POWER, LOGNORMAL = (
+    {"distribution": "power_law", "exponent": 1.5},
+    {"distribution": "lognormal", "sigma": 1.0, "min_samples": 3},
+)
 
 
 def table(parts, labels=LABELS):
@@ -35,8 +36,8 @@ def table(parts, labels=LABELS):
         Iid(sizes=POWER),
         Iid(sizes=LOGNORMAL),
         Shards(),
-        Shards(each=1),
-        Shards(each=3, apart=False),
+        Shards(per_user=1),
+        Shards(per_user=3, stratified=False),
         Dirichlet(concentration=0.5),
         Dirichlet(concentration=0.5, by="labels"),
         Dirichlet(concentration=0.3, by="draws"),
@@ -77,7 +78,7 @@ class TestSizes:
             sizes = Sizes(**said)
             weights, counts = sizes.draw_weights(Streams(4), 50), sizes.draw_counts(Streams(4), 50, 10_000)
             assert counts.sum() == 10_000
-            least = said.get("least", 1)
+            least = said.get("min_samples", 1)
             assert np.abs(counts - least - (10_000 - 50 * least) * weights / weights.sum()).max() <= 1
             assert counts.min() >= least
 
@@ -89,24 +90,24 @@ class TestSizes:
         [
             (POWER, stats.pareto(1.5)),
             (LOGNORMAL, stats.lognorm(1.0)),
-            ({"law": "lognormal", "sigma": 2}, stats.lognorm(2)),
+            ({"distribution": "lognormal", "sigma": 2}, stats.lognorm(2)),
         ],
     )
     def test_weights_follow_their_law(self, said, law):
         assert stats.kstest(Sizes(**said).draw_weights(Streams(5), 5000), law.cdf).pvalue > 1e-5
 
     def test_too_few_examples_are_a_fault(self):
-        with pytest.raises(ScenarioError, match=r"sizes\.least: 30 users cannot hold this many of 80 examples"):
+        with pytest.raises(ScenarioError, match=r"sizes\.min_samples: 30 users cannot hold this many of 80 examples"):
             Iid(sizes=LOGNORMAL).split(LABELS[:80], 30, None, Streams(1))
 
     @pytest.mark.parametrize(
         "said",
         [
-            {"law": "power_law"},
-            {"law": "lognormal", "exponent": 1},
-            {"law": "lognormal", "sigma": 1, "exponent": 1},
+            {"distribution": "power_law"},
+            {"distribution": "lognormal", "exponent": 1},
+            {"distribution": "lognormal", "sigma": 1, "exponent": 1},
             {"law": "zipf", "exponent": 1},
-            {"law": "lognormal", "sigma": 1, "least": 0},
+            {"distribution": "lognormal", "sigma": 1, "min_samples": 0},
         ],
     )
     def test_what_cannot_be_is_refused(self, said):
@@ -119,27 +120,27 @@ class TestShards:
         """The 2-class case: 20 parts of even labels, two of different labels to each of 10 users."""
         labels = np.random.default_rng(1).permutation(np.repeat(np.arange(10), 60))
         for seed in range(20):
-            counts = np.array(table(Shards(each=2).split(labels, 10, None, Streams(seed)), labels))
+            counts = np.array(table(Shards(per_user=2).split(labels, 10, None, Streams(seed)), labels))
             assert (np.sort(counts, axis=1)[:, -2:] == 30).all()
             assert (counts.sum(axis=1) == 60).all()
 
     def test_one_part_is_one_label(self):
         labels = np.random.default_rng(1).permutation(np.repeat(np.arange(10), 60))
-        held = table(Shards(each=1).split(labels, 10, None, Streams(1)), labels).argmax(axis=1)
+        held = table(Shards(per_user=1).split(labels, 10, None, Streams(1)), labels).argmax(axis=1)
         assert sorted(held) == list(range(10))
         assert held.tolist() != list(range(10))
 
     def test_dealt_at_random_a_user_may_get_one_label_twice(self):
         """P(a user's two of 20 parts are of one label) = 1/19: 100 x 10 users, between 25 and 87 but for 1e-5."""
         labels = np.repeat(np.arange(10), 60)
-        splits = [Shards(apart=False).split(labels, 10, None, Streams(seed)) for seed in range(100)]
+        splits = [Shards(stratified=False).split(labels, 10, None, Streams(seed)) for seed in range(100)]
         alone = sum((table(parts, labels).max(axis=1) == 60).sum() for parts in splits)
         assert 25 <= alone <= 87
 
     def test_more_parts_than_labels_cannot_be_apart(self):
-        assert [fault.key for fault in Shards(each=11).faults(ScenarioFacts(10, 1, classes=10))] == ["each"]
-        assert [*Shards(each=11, apart=False).faults(ScenarioFacts(10, 1, classes=10))] == []
-        assert [*Shards(each=10).faults(ScenarioFacts(10, 1, classes=10))] == []
+        assert [fault.key for fault in Shards(per_user=11).faults(ScenarioFacts(10, 1, classes=10))] == ["per_user"]
+        assert [*Shards(per_user=11, stratified=False).faults(ScenarioFacts(10, 1, classes=10))] == []
+        assert [*Shards(per_user=10).faults(ScenarioFacts(10, 1, classes=10))] == []
 
 
 class TestDirichlet:
@@ -214,24 +215,20 @@ def scenario(**changes):
             "one": {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 1}
         },
     }
-    return checked(ScenarioDocument(said | changes, "a"))
+    return validate(ScenarioDocument(said | changes, "a"))
 
 
 class TestNatural:
     def test_users_hold_what_is_theirs(self):
-        staged = prepare_run(scenario(replicas=2))
-        for rows in staged.splits:
-            assert [set(staged.dataset.train_user[own].tolist()) for own in rows] == [{user} for user in range(12)]
-        assert staged.users(0)["samples"].sum() == len(staged.dataset.train_y)
+        setup = prepare_run(scenario(replicas=2))
+        for rows in setup.splits:
+            assert [set(setup.dataset.train_user[own].tolist()) for own in rows] == [{user} for user in range(12)]
+        assert setup.users(0)["samples"].sum() == len(setup.dataset.train_y)
 
     def test_numbers_that_differ_are_a_fault(self):
-        with pytest.raises(ScenarioError, match="partition: the data have 12 users, the scenario has 5; say users: 12"):
+        with pytest.raises(ScenarioError, match="partition: the data have 12 users, the scenario has 5; set users: 12"):
             prepare_run(scenario(users=5))
 
     def test_data_without_users_are_a_fault(self):
-        with pytest.raises(ScenarioError, match="partition: these data have no users of their own"):
+        with pytest.raises(ScenarioError, match="partition: these data have no users"):
             prepare_run(scenario(data={"kind": "digits"}))
-
-    def test_a_user_without_examples_is_named(self):
-        with pytest.raises(ScenarioError, match="user 1 has no training example"):
-            Natural().split(np.array([0, 2, 2]), 3, None, Streams(0))

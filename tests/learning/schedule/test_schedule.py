@@ -20,8 +20,8 @@ from netfl.types import ScenarioFacts
         (Constant(), [1, 1, 1, 1, 1, 1, 1]),
         (Halving(every=2), [1, 1, 0.5, 0.5, 0.25, 0.25, 0.125]),
         (Halving(every=1), [1, 0.5, 0.25, 0.125, 1 / 16, 1 / 32, 1 / 64]),
-        (Step(at=(2, 3, 6), factor=0.1), [1, 1, 0.1, 0.01, 0.01, 0.01, 0.001]),
-        (Step(at=(1,), factor=3), [1, 3, 3, 3, 3, 3, 3]),
+        (Step(milestones=(2, 3, 6), factor=0.1), [1, 1, 0.1, 0.01, 0.01, 0.01, 0.001]),
+        (Step(milestones=(1,), factor=3), [1, 3, 3, 3, 3, 3, 3]),
     ],
     ids=repr,
 )
@@ -35,12 +35,11 @@ def test_factors_by_hand(schedule, factors):
     [
         (Halving, {}),
         (Halving, {"every": 0}),
-        (Step, {"at": []}),
-        (Step, {"at": [0, 4]}),
-        (Step, {"at": [4, 4]}),
-        (Step, {"at": [5, 4]}),
-        (Step, {"at": [4], "factor": 0}),
-        (Step, {"at": [4], "factor": 1}),
+        (Step, {"milestones": []}),
+        (Step, {"milestones": [0, 4]}),
+        (Step, {"milestones": [4, 4]}),
+        (Step, {"milestones": [5, 4]}),
+        (Step, {"milestones": [4], "factor": 0}),
     ],
 )
 def test_what_schedules_refuse(model, wrong):
@@ -49,20 +48,21 @@ def test_what_schedules_refuse(model, wrong):
 
 
 @pytest.mark.parametrize(
-    ("schedule", "key", "value"),
+    ("schedule", "key", "named"),
     [
-        (Halving(every=6), "every", 6),
-        (Step(at=(6,)), "at", [6]),
-        (Step(at=(2, 6, 9)), "at", [6, 9]),
-        (Halving(every=5), None, None),
-        (Step(at=(1, 5)), None, None),
+        (Halving(every=6), "every", ""),
+        (Step(milestones=(6,)), "milestones", "[6]"),
+        (Step(milestones=(2, 6, 9)), "milestones", "[6, 9]"),
+        (Halving(every=5), None, ""),
+        (Step(milestones=(1, 5)), None, ""),
     ],
     ids=repr,
 )
-def test_versions_that_nobody_starts_from_are_faults(schedule, key, value):
+def test_versions_that_nobody_starts_from_are_faults(schedule, key, named):
     """In 6 rounds users start from versions 0 to 5."""
-    found = [(fault.key, fault.value) for fault in schedule.faults(ScenarioFacts(users=2, rounds=6))]
-    assert found == ([] if key is None else [(key, value)])
+    found = [*schedule.faults(ScenarioFacts(users=2, rounds=6))]
+    assert [fault.key for fault in found] == ([] if key is None else [key])
+    assert all(named in fault.problem for fault in found)
 
 
 def test_step_is_the_schedule_of_pytorch():
@@ -74,7 +74,7 @@ def test_step_is_the_schedule_of_pytorch():
         found.append(other.get_last_lr()[0])
         optimiser.step()
         other.step()
-    assert Step(at=(2, 3, 6), factor=0.1).factors(np.arange(9)) == pytest.approx(found, rel=1e-12)
+    assert Step(milestones=(2, 3, 6), factor=0.1).factors(np.arange(9)) == pytest.approx(found, rel=1e-12)
 
 
 @pytest.mark.parametrize("local", [None, Cvar(alpha=0.5, gamma=0.2, lr_t=0.3)], ids=["erm", "cvar"])

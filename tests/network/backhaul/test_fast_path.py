@@ -20,12 +20,12 @@ from netfl.network.traffic.constant import Constant
 from netfl.network.traffic.poisson import Poisson
 from netfl.streams import Streams
 
-EXPONENTIAL = {"law": "exponential", "mean": "1 kB"}
-FIXED = {"law": "fixed", "mean": "1 kB"}
+EXPONENTIAL = {"distribution": "exponential", "mean": "1 kB"}
+FIXED = {"distribution": "fixed", "mean": "1 kB"}
 
 
 def poisson(rate, enters, size=EXPONENTIAL):
-    return Poisson.model_validate({"rate": rate, "enters": enters, "size": size})
+    return Poisson.model_validate({"rate": rate, "source": enters, "size": size})
 
 
 def tree(make_sites, rng, routers, towers):
@@ -42,7 +42,7 @@ def tree(make_sites, rng, routers, towers):
 def parts_of(sites, traffic, queue, queues=None, outages=None):
     """Traffic alone, without any air."""
     return NetworkConfig(
-        sites=sites,
+        layout=sites,
         medium=None,
         mac=None,
         shared_air=False,
@@ -50,7 +50,7 @@ def parts_of(sites, traffic, queue, queues=None, outages=None):
         queues=queues or {},
         routing=ShortestPath(),
         outages=outages or CombinedOutages(),
-        presence=NodeState(outages or CombinedOutages(), sites.nodes),
+        node_state=NodeState(outages or CombinedOutages(), sites.nodes),
         traffic=traffic,
         service=None,
     )
@@ -65,7 +65,7 @@ class Deaf:
     def wants(self, kind):
         return False
 
-    def figures(self, values):
+    def final_metrics(self, values):
         self.told = dict(values)
 
     def event(self, kind, time_s, *, round, user=-1, node="", value=np.nan, detail=""):
@@ -121,24 +121,21 @@ def test_neither_windows_nor_stretches_matter(make_sites, monkeypatch):
     assert apart.told == pytest.approx(whole.told, rel=1e-9)
 
 
-def test_usage_at_any_instant(make_sites):
+def test_time_in_use_at_any_instant(make_sites):
     """Of packets of 1000 bits at 1 kb/s that come at 0, 0.5 and 0.75 s, the third finds one waiting, and no room."""
     line = FastPathPort("tower:0", 1000.0, 0.0, 1, EventLog(Deaf(), 0, nodes=1))
     times_s = np.array([0.0, 0.5, 0.75])
     line.carry(PacketArray(times_s, np.full(3, 1000.0), times_s, np.zeros(3, np.int64)))
-    line.settle(1.5)
-    used = line.usage(1.5)
-    assert (used.busy_s, used.bits, used.messages, used.dropped, used.waiting_s) == (1.5, 1000.0, 1, 1, 0.5)
+    assert line.busy_by_s(1.5) == 1.5
     assert line.take(1.5).time_s.tolist() == [1.0]
-    line.settle(2.5)
-    assert (line.usage(2.5).busy_s, line.usage(2.5).messages) == (2.0, 2)
+    assert line.busy_by_s(2.5) == 2.0
     assert line.take(2.5).time_s.tolist() == [2.0]
 
 
 def test_whatever_could_differ_goes_by_events(make_sites, monkeypatch, memory, planned):
     sites = tree(make_sites, np.random.default_rng(1), routers=2, towers=2)
     good, room = (poisson(50.0, "towers"),), DropTail(capacity=2)
-    even, steps = (poisson(50.0, "towers", FIXED),), (Constant.model_validate({"every": "10 ms", "enters": "towers"}),)
+    even, steps = (poisson(50.0, "towers", FIXED),), (Constant.model_validate({"every": "10 ms", "source": "towers"}),)
 
     def fast(*told, recorder=None, **options):
         return (

@@ -4,12 +4,13 @@ Statistics: each confidence interval is 4.5 standard errors of the mean of 40 in
 freedom): a false alarm with probability 6e-5 each.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import simpy
 
-from netfl.network.backhaul.port import Link, OutputPort, PortContext
-from netfl.network.counters import LinkUsage
+from netfl.network.backhaul.port import Link, OutputPort
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.message import Message
@@ -24,10 +25,16 @@ RUNS = 40
 STREAMS = Streams(11)
 
 
+def network_of(env, ledger, outages=None):
+    """The surroundings of a port of two nodes."""
+    state = NodeState(outages or CombinedOutages(), 2)
+    return SimpleNamespace(env=env, log=ledger, config=SimpleNamespace(node_state=state))
+
+
 def port_of(env, ledger, onward, *, queue=None, capacity=None, delay_s=0.0, rate_bps=1.0, outages=None):
     """A port of node 0 on link 1, whatever its queue."""
     return OutputPort(
-        PortContext(env, NodeState(outages or CombinedOutages(), 2), ledger),
+        network_of(env, ledger, outages),
         Link(NodeId("router:0", 0), NodeId("router:0-server", 1), rate_bps=rate_bps, delay_s=delay_s),
         (queue or DropTail(capacity=capacity)).open(rate_bps, STREAMS),
         onward,
@@ -214,7 +221,7 @@ def test_share_dropped_by_red_is_that_of_its_markov_chain():
             rng.exponential(1.0, messages),
             lambda env, ledger, onward, run=run: (
                 OutputPort(
-                    PortContext(env, NodeState(CombinedOutages(), 2), ledger),
+                    network_of(env, ledger),
                     Link(NodeId("router:0", 0), NodeId("router:0-server", 1), rate_bps=1.0, delay_s=0.0),
                     queue.open(1.0, STREAMS.at(run)),
                     onward,
@@ -247,7 +254,7 @@ def test_an_outage_that_spares_transmissions_takes_only_what_waits(memory, plann
     assert memory.of("lost") == [(4.0, 1)]
 
 
-def test_usage_counts_what_a_stopwatch_would(memory, planned):
+def test_time_in_use_is_that_of_a_stopwatch(memory, planned):
     """Services of 4 s from 0, 4 and 20; 3 waits from 2; room for one; down from 5 to 20."""
     ports = []
 
@@ -262,13 +269,12 @@ def test_usage_counts_what_a_stopwatch_would(memory, planned):
 
     def look(env, time_s):
         yield env.timeout(time_s)
-        seen[time_s] = ports[0].usage(time_s)
+        seen[time_s] = ports[0].busy_by_s(time_s)
 
     play(memory, [0.0, 1.0, 2.0, 10.0, 20.0], [4.0] * 5, build)
-    assert seen[3.0] == LinkUsage(busy_s=3.0, dropped=1, waiting_s=2.0)
-    assert seen[4.5] == LinkUsage(busy_s=4.5, bits=4.0, messages=1, dropped=1, waiting_s=3.0)
-    assert seen[23.0] == LinkUsage(busy_s=8.0, bits=4.0, messages=1, dropped=1, lost=2, waiting_s=3.0)
-    assert ports[0].usage(24.0) - seen[23.0] == LinkUsage(busy_s=1.0, bits=4.0, messages=1)
+    assert seen == {3.0: 3.0, 4.5: 4.5, 23.0: 8.0}
+    assert ports[0].busy_by_s(24.0) == 9.0
+    assert (len(memory.of("dropped")), len(memory.of("lost"))) == (1, 2)
 
 
 @pytest.mark.slow
@@ -282,9 +288,10 @@ def test_mean_number_that_waits_is_littles():
             ports.append(port_of(env, ledger, onward))
             return ports[0].enter
 
-        out_s = play(Silent(), times_s, rng.exponential(1.0, 2000), build)
-        usage = ports[0].usage(out_s.max())
-        found.append((usage.waiting_s / out_s.max(), usage.busy_s / out_s.max()))
+        service_s = rng.exponential(1.0, 2000)
+        out_s = play(Silent(), times_s, service_s, build)
+        waited_s = (out_s - service_s - times_s).sum()
+        found.append((waited_s / out_s.max(), ports[0].busy_by_s(out_s.max()) / out_s.max()))
     waiting, busy = np.transpose(found)
     assert near(waiting, 0.9)
     assert near(busy, 0.6)

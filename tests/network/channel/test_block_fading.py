@@ -41,7 +41,7 @@ def faded_slots(tmp_path, kind, slot_s, coherence, slots):
             "reception": {"kind": "snr_threshold", "threshold": f"{THRESHOLD_DB} dB", "rate": 1000.0 / slot_s},
             "unreachable": "keep",
             "mac": {"kind": "slotted_aloha", "probability": 1.0, "max_attempts": LIMIT},
-            "traffic": {"kind": "saturated", "size": {"mean": 1000}, "leaves": "tower"},
+            "traffic": {"kind": "saturated", "size": {"mean": 1000}, "destination": "tower"},
         },
     }
     events = netfl.trace(netfl.Scenario.model_validate(scenario), tmp_path / "run").events

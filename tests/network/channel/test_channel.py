@@ -6,13 +6,17 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 from scipy import stats
+from support.small_network import make
 
+from netfl.network.channel import Channel, distance_gain
+from netfl.network.channel.constant import Constant
 from netfl.network.channel.log_distance import LogDistance
 from netfl.network.channel.lognormal_shadowing import LognormalShadowing
 from netfl.network.channel.rayleigh import Rayleigh
 from netfl.network.radio.link_budget import LinkBudget, Radio
 from netfl.network.topology.star import Star
 from netfl.streams import Streams
+from netfl.types import Law
 
 STREAMS = Streams(11)
 RADIO = Radio(power="14 dBm", bandwidth="125 kHz", noise_figure="6 dB")
@@ -125,8 +129,7 @@ class TestAir:
         air = LinkBudget(RADIO, channels, sites, STREAMS)
         kinds = ("log_distance", "lognormal_shadowing", "rayleigh")
         gains = [
-            channel.open(sites, STREAMS.at("channel", i, kind))
-            for i, (channel, kind) in enumerate(zip(channels, kinds, strict=True))
+            channel.open(sites, STREAMS.at("channel", 0, kind)) for channel, kind in zip(channels, kinds, strict=True)
         ]
         total = sum(gain.gain_db(users, 3.0) for gain in gains)
         assert air.snr_db(users, 3.0) == pytest.approx(14 + total + 117.0309, abs=1e-4)
@@ -142,3 +145,52 @@ class TestAir:
             for n in (2, 4)
         )
         assert near - far == pytest.approx([40.0] * 5)
+
+    def test_the_order_of_the_channels_leaves_their_draws(self):
+        sites, users = crowd(5), np.arange(5)
+        path, fading, shadowing = LogDistance(exponent=3, reference_loss=40), Rayleigh(coherence=1), Constant(gain=-3)
+        first, *others = (
+            LinkBudget(RADIO, channels, sites, STREAMS).snr_db(users, 1.0)
+            for channels in ([path, fading, shadowing], [path, shadowing, fading], [fading, path, shadowing])
+        )
+        for other in others:
+            assert other == pytest.approx(first, abs=1e-9)
+
+    def test_channels_of_one_kind_draw_for_themselves(self):
+        sites, users = crowd(5), np.arange(5)
+        once, twice = (
+            LinkBudget(RADIO, [Rayleigh(coherence=1)] * count, sites, STREAMS).snr_db(users, 1.0) for count in (1, 2)
+        )
+        static_db = 14 - RADIO.noise_dbm
+        assert (np.abs(twice - static_db - 2 * (once - static_db)) > 1e-9).all()
+
+
+class Inverted(Channel):
+    """A path loss whose author returned a gain where `distance_gain` takes a loss."""
+
+    def open(self, layout, streams):
+        return distance_gain(layout, lambda distance_m: -20.0 - distance_m)
+
+    def laws(self):
+        return (Law.none("nothing is drawn"),)
+
+
+class TestAmplifiedLinks:
+    """The warning about links whose mean gain is above 0 dB."""
+
+    @staticmethod
+    def warnings(channel, **said):
+        access, setting, _ = make(5, 1, channel=channel, topology={"kind": "star", "distance": "30 m"}, **said)
+        return [*access.warnings(setting)]
+
+    def test_a_loss_with_the_wrong_sign(self):
+        (warning,) = self.warnings([{"kind": "constant", "gain": -10}, Inverted()])
+        assert "user 0 to tower:0: 40 dB, user 1 to tower:0: 40 dB" in warning
+        assert "and 2 more" in warning
+        assert "access.channel.1, " in warning
+        assert "Inverted" in warning
+        assert "check the sign" in warning
+
+    @pytest.mark.parametrize("gain", [0, -60])
+    def test_fading_that_is_above_0_dB_at_times_is_none(self, gain):
+        assert self.warnings([{"kind": "constant", "gain": gain}, {"kind": "rayleigh", "coherence": "1 s"}]) == []

@@ -14,7 +14,7 @@ from netfl.network.channel.gilbert_elliott import GilbertElliott
 from netfl.network.channel.markov import Markov
 from netfl.network.channel.rain import Rain, coefficients
 from netfl.network.layout import Layout, Trajectories
-from netfl.network.outage._alternating_renewal import AlternatingRenewal, Sojourns
+from netfl.network.outage._alternating_renewal import AlternatingRenewal
 from netfl.network.topology.star import Star
 from netfl.streams import Streams
 from netfl.testing.laws import check_laws
@@ -103,9 +103,9 @@ class TestMarkov:
             ({"gains": [0, -6]}, "row and a column for each of the 2 states"),
             ({"transitions": [[0.9, 0.2, 0], [0.1, 0.8, 0.1], [0, 0.3, 0.7]]}, "add up to 1"),
             ({"transitions": [[1.1, -0.1, 0], [0.1, 0.8, 0.1], [0, 0.3, 0.7]]}, "negative"),
-            ({"transitions": [[0, 1, 0], [0, 0, 1], [1, 0, 0]]}, "cycle"),
-            ({"transitions": [[1, 0, 0], [0, 0.5, 0.5], [0, 0.5, 0.5]]}, "falls apart"),
-            ({"transitions": [[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0.5, 0.5]]}, "left for good"),
+            ({"transitions": [[0, 1, 0], [0, 0, 1], [1, 0, 0]]}, "periodic"),
+            ({"transitions": [[1, 0, 0], [0, 0.5, 0.5], [0, 0.5, 0.5]]}, "reducible or periodic"),
+            ({"transitions": [[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0.5, 0.5]]}, "transient state"),
             ({"transitions": None, "generator": STEPS}, "add up to 0"),
             ({"block": 0}, "greater than 0"),
         ],
@@ -148,7 +148,7 @@ class TestGilbertElliott:
 
     def test_near_times_are_walked_as_ever(self):
         gain = opened(self.MODEL, 3)
-        near = AlternatingRenewal(np.arange(3), Sojourns(*self.MODEL._lifetimes), STREAMS)
+        near = AlternatingRenewal(np.arange(3), self.MODEL.sojourns, STREAMS)
         for time_s in (4096 * 4 - 1e-3, 5.0, 777.0):
             assert ((gain.gain_db(np.arange(3), time_s) > 0) == near.up(np.arange(3), time_s)).all()
 
@@ -156,14 +156,6 @@ class TestGilbertElliott:
         with pytest.raises(ValidationError, match="less than good_gain"):
             GilbertElliott(good=1, bad=1, bad_gain=0)
         assert (opened(self.MODEL, 4).peak_db(np.arange(4)) == 2.0).all()
-
-    @pytest.mark.parametrize(("good_s", "bad_s"), [(1e-300, 1.0), (1.0, 1.1e11), (1e300, 1e-3)])
-    def test_what_would_never_be_seen_is_a_fault(self, good_s, bad_s):
-        with pytest.raises(ValidationError, match="good and bad differ by more than a factor of 1e"):
-            GilbertElliott(good=good_s, bad=bad_s, bad_gain=-20)
-        longest, most = max(good_s, bad_s), 0.99e11
-        for uneven in ((longest, longest / most), (longest / most, longest)):
-            opened(GilbertElliott(good=uneven[0], bad=uneven[1], bad_gain=-20))
 
 
 class Leaves(Trajectories):
@@ -233,7 +225,7 @@ class TestRain:
         assert gain.peak_db(np.array([0])).tolist() == [0.0]
 
     def test_nobody_in_the_area(self):
-        with pytest.raises(ScenarioError, match="no user stands inside"):
+        with pytest.raises(ScenarioError, match="no user is inside"):
             opened(Rain(**WEATHER, k=1, alpha=1, center=[1e6, 0], radius=1))
 
     @pytest.mark.parametrize(
@@ -243,8 +235,8 @@ class TestRain:
             ({"k": 1}, "frequency, or k together with alpha"),
             ({"k": 1, "alpha": 1, "frequency": 2e9}, "frequency, or k together with alpha"),
             ({"k": 1, "alpha": 1, "polarization": "vertical"}, "no effect"),
-            ({"frequency": 9e8}, "below 1 GHz"),
-            ({"frequency": 2e9, "radius": 5}, "go together"),
+            ({"frequency": 9e8}, "greater than or equal to 1000000000"),
+            ({"frequency": 2e9, "radius": 5}, "radius together"),
             ({"frequency": 2e9, "rates": [0, -1, 5]}, "0"),
         ],
     )

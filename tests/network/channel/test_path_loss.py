@@ -212,12 +212,12 @@ class TestHata:
         with pytest.raises(ScenarioError) as caught:
             loss_db(model, 900, 1000, 20_000, 21_000)
         (fault,) = caught.value.faults
-        assert fault.key == "outside"
+        assert fault.key == "out_of_range"
         assert fault.problem == "the model holds for 1 to 20 km: users 0 (900 m), 3 (21000 m) from the tower"
         assert "extend" in fault.remedy
 
     def test_extended_it_goes_on_in_a_line_down_to_free_space(self):
-        model = OkumuraHata(frequency=9e8, area="small_city", outside="extend")
+        model = OkumuraHata(frequency=9e8, area="small_city", out_of_range="extend")
         expected = [126.40 - 35.225 * math.log10(2), 126.40 + 35.225 * math.log10(40)]
         assert loss_db(model, 500, 40_000) == pytest.approx(expected, abs=0.01)
         assert loss_db(model, 0.1) == pytest.approx(loss_db(FreeSpace(frequency=9e8), 28.5), abs=0.01)
@@ -225,7 +225,7 @@ class TestHata:
     def test_who_moves_may_leave_the_range(self):
         with pytest.raises(ScenarioError, match="users move"):
             OkumuraHata(frequency=9e8, area="open").open(walkers(), STREAMS)
-        gain = OkumuraHata(frequency=9e8, area="open", outside="extend").open(walkers(), STREAMS)
+        gain = OkumuraHata(frequency=9e8, area="open", out_of_range="extend").open(walkers(), STREAMS)
         times = np.linspace(0, 30_000, 3001)
         along = gain.gain_db(np.zeros(len(times), int), times)
         assert (np.diff(along) <= 0).all()

@@ -222,11 +222,11 @@ class TestLinks:
 
     def test_who_moves_keeps_the_draws_and_the_peak_holds(self):
         users, times = np.arange(200), np.linspace(0, 400, 201)
-        gain = Uma(frequency=2e9, outside="extend").open(sites_at(np.zeros(200), Out()), STREAMS)
+        gain = Uma(frequency=2e9, out_of_range="extend").open(sites_at(np.zeros(200), Out()), STREAMS)
         along = np.array([gain.gain_db(users, time) for time in times])
         assert np.isfinite(along).all()
         assert (along <= gain.peak_db(users) + 1e-9).all()
-        plain = Uma(frequency=2e9, outside="extend", shadowing=False).open(sites_at(np.zeros(200), Out()), STREAMS)
+        plain = Uma(frequency=2e9, out_of_range="extend", shadowing=False).open(sites_at(np.zeros(200), Out()), STREAMS)
         alone = np.array([plain.gain_db(users, time) for time in times])
         assert (np.diff(alone, axis=0) <= 0).all()
         shade = along - alone
@@ -251,9 +251,9 @@ class TestLinks:
 
     def test_users_beyond_the_tables_are_a_fault(self):
         for model, most in ((Rma, 10), (Uma, 5), (Umi, 5)):
-            with pytest.raises(ScenarioError, match=f"outside: the model holds for up to {most} km: user 1"):
+            with pytest.raises(ScenarioError, match=f"out_of_range: the model holds for up to {most} km: user 1"):
                 model(frequency=2e9).open(sites_at([most * 1000.0, most * 1001.0]), STREAMS)
-            model(frequency=2e9, outside="extend").open(sites_at([most * 1001.0]), STREAMS)
+            model(frequency=2e9, out_of_range="extend").open(sites_at([most * 1001.0]), STREAMS)
             with pytest.raises(ScenarioError, match="users move"):
                 model(frequency=2e9).open(sites_at([1.0], Out()), STREAMS)
 

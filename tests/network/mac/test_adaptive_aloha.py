@@ -10,9 +10,9 @@ import pytest
 from pydantic import ValidationError
 from scipy.optimize import minimize
 
-from netfl.network.mac._test_bench import BenchSetup, MacTestBench, saturated_users, slot_successes
 from netfl.network.mac.adaptive_aloha import AdaptiveAloha, scale_probabilities
 from netfl.network.mac.multichannel_aloha import MultichannelAloha
+from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users, slot_successes
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts
 
@@ -83,7 +83,7 @@ def rows(mac, told, users, slots, seed=1):
 def test_who_gets_through(channels, load, least):
     """p_k Π (1 - p_j / M), from a simulation of slots of its own."""
     weights, slots = np.array([1.0, 1.0, 2.0, 4.0, 12.0]), 2_500
-    mac = AdaptiveAloha(channels=channels, load=load, least=least, follows="norm")
+    mac = AdaptiveAloha(channels=channels, load=load, min_probability=least, metric="norm")
     found, _ = rows(mac, {"norm": weights}, 5, slots)
     p = scale_probabilities(weights, load * channels, least)
     rng = np.random.default_rng(2)
@@ -98,7 +98,7 @@ def test_who_gets_through(channels, load, least):
 
 @pytest.mark.slow
 def test_slots_are_independent():
-    found, _ = rows(AdaptiveAloha(channels=1, follows="age"), {"age": np.array([1.0, 2.0, 3.0])}, 3, 5_000)
+    found, _ = rows(AdaptiveAloha(channels=1, metric="age"), {"age": np.array([1.0, 2.0, 3.0])}, 3, 5_000)
     one = found.sum(axis=1)
     assert abs(np.corrcoef(one[1:], one[:-1])[0, 1]) < 4.5 / np.sqrt(5_000)
 
@@ -109,7 +109,7 @@ def test_slots_are_independent():
 @pytest.mark.slow
 def test_without_weights_all_have_the_same(told):
     """As multichannel ALOHA with p = M/n: n p (1 - p/M)^(n-1) get through in a slot."""
-    found, _ = rows(AdaptiveAloha(channels=2, follows="norm"), told, 6, 2_500)
+    found, _ = rows(AdaptiveAloha(channels=2, metric="norm"), told, 6, 2_500)
     mean = 2 * (1 - 1 / 6) ** 5
     assert abs(found.sum(axis=1).mean() - mean) < 4.5 * found.sum(axis=1).std() / np.sqrt(2_500)
     assert abs(found.mean(axis=0) - mean / 6).max() < 4.5 * 0.5 / np.sqrt(2_500)
@@ -117,16 +117,16 @@ def test_without_weights_all_have_the_same(told):
 
 def test_a_weight_that_is_not_known_counts_as_the_mean():
     told = {"loss": np.array([1.0, np.nan, 3.0])}
-    mac = AdaptiveAloha(channels=1, follows="loss")
+    mac = AdaptiveAloha(channels=1, metric="loss")
     cell = rows(mac, told, 3, 1)[1].cell
-    assert mac._probabilities(cell)(np.arange(3)) == pytest.approx([1 / 6, 1 / 3, 1 / 2])
-    assert mac._probabilities(cell)(np.array([1, 2])) == pytest.approx([0.5, 0.5])
+    assert mac._probabilities(cell, np.arange(3)) == pytest.approx([1 / 6, 1 / 3, 1 / 2])
+    assert mac._probabilities(cell, np.array([1, 2])) == pytest.approx([0.5, 0.5])
 
 
 @pytest.mark.slow
 def test_weights_that_change_count_from_then_on():
     """First one user has nearly all of the load, then the other."""
-    mac = AdaptiveAloha(channels=1, follows="norm", least=0.05)
+    mac = AdaptiveAloha(channels=1, metric="norm", min_probability=0.05)
     bench = MacTestBench(BenchSetup(mac, 2, 1.0, Streams(5)), saturated_users)
     shares = []
     for told in ([1.0, 1e6], [1e6, 1.0]):
@@ -142,19 +142,19 @@ def test_weights_that_change_count_from_then_on():
 def test_a_lone_user_sends_in_the_first_slot(make_cell):
     world = make_cell(1)
     world.cell.user_metrics = {}
-    world.env.process(AdaptiveAloha(channels=1, follows="norm", slot=1.5).serve(world.cell))
+    world.env.process(AdaptiveAloha(channels=1, metric="norm", slot=1.5).serve(world.cell))
     world.tower.schedule_broadcast(0, 3.2)
     world.env.run(until=10)
     assert [at_s for at_s, _ in world.sent_on] == [5.5]
 
 
 def test_it_sleeps_through_an_outage(sleeps):
-    sleeps(AdaptiveAloha(channels=1, follows="age"))
+    sleeps(AdaptiveAloha(channels=1, metric="age"))
 
 
 def test_idle_slots_are_passed_over():
     """At a load of 1 in 10,000 slots a slot is not an event."""
-    mac = AdaptiveAloha(channels=1, follows="norm", load=1e-4)
+    mac = AdaptiveAloha(channels=1, metric="norm", load=1e-4)
     bench = MacTestBench(BenchSetup(mac, 3, 1.0, Streams(1)), saturated_users)
     bench.cell.user_metrics, steps = {}, 0
     while len(bench.deliveries) < 20:
@@ -166,7 +166,7 @@ def test_idle_slots_are_passed_over():
 
 def test_attempts_end():
     """Two that always collide on one channel are given up after 3 attempts."""
-    mac = AdaptiveAloha(channels=1, follows="norm", load=2, max_attempts=3)
+    mac = AdaptiveAloha(channels=1, metric="norm", load=2, max_attempts=3)
     found, bench = rows(mac, {}, 2, 30)
     assert found.sum() == 0
     assert bench.cell.failed["collided"] == 60
@@ -174,23 +174,23 @@ def test_attempts_end():
 
 @pytest.mark.parametrize("follows", ["norm", "loss", "age"])
 def test_what_it_heeds(follows):
-    assert AdaptiveAloha(channels=1, follows=follows).user_metrics == {follows}
+    assert AdaptiveAloha(channels=1, metric=follows).user_metrics == {follows}
 
 
 def test_misfits_are_faults():
-    mac = AdaptiveAloha(channels=1, follows="age", slot=0.5)
-    assert [fault.key for fault in mac.faults(ScenarioFacts(users=3, rounds=100, duration_s=9.0))] == ["follows"]
+    mac = AdaptiveAloha(channels=1, metric="age", slot=0.5)
+    assert [fault.key for fault in mac.faults(ScenarioFacts(users=3, rounds=100, duration_s=9.0))] == ["metric"]
     assert not [*mac.faults(ScenarioFacts(users=3, rounds=4))]
     assert [fault.key for fault in mac.airtime_faults(0.6)] == ["slot"]
-    for said in ({"channels": 0}, {"load": 0}, {"least": 1.1}, {"follows": "size"}, {"max_attempts": 0}):
+    for said in ({"channels": 0}, {"load": 0}, {"min_probability": 1.1}, {"metric": "size"}, {"max_attempts": 0}):
         with pytest.raises(ValidationError):
-            AdaptiveAloha(**({"channels": 1, "follows": "age"} | said))
+            AdaptiveAloha(**({"channels": 1, "metric": "age"} | said))
 
 
 @pytest.mark.slow
 def test_throughput_of_equal_weights():
     """The same as of multichannel ALOHA at p = M/n, by its own bench."""
-    mac = AdaptiveAloha(channels=3, follows="norm", least=1.0)
+    mac = AdaptiveAloha(channels=3, metric="norm", min_probability=1.0)
     bench_told = rows(mac, {"norm": np.arange(1.0, 31.0)}, 30, 2_000)[0].sum(axis=1)
     other = slot_successes(BenchSetup(MultichannelAloha(channels=3, adaptive="known"), 30, 1.0, Streams(9)), 2_000)
     assert abs(bench_told.mean() - other.mean()) < 4.5 * np.sqrt((bench_told.var() + other.var()) / 2_000)

@@ -117,7 +117,7 @@ def test_with_few_attempts_an_update_ends_with_its_first_frame_that_is_given_up_
     arq = {"grain": "packet", "mtu": "2296 B", "arq": {"timeout": "100 ms"}}
     told, memory = play("500 kB", mac=mac, transport=arq)
     assert len(told.deliveries) == 10
-    assert memory.told["packets_repeated"] > 3
+    assert memory.told["packets_retransmitted"] > 3
 
 
 def bianchi_bps(stations, setup):

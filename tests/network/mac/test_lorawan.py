@@ -10,10 +10,10 @@ from pydantic import ValidationError
 from netfl.errors import ScenarioError
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
-from netfl.network.mac._test_bench import BenchSetup, attempt_outcomes
 from netfl.network.mac.lorawan import MAX_PAYLOAD_BYTES, Lorawan, time_on_air_s
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
+from netfl.network.radio.bench import BenchSetup, attempt_outcomes
 from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.transmission import SharedChannel
@@ -72,7 +72,7 @@ class World:
         if kind == "sent":
             self.sent += [(self.env.now, int(who)) for who in np.atleast_1d(user)]
 
-    def figures(self, values):
+    def final_metrics(self, values):
         pass
 
     def uplink(self, message):
@@ -198,8 +198,8 @@ def test_an_update_that_is_too_large_is_a_fault(factor, size, fits):
     [fault] = world.failure.faults
     assert fault.key == "mac.spreading_factor"
     assert f"{size} bytes" in fault.problem
-    assert f"{MAX_PAYLOAD_BYTES[factor - 7]} bytes at most" in fault.remedy
-    assert fault.remedy.startswith(f"a spreading_factor of {fits} at most") == (fits is not None)
+    assert f"at most {MAX_PAYLOAD_BYTES[factor - 7]} bytes" in fault.remedy
+    assert fault.remedy.startswith(f"use a spreading_factor of at most {fits}") == (fits is not None)
 
 
 def test_adaptive_takes_what_the_update_fits_in():

@@ -7,6 +7,9 @@ Statistics: slots of a saturated cell are independent, so a count of successes i
 import inspect
 import textwrap
 from functools import partial
+from itertools import takewhile
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated
 
 import numpy as np
@@ -15,12 +18,13 @@ from pydantic import Field
 from testing.test_laws import from_example
 
 from netfl.network import mac as family
-from netfl.network.mac._slotted import SlottedCell, first_slots_from, next_free_slot, serve_slots
-from netfl.network.mac._test_bench import BenchSetup, slot_successes, waiting_times
 from netfl.network.mac.slotted_aloha import SlottedAloha
 from netfl.network.mac.tdma import Tdma
+from netfl.network.radio.bench import BenchSetup, slot_successes, waiting_times
+from netfl.network.radio.cell import Cell, SlottedCell
 from netfl.registry import list_kinds
 from netfl.streams import Streams
+from netfl.testing.laws import check_laws
 from netfl.types import Law
 from netfl.units import Seconds
 
@@ -92,7 +96,7 @@ def test_aloha_users_of_one_slot_collide_until_they_are_given_up(make_cell):
     world = make_cell(2)
     assert play(world, SlottedAloha(probability=1, max_attempts=3), [0.6], 50.0) == []
     assert world.memory.of("sent") == [(1.0, 0), (1.0, 1), (2.0, 0), (2.0, 1), (3.0, 0), (3.0, 1)]
-    assert world.memory.fates() == {(0, 0): ["given_up collided"], (1, 0): ["given_up collided"]}
+    assert world.memory.outcomes() == {(0, 0): ["given_up collided"], (1, 0): ["given_up collided"]}
 
 
 def test_aloha_sleeps_through_an_outage(sleeps):
@@ -113,7 +117,7 @@ def test_tdma_tries_again_a_frame_later(make_cell):
     world = make_cell(2, snr_db=lambda users, time_s: [-9.0 if time_s < 9 else 0.0])
     assert play(world, Tdma(slot=2.0, max_attempts=2), [0.0], 30.0) == []
     assert world.memory.of("sent") == [(0.0, 0), (2.0, 1), (4.0, 0), (6.0, 1)]
-    assert world.memory.fates() == {(0, 0): ["given_up faded"], (1, 0): ["given_up faded"]}
+    assert world.memory.outcomes() == {(0, 0): ["given_up faded"], (1, 0): ["given_up faded"]}
 
 
 @pytest.mark.quick_first
@@ -136,6 +140,10 @@ def test_a_slot_in_which_no_update_fits_is_a_fault(mac):
     assert (fault.key, fault.value) == ("slot", 2.0)
 
 
+def next_slot(after, now_s, slot_s):
+    return Cell.next_slot(SimpleNamespace(env=SimpleNamespace(now=now_s)), slot_s, after)
+
+
 @pytest.mark.parametrize("slot_s", [9e-6, 1e-3, 1.0])
 @pytest.mark.parametrize("start_s", [0.0, 1e7, 1e8])
 def test_the_slot_after_a_full_one_is_the_next_however_late_it_is(start_s, slot_s):
@@ -143,11 +151,11 @@ def test_the_slot_after_a_full_one_is_the_next_however_late_it_is(start_s, slot_
     first = int(start_s / slot_s)
     for slot in range(first, first + 1000):
         begin_s = slot * slot_s
-        assert next_free_slot(slot, begin_s + ((begin_s + slot_s) - begin_s), slot_s) == slot + 1
+        assert next_slot(slot, begin_s + ((begin_s + slot_s) - begin_s), slot_s) == slot + 1
 
 
 def test_the_slot_after_one_is_another_however_short_the_attempt_was():
-    assert next_free_slot(7, 7.0 + 1e-7, 1.0) == 8
+    assert next_slot(7, 7.0 + 1e-7, 1.0) == 8
 
 
 @pytest.mark.parametrize("slot_s", [9e-6, 1e-3, 1.0])
@@ -155,15 +163,17 @@ def test_the_slot_after_one_is_another_however_short_the_attempt_was():
 def test_slots_are_met_to_the_last_steps_of_the_clock(start_s, slot_s):
     slots = int(start_s / slot_s) + np.arange(1, 1001)
     begin_s = slots * slot_s
+    users = np.arange(len(slots))
     for steps in (-1, 0, 1, 2):
-        assert (first_slots_from(begin_s + steps * np.spacing(begin_s), slot_s) == slots).all()
-    assert (first_slots_from(begin_s + slot_s / 2, slot_s) == slots + 1).all()
+        cell = SimpleNamespace(ready_s=begin_s + steps * np.spacing(begin_s))
+        assert (Cell.ready_slots(cell, users, slot_s) == slots).all()
+    assert (Cell.ready_slots(SimpleNamespace(ready_s=begin_s + slot_s / 2), users, slot_s) == slots + 1).all()
 
 
 def test_slots_of_users_on_channels_of_their_own_do_not_collide(make_cell):
     """Users 1 and 2 are on one, and are given up after two slots; user 3 comes later, alone on a third."""
     world, channels = make_cell(4, compute_s=[0.0, 0.0, 0.0, 10.0]), np.array([0, 1, 1, 2])
-    slots = serve_slots(SlottedCell(world.cell, 1.0, 2, lambda users: channels[users]), lambda users, first: first)
+    slots = SlottedCell(world.cell, 1.0, 2, lambda users: channels[users]).serve(lambda users, first: first)
     assert served(world, slots) == [(0, 0.0), (3, 10.0)]
     assert world.memory.of("sent") == [(0.0, 0), (0.0, 1), (0.0, 2), (1.0, 1), (1.0, 2), (10.0, 3)]
 
@@ -209,13 +219,42 @@ def test_slots_begin_at_their_multiples_after_a_long_time(make_cell, mac, slot_s
     assert (sent_s == slots * slot_s).all()
 
 
-def test_the_example_of_the_how_to_works(make_cell):
-    """Polling costs 1 s before each airtime of 1 s; user 1 is cut off until 9 s."""
+def example_of_the_contract():
+    """The MAC that stands in the contract's docstring."""
     _, _, text = inspect.getdoc(family).partition("in turn::\n")
+    code = "\n".join(takewhile(lambda line: not line or line.startswith(" "), text.splitlines()))
     names = {"Mac": family.Mac, "Law": Law, "Seconds": Seconds, "Field": Field, "Annotated": Annotated, "np": np}
-    exec(compile(textwrap.dedent(text), "how-to", "exec"), names)
-    world = make_cell(3, plan={1: [(0.5, 9.0)]})
-    assert play(world, names["Polling"](poll="1 s"), [0.0], 30.0) == [(2, 3.0, 4.0), (0, 5.0, 6.0), (1, 10.0, 11.0)]
+    exec(compile(textwrap.dedent(code), "contract", "exec"), names)
+    return names["Polling"]
+
+
+def example_of_the_guide():
+    """The MAC in slots of docs/howto/mac.md."""
+    guide = (Path(__file__).parents[3] / "docs/howto/mac.md").read_text(encoding="utf-8")
+    names = {}
+    exec(compile(guide.partition("# my_slots.py\n")[2].partition("```")[0], "guide", "exec"), names)
+    return names["Persistent"]
+
+
+def test_the_example_of_the_contract_works(make_cell):
+    """Polling costs 1 s before each airtime of 1 s; user 1 is cut off until 9 s."""
+    world, polling = make_cell(3, plan={1: [(0.5, 9.0)]}), example_of_the_contract()
+    assert play(world, polling(poll="1 s"), [0.0], 30.0) == [(2, 3.0, 4.0), (0, 5.0, 6.0), (1, 10.0, 11.0)]
+
+
+@pytest.mark.parametrize("slot_s", [1.1, 1.0 + 2**-40])
+def test_the_example_of_the_guide_keeps_to_its_slots_after_a_long_time(make_cell, slot_s):
+    world, persistent = make_cell(3), example_of_the_guide()
+    play(world, persistent(p=0.4, slot=slot_s), [0.3, *(1e7 + 50.0 * np.arange(20))], 1e7 + 1000.0)
+    sent_s = np.array([time_s for time_s, _ in world.memory.of("sent")])
+    assert np.count_nonzero(sent_s >= 1e7) >= 40
+    assert (sent_s == np.rint(sent_s / slot_s) * slot_s).all()
+
+
+def test_the_example_of_the_guide_has_its_law():
+    model = example_of_the_guide()
+    assert check_laws(model(p=0.05), Streams(3), 4000) == []
+    assert [fault.key for fault in model(p=1.0, slot=1.0).airtime_faults(2.0)] == ["slot"]
 
 
 @pytest.mark.parametrize("kind", list_kinds(family.Mac))

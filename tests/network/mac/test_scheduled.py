@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from netfl.network.mac._test_bench import BenchSetup, MacTestBench, poisson_cell, saturated_users, service_turns
 from netfl.network.mac.max_snr import MaxSnr
 from netfl.network.mac.priority import Priority
 from netfl.network.mac.proportional_fair import ProportionalFair
 from netfl.network.mac.round_robin import RoundRobin
+from netfl.network.radio.bench import BenchSetup, MacTestBench, poisson_cell, saturated_users, service_turns
 from netfl.network.radio.medium import Medium
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts

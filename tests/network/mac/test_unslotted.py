@@ -11,8 +11,8 @@ import simpy
 
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
-from netfl.network.mac._test_bench import BenchSetup, attempt_outcomes, poisson_cell
 from netfl.network.mac.pure_aloha import PureAloha
+from netfl.network.radio.bench import BenchSetup, attempt_outcomes, poisson_cell
 from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.packet_queue import PacketQueue
@@ -50,7 +50,7 @@ def test_backoffs_are_exponential(make_cell):
     assert gaps.min() > 0
     assert abs(gaps.mean() - 3.0) < 4.5 * 3.0 / np.sqrt(count)
     assert abs((gaps > 3.0).mean() - np.exp(-1)) < 4.5 * 0.5 / np.sqrt(count)
-    assert world.memory.fates() == {(0, 0): ["given_up faded"]}
+    assert world.memory.outcomes() == {(0, 0): ["given_up faded"]}
 
 
 def test_a_user_never_disturbs_itself(make_cell):
@@ -107,7 +107,7 @@ def test_abramsons_throughput_in_the_limit_of_many():
 class _Pairs(Traffic):
     """Two packets at one instant."""
 
-    def times_s(self, mean_bits, link_bps, rng):
+    def times_s(self, link_bps, rng):
         yield np.array([1.0, 1.0])
 
 

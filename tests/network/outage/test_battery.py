@@ -11,7 +11,7 @@ from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
 from netfl.network.outage.battery import Battery, Solar, _Sun
 from netfl.network.topology.star import Star
-from netfl.scenario.scenario import checked
+from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts
@@ -293,10 +293,10 @@ class TestPresenceOfBatteries:
         ({"capacity": 10, "idle": 1, "initial": [0.5, 0.2]}, "from is above to"),
         ({"capacity": 10, "idle": 1, "initial": 1.5}, "less than or equal to 1"),
         ({"capacity": 10, "idle": 1, "restart": 0}, "greater than 0"),
-        ({"capacity": 10, "idle": 1, "solar": {"peak": 1}, "charger": {"power": 1}}, "not both"),
+        ({"capacity": 10, "idle": 1, "solar": {"peak": 1}, "charger": {"power": 1}}, "only one of"),
         ({"capacity": 10, "idle": 1, "charger": {"power": 1, "opens": 3}}, "opens and closes"),
         ({"capacity": 10, "idle": 1, "solar": {"peak": 1, "sunset": "2 h"}}, "sets before it rises"),
-        ({"capacity": "3000 mAh", "idle": 1}, "an energy is wanted|a quantity in"),
+        ({"capacity": "3000 mAh", "idle": 1}, "instead of an energy|a value in"),
     ],
 )
 def test_batteries_that_are_none(said, told):
@@ -330,7 +330,7 @@ def test_in_a_whole_network_users_train_until_their_batteries_are_empty(tmp_path
             "outages": [{"kind": "battery", "capacity": 100, "per_training": 30}],
         },
     }
-    run = netfl.trace(checked(ScenarioDocument(said, "drained")), tmp_path / "run")
+    run = netfl.trace(validate(ScenarioDocument(said, "drained")), tmp_path / "run")
     events = run.events
     assert events[events.kind == "received"].groupby("user").size().tolist() == [4] * 4
     assert events[events.kind == "delivered"].groupby("user").size().tolist() == [3] * 4

@@ -11,6 +11,7 @@ from netfl.network.outage._alternating_renewal import AlternatingRenewal
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
 from netfl.network.outage.diurnal import Diurnal
+from netfl.network.outage.maintenance import Maintenance
 from netfl.network.outage.renewal import Renewal
 from netfl.network.topology.star import Star
 from netfl.streams import Streams
@@ -90,7 +91,7 @@ def test_windows_that_never_meet_are_found_without_drawing_what_else_happens_mea
     """Two windows a day that do not overlap: outages that change each hour need not be followed for years."""
     looks, look = [], AlternatingRenewal._look
     monkeypatch.setattr(AlternatingRenewal, "_look", lambda *told: looks.append(1) or look(*told))
-    hours = {"law": "exponential", "mean": "1 h"}
+    hours = {"distribution": "exponential", "mean": "1 h"}
     outages = (
         Renewal(nodes="users", up=hours, down=hours),
         Diurnal(nodes="users", opens="8 h", closes="10 h"),
@@ -162,11 +163,15 @@ def test_real_outages_agree_with_a_fine_grid():
     """Three outages on 20 users over two days, each second looked at."""
     outages = CombinedOutages.open(
         [
-            Renewal(nodes="users", up={"law": "exponential", "mean": "2 h"}, down={"law": "fixed", "mean": "20 min"}),
             Renewal(
                 nodes="users",
-                up={"law": "weibull", "mean": "3 h", "shape": 2},
-                down={"law": "lognormal", "mean": "1 h", "sigma": 1},
+                up={"distribution": "exponential", "mean": "2 h"},
+                down={"distribution": "fixed", "mean": "20 min"},
+            ),
+            Renewal(
+                nodes="users",
+                up={"distribution": "weibull", "mean": "3 h", "shape": 2},
+                down={"distribution": "lognormal", "mean": "1 h", "sigma": 1},
             ),
             Diurnal(nodes="users", opens="20 h", closes="9 h", spread="2 h"),
         ],
@@ -190,7 +195,9 @@ def test_real_outages_agree_with_a_fine_grid():
 
 def test_each_outage_draws_for_itself():
     sites, users = Star(radius=1).open(50, STREAMS), np.arange(50)
-    model = Renewal(nodes="users", up={"law": "exponential", "mean": 1}, down={"law": "exponential", "mean": 1})
+    model = Renewal(
+        nodes="users", up={"distribution": "exponential", "mean": 1}, down={"distribution": "exponential", "mean": 1}
+    )
     alone = CombinedOutages.open([model], sites, STREAMS).next_change(users, 0.0)
     twice = CombinedOutages.open([model, model], sites, STREAMS)
     first, second = (timeline.next_change(users, 0.0) for timeline in twice._timelines)
@@ -198,8 +205,21 @@ def test_each_outage_draws_for_itself():
     assert (first != second).all()
 
 
+def test_the_order_of_the_outages_leaves_their_draws():
+    sites, users = Star(radius=1).open(50, STREAMS), np.arange(50)
+    failing = Renewal(
+        nodes="users", up={"distribution": "exponential", "mean": 1}, down={"distribution": "exponential", "mean": 1}
+    )
+    planned = Maintenance(windows=[{"nodes": "towers", "start": 1, "duration": 1}])
+    first, second = (
+        CombinedOutages.open(outages, sites, STREAMS).next_change(users, 0.0)
+        for outages in ([failing, planned], [planned, failing])
+    )
+    assert (first == second).all()
+
+
 def test_faults_of_all_outages_at_once():
-    law = {"law": "fixed", "mean": 1}
+    law = {"distribution": "fixed", "mean": 1}
     wrong = [Renewal(nodes=[name], up=law, down=law) for name in ("tower:9", "tower:0", "rooter:0")]
     with pytest.raises(ScenarioError) as caught:
         CombinedOutages.open(wrong, Star(radius=1).open(2, STREAMS), STREAMS)
@@ -237,12 +257,17 @@ class TestWhatSparesUploads:
             assert presence.cut_s(0, now_s) == presence.node_up_until_s(0, now_s)
 
     def test_a_scenario_says_which(self):
-        law = {"law": "fixed", "mean": 1}
-        models = [Renewal(nodes="users", up=law, down=law, spares=spares) for spares in ("uploads", "nothing")]
+        def fixed(mean):
+            return {"distribution": "fixed", "mean": mean}
+
+        models = [
+            Renewal(nodes="users", up=fixed(up_s), down=fixed(1), start="up", in_progress=choice)
+            for choice, up_s in (("finish", 3), ("interrupt", 7))
+        ]
         opened = CombinedOutages.open(models, Star(radius=1).open(2, STREAMS), STREAMS)
-        assert len(opened._timelines) == 2
-        assert len(opened.interrupting._timelines) == 1
-        assert Renewal(nodes="users", up=law, down=law).spares == "nothing"
+        assert opened.next_change(ZERO, 0.0) == [3.0]
+        assert opened.interrupting.next_change(ZERO, 0.0) == [7.0]
+        assert Renewal(nodes="users", up=fixed(1), down=fixed(1)).in_progress == "interrupt"
 
 
 class Shy(Switch):

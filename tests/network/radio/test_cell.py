@@ -80,13 +80,13 @@ def test_a_dead_tower_puts_off_the_whole_backlog(make_cell):
     assert world.memory.of("sent") == []
 
 
-@pytest.mark.parametrize(("limit", "fates"), [(1, "collided"), (2, "given_up collided")])
-def test_the_last_permitted_attempt(make_cell, limit, fates):
+@pytest.mark.parametrize(("limit", "outcomes"), [(1, "collided"), (2, "given_up collided")])
+def test_the_last_permitted_attempt(make_cell, limit, outcomes):
     world = make_cell(2)
     start(world)
     for at_s in range(1, limit + 1):
         attempt(world, [0, 1], float(at_s), limit=limit)
-    assert world.memory.fates() == {(0, 0): [fates], (1, 0): [fates]}
+    assert world.memory.outcomes() == {(0, 0): [outcomes], (1, 0): [outcomes]}
     assert len(world.memory.of("failed")) == 2 * (limit - 1)
     assert world.cell.backlog().size == 0
     assert world.outstanding.count == 0
@@ -96,7 +96,7 @@ def test_a_newer_version_supersedes_what_trains_and_what_waits(make_cell):
     world = make_cell(2, compute_s=[1.0, 50.0])
     start(world)
     start(world, 1, 10.0)
-    assert world.memory.fates() == {(0, 0): ["superseded"], (1, 0): ["superseded"]}
+    assert world.memory.outcomes() == {(0, 0): ["superseded"], (1, 0): ["superseded"]}
     assert world.cell.ready_s.tolist() == [11.0, 60.0]
     world.env.run(until=100.0)
     world.tower.record_trainings()
@@ -112,7 +112,7 @@ def test_what_is_on_the_air_goes_to_its_end(make_cell, heard):
     world.tower.schedule_broadcast(1, 5.0)
     assert attempt(world, [0], 4.5) == [heard]
     assert [message.base for _, message in world.sent_on] == [0] * heard
-    assert world.memory.fates() == ({} if heard else {(0, 0): ["superseded"]})
+    assert world.memory.outcomes() == ({} if heard else {(0, 0): ["superseded"]})
     assert world.cell.ready_s.tolist() == [5.25]
     assert attempt(world, [0], 6.0) == [heard]
     assert [message.base for _, message in world.sent_on] == [0, 1] * heard
@@ -127,7 +127,7 @@ def test_who_was_cut_off_receives_the_newest_version_when_it_is_back(make_cell):
     start(world, 2, 15.0)
     assert world.cell.ready_s.tolist() == [28.0]
     world.tower.record_trainings()
-    assert world.memory.fates() == {}
+    assert world.memory.outcomes() == {}
     world.env.run(until=30.0)
     world.tower.record_trainings()
     assert [(row[1], row[5]) for row in world.memory.rows if row[0] == "received"] == [(0.0, 0), (20.0, 2)]
@@ -142,10 +142,10 @@ def test_an_update_that_ends_while_a_newer_version_waits_to_be_received(make_cel
     start(world)
     world.tower.schedule_broadcast(1, 5.0)
     assert attempt(world, [0], 4.5, limit=1) == [False]
-    assert world.memory.fates() == {(0, 0): ["lost"]}
+    assert world.memory.outcomes() == {(0, 0): ["lost"]}
     assert world.cell.ready_s.tolist() == [22.0]
     assert attempt(world, [0], 22.0) == [True]
-    assert world.memory.fates() == {(0, 0): ["lost"]}
+    assert world.memory.outcomes() == {(0, 0): ["lost"]}
 
 
 def test_attempts_may_overlap_and_who_sends_is_not_in_the_backlog(make_cell):
@@ -186,7 +186,7 @@ def test_the_end_of_the_run_ends_what_is_open_once(make_cell):
     world.cell.attempt(np.array([1]))
     start(world, 1, 10.0)
     world.cell.finish()
-    assert world.memory.fates() == {
+    assert world.memory.outcomes() == {
         (0, 0): ["superseded"],
         (0, 1): ["unfinished"],
         (1, 0): ["unfinished"],

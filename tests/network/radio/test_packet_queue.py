@@ -25,7 +25,7 @@ class Told(Traffic):
     at: tuple[tuple[float, ...], ...]
     bits: tuple[tuple[float, ...], ...]
 
-    def times_s(self, mean_bits, link_bps, rng):
+    def times_s(self, link_bps, rng):
         raise NotImplementedError
 
     def blocks(self, sender, link_bps, streams):
@@ -42,7 +42,9 @@ def told(*queues, **options):
         [[float(row[0]) for row in queue] for queue in queues],
         [[float(row[1]) for row in queue] for queue in queues],
     )
-    return Told.model_validate({"at": at, "bits": bits, "size": {"law": "exponential", "mean": 1.0}, **options})
+    return Told.model_validate(
+        {"at": at, "bits": bits, "size": {"distribution": "exponential", "mean": 1.0}, **options}
+    )
 
 
 def greedy(cell, limit):
@@ -57,7 +59,9 @@ def world_of(traffic, users, *, limit=None, medium=None, ids=None):
     """A cell of *users* whose link takes a second for a bit."""
     env, rows = simpy.Environment(0.0), []
     ids = np.arange(users) if ids is None else np.array(ids)
-    recorder = SimpleNamespace(wants=lambda kind: True, event=lambda fate, at, **row: rows.append((fate, at, row)))
+    recorder = SimpleNamespace(
+        wants=lambda kind: True, event=lambda outcome, at, **row: rows.append((outcome, at, row))
+    )
     ledger = EventLog(recorder, int(ids.max()) + 1, nodes=int(ids.max()) + 1, record_packets=True)
     arrivals = [traffic.blocks(user, 1.0, Streams(1)) for user in ids.tolist()]
     load = PacketQueue(ids, traffic, arrivals, "tower:0", ledger)
@@ -113,7 +117,7 @@ def test_a_queue_is_that_of_an_event_by_event_reference(room, load):
     assert meter.offered_bits == pytest.approx(sum(bits for at, bits in arrivals if at <= until_s))
     np.testing.assert_allclose(meter.delays_s, [end - born for born, end in served], rtol=1e-9)
     world.ledger.flush_packets()
-    told_s = np.concatenate([[], *[at for fate, at, _ in world.rows if fate == "dropped"]])
+    told_s = np.concatenate([[], *[at for outcome, at, _ in world.rows if outcome == "dropped"]])
     np.testing.assert_allclose(np.sort(told_s), drops)
 
 
@@ -135,7 +139,7 @@ def test_numbers_of_the_network_are_told():
 @pytest.mark.parametrize("room", [1, 2])
 def test_what_comes_at_the_very_start_finds_an_empty_queue(room):
     """At 0, every 2 s, and each takes 1 s: there is room for all of them."""
-    traffic = Constant.model_validate({"every": 2.0, "in_step": True, "buffer": room, "size": {"mean": 1.0}})
+    traffic = Constant.model_validate({"every": 2.0, "synchronous": True, "buffer": room, "size": {"mean": 1.0}})
     world = world_of(traffic, 1)
     world.env.run(until=9.5)
     assert [born for _, born, *_ in world.heard] == [0, 2, 4, 6, 8]
@@ -144,7 +148,7 @@ def test_what_comes_at_the_very_start_finds_an_empty_queue(room):
 
 def test_who_comes_as_another_leaves_finds_room():
     """Every second, and each takes a second: sending ends as the next comes."""
-    traffic = Constant.model_validate({"every": 1.0, "in_step": True, "buffer": 1, "size": {"mean": 1.0}})
+    traffic = Constant.model_validate({"every": 1.0, "synchronous": True, "buffer": 1, "size": {"mean": 1.0}})
     world = world_of(traffic, 1)
     world.env.run(until=9.5)
     assert (len(world.heard), world.meter.lost) == (9, {})
@@ -196,7 +200,7 @@ def test_what_was_there_or_came_is_delivered_lost_or_there(room):
 
 
 def test_a_saturated_user_always_has_another():
-    traffic = Saturated.model_validate({"size": {"law": "fixed", "mean": 2.0}})
+    traffic = Saturated.model_validate({"size": {"distribution": "fixed", "mean": 2.0}})
     world = world_of(traffic, 1)
     world.env.run(until=11.0)
     assert [(born, sent, at) for _, born, sent, at, *_ in world.heard] == [(2 * i, 2 * i, 2 * i + 2) for i in range(5)]
@@ -206,7 +210,7 @@ def test_a_saturated_user_always_has_another():
 
 def test_who_never_gets_the_air_counts_for_fairness_after_a_warm_up_too():
     """User 0 alone is served, whose next packet is always there: the other has one since the beginning."""
-    world = world_of(Saturated.model_validate({"size": {"law": "fixed", "mean": 2.0}}), 2)
+    world = world_of(Saturated.model_validate({"size": {"distribution": "fixed", "mean": 2.0}}), 2)
     world.cell.backlog = lambda: np.array([0])
     world.env.run(until=5.0)
     world.meter.restart(5.0)
@@ -218,7 +222,7 @@ def test_who_never_gets_the_air_counts_for_fairness_after_a_warm_up_too():
 
 @pytest.mark.slow
 def test_saturated_sizes_are_exponential_where_that_is_said():
-    traffic = Saturated.model_validate({"size": {"law": "exponential", "mean": 0.5}})
+    traffic = Saturated.model_validate({"size": {"distribution": "exponential", "mean": 0.5}})
     world = world_of(traffic, 1)
     world.env.run(until=2000.0)
     bits = np.array([row[4] for row in world.heard])

@@ -1,4 +1,4 @@
-"""Updates and traffic of the same users: the frame that was ready first goes first, and each has its own fate."""
+"""Updates and traffic of the same users: the frame that was ready first goes first, and each has its own outcome."""
 
 from collections import Counter
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ from netfl.network.traffic import Traffic
 from netfl.network.traffic.saturated import Saturated
 from netfl.network.users import UserPopulation
 from netfl.streams import Streams
-from netfl.types import FATES, AccessContext, Law, NullRecorder
+from netfl.types import OUTCOMES, AccessContext, Law, NullRecorder
 
 
 class At(Traffic):
@@ -32,7 +32,7 @@ class At(Traffic):
 
     at: tuple[tuple[float, ...], ...]
 
-    def times_s(self, mean_bits, link_bps, rng):
+    def times_s(self, link_bps, rng):
         raise NotImplementedError
 
     def blocks(self, sender, link_bps, streams):
@@ -118,7 +118,7 @@ def test_what_has_begun_is_tried_to_its_end(memory):
 
 def test_neither_starves(memory):
     """A user that always has packets sends its update as soon as its turn has come, version after version."""
-    traffic = Saturated.model_validate({"size": {"law": "fixed", "mean": 1.0}})
+    traffic = Saturated.model_validate({"size": {"distribution": "fixed", "mean": 1.0}})
     world = world_of(memory, traffic, [0.5, 7.25])
     for version, at_s in enumerate(range(0, 100, 10)):
         world.env.run(until=at_s + 1e-3)
@@ -134,13 +134,13 @@ def test_a_superseded_update_does_not_take_the_packet_with_it(memory):
     """A packet is on the air from 3 to 4; version 1 comes at 3.5 and replaces the update that waits."""
     world = world_of(memory, packets([3]), [3.25])
     assert order(world, [0.0, 3.5], 20) == [(4, "packet"), (8.75, "update")]
-    assert world.memory.fates() == {(0, 0): ["superseded"], (0, 1): ["delivered"]}
+    assert world.memory.outcomes() == {(0, 0): ["superseded"], (0, 1): ["delivered"]}
 
 
 def test_limits_are_for_each_frame(memory):
     world = world_of(memory, packets([1]), [1.5], busy=lambda now: True, limit=2)
     assert order(world, [0.0], 20) == []
-    assert world.memory.fates() == {(0, 0): ["given_up collided"]}
+    assert world.memory.outcomes() == {(0, 0): ["given_up collided"]}
     assert world.meter.lost == {"given_up": 1}
     assert world.cell.attempts == 4
 
@@ -176,10 +176,10 @@ def test_every_update_has_one_fate_whatever_the_packets_do(memory, planned):
     world.tower.record_trainings()
     world.cell.finish()
     begun = Counter((row[3], row[5]) for row in memory.rows if row[0] == "received")
-    ended = Counter((row[3], row[5]) for row in memory.rows if row[0] in FATES)
+    ended = Counter((row[3], row[5]) for row in memory.rows if row[0] in OUTCOMES)
     assert begun == ended
     assert set(begun.values()) == {1}
-    assert len({kind for kind, *_ in memory.rows if kind in FATES}) >= 3
+    assert len({kind for kind, *_ in memory.rows if kind in OUTCOMES}) >= 3
     meter, came = world.meter, sum(sum(one < 250 for one in each) for each in at)
     assert meter.offered == came
     assert 0 <= came - meter.delivered - sum(meter.lost.values()) <= users * 60

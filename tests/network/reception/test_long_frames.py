@@ -45,7 +45,7 @@ def scenario(snr_db, channel, reception, frames):
                 "reception": reception,
                 "unreachable": "keep",
                 "mac": {"kind": "slotted_aloha", "probability": 1.0, "max_attempts": 1},
-                "traffic": {"kind": "saturated", "size": {"mean": BITS}, "leaves": "tower"},
+                "traffic": {"kind": "saturated", "size": {"mean": BITS}, "destination": "tower"},
             },
         }
     )
@@ -54,8 +54,8 @@ def scenario(snr_db, channel, reception, frames):
 def outage(tmp_path, snr_db, blocks, reception, frames):
     """Return the share of frames that fade where each spans so many blocks of Rayleigh fading."""
     fading = {"kind": "rayleigh", "coherence": AIRTIME_S / blocks}
-    figures = netfl.trace(scenario(snr_db, fading, reception, frames), tmp_path / "run").figures
-    figures = figures.set_index("figure")["value"]
+    figures = netfl.trace(scenario(snr_db, fading, reception, frames), tmp_path / "run").final_metrics
+    figures = figures.set_index("metric")["value"]
     assert figures["attempts"] == frames
     return figures["outage_probability"]
 
@@ -178,7 +178,7 @@ THRESHOLD = {"kind": "snr_threshold", "threshold": "0 dB", "rate": 1e6}
         ({"coherence": "0.6 s"}, THRESHOLD, None),
         ({"coherence": "10 ms"}, {"kind": "shannon", "rate": 1e6}, None),
         ({"coherence": "10 ms"}, {"kind": "modulation", "scheme": "bpsk"}, None),
-        ({"coherence": "10 ms"}, {"kind": "mcs", "table": [THRESHOLD]}, "but 'mcs' judges it by the fade at its start"),
+        ({"coherence": "10 ms"}, {"kind": "mcs", "table": [THRESHOLD]}, "but 'mcs' uses the fade at its start"),
     ],
 )
 def test_a_frame_that_outlasts_the_coherence_time_is_warned_of_where_no_law_covers_it(channel, reception, said):

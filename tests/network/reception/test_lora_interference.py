@@ -134,8 +134,8 @@ def watch_equal_powers(interference, duration_s=600.0):
     pause_s = cycle_s
     for _ in range(50):
         pause_s = (cycle_s - AIRTIME_S - 2.0) * math.exp(2.0 / pause_s)
-    traffic = {"kind": "poisson", "rate": 1.0 / pause_s, "buffer": 1, "leaves": "tower"}
-    traffic["size"] = {"law": "fixed", "mean": "20 B"}
+    traffic = {"kind": "poisson", "rate": 1.0 / pause_s, "buffer": 1, "destination": "tower"}
+    traffic["size"] = {"distribution": "fixed", "mean": "20 B"}
     memory = Memory()
     access = NetworkAccess.model_validate(EQUAL | {"interference": interference, "traffic": traffic})
     streams = Streams(1).at("access", 0)

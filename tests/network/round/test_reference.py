@@ -44,7 +44,7 @@ def rule_of(rng, name, n):
         said |= {"m": size, "deadline": deadline}
     elif name == "quorum":
         least = rng.choice([0, rng.randint(0, size)])
-        said |= {"quorum": size / n, "deadline": deadline, "least": least / n}
+        said |= {"quorum": size / n, "deadline": deadline, "min_share": least / n}
     elif name == "available":
         said |= {"deadline": deadline}
     else:
@@ -77,23 +77,23 @@ def drawn(seed):
         hop=1e-6,
         **told,
     )
-    return case, {"round": said, "busy": busy, "staleness": staleness}
+    return case, {"round": said, "on_new_version": busy, "staleness": staleness}
 
 
 def network(case, said, folder):
     """The network of a case: each user has a tower of its own, at which it stands."""
     n = len(case.train)
     at, names = [[100.0 * (user + 1), 0.0] for user in range(n)], [f"mast {chr(97 + user)}" for user in range(n)]
-    towers = {name: {"role": "tower", "at": place} for name, place in zip(names, at, strict=True)}
+    towers = {name: {"role": "tower", "position": place} for name, place in zip(names, at, strict=True)}
     said = said | {
         "topology": {
             "kind": "inline",
-            "nodes": {"core": {"role": "server", "at": [0, 0]}} | towers,
+            "nodes": {"core": {"role": "server", "position": [0, 0]}} | towers,
             "links": [
                 {"between": [name, "core"], "rate": 1e9, "delay": delay_s}
                 for name, delay_s in zip(names, case.delay, strict=True)
             ],
-            "placement": {"kind": "listed", "places": at},
+            "placement": {"kind": "listed", "positions": at},
         },
         "mac": {"kind": "round_robin", "poll": 0, "max_attempts": case.attempts},
         "compute": {"speed": [1 / time_s for time_s in case.train], "samples": 1},
@@ -105,8 +105,8 @@ def network(case, said, folder):
         rows = [(user, *span) for user, own in enumerate(case.outages) for span in own]
         told = [f"{user},{a!r},{'' if b == NEVER else repr(b)}\n" for user, a, b in rows]
         (folder / "away.csv").write_text("node,start_s,end_s\n" + "".join(told))
-        spares = "uploads" if case.spares else "nothing"
-        said["outages"] = [{"kind": "calendar", "file": str(folder / "away.csv"), "spares": spares}]
+        in_progress = "finish" if case.spares else "interrupt"
+        said["outages"] = [{"kind": "calendar", "file": str(folder / "away.csv"), "in_progress": in_progress}]
     return NetworkAccess.model_validate(AIR | said)
 
 

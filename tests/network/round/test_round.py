@@ -17,7 +17,7 @@ from netfl.errors import ModelError
 from netfl.network.round.quorum import Quorum
 from netfl.network.simulator import NetworkSimulator
 from netfl.scenario.validation import nested_faults
-from netfl.types import FATES, ScenarioFacts
+from netfl.types import OUTCOMES, ScenarioFacts
 
 
 def heard(rounds):
@@ -48,7 +48,7 @@ def test_who_is_busy_finishes_and_sends_what_it_has():
     0 is heard at 2 s, and from version 1 at 4 s, and goes on with version 2, which came at 3 s, until 5 s.  Then all
     have something to send, and are asked in turn after 0: 1 is heard at 6 s, 2 at 7 s, from version 0, and 0 at 8 s.
     """
-    rounds, _ = play(3, 6, compute=SPEEDS, busy="finish", **TURNS)
+    rounds, _ = play(3, 6, compute=SPEEDS, on_new_version="finish", **TURNS)
     assert heard(rounds) == [[(0, 0)], [(1, 0)], [(0, 1)], [(1, 1)], [(2, 0)], [(0, 2)]]
     assert [one.closed_s for one in rounds] == pytest.approx([2, 3, 4, 6, 7, 8], abs=1e-3)
     for one in rounds:
@@ -60,7 +60,7 @@ def test_who_is_busy_finishes_and_sends_what_it_has():
 
 def test_who_is_busy_ignores_what_comes():
     """1 trains from version 0 until 2 s; it takes no version that comes before it is through at 3 s, then 2."""
-    rounds, log = play(3, 5, compute=SPEEDS, busy="ignore", **TURNS)
+    rounds, log = play(3, 5, compute=SPEEDS, on_new_version="ignore", **TURNS)
     received = [(row[3], row[5]) for row in log.rows if row[0] == "received"]
     assert (1, 1) not in received
     assert (1, 2) in received
@@ -69,10 +69,10 @@ def test_who_is_busy_ignores_what_comes():
 
 def test_old_updates_count_as_far_as_staleness_says():
     """With 0 allowed, what 1 and 2 finish from older versions is late; with 1, an update one version behind counts."""
-    none, log = play(3, 6, compute=SPEEDS, busy="finish", staleness=0, **TURNS)
+    none, log = play(3, 6, compute=SPEEDS, on_new_version="finish", staleness=0, **TURNS)
     assert all(base == one.index - 1 for one in none for _, base in heard([one])[0])
     assert any(row[0] == "late" and row[3] == 1 for row in log.rows)
-    one, _ = play(3, 9, compute=SPEEDS, busy="finish", staleness=1, **TURNS)
+    one, _ = play(3, 9, compute=SPEEDS, on_new_version="finish", staleness=1, **TURNS)
     ages = {each.index - 1 - delivery.base for each in one for delivery in each.deliveries}
     assert ages == {0, 1}
 
@@ -107,7 +107,7 @@ def test_a_quorum_closes_a_round_and_too_few_void_it():
         **TURNS,
     )
     assert [len(one.deliveries) for one in rounds] == [3, 3, 3]
-    few = {"kind": "quorum", "quorum": 1.0, "deadline": 6, "least": 1.0}
+    few = {"kind": "quorum", "quorum": 1.0, "deadline": 6, "min_share": 1.0}
     rounds, log = play(4, 3, compute={"speed": [1, 1, 1, 0.01], "samples": 1}, round=few, **TURNS)
     assert [one.deliveries for one in rounds] == [()] * 3
     assert [one.closed_s for one in rounds] == [6.0, 12.0, 18.0]
@@ -117,11 +117,13 @@ def test_a_quorum_closes_a_round_and_too_few_void_it():
 
 
 def test_a_quorum_is_a_share_rounded_up():
-    rule = Quorum(quorum=0.7, deadline=1, least=0.31)
+    rule = Quorum(quorum=0.7, deadline=1, min_share=0.31)
     assert [rule.is_complete(n, 10) for n in (6, 7, 8)] == [False, True, True]
     assert [rule.is_valid(n, 10) for n in (3, 4)] == [False, True]
     assert (rule.max_updates(10), rule.max_updates(1)) == (7, 1)
-    assert [one.key for one in Quorum(quorum=0.2, deadline=1, least=0.3).faults(ScenarioFacts(5, 1))] == ["least"]
+    assert [one.key for one in Quorum(quorum=0.2, deadline=1, min_share=0.3).faults(ScenarioFacts(5, 1))] == [
+        "min_share"
+    ]
 
 
 def away(tmp_path, *rows):
@@ -193,7 +195,7 @@ def test_who_misses_a_version_works_from_the_one_that_it_has(tmp_path):
 
 def test_a_second_try_reaches_who_missed_the_first(tmp_path):
     kept = {"round": {"kind": "first", "m": 2}, **TURNS}
-    down = {"broadcast_rate": None, "downlink": {"mode": "multicast", "tries": 2}}
+    down = {"broadcast_rate": None, "downlink": {"mode": "multicast", "max_attempts": 2}}
     rounds, _ = play(2, 2, outages=away(tmp_path, (1, 4.0000015, 4.9)), **kept, **down)
     assert set(heard(rounds)[1]) == {(0, 1), (1, 1)}
     assert [one.downlink_bits for one in rounds] == [1000.0, 2000.0]
@@ -225,7 +227,11 @@ def test_a_congested_link_delays_and_drops_versions():
     assert [at_s for at_s, _ in received] == pytest.approx([2.0, 3.0, 4.0])
 
 
-OUTAGE = {"kind": "renewal", "up": {"law": "exponential", "mean": 25}, "down": {"law": "fixed", "mean": 6}}
+OUTAGE = {
+    "kind": "renewal",
+    "up": {"distribution": "exponential", "mean": 25},
+    "down": {"distribution": "fixed", "mean": 6},
+}
 
 
 @st.composite
@@ -233,14 +239,17 @@ def conducts(draw):
     """All ways of running rounds in networks in which all goes wrong that can."""
     rule = draw(st.sampled_from(RULES))
     continuous = rule == "asynchronous" or rule["kind"] == "buffered"
-    said = {"round": rule, "busy": "restart" if continuous else draw(st.sampled_from(["restart", "finish", "ignore"]))}
+    said = {
+        "round": rule,
+        "on_new_version": "restart" if continuous else draw(st.sampled_from(["restart", "finish", "ignore"])),
+    }
     said["staleness"] = draw(st.sampled_from([None, 0, 2]))
     said["selection"] = draw(st.sampled_from(["all", {"kind": "uniform", "m": 3}, "oldest3"]))
     if said["selection"] == "oldest3":
         said["selection"] = {"kind": "oldest", "m": 3}
     if draw(st.booleans()):
         mode, tries = draw(st.sampled_from(["unicast", "multicast"])), draw(st.integers(1, 2))
-        said |= {"broadcast_rate": None, "downlink": {"mode": mode, "tries": tries}}
+        said |= {"broadcast_rate": None, "downlink": {"mode": mode, "max_attempts": tries}}
     said["mac"] = draw(st.sampled_from([{"kind": "slotted_aloha", "probability": 0.3}, {"kind": "tdma"}, TURNS["mac"]]))
     said["mac"] = said["mac"] | {"max_attempts": draw(st.sampled_from([None, 2]))}
     said["outages"] = [
@@ -272,7 +281,7 @@ def test_whatever_the_conduct_rounds_and_fates_are_whole(said, seed):
         rounds = list(access.rounds(setting))
     except ModelError:
         reject()
-    ended = Counter((row[3], row[5]) for row in log.rows if row[0] in FATES)
+    ended = Counter((row[3], row[5]) for row in log.rows if row[0] in OUTCOMES)
     told = [(row[3], row[5], row[1]) for row in log.rows if row[0] == "delivered"]
     assert sorted(told) == sorted((one.user, one.base, one.arrived_s) for each in rounds for one in each.deliveries)
     limit = 0 if said["staleness"] is None and access.is_punctual else said["staleness"]
@@ -286,8 +295,8 @@ def test_whatever_the_conduct_rounds_and_fates_are_whole(said, seed):
                 assert delivery.base >= before.oldest
                 assert before.needed is None or delivery.base >= before.index or delivery.base in before.needed
     begun = Counter((row[3], row[5]) for row in log.rows if row[0] == "trained")
-    assert all(ended[key] >= 1 for key in begun), "what was trained has a fate"
-    if access.busy == "restart" and access.downlink is None and not access.round.is_continuous:
+    assert all(ended[key] >= 1 for key in begun), "what was trained has a outcome"
+    if access.on_new_version == "restart" and access.downlink is None and not access.round.is_continuous:
         received = Counter((row[3], row[5]) for row in log.rows if row[0] == "received")
         assert received == ended
 
@@ -312,8 +321,7 @@ def test_every_update_that_begins_ends_once(said, seed):
         ({"round": None}, {"round"}),
         ({"round": "first"}, {"round"}),
         ({"round": {"kind": "first", "m": 9}}, {"round.m"}),
-        ({"round": "asynchronous", "busy": "finish"}, {"busy"}),
-        ({"downlink": {"mode": "unicast"}}, {"broadcast_rate"}),
+        ({"round": "asynchronous", "on_new_version": "finish"}, {"on_new_version"}),
         ({"broadcast_rate": None}, {"broadcast_rate"}),
         (
             {
@@ -341,8 +349,10 @@ def test_what_is_refused():
         NetworkAccess.model_validate(PLAIN | {"round": "fist"})
     with pytest.raises(ValidationError, match="unknown key"):
         NetworkAccess.model_validate(PLAIN | {"first": 1})
-    with pytest.raises(ValidationError, match="busy"):
-        NetworkAccess.model_validate(PLAIN | {"busy": "sleep"})
+    with pytest.raises(ValidationError, match="on_new_version"):
+        NetworkAccess.model_validate(PLAIN | {"on_new_version": "sleep"})
+    with pytest.raises(ValidationError, match=r"broadcast_rate\n.*no effect with downlink"):
+        NetworkAccess.model_validate(PLAIN | {"downlink": {"mode": "unicast"}})
 
 
 def test_the_same_seed_gives_the_same_rounds():
@@ -368,6 +378,12 @@ def test_a_way_down_that_may_fail_leaves_the_other_draws_as_they_were():
 def test_nobody_waits_for_who_is_cut_off_for_good(tmp_path, grain, mode, busy, rule):
     """User 0 goes down at 3 s, trained or not, and never comes back: rounds go on with user 1."""
     gone = away(tmp_path, (0, 3, ""))
-    said = {"broadcast_rate": None, "downlink": {"mode": mode}, "busy": busy, "round": rule, "transport": grain}
+    said = {
+        "broadcast_rate": None,
+        "downlink": {"mode": mode},
+        "on_new_version": busy,
+        "round": rule,
+        "transport": grain,
+    }
     rounds, _ = play(2, 3, compute={"speed": [0.2, 1.0], "samples": 1}, outages=gone, **said, **TURNS)
     assert [user for each in heard(rounds) for user, _ in each] == [1, 1, 1]

@@ -151,8 +151,8 @@ def test_a_network_in_two_pieces_is_one_fault_with_the_nearest_link(make):
     links = [*DIAMOND, ("tower:1", "router:4", 1e6, 0.1), ("tower:2", "router:4", 1e6, 0.1)]
     sites = make(links, **{"tower:1": (9, 0), "router:4": (5, 0), "tower:2": (9, 9), "router:1": (4, 0)})
     [(_, told)] = faults(ShortestPath(), sites)
-    assert told.startswith("no way leads from tower:1, tower:2 to server")
-    assert told.endswith("link router:4 to router:1, the nearest that has one")
+    assert told.startswith("no path leads from tower:1, tower:2 to server")
+    assert told.endswith("link router:4 to router:1, the nearest node with a path")
 
 
 def test_links_without_weights_are_a_fault(make):
@@ -177,13 +177,13 @@ class TestStatic:
             ({"tower:0": "rooter:2"}, "next.tower:0", "no such node", "did you mean 'router:2'?"),
             ({"tower:9": "server"}, "next.tower:9", "no such tower or router", "did you mean 'tower:0'?"),
             ({"tower:0": "server"}, "next.tower:0", "no link joins tower:0 to it", "its best next hop is router:0"),
-            ({"server": "tower:0", "tower:0": "router:0"}, "next.server", "the end of all ways", "leave it out"),
+            ({"server": "tower:0", "tower:0": "router:0"}, "next.server", "the server has no next hop", "leave it out"),
             ({"router:0": "server"}, "next", "tower:0 has no next hop", "its best next hop is router:0"),
             ({"tower:0": "router:2"}, "next", "router:2 has no next hop", "its best next hop is router:3"),
             (
                 {"tower:0": "router:2", "router:2": "router:3", "router:3": "router:2"},
                 "next.router:3",
-                "relays send in a circle that never comes to server: router:2 → router:3 → router:2",
+                "these hops form a cycle that does not reach server: router:2 → router:3 → router:2",
                 "its best next hop is server",
             ),
         ],

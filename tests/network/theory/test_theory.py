@@ -158,7 +158,7 @@ class TestLinks:
         assert told["autocorrelation_theory"] == pytest.approx(twice[1, 1] - twice[0, 1])
 
     def test_availability_of_several_outages_is_their_product(self):
-        sojourn = {"law": "fixed", "mean": 10.0}
+        sojourn = {"distribution": "fixed", "mean": 10.0}
         outage = {"kind": "renewal", "nodes": "users", "up": sojourn | {"mean": 30.0}, "down": sojourn}
         assert said("availability", {"access.outages": [outage]})["availability_theory"] == pytest.approx(0.75)
         told = said("availability", {"access.outages": [outage, outage]})

@@ -8,8 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from netfl.errors import ScenarioError
-from netfl.network.topology._graph_files import great_circle_m, project
-from netfl.network.topology.file import File
+from netfl.network.topology.file import File, great_circle_m, project
 from netfl.network.topology.inline import Inline
 from netfl.registry import faults_of
 from netfl.streams import Streams
@@ -70,7 +69,7 @@ class TestFormats:
         path.write_text((DATA / "valley.graphml").read_text())
         model = File(file=path, format="graphml", placement=AT_TOWERS)
         assert len(model.open(1, STREAMS).names) == 3
-        with pytest.raises(ScenarioError, match=r"no format is known by the suffix '.data'.*; set format"):
+        with pytest.raises(ScenarioError, match=r"the suffix '.data' has no known format.*; set format"):
             File(file=path, placement=AT_TOWERS).open(1, STREAMS)
 
 
@@ -80,7 +79,7 @@ class TestTopologyZoo:
     def test_labels_that_repeat_have_their_ids_behind_them(self):
         assert self.SITES.names == ("server", "tower:Graz", "tower:Exchange#2", "tower:Exchange#3")
         fault = fault_of("zoo.gml", server="Exchange", towers="all", rate=1)
-        assert fault.remedy == "several are labelled so: Exchange#2, Exchange#3"
+        assert fault.remedy == "several nodes have this label: Exchange#2, Exchange#3"
 
     def test_of_parallel_links_the_fastest_is_kept(self):
         assert self.SITES.graph.edges["server", "tower:Graz"]["rate_bps"] == 10e9
@@ -109,7 +108,7 @@ class TestTopologyZoo:
         fault = fault_of("zoo.gml", server="Wien", towers="all")
         assert fault.key == "rate"
         assert fault.problem.startswith("link Wien – Exchange#3 has no attribute rate_bps, LinkSpeedRaw")
-        assert fault.remedy == "set rate, for all links without"
+        assert fault.remedy == "set rate for links without one"
 
 
 class TestGlobe:
@@ -140,7 +139,7 @@ class TestFaultsOfFiles:
 
     def test_no_coordinates(self):
         fault = fault_of("plain.edges", server="b", towers="all", rate=1)
-        assert fault.problem == "no place is known for a and 3 more nodes"
+        assert fault.problem == "no position is known for a and 3 more nodes"
         assert "Latitude and Longitude" in fault.remedy
 
     def test_no_file_but_a_similar_one(self):
@@ -152,19 +151,19 @@ class TestFaultsOfFiles:
         path = tmp_path / "split.edges"
         path.write_text("a b\nc d\n")
         fault = fault_of(path, server="a", towers="all", rate=1, ring=1)
-        assert fault.problem == "no chain of links joins c, d to a"
+        assert fault.problem == "no path connects c, d to a"
 
     @pytest.mark.parametrize(
         ("name", "text", "told"),
         [
-            ("x.graphml", "<graphml", "is no graphml file"),
-            ("x.graphml", '<!DOCTYPE g [<!ENTITY a "b">]><graphml/>', "which is not read"),
-            ("x.gml", "graph [ node [ ] ]", "is no gml file"),
-            ("x.gml", "", "is no gml file"),
-            ("x.json", "[1, 2]", "is no json file"),
-            ("x.json", '{"nodes": [{"id": 1}], "links": [{"source": 1, "target": 7}]}', "7, which is no node"),
-            ("x.json", "[" * 100_000, "is no json file"),
-            ("x.edges", "", "holds 0 nodes"),
+            ("x.graphml", "<graphml", "is not a graphml file"),
+            ("x.graphml", '<!DOCTYPE g [<!ENTITY a "b">]><graphml/>', "which is not supported"),
+            ("x.gml", "graph [ node [ ] ]", "is not a gml file"),
+            ("x.gml", "", "is not a gml file"),
+            ("x.json", "[1, 2]", "is not a json file"),
+            ("x.json", '{"nodes": [{"id": 1}], "links": [{"source": 1, "target": 7}]}', "7, which is not a node"),
+            ("x.json", "[" * 100_000, "is not a json file"),
+            ("x.edges", "", "it has no nodes"),
             ("x.json", '{"nodes": [{"id": 1, "role": "boss"}], "links": []}', "has the role 'boss'"),
             ("x.json", '{"nodes": [{"id": 1, "lat": 95, "lon": 0, "role": "server"}], "links": []}', "no node has"),
         ],
@@ -182,9 +181,9 @@ class TestFaultsOfFiles:
 
 
 NODES = {
-    "core": {"role": "server", "at": [0, 0]},
-    "hill": {"role": "router", "at": ["1 km", 0]},
-    "mast": {"role": "tower", "at": ["1 km", "300 m"]},
+    "core": {"role": "server", "position": [0, 0]},
+    "hill": {"role": "router", "position": ["1 km", 0]},
+    "mast": {"role": "tower", "position": ["1 km", "300 m"]},
 }
 LINKS = [{"between": ["mast", "hill"], "rate": "20 Mbps", "delay": "1 ms"}, {"between": ["hill", "core"], "weight": 2}]
 
@@ -211,7 +210,7 @@ class TestInline:
     def test_no_server_two_servers_no_tower(self):
         assert "nodes" in wrong({"a": NODES["hill"], "mast": NODES["mast"]}, [{"between": ["a", "mast"]}])
         assert wrong({**NODES, "core2": NODES["core"]})["nodes.core2.role"][0] == "a second server, beside core"
-        assert "none is a tower" in wrong({"core": NODES["core"]}, [])["nodes"][0]
+        assert "no node is a tower" in wrong({"core": NODES["core"]}, [])["nodes"][0]
 
     def test_a_tower_without_a_route_and_the_nearest_node_that_has_one(self):
         faults = wrong(links=LINKS[1:])

@@ -54,7 +54,9 @@ def test_the_geometric_sum_by_hand():
 def test_a_load_is_a_share_of_the_link():
     for link_bps in (1e4, 1e6):
         times_s, bits = taken(
-            Poisson(load=0.5, size={"law": "exponential", "mean": 800.0}), 2000 * 800 / link_bps * 10, link_bps=link_bps
+            Poisson(load=0.5, size={"distribution": "exponential", "mean": 800.0}),
+            2000 * 800 / link_bps * 10,
+            link_bps=link_bps,
         )
         carried = bits.sum() / (2000 * 800 / link_bps * 10) / link_bps
         assert abs(carried - 0.5) < 4.5 * 0.5 * np.sqrt(2 / len(times_s))
@@ -71,7 +73,9 @@ def test_senders_and_seeds_have_their_own_and_again_the_same(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_sizes_do_not_hang_on_the_instants(name):
-    model = MODELS[name].model_copy(update={"size": Poisson(rate=1, size={"law": "exponential", "mean": 1e5}).size})
+    model = MODELS[name].model_copy(
+        update={"size": Poisson(rate=1, size={"distribution": "exponential", "mean": 1e5}).size}
+    )
     times_s, bits = taken(model, 5000.0)
     np.testing.assert_array_equal(times_s, taken(MODELS[name], 5000.0)[0])
     assert abs(bits.mean() / 1e5 - 1) < 4.5 / np.sqrt(len(bits))
@@ -91,7 +95,7 @@ def test_poisson_across_blocks():
 
 
 def test_constant_is_even_and_does_not_drift():
-    times_s = taken(Constant(every=0.1, in_step=True), 2000.0)[0]
+    times_s = taken(Constant(every=0.1, synchronous=True), 2000.0)[0]
     np.testing.assert_allclose(times_s, np.arange(20_001) * 0.1, rtol=1e-14)
     first = [taken(Constant(every=2.0), 10.0, sender)[0][0] for sender in range(200)]
     assert 0 <= min(first) < 0.1
@@ -121,7 +125,7 @@ def test_on_off_by_its_bursts():
         (Poisson, {"rate": 0}),
         (Constant, {"every": 0}),
         (OnOff, {"every": 1, "on": 0, "off": 1}),
-        (Saturated, {"enters": "towers"}),
+        (Saturated, {"source": "towers"}),
         (Saturated, {"buffer": 3}),
         (Poisson, {"rate": 1, "buffer": 0}),
         (Poisson, {"rate": 1, "priority": -1}),

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import netfl
-from netfl.report import animation
-from netfl.report.animation import encoding
-from netfl.report.animation.data import AnimationData
+from netfl.report import animation, page
+from netfl.report.animation import data, events
+from netfl.report.animation.data import TICKS, AnimationData, pack_data, tick_differences
 from netfl.report.animation.layout import circular_positions
 from netfl.report.run_data import RunData
 from netfl.results.formatting import clock
@@ -49,50 +49,51 @@ def unpacked(text):
 
 def test_arrays_come_back_as_they_were():
     arrays = {"a": np.array([1, 2, 3], np.uint8), "b": np.array([1.5, np.nan], np.float32), "c": np.zeros(0, np.uint16)}
-    told, found = unpacked(encoding.pack_data({"name": "n"}, arrays))
+    told, found = unpacked(pack_data({"name": "n"}, arrays))
     assert told["name"] == "n"
     for name, array in arrays.items():
         np.testing.assert_array_equal(found[name], array)
 
 
 def test_packed_data_cannot_end_their_element():
-    text = encoding.pack_data({"learners": ["</script><script>alert(1)</script>"]}, {})
+    text = pack_data({"learners": ["</script><script>alert(1)</script>"]}, {})
     assert "<" not in text
     assert json.loads(text)["learners"] == ["</script><script>alert(1)</script>"]
 
 
 def test_times_are_kept_to_a_tick():
     times = np.array([0.0, 0.1, 0.1, 7.3, 50.0])
-    back = np.cumsum(encoding.tick_differences(times, 50.0).astype(np.int64)) * 50.0 / encoding.TICKS
-    np.testing.assert_allclose(back, times, atol=50.0 / encoding.TICKS)
+    back = np.cumsum(tick_differences(times, 50.0).astype(np.int64)) * 50.0 / TICKS
+    np.testing.assert_allclose(back, times, atol=50.0 / TICKS)
 
 
-def test_a_film_that_is_cut_says_so_and_ends_there(make):
+def test_a_film_that_is_cut_says_so_and_ends_there(make, monkeypatch):
+    monkeypatch.setattr(events, "MAX_EVENTS", 30)
     view = RunData(make(users=8, rounds=40, replicas=2))
-    film = AnimationData(view, max_events=30)
+    film = AnimationData(view)
     assert film.end_s < view.end_s
-    said = " ".join(film.notes())
-    assert "Shown is replica 0, of 2." in said
+    said = page.caption("replay", film)
+    assert "Shown: replica 0 of 2." in said
     assert "left out" in said
-    assert f"of {clock(view.end_s)}, as a page has room for 30 events" in said
-    _, arrays = unpacked(encoding.pack_data(film.header(), film.arrays()))
-    assert arrays["event_time"].sum(dtype=np.int64) <= encoding.TICKS
+    assert f"of {clock(view.end_s)}: a page has no room for more events" in said
+    _, arrays = unpacked(pack_data(film.header(), film.arrays()))
+    assert arrays["event_time"].sum(dtype=np.int64) <= TICKS
 
 
 def test_its_rounds_and_deliveries_are_those_of_the_tables(make):
     run = make(users=8, rounds=40, replicas=2)
     film = AnimationData(RunData(run))
-    _, arrays = unpacked(encoding.pack_data(film.header(), film.arrays()))
+    _, arrays = unpacked(pack_data(film.header(), film.arrays()))
     own = run.rounds[run.rounds["replica"] == 0]
     back = {
-        name: np.cumsum(arrays[name].astype(np.int64)) * film.end_s / encoding.TICKS
+        name: np.cumsum(arrays[name].astype(np.int64)) * film.end_s / TICKS
         for name in film.arrays()
         if name in {"round_open", "round_close", "score_time", "user_score_time"}
     }
     np.testing.assert_allclose(back["round_open"], own["opened_s"], atol=1e-4)
     np.testing.assert_allclose(back["round_close"], own["closed_s"], atol=1e-4)
     events = run.events[(run.events["replica"] == 0) & (run.events["kind"] == "delivered")]
-    assert arrays["heard_user"].tolist() == events["user"].tolist()
+    assert arrays["delivered_user"].tolist() == events["user"].tolist()
     metrics = run.metrics[(run.metrics["replica"] == 0) & (run.metrics["metric"] == "accuracy")]
     whole = metrics[(metrics["group"] == "") & (metrics["learner"] == "FedAvg")].sort_values("time_s")
     np.testing.assert_allclose(back["score_time"], whole["time_s"], atol=1e-4)
@@ -102,9 +103,10 @@ def test_its_rounds_and_deliveries_are_those_of_the_tables(make):
     np.testing.assert_allclose(shares, [last[f"user:{user}"] for user in range(8)], atol=0.0026)
 
 
-def test_accuracies_are_thinned_where_there_are_too_many(make):
-    film = AnimationData(RunData(make(users=8, rounds=40, replicas=1)), max_user_values=50)
-    assert f"one evaluation in {film.scores.stride}" in " ".join(film.notes())
+def test_accuracies_are_thinned_where_there_are_too_many(make, monkeypatch):
+    monkeypatch.setattr(data, "MAX_USER_VALUES", 50)
+    film = AnimationData(RunData(make(users=8, rounds=40, replicas=1)))
+    assert f"one evaluation in {film.scores.stride}" in page.caption("replay", film)
     assert film.arrays()["user_score"].size <= 50 + 16
 
 
@@ -113,7 +115,7 @@ def test_without_events_rounds_and_deliveries_tell(make):
     film = AnimationData(RunData(run))
     assert film.events["kind"].value_counts().to_dict() == {"broadcast": 40, "delivered": 40}
     assert film.paths["user"].tolist() == run.deliveries["user"].tolist()
-    assert "Nobody has a place in this run" in " ".join(film.notes())
+    assert "Users have no positions in this run" in page.caption("replay", film)
 
 
 @pytest.mark.parametrize("users", [1, 8, 60, 61, 10_000])
@@ -154,7 +156,7 @@ def test_a_scenario_that_is_no_use_any_more_leaves_what_the_tables_tell(walkers)
     film = AnimationData(RunData(netfl.open_run(walkers.folder)))
     assert not film.layout.has_scenario_links
     assert {places for link in film.layout.links for places in link} == set(range(4))
-    assert "no longer lays out this network" in " ".join(film.notes())
+    assert "no longer matches this network" in page.caption("replay", film)
 
 
 def test_a_run_in_which_nothing_happened_has_no_replay(tmp_path):

@@ -175,18 +175,18 @@ def test_with_less_motion_it_shows_one_frame_a_second(filmed, tmp_path):
         assert 1 < len(seen) < 6
 
 
-def test_users_can_be_coloured_by_any_learner_and_by_how_often_they_were_heard(filmed, page):
+def test_users_can_be_coloured_by_any_learner_and_by_how_often_they_were_delivered(filmed, page):
     move(page, 0.7, RunData(filmed).end_s)
     options = page.js("[...document.getElementById('replay-hue').options].map((one) => one.text)")
-    assert options == ["accuracy of FedAvg", "accuracy of FED-CVaR-AVG", "how often heard"]
+    assert options == ["accuracy of FedAvg", "accuracy of FED-CVaR-AVG", "number of deliveries"]
     seen = set()
     for value in ("0", "1", "-1"):
         choose(page, "hue", value, "change")
         seen.add(page.js(PIXELS))
     assert len(seen) == 3
-    heard = filmed.deliveries[filmed.deliveries["replica"] == 0]["user"].value_counts()
+    delivered = filmed.deliveries[filmed.deliveries["replica"] == 0]["user"].value_counts()
     events = filmed.events[(filmed.events["kind"] == "delivered") & (filmed.events["replica"] == 0)]
-    assert text(page, "high") == str(events["user"].value_counts().max() if len(events) else heard.max())
+    assert text(page, "high") == str(events["user"].value_counts().max() if len(events) else delivered.max())
     choose(page, "hue", "0", "change")
 
 

@@ -27,7 +27,7 @@ class TestTables:
         run = traced(NETWORK)
         code, output = call("export", "x", "--csv")
         assert code == 0
-        for name in ("rounds", "deliveries", "events", "users", "nodes", "figures"):
+        for name in ("rounds", "deliveries", "events", "users", "nodes", "final_metrics"):
             table = run.table(name)
             assert f"x/csv/{name}.csv: {len(table)} rows\n" in output
             read = pd.read_csv(f"x/csv/{name}.csv", keep_default_na=False, na_values=[""])
@@ -59,11 +59,7 @@ class TestDamage:
         (traced(DIRECT).folder / "scenario.yaml").unlink()
         code, output = call("export", "x", *more)
         assert code == 1
-        assert output.startswith("x/scenario.yaml says nothing of '")
-
-    def test_a_network_without_its_nodes(self, traced):
-        (traced(NETWORK).folder / "nodes.parquet").unlink()
-        assert call("export", "x", "--positions") == (1, "x has no nodes.parquet, which a network writes\n")
+        assert output.startswith("x/scenario.yaml has no section '")
 
 
 class TestPositions:
@@ -95,11 +91,11 @@ class TestPositions:
     @pytest.mark.parametrize(
         ("text", "words", "problem"),
         [
-            (DIRECT, (), "access: its users have no places; export a run whose access is a network"),
-            (NETWORK, ("--every", 5), "--every: has no effect: the users of this run stand still; leave it out"),
-            (MOVING, ("--every", "5 m"), "--every: a quantity in meter where a time is wanted ('5 m')"),
-            (MOVING, ("--every", 0), "--every: no time above 0 ('0')"),
-            (MOVING, ("--replica", 2), "--replica: no such replica is recorded (2); recorded are [0, 1]"),
+            (DIRECT, (), "access: its users have no positions; export a run whose access is a network"),
+            (NETWORK, ("--every", 5), "--every: has no effect: the users of this run do not move; leave it out"),
+            (MOVING, ("--every", "5 m"), "--every: a value in meter instead of a time ('5 m')"),
+            (MOVING, ("--every", 0), "--every: not a time above 0 ('0')"),
+            (MOVING, ("--replica", 2), "--replica: no such replica is recorded (2); recorded replicas: [0, 1]"),
         ],
     )
     @pytest.mark.quick_first
@@ -113,8 +109,8 @@ class TestOptions:
     @pytest.mark.parametrize(
         ("words", "problem"),
         [
-            ((), "nothing to write is named; write --perfetto, --csv, --positions or --availability FILE"),
-            (("--csv", "--positions", "--out", "y"), "--out: says where to write one form, and 2 are asked for ('y')"),
+            ((), "no output is named; write --perfetto, --csv, --positions or --availability FILE"),
+            (("--csv", "--positions", "--out", "y"), "--out: names the file of one output, but 2 are requested ('y')"),
             (("--csv", "--every", "1 s"), "--every: has no effect without --positions"),
             (
                 ("--csv", "--replica", "1"),

@@ -10,7 +10,7 @@ from support.exported_runs import DIRECT, NETWORK, Stopping, call
 from support.trace_event_format import Trace
 
 import netfl
-from netfl.results.export.trace_events import TraceEvents
+from netfl.results.export.trace_events import TraceEvents, Track
 
 TRAFFIC = """\
 name: traffic
@@ -21,7 +21,7 @@ access:
   kind: network
   topology: {kind: star, radius: 100 m, rate: 1 Mbps}
   mac: {kind: csma_ca}
-  traffic: {kind: poisson, rate: 5, size: {law: fixed, mean: 1 kB}}
+  traffic: {kind: poisson, rate: 5, size: {distribution: fixed, mean: 1 kB}}
 """
 AIR_S = 8e4 / 50e3
 
@@ -112,7 +112,7 @@ class TestTrace:
     @pytest.mark.parametrize("busy", ["finish", "ignore"])
     @pytest.mark.slow
     def test_users_who_go_on_with_what_they_are_at(self, traced, busy):
-        run, trace, _ = traced(NETWORK, access__busy=busy)
+        run, trace, _ = traced(NETWORK, access__on_new_version=busy)
         assert np.allclose(trace.of("users", "sending"), AIR_S)
         assert len(trace.of("users", "training")) >= count(run, "trained")
         finished = sorted(trace.of("users", "training"))[-count(run, "trained") :]
@@ -156,7 +156,7 @@ class TestTrace:
 def learning_text():
     """A scenario with a learner."""
     return (
-        "name: x\nusers: 6\nrounds: 20\nreplicas: 2\naccess: {kind: stationary, rho: {zipf: 1}, first: 1}\n"
+        "name: x\nusers: 6\nrounds: 20\nreplicas: 2\naccess: {kind: stationary, rho: {zipf: 1}, deliveries: 1}\n"
         "data: {kind: digits}\npartition: {kind: iid}\nmodel: {kind: logistic}\n"
         "learners:\n  FedAvg: {objective: erm, aggregation: relay, lr: 0.1, batch_size: 8, local_steps: 2}\n"
     )
@@ -168,19 +168,23 @@ def whole(trace, group):
 
 class TestTracks:
     def test_slices_that_overlap_go_onto_tracks_of_their_own(self):
-        trace = drawn(lambda tracks: [tracks.slice("users", "user 3", "x", *span) for span in [(0, 2), (1, 3), (2, 4)]])
+        trace = drawn(
+            lambda tracks: [tracks.slice(Track("users", "user 3"), "x", *span) for span in [(0, 2), (1, 3), (2, 4)]]
+        )
         assert {track: len(own) for (_, track), own in trace.slices.items()} == {"user 3": 2, "user 3 (2)": 1}
 
     def test_times_are_exact_to_the_nanosecond_after_years(self):
         year = 3.2e7
-        trace = drawn(lambda tracks: [tracks.slice("users", "u", "x", year + at, year + at + 0.25) for at in (0, 0.25)])
+        trace = drawn(
+            lambda tracks: [tracks.slice(Track("users", "u"), "x", year + at, year + at + 0.25) for at in (0, 0.25)]
+        )
         assert [one[1:3] for one in trace.slices["users", "u"]] == [
             (32_000_000_000_000_000, 32_000_000_250_000_000),
             (32_000_000_250_000_000, 32_000_000_500_000_000),
         ]
 
     def test_names_are_escaped(self):
-        trace = drawn(lambda tracks: tracks.slice("links", 'a"\\\n', 'b"\\\n', 0, 1))
+        trace = drawn(lambda tracks: tracks.slice(Track("links", 'a"\\\n'), 'b"\\\n', 0, 1))
         assert [(track, own[0][0]) for (_, track), own in trace.slices.items()] == [('a"\\\n', 'b"\\\n')]
 
 
@@ -200,9 +204,7 @@ class TestFaults:
         netfl.trace(netfl.load("x.yaml", {"record": "none"}), "x")
         code, output = call("export", "x", "--perfetto")
         assert code == 2
-        assert (
-            output == "record: no events were recorded, of which a trace is made; run it again with: --set record=all\n"
-        )
+        assert output == "record: no events were recorded, which a trace needs; run it again with: --set record=all\n"
         assert not (done.folder / "trace.json").exists()
 
     @pytest.mark.slow
@@ -210,14 +212,14 @@ class TestFaults:
         traced(DIRECT)
         assert call("export", "x", "--perfetto", "--replica", 2) == (
             2,
-            "--replica: no such replica is recorded (2); recorded are [0, 1]\n",
+            "--replica: no such replica is recorded (2); recorded replicas: [0, 1]\n",
         )
 
     @pytest.mark.slow
     def test_a_run_that_was_stopped(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "x.yaml").write_text(NETWORK)
-        netfl.trace(netfl.load("x.yaml"), "x", watch=Stopping(10))
+        netfl.trace(netfl.load("x.yaml"), "x", observer=Stopping(10))
         code, output = call("export", "x", "--perfetto")
         assert code == 0
         assert "the run is interrupted: it has 10 of 30 rounds\n" in output

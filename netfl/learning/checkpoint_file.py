@@ -1,0 +1,102 @@
+"""Files of checkpoints.  Reading one does not execute any code from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+import torch
+
+from netfl.errors import MachineError
+from netfl.types import LearnerReport
+
+_KEYS = {"round", "digest", "learner", "reports", "answers"}
+
+
+def save(file: IO[bytes], content: dict[str, Any]) -> None:
+    """Write *content* (tensors, numbers, strings, lists and dictionaries of them) into an open *file*.
+
+    The content is written without a copy in memory, for which there may be no room.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    target = _ErrorKeepingFile(file)
+    try:
+        torch.save(content, cast("IO[bytes]", target))
+    except Exception as error:
+        raise target.error or error from None
+
+
+class _ErrorKeepingFile:
+    """Keeps the error of a failed write, which torch replaces by one without a cause."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.flush = file.flush
+        self.error: OSError | None = None
+
+    def write(self, data: bytes) -> int:
+        if self.error is None:
+            try:
+                return self._file.write(data)
+            except OSError as error:
+                self.error = error
+        raise self.error
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Read a file of `save`.
+
+    Raises:
+        MachineError: the file is damaged, or not a checkpoint.
+    """
+    try:
+        content = dict(torch.load(path, map_location="cpu", weights_only=True))
+    except Exception as error:  # torch's reader lets many kinds of exceptions out
+        raise MachineError(f"{path} is not a complete checkpoint") from error
+    if not content.keys() >= _KEYS or not isinstance(content["round"], int):
+        raise MachineError(f"{path} is not a checkpoint of a run")
+    return content
+
+
+def pack_reports(reports: Sequence[LearnerReport]) -> dict[str, Any]:
+    """Convert *reports* for `save`: the metrics of each, and the answers of all in one tensor with their counts."""
+    mappings = [answers for report in reports for answers in report.answers]
+    values_of = [values for answers in mappings for values in answers.values()]
+    metrics = [
+        {
+            "round": report.round,
+            "names": [*report.metrics],
+            "values": torch.from_numpy(np.stack([*report.metrics.values()])),
+        }
+        for report in reports
+        if report.metrics
+    ]
+    answers = {
+        "rounds": [report.round for report in reports for _ in report.answers],
+        "counts": [{question: len(values) for question, values in answers.items()} for answers in mappings],
+        "values": torch.from_numpy(np.concatenate([np.empty(0), *values_of])),
+    }
+    return {"reports": metrics, "answers": answers}
+
+
+def unpack_reports(content: Mapping[str, Any]) -> dict[int, LearnerReport]:
+    """Restore the reports of `pack_reports`, by round."""
+    reports: dict[int, LearnerReport] = {}
+    for entry in content["reports"]:
+        metrics = dict(zip(entry["names"], entry["values"].numpy(), strict=True))
+        reports[entry["round"]] = LearnerReport(entry["round"], metrics)
+    packed, start = content["answers"], 0
+    values = packed["values"].numpy()
+    for index, counts in zip(packed["rounds"], packed["counts"], strict=True):
+        answers = {}
+        for question, count in counts.items():
+            answers[question] = values[start : start + count]
+            start += count
+        report = reports.get(index, LearnerReport(index))
+        reports[index] = replace(report, answers=(*report.answers, answers))
+    return reports

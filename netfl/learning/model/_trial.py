@@ -1,0 +1,115 @@
+"""One trial of a user's model on made-up examples: its start, its scores, and a training step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from netfl.learning.architecture import Architecture, ModuleArchitecture
+from netfl.registry import one_line
+from netfl.streams import Streams
+
+_BATCH_NORMS = (nn.modules.batchnorm._BatchNorm, nn.SyncBatchNorm)
+_BATCH = 3
+
+
+def find_problem(
+    architecture: Architecture, shape: tuple[int, ...], classes: int, tokens: int | None
+) -> tuple[str, str] | None:
+    """Return the first problem of *architecture* with its remedy; ``None`` if it can be trained."""
+    with torch.random.fork_rng(devices=[]):
+        return next(_problems(architecture, shape, classes, tokens), None)
+
+
+def _problems(
+    architecture: Architecture, shape: tuple[int, ...], classes: int, tokens: int | None
+) -> Iterator[tuple[str, str]]:
+    """Yield problems with remedies.  Only the first is taken: what follows it may fail."""
+    module = architecture.module if isinstance(architecture, ModuleArchitecture) else nn.Module()
+    if isinstance(architecture, ModuleArchitecture):
+        yield from _module_problems(module)
+    try:
+        start = architecture.start(Streams(0))
+        is_finite = bool(np.isfinite(start).all())
+    except Exception as error:  # the user's class can raise anything
+        yield f"fails to draw its start: {one_line(error)}", "its start takes the streams and returns a flat array"
+    if not isinstance(start, np.ndarray) or start.shape != (architecture.size,):
+        shown = f"{list(start.shape)}" if isinstance(start, np.ndarray) else f"a {type(start).__name__}"
+        remedy = "return one flat NumPy array, in the order of module.parameters()"
+        yield f"starts with {shown}, not an array [{architecture.size}]", remedy
+    if not is_finite:
+        yield "starts with numbers that are not finite", "let its start draw finite numbers"
+    theta = torch.from_numpy(start).float()[None]
+    yield from _score_problems(architecture, theta, module, _make_examples(shape, tokens), classes, tokens)
+    yield from _training_problems(architecture, theta, _make_examples(shape, tokens))
+
+
+def _make_examples(shape: tuple[int, ...], tokens: int | None) -> Tensor:
+    generator = torch.Generator().manual_seed(0)
+    if tokens is None:
+        return torch.rand((_BATCH, *shape), generator=generator)
+    return torch.randint(tokens, (_BATCH, *shape), generator=generator).float()
+
+
+def _module_problems(module: nn.Module) -> Iterator[tuple[str, str]]:
+    if any(isinstance(part, _BATCH_NORMS) for part in module.modules()):
+        problem = "normalises by batch, so that an example's scores depend on the others, and on fillers, of its batch"
+        yield problem, "take torch.nn.GroupNorm"
+    if not [*module.parameters()]:
+        yield "has no parameters to train", "name a module that has"
+    fixed = [name for name, part in module.named_parameters() if not part.requires_grad]
+    if fixed:
+        yield f"has parameters that are not trained: {', '.join(fixed)}", "make them buffers (register_buffer)"
+    others = {part.dtype for part in module.parameters()} - {torch.float32}
+    if others:
+        problem = f"has parameters of type {', '.join(sorted(map(str, others)))}, and models are trained in float32"
+        yield problem, "leave out .double() and the like, also of x in its forward"
+
+
+def _score_problems(
+    architecture: Architecture, theta: Tensor, module: nn.Module, x: Tensor, classes: int, tokens: int | None
+) -> Iterator[tuple[str, str]]:
+    before = [buffer.clone() for buffer in module.buffers()]
+    try:
+        with torch.inference_mode():
+            state = torch.get_rng_state()
+            scores, repeated, single = (architecture.open(theta).scores(part[None]) for part in (x, x, x[:1]))
+            has_drawn = not torch.equal(state, torch.get_rng_state())
+            has_changed = any(not torch.equal(old, new) for old, new in zip(before, module.buffers(), strict=True))
+    except Exception as error:  # the user's class can raise anything
+        remedy = "its forward takes a batch of examples and gives a score for each class"
+        if tokens is not None:
+            remedy += "; with has_tokens=True, ModuleArchitecture gives it whole numbers"
+        yield f"fails on examples of shape {list(x.shape)}: {one_line(error)}", remedy
+    if not isinstance(scores, Tensor) or scores.shape != (1, _BATCH, classes):
+        shown = f"{list(scores.shape[1:])}" if isinstance(scores, Tensor) else f"a {type(scores).__name__}"
+        yield f"gives {shown} for {_BATCH} examples of {classes} classes", f"[{_BATCH}, {classes}] is wanted"
+    if scores.dtype != torch.float32:
+        yield f"gives scores of type {scores.dtype}", "let its forward give float32"
+    if has_drawn or not torch.equal(scores, repeated):
+        yield "draws at random when it scores (dropout?), outside the run's streams", "leave that out"
+    if has_changed:
+        yield "changes its buffers when it scores, which lanes cannot share", "leave running statistics out"
+    if not torch.allclose(scores[:, :1], single, rtol=1e-3, atol=1e-5):
+        yield (
+            "gives an example different scores in another batch",
+            "make each example's scores depend on this example alone",
+        )
+
+
+def _training_problems(architecture: Architecture, theta: Tensor, x: Tensor) -> Iterator[tuple[str, str]]:
+    try:
+        with torch.inference_mode():
+            models = architecture.open(theta)
+            models.scores(x[None])
+            losses = models.losses(torch.zeros((1, _BATCH), dtype=torch.int64))
+            models.descend(torch.full((1, _BATCH), 1 / _BATCH))
+            models.store(theta.clone())
+    except Exception as error:  # the user's class can raise anything
+        yield f"fails when it is trained: {one_line(error)}", "let its forward be what autograd can follow"
+    if not isinstance(losses, Tensor) or losses.shape != (1, _BATCH):
+        shown = f"{list(losses.shape)}" if isinstance(losses, Tensor) else f"a {type(losses).__name__}"
+        yield f"gives losses {shown} for {_BATCH} examples of one model", f"[1, {_BATCH}] is wanted"

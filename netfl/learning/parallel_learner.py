@@ -1,0 +1,209 @@
+"""Learning in several workers with one thread each, which share the lanes of a run.
+
+Each worker has a `netfl.learning.learner.BatchedLearner` for its shard of the lanes.  Rounds are sent without waiting
+for an answer unless one is due, so workers learn while the network is simulated.  Results do not depend on the number
+of workers, except for the last bits of floating-point sums: a batch of other lanes may be multiplied in another order.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netfl.errors import MachineError, ModelError
+from netfl.learning.learner import BatchedLearner, LearningTask
+from netfl.learning.sharding import LaneShard, merge_states, shard_lanes, split_state
+from netfl.types import Divergence, Floats, Ints, LearnerReport, Round
+
+_MAX_PENDING = 16
+"""Rounds that may be sent before their answers are received."""
+
+
+class WorkerHandle(Protocol):
+    """A learner in another process."""
+
+    def send(self, call: object) -> None:
+        """Send a call: the name of a method, and its arguments."""
+
+    def receive(self) -> Any:
+        """Return the result of the oldest call without one; an exception of the call is raised here."""
+
+
+StartWorkers = Callable[[str, Sequence[object]], AbstractContextManager[Sequence[WorkerHandle]]]
+"""Function that starts workers which run a module, one for each of the calls, its first."""
+
+
+class ParallelLearner:
+    """A `netfl.learning.learner.BatchedLearner` whose lanes are shared by several workers.
+
+    Args:
+        workers: their maximum number; there are no more workers than lanes.
+        task: of all lanes.
+        start_workers: starts them, as processes of this machine or on a cluster.
+    """
+
+    def __init__(self, workers: int, task: LearningTask, start_workers: StartWorkers) -> None:
+        names, self._replica_count = [*task.learners], len(task.replicas)
+        self.lanes, self._task, self._start_workers = task.lanes, task, start_workers
+        self.diverged: tuple[Divergence, ...] = ()
+        self._shards = shard_lanes(len(names), self._replica_count, workers)
+        self._tasks = [_shard_task(task, shard) for shard in self._shards]
+        feedback_learner = task.feedback_learner or (names[0] if len(names) == 1 else None)
+        self._has_feedback = [feedback_learner in shard.learners for shard in self._tasks]
+        self._pending_s: deque[float] = deque()
+        self._workers: Sequence[WorkerHandle] = ()
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Run the workers until the context ends."""
+        with self._start_workers(__name__, [("open", task) for task in self._tasks]) as workers:
+            self._workers = workers
+            yield
+
+    def start(self) -> LearnerReport:
+        """Evaluate version 0."""
+        return self._merge_reports(0, self._call_all("start"), 0.0)
+
+    def step(self, rounds: Sequence[Round]) -> LearnerReport:
+        """Send *rounds*; return their report if it is due, or else an empty one.
+
+        Raises:
+            ModelError: as of `BatchedLearner.step`, for these rounds or earlier ones.
+            MachineError: a worker has ended.
+        """
+        index, is_asked = rounds[0].index, any(round_.queries for round_ in rounds)
+        if is_asked and not any(self._has_feedback):
+            raise ValueError("an access uses the learners' reports, but does not name a learner")
+        for worker, shard, has_feedback in zip(self._workers, self._shards, self._has_feedback, strict=True):
+            shard_rounds = [rounds[replica] for replica in shard.replicas]
+            if not has_feedback:
+                shard_rounds = [replace(round_, queries={}) if round_.queries else round_ for round_ in shard_rounds]
+            worker.send(("step", shard_rounds))
+        self._pending_s.append(max(round_.closed_s for round_ in rounds))
+        is_due = is_asked or index % self._task.evaluate.every == 0 or index == self._task.rounds
+        report = self._receive_reports(0 if is_due else _MAX_PENDING)
+        return report if is_due else LearnerReport(index, diverged=report.diverged)
+
+    def state(self) -> dict[str, Any]:
+        """Return the state of all lanes for `restore`; see `BatchedLearner.state`."""
+        return merge_states(self._call_all("state"), self._shards, self._replica_count)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restore a `state` of any number of workers.
+
+        Raises:
+            MachineError: the state belongs to other lanes or to another model.
+        """
+        if [tuple(lane) for lane in state["lanes"]] != [*self.lanes]:
+            raise MachineError("the saved state is of other learners, or of another model")
+        self._call_all("restore", lambda shard: (split_state(state, shard, self._replica_count),))
+        self.diverged = tuple(lost for diverged in self._call_all("diverged") for lost in diverged)
+
+    def version(self, lane: int) -> Floats:
+        """Return the current version of *lane*, ``[parameters + 1]``."""
+        return np.asarray(self._call_one(lane, "version"))
+
+    def predict(self, lane: int, x: NDArray[np.float32]) -> Ints:
+        """Return the labels that the current model of *lane* predicts for the examples *x*."""
+        return np.asarray(self._call_one(lane, "predict", x))
+
+    def _call_one(self, lane: int, name: str, *arguments: Any) -> Any:
+        """Call a method of the worker of *lane*, once all pending rounds are received."""
+        self._receive_reports(0)
+        for worker, shard in zip(self._workers, self._shards, strict=True):
+            lanes = shard.lanes(self._replica_count)
+            if lane in lanes:
+                worker.send((name, lanes.index(lane), *arguments))
+                return worker.receive()
+        raise ValueError(f"there is no lane {lane}")
+
+    def _call_all(self, name: str, arguments: Callable[[LaneShard], tuple[Any, ...]] = lambda _: ()) -> list[Any]:
+        """Call a method of all workers, once all pending rounds are received."""
+        self._receive_reports(0)
+        for worker, shard in zip(self._workers, self._shards, strict=True):
+            worker.send((name, *arguments(shard)))
+        return [worker.receive() for worker in self._workers]
+
+    def _receive_reports(self, max_pending: int) -> LearnerReport:
+        """Receive answers until at most *max_pending* rounds wait; return the last with all new divergences."""
+        report, diverged = LearnerReport(0), list[Divergence]()
+        while len(self._pending_s) > max_pending:
+            time_s, answers = self._pending_s.popleft(), [worker.receive() for worker in self._workers]
+            report = self._merge_reports(answers[0].round, answers, time_s)
+            diverged += report.diverged
+        return replace(report, diverged=tuple(diverged))
+
+    def _merge_reports(self, index: int, reports: Sequence[LearnerReport], time_s: float) -> LearnerReport:
+        """Merge the reports of all workers on one round, or raise a `ModelError` if all lanes have diverged."""
+        new = tuple(lost for report in reports for lost in report.diverged)
+        self.diverged += new
+        if new and len(self.diverged) == len(self.lanes):
+            lost = min(new, key=lambda entry: self.lanes.index((entry.learner, entry.replica)))
+            raise ModelError(f"{lost.learner}, replica {lost.replica}", lost.problem, user=lost.user, time_s=time_s)
+        names = _merge_names([report.metrics for report in reports])
+        metrics = {name: np.full(len(self.lanes), np.nan) for name in names}
+        for shard, report in zip(self._shards, reports, strict=True):
+            lanes = shard.lanes(self._replica_count)
+            for name, values in report.metrics.items():
+                metrics[name][lanes] = values
+        return LearnerReport(index, metrics, self._merge_answers(reports), new)
+
+    def _merge_answers(self, reports: Sequence[LearnerReport]) -> tuple[Mapping[str, Floats], ...]:
+        """Join the answers to the accesses of all replicas; empty if no access asked."""
+        if not any(report.answers for report in reports):
+            return ()
+        nothing: Mapping[str, Floats] = {}
+        answers: list[Mapping[str, Floats]] = []
+        for shard, has_feedback, report in zip(self._shards, self._has_feedback, reports, strict=True):
+            if has_feedback:
+                answers += report.answers or [nothing] * len(shard.replicas)
+        return tuple(answers)
+
+
+def _shard_task(task: LearningTask, shard: LaneShard) -> LearningTask:
+    names = [*task.learners]
+    learners = {names[number]: task.learners[names[number]] for number in shard.learners}
+    return replace(
+        task,
+        learners=learners,
+        replicas=task.replicas[shard.replicas.start : shard.replicas.stop],
+        feedback_learner=task.feedback_learner if task.feedback_learner in learners else None,
+        all_learners=tuple(task.learners.values()),
+    )
+
+
+def _merge_names(metrics: Sequence[Mapping[str, object]]) -> list[str]:
+    """Merge the names of all *metrics*; each stays behind its predecessor."""
+    names: list[str] = []
+    for mapping in metrics:
+        position = 0
+        for name in mapping if [*mapping] != names else ():
+            if name in names:
+                position = names.index(name)
+            else:
+                names.insert(position, name)
+            position += 1
+    return names
+
+
+def open_worker(send: Callable[[object], None], should_stop: Callable[[], bool]) -> Callable[..., object]:
+    """Return the function that a worker executes: open a learner, call one of its methods, or read an attribute."""
+    learner: BatchedLearner | None = None
+    stack = ExitStack()
+
+    def call(name: str, *arguments: Any) -> object:
+        nonlocal learner
+        if name == "open":
+            learner = BatchedLearner(*arguments)
+            stack.enter_context(learner.working())
+            return None
+        attribute = getattr(learner, name)
+        return attribute(*arguments) if callable(attribute) else attribute
+
+    return call

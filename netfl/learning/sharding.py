@@ -1,0 +1,118 @@
+"""Rectangular shards of the lanes of a run, and the state of learning split by them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import torch
+
+
+@dataclass(frozen=True, slots=True)
+class LaneShard:
+    """Some learners in some replicas, both by their index in the run."""
+
+    learners: range
+    replicas: range
+
+    def lanes(self, replicas: int) -> list[int]:
+        """Return the lanes of the shard in a run with so many *replicas*, in order."""
+        return [learner * replicas + replica for learner, replica in product(self.learners, self.replicas)]
+
+
+def shard_lanes(learners: int, replicas: int, shards: int) -> list[LaneShard]:
+    """Cut the lanes into rectangles of about equal size: *shards*, or fewer if the largest stays the same.
+
+    Among equally good cuts, the one with the most cuts between replicas is used.
+
+    >>> [(list(shard.learners), list(shard.replicas)) for shard in shard_lanes(2, 3, 2)]
+    [([0], [0, 1, 2]), ([1], [0, 1, 2])]
+    """
+
+    def rows(columns: int) -> int:
+        return min(learners, shards // columns)
+
+    def largest(columns: int) -> tuple[int, int, int]:
+        return -(-learners // rows(columns)) * -(-replicas // columns), columns * rows(columns), -columns
+
+    columns = min(range(1, min(replicas, shards) + 1), key=largest)
+    ranges = product(_split_evenly(learners, rows(columns)), _split_evenly(replicas, columns))
+    return [LaneShard(*pair) for pair in ranges]
+
+
+def split_state(state: Mapping[str, Any], shard: LaneShard, replicas: int) -> dict[str, Any]:
+    """Select the part of *shard* from the *state* of a run with so many *replicas*; see `merge_states`."""
+    lanes, first = shard.lanes(replicas), shard.replicas.start
+    position = {lane: number for number, lane in enumerate(lanes)}
+    versions, servers, metrics = state["versions"], state["servers"], state["metrics"]
+    rows = slice(first, shard.replicas.stop)
+    shard_metrics = {"deliveries": metrics["deliveries"][rows], "ages": metrics["ages"][:, rows]}
+    if "twins" in metrics:
+        shard_metrics["twins"] = {"models": metrics["twins"]["models"][lanes]}
+    return {
+        "lanes": [state["lanes"][lane] for lane in lanes],
+        "round": state["round"],
+        "versions": {
+            "kept": {number: version[lanes] for number, version in versions["kept"].items()},
+            "messages": {
+                number: {position[lane]: sent[lane] for lane in lanes if lane in sent}
+                for number, sent in versions["messages"].items()
+            },
+        },
+        "servers": {
+            "aggregations": [servers["aggregations"][lane] for lane in lanes],
+            "lost": {position[lane]: lost for lane, lost in servers["lost"].items() if lane in position},
+        },
+        "metrics": shard_metrics,
+        "turns": [[replica - first, *rest] for replica, *rest in state["turns"] if replica in shard.replicas],
+    }
+
+
+def merge_states(states: Sequence[Mapping[str, Any]], shards: Sequence[LaneShard], replicas: int) -> dict[str, Any]:
+    """Merge the states of *shards* into that of a run with so many *replicas*.
+
+    A version that only some shards still need is NaN in the lanes of the others.
+    """
+    lanes_of = [shard.lanes(replicas) for shard in shards]
+    count = sum(map(len, lanes_of))
+    names: list[Any] = [None] * count
+    aggregations: list[Any] = [None] * count
+    lost: dict[int, Any] = {}
+    kept: dict[int, Any] = {}
+    messages: dict[int, dict[int, Any]] = {}
+    for state, lanes in zip(states, lanes_of, strict=True):
+        for position, lane in enumerate(lanes):
+            names[lane] = state["lanes"][position]
+            aggregations[lane] = state["servers"]["aggregations"][position]
+        lost |= {lanes[position]: entry for position, entry in state["servers"]["lost"].items()}
+        for number, version in state["versions"]["kept"].items():
+            if number not in kept:
+                kept[number] = torch.full((count, version.shape[1]), torch.nan, dtype=version.dtype)
+            kept[number][lanes] = version
+        for number, sent in state["versions"]["messages"].items():
+            messages.setdefault(number, {}).update({lanes[position]: sent[position] for position in sent})
+    firsts = [(shard, state) for shard, state in zip(shards, states, strict=True) if shard.learners.start == 0]
+    metrics: dict[str, Any] = {  # which all shards of one replica share
+        name: torch.cat([state["metrics"][name] for _, state in firsts], axis)
+        for name, axis in (("deliveries", 0), ("ages", 1))
+    }
+    if "twins" in states[0]["metrics"]:
+        order = np.argsort([lane for lanes in lanes_of for lane in lanes])
+        models = torch.cat([state["metrics"]["twins"]["models"] for state in states])[order]
+        metrics["twins"] = {"models": models}
+    return {
+        "lanes": names,
+        "round": states[0]["round"],
+        "versions": {"kept": kept, "messages": messages},
+        "servers": {"aggregations": aggregations, "lost": lost},
+        "metrics": metrics,
+        "turns": [[turn[0] + shard.replicas.start, *turn[1:]] for shard, state in firsts for turn in state["turns"]],
+    }
+
+
+def _split_evenly(count: int, parts: int) -> list[range]:
+    """Split 0 … count-1 into *parts* ranges whose lengths differ by at most one."""
+    return [range(*ends) for ends in pairwise(count * part // parts for part in range(parts + 1))]

@@ -1,0 +1,186 @@
+"""One cell on an ideal medium, on which MACs are compared with their closed forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import simpy
+from numpy.typing import ArrayLike
+
+from netfl.network.event_log import EventLog
+from netfl.network.layout import NodeId
+from netfl.network.mac import Mac
+from netfl.network.message import Message
+from netfl.network.radio.cell import AirInterface, Cell
+from netfl.network.radio.medium import Medium
+from netfl.network.radio.packet_queue import PacketQueue
+from netfl.network.radio.transmission import SharedChannel
+from netfl.network.radio.update_queue import UpdateQueue
+from netfl.network.server import OutstandingUpdates
+from netfl.network.tower import Tower
+from netfl.network.traffic.poisson import Poisson
+from netfl.network.users import UserPopulation
+from netfl.streams import Streams
+from netfl.types import Floats, Ints, Law, NullRecorder, StatisticClaim
+
+NextReady = Callable[[Ints, float], Floats]
+"""``next_ready(users, now)``: times at which the next updates of users whose last ones have just ended are ready."""
+_MIN_ROWS, _SLOTS_PER_ROW = 100, 200
+
+
+@dataclass(frozen=True, slots=True)
+class BenchSetup:
+    """A MAC, the number of users of its cell, the airtime of one update and the source of random draws."""
+
+    mac: Mac
+    users: int
+    airtime_s: float
+    streams: Streams
+
+
+class RayleighMedium(Medium):
+    """An ideal medium on which the SNR of every user is drawn for each airtime of 1 bit, exponential with mean 1.
+
+    Args:
+        gains: linear SNR of each user in each airtime, ``[airtimes, users]``.
+    """
+
+    def __init__(self, rate_bps: float, gains: Floats) -> None:
+        Medium.__init__(self, rate_bps)
+        self._gains_db = 10.0 * np.log10(gains)
+
+    def snr_db(self, ids: Ints, tower: tuple[str, int], time_s: float) -> Floats:
+        """Return the SNR in the airtime that begins at *time_s*."""
+        return np.asarray(self._gains_db[round(time_s * self._rate_bps), ids])
+
+
+class MacTestBench(NullRecorder):
+    """A cell whose users get another update when the last one has been delivered or given up.
+
+    Attributes:
+        deliveries: times at which each delivered update was ready, first sent and received.
+        users: the users of these updates.
+    """
+
+    def __init__(self, setup: BenchSetup, next_ready: NextReady, medium: Medium | None = None) -> None:
+        self.env, self._next_ready = simpy.Environment(0.0), next_ready
+        self.deliveries, self.users = list[tuple[float, float, float]](), list[int]()
+        users = setup.users
+        self._ready_s = np.zeros(users)
+        queue = UpdateQueue(np.arange(users), 1.0, "tower:0", EventLog(self, users))
+        self._population = UserPopulation(queue, np.zeros(users), OutstandingUpdates(users))
+        medium = medium or Medium(1.0 / setup.airtime_s)
+        air = AirInterface(NodeId("tower:0", users), medium, SharedChannel())
+        self.cell = Cell(self.env, air, queue, setup.streams, self._uplink)
+        Tower(self.cell, self._population, medium).schedule_broadcast(0, 0.0)
+        self.env.process(setup.mac.serve(self.cell))
+
+    def event(self, kind: str, time_s: ArrayLike, *, user: ArrayLike = -1, **details: Any) -> None:
+        """Replace an update that was given up."""
+        self._refill(np.atleast_1d(np.asarray(user, np.int64)))
+
+    def _uplink(self, message: Message) -> None:
+        self.deliveries.append((self._ready_s[message.user], message.sent_s, self.env.now))
+        self.users.append(message.user)
+        self._refill(np.array([message.user]))
+
+    def _refill(self, users: Ints) -> None:
+        self._ready_s[users] = self._next_ready(users, self.env.now)
+        self._population.start(users, self._ready_s[users], 0)
+
+
+def saturated_users(users: Ints, now: float) -> Floats:
+    """Give users a new update at once."""
+    return np.full(len(users), now)
+
+
+def slot_successes(setup: BenchSetup, slots: int) -> Floats:
+    """Return the number of updates received in each slot of one airtime, with saturated users."""
+    bench = MacTestBench(setup, saturated_users)
+    bench.env.run(until=(slots + 0.5) * setup.airtime_s)
+    ends = np.array([received_s for _, _, received_s in bench.deliveries])
+    return np.bincount(np.rint(ends / setup.airtime_s).astype(np.int64) - 1, minlength=slots).astype(float)
+
+
+def waiting_times(setup: BenchSetup, size: int) -> Floats:
+    """Return the waits of updates that are ready at random instants of a frame of one airtime per user."""
+    rng, frame_s = setup.streams.rng("instants"), setup.users * setup.airtime_s
+    bench = MacTestBench(setup, lambda users, now: now + frame_s * rng.random(len(users)))
+    while len(bench.deliveries) < size + setup.users:
+        bench.env.step()
+    return np.array([sent_s - ready_s for ready_s, sent_s, _ in bench.deliveries if ready_s > 0])
+
+
+def service_turns(setup: BenchSetup, size: int) -> tuple[Ints, Floats]:
+    """Return the user served in each of *size* turns and its linear SNR of mean 1, with saturated users."""
+    gains = setup.streams.rng("gains").exponential(size=(size + 1, setup.users))
+    bench = MacTestBench(setup, saturated_users, RayleighMedium(1.0 / setup.airtime_s, gains))
+    while len(bench.deliveries) < size:
+        bench.env.step()
+    winners = np.array(bench.users)
+    return winners, gains[np.arange(size), winners]
+
+
+def diversity_gain_law(
+    mac: Mac, users: int, airtime_s: float, statement: str, statistics: tuple[StatisticClaim, ...] = ()
+) -> Law:
+    """Return the claim that the winner's power gain is the largest of *users* exponentials of mean 1."""
+    terms = 1.0 / np.arange(1, users + 1)
+    return Law(
+        "power gain of the winner",
+        statement,
+        lambda streams, size: service_turns(BenchSetup(mac, users, airtime_s, streams), size)[1],
+        mean=float(terms.sum()),
+        variance=float(np.square(terms).sum()),
+        cdf=lambda x: (-np.expm1(-np.asarray(x))) ** users,
+        statistics=statistics,
+    )
+
+
+def attempt_outcomes(setup: BenchSetup, next_ready: NextReady, span_s: float, rows: int) -> tuple[Floats, Floats]:
+    """Return the attempts received and the attempts ended in *rows* spans after a first one, ``[rows, 1]`` each."""
+    bench = MacTestBench(setup, next_ready)
+    counts = np.empty((rows + 1, 2))
+    for row in range(rows + 1):
+        bench.env.run(until=(row + 1) * span_s)
+        counts[row] = len(bench.deliveries), len(bench.deliveries) + sum(bench.cell.failed.values())
+    received, ended = np.diff(counts, axis=0).T
+    return received[:, None], ended[:, None]
+
+
+def poisson_cell(setup: BenchSetup, load: float) -> tuple[Cell, EventLog]:
+    """Return a cell of Poisson packets, *load* per airtime of all users together, and the log that counts them."""
+    env, users, airtime_s = simpy.Environment(0.0), setup.users, setup.airtime_s
+    log = EventLog(NullRecorder(), users, nodes=users)
+    traffic = Poisson.model_validate({"rate": load / airtime_s / users, "size": {"mean": 1.0}})
+    arrivals = [traffic.blocks(user, 1.0 / airtime_s, setup.streams.at("traffic")) for user in range(users)]
+    packets = PacketQueue(np.arange(users), traffic, arrivals, "tower:0", log)
+
+    def uplink(message: Message) -> None:
+        log.record_outcome(message, "delivered", env.now)
+
+    air = AirInterface(NodeId("tower:0", users), Medium(1.0 / airtime_s), SharedChannel())
+    cell = Cell(env, air, packets, setup.streams, uplink)
+    env.process(setup.mac.serve(cell))
+    return cell, log
+
+
+def carried_load_law(mac: Mac, airtime_s: float, users: int, load: float) -> Law:
+    """Return the claim that a MAC carries all Poisson arrivals of *load* packets per airtime."""
+
+    def draw(streams: Streams, size: int) -> Floats:
+        cell, log = poisson_cell(BenchSetup(mac, users, airtime_s, streams), load)
+        rows = max(_MIN_ROWS, size // _SLOTS_PER_ROW)
+        counts = np.empty((rows + 1, 1))
+        for row in range(rows + 1):
+            cell.env.run(until=(row + 1) * _SLOTS_PER_ROW * airtime_s)
+            counts[row] = log.packets.delivered
+        return np.diff(counts, axis=0) / _SLOTS_PER_ROW
+
+    statement = (
+        f"equal to the load: Poisson arrivals to {users} users, {load:g} per slot, are served with bounded delay"
+    )
+    return Law("packets served", statement, statistics=(StatisticClaim("packets per slot", statement, draw, (load,)),))

@@ -1,0 +1,245 @@
+"""Tables for papers: final values of learners and metrics of networks, with intervals and differences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from netfl.errors import Fault, ScenarioError, suggest
+from netfl.report.comparison_data import shared_rounds, welch
+from netfl.report.run_data import RunData, read_run_data
+from netfl.results.formatting import METRICS, SHARES, metric_cell, metric_label
+from netfl.results.run_reader import Run, is_sweep, open_run
+from netfl.results.statistics import ConfidenceInterval, final_name, interval, metric_of
+from netfl.sweeps import Sweep, open_sweep
+
+Runs = Run | Sweep | str | Path
+"""A run, a sweep, or the folder of one."""
+
+_LEARNING = ("accuracy", "rare_accuracy", "accuracy_users_worst10")
+_NETWORK = ("delivered_per_round", "throughput_bps", "delay_mean_s", "jain")
+"""Metrics of a LaTeX table of a report."""
+_VALUES = ["metric", "mean", "half", "replicas", "difference", "difference_half", "paired"]
+
+
+class ComparisonTable(pd.DataFrame):
+    """A table of `compare`, which can be written in LaTeX.  What pandas makes of it is a plain DataFrame."""
+
+    def to_latex(self, buf: Any = None, **options: Any) -> Any:
+        r"""Return the table in LaTeX, or write it to a file.
+
+        Rows are groups.  For each metric a column has mean ± half width, another the difference to the baseline.
+        Accuracies are in percent.  The preamble needs ``\usepackage{booktabs}``.
+
+        Args:
+            buf: the file; by default the text is returned.
+            options: options of `pandas.io.formats.style.Styler.to_latex`, such as ``caption`` and ``label``.
+        """
+        keys = [name for name in self.columns if name not in _VALUES]
+        rows: dict[tuple[str, ...], dict[str, str]] = {}
+        for row in self.to_dict("records"):
+            metric, cells = row["metric"], rows.setdefault(tuple(str(row[key]) for key in keys), {})
+            label = f"{_label(metric)} (\\%)" if metric in SHARES else _escape(_label(metric))
+            cells[label] = _math(metric_cell(metric, row["mean"], row["half"], row["replicas"], row["replicas"]))
+            if self["difference"].notna().any():
+                gap = metric_cell(metric, row["difference"], row["difference_half"])
+                cells[f"difference, {label}"] = _math(gap, signed=True)
+        table = pd.DataFrame(
+            [[*map(_escape, key), *cells.values()] for key, cells in rows.items()],
+            columns=[*map(_escape, keys), *next(iter(rows.values()), {})],
+        )
+        columns = "l" * len(keys) + "r" * (table.shape[1] - len(keys))
+        settings: dict[str, Any] = {"hrules": True, "column_format": columns} | options
+        return table.style.hide(axis="index").to_latex(buf, **settings)
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Values of one learner, or of one network, by trace and replica."""
+
+    keys: Mapping[str, str]
+    values: pd.Series[float]
+
+
+def compare(
+    runs: Runs | Sequence[Runs],
+    metric: str | Sequence[str] = "accuracy",
+    by: str | Sequence[str] | None = None,
+    baseline: str | None = None,
+) -> ComparisonTable:
+    """Compare final values over replicas: mean, 95 % interval, and the difference to a baseline.
+
+    A final value is the mean of the last 10 % of rounds, as in all outputs of netfl; see
+    `netfl.results.statistics.final_values`.  Rows with the same trace, such as the learners of one run, are compared by
+    replica (Student's t of the differences), others by Welch's t.
+
+    Args:
+        runs: a run or a sweep, or several of them; or their folders.
+        metric: metrics of learners, such as ``accuracy``, or of the network, such as ``delay_mean_s`` or ``jain``.
+        by: what distinguishes the rows: ``run``, ``learner``, an axis of a sweep, or a key of the scenario such as
+            ``access.mac.kind``.  Values of rows that are equal in these are pooled.  By default run, axes and learner.
+        baseline: the learner, run or value that differences are taken to; by default the first learner, or the first
+            row if there is only one learner.
+
+    Returns:
+        A row for each group and metric.  ``half`` is half the width of the interval, ``replicas`` the number of values,
+        ``difference`` the mean difference to the baseline, and ``paired`` states whether it is by replica.
+
+    Raises:
+        ScenarioError: there is no such run, metric, key or baseline.
+
+    >>> netfl.compare("runs/first", metric=["accuracy", "rare_accuracy"])  # doctest: +SKIP
+    """
+    opened = [_open(run) for run in ([runs] if isinstance(runs, Runs) else runs)]
+    rows = []
+    for name in [metric] if isinstance(metric, str) else metric:
+        samples = _pool([*_samples(opened, name)], [by] if isinstance(by, str) else by, name)
+        for sample in samples:
+            estimate, other = interval(sample.values), _baseline(samples, sample.keys, baseline)
+            gap, is_paired = _difference(sample.values, other)
+            found = (name, estimate.mean, estimate.half, estimate.replicas, gap.mean, gap.half, is_paired)
+            rows.append({**sample.keys, **dict(zip(_VALUES, found, strict=True))})
+    table = pd.DataFrame(rows)
+    keys = [column for column in table.columns if column not in _VALUES]
+    return ComparisonTable(table[[*keys, *_VALUES]].fillna(dict.fromkeys(keys, "")))
+
+
+def known_metrics(runs: Sequence[Runs]) -> list[str]:
+    """Return the headline metrics that the first of *runs* has: those of learners, else those of the network.
+
+    Raises:
+        ScenarioError: there are none.
+    """
+    run = _open(runs[0])
+    names = [f".{metric_of(name)}" for name in run.final_metrics["metric"].astype(str).unique()]
+    data = None if isinstance(run, Sweep) else read_run_data(run)
+    learning = [
+        metric
+        for metric in _LEARNING
+        if (data is not None and data.has(metric)) or any(name.endswith(f".{metric}") for name in names)
+    ]
+    known = learning or [metric for metric in _NETWORK if f".{metric}" in names]
+    if not known:
+        raise ScenarioError([Fault("", f"{run.folder} has no metrics yet", None, "finish the run")])
+    return known
+
+
+def _open(run: Runs) -> Run | Sweep:
+    if isinstance(run, str | Path):
+        return open_sweep(run) if is_sweep(Path(run)) else open_run(run)
+    return run
+
+
+def _samples(runs: Sequence[Run | Sweep], metric: str) -> Iterator[_Sample]:
+    """Yield the values of *metric*, one sample for each run or point and learner."""
+    read: list[RunData] = []
+    for number, run in enumerate(runs):
+        named = {"run": run.folder.name} if len(runs) > 1 else {}
+        if isinstance(run, Sweep):
+            yield from _sweep_samples(run, metric, named, number)
+            continue
+        data = read_run_data(run)
+        same = (at for at, other in enumerate(read) if shared_rounds(data, other))
+        trace = f"run {next(same, len(read))}"
+        read.append(data)
+        finals = data.final(metric) if data.has(metric) else {}
+        if not finals:
+            table = run.final_metrics[run.final_metrics["metric"] == metric]
+            finals = {"": table.set_index("replica")["value"]} if len(table) else {}
+        for learner in sorted(finals, key=[*run.learners, ""].index):
+            keys = _Keys({**named, **({"learner": learner} if learner else {})})
+            keys.scenario = run.scenario
+            yield _Sample(keys, _indexed(finals[learner].dropna(), trace))
+
+
+def _sweep_samples(sweep: Sweep, metric: str, named: Mapping[str, str], number: int) -> Iterator[_Sample]:
+    wanted = [metric, final_name(metric), final_name(metric, is_choice=True)]
+    table = sweep.final_metrics
+    table = table[table["metric"].isin(wanted)].merge(sweep.points[["point", "trace"]], on="point")
+    for _, rows in table.groupby(["point", "learner"], sort=False):
+        first = rows.iloc[0]
+        keys = {**named, **{axis: str(first[axis]) for axis in sweep.axes}}
+        keys |= {"learner": first["learner"]} if first["learner"] else {}
+        yield _Sample(keys, _indexed(rows.set_index("replica")["value"].dropna(), f"sweep {number} {first['trace']}"))
+
+
+class _Keys(dict[str, str]):
+    """Keys of a sample; keys of its scenario are found, but not listed."""
+
+    scenario: Mapping[str, Any]
+
+    def __missing__(self, key: str) -> str:
+        value: Any = self.scenario
+        for part in key.split("."):
+            value = value[int(part)] if isinstance(value, list) else value[part]
+        return str(value)
+
+
+def _indexed(values: pd.Series[float], trace: str) -> pd.Series[float]:
+    index = pd.MultiIndex.from_product([[trace], values.index], names=["trace", "replica"])
+    return pd.Series(values.to_numpy(float), index)
+
+
+def _pool(samples: Sequence[_Sample], by: Sequence[str] | None, metric: str) -> list[_Sample]:
+    """Pool the samples that are equal in the keys *by*."""
+    if not samples:
+        raise ScenarioError([Fault("metric", "no run has this metric", metric, "see run.metrics and run.summary")])
+    pooled: dict[tuple[tuple[str, str], ...], list[pd.Series[float]]] = {}
+    for sample in samples:
+        try:
+            keys = tuple((key, sample.keys[key]) for key in (sample.keys if by is None else by))
+        except (KeyError, IndexError, ValueError, TypeError):
+            problem, remedy = "no run has this key", f"known: {', '.join(sample.keys)}, and keys of the scenario"
+            raise ScenarioError([Fault("by", problem, ", ".join(by or ()), remedy)]) from None
+        pooled.setdefault(keys, []).append(sample.values)
+    return [_Sample(dict(keys), pd.concat(values)) for keys, values in pooled.items()]
+
+
+def _baseline(samples: Sequence[_Sample], keys: Mapping[str, str], baseline: str | None) -> pd.Series[float] | None:
+    """Return the values that the sample with *keys* is compared with; ``None`` for the baseline itself."""
+    first = samples[0].keys
+    if baseline is None:
+        has_learners = len({sample.keys.get("learner") for sample in samples}) > 1
+        changed = {"learner": first["learner"]} if has_learners else dict(first)
+    else:
+        known = {value: key for sample in samples for key, value in sample.keys.items()}
+        if baseline not in known:
+            raise ScenarioError([Fault("baseline", "no row has this value", baseline, suggest(baseline, [*known]))])
+        changed = {known[baseline]: baseline}
+    wanted = {**keys, **changed}
+    return None if wanted == keys else next((each.values for each in samples if each.keys == wanted), None)
+
+
+def _difference(values: pd.Series[float], other: pd.Series[float] | None) -> tuple[ConfidenceInterval, bool]:
+    """Return the difference of two samples, and whether it is paired."""
+    if other is None:
+        return interval([]), False
+    common = values.index.intersection(other.index)
+    if len(common) and len(common) == min(len(values), len(other)):
+        return interval((values[common] - other[common]).to_numpy()), True
+    return welch(values.to_numpy(), other.to_numpy()), False
+
+
+def _label(metric: str) -> str:
+    return METRICS.get(metric, metric_label(metric)).lower()
+
+
+def _escape(text: str) -> str:
+    return re.sub(r"([&%$#_{}])", r"\\\1", text)
+
+
+def _math(cell: str, *, signed: bool = False) -> str:
+    r"""Return a cell such as ``81.2 ± 2.1`` in LaTeX.
+
+    >>> _math("81.2 ± 2.1"), _math("3.0", signed=True), _math("–")
+    ('$81.2 \\pm 2.1$', '$+3.0$', '--')
+    """
+    if cell == "–":
+        return "--"
+    sign = "+" if signed and not cell.startswith("-") else ""
+    return f"${sign}{cell}$".replace("±", r"\pm")

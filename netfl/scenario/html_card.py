@@ -1,0 +1,56 @@
+"""Short descriptions of scenarios, runs and sweeps in HTML, which notebooks show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from netfl.scenario.scenario import Scenario
+
+_MAX_TEXT = 160
+"""Maximum number of characters of a value."""
+
+
+def html_card(title: str, facts: Mapping[str, object], table: pd.DataFrame | None = None) -> str:
+    """Return a title, the *facts* that are not empty, and a table.  Colours are those of the notebook."""
+    rows = "".join(
+        f'<tr><th style="text-align: left">{escape(name)}</th><td style="text-align: left">{_cell(value)}</td></tr>'
+        for name, value in facts.items()
+        if value not in (None, "", ())
+    )
+    shown = "" if table is None else table.to_html(index=False, border=0, na_rep="–")
+    return f"<div><strong>{escape(title)}</strong><table>{rows}</table>{shown}</div>"
+
+
+def scenario_card(scenario: Scenario) -> str:
+    """Return the parts of a scenario: users, rounds, access, data, model and learners."""
+    plain = scenario.plain()
+    access = plain["access"]
+    parts = (access[key] for key in ("topology", "channel", "mac", "outages", "traffic", "round") if access.get(key))
+    learners = {name: _kinds([spec["objective"], spec["aggregation"]]) for name, spec in plain["learners"].items()}
+    facts = {
+        "description": scenario.description,
+        "users": f"{scenario.users:,}",
+        "rounds": None if scenario.rounds is None else f"{scenario.rounds:,}",
+        "duration": None if scenario.duration is None else f"{scenario.duration:g} s",
+        "replicas": scenario.replicas,
+        "access": access["kind"] + "".join(f" · {_kinds(part)}" for part in parts),
+        "data": plain["data"] and " · ".join([plain["data"]["kind"], (plain["partition"] or {}).get("kind", "")]),
+        "model": plain["model"] and plain["model"]["kind"],
+        "learners": "; ".join(f"{name} ({kinds})" for name, kinds in learners.items()),
+        "sweep": None if scenario.sweep is None else ", ".join(scenario.sweep.names),
+    }
+    return html_card(f"Scenario {scenario.name}", facts)
+
+
+def _kinds(part: Any) -> str:
+    return " + ".join(each["kind"] for each in (part if isinstance(part, list) else [part]))
+
+
+def _cell(value: object) -> str:
+    text = str(value)
+    return escape(text if len(text) <= _MAX_TEXT else f"{text[: _MAX_TEXT - 1]}…")

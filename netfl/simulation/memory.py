@@ -1,0 +1,214 @@
+"""Memory that a run needs, estimated before it starts, and memory that is free; see docs/running.md."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from netfl.errors import Fault, ScenarioError
+
+if TYPE_CHECKING:
+    from netfl.learning.spec import LearnerSpec
+    from netfl.scenario.scenario import Scenario
+    from netfl.simulation.setup import RunSetup
+    from netfl.simulation.workers.ray_cluster import Cluster
+
+_RUN_BYTES, _USER_BYTES = (150e6, 450e6), (400, 2000)
+"""Memory of the process, and of each user in each replica, without learning and with it (docs/background/scale.md)."""
+_LANE_MODELS = 6
+"""Models of a lane beside the state of its aggregation: two versions, their messages, and a copy of each."""
+_BASELINE_MODELS = 2
+"""Models of a lane with a centralized baseline: the baseline and its result."""
+_UPDATE_MODELS = 3
+"""Models of each delivered user of a lane: its own, its base, its change."""
+_STATE_MODELS = 2
+"""Two more if the aggregation keeps a state of users: the old and the new entry."""
+_TRAINING_COPIES = 6
+"""Copies of the models that train at once: at the start, during training, before a step, and so on."""
+_WORKER_BYTES = 300 << 20
+"""Memory of an idle worker; a run in one process needs no further process."""
+_CGROUPS = (
+    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
+)
+"""Linux files, of cgroups v2 and v1: limit, usage, statistics, and the entry there of memory that can be freed."""
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """Estimate of the memory that learning needs.
+
+    It counts the versions and states of all lanes; for each worker the updates of one lane, and the models that train
+    at once.  It does not count the activations of a step, older versions from which users still train, and, in one
+    process, examples and checkpoints, which are not copied.
+
+    Args:
+        learners: the learners.
+        users: number of users.
+        max_deliveries: maximum number of deliveries in one round of a replica.
+        parameters: size of θ.
+        replicas: number of replicas that learn at once.
+        workers: number of processes.
+        has_baseline: whether each lane has a centralized baseline.
+        example_bytes: size of copies of the examples.
+        number_bytes: size of a parameter.
+    """
+
+    learners: Mapping[str, LearnerSpec]
+    users: int
+    max_deliveries: int
+    parameters: int
+    replicas: int
+    workers: int = 1
+    has_baseline: bool = False
+    example_bytes: int = 0
+    number_bytes: int = 4
+
+    @classmethod
+    def of(cls, scenario: Scenario, shape: tuple[int, ...], classes: int, replicas: int) -> MemoryEstimate:
+        """Return the estimate for one process, with examples of a *shape* and a number of *classes*."""
+        assert scenario.model is not None
+        return cls(
+            learners=scenario.learners,
+            users=scenario.users,
+            max_deliveries=scenario.access.max_deliveries(scenario.users, scenario.steps),
+            parameters=scenario.model.parameters(
+                shape, classes, None if scenario.data is None else scenario.data.tokens
+            ),
+            replicas=replicas,
+            has_baseline="weight_divergence" in scenario.evaluation.metrics,
+            number_bytes=8 if scenario.precision == "float64" else 4,
+        )
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the aggregations' states of users."""
+        sizes = (spec.aggregation.memory(self.users, self.parameters) for spec in self.learners.values())
+        return self.number_bytes * self.replicas * sum(sizes)
+
+    @property
+    def update_bytes(self) -> int:
+        """Bytes of the updates that are delivered in one round of a lane, in all processes."""
+        models = (_UPDATE_MODELS + _STATE_MODELS * (self.state_bytes > 0)) * self.max_deliveries
+        return self.number_bytes * self.workers * models * (self.parameters + 1)
+
+    @property
+    def total_bytes(self) -> int:
+        """Sum of the bytes that learning needs."""
+        from netfl.learning.batch_limits import max_jobs_at_once
+
+        model, lanes = self.parameters + 1, self.replicas * len(self.learners)
+        jobs = min(lanes * self.max_deliveries, max_jobs_at_once(model))
+        models = lanes * (_LANE_MODELS + _BASELINE_MODELS * self.has_baseline) + self.workers * _TRAINING_COPIES * jobs
+        workers = self.workers * _WORKER_BYTES if self.workers > 1 else 0
+        return self.state_bytes + self.update_bytes + self.number_bytes * models * model + self.example_bytes + workers
+
+
+def estimate_memory(scenario: Scenario, max_deliveries: int | None = None) -> float:
+    """Estimate the bytes that a run of *scenario* in one process needs.
+
+    Args:
+        scenario: the scenario to run.
+        max_deliveries: largest number of deliveries in a round of a replica; by default the largest possible one.
+    """
+    needed = _RUN_BYTES[bool(scenario.learners)] + sum(_bytes_before_loading(scenario, learning=True).values())
+    if scenario.model is None or scenario.data is None:
+        return needed
+    estimate = MemoryEstimate.of(scenario, scenario.data.shape, scenario.data.classes, scenario.replicas)
+    if max_deliveries is not None:
+        estimate = replace(estimate, max_deliveries=max_deliveries)
+    return needed + estimate.total_bytes
+
+
+def check_before_loading(scenario: Scenario, *, learning: bool) -> None:
+    """Refuse a run whose users or generated examples do not fit into memory.
+
+    Raises:
+        ScenarioError: the run does not fit.
+    """
+    free = available()
+    remedies = {"users": "use fewer users or replicas", "data": "use fewer examples"}
+    for key, needed in _bytes_before_loading(scenario, learning=learning).items():
+        if free is not None and needed > free:
+            problem = f"they need {format_memory(needed)} of memory, but {format_memory(free)} are available"
+            raise ScenarioError(scenario.located([Fault(key, problem, None, remedies[key])]))
+
+
+def _bytes_before_loading(scenario: Scenario, *, learning: bool) -> dict[str, float]:
+    """Return the bytes of the users and of generated examples, by the key of the scenario."""
+    user_bytes = _USER_BYTES[learning and bool(scenario.learners)]
+    needed = {"users": float(user_bytes) * scenario.users * scenario.replicas}
+    if scenario.data is not None and (learning or scenario.access.info.needs_data):
+        needed["data"] = scenario.data.memory
+    return needed
+
+
+def check_learners(setup: RunSetup, device: str, workers: int, cluster: Cluster | None) -> None:
+    """Refuse learners that do not fit into the memory of this machine.
+
+    Args:
+        setup: the prepared run.
+        device: of the learners.
+        workers: maximum number of processes.
+        cluster: Ray on this machine, where each worker has its own examples; ``None`` without Ray.
+
+    Raises:
+        ScenarioError: the learners do not fit.
+    """
+    from netfl.learning.sharding import shard_lanes
+    from netfl.learning.tensors import device_of, free_gpu_memory
+
+    scenario, data = setup.scenario, setup.dataset
+    assert data is not None
+    estimate = MemoryEstimate.of(scenario, data.train_x.shape[1:], data.classes, len(setup.replicas))
+    where = device_of("cpu" if cluster is not None and not cluster.gpus else device)
+    processes = len(shard_lanes(len(scenario.learners), len(setup.replicas), workers))
+    is_copied = where.type != "cpu" or estimate.number_bytes != data.train_x.itemsize
+    copies = processes if cluster is not None else int(is_copied)
+    example_bytes = copies * estimate.number_bytes * (data.train_x.size + data.test_x.size)
+    needed = replace(estimate, workers=processes, example_bytes=example_bytes)
+    free = available() if where.type == "cpu" else free_gpu_memory(where)
+    if free is not None and needed.total_bytes > free:
+        problem = (
+            f"they need {format_memory(needed.total_bytes)} of memory, but {format_memory(free)} are available: for "
+            f"{needed.users} users and {needed.parameters:,} parameters the aggregations keep "
+            f"{format_memory(needed.state_bytes)} for users, and the updates of up to {needed.max_deliveries} users in "
+            f"one round take {format_memory(needed.update_bytes)}"
+        )
+        remedy = "use fewer workers, replicas, learners or users, a smaller model, or fewer deliveries in a round"
+        raise ScenarioError(scenario.located([Fault("learners", problem, None, remedy)]))
+
+
+def format_memory(size: float) -> str:
+    """Format a number of bytes in GB."""
+    return f"{size / 1e9:,.3g} GB"
+
+
+def available(system: Path = Path("/")) -> int | None:
+    """Return the free memory of this process in bytes, by the files below *system*; ``None`` if unknown."""
+    limits = [_cgroup_memory(system / "sys/fs/cgroup", *names) for names in _CGROUPS]
+    limits.append(_machine_memory(system / "proc/meminfo"))
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _machine_memory(path: Path) -> int | None:
+    """Return the free memory of the machine on Linux, and all its memory elsewhere."""
+    try:
+        lines = dict(line.split(":") for line in path.read_text(encoding="ascii").splitlines())
+        return int(lines["MemAvailable"].split()[0]) << 10
+    except (OSError, ValueError, KeyError):
+        names = getattr(os, "sysconf_names", {})
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if "SC_PHYS_PAGES" in names else None
+
+
+def _cgroup_memory(folder: Path, limit: str, used: str, stat: str, reclaimable: str) -> int | None:
+    """Return the unused part of a cgroup's limit; ``None`` without a limit."""
+    try:
+        maximum, current = int((folder / limit).read_text()), int((folder / used).read_text())
+        lines = dict(line.split() for line in (folder / stat).read_text().splitlines())
+        return maximum - current + int(lines[reclaimable])
+    except (OSError, ValueError, KeyError):
+        return None

@@ -1,0 +1,203 @@
+"""Ray clusters, which run the tasks of a sweep or the lanes of one run on several computers."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import socket
+import sys
+import sysconfig
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from threading import current_thread, main_thread
+from types import ModuleType
+from typing import Any
+
+from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.simulation.workers.messages import CONTINUE, RemoteError, answer_call, pack_message
+
+_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A Ray cluster, and the share of it that each worker takes.
+
+    Args:
+        address: of the cluster, or ``auto`` for the one that this machine is part of; ``None`` starts Ray here.
+        gpus: share of a GPU for each worker; from 1 on a whole number.
+        workers: maximum number at a time; by default one for a run, and as many as there is room for in a sweep.
+
+    Raises:
+        ScenarioError: the share is not possible.
+    """
+
+    address: str | None = None
+    gpus: float = 0.0
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.gpus < 0 or (self.gpus > 1 and self.gpus % 1):
+            problem, remedy = "no such share of a GPU", "write a number from 0 to 1, or a whole number"
+            raise ScenarioError([Fault("--gpus", problem, self.gpus, remedy)])
+
+    @contextmanager
+    def connected(self) -> Iterator[ModuleType]:
+        """Connect to Ray until the context ends; an existing connection is used and kept.
+
+        The handler of SIGTERM, which Ray would replace, is restored.
+
+        Raises:
+            ScenarioError: Ray is not installed.
+            MachineError: the cluster does not exist.
+        """
+        ray, terminated = import_ray(), signal.getsignal(signal.SIGTERM)
+        if ray.is_initialized():
+            yield ray
+            return
+        try:
+            _check_address(self.address)
+            ray.init(self.address, include_dashboard=None if self.address else False, log_to_driver=False,
+                     logging_level="ERROR", runtime_env={"env_vars": _environment()})  # fmt: skip
+        except (ConnectionError, ValueError, RuntimeError, TimeoutError, OSError) as error:
+            where = "on this machine" if self.address is None else f"at '{self.address}'"
+            remedy = "start one with ray start --head, or leave out --address to start one on this machine"
+            raise MachineError(f"--address: no Ray cluster {where} ({first_line(error)}); {remedy}") from error
+        if callable(terminated) and current_thread() is main_thread():
+            signal.signal(signal.SIGTERM, terminated)
+        with _silence_worker_logs(ray):
+            try:
+                yield ray
+            finally:
+                ray.shutdown()
+
+    def max_workers(self, ray: ModuleType) -> int:
+        """Return the number of workers for which the current nodes have room, if nothing else runs on them.
+
+        Args:
+            ray: connected.
+
+        Raises:
+            MachineError: there is no room, and Ray would wait forever.
+        """
+        count = 0
+        for node in (node["Resources"] for node in ray.nodes() if node["Alive"]):
+            cores, gpus = int(node.get("CPU", 0)), int(node.get("GPU", 0))
+            if self.gpus:  # each worker has its share of a single GPU
+                cores = min(cores, gpus * int(1 / self.gpus) if self.gpus < 1 else gpus // int(self.gpus))
+            count += cores
+        if not count:
+            needed = f"a core and {self.gpus:g} of a GPU" if self.gpus else "a core"
+            raise MachineError(f"no node of the Ray cluster has {needed} for a worker; add a node, or reduce --gpus")
+        return count
+
+
+def import_ray() -> ModuleType:
+    """Import Ray, which is optional and slow to import, or raise a `ScenarioError`."""
+    try:
+        return import_module("ray")
+    except ImportError:
+        problem, remedy = "needs ray, which is not installed", "pip install 'netfl-sim[ray]'"
+        raise ScenarioError([Fault("--engine", problem, "ray", remedy)]) from None
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an *error* of Ray."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+@contextmanager
+def ray_workers(cluster: Cluster, module: str, calls: Sequence[object]) -> Iterator[list[_RayWorker]]:
+    """Start an actor on *cluster* for each of *calls*, which it executes first.
+
+    Raises:
+        MachineError: there is no such cluster, or not enough room on it.
+    """
+    with cluster.connected() as ray:
+        max_workers = cluster.max_workers(ray)
+        if max_workers < len(calls):
+            problem = f"{len(calls)} workers are requested, but the Ray cluster has room for {max_workers}"
+            raise MachineError(f"{problem}; write --workers {max_workers}, or add nodes")
+        actor = ray.remote(num_cpus=1, num_gpus=cluster.gpus)(_Actor)
+        names = [f"worker {number} of {len(calls)}" for number in range(1, len(calls) + 1)]
+        workers = [_RayWorker(ray, actor.remote(module), name) for name in names]
+        try:
+            for worker, call in zip(workers, calls, strict=True):
+                worker.send(call)
+            for worker in workers:
+                worker.receive()
+            yield workers
+        finally:
+            for worker in workers:
+                worker.close()
+
+
+class _Actor:
+    """Ray actor that executes the calls of a worker, packed, as Ray does not pickle all that a call may hold."""
+
+    def __init__(self, module: str) -> None:
+        self._call = import_module(module).open_worker(lambda _: None, lambda: False)
+
+    def call(self, arguments: bytes) -> bytes:
+        return pack_message(answer_call(self._call, pickle.loads(arguments)))  # noqa: S301 - from this run
+
+
+class _RayWorker:
+    """A worker in a Ray actor, as the run sees it; see `netfl.simulation.workers.process.WorkerProcess`."""
+
+    def __init__(self, ray: ModuleType, actor: Any, name: str) -> None:
+        self._ray, self._actor, self._name = ray, actor, name
+        self._results: deque[Any] = deque()
+
+    def send(self, call: object) -> None:
+        self._results.append(self._actor.call.remote(pack_message(call)))
+
+    def receive(self) -> Any:
+        try:
+            answer = pickle.loads(self._ray.get(self._results.popleft()))  # noqa: S301 - from this run's own actor
+        except self._ray.exceptions.RayError as error:
+            raise MachineError(f"{self._name} has ended ({first_line(error)}){CONTINUE}") from error
+        if isinstance(answer, RemoteError):
+            raise answer.error()
+        return answer
+
+    def close(self) -> None:
+        self._ray.kill(self._actor)
+
+
+def _check_address(address: str | None) -> None:
+    """Try to connect to an *address* with a port, for which Ray would wait forever."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), _TIMEOUT_S).close()
+
+
+@contextmanager
+def _silence_worker_logs(ray: ModuleType) -> Iterator[None]:
+    """Stop Ray from printing pages of logs when a node dies; Ray has no setting for that."""
+    worker, name = ray._private.worker, "_worker_logs_enabled"
+    before = getattr(worker, name, True)
+    setattr(worker, name, False)
+    try:
+        yield
+    finally:
+        setattr(worker, name, before)
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of workers: one thread each, and the paths of the user's modules and data.
+
+    A ``PYTHONPATH`` of a node comes last, as netfl may be installed elsewhere on each node.
+    """
+    stdlib, paths = sysconfig.get_path("stdlib"), ["${PYTHONPATH}"]
+    for path in reversed(dict.fromkeys(map(os.path.abspath, sys.path))):
+        is_python = {"site-packages", "dist-packages"} & {*Path(path).parts} or Path(path).is_relative_to(stdlib)
+        if not is_python and not path.endswith(".zip"):  # each node has Python itself in its own version
+            paths.insert(0, path)
+    variables = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths)}
+    return variables | {name: os.environ[name] for name in ("NETFL_DATA", "NETFL_NO_PLUGINS") if name in os.environ}

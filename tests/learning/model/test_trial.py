@@ -1,0 +1,100 @@
+"""Models of the user's own are tried before a run."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import netfl
+from netfl.cli import app
+from netfl.errors import ScenarioError
+from netfl.learning.model import Model
+from netfl.learning.model._trial import find_problem
+from netfl.registry import find_model
+from netfl.scenario.scenario import validate
+from netfl.scenario.yaml_document import ScenarioDocument, dump
+from netfl.simulation.setup import prepare_run
+
+LINEAR, EMBEDDED = "support.plugin_models:Linear", "support.plugin_models:Embedded"
+
+
+def scenario(**model):
+    return {
+        "name": "tried", "users": 5, "rounds": 2, "access": {"kind": "bernoulli", "probability": 0.9},
+        "data": {"kind": "digits"}, "partition": "iid", "model": {"kind": LINEAR} | model,
+        "learners": {"a": {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 2}},
+    }  # fmt: skip
+
+
+def test_one_that_is_right_is_left_alone(tmp_path):
+    assert netfl.run(validate(ScenarioDocument(scenario(), "x")), tmp_path / "run", device="cpu").status == "done"
+
+
+@pytest.mark.parametrize(
+    ("fault", "problem", "remedy"),
+    [
+        ("few", "its method 'parameters' gives 100, but what it opens has 650", "count all parameters"),
+        ("text", "its method 'parameters' gives '650' for examples of shape [1, 8, 8]", "a whole number"),
+        ("none", "its method 'parameters' gives 0 for examples", "a whole number"),
+        ("count", "fails on examples of shape [1, 8, 8], 10 classes and no tokens: TypeError: unsupp", "let 'misfits'"),
+        ("norm", "normalises by batch", "take torch.nn.GroupNorm"),
+        ("module", "its method 'open' gives a Sequential, not an Architecture", "return ModuleArchitecture("),
+        ("bare", "its method 'open' fails: TypeError: ModuleArchitecture", "return ModuleArchitecture(module, start)"),
+        ("draw", "fails to draw its start: LookupError: no such stream", "its start takes the streams"),
+        ("list", "starts with a list, not an array [650]", "return one flat NumPy array"),
+        ("short", "starts with [649], not an array [650]", "return one flat NumPy array"),
+        ("nan", "starts with numbers that are not finite", "draw finite numbers"),
+        ("classes", "gives [3, 5, 2] for 3 examples of 10 classes", "[3, 10] is wanted"),
+    ],
+)
+def test_one_that_is_wrong_is_a_single_line(tmp_path, monkeypatch, fault, problem, remedy):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.yaml").write_text(dump(scenario(fault=fault)))
+    for command in ("check", "run"):
+        result = CliRunner().invoke(app, [command, "x.yaml"])
+        assert result.exit_code == 2
+        (line,) = result.output.splitlines()
+        assert line.startswith(f"x.yaml:7: model: {problem}")
+        assert f"('{LINEAR}'); " in line
+        assert remedy in line.partition("'); ")[2]
+
+
+def test_a_default_of_the_wrong_type_is_told():
+    with pytest.raises(ScenarioError, match=r"x: model\.kernel: not a whole number \('five'\)"):
+        validate(ScenarioDocument(scenario(kind="support.plugin_models:Defaulted"), "x"))
+
+
+def test_one_for_tokens_says_that_it_takes_them():
+    model = find_model(Model, EMBEDDED)
+    assert not [*model().misfits((6,), 3, 5)]
+    (fault,) = model(takes=False).misfits((6,), 3, 5)
+    assert fault.remedy == f"use 'lstm', or data of measurements, or override misfits in {EMBEDDED}"
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_one_for_tokens_gets_whole_numbers_if_it_asks(whole):
+    found = find_problem(find_model(Model, EMBEDDED)(whole=whole).open((6,), 3, 5), (6,), 3, 5)
+    assert (found is None) is whole
+    if found is not None:
+        assert found[0].startswith("fails on examples of shape [3, 6]: RuntimeError: Expected tensor for argument #1")
+        assert "with has_tokens=True, ModuleArchitecture gives it whole numbers" in found[1]
+
+
+def test_one_for_tokens_on_other_data_is_told():
+    with pytest.raises(ScenarioError, match=r"model: fails on examples of shape .* and no tokens: TypeError"):
+        validate(ScenarioDocument(scenario(kind=EMBEDDED), "x"))
+
+
+def test_a_trial_leaves_generators_alone():
+    before = torch.get_rng_state()
+    prepare_run(validate(ScenarioDocument(scenario(), "x")))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.slow
+def test_checking_netfls_models_imports_no_trial(tmp_path):
+    (tmp_path / "x.yaml").write_text(dump(scenario() | {"model": "logistic"}))
+    code = f"import netfl, sys; netfl.load({str(tmp_path / 'x.yaml')!r}); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

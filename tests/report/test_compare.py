@@ -1,0 +1,98 @@
+"""Tables of final values, their intervals and differences, against SciPy; and the same in LaTeX."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from report.conftest import make_run
+from scipy import stats
+from typer.testing import CliRunner
+
+import netfl
+from netfl.cli import app
+from netfl.errors import ScenarioError
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Two runs with other seeds, so that they share no trace."""
+    root = tmp_path_factory.mktemp("compare")
+    return [make_run(root / name, seed=seed).folder for name, seed in (("a", 5), ("b", 6))]
+
+
+def finals(folder, learner, metric="accuracy"):
+    """The mean of the last tenth of each replica, straight from the table of metrics."""
+    rows = netfl.open_run(folder).metrics.query("metric == @metric and group == '' and learner == @learner")
+    rows = rows[rows["round"] >= 0.9 * rows["round"].max()]
+    return rows.groupby("replica")["value"].mean().to_numpy()
+
+
+def test_learners_of_a_run_are_compared_by_replica(folders):
+    table = netfl.compare(folders[0])
+    assert table["learner"].tolist() == ["FedAvg", "FED-CVaR-AVG"]
+    first, second = (finals(folders[0], name) for name in table["learner"])
+    assert table["mean"].tolist() == pytest.approx([first.mean(), second.mean()])
+    low, high = stats.t.interval(0.95, 2, second.mean(), stats.sem(second))
+    assert table["half"][1] == pytest.approx((high - low) / 2)
+    result = stats.ttest_rel(second, first).confidence_interval(0.95)
+    assert table["difference"][1] == pytest.approx((result.low + result.high) / 2)
+    assert table["difference_half"][1] == pytest.approx((result.high - result.low) / 2)
+    assert table["paired"].tolist() == [False, True]
+    assert np.isnan(table["difference"][0])
+
+
+def test_runs_without_a_common_trace_are_compared_by_welch(folders):
+    table = netfl.compare(folders, baseline="a")
+    row = table[(table["run"] == "b") & (table["learner"] == "FedAvg")].iloc[0]
+    gap = stats.ttest_ind(finals(folders[1], "FedAvg"), finals(folders[0], "FedAvg"), equal_var=False)
+    bounds = gap.confidence_interval(0.95)
+    assert not row["paired"]
+    assert [row["difference"], row["difference_half"]] == pytest.approx(
+        [(bounds.low + bounds.high) / 2, (bounds.high - bounds.low) / 2]
+    )
+
+
+def test_values_are_pooled_over_what_is_not_named(folders):
+    table = netfl.compare(folders, by="learner")
+    pooled = np.concatenate([finals(folder, "FedAvg") for folder in folders])
+    assert table["replicas"].tolist() == [6, 6]
+    assert table["mean"][0] == pytest.approx(pooled.mean())
+    assert table["paired"][1]
+
+
+def test_keys_of_the_scenario_distinguish_rows(folders):
+    table = netfl.compare(folders[0], ["accuracy", "rare_accuracy"], by=["evaluate.every", "learner"])
+    assert table["evaluate.every"].tolist() == ["5"] * 4
+    assert table["metric"].tolist() == ["accuracy"] * 2 + ["rare_accuracy"] * 2
+
+
+def test_latex_has_booktabs_and_the_cells_of_reports(folders, tmp_path):
+    table = netfl.compare(folders[0])
+    text = table.to_latex()
+    assert text.index(r"\toprule") < text.index(r"\midrule") < text.index(r"\bottomrule")
+    assert rf"FedAvg & ${100 * table['mean'][0]:.1f} \pm {100 * table['half'][0]:.1f}$ & --" in text
+    table.to_latex(tmp_path / "table.tex", caption="A caption")
+    assert r"\caption{A caption}" in (tmp_path / "table.tex").read_text()
+    assert type(table[["mean"]]) is pd.DataFrame
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"metric": "acuracy"}, "metric: no run has this metric ('acuracy')"),
+        ({"by": "access.mac"}, "by: no run has this key ('access.mac')"),
+        ({"baseline": "FedAvrg"}, "did you mean 'FedAvg'?"),
+    ],
+)
+def test_what_is_not_there_is_an_error_with_a_remedy(folders, arguments, message):
+    with pytest.raises(ScenarioError) as raised:
+        netfl.compare(folders[0], **arguments)
+    assert message in str(raised.value)
+
+
+def test_the_report_command_writes_the_table(folders, tmp_path):
+    path = tmp_path / "table.tex"
+    command = ["report", *map(str, folders), "--out", str(tmp_path / "report.html"), "--latex", str(path)]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    assert (
+        path.read_text() == netfl.compare(folders, ["accuracy", "rare_accuracy", "accuracy_users_worst10"]).to_latex()
+    )

@@ -1,0 +1,46 @@
+"""A small scenario that learns, and comparisons of its runs, for tests that stop or damage runs."""
+
+import copy
+
+import numpy as np
+import pandas as pd
+
+from netfl.scenario.scenario import validate
+from netfl.scenario.yaml_document import ScenarioDocument
+from support.small_network import SECTION
+
+TABLES = ("rounds", "deliveries", "events", "metrics", "users", "nodes", "final_metrics", "regions", "points")
+LEARNER = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 1}
+ROUNDS = 4
+
+
+def a_scenario(**more):
+    said = {
+        "name": "small",
+        "users": 3,
+        "rounds": ROUNDS,
+        "access": copy.deepcopy(SECTION),
+        "data": {"kind": "blobs", "centers": [[0, 0], [3, 3]], "samples": 20},
+        "partition": "iid",
+        "model": "logistic",
+        "learners": {"A": LEARNER},
+        "evaluate": {"every": 2},
+        "record": {"events": "all", "versions": True},
+        "checkpoint": {"rounds": 1},
+        **more,
+    }
+    return validate(ScenarioDocument({key: value for key, value in said.items() if value is not None}, "small"))
+
+
+def assert_same_tables(one, other, names=TABLES):
+    for name in names:
+        pd.testing.assert_frame_equal(one.table(name), other.table(name), check_exact=True)
+
+
+def assert_same(one, other):
+    assert_same_tables(one, other)
+    assert one.summary == other.summary
+    for replica in range(one.manifest["replicas"]):
+        ours, theirs = one.versions("A", replica), other.versions("A", replica)
+        assert [*ours] == [*theirs]
+        assert all(np.array_equal(ours[index][key], theirs[index][key]) for index in ours for key in ours[index])
