@@ -37,7 +37,7 @@ FAR = r"^.* simulated.*$"
 """A line that says it."""
 UNKNOWN = {"rounds": {"energy_J"}, "events": {"value"}, "final_metrics": {"value"}}
 """Columns in which a figure may be missing."""
-TOLD = r"^(?:{file}(?::\d+)?: .*\n)+\Z"
+TOLD = r"^(?:{file}(?::\d+){{0,2}}: .*\n)+\Z"
 """Faults, each located."""
 
 

@@ -95,8 +95,7 @@ class BatchedLearner:
         starts = np.stack([self._architecture.start(data.streams.at("start")) for data in task.replicas])
         origins = tensor(np.tile(np.pad(starts, ((0, 0), (0, 1))), (len(task.learners), 1))).to(self._data.x)
         self._servers = LaneServers(
-            self.lanes,
-            self._specs,
+            dict(zip(self.lanes, self._specs, strict=True)),
             self._data.sizes.shape[1],
             origins,
             is_whole_run=not task.all_learners,

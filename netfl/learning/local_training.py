@@ -176,19 +176,19 @@ class ObjectiveBatch:
     """Objectives of one kind, evaluated for all jobs.
 
     Args:
-        weights: `Objective.weights` of the kind.
+        gradient_weights: `Objective.gradient_weights` of the kind.
         hyper: hyper-parameters by name, ``[jobs]``.
         is_used: whether a job has an objective of this kind, ``[jobs]``.
     """
 
-    weights: Callable[[Tensor, Tensor, Tensor, Mapping[str, Tensor]], tuple[Tensor, Tensor]]
+    gradient_weights: Callable[[Tensor, Tensor, Tensor, Mapping[str, Tensor]], tuple[Tensor, Tensor]]
     hyper: Mapping[str, Tensor]
     is_used: Tensor
 
     def map(self, select: Callable[[Tensor], Tensor]) -> ObjectiveBatch:
         """Return the objectives of the jobs that *select* returns from a tensor with one entry for each job."""
         hyper = {name: select(value) for name, value in self.hyper.items()}
-        return ObjectiveBatch(self.weights, hyper, select(self.is_used))
+        return ObjectiveBatch(self.gradient_weights, hyper, select(self.is_used))
 
 
 def batch_objectives(specs: Sequence[LearnerSpec], like: Tensor) -> tuple[ObjectiveBatch, ...]:
@@ -200,7 +200,7 @@ def batch_objectives(specs: Sequence[LearnerSpec], like: Tensor) -> tuple[Object
         filler = objectives[is_used.index(True)]
         hyper = [(objective if used else filler).hyper() for objective, used in zip(objectives, is_used, strict=True)]
         values = {name: like.new_tensor([entry[name] for entry in hyper]) for name in hyper[0]}
-        batches.append(ObjectiveBatch(kind.weights, values, like.new_tensor(is_used).bool()))
+        batches.append(ObjectiveBatch(kind.gradient_weights, values, like.new_tensor(is_used).bool()))
     return tuple(batches)
 
 
@@ -227,9 +227,9 @@ class JobHyperparameters:
 
     def weigh(self, losses: Tensor, share: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
         """Return the weights of the examples and the gradients of t, each job's from its own objective."""
-        weights, t_gradient = self.objectives[0].weights(losses, share, t, self.objectives[0].hyper)
+        weights, t_gradient = self.objectives[0].gradient_weights(losses, share, t, self.objectives[0].hyper)
         for batch in self.objectives[1:]:
-            batch_weights, batch_t_gradient = batch.weights(losses, share, t, batch.hyper)
+            batch_weights, batch_t_gradient = batch.gradient_weights(losses, share, t, batch.hyper)
             weights = batch_weights.where(batch.is_used[:, None], weights)
             t_gradient = batch_t_gradient.where(batch.is_used, t_gradient)
         return weights, t_gradient

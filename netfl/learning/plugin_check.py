@@ -79,10 +79,10 @@ def _objective_faults(part: Objective) -> Iterator[Fault]:
     h = {name: torch.full((2,), value) for name, value in part.hyper().items()}
     given = "2 jobs with mini-batches of 3: weights, [jobs, batch], and the slope of t, [jobs]"
     inputs = {"losses": losses, "share": share, "t": t, "h": h}
-    faults = [*_try(part, "weights", inputs, "(tensor [2, 3], tensor [2])", given)]
+    faults = [*_try(part, "gradient_weights", inputs, "(tensor [2, 3], tensor [2])", given)]
     yield from faults
-    if not faults and part.weights(losses, share, t, h)[0][share == 0].any():
-        problem, remedy = "its method 'weights' gives padding a weight", "multiply by share, which is 0 there"
+    if not faults and part.gradient_weights(losses, share, t, h)[0][share == 0].any():
+        problem, remedy = "its method 'gradient_weights' gives padding a weight", "multiply by share, which is 0 there"
         yield Fault("", problem, kind_of(type(part)), remedy)
     f, rho = np.array([0.5, 1.0, 2.0, 3.0]), np.array([0.4, 0.3, 0.2, 0.1])
     yield from _try(part, "value", {"losses": f, "rho": rho, "t": 0.0}, "a number", "4 users: the global objective")

@@ -29,20 +29,19 @@ class LaneServers:
     """The servers of all lanes.  A diverged lane keeps its last finite version and ignores all further updates.
 
     If all lanes diverge, the run ends, unless *is_whole_run* is false: then it has other lanes elsewhere.
-    Messages name *model* if it is from outside netfl.
+    Messages name *model* if it is from outside netfl.  *lanes* maps learner and replica to the learner's settings.
     """
 
     def __init__(
         self,
-        lanes: Sequence[tuple[str, int]],
-        specs: Sequence[LearnerSpec],
+        lanes: Mapping[tuple[str, int], LearnerSpec],
         users: int,
         origins: Tensor,
         is_whole_run: bool = True,
         model: Model | None = None,
     ) -> None:
-        self.specs, self._lanes, self._is_whole_run, self._model = specs, lanes, is_whole_run, model
-        self._rules, self._like = [spec.aggregation for spec in specs], origins
+        self._lanes, self.specs, self._is_whole_run, self._model = [*lanes], [*lanes.values()], is_whole_run, model
+        self._rules, self._like = [spec.aggregation for spec in self.specs], origins
         self._states: list[State] = [
             rule.open(users, origin) for rule, origin in zip(self._rules, origins, strict=True)
         ]

@@ -148,7 +148,7 @@ class Server:
 
     Args:
         downlink: Path of versions to the users.
-        on_complete: Called when the round policy is satisfied; `close_round` follows.
+        on_complete: Called when the round policy is satisfied; `collect_round_result` follows.
 
     Attributes:
         name: Name of the aggregating node.
@@ -221,11 +221,11 @@ class Server:
         if self._is_closed:
             self._on_complete()
 
-    def stop_aggregating(self) -> None:
-        """Count no more updates: the round is over, and `close_round` follows."""
+    def reject_further_updates(self) -> None:
+        """Count no more updates: the round is over, and `collect_round_result` follows."""
         self._is_closed = True
 
-    def close_round(self) -> RoundResult:
+    def collect_round_result(self) -> RoundResult:
         """Return the result of the round that is over."""
         log, rule = self._log, self._service.rule
         self._is_closed = True

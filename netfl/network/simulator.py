@@ -65,7 +65,9 @@ def run_mac(mac: Mac | None, cell: Cell, fail: Callable[[NetflError], None]) -> 
         failure: NetflError = error
     except Exception as error:  # a MAC may be the user's own code
         if cell.checked_mac and re.search("'(Event|Timeout|Process)' object", str(error)):
-            failure = cell.mac_error(one_line_of(error, mac), None, "write yield before cell.attempt() or cell.work()")
+            failure = cell.mac_error(
+                one_line_of(error, mac), None, "write yield before cell.attempt() or cell.wait_for_backlog()"
+            )
         else:
             failure = ModelError(kind, f"{type(error).__name__}: {error}", time_s=cell.env.now)
             failure.__cause__ = error
@@ -77,7 +79,9 @@ def run_mac(mac: Mac | None, cell: Cell, fail: Callable[[NetflError], None]) -> 
 def _check_events(serving: object, cell: Cell) -> Generator[simpy.Event, Any, None]:
     """Pass on what a MAC from outside netfl yields; raise a ScenarioError unless these are events."""
     if not isinstance(serving, Generator):
-        raise cell.mac_error("serve() is not a generator", serving, "yield events in it, such as cell.work()")
+        raise cell.mac_error(
+            "serve() is not a generator", serving, "yield events in it, such as cell.wait_for_backlog()"
+        )
     resume, value = serving.send, None
     while True:
         try:
@@ -120,7 +124,7 @@ class NetworkSimulator:
         self._outstanding = OutstandingUpdates(layout.users, self._close_exhausted)
         log.on_updates_end = self._outstanding.end
         self._network = network = NetworkContext(config, env, log, streams, self._outstanding)
-        self._closed = env.event()
+        self._round_closed = env.event()
         self._failure: NetflError | None = None
         self._deliveries = 0
         self._server_node = layout.number(layout.server)
@@ -162,7 +166,7 @@ class NetworkSimulator:
             elif server.nothing_outstanding:
                 self._close()
             self._run_round()
-            result = server.close_round()
+            result = server.collect_round_result()
             self._deliveries += len(result.deliveries)
             now_s = self._env.now
             for tower in self._towers.values():
@@ -228,13 +232,13 @@ class NetworkSimulator:
 
     def _open_round(self, index: int) -> float:
         """Open round, or window, *index*; return the time."""
-        self._closed = self._env.event()
+        self._round_closed = self._env.event()
         self._log.open_round(index)
         return float(self._env.now)
 
     def _run_round(self) -> None:
         try:
-            run_until(self._env, self._closed, lambda: self._report_progress(self._env.now))
+            run_until(self._env, self._round_closed, lambda: self._report_progress(self._env.now))
         except NetflError:
             raise
         except Exception as error:
@@ -261,10 +265,10 @@ class NetworkSimulator:
             self._server.receive(message)
 
     def _close(self) -> None:
-        if not self._closed.triggered:
-            self._closed.succeed()
+        if not self._round_closed.triggered:
+            self._round_closed.succeed()
             if self._server is not None:
-                self._server.stop_aggregating()
+                self._server.reject_further_updates()
 
     def _close_after(self, deadline_s: float) -> None:
         """Close the open round in *deadline_s*, if it is still open then."""

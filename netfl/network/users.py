@@ -66,7 +66,7 @@ class UserPopulation:
         behaviour: UserBehaviour | None = None,
     ) -> None:
         self._behaviour = behaviour or UserBehaviour()
-        self._busy, self._server_waits = self._behaviour.on_new_version, self._behaviour.server_waits
+        self._on_new_version, self._server_waits = self._behaviour.on_new_version, self._behaviour.server_waits
         self._energy = self._behaviour.energy
         self.queue, self._ids, self._tower, self._log = queue, queue.ids, queue.tower, queue.log
         self._mean_compute_s, self._outstanding = compute_s, outstanding
@@ -87,7 +87,7 @@ class UserPopulation:
         self.refresh(now_s)
         connected = due_s <= now_s
         self._receive_later(version, users[~connected], due_s[~connected])
-        self.start(users[connected], np.full(np.count_nonzero(connected), now_s), version)
+        self.receive_and_train(users[connected], np.full(np.count_nonzero(connected), now_s), version)
         if self._disconnected.size or not connected.all():
             disconnected = np.flatnonzero(np.isfinite(self._version_due_s))
             self._disconnected = disconnected[np.argsort(self._version_due_s[disconnected], kind="stable")]
@@ -98,19 +98,19 @@ class UserPopulation:
             count = np.searchsorted(self._version_due_s[self._disconnected], now_s, side="right")
             if count:
                 users, self._disconnected = self._disconnected[:count], self._disconnected[count:]
-                self.start(users, self._version_due_s[users], self._due_version[users])
+                self.receive_and_train(users, self._version_due_s[users], self._due_version[users])
 
-    def start(self, users: Users, at_s: Floats, version: int | Ints) -> None:
+    def receive_and_train(self, users: Users, at_s: Floats, version: int | Ints) -> None:
         """Let *users* receive *version*, one for all or one for each, at *at_s*, and train if they are not busy."""
         versions = np.broadcast_to(version, users.shape)
         self._version_due_s[users] = np.inf
-        if self._busy != "restart":
+        if self._on_new_version != "restart":
             busy = self.queue.is_open[users]
             ids = self._ids[users[busy]]
-            if self._busy == "finish" and busy.any():
+            if self._on_new_version == "finish" and busy.any():
                 self._receive(users[busy], at_s[busy], versions[busy])
                 self._outstanding.expect(ids, versions[busy], include_absent=self._server_waits)
-            if self._busy == "ignore":
+            if self._on_new_version == "ignore":
                 self._outstanding.redirect(ids, versions[busy], self.queue.base[users[busy]])
             users, at_s, versions = users[~busy], at_s[~busy], versions[~busy]
         if users.size:
@@ -146,7 +146,7 @@ class UserPopulation:
 
     def start_next(self, users: Users, now_s: float) -> None:
         """Let *users*, whose updates left the queue, begin from a newer version that they have received."""
-        if self._busy == "finish":
+        if self._on_new_version == "finish":
             self._renew(users[(self.version[users] > self.queue.base[users]) & ~self.queue.is_open[users]], now_s)
 
     def cancel(self, users: Users, base: int | None = None) -> None:
@@ -164,7 +164,7 @@ class UserPopulation:
         if not users.size:
             return
         self._version_due_s[users], self._due_version[users] = due_s, version
-        waiting = users if self._busy == "restart" else users[~self.queue.is_open[users]]
+        waiting = users if self._on_new_version == "restart" else users[~self.queue.is_open[users]]
         self.queue.ready_s[waiting] = self.next_ready_s(waiting)
         unexpected = users if not self._server_waits else users[np.isinf(due_s)]
         self._outstanding.cancel(self._ids[unexpected], version)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from netfl.plots import style
 from netfl.plots.learning import format_metric_axis, learner_legend
 from netfl.results import formatting
 from netfl.results.statistics import metric_of
+from netfl.types import Floats
 
 _SUMMARY_COLUMNS = ("point", "learner", "metric", "mean", "half", "replicas")
 """Columns of a summary that are not axes."""
@@ -56,38 +57,57 @@ def sweep_lines(
     return ax
 
 
-def axis_lines(
-    rows: pd.DataFrame, metric: str, x: str, *, learners: Sequence[str], joined: bool = True, ax: Axes | None = None
-) -> Axes:
+def axis_lines(rows: pd.DataFrame, metric: str, x: str, *, learners: Sequence[str], ax: Axes | None = None) -> Axes:
     """Draw a metric of each learner along an axis, from rows of a summary that vary in nothing else.
 
-    Numeric points are *joined* by lines with bands, or each has an error bar.  Metrics of the network have the one
-    learner ``""``.
+    Numbers are joined by lines with bands, other values have error bars.  Metrics of the network have the one learner
+    ``""``.
     """
+    if not is_numeric(rows[x]):
+        return axis_points(rows, metric, x, learners=learners, ax=ax)
     ax = style.new_axes(ax)
-    scale = si_scale(rows, metric)[0]
-    numeric = is_numeric(rows[x])
-    values = rows[x].drop_duplicates().tolist()
-    for index, (learner, line) in enumerate(style.line_styles(learners).items()):
+    for line, at, mean, half in _learner_points(rows, metric, x, learners):
+        curve = pd.DataFrame({"at": at, "mean": mean, "low": mean - half, "high": mean + half})
+        style.mean_curve(ax, curve, {"marker": "o", "markersize": 4, **line}, len(learners))
+    _scale_axes(ax, rows, metric, x)
+    return ax
+
+
+def axis_points(rows: pd.DataFrame, metric: str, x: str, *, learners: Sequence[str], ax: Axes | None = None) -> Axes:
+    """Draw what `axis_lines` draws, each point on its own with an error bar."""
+    ax = style.new_axes(ax)
+    for index, (line, at, mean, half) in enumerate(_learner_points(rows, metric, x, learners)):
+        apart = 0.0 if is_numeric(rows[x]) else min(0.16, 0.7 / len(learners))
+        bars = line | {"linestyle": "none", "elinewidth": 1.2, "capsize": 2.5}
+        ax.errorbar(at + (index - (len(learners) - 1) / 2) * apart, mean, half, marker="o", markersize=4.5, **bars)
+    _scale_axes(ax, rows, metric, x)
+    return ax
+
+
+def _learner_points(
+    rows: pd.DataFrame, metric: str, x: str, learners: Sequence[str]
+) -> Iterator[tuple[dict[str, Any], Floats, Floats, Floats]]:
+    """Yield the line style of each learner, with places, means and half widths of its points."""
+    scale, values = si_scale(rows, metric)[0], rows[x].drop_duplicates().tolist()
+    for learner, line in style.line_styles(learners).items():
         points = rows[rows["learner"] == learner]
-        points = points.sort_values(x) if numeric else points
-        at = points[x].to_numpy(float) if numeric else np.array([values.index(value) for value in points[x]], float)
-        mean, half = points["mean"].to_numpy() / scale, points["half"].to_numpy() / scale
-        if numeric and joined:
-            curve = pd.DataFrame({"at": at, "mean": mean, "low": mean - half, "high": mean + half})
-            style.mean_curve(ax, curve, {"marker": "o", "markersize": 4, **line}, len(learners))
+        if is_numeric(rows[x]):
+            points = points.sort_values(x)
+            at = points[x].to_numpy(float)
         else:
-            shift = 0.0 if numeric else (index - (len(learners) - 1) / 2) * min(0.16, 0.7 / len(learners))
-            bars = line | {"linestyle": "none", "elinewidth": 1.2, "capsize": 2.5}
-            ax.errorbar(at + shift, mean, half, marker="o", markersize=4.5, **bars)
-    if numeric and rows[x].min() > 0 and rows[x].max() >= _LOG_RATIO * rows[x].min() * (1 - 1e-9):
-        style.set_logarithmic(ax, "x")
-    elif not numeric:
+            at = np.array([values.index(value) for value in points[x]], float)
+        yield line, at, points["mean"].to_numpy() / scale, points["half"].to_numpy() / scale
+
+
+def _scale_axes(ax: Axes, rows: pd.DataFrame, metric: str, x: str) -> None:
+    if not is_numeric(rows[x]):
+        values = rows[x].drop_duplicates().tolist()
         ax.set_xticks(range(len(values)), labels=[formatting.format_setting(value) for value in values])
         ax.set_xlim(-0.5, len(values) - 0.5)
+    elif rows[x].min() > 0 and rows[x].max() >= _LOG_RATIO * rows[x].min() * (1 - 1e-9):
+        style.set_logarithmic(ax, "x")
     format_value_axis(ax, rows, metric)
     ax.set_xlabel(x)
-    return ax
 
 
 def sweep_heat(

@@ -319,7 +319,7 @@ def scatter_plot(values: MetricRows) -> Markup:
     for index, (axis, ax) in enumerate(
         zip(axes, style.grid_axes(figure, len(axes), columns, sharey=True), strict=True)
     ):
-        sweep_plots.axis_lines(values.rows, values.metric, axis, learners=values.learners, joined=False, ax=ax)
+        sweep_plots.axis_points(values.rows, values.metric, axis, learners=values.learners, ax=ax)
         ax.set_ylabel("" if index % columns else ax.get_ylabel())
     values.add_legend(figure)
     return page.plot(figure, f"{values.metric}-drawn", caption("drawn", values))

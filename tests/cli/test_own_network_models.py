@@ -99,13 +99,13 @@ def test_an_open_without_all_its_arguments(own):
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        ("return None", "serve() is not a generator; yield events in it, such as cell.work()"),
+        ("return None", "serve() is not a generator; yield events in it, such as cell.wait_for_backlog()"),
         ("yield cell.airtime_s", "serve() yields what is not an event (0.16); yield an event; to wait some seconds, cell.env.timeout(seconds)"),
-        ("yield cell.work()\ncell.attempt(cell.backlog()).sum()", "AttributeError: 'Timeout' object has no attribute 'sum' (own.py, line 10); write yield before cell.attempt() or cell.work()"),
-        ("yield cell.work()\nyield cell.attempt(np.ones(4, bool))", "attempt() is given users of type bool ([True, True, True, True]); give a list of numbers, of a mask np.flatnonzero(mask)"),
-        ("yield cell.work()\nyield cell.attempt([9])", "attempt() is given users that are not in the cell ([9]); give numbers from 0 to 3, each once"),
-        ("yield cell.work()\nyield cell.attempt([-1])", "attempt() is given users that are not in the cell ([-1]); give numbers from 0 to 3, each once"),
-        ("yield cell.work()\nyield cell.attempt([1, 1])", "attempt() is given a user twice ([1, 1]); give numbers from 0 to 3, each once"),
+        ("yield cell.wait_for_backlog()\ncell.attempt(cell.backlog()).sum()", "AttributeError: 'Timeout' object has no attribute 'sum' (own.py, line 10); write yield before cell.attempt() or cell.wait_for_backlog()"),
+        ("yield cell.wait_for_backlog()\nyield cell.attempt(np.ones(4, bool))", "attempt() is given users of type bool ([True, True, True, True]); give a list of numbers, of a mask np.flatnonzero(mask)"),
+        ("yield cell.wait_for_backlog()\nyield cell.attempt([9])", "attempt() is given users that are not in the cell ([9]); give numbers from 0 to 3, each once"),
+        ("yield cell.wait_for_backlog()\nyield cell.attempt([-1])", "attempt() is given users that are not in the cell ([-1]); give numbers from 0 to 3, each once"),
+        ("yield cell.wait_for_backlog()\nyield cell.attempt([1, 1])", "attempt() is given a user twice ([1, 1]); give numbers from 0 to 3, each once"),
         ("yield cell.env.timeout(200)\nyield cell.attempt([0], begin_s=cell.env.now - 100)", "attempt() is given begin_s=100, which lies 100 s before now ([0]); take next_slot and wait_until"),
     ],
 )  # fmt: skip
@@ -122,7 +122,7 @@ def test_a_right_mac_in_slots_is_not_refused(own):
     body = """\
 slot = -1
 while True:
-    yield cell.work()
+    yield cell.wait_for_backlog()
     slot = cell.next_slot(cell.airtime_s, after=slot)
     yield cell.wait_until(slot * cell.airtime_s)
     yield cell.attempt(cell.backlog()[:1], begin_s=slot * cell.airtime_s)"""
@@ -138,7 +138,7 @@ try:
 except ValueError:
     pass
 while True:
-    yield cell.work()
+    yield cell.wait_for_backlog()
     yield cell.attempt(cell.backlog()[:1])"""
     assert [code for code, _ in own(body_of(MAC, body), "mac")] == [0, 0]
 

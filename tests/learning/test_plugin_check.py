@@ -157,7 +157,9 @@ def test_check_and_run_tell_it_and_trace_goes_on(tmp_path, monkeypatch):
     for command in ("check", "run"):
         result = CliRunner().invoke(app, [command, "x.yaml"])
         assert result.exit_code == 2
-        assert "learners.own.objective: its method 'weights' gives (tensor [2, 1], tensor [2])" in result.output
+        assert (
+            "learners.own.objective: its method 'gradient_weights' gives (tensor [2, 1], tensor [2])" in result.output
+        )
     assert not (tmp_path / "runs").exists() or not [*(tmp_path / "runs").iterdir()]
     assert CliRunner().invoke(app, ["trace", "x.yaml"]).exit_code == 0
 

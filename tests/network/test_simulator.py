@@ -183,7 +183,7 @@ class Broken(Mac):
     how: str
 
     def serve(self, cell):
-        yield cell.work()
+        yield cell.wait_for_backlog()
         yield cell.env.timeout(1.0)
         if self.how == "raises":
             raise KeyError("slot")

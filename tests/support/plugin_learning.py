@@ -15,7 +15,7 @@ class Softened(Objective):
     power: float = 0.5
 
     @staticmethod
-    def weights(losses, share, t, h):
+    def gradient_weights(losses, share, t, h):
         return share * losses ** h["power"][:, None], 0 * t
 
     def value(self, losses, rho, t):
@@ -27,13 +27,13 @@ class Softened(Objective):
 
 class NoWeights(Erm):
     @staticmethod
-    def weights(losses, share, t, h):
+    def gradient_weights(losses, share, t, h):
         pass
 
 
 class OneWeight(Erm):
     @staticmethod
-    def weights(losses, share, t, h):
+    def gradient_weights(losses, share, t, h):
         return share
 
 
@@ -41,7 +41,7 @@ class WeightOfAll(Erm):
     """One number a job, which would be stretched over its examples."""
 
     @staticmethod
-    def weights(losses, share, t, h):
+    def gradient_weights(losses, share, t, h):
         return losses.mean(1, keepdim=True), 0 * t
 
 
@@ -49,13 +49,13 @@ class OnPadding(Erm):
     """What fills a batch up counts as well."""
 
     @staticmethod
-    def weights(losses, share, t, h):
+    def gradient_weights(losses, share, t, h):
         return 0 * losses + 1 / 3, 0 * t
 
 
 class NoKey(Erm):
     @staticmethod
-    def weights(losses, share, t, h):
+    def gradient_weights(losses, share, t, h):
         return share * h["tau"], 0 * t
 
 
@@ -153,7 +153,7 @@ class WeightsInPlace(Erm):
     """Writes into the shares of a mini-batch."""
 
     @staticmethod
-    def weights(losses, share, t, h):
+    def gradient_weights(losses, share, t, h):
         return share.mul_(losses), 0 * t
 
 

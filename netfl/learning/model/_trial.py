@@ -28,9 +28,8 @@ def _problems(
     architecture: Architecture, shape: tuple[int, ...], classes: int, tokens: int | None
 ) -> Iterator[tuple[str, str]]:
     """Yield problems with remedies.  Only the first is taken: what follows it may fail."""
-    module = architecture.module if isinstance(architecture, ModuleArchitecture) else nn.Module()
     if isinstance(architecture, ModuleArchitecture):
-        yield from _module_problems(module)
+        yield from _module_problems(architecture.module)
     try:
         start = architecture.start(Streams(0))
         is_finite = bool(np.isfinite(start).all())
@@ -43,7 +42,7 @@ def _problems(
     if not is_finite:
         yield "starts with numbers that are not finite", "let its start draw finite numbers"
     theta = torch.from_numpy(start).float()[None]
-    yield from _score_problems(architecture, theta, module, _make_examples(shape, tokens), classes, tokens)
+    yield from _score_problems(architecture, theta, _make_examples(shape, tokens), classes, tokens)
     yield from _training_problems(architecture, theta, _make_examples(shape, tokens))
 
 
@@ -70,15 +69,16 @@ def _module_problems(module: nn.Module) -> Iterator[tuple[str, str]]:
 
 
 def _score_problems(
-    architecture: Architecture, theta: Tensor, module: nn.Module, x: Tensor, classes: int, tokens: int | None
+    architecture: Architecture, theta: Tensor, x: Tensor, classes: int, tokens: int | None
 ) -> Iterator[tuple[str, str]]:
-    before = [buffer.clone() for buffer in module.buffers()]
+    buffers = [*architecture.module.buffers()] if isinstance(architecture, ModuleArchitecture) else []
+    before = [buffer.clone() for buffer in buffers]
     try:
         with torch.inference_mode():
             state = torch.get_rng_state()
             scores, repeated, single = (architecture.open(theta).scores(part[None]) for part in (x, x, x[:1]))
             has_drawn = not torch.equal(state, torch.get_rng_state())
-            has_changed = any(not torch.equal(old, new) for old, new in zip(before, module.buffers(), strict=True))
+            has_changed = any(not torch.equal(old, new) for old, new in zip(before, buffers, strict=True))
     except Exception as error:  # the user's class can raise anything
         remedy = "its forward takes a batch of examples and gives a score for each class"
         if tokens is not None:

@@ -13,14 +13,14 @@ complete::
         c: float = 0.5
 
         @staticmethod
-        def weights(losses, share, t, h):
+        def gradient_weights(losses, share, t, h):
             return share * (1 + h["c"][:, None] * losses), t.new_zeros(t.shape)
 
         def value(self, losses, rho, t):
             return float((losses + self.c * losses**2 / 2) @ rho)
 
-- `weights` handles all jobs in one call; a job is a user that trains for a learner.  The learners may differ in their
-  fields, so `weights` is a static method: it reads numeric fields from ``h``, a tensor ``[jobs]`` by name.  `hyper`
+- `gradient_weights` handles all jobs in one call; a job is a user that trains for a learner.  The learners may differ
+  in their fields, so it is a static method that reads numeric fields from ``h``, a tensor ``[jobs]`` by name.  `hyper`
   converts a field that is not a number.
 - ``share`` is 1/n for the n examples of a mini-batch, and 0 for padding.  The weight of padding must be 0, which
   ``share * something`` ensures.
@@ -47,7 +47,7 @@ class Objective(Spec):
 
     @staticmethod
     @abstractmethod
-    def weights(losses: Tensor, share: Tensor, t: Tensor, h: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    def gradient_weights(losses: Tensor, share: Tensor, t: Tensor, h: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Return the weights of the examples in the gradient of θ, ``[jobs, batch]``, and the gradient of t.
 
         Args:
@@ -91,7 +91,7 @@ class Objective(Spec):
         return ()
 
     def hyper(self) -> Mapping[str, float]:
-        """Return the numeric fields for `weights`, with the same names for all objectives of a kind."""
+        """Return the numeric fields for `gradient_weights`, with the same names for all objectives of a kind."""
         fields = ((name, getattr(self, name)) for name in type(self).model_fields)
         return {name: float(field) for name, field in fields if isinstance(field, int | float)}
 

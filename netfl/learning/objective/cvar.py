@@ -43,7 +43,7 @@ class Cvar(Objective):
     """Loss that is compared with t: the mean of a mini-batch, or that of each example."""
 
     @staticmethod
-    def weights(losses: Tensor, share: Tensor, t: Tensor, h: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    def gradient_weights(losses: Tensor, share: Tensor, t: Tensor, h: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Weigh mini-batches, or examples, by whether their loss exceeds t.
 
         Per mini-batch, the gradient of t is taken from one example: a mean of equal values could round.

@@ -21,7 +21,7 @@ class Erm(Objective):
     """
 
     @staticmethod
-    def weights(losses: Tensor, share: Tensor, t: Tensor, h: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    def gradient_weights(losses: Tensor, share: Tensor, t: Tensor, h: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         return share, t.new_zeros(t.shape)
 
     def value(self, losses: Floats, rho: Floats, t: float) -> float:

@@ -39,7 +39,7 @@ class Tilted(Objective):
         return tau
 
     @staticmethod
-    def weights(losses: Tensor, share: Tensor, t: Tensor, h: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    def gradient_weights(losses: Tensor, share: Tensor, t: Tensor, h: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         tilted = (losses * h["tau"][:, None]).masked_fill(share == 0, -float("inf"))
         return tilted.softmax(1), t.new_zeros(t.shape)
 

@@ -9,7 +9,8 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
 
 - ``cell.ready_s``: time from which each user has a frame, ``[size]``, in s; infinity if it has none.  Values may lie in
   the future, because the end of a training is known in advance.
-- ``cell.backlog()``: users that have a frame now and are not sending.  ``yield cell.work()``: wait for a backlog.
+- ``cell.backlog()``: users that have a frame now and are not sending.
+- ``yield cell.wait_for_backlog()``: wait until there is a backlog.
 - ``received = yield cell.attempt(users)``: let these users send at once, and wait until they end.  ``received`` tells
   for each user whether its frame was received.  Users that failed stay in the backlog; a user that is cut off leaves it
   until it is up again.  Options:
@@ -58,7 +59,7 @@ A complete MAC, which polls the users of the backlog in turn::
         def serve(self, cell):
             turn = 0
             while True:
-                yield cell.work()
+                yield cell.wait_for_backlog()
                 backlog = cell.backlog()
                 turn = min(backlog, key=lambda user: (user - turn - 1) % cell.size)
                 yield cell.env.timeout(self.poll)

@@ -53,7 +53,7 @@ class TowerScheduler(Mac):
             cell.changes()  # discard them
             backlog = cell.backlog()
             if not backlog.size:
-                yield cell.work()
+                yield cell.wait_for_backlog()
                 continue
             user = np.array([pick(backlog)])
             if self.poll:

@@ -89,7 +89,7 @@ class MacTestBench(NullRecorder):
 
     def _refill(self, users: Ints) -> None:
         self._ready_s[users] = self._next_ready(users, self.env.now)
-        self._population.start(users, self._ready_s[users], 0)
+        self._population.receive_and_train(users, self._ready_s[users], 0)
 
 
 def saturated_users(users: Ints, now: float) -> Floats:

@@ -140,7 +140,7 @@ class Cell:
         self._queue.refresh(self.env.now)
         return np.flatnonzero(self._idle_from_s() <= self.env.now)
 
-    def work(self) -> simpy.Event:
+    def wait_for_backlog(self) -> simpy.Event:
         """Return an event that fires as soon as there is a backlog, at once if there is one."""
         return self.env.process(self._until_backlog())
 

@@ -20,7 +20,7 @@ def batch():
 
 def test_erm_counts_every_example_the_same_and_moves_no_t():
     losses, share, t = batch()
-    weights, slopes = Erm.weights(losses, share, t, {})
+    weights, slopes = Erm.gradient_weights(losses, share, t, {})
     assert torch.equal(weights, share)
     assert torch.equal(slopes, torch.zeros(3, dtype=torch.float64))
     assert Erm().t_rate == 0
@@ -35,7 +35,7 @@ def jobs(**hyper):
 def test_cvar_is_the_formula_of_the_paper_job_by_job():
     losses, share, t = batch()
     hyper = {"alpha": [0.1, 0.5, 0.3], "gamma": [0.1, 0.0, 0.4]}
-    weights, slopes = Cvar.weights(losses, share, t, jobs(**hyper, sample=[0, 0, 0]))
+    weights, slopes = Cvar.gradient_weights(losses, share, t, jobs(**hyper, sample=[0, 0, 0]))
     for job, (f, exceeds) in enumerate([(3.0, 1), (0.6, 0), (0.5, 0)]):
         assert float((losses[job] * share[job]).sum()) == pytest.approx(f)
         alpha, gamma = (np.float32(hyper[name][job]) for name in ("alpha", "gamma"))
@@ -49,7 +49,7 @@ def test_cvar_of_examples_compares_each_with_t():
     """Batch, sample and sample side by side: job 1 has padding, whose losses are above its t."""
     losses, share, _ = batch()
     h = jobs(alpha=[0.5] * 3, gamma=[0.2] * 3, sample=[0, 1, 1])
-    weights, slopes = Cvar.weights(losses, share, torch.tensor([1.0, 0.6, 0.5], dtype=torch.float64), h)
+    weights, slopes = Cvar.gradient_weights(losses, share, torch.tensor([1.0, 0.6, 0.5], dtype=torch.float64), h)
     assert weights.tolist() == [
         pytest.approx([1.8 / 4] * 4),
         pytest.approx([0.2 / 2, 1.8 / 2, 0, 0]),
@@ -69,7 +69,7 @@ def test_cvar_of_examples_is_the_derivative_of_its_mean():
     objective = Cvar(alpha=0.3, gamma=0.2, lr_t=0.1, per="sample")
     told = jobs(**{name: [one] for name, one in objective.hyper().items()})
     batch = (torch.tensor(one)[None] for one in (losses, share, t))
-    weights, slopes = Cvar.weights(*batch, told)
+    weights, slopes = Cvar.gradient_weights(*batch, told)
 
     def value(losses, t):
         return np.mean([Cvar(alpha=0.3, gamma=0.2, lr_t=1).value(np.array([one]), np.ones(1), t) for one in losses])
@@ -82,7 +82,7 @@ def test_cvar_of_examples_is_the_derivative_of_its_mean():
 @pytest.mark.parametrize("tau", [3.0, 0.5, -0.5, -3.0])
 def test_tilted_weights_are_the_derivatives_of_its_value(tau):
     losses, share, t = batch()
-    weights, slopes = Tilted.weights(losses, share, t, jobs(tau=[tau] * 3))
+    weights, slopes = Tilted.gradient_weights(losses, share, t, jobs(tau=[tau] * 3))
     assert (slopes == 0).all()
     assert (weights[1, 2:] == 0).all()
     for job in range(3):
@@ -101,7 +101,7 @@ def test_tilted_does_not_overflow(tau):
     losses = torch.tensor([[1.0, 90.0, 90.0, 5.0]])
     share, h = torch.full((1, 4), 0.25), {"tau": torch.tensor([tau])}
     expected = [0, 0.5, 0.5, 0] if tau > 0 else [1, 0, 0, 0]
-    assert Tilted.weights(losses, share, torch.zeros(1), h)[0][0].tolist() == expected
+    assert Tilted.gradient_weights(losses, share, torch.zeros(1), h)[0][0].tolist() == expected
     value = Tilted(tau=tau).value(losses[0].double().numpy(), np.array([0.5, 0.25, 0.0, 0.25]), 0.0)
     assert value == pytest.approx((90.0 if tau > 0 else 1.0) + np.log(0.25 if tau > 0 else 0.5) / tau, rel=1e-12)
 
@@ -113,7 +113,7 @@ def test_a_user_who_was_never_heard_has_no_part_in_a_tilted_value():
 
 def test_tilted_tends_to_erm():
     losses, share, t = batch()
-    weights, _ = Tilted.weights(losses, share, t, jobs(tau=[1e-9] * 3))
+    weights, _ = Tilted.gradient_weights(losses, share, t, jobs(tau=[1e-9] * 3))
     assert weights.numpy() == pytest.approx(share.numpy(), abs=1e-8)
     assert Tilted(tau=1e-6).value(losses[0].numpy(), share[0].numpy(), 0) == pytest.approx(3.0, abs=1e-5)
 
@@ -126,7 +126,9 @@ def test_tilted_wants_a_tilt(wrong):
 
 def test_proximal_is_erm_with_a_pull():
     losses, share, t = batch()
-    for own, plain in zip(Proximal.weights(losses, share, t, {}), Erm.weights(losses, share, t, {}), strict=True):
+    for own, plain in zip(
+        Proximal.gradient_weights(losses, share, t, {}), Erm.gradient_weights(losses, share, t, {}), strict=True
+    ):
         assert torch.equal(own, plain)
     one, users = Proximal(mu=0.3), (np.array([1.0, 2.0]), np.array([0.25, 0.75]), 0.0)
     assert (one.pull, one.t_rate, one.value(*users)) == (0.3, 0, Erm().value(*users))
@@ -140,7 +142,7 @@ def test_cvar_weights_are_the_derivatives_of_its_value():
     hyper = {name: torch.tensor([value], dtype=torch.float64) for name, value in objective.hyper().items()}
     for f, t in ((0.9, 0.4), (0.3, 0.4)):
         one = torch.tensor([[f]]).double()
-        weights, slopes = Cvar.weights(one, torch.ones_like(one), torch.tensor([t]).double(), hyper)
+        weights, slopes = Cvar.gradient_weights(one, torch.ones_like(one), torch.tensor([t]).double(), hyper)
 
         def value(f, t):
             return objective.value(np.array([f]), np.ones(1), t)
@@ -163,10 +165,10 @@ def test_alpha_1_weighs_as_erm_while_the_hinge_is_active_and_gamma_1_always(samp
     losses, share, t = batch()
     ones, zeros = torch.ones(3).double(), torch.zeros(3).double()
     per = {"sample": torch.tensor([0.0, 1.0, float(sample)]).double()}
-    weights, slopes = Cvar.weights(losses, share, zeros, {"alpha": ones, "gamma": ones / 4} | per)
+    weights, slopes = Cvar.gradient_weights(losses, share, zeros, {"alpha": ones, "gamma": ones / 4} | per)
     assert torch.equal(weights, share)
     assert (slopes == 0).all()
-    weights, slopes = Cvar.weights(losses, share, t, {"alpha": ones / 8, "gamma": ones} | per)
+    weights, slopes = Cvar.gradient_weights(losses, share, t, {"alpha": ones / 8, "gamma": ones} | per)
     assert torch.equal(weights, share)
     assert (slopes == 0).all()
 
@@ -194,6 +196,6 @@ def test_the_slope_of_t_is_exact_where_the_mean_counts():
     share = torch.full((2, 10), 1 / 10)
     assert (share.sum(1) != 1).all()
     told = {name: torch.full((2,), value) for name, value in Cvar(alpha=0.1, gamma=0.1, lr_t=1).hyper().items()}
-    _, slopes = Cvar.weights(torch.ones(2, 10), share, torch.tensor([0.5, 1.5]), told)
+    _, slopes = Cvar.gradient_weights(torch.ones(2, 10), share, torch.tensor([0.5, 1.5]), told)
     rest = 1 - told["gamma"]
     assert torch.equal(slopes, torch.stack([rest[0] - rest[0] / told["alpha"][0], rest[1]]))

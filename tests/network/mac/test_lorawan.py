@@ -78,7 +78,7 @@ class World:
     def uplink(self, message):
         self.heard.append((message.user, self.env.now))
         if self.endless:
-            self.updates.start(np.array([message.user]), np.array([self.env.now]), 0)
+            self.updates.receive_and_train(np.array([message.user]), np.array([self.env.now]), 0)
 
     def starts(self, until_s):
         self.env.run(until=until_s)

@@ -157,7 +157,7 @@ def test_attempts_may_overlap_and_who_sends_is_not_in_the_backlog(make_cell):
     world.env.run(until=1.5)
     assert world.cell.backlog().tolist() == [1]
     second = world.cell.attempt(np.array([1]), channel=1)
-    world.env.run(until=world.cell.work())
+    world.env.run(until=world.cell.wait_for_backlog())
     assert (world.env.now, world.cell.backlog().tolist()) == (2.0, [0])
     world.env.run(until=3.0)
     assert (first.value.tolist(), second.value.tolist()) == ([False], [True])
@@ -200,7 +200,7 @@ def test_work_fires_when_the_backlog_gains_somebody(make_cell):
 
     def watch():
         while True:
-            yield world.cell.work()
+            yield world.cell.wait_for_backlog()
             fired.append((world.env.now, world.cell.backlog().tolist()))
             yield world.cell.attempt(world.cell.backlog()[:1])
 

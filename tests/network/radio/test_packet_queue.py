@@ -50,7 +50,7 @@ def told(*queues, **options):
 def greedy(cell, limit):
     """Whoever has something sends it, on a channel of its own; then all wait for the end."""
     while True:
-        yield cell.work()
+        yield cell.wait_for_backlog()
         users = cell.backlog()
         yield cell.attempt(users, limit=limit, channel=users)
 

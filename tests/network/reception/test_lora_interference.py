@@ -53,7 +53,7 @@ def outcomes(factors, snr_db, starts_s=None):
     medium = FadingMedium(air, Lora(), NodeState(CombinedOutages([]), 101), Streams(1), interference="sinr")
     air_interface = AirInterface(NodeId("tower:0", 100), medium, SharedChannel())
     cell = Cell(env, air_interface, queue, Streams(1), received.append)
-    updates.start(np.arange(users), starts_s, 0)
+    updates.receive_and_train(np.arange(users), starts_s, 0)
 
     def serve():
         for start_s in np.unique(starts_s):

@@ -120,7 +120,7 @@ def played(access, users):
             (one.closed_s, [(each.user, each.base, each.arrived_s) for each in one.deliveries]) for one in rounds
         )
     except ModelError as error:
-        if "for good" not in str(error):
+        if "permanently cut off" not in str(error):
             raise
     return told
 
