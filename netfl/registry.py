@@ -37,10 +37,14 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
-from netfl.errors import Fault, suggest
+from netfl.errors import Fault, ScenarioError, suggest
 
 if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+
     from netfl.types import Law, ScenarioFacts
+else:
+    ModelMetaclass = type(BaseModel)
 
 
 FAMILIES = (
@@ -68,7 +72,17 @@ FAMILIES = (
 """All families, as paths of their packages below ``netfl``."""
 
 
-class Spec(BaseModel, ABC):
+class _SpecClass(ModelMetaclass):
+    """Class of all models: wrong arguments of a model that Python creates are a `ScenarioError`, as in a file."""
+
+    def __call__(self, *args: Any, **fields: Any) -> Any:
+        try:
+            return super().__call__(*args, **fields)
+        except ValidationError as error:
+            raise ScenarioError([fault.under(self.__name__) for fault in faults_of(error)]) from None
+
+
+class Spec(BaseModel, ABC, metaclass=_SpecClass):
     """Base of the sections and models of a scenario: frozen, without unknown keys, with documented fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 from scipy import stats
 
 from netfl.access.bursty import Bursty
 from netfl.access.markov import Markov
+from netfl.errors import ScenarioError
 from netfl.types import ScenarioFacts
 
 
@@ -147,9 +147,9 @@ def test_rates_are_the_probabilities(make_setting):
     ],
 )
 def test_what_is_out_of_range_is_refused(said, loc, told):
-    with pytest.raises(ValidationError, match=told) as caught:
+    with pytest.raises(ScenarioError, match=told) as caught:
         Bursty(**{"probability": 0.5, "presence": {"distribution": "fixed", "mean": 3}} | said)
-    assert caught.value.errors()[0]["loc"] == loc
+    assert caught.value.faults[0].key == ".".join(map(str, ("Bursty", *loc)))
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 from learning.test_learner import play
-from pydantic import ValidationError
 from scipy.stats import chi2
 from support.learner_factory import CLASSES, SPLIT, USERS, a_round, draw_batches, learner, network, spec
 from torch import nn
 
+from netfl.errors import ScenarioError
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.cohort import Cohort
@@ -211,5 +211,5 @@ def test_evaluation_and_the_losses_of_users_see_pictures_as_they_are():
 
 @pytest.mark.parametrize("wrong", [{"crop": -1}, {"turn": 3}, {"crop": 65}])
 def test_what_cannot_be_is_refused(wrong):
-    with pytest.raises(ValidationError):
+    with pytest.raises(ScenarioError):
         Augment(**wrong)

@@ -60,11 +60,11 @@ STEP = "it was given versions of 7 numbers, t among them: the next version, and 
 @pytest.mark.parametrize(
     ("kind", "method", "found", "rest"),
     [
-        ("NoWeights", "weights", "gives nothing, not (tensor [2, 3], tensor [2])", WEIGHTS),
-        ("OneWeight", "weights", "gives tensor [2, 3], not (tensor [2, 3], tensor [2])", WEIGHTS),
-        ("WeightOfAll", "weights", "gives (tensor [2, 1], tensor [2]), not (tensor [2, 3], tensor [2])", WEIGHTS),
-        ("OnPadding", "weights", "gives padding a weight", "multiply by share, which is 0 there"),
-        ("NoKey", "weights", "fails on test values: KeyError: 'tau'", WEIGHTS.replace("it was given", "given:")),
+        ("NoWeights", "gradient_weights", "gives nothing, not (tensor [2, 3], tensor [2])", WEIGHTS),
+        ("OneWeight", "gradient_weights", "gives tensor [2, 3], not (tensor [2, 3], tensor [2])", WEIGHTS),
+        ("WeightOfAll", "gradient_weights", "gives (tensor [2, 1], tensor [2]), not (tensor [2, 3], tensor [2])", WEIGHTS),
+        ("OnPadding", "gradient_weights", "gives padding a weight", "multiply by share, which is 0 there"),
+        ("NoKey", "gradient_weights", "fails on test values: KeyError: 'tau'", WEIGHTS.replace("it was given", "given:")),
         ("Wordy", "value", "gives a str, not a number", "it was given 4 users: the global objective"),
     ],
 )
@@ -142,7 +142,7 @@ def test_an_aggregation_that_writes_into_what_it_is_given_is_told(where, method,
 
 
 @pytest.mark.parametrize(
-    ("kind", "method", "written"), [("WeightsInPlace", "weights", "share"), ("ValueInPlace", "value", "losses")]
+    ("kind", "method", "written"), [("WeightsInPlace", "gradient_weights", "share"), ("ValueInPlace", "value", "losses")]
 )
 def test_an_objective_that_writes_into_what_it_is_given_is_told(kind, method, written):
     problem = f"its method '{method}' writes into its argument {written} ('support.plugin_learning:{kind}')"

@@ -380,7 +380,7 @@ class TestRoundTrip:
         assert validate(ScenarioDocument(parse(scenario.to_yaml(), "n"), "n")) == scenario
 
     def test_a_scenario_made_in_python_is_checked_as_well(self):
-        with pytest.raises(ValidationError, match="2 rates for 3 users"):
+        with pytest.raises(ScenarioError, match="2 rates for 3 users"):
             Scenario(name="x", users=3, rounds=5, access={"kind": "stationary", "rho": [0.5, 0.5]})
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 from pydantic import Field, model_validator
 
 from netfl.learning.data._user_files import FileColumns, UserFileData, raise_fault
+from netfl.registry import ByForm
 
 _READERS: dict[str, Callable[[Path], pd.DataFrame]] = {".csv": pd.read_csv, ".parquet": pd.read_parquet}
 
@@ -31,7 +32,7 @@ class Table(UserFileData):
         user: user
     """
 
-    features: Annotated[int, Field(ge=1)] | Annotated[tuple[str, ...], Field(min_length=1)]
+    features: Annotated[Annotated[int, Field(ge=1)] | Annotated[tuple[str, ...], Field(min_length=1)], ByForm()]
     """The columns that are the features, in this order; or their number, if all other columns are features."""
     label: str = "label"
     """The column of the labels."""

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from netfl.learning.model import Architecture
 from netfl.learning.model._initialization import DenseModel, Start
+from netfl.registry import ByForm
 
 
 class Mlp(DenseModel):
@@ -30,7 +31,7 @@ class Mlp(DenseModel):
     """Activation after each hidden layer; ``leaky_relu`` has slope 0.01 below zero."""
     output: Literal["logits", "softmax"] = "logits"
     """Input of the cross-entropy, which applies a softmax itself: the last layer's output, or its softmax."""
-    weights: Start | tuple[Start, ...] = "default"
+    weights: Annotated[Start | tuple[Start, ...], ByForm()] = "default"
     """Initial weights: uniform on ±1/√(fan in), or zero; one word for all layers, or one for each.  Biases are uniform
     in both cases."""
 

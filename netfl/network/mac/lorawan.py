@@ -16,7 +16,7 @@ from netfl.network.mac import BufferedDraws, Mac
 from netfl.network.radio.bench import BenchSetup, attempt_outcomes
 from netfl.network.radio.cell import Cell, UnslottedCell
 from netfl.network.reception.lora import FACTORS, fastest_mode
-from netfl.registry import Spec
+from netfl.registry import ByForm, Spec
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, StatisticClaim
 from netfl.units import Decibels, Hertz
@@ -104,7 +104,9 @@ class Lorawan(Mac):
         max_attempts: 8
     """
 
-    spreading_factor: Annotated[int, Field(ge=7, le=12)] | Literal["adaptive", "random"] = "adaptive"
+    spreading_factor: Annotated[Annotated[int, Field(ge=7, le=12)] | Literal["adaptive", "random"], ByForm()] = (
+        "adaptive"
+    )
     """7 to 12; ``random``, drawn once for each user; or ``adaptive``, the lowest that the current SNR allows."""
     margin: Annotated[Decibels, Field(ge=0)] | None = None
     """SNR margin over the threshold of a spreading factor, for ``adaptive`` only; ``null`` is 10 dB."""

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from netfl.network.placement import Placement
 from netfl.network.placement._sampling import disk_distance_law, in_disk
-from netfl.registry import NotWith
+from netfl.registry import ByForm, NotWith
 from netfl.streams import Streams
 from netfl.types import Floats, Law
 from netfl.units import Metres
@@ -33,7 +33,7 @@ class Clusters(Placement):
         sigma: 20 m
     """
 
-    centers: Literal["towers"] | Annotated[int, Field(ge=1, le=1_000_000)] = "towers"
+    centers: Annotated[Literal["towers"] | Annotated[int, Field(ge=1, le=1_000_000)], ByForm()] = "towers"
     """``towers``, or the number of centres drawn."""
     area: Annotated[Annotated[Metres, Field(gt=0)] | None, NotWith("centers", "towers")] = None
     """Radius of the disk over which drawn centres are spread."""

@@ -14,7 +14,7 @@ from netfl.network.placement._sampling import uniform_law
 from netfl.network.placement.rectangle import Rectangle
 from netfl.network.topology import Topology
 from netfl.network.topology._graph import build_mesh, place_users
-from netfl.registry import FamilyMember
+from netfl.registry import ByForm, FamilyMember
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Bitrate, Metres
@@ -48,7 +48,7 @@ class Grid(Topology):
     """Routers from west to east."""
     spacing: Annotated[Metres, Field(gt=0)]
     """Distance between neighbours."""
-    towers: Literal["all"] | Annotated[tuple[Cell, ...], Field(min_length=1)] = "all"
+    towers: Annotated[Literal["all"] | Annotated[tuple[Cell, ...], Field(min_length=1)], ByForm()] = "all"
     """``all`` routers carry a tower, or those at the listed [row, column]."""
     server: Cell | None = None
     """The [row, column] of the router at which the server is; ``null`` for the middle."""

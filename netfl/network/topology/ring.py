@@ -12,7 +12,7 @@ from netfl.network.placement._sampling import disk_distance_law, on_circle
 from netfl.network.placement.disk import Disk
 from netfl.network.topology import Topology
 from netfl.network.topology._graph import build_mesh, place_users
-from netfl.registry import FamilyMember
+from netfl.registry import ByForm, FamilyMember
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Bitrate, Metres
@@ -40,7 +40,9 @@ class Ring(Topology):
     """Number of routers."""
     radius: Annotated[Metres, Field(gt=0)]
     """R, the radius of the circle."""
-    towers: Literal["all"] | Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = "all"
+    towers: Annotated[
+        Literal["all"] | Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)], ByForm()
+    ] = "all"
     """``all`` routers carry a tower, or the listed ones, counted from 0."""
     server: Annotated[int, Field(ge=0)] = 0
     """The router at which the server is."""

@@ -9,7 +9,6 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 from scipy import stats
 
 from netfl.access.selection import RoundInfo, UserInfo
@@ -172,7 +171,7 @@ class TestScore:
         assert not [*Score(m=1, power=0).faults(ScenarioFacts(users=3, rounds=1))]
 
     def test_scores_that_are_all_one(self):
-        with pytest.raises(ValidationError, match="all scores are 1"):
+        with pytest.raises(ScenarioError, match="all scores are 1"):
             Score(m=1, value="one", power=0)
 
 
@@ -215,7 +214,7 @@ class TestContract:
         ],
     )
     def test_what_makes_no_sense(self, said, why):
-        with pytest.raises(ValidationError, match=why):
+        with pytest.raises(ScenarioError, match=why):
             Contract(m=1, **said)
 
     def test_weights_belong_to_a_lottery(self):

@@ -5,6 +5,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from netfl.errors import ScenarioError
 from netfl.learning.aggregation import Updates
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.average_all import AverageAll
@@ -198,7 +199,7 @@ def test_known_participation_wants_a_probability_for_each_user():
     assert (fault.key, fault.problem) == ("probability", "2 probabilities for 3 users")
     assert not [*rule.faults(ScenarioFacts(users=2, rounds=1))]
     for wrong in ((0.5, 0.0), (1.5,), ()):
-        with pytest.raises(ValidationError):
+        with pytest.raises(ScenarioError):
             KnownParticipation(probability=wrong)
 
 
@@ -279,15 +280,15 @@ def test_fedasync_with_full_weight_relays():
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"a": 0.5}, "a\n  has no effect without staleness: polynomial or hinge"),
-        ({"staleness": "polynomial"}, "a\n  missing; staleness: polynomial needs it"),
-        ({"staleness": "polynomial", "a": 0.5, "b": 4}, "b\n  has no effect without staleness: hinge"),
-        ({"staleness": "hinge", "a": 10}, "b\n  missing; staleness: hinge needs it"),
-        ({"staleness": "hinge", "b": 1}, "a\n  missing; staleness: hinge needs it"),
+        ({"a": 0.5}, "a: has no effect without staleness: polynomial or hinge"),
+        ({"staleness": "polynomial"}, "a: missing; staleness: polynomial needs it"),
+        ({"staleness": "polynomial", "a": 0.5, "b": 4}, "b: has no effect without staleness: hinge"),
+        ({"staleness": "hinge", "a": 10}, "b: missing; staleness: hinge needs it"),
+        ({"staleness": "hinge", "b": 1}, "a: missing; staleness: hinge needs it"),
     ],
 )
 def test_fedasync_takes_what_its_staleness_has(how, message):
-    with pytest.raises(ValidationError, match=message):
+    with pytest.raises(ScenarioError, match=message):
         Fedasync(alpha=0.5, **how)
 
 

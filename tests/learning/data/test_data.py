@@ -16,7 +16,6 @@ from threading import Thread
 import numpy as np
 import pooch
 import pytest
-from pydantic import ValidationError
 from scipy import stats
 
 from netfl.errors import MachineError, ScenarioError
@@ -84,7 +83,7 @@ def test_what_is_known_without_loading(data):
     ],
 )
 def test_blobs_that_cannot_be_are_refused(change):
-    with pytest.raises(ValidationError):
+    with pytest.raises(ScenarioError):
         Blobs(**{**FIG2A, **change})
 
 

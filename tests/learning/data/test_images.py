@@ -9,10 +9,10 @@ from functools import partial
 import numpy as np
 import pytest
 from PIL import Image
-from pydantic import ValidationError
 from scipy.io import savemat
 from support.file_reader_seeds import packed
 
+from netfl.errors import ScenarioError
 from netfl.learning.data._images import scale_pixels
 from netfl.learning.data.cifar10 import Cifar10
 from netfl.learning.data.cifar100 import Cifar100
@@ -118,7 +118,7 @@ def test_some_labels_alone(real_data):
 
 @pytest.mark.parametrize("only", [[1], [1, 1], [3, 10], [-1, 2]])
 def test_labels_that_cannot_be_kept_are_refused(only):
-    with pytest.raises(ValidationError):
+    with pytest.raises(ScenarioError):
         Mnist(keep_labels=only)
 
 

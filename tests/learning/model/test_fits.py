@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from pydantic import ValidationError
 
 from netfl.errors import ScenarioError
 from netfl.learning.model import Model
@@ -184,9 +183,9 @@ def test_those_that_fit_are_not(model, examples):
 
 
 def test_what_a_scenario_says_wrong_is_told():
-    with pytest.raises(ValidationError, match=r"package\.module:Class"):
+    with pytest.raises(ScenarioError, match=r"package\.module:Class"):
         Module(module="Net")
-    with pytest.raises(ValidationError, match="groups must divide width, 12, which 8 does not"):
+    with pytest.raises(ScenarioError, match="groups must divide width, 12, which 8 does not"):
         Resnet8(width=12, groups=8)
 
 

@@ -7,10 +7,10 @@ import sys
 import numpy as np
 import pytest
 import torch
-from pydantic import ValidationError
 from support.learner_factory import flat, stored
 from torch import nn
 
+from netfl.errors import ScenarioError
 from netfl.learning.model.logistic import Logistic
 from netfl.learning.model.mlp import Mlp
 from netfl.streams import Streams
@@ -147,5 +147,5 @@ def test_weights_may_start_at_zero_in_some_layers_only():
         False,
         True,
     ]
-    with pytest.raises(ValidationError, match="2 entries for 3 layers"):
+    with pytest.raises(ScenarioError, match="2 entries for 3 layers"):
         Mlp(hidden=(4, 3), weights=("zeros", "default"))

@@ -5,6 +5,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from netfl.errors import ScenarioError
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.erm import Erm
 from netfl.learning.objective.proximal import Proximal
@@ -133,7 +134,7 @@ def test_proximal_is_erm_with_a_pull():
     one, users = Proximal(mu=0.3), (np.array([1.0, 2.0]), np.array([0.25, 0.75]), 0.0)
     assert (one.pull, one.t_rate, one.value(*users)) == (0.3, 0, Erm().value(*users))
     assert Erm().pull == Cvar(alpha=1, lr_t=1).pull == 0
-    with pytest.raises(ValidationError):
+    with pytest.raises(ScenarioError):
         Proximal(mu=0)
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 from support.small_network import SECTION
 
 import netfl
@@ -79,7 +78,7 @@ class TestRanked:
 
     @pytest.mark.parametrize("wrong", [{"classes": [1], "sizes": "rising"}, {"classes": [1, 1]}, {"by": "luck"}])
     def test_what_cannot_be_is_refused(self, wrong):
-        with pytest.raises(ValidationError):
+        with pytest.raises(ScenarioError):
             Ranked(**{"inner": MIXED} | wrong)
 
     def test_it_knows_what_is_rare(self):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from netfl.errors import ScenarioError
 from netfl.learning.partition.by_class import ByClass
@@ -148,5 +147,5 @@ def test_rarity_by_rho_wants_a_known_rho():
     ],
 )
 def test_what_can_be_no_partition_is_refused(make):
-    with pytest.raises(ValidationError):
+    with pytest.raises(ScenarioError):
         make()

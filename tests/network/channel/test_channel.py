@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 from scipy import stats
 from support.small_network import make
 
+from netfl.errors import ScenarioError
 from netfl.network.channel import Channel, distance_gain
 from netfl.network.channel.constant import Constant
 from netfl.network.channel.log_distance import LogDistance
@@ -57,7 +57,7 @@ class TestLogDistance:
         [{}, {"frequency": 1e9, "reference_loss": 40}, {"frequency": -1}, {"frequency": 1e6, "reference_distance": 1}],
     )
     def test_one_sound_reference(self, given):
-        with pytest.raises(ValidationError):
+        with pytest.raises(ScenarioError):
             LogDistance(exponent=2, **given)
 
 

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 from scipy import integrate, stats
 from support.draw_counts import DRAWS
 
+from netfl.errors import ScenarioError
 from netfl.network.channel import _fading
 from netfl.network.channel.nakagami import Nakagami
 from netfl.network.channel.rayleigh import Rayleigh
@@ -167,5 +167,5 @@ class TestTheSteadyPath:
     ],
 )
 def test_what_cannot_be_is_told(model, given, told):
-    with pytest.raises(ValidationError, match=told):
+    with pytest.raises(ScenarioError, match=told):
         model(**given)

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 from scipy import integrate, stats
 from support.draw_counts import DRAWS
 
+from netfl.errors import ScenarioError
 from netfl.network.channel.correlated_shadowing import CorrelatedShadowing
 from netfl.network.channel.lognormal_shadowing import LognormalShadowing
 from netfl.network.channel.nakagami import Nakagami
@@ -141,5 +141,5 @@ class TestCorrelatedShadowing:
 
     @pytest.mark.parametrize("wrong", [{"sigma": 0}, {"decorrelation_distance": -1}, {"decorrelation_time": 0}])
     def test_what_cannot_be_is_told(self, wrong):
-        with pytest.raises(ValidationError, match="greater than 0"):
+        with pytest.raises(ScenarioError, match="greater than 0"):
             CorrelatedShadowing(**{"sigma": 8, "decorrelation_distance": 50} | wrong)

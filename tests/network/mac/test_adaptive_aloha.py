@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 from scipy.optimize import minimize
 
+from netfl.errors import ScenarioError
 from netfl.network.mac.adaptive_aloha import AdaptiveAloha, scale_probabilities
 from netfl.network.mac.multichannel_aloha import MultichannelAloha
 from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users, slot_successes
@@ -183,7 +183,7 @@ def test_misfits_are_faults():
     assert not [*mac.faults(ScenarioFacts(users=3, rounds=4))]
     assert [fault.key for fault in mac.airtime_faults(0.6)] == ["slot"]
     for said in ({"channels": 0}, {"load": 0}, {"min_probability": 1.1}, {"metric": "size"}, {"max_attempts": 0}):
-        with pytest.raises(ValidationError):
+        with pytest.raises(ScenarioError):
             AdaptiveAloha(**({"channels": 1, "metric": "age"} | said))
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
+from netfl.errors import ScenarioError
 from netfl.network.mac.max_snr import MaxSnr
 from netfl.network.mac.priority import Priority
 from netfl.network.mac.proportional_fair import ProportionalFair
@@ -261,5 +261,5 @@ def test_weights_of_users_that_there_are_not():
     for duration_s in (None, 10.0):
         [fault] = Priority(weights={7: 2.0, 4: 1.0}).faults(ScenarioFacts(users=5, rounds=1, duration_s=duration_s))
         assert (fault.key, fault.value) == ("weights", [7])
-    with pytest.raises(ValidationError):
+    with pytest.raises(ScenarioError):
         Priority(weights=[1, 0])

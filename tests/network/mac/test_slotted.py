@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 from scipy.stats import poisson
 
+from netfl.errors import ScenarioError
 from netfl.network.mac._bases import channel_picker
 from netfl.network.mac.multichannel_aloha import MultichannelAloha
 from netfl.network.mac.slotted_aloha import KnownBacklog, PseudoBayesian, SlottedAloha, serve_adaptive
@@ -255,5 +255,5 @@ def test_slots_in_which_the_last_attempt_still_arrives_are_passed_over(make_cell
 
 @pytest.mark.parametrize("said", [{}, {"probability": 0.1, "adaptive": "known"}])
 def test_one_rule_alone(said):
-    with pytest.raises(ValidationError, match="exactly one"):
+    with pytest.raises(ScenarioError, match="exactly one"):
         SlottedAloha(**said)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 from support.draw_counts import DRAWS
 
 from netfl.errors import ScenarioError
@@ -133,7 +132,7 @@ class TestRandomWaypoint:
         ],
     )
     def test_one_area_and_ranges_in_order(self, given):
-        with pytest.raises(ValidationError):
+        with pytest.raises(ScenarioError):
             RandomWaypoint(**{"speed": [1, 2], **given})
 
     @pytest.mark.slow

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 import netfl
+from netfl.errors import ScenarioError
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
 from netfl.network.outage.battery import Battery, Solar, _Sun
@@ -300,7 +300,7 @@ class TestPresenceOfBatteries:
     ],
 )
 def test_batteries_that_are_none(said, told):
-    with pytest.raises(ValidationError, match=told):
+    with pytest.raises(ScenarioError, match=told):
         Battery(**said)
 
 

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 from scipy import integrate, stats
 
+from netfl.errors import ScenarioError
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage.disaster import Disaster, DisasterEvents
 from netfl.network.topology.tree import Tree
@@ -162,5 +162,5 @@ def test_centres_are_uniform_over_the_area():
     ],
 )
 def test_disasters_that_are_none(said, told):
-    with pytest.raises(ValidationError, match=told):
+    with pytest.raises(ScenarioError, match=told):
         disaster(**said)

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
+from netfl.errors import ScenarioError
 from netfl.network.outage.diurnal import Diurnal
 from netfl.network.topology.star import Star
 from netfl.streams import Streams
@@ -83,5 +83,5 @@ class TestDiurnal:
         ],
     )
     def test_windows_that_are_none(self, window):
-        with pytest.raises(ValidationError):
+        with pytest.raises(ScenarioError):
             Diurnal(nodes="users", **window)

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 from scipy import integrate, stats
 
+from netfl.errors import ScenarioError
 from netfl.network.outage._daily import DiurnalClock, mean_share_up
 from netfl.network.outage.diurnal_rate import DiurnalRate
 from netfl.network.outage.inactivity import Inactivity
@@ -134,7 +134,7 @@ class TestDiurnalRate:
 
     @pytest.mark.parametrize("weights", [[], [1, -1]])
     def test_weights_that_are_none(self, weights):
-        with pytest.raises(ValidationError):
+        with pytest.raises(ScenarioError):
             self.rate(1, weights=weights)
 
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from netfl.errors import ScenarioError
 from netfl.network.outage.regional import Regional
@@ -88,7 +87,7 @@ class TestRegional:
 
     @pytest.mark.parametrize("strikes", ["roads", [], ["users", "both"], 3])
     def test_groups_that_there_are_not(self, strikes):
-        with pytest.raises(ValidationError):
+        with pytest.raises(ScenarioError):
             Regional(center=(4000, 0), radius=2500, up=UP, down=DOWN, affects=strikes)
 
     def test_a_first_strike_at_a_given_time(self):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
+from netfl.errors import ScenarioError
 from netfl.network.placement.clusters import Clusters
 from netfl.network.placement.disk import Disk
 from netfl.network.placement.grid import Grid
@@ -77,7 +77,7 @@ def test_clusters_around_towers_share_users_evenly():
 
 @pytest.mark.parametrize("given", [{}, {"sigma": 1, "radius": 1}, {"sigma": 1, "area": 5}, {"centers": 2, "sigma": 1}])
 def test_clusters_have_one_law_and_an_area_for_drawn_centres(given):
-    with pytest.raises(ValidationError, match=r"give|no effect"):
+    with pytest.raises(ScenarioError, match=r"give|no effect"):
         Clusters(**given)
 
 

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
+from netfl.errors import ScenarioError
 from netfl.network.message import Message
 from netfl.network.queue.drop_tail import DropTail
 from netfl.network.queue.drr import Drr
@@ -42,7 +42,7 @@ class TestDropTail:
 
     def test_bytes_are_written_with_units(self):
         assert DropTail(capacity_bytes="64 kB").capacity_bytes == 64_000
-        with pytest.raises(ValidationError, match="instead of an amount of data"):
+        with pytest.raises(ScenarioError, match="instead of an amount of data"):
             DropTail(capacity_bytes="5 MHz")
 
     def test_both_limits_hold(self):
@@ -126,7 +126,7 @@ class TestDrr:
             "the number of a node"
         )
         for wrong in ({0: 0.0}, {-1: 1.0}, [1.0, -1.0]):
-            with pytest.raises(ValidationError):
+            with pytest.raises(ScenarioError):
                 Drr(weights=wrong)
 
 
@@ -200,7 +200,7 @@ class TestRed:
         [{"min_threshold": 15}, {"weight": 0}, {"max_p": 1.5}, {"capacity": 5}, {"max_threshold": "many"}],
     )
     def test_what_makes_no_sense_is_refused(self, wrong):
-        with pytest.raises(ValidationError):
+        with pytest.raises(ScenarioError):
             Red(**wrong)
 
 

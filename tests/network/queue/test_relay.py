@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import simpy
-from pydantic import ValidationError
 
+from netfl.errors import ScenarioError
 from netfl.network.backhaul.port import Link, OutputPort
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
@@ -101,7 +101,7 @@ def test_draws_are_named():
 
 
 def test_weights_belong_to_chance():
-    with pytest.raises(ValidationError, match="no effect without policy: weighted_random"):
+    with pytest.raises(ScenarioError, match="no effect without policy: weighted_random"):
         Relay(policy="round_robin", weights=[1, 2])
 
 

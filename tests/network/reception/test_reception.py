@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
+from netfl.errors import ScenarioError
 from netfl.network.channel.log_distance import LogDistance
 from netfl.network.channel.rayleigh import Rayleigh
 from netfl.network.radio.link_budget import LinkBudget, Radio
@@ -258,10 +258,10 @@ def test_a_mode_does_that_loses_just_as_many_packets_as_may_be():
     ],
 )
 def test_tables_that_cannot_be(fields, message):
-    with pytest.raises(ValidationError, match=message):
+    with pytest.raises(ScenarioError, match=message):
         Mcs(**fields)
 
 
 def test_a_gain_needs_a_code():
-    with pytest.raises(ValidationError, match="needs a code"):
+    with pytest.raises(ScenarioError, match="needs a code"):
         Modulation(scheme="bpsk", coding_gain="3 dB")

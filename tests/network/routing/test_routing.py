@@ -5,7 +5,6 @@ import itertools
 import networkx as nx
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from netfl.errors import ScenarioError
 from netfl.network.message import Message
@@ -199,5 +198,5 @@ class TestStatic:
         assert len(faults(Static(next=said), make())) == 1
 
     def test_nothing_at_all(self):
-        with pytest.raises(ValidationError):
+        with pytest.raises(ScenarioError):
             Static(next={})
