@@ -203,7 +203,7 @@ class IntermittentAccess(DirectAccess):
 
     probability: Chances
     """Probability that each user is available: one number for all; a list with one for each user; ``{zipf: s}``, which
-    is ``p_i = highest * (i + 1) ** -s`` with ``highest: 1`` by default; or
+    is ``p_i = max_probability * (i + 1) ** -s`` with ``max_probability: 1`` by default; or
     ``{label_correlated: {concentration: 0.1, minimum: 0.02, mean: 0.1}}``, which makes it follow the user's labels."""
 
     @abstractmethod

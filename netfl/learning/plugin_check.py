@@ -92,14 +92,17 @@ def _aggregation_faults(part: Aggregation, learner: LearnerSpec, users: int, del
     """Try two rounds with so many *deliveries*, and one without."""
     current = torch.linspace(-1.0, 1.0, _VERSION_SIZE)
     rates = torch.from_numpy(learner.rates(np.zeros(1, np.int64))[0]).float()
-    part = part.with_participation(np.full(users, 0.5))
+    part = yield from _try(part, "with_participation", {"rates": np.full(users, 0.5)}, "", "the participation rates")
+    if part is None:
+        return
     sizes = {"users": users, "parameters": _VERSION_SIZE - 1}
     yield from _try(part, "memory", sizes, "a number", "the size of the state in numbers")
     given = "the state: tensors by name"
     state = yield from _try(part, "open", {"users": users, "current": current}, "tensors by name", given)
     if state is None:
         return
-    message, senders = part.message(state), torch.arange(deliveries)
+    message = yield from _try(part, "message", {"state": state}, "", given)
+    senders = torch.arange(deliveries)
     bases, ones = current.expand(deliveries, -1).clone(), torch.ones(deliveries)
     updates = Updates(
         round=1,

@@ -138,7 +138,7 @@ def access_sections(data: RunData) -> list[Section]:
     limits = [page.note(caption("limits"))] if len(data.nodes) else []
     return [
         *sections,
-        Section("network-figures", "Delays, queues and utilisation", times),
+        Section("network-metrics", "Delays, queues and utilisation", times),
         Section("network", title, [*timeline, *user_maps(data), *limits]),
     ]
 

@@ -62,9 +62,19 @@ STEP = "it was given versions of 7 numbers, t among them: the next version, and 
     [
         ("NoWeights", "gradient_weights", "gives nothing, not (tensor [2, 3], tensor [2])", WEIGHTS),
         ("OneWeight", "gradient_weights", "gives tensor [2, 3], not (tensor [2, 3], tensor [2])", WEIGHTS),
-        ("WeightOfAll", "gradient_weights", "gives (tensor [2, 1], tensor [2]), not (tensor [2, 3], tensor [2])", WEIGHTS),
+        (
+            "WeightOfAll",
+            "gradient_weights",
+            "gives (tensor [2, 1], tensor [2]), not (tensor [2, 3], tensor [2])",
+            WEIGHTS,
+        ),
         ("OnPadding", "gradient_weights", "gives padding a weight", "multiply by share, which is 0 there"),
-        ("NoKey", "gradient_weights", "fails on test values: KeyError: 'tau'", WEIGHTS.replace("it was given", "given:")),
+        (
+            "NoKey",
+            "gradient_weights",
+            "fails on test values: KeyError: 'tau'",
+            WEIGHTS.replace("it was given", "given:"),
+        ),
         ("Wordy", "value", "gives a str, not a number", "it was given 4 users: the global objective"),
     ],
 )
@@ -116,6 +126,12 @@ def test_an_aggregation_whose_state_is_wrong_is_told(fault, found):
     assert "('support.plugin_learning:Remembering'); it was given" in line or fault == "second"
 
 
+@pytest.mark.parametrize("hook", ["with_participation", "message"])
+def test_an_aggregation_whose_hook_fails_is_told(hook):
+    (line,) = told(aggregation={"kind": "support.plugin_learning:FailingHook", "hook": hook})
+    assert f"its method '{hook}' fails on test values: LookupError: no rates" in line
+
+
 def test_an_own_rule_is_named_where_a_version_is_not_finite(tmp_path):
     said = scenario(aggregation="support.plugin_learning:Nan") | {"rounds": 6}
     run = netfl.run(validate(ScenarioDocument(said, "x")), tmp_path / "run", device="cpu")
@@ -142,7 +158,8 @@ def test_an_aggregation_that_writes_into_what_it_is_given_is_told(where, method,
 
 
 @pytest.mark.parametrize(
-    ("kind", "method", "written"), [("WeightsInPlace", "gradient_weights", "share"), ("ValueInPlace", "value", "losses")]
+    ("kind", "method", "written"),
+    [("WeightsInPlace", "gradient_weights", "share"), ("ValueInPlace", "value", "losses")],
 )
 def test_an_objective_that_writes_into_what_it_is_given_is_told(kind, method, written):
     problem = f"its method '{method}' writes into its argument {written} ('support.plugin_learning:{kind}')"

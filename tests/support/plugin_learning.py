@@ -105,6 +105,21 @@ class Failing(Average):
         raise LookupError("no such\nuser")
 
 
+class FailingHook(Average):
+    """Fails in the method that *hook* names."""
+
+    hook: str
+
+    def with_participation(self, rates):
+        return self._fail() if self.hook == "with_participation" else self
+
+    def message(self, state):
+        return self._fail() if self.hook == "message" else None
+
+    def _fail(self):
+        raise LookupError("no rates")
+
+
 class NoState(Average):
     def open(self, users, current):
         return None

@@ -46,5 +46,5 @@ class Scaffold(PerUserState):
     def learner_faults(self, learner: LearnerSpec) -> Iterator[Fault]:
         if learner.momentum:
             problem = "scaffold computes a user's mean gradient from its change, which momentum distorts"
-            remedy = "leave momentum out, or use it at the server: 'fedavgm' with of: scaffold"
+            remedy = "leave momentum out, or use it at the server: 'fedavgm' with inner: scaffold"
             yield Fault("kind", problem, "scaffold", remedy)

@@ -53,4 +53,4 @@ class Shards(Partition):
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         if self.stratified and facts.classes is not None and self.per_user > facts.classes:
             problem = f"the data have {facts.classes} labels, too few for parts of different ones"
-            yield Fault("per_user", problem, self.per_user, "use fewer, or set apart: false")
+            yield Fault("per_user", problem, self.per_user, "use fewer, or set stratified: false")

@@ -307,7 +307,7 @@ def test_scaffold_does_not_go_with_momentum():
     (said,) = misfits(Scaffold(), local_steps=3, momentum=0.9)
     assert said == (
         "aggregation.kind: scaffold computes a user's mean gradient from its change, which momentum distorts "
-        "('scaffold'); leave momentum out, or use it at the server: 'fedavgm' with of: scaffold"
+        "('scaffold'); leave momentum out, or use it at the server: 'fedavgm' with inner: scaffold"
     )
     (said,) = misfits(Fedavgm(inner=Fedadam(server_lr=0.1, inner=Scaffold())), momentum=0.9, local_steps=3)
     assert said.startswith("aggregation.inner.inner.kind: scaffold computes")
