@@ -137,7 +137,7 @@ def test_the_report_has_the_same_cells_as_the_terminal(run, tmp_path):
 @pytest.mark.slow
 def test_the_network_s_values_are_the_same_too(run, tmp_path):
     page = write(run, tmp_path / "page.html").read_text("utf-8")
-    cells, _ = report_cells(page, "network-figures")
+    cells, _ = report_cells(page, "network-metrics")
     text = " ".join(printed(show_run, run, 200).split())
     names = [
         name

@@ -57,7 +57,7 @@ def test_it_holds_all_chapters(whole):
         "regions",
         "participation",
         "outcomes",
-        "network-figures",
+        "network-metrics",
         "network",
         "replay",
     }

@@ -105,7 +105,7 @@ def test_the_busiest_part_is_on_top_with_its_interval():
 def section_text(run):
     """The section on delays, queues and utilisation of a run that is opened a second time."""
     found = {section.key: section.parts for section in sections.access_sections(RunData(type(run)(run.folder)))}
-    return "".join(found["network-figures"])
+    return "".join(found["network-metrics"])
 
 
 def test_the_chapter_shows_what_the_tables_hold(make):
