@@ -475,7 +475,7 @@ class ScenarioFacts:
 
 
 Rows = NDArray[np.float64]
-"""Independent rows of estimates, ``[rows, figures]``."""
+"""Independent rows of estimates, ``[rows, statistics]``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -487,9 +487,9 @@ class StatisticClaim:
     Args:
         name: the statistic, such as ``autocorrelation``.
         formula: the claim in words or a formula, short enough for a table.
-        draw: ``draw(streams, size)`` returns independent rows of estimates, ``[rows, figures]``, about as many as
+        draw: ``draw(streams, size)`` returns independent rows of estimates, ``[rows, statistics]``, about as many as
             *size* draws give; or a pair of such arrays, where the statistic is the ratio of their means.
-        means: the claimed mean of each column, or of each ratio, ``[figures]``.
+        means: the claimed mean of each column, or of each ratio, ``[statistics]``.
         at: the place of each column in words, such as ``lag 0.1 s``; for messages.
     """
 

@@ -71,7 +71,7 @@ def columns() -> str:
     return words.page(
         "Columns and their types",
         "Columns of the tables in a run directory.  [Tables](../../tables.md) explains each column.  The tables "
-        "`users`, `nodes`, `spent`, `regions` and `points` have columns that depend on the scenario.",
+        "`users`, `nodes`, `energy`, `regions` and `points` have columns that depend on the scenario.",
         *parts,
         "## Kinds of events",
         "Outcomes, exactly one for each update: " + ", ".join(map(words.literal, OUTCOMES)) + ".",

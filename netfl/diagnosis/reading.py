@@ -36,7 +36,7 @@ def read_participation(
         table = _read_table(path)
         try:
             return participation_of_table(table, replica=replica, users=users, rounds=rounds), None
-        except ScenarioError as error:  # a fault without a column or an option is one of the file
+        except ScenarioError as error:  # an error without a column or an option concerns the file
             faults = [fault if fault.key else replace(fault, where=str(path)) for fault in error.faults]
             raise ScenarioError(faults) from error
     for name, value in (("--users", users), ("--rounds", rounds)):

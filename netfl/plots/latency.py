@@ -189,17 +189,17 @@ def backlog(
     return ax
 
 
-def utilisation(figures: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+def utilisation(final_metrics: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Draw the share of time in which cells and links were in use, the busiest on top, with 95 % t-intervals.
 
     Args:
-        figures: `Run.final_metrics`.
+        final_metrics: `Run.final_metrics`.
         ax: axes to draw on.
 
     Raises:
         ValueError: the run has no such metrics.
     """
-    table = aggregates.utilisation(figures)
+    table = aggregates.utilisation(final_metrics)
     if table.empty:
         raise ValueError("the metrics have no utilisation: the run has no network, or is not finished")
     ax = style.new_axes(ax)

@@ -321,8 +321,8 @@ def _integrated_count(times: NDArray[np.float64], edges: NDArray[np.float64]) ->
     return np.asarray(number * edges - np.append(0.0, ordered.cumsum())[number])
 
 
-def utilisation(figures: pd.DataFrame) -> pd.DataFrame:
+def utilisation(final_metrics: pd.DataFrame) -> pd.DataFrame:
     """Return the share of time in which each cell and link was in use: columns replica, part, share."""
-    rows = figures[figures["metric"].astype(str).str.startswith(UTILISATION)]
+    rows = final_metrics[final_metrics["metric"].astype(str).str.startswith(UTILISATION)]
     rows = rows.assign(part=rows["metric"].astype(str).str.removeprefix(UTILISATION), share=rows["value"])
     return rows[["replica", "part", "share"]].reset_index(drop=True)

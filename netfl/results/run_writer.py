@@ -178,10 +178,10 @@ class RunWriter(RunObserver):
             return
         self._publish()
         values = self._replica_values()
-        figures, pairs = MemoryTable("final_metrics"), zip(self._replicas, values, strict=True)
+        table, pairs = MemoryTable("final_metrics"), zip(self._replicas, values, strict=True)
         rows = [(replica, *entry) for replica, summary in pairs for entry in summary.items()]
-        figures.append([*zip(*rows, strict=True)])
-        self.write_table("final_metrics", figures.read())
+        table.append([*zip(*rows, strict=True)])
+        self.write_table("final_metrics", table.read())
         self.write_replicas("energy", [recorder.spendings for recorder in self.recorders])
         write_json(self.folder / "summary.json", summarize_run(self._scenario, values))
 

@@ -232,22 +232,22 @@ def cost_to_target(
     return found
 
 
-def summary(figures: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+def summary(replicas: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     """Return the metrics of replicas over all replicas by name: sums for ``outcome.<outcome>``, else means.
 
     With two or more replicas, ``<name>.ci95`` is the half width of the 95 % t interval.  A metric that is missing or
     not finite in a replica, such as the loss of a learner that diverged or the delay without deliveries, is ``None``.
     """
     values_by_name: dict[str, Any] = {}
-    for name in dict.fromkeys(name for replica in figures for name in replica):
-        values = np.array([replica.get(name, math.nan) for replica in figures])
+    for name in dict.fromkeys(name for replica in replicas for name in replica):
+        values = np.array([replica.get(name, math.nan) for replica in replicas])
         if name.startswith("outcome."):
             values_by_name[name] = int(values.sum())
             continue
         is_complete = bool(np.isfinite(values).all())
         estimate = interval(values)
         values_by_name[name] = estimate.mean if is_complete else None
-        if len(figures) > 1:
+        if len(replicas) > 1:
             values_by_name[name + HALF] = estimate.half if is_complete else None
     return values_by_name
 

@@ -104,7 +104,7 @@ def _manifest(part: Path) -> dict[str, object]:
 def _merge(folder: Path, part: Path, scenario: Scenario, first: int, command: str) -> None:
     """Append the new replicas to the tables of the run; the manifest, written last, makes them count."""
     old, new = Run(folder), Run(part)
-    figures = [*old.final_metrics_of(range(first)), *new.final_metrics_of(range(first, scenario.replicas))]
+    metrics = [*old.final_metrics_of(range(first)), *new.final_metrics_of(range(first, scenario.replicas))]
     for table in sorted(part.glob("*.parquet")):
         append_replicas(folder / table.name, table, first)
     for file in (part / VERSIONS).glob("*.safetensors"):
@@ -112,7 +112,7 @@ def _merge(folder: Path, part: Path, scenario: Scenario, first: int, command: st
     for name in FINAL_FILES:
         if not name.endswith((".json", ".parquet")):
             (folder / name).unlink(missing_ok=True)
-    summary = summarize_run(scenario, figures)
+    summary = summarize_run(scenario, metrics)
     trackers = open_trackers(scenario.track, folder, scenario.plain(), (), command)
     trackers.log_summary(summary)
     trackers.on_end("done")

@@ -38,7 +38,7 @@ class Block:
 
     @property
     def commands(self):
-        """The lines that call netfl or pytest, as words, and whether they say that they find a fault."""
+        """The lines that call netfl or pytest, as words, and whether they state that they find an error."""
         if self.language not in {"", "bash"}:
             return []
         whole = self.text.replace("\\\n", " ")

@@ -101,16 +101,16 @@ class Fading(Channel):
     def laws(self) -> tuple[Law, ...]:
         statement, distribution = self._power_law()
         if self.coherence is None:
-            pace, scope, figures = 1.0 / self.doppler_hz, "independent for each user", self._doppler_claims()
+            pace, scope, statistics = 1.0 / self.doppler_hz, "independent for each user", self._doppler_claims()
         else:
             pace, scope = self.coherence, "independent for each user and each block"
             lags_s, moments = (pace, 3.0 * pace), (1.0, float(distribution.var()))
-            figures = (autocorrelation("0 from block to block", self._series, lambda lag_s: 0.0, lags_s, moments),)
+            statistics = (autocorrelation("0 from block to block", self._series, lambda lag_s: 0.0, lags_s, moments),)
 
         def draw(streams: Streams, size: int) -> Floats:
             return self._series(streams, size, np.array([7.3 * pace])).ravel()
 
-        return (Law("power gain", f"{statement}, {scope}", draw, distribution=distribution, statistics=figures),)
+        return (Law("power gain", f"{statement}, {scope}", draw, distribution=distribution, statistics=statistics),)
 
     @abstractmethod
     def _power_law(self) -> tuple[str, Any]:

@@ -97,10 +97,10 @@ class MarkovChannel(Channel):
             expected = np.linalg.matrix_power(self.matrix, round(lag_s / self.block)) @ (values - mean)
             return float((share * (values - mean)) @ expected) / variance
 
-        figures = [self._transition_claim(share)]
+        statistics = [self._transition_claim(share)]
         if variance > 0.0:
             formula = "Σ π_i v_i (P^k)_ij v_j, centred, over the variance"
-            figures.append(autocorrelation(formula, series, rho, lags_s, (mean, variance)))
+            statistics.append(autocorrelation(formula, series, rho, lags_s, (mean, variance)))
         return Law(
             quantity,
             "state i has the share π_i of time, π P = π",
@@ -109,7 +109,7 @@ class MarkovChannel(Channel):
             variance,
             cdf=lambda x: np.asarray((values <= np.asarray(x)[:, None]) @ share),
             distribution=", ".join(f"P({value:g}) = {part:.4g}" for value, part in zip(values, share, strict=True)),
-            statistics=tuple(figures),
+            statistics=tuple(statistics),
         )
 
     def _transition_claim(self, share: Floats) -> StatisticClaim:

@@ -71,13 +71,13 @@ class CorrelatedShadowing(Channel):
             starts = range(0, size, _LANDSCAPES)
             return np.concatenate([self._gains_db(streams.at(start), rows, places, times_s) for start in starts])
 
-        figures = [self._distance_claim()]
+        statistics = [self._distance_claim()]
         if self.decorrelation_time is not None:
             lags_s = [part * self.decorrelation_time for part in (0.2, 0.6, 1.5)]
             over_time = lambda lag_s: math.exp(-lag_s / (self.decorrelation_time or 1.0))  # noqa: E731
-            figures.append(autocorrelation("exp(-τ / T)", series, over_time, lags_s, (0.0, self.sigma**2)))
+            statistics.append(autocorrelation("exp(-τ / T)", series, over_time, lags_s, (0.0, self.sigma**2)))
         law = stats.norm(0.0, self.sigma)
-        return (Law("gain in dB", "N(0, σ²) over landscapes", draw, distribution=law, statistics=tuple(figures)),)
+        return (Law("gain in dB", "N(0, σ²) over landscapes", draw, distribution=law, statistics=tuple(statistics)),)
 
     def _distance_claim(self) -> StatisticClaim:
         parts = (0.1, 0.5, 1.0, 2.0)

@@ -82,7 +82,7 @@ class GilbertElliott(Channel):
 
         lags_s = [lag / pace for lag in (0.2, 0.6, 1.5)]
         rho = lambda lag_s: math.exp(-lag_s * pace)  # noqa: E731
-        figures = (
+        statistics = (
             autocorrelation("exp(-τ (1/g + 1/b))", series, rho, lags_s, moments),
             autocorrelation("exp(-τ (1/g + 1/b)), after long", late_series, rho, lags_s, moments),
         )
@@ -92,7 +92,7 @@ class GilbertElliott(Channel):
             lambda streams, size: series(streams, size, np.array([1.7 / pace])).ravel(),
             *moments,
             distribution=f"P({self.good_gain:g}) = {share:.4g}, P({self.bad_gain:g}) = {1.0 - share:.4g}",
-            statistics=figures,
+            statistics=statistics,
         )
         return (gain, *self.sojourns.laws())
 

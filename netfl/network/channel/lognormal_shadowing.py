@@ -48,10 +48,10 @@ class LognormalShadowing(Channel):
         return math.inf if self.coherence is None else self.coherence
 
     def laws(self) -> tuple[Law, ...]:
-        series, figures = gain_series(self), []
+        series, statistics = gain_series(self), []
         if self.coherence is not None:
             lags_s, moments = (self.coherence, 3.0 * self.coherence), (0.0, self.sigma**2)
-            figures = [autocorrelation("0 from block to block", series, lambda lag_s: 0.0, lags_s, moments)]
+            statistics = [autocorrelation("0 from block to block", series, lambda lag_s: 0.0, lags_s, moments)]
         return (
             Law(
                 "gain in dB",
@@ -61,6 +61,6 @@ class LognormalShadowing(Channel):
                 variance=self.sigma**2,
                 cdf=np.vectorize(NormalDist(0.0, self.sigma).cdf, otypes=[float]),
                 distribution=f"norm(0, {self.sigma:g})",
-                statistics=tuple(figures),
+                statistics=tuple(statistics),
             ),
         )

@@ -11,9 +11,9 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
   the future, because the end of a training is known in advance.
 - ``cell.backlog()``: users that have a frame now and are not sending.
 - ``yield cell.wait_for_backlog()``: wait until there is a backlog.
-- ``received = yield cell.attempt(users)``: let these users send at once, and wait until they end.  ``received`` tells
-  for each user whether its frame was received.  Users that failed stay in the backlog; a user that is cut off leaves it
-  until it is up again.  Options:
+- ``received = yield cell.attempt(users)``: let these users send at once, and wait until they end.  ``received``
+  is true for each user whose frame was received.  Users that failed stay in the backlog; a user that is disconnected
+  leaves it until it is up again.  Options:
 
   - ``duration_s``: time on the air; by default the airtime of each frame.
   - ``limit``: attempts that a frame has; by default no limit.

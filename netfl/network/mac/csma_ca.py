@@ -56,7 +56,7 @@ class PhyTiming:
         control: rates of ACK, RTS and CTS, the one for the default data rate first.
         slowest: rate at which an unknown ACK is assumed to be sent.
         cw: minimum and maximum contention window.
-        decodes: whether stations that overhear a collision take it for a frame in error.
+        decodes: whether stations that receive a collision treat it as a frame in error.
     """
 
     slot: int

@@ -70,7 +70,7 @@ class Transport(Spec):
     **Message grain.**  An update is one frame on the air and one message in every queue, whatever its size.
 
     By default, and where ``grain`` is ``null``, an update is a message if a frame of the MAC can hold it (`csma_ca`:
-    2296 bytes).  A larger one is sent in packets, each as large as such a frame.  Other MACs have no such limit.
+    2296 bytes).  A larger one is sent in packets, each of which fills one frame.  Other MACs have no such limit.
 
     **Packet grain.**  An update of B bits is divided into n = ceil(B / (mtu - header)) packets of mtu bits each, header
     included; the last is smaller where possible.  Each packet is a frame of its own: a user sends one after the other

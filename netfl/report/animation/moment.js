@@ -1,6 +1,6 @@
-// The state of the network at any instant.  Going on is cheap; going back starts again from the beginning.
+// The state of the network at any instant.  Forward steps are cheap; a step back starts over from the beginning.
 
-/** Walks along rising times and tells of every row that it passes. */
+/** Walks along rising times and calls `pass` for every row that it passes. */
 class Walk {
   constructor(times, pass, restart) {
     Object.assign(this, { times, pass, restart, next: 0 });

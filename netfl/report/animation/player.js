@@ -49,22 +49,22 @@ class Player {
     this.film.coloured.forEach((name, index) => part("hue").add(new Option(`accuracy of ${name}`, index)));
     part("hue").add(new Option("number of deliveries", -1));
     document.querySelector(".replay-ramp").style.background = `linear-gradient(90deg, ${RAMP})`;
-    this.tellScale();
+    this.writeScale();
   }
 
-  tellScale() {
+  writeScale() {
     part("low").textContent = this.learner < 0 ? "0 deliveries" : "accuracy 0 %";
     part("high").textContent = this.learner < 0 ? `${this.scene.most}` : "100 %";
   }
 
   listScores() {
     this.bars = this.film.learners.map((name) => {
-      const [row, label, figure, bar] = ["div", "span", "b", "i"].map((tag) => document.createElement(tag));
+      const [row, label, value, bar] = ["div", "span", "b", "i"].map((tag) => document.createElement(tag));
       row.className = "score";
       label.textContent = label.title = name;
-      row.append(label, figure, bar);
+      row.append(label, value, bar);
       part("scores").append(row);
-      return { figure, bar };
+      return { value, bar };
     });
   }
 
@@ -74,7 +74,7 @@ class Player {
     part("speed").addEventListener("change", (event) => (this.speed = Number(event.target.value)));
     part("hue").addEventListener("change", (event) => {
       this.learner = Number(event.target.value);
-      this.tellScale();
+      this.writeScale();
       this.show();
     });
     part("scene").addEventListener("pointermove", (event) => this.point(event));
@@ -142,7 +142,7 @@ class Player {
     part("cursor").value = Math.round((SLIDER * moment.at) / film.end_s);
     part("cursor").setAttribute("aria-valuetext", `${film.step} ${moment.round}, ${this.clock(moment.at)}`);
     moment.scores.forEach((share, index) => {
-      this.bars[index].figure.textContent = percent(share);
+      this.bars[index].value.textContent = percent(share);
       this.bars[index].bar.style.setProperty("--share", share || 0);
     });
     this.listEvents(moment.events);
