@@ -407,7 +407,7 @@ def metric_table(data: RunData) -> Iterator[Markup]:
             for name, (number, spread, unit) in formatting.aligned(data.access_metrics, data.run.summary).items()
         ]
         replicas = int(data.run.summary.get("replicas", 1))
-        yield page.table(["Figure", "Value"], rows, caption("metric_table", data, replicas))
+        yield page.table(["Metric", "Value"], rows, caption("metric_table", data, replicas))
 
 
 def delays(data: RunData) -> Iterator[Markup]:
