@@ -30,6 +30,7 @@ exclude_patterns = ["fromcode"]
 default_role = "py:obj"
 highlight_language = "text"
 myst_heading_anchors = 3
+smartquotes_action = "qe"  # quotes and ellipses; two hyphens begin an option
 
 autodoc_type_aliases = {"ArrayLike": "ArrayLike"}
 autodoc_typehints_format = "short"
@@ -56,6 +57,7 @@ nitpick_ignore_regex = [
 ]
 
 html_theme = "furo"
+pygments_dark_style = "github-dark"  # the default underlines names of modules as if they were links
 html_title = "netfl"
 html_static_path = ["_static"]
 html_css_files = ["netfl.css"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,9 @@ from typer.core import TyperArgument, TyperCommand
 
 from fromcode import words
 from netfl.cli import app
+
+_FLAG = re.compile(r"(?<![`\w-])(--[a-z][\w-]*)(?!`)")
+"""An option in the text of another one."""
 
 
 def page() -> str:
@@ -50,7 +54,11 @@ def _section(name: str, command: TyperCommand) -> Iterator[str]:
             ("argument", "meaning"), [(words.literal(_place(one)), words.line(one.help or "")) for one in arguments]
         )
     if options:
-        yield words.table(("option", "default", "meaning"), map(_option, options))
+        rows = [_option(option) for option in options]
+        if any(default for _, default, _ in rows):
+            yield words.table(("option", "default", "meaning"), rows)
+        else:
+            yield words.table(("option", "meaning"), [(option, meaning) for option, _, meaning in rows])
 
 
 def _place(argument: TyperArgument) -> str:
@@ -65,7 +73,7 @@ def _option(option: Any) -> tuple[str, str, str]:
     shown = ", ".join(option.opts) + ("" if flag else f" {option.metavar or _kind(option)}")
     repeated = ", may be repeated" if option.multiple else ""
     default = "" if flag or option.default is None else words.literal(str(option.default))
-    return words.literal(shown) + repeated, default, words.line(option.help or "")
+    return words.literal(shown) + repeated, default, _FLAG.sub(r"`\1`", words.line(option.help or ""))
 
 
 def _kind(option: Any) -> str:

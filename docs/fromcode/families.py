@@ -13,6 +13,8 @@ from netfl.types import Law
 
 HEAD = ("key", "type", "default", "meaning")
 """Columns of a table of keys."""
+_TITLES = {"mac": "MAC", "round": "Round rule"}
+"""Titles of pages that are not the capitalised name of the family."""
 _QUIET = (":members:", ":member-order: bysource", ":exclude-members: model_config")
 
 
@@ -59,11 +61,11 @@ def _page(family: str) -> str:
     found = {kind: find_model(base, kind) for kind in list_kinds(base)}
     index = [(f"[`{kind}`](#{_slug(kind)})", words.line(summary_of(model))) for kind, model in found.items()]
     parts = [part for kind, model in found.items() for part in _model(kind, model)]
+    name = family.rpartition("/")[2]
     return words.page(
-        family,
+        f"{_TITLES.get(name, words.capital(name))} (`{family}`)",
         words.capital(words.line(summary_of(module))),
-        f"`netfl list {family.rpartition('/')[2]} KIND` prints the section of one kind.  "
-        "[Types and units](units.md) explains the notation.",
+        f"`netfl list {name} KIND` prints the section of one kind.  [Types and units](units.md) explains the notation.",
         words.table(("kind", "meaning"), index),
         *parts,
         "## Contract",
@@ -97,5 +99,6 @@ def _law(law: Law) -> str:
     """Return the claims of a property."""
     if law.quantity == Law.none("").quantity:
         return f"none: {words.line(law.statement)}"
-    claims = "; ".join(f"{name} {words.literal(formula)}" for name, formula in law.claims())
-    return f"*{words.line(law.quantity)}*: {words.line(law.statement)}.  {claims}"
+    new = [(name, formula) for name, formula in law.claims() if formula != law.statement]
+    claims = "; ".join(f"{name} {words.literal(formula)}" for name, formula in new)
+    return f"*{words.line(law.quantity)}*: {words.line(law.statement)}.  {claims}".rstrip()

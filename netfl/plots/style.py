@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, ParamSpec
 
 import matplotlib.style
+import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.artist import Artist
@@ -40,6 +41,10 @@ PALETTE: tuple[str, ...] = tuple(sns.color_palette("colorblind").as_hex())
 
 BLUE, ORANGE, GREEN, RED, PINK, BROWN, ROSE, GREY, YELLOW, SKY = PALETTE
 """The palette by name; an HTML page replaces blue with its own, brighter on dark pages."""
+
+_DARK = "#262626"
+_EQUAL_CONTRAST = 0.22
+"""Text on a coloured cell: its dark colour, and the luminance at which white has the same contrast."""
 
 _HUES = (BLUE, ORANGE, GREEN, PINK, SKY, GREY, RED, YELLOW, BROWN, ROSE)
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1.4)), (0, (6, 2, 1, 2)), (0, (9, 3)), (0, (3, 1.5, 1, 1.5, 1, 1.5)), (0, (2, 2)))
@@ -178,8 +183,19 @@ def heat_map(table: pd.DataFrame, *, ax: Axes, max_cells: int, **options: Any) -
     has_numbers = table.size <= max_cells
     width = 1.5 if has_numbers else 0.0
     sns.heatmap(table, ax=ax, annot=has_numbers, cmap="cividis", linewidths=width, linecolor=PAPER, **options)
+    if has_numbers:
+        _set_number_colors(ax)
     ax.grid(visible=False)
     ax.tick_params(length=0)
+
+
+def _set_number_colors(ax: Axes) -> None:
+    """Write each number in black or white, whichever has more contrast to its cell; seaborn writes white too often."""
+    mesh = ax.collections[0]
+    mesh.update_scalarmappable()
+    colors = mesh.get_facecolor()[~np.ma.getmaskarray(mesh.get_array()).ravel()]  # masked cells have no number
+    for text, color in zip(ax.texts, colors, strict=True):
+        text.set_color(_DARK if sns.utils.relative_luminance(color) > _EQUAL_CONTRAST else "white")
 
 
 def mark_rare(labels: Iterable[Text], is_rare: Iterable[bool]) -> None:

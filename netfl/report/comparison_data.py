@@ -127,9 +127,15 @@ def _leaves(value: object, key: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
         items = list(enumerate(value))
     elif value is not None:
-        yield key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        yield key, _leaf_text(value)
     for name, child in items:
         yield from _leaves(child, f"{key}.{name}".lstrip("."))
+
+
+def _leaf_text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:.10g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def shared_rounds(first: RunData, second: RunData) -> int:

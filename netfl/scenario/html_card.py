@@ -15,15 +15,28 @@ _MAX_TEXT = 160
 """Maximum number of characters of a value."""
 
 
+_TABLE = "color: inherit; border-spacing: 0; margin: .3em 0 .6em"
+_CELL = "text-align: left; vertical-align: top; padding: .15em 1em .15em 0"
+"""Style sheets of notebooks differ, so the cards state what they need; tables do not always inherit the text colour."""
+
+
 def html_card(title: str, facts: Mapping[str, object], table: pd.DataFrame | None = None) -> str:
     """Return a title, the *facts* that are not empty, and a table.  Colours are those of the notebook."""
     rows = "".join(
-        f'<tr><th style="text-align: left">{escape(name)}</th><td style="text-align: left">{_cell(value)}</td></tr>'
+        f'<tr><th scope="row" style="{_CELL}">{escape(name)}</th><td style="{_CELL}">{_cell(value)}</td></tr>'
         for name, value in facts.items()
         if value not in (None, "", ())
     )
-    shown = "" if table is None else table.to_html(index=False, border=0, na_rep="–")
-    return f"<div><strong>{escape(title)}</strong><table>{rows}</table>{shown}</div>"
+    shown = "" if table is None else _scrollable(table)
+    return f'<div><strong>{escape(title)}</strong><table style="{_TABLE}">{rows}</table>{shown}</div>'
+
+
+def _scrollable(table: pd.DataFrame) -> str:
+    """Return a table that scrolls if the page is too narrow, with numbers below the ends of their names."""
+    html = table.to_html(index=False, border=0, na_rep="–")
+    html = html.replace("<table", f'<table style="{_TABLE}; text-align: right; white-space: nowrap"', 1)
+    html = html.replace("<th>", '<th style="padding: .15em .6em">').replace("<td>", '<td style="padding: .15em .6em">')
+    return f'<div style="overflow-x: auto">{html}</div>'
 
 
 def scenario_card(scenario: Scenario) -> str:

@@ -95,10 +95,11 @@ def test_rare_users_who_are_not_the_least_delivered_are_pointed_out(make):
     delivered = view.run.deliveries
     loud = RunData(make(users=6, rounds=2000, replicas=1, network=False, name="loud"))
     loud.run.__dict__["deliveries"] = pd.concat([delivered, *[delivered[delivered["user"] == 0].assign(user=5)] * 2])
-    said = [one for one in summary_text.run_summary(loud) if "They are not those with the fewest deliveries" in one]
+    said = [one for one in summary_text.run_summary(loud) if "are not those with the fewest deliveries" in one]
     others = int((~loud.first_users["rare"]).sum())
     assert said == [
-        f"They are not those with the fewest deliveries: {others} other users had fewer than the most frequent of them."
+        "Users that hold rare classes are not those with the fewest deliveries: "
+        f"{others} other users had fewer than the most frequent of them."
     ]
 
 
