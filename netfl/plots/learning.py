@@ -38,7 +38,7 @@ def curves(
         metrics: `Run.metrics`.
         metric: name of the metric; accuracies are drawn in percent.
         group: group of the metric, such as ``class:9``.
-        over: rounds, simulated ``time``, ``bits`` sent up, or ``energy`` spent by the users.
+        over: rounds, simulated ``time``, ``bits`` sent on the uplink, or ``energy`` spent by the users.
         rounds: `Run.rounds`, for bits and energy.
         learners: the learners, in the order of their colours.
         ax: axes to draw on.

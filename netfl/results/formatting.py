@@ -19,8 +19,8 @@ _LABELS = {
     "delay_theory_s": "delay, theory",
     "jain": "Jain index",
     "attempts_mean": "attempts per update",
-    "uplink_bits": "sent up",
-    "downlink_bits": "sent down",
+    "uplink_bits": "sent on the uplink",
+    "downlink_bits": "sent on the downlink",
     "collision_probability": "collisions per attempt",
     "snr_mean_db": "SNR, mean",
     "energy_train_J": "energy, training",
@@ -157,14 +157,14 @@ def axis_unit(over: str, size: float) -> tuple[float, str]:
     """Return the unit and the label of an axis of rounds, simulated time, bits or energy up to *size*.
 
     >>> axis_unit("time", 5000.0), axis_unit("bits", 3e7), axis_unit("round", 20.0)
-    ((60.0, 'simulated time (min)'), (1000000.0, 'sent up (Mb)'), (1.0, 'round'))
+    ((60.0, 'simulated time (min)'), (1000000.0, 'sent on the uplink (Mb)'), (1.0, 'round'))
     """
     if over == "round":
         return 1.0, "round"
     if over == "time":
         unit, name = time_unit(size)
         return unit, f"simulated time ({name})"
-    label, symbol = {"bits": ("sent up", "b"), "energy": ("spent by users", "J")}[over]
+    label, symbol = {"bits": ("sent on the uplink", "b"), "energy": ("spent by users", "J")}[over]
     scales = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
     unit, prefix = next((scale for scale in scales if size >= 2.5 * scale[0]), scales[-1])
     return unit, f"{label} ({prefix}{symbol})"
