@@ -96,8 +96,8 @@ def test_a_label_missing_from_the_test_set_has_no_metrics():
     data = make_dataset(1)
     is_present = data.test_y != 1
     short = Dataset(data.train_x, data.train_y, data.test_x[is_present], data.test_y[is_present], CLASSES)
-    others, ones_rows = (np.flatnonzero((data.train_y == 1) == is_one) for is_one in (False, True))
-    split = [others[:5], np.concatenate([others[5:], ones_rows[2:]]), ones_rows[:2]]
+    other_rows, ones_rows = (np.flatnonzero((data.train_y == 1) == is_one) for is_one in (False, True))
+    split = [other_rows[:5], np.concatenate([other_rows[5:], ones_rows[2:]]), ones_rows[:2]]
     network = Mlp(hidden=(5,)).open((4,), CLASSES)
     versions = torch.randn(2, network.size + 1, generator=torch.Generator().manual_seed(2))
     evaluation = evaluation_of(network, [short], [split], (0,))
@@ -152,9 +152,11 @@ def test_users_of_the_data_have_separate_test_and_validation_examples():
             for owner in range(3):
                 assert metrics[f"{name}/user:{owner}"][lane] == pytest.approx(values[user == owner].mean(), rel=1e-5)
             assert np.isnan(metrics[f"{name}/user:3"][lane])
-        known = [metrics[f"accuracy/user:{owner}"][lane] for owner in range(3)]
-        assert metrics["accuracy_users_best10"][lane] == max(known)
-        assert metrics["accuracy_users_jain"][lane] == pytest.approx(sum(known) ** 2 / (3 * np.square(known).sum()))
+        accuracies = [metrics[f"accuracy/user:{owner}"][lane] for owner in range(3)]
+        assert metrics["accuracy_users_best10"][lane] == max(accuracies)
+        assert metrics["accuracy_users_jain"][lane] == pytest.approx(
+            sum(accuracies) ** 2 / (3 * np.square(accuracies).sum())
+        )
         losses = [metrics[f"loss/user:{owner}"][lane] for owner in range(3)]
         assert metrics["objective"][lane] == pytest.approx(np.dot(losses, [0.25, 0.25, 0.5]))
 
@@ -221,7 +223,7 @@ def test_class_metrics_include_classes_of_any_lane():
     accuracy = np.array([[0.5, 0.0, 1.0, 0.0], [0.25, 1.0, 0.75, 0.0]])
     classes = UserPerformance(accuracy, 1 - accuracy, counts)
     metrics = dict(class_metrics(classes, (0, 2)))
-    names = [f"{name}{of}" for name in ("accuracy", "loss") for of in ("", "/class:0", "/class:1", "/class:2")]
+    names = [f"{name}{suffix}" for name in ("accuracy", "loss") for suffix in ("", "/class:0", "/class:1", "/class:2")]
     assert [*metrics] == [*names, "rare_accuracy"]
     assert metrics["rare_accuracy"] == pytest.approx([0.6, 0.5])
     assert metrics["accuracy"] == pytest.approx([0.6, 4 / 6])
@@ -261,7 +263,7 @@ def test_objectives_weight_users_by_their_deliveries():
     )
     assert [*metrics] == ["t", "objective", "cvar/alpha:0.5", "cvar/alpha:1"]
     assert metrics["t"].tolist() == t.tolist()
-    # 0.2 · 3 + 0.2 · 1 + 0.6 · 2; 1.5 + (3 - 1.5) / 4 / 0.5, as users count 1/4 and 3/4; then alike
+    # 0.2 · 3 + 0.2 · 1 + 0.6 · 2; 1.5 + (3 - 1.5) / 4 / 0.5 with weights 1/4 and 3/4; then equal weights
     assert metrics["objective"] == pytest.approx([2.0, 2.25, 2.0, np.nan, 0.2], nan_ok=True)
     assert metrics["cvar/alpha:1"] == pytest.approx([2.0, 1.5, 2.0, np.nan, 0.2], nan_ok=True)
     worst = [(0.2 * 3 + 0.3 * 2) / 0.5, (3 / 4 + 1 / 4) / 0.5, 3.0, np.nan, (0.3 / 3 + 0.2 / 6) / 0.5]

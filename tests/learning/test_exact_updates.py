@@ -55,7 +55,7 @@ TRACE = [
     [(1, 9)],
 ]
 """Deliveries as (user, base): empty rounds, repeated users, late first deliveries and old bases."""
-SINGLE = [lines[:1] for lines in TRACE]
+SINGLE = [deliveries[:1] for deliveries in TRACE]
 """The trace with at most one delivery per round, for `relay`."""
 
 RULES = {
@@ -166,8 +166,8 @@ def run_trace(specs, trace):
     batched = learner(specs, evaluate=EvaluateSpec(every=1), rounds=len(trace))
     reports = [batched.start()]
     versions = {name: [batched.version(lane)] for lane, name in enumerate(specs)}
-    for index, lines in enumerate(trace, start=1):
-        reports.append(batched.step([a_round(index, *lines)]))
+    for index, deliveries in enumerate(trace, start=1):
+        reports.append(batched.step([a_round(index, *deliveries)]))
         for lane, name in enumerate(specs):
             versions[name].append(batched.version(lane))
     losses = {name: [float(report.metrics["loss"][lane]) for report in reports] for lane, name in enumerate(specs)}
@@ -192,10 +192,10 @@ def expected(start, rule, objective, steps, *, trace=TRACE, amount):
 
 
 def test_the_trace_covers_the_special_cases():
-    assert sum(not lines for lines in TRACE) >= 3
-    assert any(len({user for user, _ in lines}) < len(lines) for lines in TRACE)
-    assert any(len(set(lines)) < len(lines) for lines in TRACE)
-    assert max(index - base for index, lines in enumerate(TRACE) for _, base in lines) >= 4
+    assert sum(not deliveries for deliveries in TRACE) >= 3
+    assert any(len({user for user, _ in deliveries}) < len(deliveries) for deliveries in TRACE)
+    assert any(len(set(deliveries)) < len(deliveries) for deliveries in TRACE)
+    assert max(index - base for index, deliveries in enumerate(TRACE) for _, base in deliveries) >= 4
     assert len({len(rows) for rows in SPLIT}) == USERS
 
 

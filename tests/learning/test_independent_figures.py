@@ -93,17 +93,17 @@ def test_single_users_of_replicas_diverge_only_by_rounding():
                 assert values.max() < 1e-12, metric
 
 
-@pytest.mark.parametrize("known", [1, 4, 9, 10, 12, 19, 20, 57])
-def test_worst_and_best_tenths_round_down_to_at_least_one_user(known):
-    rng = np.random.default_rng(known)
-    accuracy, is_known = rng.random((2, 60)), rng.permutation(60) < known
+@pytest.mark.parametrize("known_users", [1, 4, 9, 10, 12, 19, 20, 57])
+def test_worst_and_best_tenths_round_down_to_at_least_one_user(known_users):
+    rng = np.random.default_rng(known_users)
+    accuracy, is_known = rng.random((2, 60)), rng.permutation(60) < known_users
     metrics = dict(accuracy_spread(UserPerformance(accuracy, accuracy, np.broadcast_to(is_known * 5.0, (2, 60)))))
     for lane in range(2):
         users = sorted(accuracy[lane][is_known])
-        tenth = max(1, int(known / 10))
+        tenth = max(1, int(known_users / 10))
         assert metrics["accuracy_users_worst10"][lane] == pytest.approx(sum(users[:tenth]) / tenth)
         assert metrics["accuracy_users_best10"][lane] == pytest.approx(sum(users[-tenth:]) / tenth)
-        assert metrics["accuracy_users_mean"][lane] == pytest.approx(sum(users) / known)
+        assert metrics["accuracy_users_mean"][lane] == pytest.approx(sum(users) / known_users)
         assert metrics["accuracy_users_variance"][lane] == pytest.approx(np.var(users))
 
 
@@ -155,7 +155,7 @@ def test_accuracies_count_the_predictions():
     metrics = run_rounds(setup, batched)[-1][0]
     compared = 0
     for lane, (name, replica) in enumerate(batched.lanes):
-        if not isinstance(setup.specs[name].aggregation, Afl):  # it reports the mean of its versions
+        if not isinstance(setup.specs[name].aggregation, Afl):  # AFL reports the mean of its versions
             data, compared = setup.data[replica], compared + 1
             correct = batched.predict(lane, data.test_x) == data.test_y
             assert metrics["accuracy"][lane] == pytest.approx(correct.mean())
@@ -205,12 +205,12 @@ def test_training_at_the_broadcast_equals_training_at_the_delivery(monkeypatch):
         return step(self, state, current, updates)
 
     monkeypatch.setattr(Scaffold, "step", recording_step)
-    for index, lines in enumerate(rounds):
+    for index, deliveries in enumerate(rounds):
         for user in range(3):
             eager.restore(copy.deepcopy(lazy.state()))
             eager.step([a_round(index + 1, (user, index))])
             _, _, expected[user, index] = trained.pop()
-        lazy.step([a_round(index + 1, *lines)])
-    assert [line[:2] for line in trained] == [line for lines in rounds for line in lines]
+        lazy.step([a_round(index + 1, *deliveries)])
+    assert [update[:2] for update in trained] == [update for deliveries in rounds for update in deliveries]
     for user, base, model in trained:
         assert torch.allclose(model, expected[user, base], rtol=1e-12, atol=1e-14), (user, base)

@@ -110,13 +110,13 @@ def dataset(rng, name, shape):
 
 def trace(rng, users):
     """Draw rounds without deliveries, with repeated users and with stale bases; half of them state the needed bases."""
-    lines = []
+    all_deliveries = []
     for index in range(1, ROUNDS + 1):
         users_of_round = rng.integers(users, size=rng.integers(0, 5) * (rng.random() < 0.8))
-        lines.append([(int(user), int(rng.integers(max(0, index - 4), index))) for user in users_of_round])
+        all_deliveries.append([(int(user), int(rng.integers(max(0, index - 4), index))) for user in users_of_round])
     rounds = []
-    for index, deliveries in enumerate(lines, 1):
-        needed = {base for later in lines[index:] for _, base in later if base < index}
+    for index, deliveries in enumerate(all_deliveries, 1):
+        needed = {base for later in all_deliveries[index:] for _, base in later if base < index}
         delivered = tuple(Delivery(user, base, 0.0, 1.0) for user, base in deliveries)
         oldest = min(needed, default=index)
         needed_or_none = tuple(sorted(needed)) if rng.random() < 0.5 else None

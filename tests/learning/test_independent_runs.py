@@ -89,18 +89,18 @@ class Replica:
         setup = prepare_run(scenario)
         data, split = setup.dataset, setup.splits[replica]
         self.examples = [(data.train_x[rows].astype(float), data.train_y[rows]) for rows in split]
-        self.shuffles = BatchSampler([streams_of(scenario, replica).at("learning")])
+        self.sampler = BatchSampler([streams_of(scenario, replica).at("learning")])
         rows = run.deliveries[run.deliveries["replica"] == replica].sort_values(["round", "arrived_s"], kind="stable")
         self.delivered, counts = {index: [] for index in range(1, ROUNDS + 1)}, {}
         for index, user, base in rows[["round", "user", "base"]].to_numpy().tolist():
             repeat = counts[user, base] = counts.get((user, base), -1) + 1
             self.delivered[int(index)].append((int(user), int(base), repeat))
 
-    def trained(self, base_model, delivery, drift=0.0, lr=LR, momentum=0.0):
+    def train(self, base_model, delivery, drift=0.0, lr=LR, momentum=0.0):
         user, base_round, repeat = delivery
         x, y = self.examples[user]
         job, work = (0, user, base_round, len(y)), LocalWork(WIDTH, None, STEPS)
-        batches = draw_batches(self.shuffles, [job], work, np.array([repeat]))
+        batches = draw_batches(self.sampler, [job], work, np.array([repeat]))
         theta, velocity = base_model.copy(), 0.0
         for places, count in zip(batches.places[0], batches.counts[0], strict=True):
             velocity = momentum * velocity + softmax_regression(theta, x[places[:count]], y[places[:count]])[1] + drift
@@ -128,7 +128,7 @@ def expected_versions(rule, replica, versions):
         ]
         models = np.array(
             [
-                replica.trained(base, delivery, drift, **options)
+                replica.train(base, delivery, drift, **options)
                 for base, delivery, drift, options in zip(bases, delivered, drifts, local, strict=True)
             ]
         )

@@ -143,8 +143,8 @@ def test_batched_equals_one_by_one(dtype, tolerance):
     batched = learner(mixture(), (0, 1), datasets=datasets, dtype=dtype)
     versions = run_rounds(batched, (0, 1))
     for (name, replica), version in zip(batched.lanes, versions, strict=True):
-        alone = learner({name: mixture()[name]}, (replica,), datasets=[datasets[replica]], dtype=dtype)
-        (expected,) = run_rounds(alone, (replica,))
+        single = learner({name: mixture()[name]}, (replica,), datasets=[datasets[replica]], dtype=dtype)
+        (expected,) = run_rounds(single, (replica,))
         assert version == pytest.approx(expected, rel=0, abs=tolerance)
         assert not np.allclose(version, learner({name: spec()}, (replica,)).version(0), atol=1e-3)
 
@@ -153,12 +153,12 @@ def test_padded_batches_equal_single_users():
     """Users with 23, 7, 1 and 59 examples, trained in one batch and one at a time."""
     batched = learner({"a": spec(aggregation=Average(weights="equal"), batch_size=10)})
     batched.step([a_round(1, *((user, 0) for user in range(USERS)))])
-    alone = []
+    models = []
     for user in range(USERS):
         single = learner({"a": spec(aggregation=Relay(), batch_size=10)})
         single.step([a_round(1, (user, 0))])
-        alone.append(single.version(0))
-    assert batched.version(0) == pytest.approx(np.mean(alone, axis=0), rel=0, abs=1e-13)
+        models.append(single.version(0))
+    assert batched.version(0) == pytest.approx(np.mean(models, axis=0), rel=0, abs=1e-13)
 
 
 def test_a_delivery_starts_from_its_base():
@@ -221,12 +221,12 @@ def test_mixed_bases_and_repeated_users_equal_one_by_one():
     for current, _ in asynchronous(12):
         state, models = together.state(), []
         for delivery in current.deliveries:
-            alone = learner({"a": spec(options.objective, Relay())})
+            single = learner({"a": spec(options.objective, Relay())})
             turns = [[*key, count] for key, count in counts.items()]
-            alone.restore(alone.state() | {name: state[name] for name in ("round", "versions")} | {"turns": turns})
+            single.restore(single.state() | {name: state[name] for name in ("round", "versions")} | {"turns": turns})
             counts[0, delivery.user, delivery.base] += 1
-            alone.step([a_round(current.index, (delivery.user, delivery.base))])
-            models.append(alone.version(0))
+            single.step([a_round(current.index, (delivery.user, delivery.base))])
+            models.append(single.version(0))
         together.step([current])
         assert together.version(0) == pytest.approx(np.mean(models, axis=0), rel=0, abs=1e-13)
         users, bases = zip(*((delivery.user, delivery.base) for delivery in current.deliveries), strict=True)
@@ -340,10 +340,10 @@ def test_two_deliveries_of_a_user_count_twice():
     batched.step([a_round(2, (0, 0), (0, 1))])
     models = []
     for base in (0, 1):
-        alone = learner({"a": spec(aggregation=Relay())})
-        alone.step([a_round(1, (3, 0))])
-        alone.step([a_round(2, (0, base))])
-        models.append(alone.version(0))
+        single = learner({"a": spec(aggregation=Relay())})
+        single.step([a_round(1, (3, 0))])
+        single.step([a_round(2, (0, base))])
+        models.append(single.version(0))
     assert batched.version(0) == pytest.approx(np.mean(models, axis=0), abs=1e-13)
 
 

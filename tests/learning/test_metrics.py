@@ -82,7 +82,7 @@ def test_weights_equal_those_of_the_server():
     batched = learner_with_metrics({"fedau": spec(aggregation=Fedau()), "plain": spec()}, "weight")
     for index, users in enumerate([(0,), (1,), (1,), (0, 1)], start=1):
         found = batched.step([a_round(index, *((user, index - 1) for user in users))]).metrics
-    # users 0 and 1 were first heard in rounds 1 and 2; their last intervals, of 3 rounds and of 1, count from now on
+    # users 0 and 1 first deliver in rounds 1 and 2; their last intervals have 3 rounds and 1 round
     assert found["weight/user:0"][0] == pytest.approx((1 + 3) / 2)
     assert found["weight/user:1"][0] == pytest.approx((2 + 1 + 1) / 3)
     assert all(np.isnan(found[f"weight/user:{user}"][1]) for user in range(USERS))

@@ -169,10 +169,10 @@ def test_a_killed_worker_is_reported_and_the_others_end():
 @pytest.mark.slow
 def test_a_round_out_of_order_raises_the_error_of_the_worker():
     team = parallel_learner(2, task({"a": spec()}))
-    with team.working(), pytest.raises(ValueError, match="round 1 of ") as raised:
+    with team.working(), pytest.raises(ValueError, match="round 1 of ") as error:
         for current in network_rounds()[1:]:
             team.step(current)
-    assert "learner.py" in raised.value.__notes__[0]
+    assert "learner.py" in error.value.__notes__[0]
 
 
 class OddError(Exception):

@@ -171,7 +171,7 @@ def test_metrics_of_the_network_have_units():
 def test_cells_are_means_and_missing_points_are_empty():
     table = sweep_summary(TWO_AXES).query("not (lr == 0.1 and users == 5)")
     ax = plots.sweep_heat(table, "accuracy", "lr", "users", learner="B").axes[0]
-    assert [text.get_text() for text in ax.texts] == ["51.0", "53.0", "55.0", "50.0", "52.0"]  # the most users on top
+    assert [text.get_text() for text in ax.texts] == ["51.0", "53.0", "55.0", "50.0", "52.0"]  # 10 users in the top row
     assert [text.get_text() for text in ax.get_yticklabels()] == ["10", "5"]
 
 

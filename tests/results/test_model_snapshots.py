@@ -39,7 +39,7 @@ class Recorder:
         self.learner = FixedVersions(table)
         self.writer = SnapshotWriter(folder, self.learner, LAYOUT, {"with t"}, rounds)
 
-    def play(self, end, checkpoint_round=None):
+    def run_rounds(self, end, checkpoint_round=None):
         """Run the rounds up to *end*, after a checkpoint of round *checkpoint_round*."""
         self.learner.round = 0
         self.writer.on_start(RunStart(Path(), "x", 10, checkpoint_round=checkpoint_round))
@@ -50,7 +50,7 @@ class Recorder:
 def test_the_safetensors_package_reads_the_versions(tmp_path):
     table = random_versions(4)
     recorder = Recorder(tmp_path, table)
-    recorder.play(4)
+    recorder.run_rounds(4)
     recorder.writer.on_end("done")
     recorder.writer.remove_parts()
     assert sorted(path.name for path in (tmp_path / "versions").iterdir()) == [
@@ -81,8 +81,8 @@ def test_a_resumed_run_writes_the_same_file(tmp_path):
     for name in ("whole", "parts"):
         (tmp_path / name).mkdir()
     for recorder, segments in ((whole, [(None, 6)]), (parts, [(None, 5), (2, 4), (3, 6)])):
-        for known, end in segments:
-            recorder.play(end, known)
+        for checkpoint_round, end in segments:
+            recorder.run_rounds(end, checkpoint_round)
         recorder.writer.on_end("done")
     for name in ("plain-0", "with t-1"):
         first, second = (tmp_path / folder / "versions" / f"{name}.safetensors" for folder in ("whole", "parts"))
@@ -91,16 +91,16 @@ def test_a_resumed_run_writes_the_same_file(tmp_path):
 
 def test_a_truncated_part_is_an_error(tmp_path):
     recorder = Recorder(tmp_path, random_versions(1))
-    recorder.play(1)
+    recorder.run_rounds(1)
     with pytest.raises(MachineError, match=r"plain-0\.part is incomplete"):
-        recorder.play(1, checkpoint_round=1)
+        recorder.run_rounds(1, checkpoint_round=1)
 
 
 def test_only_given_rounds_are_written(tmp_path):
     table = random_versions(11)
     recorder = Recorder(tmp_path, table, [0, 4, 8, 10])
-    for known, end in ((None, 7), (5, 11)):
-        recorder.play(end, known)
+    for checkpoint_round, end in ((None, 7), (5, 11)):
+        recorder.run_rounds(end, checkpoint_round)
     recorder.writer.on_end("done")
     found = ModelSnapshots(tmp_path / "versions" / "plain-0.safetensors")
     assert [*found] == [0, 4, 8, 10]
@@ -117,7 +117,7 @@ def test_an_invalid_file_is_an_error(tmp_path, content):
 
 def test_a_full_disk_keeps_the_parts(tmp_path, monkeypatch):
     recorder = Recorder(tmp_path, random_versions(1))
-    recorder.play(1)
+    recorder.run_rounds(1)
 
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -130,7 +130,7 @@ def test_a_full_disk_keeps_the_parts(tmp_path, monkeypatch):
 
 def test_the_header_lists_all_arrays(tmp_path):
     recorder = Recorder(tmp_path, random_versions(1))
-    recorder.play(1)
+    recorder.run_rounds(1)
     recorder.writer.on_end("done")
     data = (tmp_path / "versions/plain-0.safetensors").read_bytes()
     length = int.from_bytes(data[:8], "little")

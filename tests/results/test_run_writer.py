@@ -228,7 +228,7 @@ class TestWriter:
         before = pa.total_allocated_bytes()
         for index in range(1, 1001):
             add(writer, [a_round(index, [0])])
-        assert pa.total_allocated_bytes() - before < 100_000  # a batch for each round took ten times as much
+        assert pa.total_allocated_bytes() - before < 100_000  # one Arrow batch per round needs ten times as much
         writer.on_end("interrupted")
         assert len(open_run(run).rounds) == len(open_run(run).deliveries) == 1000
 

@@ -32,7 +32,7 @@ def test_t_factors_equal_the_published_table():
 
 def test_an_interval_has_its_coverage():
     draws = np.random.default_rng(0).normal(1.0, 1.0, (4000, 5))
-    covered = np.mean([abs(mean_and_half.mean - 1.0) <= mean_and_half.half for mean_and_half in map(interval, draws)])
+    covered = np.mean([abs(estimate.mean - 1.0) <= estimate.half for estimate in map(interval, draws)])
     assert abs(covered - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 4000)
 
 

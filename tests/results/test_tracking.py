@@ -134,7 +134,7 @@ class TestTensorBoard(TrackerTests):
         assert board.scalars("summary/one.accuracy.last_tenth")[1][1] == pytest.approx(final)
 
 
-@pytest.mark.filterwarnings("ignore")  # of MLflow's own
+@pytest.mark.filterwarnings("ignore")  # warnings of MLflow
 class TestMlflow(TrackerTests):
     track = MLFLOW
 
@@ -315,7 +315,7 @@ class TestRuns:
         assert process.stdout == "[]\n"
 
 
-class TestFaults:
+class TestErrors:
     @pytest.mark.parametrize(
         ("track", "problem"),
         [

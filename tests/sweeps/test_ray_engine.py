@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-from support import slow_access as slow_toys
+from support import slow_access
 from typer.testing import CliRunner
 
 import netfl
@@ -63,7 +63,7 @@ class RecordingObserver(SweepObserver):
 
     @property
     def progress(self):
-        """The rounds that each task was said to have done."""
+        """Return the rounds reported for each task."""
         found = {}
         for update in self.updates:
             if not update.ended:
@@ -101,17 +101,17 @@ class LocalCluster:
         self.nodes = import_module("ray.cluster_utils").Cluster(
             initialize_head=True, head_node_args=NODE | {"include_dashboard": False}
         )
-        self.others = []
+        self.added_nodes = []
         self.cluster = Cluster(self.nodes.address)
 
-    def kill(self):
+    def kill_node(self):
         """Kill a node without notice."""
-        self.nodes.remove_node(self.others.pop(), allow_graceful=False)
+        self.nodes.remove_node(self.added_nodes.pop(), allow_graceful=False)
 
-    def of(self, nodes):
+    def with_nodes(self, nodes):
         """Add nodes until the cluster has *nodes* of them."""
-        while 1 + len(self.others) < nodes:
-            self.others.append(self.nodes.add_node(wait=False, **NODE))
+        while 1 + len(self.added_nodes) < nodes:
+            self.added_nodes.append(self.nodes.add_node(wait=False, **NODE))
         self.nodes.wait_for_nodes()
         return self
 
@@ -123,7 +123,7 @@ def local_cluster():
         for name, value in {"period": 500, "timeout": 3000, "initial_delay": 500}.items():
             patch.setenv(f"RAY_health_check_{name}_ms", str(value))
         patch.setenv("RAY_health_check_failure_threshold", "3")
-        started = LocalCluster().of(3)
+        started = LocalCluster().with_nodes(3)
         with started.cluster.connected():
             yield started
         started.nodes.shutdown()
@@ -131,7 +131,7 @@ def local_cluster():
 
 @pytest.fixture
 def inline_engine(monkeypatch):
-    monkeypatch.setattr(slow_toys, "sleep", lambda _: None)
+    monkeypatch.setattr(slow_access, "sleep", lambda _: None)
     return InlineEngine()
 
 
@@ -202,22 +202,26 @@ def test_a_stopped_sweep_ends_quickly_and_continues(local_cluster, inline_engine
 
     scenario = make_scenario(0.15, 20, **LEARNING, sweep={"access.offset": [*range(5)]})
     observer = RecordingObserver(ask_to_stop, running=2)
-    stopped = netfl.sweep(scenario, tmp_path / "s", engine=RayEngine(local_cluster.of(3).cluster), observer=observer)
-    assert time.monotonic() - observer.at_s < 2.5  # where a task takes three
+    stopped = netfl.sweep(
+        scenario, tmp_path / "s", engine=RayEngine(local_cluster.with_nodes(3).cluster), observer=observer
+    )
+    assert time.monotonic() - observer.at_s < 2.5  # a task takes three seconds
     status = stopped.tasks.set_index("task")["status"]
     interrupted = {*status[status == "interrupted"].index}
-    assert len(interrupted) in {2, 3}  # as many as there are cores
+    assert len(interrupted) in {2, 3}  # one for each core
     assert "missing" in {*status} <= {"missing", "interrupted", "done"}  # waiting tasks have not started
-    done = netfl.sweep(scenario, tmp_path / "s", engine=RayEngine(local_cluster.cluster))
-    assert {task for task in status.index if done.run(task).manifest["timings"]["rounds_kept"]} == interrupted
-    assert_equal(netfl.sweep(scenario, tmp_path / "here", engine=inline_engine), done)
+    resumed = netfl.sweep(scenario, tmp_path / "s", engine=RayEngine(local_cluster.cluster))
+    assert {task for task in status.index if resumed.run(task).manifest["timings"]["rounds_kept"]} == interrupted
+    assert_equal(netfl.sweep(scenario, tmp_path / "here", engine=inline_engine), resumed)
 
 
 @pytest.mark.slow
 def test_a_distributed_run_equals_one_process(local_cluster, inline_engine, tmp_path):
     scenario = make_scenario(replicas=2, **LEARNING)
     expected = netfl.run(scenario, tmp_path / "here", device="cpu")
-    distributed = netfl.run(scenario, tmp_path / "there", workers=replace(local_cluster.of(3).cluster, workers=3))
+    distributed = netfl.run(
+        scenario, tmp_path / "there", workers=replace(local_cluster.with_nodes(3).cluster, workers=3)
+    )
     assert_same(expected, distributed)
 
 
@@ -225,11 +229,15 @@ def test_a_distributed_run_equals_one_process(local_cluster, inline_engine, tmp_
 def test_a_sweep_survives_the_loss_of_a_node(local_cluster, inline_engine, tmp_path):
     scenario = make_scenario(0.2, replicas=2, sweep={"access.offset": [*range(5)]})
     expected = netfl.sweep(scenario, tmp_path / "here", engine=inline_engine, learning=False)
-    observer = RecordingObserver(lambda _: local_cluster.kill(), running=3)
+    observer = RecordingObserver(lambda _: local_cluster.kill_node(), running=3)
     distributed = netfl.sweep(
-        scenario, tmp_path / "there", engine=RayEngine(local_cluster.of(3).cluster), learning=False, observer=observer
+        scenario,
+        tmp_path / "there",
+        engine=RayEngine(local_cluster.with_nodes(3).cluster),
+        learning=False,
+        observer=observer,
     )
-    assert observer.ended == sorted(distributed.tasks["task"])  # each once
+    assert observer.ended == sorted(distributed.tasks["task"])  # each ends once
     assert any(rounds != sorted(rounds) for rounds in observer.progress.values())  # and one task ran twice
     assert_equal(expected, distributed)
 
@@ -237,17 +245,17 @@ def test_a_sweep_survives_the_loss_of_a_node(local_cluster, inline_engine, tmp_p
 @pytest.mark.slow
 def test_a_run_continues_after_the_loss_of_a_node(local_cluster, inline_engine, tmp_path):
     scenario = make_scenario(0.1, rounds=40, **LEARNING)
-    nodes = len(local_cluster.of(2).others) + 1
+    nodes = len(local_cluster.with_nodes(2).added_nodes) + 1
     with pytest.raises(MachineError, match=r"worker \d of \d has ended .*; continue from the last checkpoint"):
         netfl.run(
             scenario,
             tmp_path / "s",
             workers=replace(local_cluster.cluster, workers=nodes),
-            observer=ActingObserver(local_cluster.kill, 12),
+            observer=ActingObserver(local_cluster.kill_node, 12),
         )
     assert netfl.open_run(tmp_path / "s").status == "failed"
-    done = netfl.resume(tmp_path / "s", device="cpu")
-    assert_same(netfl.run(make_scenario(rounds=40, **LEARNING), tmp_path / "whole", device="cpu"), done)
+    resumed = netfl.resume(tmp_path / "s", device="cpu")
+    assert_same(netfl.run(make_scenario(rounds=40, **LEARNING), tmp_path / "whole", device="cpu"), resumed)
 
 
 def test_too_many_workers_are_an_error(local_cluster, inline_engine, tmp_path):

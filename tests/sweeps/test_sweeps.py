@@ -132,10 +132,10 @@ class TestPlan:
 
     def test_finished_cells_are_omitted(self):
         points = points_of(scenario({ALPHAS: [0.2, 0.5]}, replicas=3))
-        done = {(lane, replica) for lane in points[0].lanes.values() for replica in (0, 2)}
-        tasks = tasks_of(points, lambda cell: cell[:2] in done, 32)
-        wanted = {(lane, replica) for point in points for lane in point.lanes.values() for replica in range(3)}
-        assert {cell for task in tasks for cell in cells(task)} == wanted - done
+        finished = {(lane, replica) for lane in points[0].lanes.values() for replica in (0, 2)}
+        tasks = tasks_of(points, lambda cell: cell[:2] in finished, 32)
+        expected = {(lane, replica) for point in points for lane in point.lanes.values() for replica in range(3)}
+        assert {cell for task in tasks for cell in cells(task)} == expected - finished
 
     def test_names_and_the_order_of_axes_do_not_change_keys(self):
         points = points_of(scenario(GRID))
@@ -244,7 +244,7 @@ class TestTables:
         joined = lanes.merge(
             found.rename(columns={"learner": "lane"}).astype({"task": str, "lane": str}), on=["task", "lane", "replica"]
         )
-        expected = sweep.metrics["metric"] != "cvar"  # of which a task may tell more than a point asks for
+        expected = sweep.metrics["metric"] != "cvar"  # a task may report more levels than a point requests
         assert (joined["metric"] != "cvar").sum() == expected.sum()
         assert len(pd.read_parquet(sweep.folder / "points.parquet")) == 6
 
@@ -391,8 +391,8 @@ class StoppingObserver:
     def __init__(self, after=None):
         self.after, self.stop, self.updates = after, False, []
 
-    def on_plan(self, folder, points, tasks, done):
-        self.count = len(tasks), done
+    def on_plan(self, folder, points, tasks, finished):
+        self.count = len(tasks), finished
 
     def on_update(self, update):
         self.updates.append(update)
@@ -497,9 +497,9 @@ class TestCommand:
         code, output = self.call("sweep", "s.yaml", "--workers", "1")
         assert code == 0
         assert "running: probability=0.3, replicas 0 to 1 " in output
-        done = netfl.open_sweep("runs/tiny-sweep")
-        assert done.tasks["label"].tolist() == [f"probability={p}, replicas 0 to 1" for p in (0.3, 0.6)]
-        assert not any(task in output for task in done.tasks["task"])
+        finished_sweep = netfl.open_sweep("runs/tiny-sweep")
+        assert finished_sweep.tasks["label"].tolist() == [f"probability={p}, replicas 0 to 1" for p in (0.3, 0.6)]
+        assert not any(task in output for task in finished_sweep.tasks["task"])
 
     @pytest.mark.slow
     def test_report_writes_a_page(self):

@@ -92,7 +92,7 @@ def test_resumed_and_extended_runs_keep_the_probabilities(tmp_path):
             np.array(LISTED) / sum(LISTED),
         ),
     ],
-    ids=lambda one: one["kind"] if isinstance(one, dict) else "",
+    ids=lambda case: case["kind"] if isinstance(case, dict) else "",
 )
 def test_weights_are_inverse_participation_rates(tmp_path, access, expected):
     run = netfl.run(scenario(access), tmp_path / "run", device="cpu")

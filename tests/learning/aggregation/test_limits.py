@@ -35,8 +35,8 @@ def versions(specs, trace, **changes):
     batched = learner(specs, rounds=len(trace), **changes)
     batched.start()
     results = []
-    for index, lines in enumerate(trace, start=1):
-        batched.step([a_round(index, *lines)])
+    for index, deliveries in enumerate(trace, start=1):
+        batched.step([a_round(index, *deliveries)])
         results.append([batched.version(lane) for lane in range(len(specs))])
     return dict(zip(specs, np.swapaxes(results, 0, 1), strict=True))
 

@@ -109,7 +109,7 @@ def test_memory_counts_the_numbers_in_the_state(rule):
 
 @pytest.mark.parametrize("losses", [[1e8, 1e7, 2e-5], [3e-8, 2e-8, 1e-9]])
 def test_qfedavg_powers_neither_overflow_nor_underflow(losses):
-    """F^60 of 10^480, or of 10^-480: as exact fractions.  h = q F^(q-1) |Δ|² L² + F^q L, without t; L = 1 / lr."""
+    """F^60 is 10^480 or 10^-480, so use fractions: h = q F^(q-1) |Δ|² L² + F^q L without t, with L = 1 / lr."""
     updates, current = random_updates(1, [0, 1, 2], losses=losses), torch.zeros(SIZE, dtype=torch.float64)
     following, _ = Qfedavg(q=60).step({}, current, updates)
     changes = [[Fraction(x) for x in row] for row in (updates.models - updates.bases).tolist()]
@@ -236,8 +236,8 @@ def test_afl_counts_idle_rounds_in_its_mean():
 
 def test_user_weights_scale_the_next_change():
     """A change of 1 by one user moves the version by η/N times the user's weight."""
-    known = KnownParticipation(probability=(0.9, 0.5, 0.3, 0.05, 0.4, 1.0))
-    for rule in (known, Fedau(cutoff=3), AverageAll(), Afl(lr_lambda=0.2)):
+    known_participation = KnownParticipation(probability=(0.9, 0.5, 0.3, 0.05, 0.4, 1.0))
+    for rule in (known_participation, Fedau(cutoff=3), AverageAll(), Afl(lr_lambda=0.2)):
         state, current = open_state(rule)
         for index, users in enumerate([[0], [], [0, 3], [], [], [], [0, 1]], start=1):
             current, state = (
@@ -404,7 +404,7 @@ def test_other_rules_accept_any_objective(rule, objective):
 
 
 @pytest.mark.parametrize(
-    ("model", "wrong"),
+    ("model", "settings"),
     [
         (Mifa, {"server_lr": 0}),
         (Fedvarp, {"server_lr": 0}),
@@ -420,9 +420,9 @@ def test_other_rules_accept_any_objective(rule, objective):
         (Fedadam, {"server_lr": 1, "tau": 0}),
     ],
 )
-def test_invalid_settings_are_errors(model, wrong):
+def test_invalid_settings_are_errors(model, settings):
     with pytest.raises(ValidationError):
-        model.model_validate(wrong)
+        model.model_validate(settings)
 
 
 def test_average_has_no_state():

@@ -41,13 +41,13 @@ class Trace:
         """Return all versions that *aggregation* makes, ``[rounds + 1, SIZE]``."""
         versions = [self.start if start is None else start]
         state = aggregation.open(USERS, torch.tensor(versions[0]))
-        for index, lines in enumerate(self.deliveries, start=1):
-            if not lines:
+        for index, deliveries in enumerate(self.deliveries, start=1):
+            if not deliveries:
                 following, state = aggregation.idle(state, torch.tensor(versions[-1]), index, torch.ones(2))
                 versions.append(following.numpy())
                 continue
-            users, bases = (np.array(column) for column in zip(*lines, strict=True))
-            models = [self.sent(user, versions[base]) for user, base in lines]
+            users, bases = (np.array(column) for column in zip(*deliveries, strict=True))
+            models = [self.sent(user, versions[base]) for user, base in deliveries]
             updates = Updates(
                 index,
                 *(torch.tensor(array) for array in (users, bases)),
@@ -94,13 +94,16 @@ ALL_USERS = Trace([[(user, index) for user in range(USERS)] for index in range(1
 
 def test_the_traces_cover_the_special_cases():
     for trace in (FRESH, STALE):
-        assert any(not lines for lines in trace.deliveries)
+        assert any(not deliveries for deliveries in trace.deliveries)
         assert any(
             not first and not second for first, second in zip(FRESH.deliveries, FRESH.deliveries[1:], strict=False)
         )
-    assert next(at for at, lines in enumerate(FRESH.deliveries, 1) if 4 in [user for user, _ in lines]) > 30
-    assert any(len({user for user, _ in lines}) < len(lines) for lines in STALE.deliveries)
-    assert any(index - 1 - base > 5 for index, lines in enumerate(STALE.deliveries, 1) for _, base in lines)
+    assert (
+        next(index for index, deliveries in enumerate(FRESH.deliveries, 1) if 4 in [user for user, _ in deliveries])
+        > 30
+    )
+    assert any(len({user for user, _ in deliveries}) < len(deliveries) for deliveries in STALE.deliveries)
+    assert any(index - 1 - base > 5 for index, deliveries in enumerate(STALE.deliveries, 1) for _, base in deliveries)
 
 
 def published_weights(delivered, cutoff):
@@ -121,16 +124,18 @@ def published_weights(delivered, cutoff):
 def published_versions(trace, weights, step):
     """Return the versions of Algorithm 1 of FedAU for given weights."""
     versions = [trace.start]
-    for t, lines in enumerate(trace.deliveries):
+    for t, deliveries in enumerate(trace.deliveries):
         change = np.zeros(SIZE)
-        for user, base in lines:
+        for user, base in deliveries:
             change += weights[t, user] * (trace.sent(user, versions[base]) - versions[base])
         versions.append(versions[-1] + step / USERS * change)
     return np.array(versions)
 
 
 def delivery_table(trace):
-    return np.array([[user in [sender for sender, _ in lines] for user in range(USERS)] for lines in trace.deliveries])
+    return np.array(
+        [[user in [sender for sender, _ in deliveries] for user in range(USERS)] for deliveries in trace.deliveries]
+    )
 
 
 @pytest.mark.parametrize("trace", [FRESH, STALE, ALL_USERS], ids=["fresh", "stale", "all users"])
@@ -206,26 +211,26 @@ def test_known_participation_needs_a_probability_for_each_user():
     (error,) = rule.faults(ScenarioFacts(users=3, rounds=1))
     assert (error.key, error.problem) == ("probability", "2 probabilities for 3 users")
     assert not [*rule.faults(ScenarioFacts(users=2, rounds=1))]
-    for wrong in ((0.5, 0.0), (1.5,), ()):
+    for probability in ((0.5, 0.0), (1.5,), ()):
         with pytest.raises(ScenarioError):
-            KnownParticipation(probability=wrong)
+            KnownParticipation(probability=probability)
 
 
 def test_average_uses_a_server_step_size():
     for trace in (FRESH, ALL_USERS):
         versions = [trace.start]
-        for lines in trace.deliveries:
-            changes = [trace.sent(user, versions[-1]) - versions[-1] for user, _ in lines]
-            versions.append(versions[-1] + (1.78 * np.mean(changes, axis=0) if lines else 0.0))
+        for deliveries in trace.deliveries:
+            changes = [trace.sent(user, versions[-1]) - versions[-1] for user, _ in deliveries]
+            versions.append(versions[-1] + (1.78 * np.mean(changes, axis=0) if deliveries else 0.0))
         assert trace.run(Average(weights="equal", server_lr=1.78)) == pytest.approx(np.array(versions), abs=1e-12)
 
 
 def test_average_without_a_server_step_size_is_the_mean():
     versions = [STALE.start]
-    for lines in STALE.deliveries:
-        models = [STALE.sent(user, versions[base]) for user, base in lines]
-        sizes = [STALE.samples[user] for user, _ in lines]
-        versions.append(np.average(models, axis=0, weights=sizes) if lines else versions[-1])
+    for deliveries in STALE.deliveries:
+        models = [STALE.sent(user, versions[base]) for user, base in deliveries]
+        sizes = [STALE.samples[user] for user, _ in deliveries]
+        versions.append(np.average(models, axis=0, weights=sizes) if deliveries else versions[-1])
     assert STALE.run(Average()) == pytest.approx(np.array(versions), abs=1e-13)
 
 
@@ -234,12 +239,12 @@ def test_fedbuff_equals_the_published_algorithm(step, exponent):
     """The buffer receives changes one by one and is emptied at the end of a round."""
     for trace in (STALE, FRESH):
         versions = [trace.start]
-        for version, lines in enumerate(trace.deliveries):
+        for version, deliveries in enumerate(trace.deliveries):
             buffer = np.zeros(SIZE)
-            for user, base in lines:
+            for user, base in deliveries:
                 staleness = version - base
                 buffer += (trace.sent(user, versions[base]) - versions[base]) / (1 + staleness) ** exponent
-            versions.append(versions[-1] + step * buffer / max(len(lines), 1))
+            versions.append(versions[-1] + step * buffer / max(len(deliveries), 1))
         found = trace.run(Fedbuff(server_lr=step, exponent=exponent))
         assert found == pytest.approx(np.array(versions), abs=1e-12)
 
@@ -271,9 +276,9 @@ def discount(kind, tau, a=None, b=None):
 def test_fedasync_equals_the_published_algorithm(options):
     for trace in (STALE, FRESH):
         versions = [trace.start]
-        for version, lines in enumerate(trace.deliveries):
+        for version, deliveries in enumerate(trace.deliveries):
             x = versions[-1]
-            for user, base in lines:
+            for user, base in deliveries:
                 weight = 0.6 * discount(options["staleness"], version - base, options.get("a"), options.get("b"))
                 x = (1 - weight) * x + weight * trace.sent(user, versions[base])
             versions.append(x)
@@ -321,8 +326,8 @@ def test_entries_are_aggregated_independently(rule):
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("wrong", [0.0, -1.0])
-def test_steps_are_positive(rule, wrong):
+@pytest.mark.parametrize("step", [0.0, -1.0])
+def test_steps_are_positive(rule, step):
     name = "alpha" if rule == "fedasync" else "server_lr"
     with pytest.raises(ValidationError):
-        type(RULES[rule]).model_validate(RULES[rule].model_dump(exclude={"kind"}) | {name: wrong})
+        type(RULES[rule]).model_validate(RULES[rule].model_dump(exclude={"kind"}) | {name: step})

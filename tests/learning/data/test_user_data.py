@@ -197,9 +197,12 @@ class TestShakespeare:
         assert len(data.train_y) == count - count // 2
         assert len(data.test_y) == count // 2 - 79
         for x, y, first in [(data.train_x, data.train_y, 0), (data.test_x, data.test_y, count - count // 2 + 79)]:
-            for at in (0, 5, len(y) - 1):
-                assert "".join(LETTERS[int(token)] for token in x[at]) == whole[first + at : first + at + 80]
-                assert LETTERS[y[at]] == whole[first + at + 80]
+            for position in (0, 5, len(y) - 1):
+                assert (
+                    "".join(LETTERS[int(token)] for token in x[position])
+                    == whole[first + position : first + position + 80]
+                )
+                assert LETTERS[y[position]] == whole[first + position + 80]
         assert set(data.train_user.tolist()) == {0}
         assert Shakespeare().tokens == data.classes == 80
         with pytest.raises(ScenarioError, match="1 users have at least 64 examples"):
@@ -213,10 +216,10 @@ class TestShakespeare:
         assert len(np.bincount(data.train_user)) == 31
         assert np.bincount(data.train_user).min() >= 64 * 0.8
         gaps = data.train_x[1:, :-1] == data.train_x[:-1, 1:]
-        assert gaps.all(axis=1).sum() == len(data.train_x) - 31  # one text for each role, moved on by one letter
+        assert gaps.all(axis=1).sum() == len(data.train_x) - 31  # the windows of each role move by one letter
         texts = [read_roles(file.data.decode("ascii")) for file in cache.read_files("shakespeare")]
         letters = sum(len(text) for play in texts for text in play.values())
-        assert sum(map(len, texts)) == pytest.approx(1129, rel=0.05)  # LEAF's figures, of another edition
+        assert sum(map(len, texts)) == pytest.approx(1129, rel=0.05)  # LEAF's numbers, of another edition
         assert letters == pytest.approx(4.226e6, rel=0.05)
         assert all(role == role.upper() for play in texts for role in play)
 
@@ -273,7 +276,7 @@ class TestSent140:
         data = sent140.load(Streams(0))
         assert np.bincount(data.train_user).tolist() == [4, 3]
         assert np.bincount(data.test_user).tolist() == [1, 1]
-        # in training: good 8, day 7, ! 4, and "," and bad 3 each, of which the alphabet puts "," first
+        # counts in training: good 8, day 7, ! 4, "," and bad 3 each; ties are in alphabetical order
         rows = {tuple(row) for row in data.train_x.astype(int).tolist()}
         assert rows == {(1, 1, 2, 3, 0), (0, 4, 2, 0, 0)}
         assert (data.train_y == (data.train_user == 0)).all()

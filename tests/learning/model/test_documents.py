@@ -1,4 +1,4 @@
-"""The examples about versions in the documentation run as printed."""
+"""The examples about model versions in the documentation run as printed."""
 
 import re
 from pathlib import Path

@@ -55,10 +55,10 @@ def test_errors_of_a_wrong_model_are_one_line(tmp_path, monkeypatch, fault, prob
     for command in ("check", "run"):
         result = CliRunner().invoke(app, [command, "x.yaml"])
         assert result.exit_code == 2
-        (line,) = result.output.splitlines()
-        assert line.startswith(f"x.yaml:7: model: {problem}")
-        assert f"('{LINEAR}'); " in line
-        assert remedy in line.partition("'); ")[2]
+        (error,) = result.output.splitlines()
+        assert error.startswith(f"x.yaml:7: model: {problem}")
+        assert f"('{LINEAR}'); " in error
+        assert remedy in error.partition("'); ")[2]
 
 
 def test_a_default_of_the_wrong_type_is_an_error():

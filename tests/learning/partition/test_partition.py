@@ -77,15 +77,15 @@ def test_listed_classes_go_to_the_listed_users():
 
 def test_rare_classes_go_to_the_lowest_participation():
     parts = RareClasses(classes=[9, 4], users=3).split(LABELS, 30, ORDER, Streams(1))
-    rare, others = ORDER[-3:], ORDER[:-3]
+    rare, other_users = ORDER[-3:], ORDER[:-3]
     counts = np.array([np.bincount(LABELS[part], minlength=10) for part in parts])
-    assert counts[np.ix_(others, [4, 9])].sum() == 0
+    assert counts[np.ix_(other_users, [4, 9])].sum() == 0
     assert counts[rare].sum() == counts[np.ix_(rare, [4, 9])].sum() == 140 + 190
     assert spread(counts[rare, 4]) <= 1
     assert spread(counts[rare, 9]) <= 1
-    assert spread([len(parts[user]) for user in others]) <= 1
-    expected = counts[others].sum(axis=0)[:4] / 27
-    assert ((counts[others, :4] - expected) ** 2 / expected).sum() < 175  # 104 degrees of freedom, 1 in 50,000
+    assert spread([len(parts[user]) for user in other_users]) <= 1
+    expected = counts[other_users].sum(axis=0)[:4] / 27
+    assert ((counts[other_users, :4] - expected) ** 2 / expected).sum() < 175  # 104 degrees of freedom, 1 in 50,000
 
 
 def test_users_without_an_example_are_named():

@@ -27,7 +27,7 @@ from netfl.types import ScenarioFacts
 )
 def test_factors_by_hand(schedule, factors):
     assert schedule.factors(np.arange(7)) == pytest.approx(factors, rel=1e-15)
-    assert schedule.factors(np.array([6, 0, 2])) == pytest.approx([factors[at] for at in (6, 0, 2)], rel=1e-15)
+    assert schedule.factors(np.array([6, 0, 2])) == pytest.approx([factors[index] for index in (6, 0, 2)], rel=1e-15)
 
 
 @pytest.mark.parametrize(

@@ -210,13 +210,13 @@ def trace_of(draw):
 class TestErrors:
     @pytest.mark.slow
     def test_a_run_without_events_is_an_error(self, export_run):
-        done, *_ = export_run(NETWORK)
-        done.folder.rename("old")
+        finished_run, *_ = export_run(NETWORK)
+        finished_run.folder.rename("old")
         netfl.trace(netfl.load("x.yaml", {"record": "none"}), "x")
         code, output = call("export", "x", "--perfetto")
         assert code == 2
         assert output == "record: no events were recorded, which a trace needs; run it again with: --set record=all\n"
-        assert not (done.folder / "trace.json").exists()
+        assert not (finished_run.folder / "trace.json").exists()
 
     @pytest.mark.slow
     def test_an_unknown_replica_is_an_error(self, export_run):
@@ -240,19 +240,19 @@ class TestErrors:
 
     @pytest.mark.slow
     def test_a_crashed_run_is_an_error(self, export_run):
-        done, *_ = export_run(DIRECT)
+        finished_run, *_ = export_run(DIRECT)
         for name in ("rounds", "events"):
-            (done.folder / f"{name}.parquet").rename(done.folder / f"{name}.parquet.part")
-        manifest = json.loads((done.folder / "manifest.json").read_text())
-        (done.folder / "manifest.json").write_text(json.dumps(manifest | {"status": "running"}))
+            (finished_run.folder / f"{name}.parquet").rename(finished_run.folder / f"{name}.parquet.part")
+        manifest = json.loads((finished_run.folder / "manifest.json").read_text())
+        (finished_run.folder / "manifest.json").write_text(json.dumps(manifest | {"status": "running"}))
         code, output = call("export", "x", "--perfetto")
         assert (code, output) == (2, "x has no rounds yet: it is crashed; finish it with: netfl resume x\n")
 
     @pytest.mark.slow
     def test_times_beyond_the_format_are_an_error(self, export_run):
-        done, *_ = export_run(DIRECT)
-        done.folder.rename("old")
-        (done.folder.parent / "y.yaml").write_text(DIRECT.replace("0.4", "0.4, round_length: 1e8"))
+        finished_run, *_ = export_run(DIRECT)
+        finished_run.folder.rename("old")
+        (finished_run.folder.parent / "y.yaml").write_text(DIRECT.replace("0.4", "0.4, round_length: 1e8"))
         netfl.trace(netfl.load("y.yaml"), "y")
         code, output = call("export", "y", "--perfetto")
         assert (code, "292 years" in output) == (2, True)
