@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from learning.test_independent_lanes import CLASSES, MODELS, ROUNDS, RandomSetup, dataset, run_rounds
-from support.learner_factory import learning_task
+from support.learner_factory import a_round, learning_task
 
 from netfl.learning.aggregation.afl import Afl
 from netfl.learning.aggregation.average import Average
@@ -27,16 +27,11 @@ from netfl.learning.schedule.step import Step
 from netfl.learning.spec import ChoiceSpec, EvaluateSpec, LearnerSpec
 from netfl.learning.validation_split import split_validation
 from netfl.streams import Streams
-from netfl.types import Delivery, Round
 
 PLAIN = LearnerSpec(objective=Erm(), aggregation=Average(), lr=0.1, batch_size=4, local_steps=3)
 
 
-def a_round(index, *deliveries):
-    return Round(index, index - 1.0, float(index), tuple(Delivery(*delivery, 0.0, 1.0) for delivery in deliveries), 0)
-
-
-def small(specs, users=3, rounds=4, seed=1, every=1, **changes):
+def make_learner(specs, users=3, rounds=4, seed=1, every=1, **changes):
     rng = np.random.default_rng(seed)
     data = dataset(rng, "logistic", (3,))
     task = {
@@ -109,9 +104,9 @@ def test_worst_and_best_tenths_round_down_to_at_least_one_user(known_users):
 
 def test_two_deliveries_of_a_user_count_twice_in_the_objective():
     """The shares ρ of deliveries are 3, 1 and 0 of 4. Each user has one label."""
-    batched, data, _ = small({"a": PLAIN})
+    batched, data, _ = make_learner({"a": PLAIN})
     split = [np.flatnonzero(data.train_y == label) for label in range(CLASSES)]
-    batched, _, _ = small({"a": PLAIN}, splits=[split])
+    batched, _, _ = make_learner({"a": PLAIN}, splits=[split])
     batched.step([a_round(1, (0, 0), (0, 0), (1, 0))])
     metrics = batched.step([a_round(2, (0, 1))]).metrics
     loss = [metrics[f"loss/user:{user}"][0] for user in range(3)]
@@ -121,7 +116,7 @@ def test_two_deliveries_of_a_user_count_twice_in_the_objective():
 def test_a_diverged_lane_ignores_later_updates():
     """Later updates would be finite, but the version stays constant, also after a restart."""
     wild = PLAIN.model_copy(update={"lr": 1e308, "schedule": Step(milestones=(1,), factor=1e-309)})
-    (batched, _, _), (restored, _, _) = (small({"calm": PLAIN, "wild": wild}) for _ in range(2))
+    (batched, _, _), (restored, _, _) = (make_learner({"calm": PLAIN, "wild": wild}) for _ in range(2))
     before = batched.version(1)
     batched.step([a_round(1, (0, 0), (2, 0))])
     assert [(lost.learner, lost.round) for lost in batched.diverged] == [("wild", 1)]
@@ -196,7 +191,7 @@ def test_training_at_the_broadcast_equals_training_at_the_delivery(monkeypatch):
         local_epochs=2,
     )
     rounds = [[(0, 0)], [(2, 0), (0, 1)], [], [(1, 0), (2, 2)], [(0, 2), (1, 4)], [(2, 4)]]
-    lazy, eager = (small({"a": spec}, rounds=6)[0] for _ in range(2))
+    lazy, eager = (make_learner({"a": spec}, rounds=6)[0] for _ in range(2))
     trained, expected = [], {}
     step = Scaffold.step
 

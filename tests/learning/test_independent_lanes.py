@@ -96,7 +96,7 @@ def spec(rng):
 
 
 def dataset(rng, name, shape):
-    def some(count):
+    def features(count):
         if name == "lstm":
             return rng.integers(TOKENS, size=(count, *shape))
         return rng.standard_normal((count, *shape)).astype(np.float32)
@@ -105,7 +105,7 @@ def dataset(rng, name, shape):
         return rng.integers(CLASSES, size=count)
 
     augment = Augment(crop=1) if name == "moved cnn" else None
-    return Dataset(some(60), labels(60), some(25), labels(25), CLASSES, augment=augment)
+    return Dataset(features(60), labels(60), features(25), labels(25), CLASSES, augment=augment)
 
 
 def trace(rng, users):
@@ -119,8 +119,8 @@ def trace(rng, users):
         needed = {base for later in all_deliveries[index:] for _, base in later if base < index}
         delivered = tuple(Delivery(user, base, 0.0, 1.0) for user, base in deliveries)
         oldest = min(needed, default=index)
-        needed_or_none = tuple(sorted(needed)) if rng.random() < 0.5 else None
-        rounds.append(Round(index, index - 1.0, float(index), delivered, oldest, needed=needed_or_none))
+        stated = tuple(sorted(needed)) if rng.random() < 0.5 else None
+        rounds.append(Round(index, index - 1.0, float(index), delivered, oldest, needed=stated))
     return rounds
 
 

@@ -71,7 +71,7 @@ def softmax(z):
     return e / e.sum(1, keepdims=True)
 
 
-def papers_step(theta, t, x, y, *, lr, lr_t, alpha, gamma):
+def fed_cvar_avg_step(theta, t, x, y, *, lr, lr_t, alpha, gamma):
     """Return the next θ and t of FED-CVaR-AVG: a 2-5-3 ReLU network with two softmax layers, in NumPy."""
     w1, b1, w2, b2 = theta
     h = np.maximum(x @ w1.T + b1, 0)
@@ -84,9 +84,8 @@ def papers_step(theta, t, x, y, *, lr, lr_t, alpha, gamma):
     gradient = (by_h.T @ x, by_h.sum(0), by_z.T @ h, by_z.sum(0))
     exceeds = float(f > t)
     factor = (1 - gamma) / alpha * exceeds + gamma
-    return [parameter - lr * factor * g for parameter, g in zip(theta, gradient, strict=True)], t - lr_t * (
-        1 - gamma
-    ) * (1 - exceeds / alpha)
+    step = lr_t * (1 - gamma) * (1 - exceeds / alpha)
+    return [part - lr * factor * change for part, change in zip(theta, gradient, strict=True)], t - step
 
 
 def test_fed_cvar_avg_equals_the_paper():
@@ -108,7 +107,7 @@ def test_fed_cvar_avg_equals_the_paper():
         for indices, count in zip(batches.places[0], batches.counts[0], strict=True):
             rows, before = SPLIT[user][indices[:count]], t
             x = DATA.train_x[rows].astype(np.float64)
-            theta, t = papers_step(theta, t, x, DATA.train_y[rows], **hyper)
+            theta, t = fed_cvar_avg_step(theta, t, x, DATA.train_y[rows], **hyper)
             slopes.add(np.sign(t - before))
     assert slopes == {-1.0, 1.0}
     expected = np.concatenate([part.ravel() for part in theta] + [[t]])

@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.inline_sweep_engine import Here
 from support.small_network import SECTION
 from support.stop_run import StopAfter
 from support.tiny_scenarios import said_of, world
@@ -24,8 +25,6 @@ from netfl.results.digests import verify_runs
 from netfl.results.manifest import versions
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
-from netfl.sweeps import task as work
-from netfl.sweeps.task import task_folder
 
 LEARNER = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 1}
 NETWORK_TABLES = ("rounds", "deliveries", "events", "users", "nodes")
@@ -38,18 +37,6 @@ def make_scenario(**changes):
         "learners": {"A": LEARNER}, "evaluate": {"every": 2}, **changes,
     }  # fmt: skip
     return validate(ScenarioDocument(settings, "small"))
-
-
-class InlineEngine:
-    """A sweep engine that runs tasks in this process."""
-
-    def run(self, tasks, folder, on_update, stop):
-        for task in tasks:
-            on_update(
-                work.run_task(
-                    task, task_folder(folder, task.key), "cpu", work.TaskReporter(task.key, lambda update: None)
-                )
-            )
 
 
 def edit(folder, **changes):
@@ -221,7 +208,7 @@ class TestOtherVersions:
     def test_a_sweep_warns_about_finished_tasks(self, tmp_path, caplog):
         scenario = make_scenario(sweep={"grid": {"seed": [1, 2]}}, replicas=1)
         for expected_count in (0, 1):
-            netfl.sweep(scenario, tmp_path / "sweep", engine=InlineEngine(), learning=False)
+            netfl.sweep(scenario, tmp_path / "sweep", engine=Here(), learning=False)
             assert len(caplog.records) == expected_count
             for manifest in (tmp_path / "sweep").glob("tasks/*/manifest.json"):
                 edit(manifest.parent, versions=versions() | {"torch": "1.0"})

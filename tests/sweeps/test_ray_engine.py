@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 from support import slow_access
+from support.inline_sweep_engine import Here
 from typer.testing import CliRunner
 
 import netfl
@@ -24,7 +25,6 @@ from netfl.simulation.workers import ray_cluster as cluster_module
 from netfl.simulation.workers.ray_cluster import Cluster
 from netfl.sweeps import SweepObserver
 from netfl.sweeps.ray_engine import RayEngine
-from netfl.sweeps.task import TaskReporter, run_task, task_folder
 from netfl.types import RunObserver
 
 ray = pytest.importorskip("ray", reason="netfl-sim[ray] is not installed")
@@ -86,14 +86,6 @@ class ActingObserver(RunObserver):
             self._action()
 
 
-class InlineEngine:
-    """A sweep engine that runs tasks in this process, without pauses."""
-
-    def run(self, tasks, folder, on_update, stop):
-        for task in tasks:
-            on_update(run_task(task, task_folder(folder, task.key), "cpu", TaskReporter(task.key, on_update)))
-
-
 class LocalCluster:
     """A Ray cluster on this machine, and the connection to it."""
 
@@ -132,7 +124,7 @@ def local_cluster():
 @pytest.fixture
 def inline_engine(monkeypatch):
     monkeypatch.setattr(slow_access, "sleep", lambda _: None)
-    return InlineEngine()
+    return Here()
 
 
 def assert_equal(first, second):

@@ -287,7 +287,7 @@ class TestRepeatedSweeps:
             )
         )
 
-    def test_removed_points_keep_their_tasks(self, whole, tmp_path):
+    def test_removed_points_keep_their_tasks(self, tmp_path):
         engine = Here()
         netfl.sweep(trace_only({"users": [3, 4]}), tmp_path / "s", engine=engine)
         smaller = netfl.sweep(trace_only({"users": [4]}), tmp_path / "s", engine=engine)
@@ -391,8 +391,8 @@ class StoppingObserver:
     def __init__(self, after=None):
         self.after, self.stop, self.updates = after, False, []
 
-    def on_plan(self, folder, points, tasks, finished):
-        self.count = len(tasks), finished
+    def on_plan(self, folder, points, tasks, done):
+        self.count = len(tasks), done
 
     def on_update(self, update):
         self.updates.append(update)
@@ -406,23 +406,23 @@ from netfl.types import Delivery, Law, Round
 
 
 class Breaks(Access):
-    how: str = ""
+    failure: str = ""
 
     def rounds(self, setting):
         for index in range(1, setting.rounds + 1):
-            if index == 5 and self.how == "raise":
+            if index == 5 and self.failure == "raise":
                 raise RuntimeError("no more")
-            if index == 5 and self.how == "die" and not os.path.exists("died"):
+            if index == 5 and self.failure == "die" and not os.path.exists("died"):
                 open("died", "w").close()
                 os.kill(os.getpid(), signal.SIGKILL)
-            if index == 5 and self.how == "always":
+            if index == 5 and self.failure == "always":
                 os.kill(os.getpid(), signal.SIGKILL)
-            if self.how == "slow":
+            if self.failure == "slow":
                 __import__("time").sleep(0.05)
             yield Round(index, index - 1.0, float(index), (Delivery(0, index - 1, index - 1.0, float(index)),), index)
 
     def laws(self):
-        return (Law.none("a toy"),)
+        return (Law.none("a test model"),)
 """
 
 
@@ -447,7 +447,7 @@ class TestProcesses:
     @pytest.mark.slow
     def test_failed_and_killed_tasks_do_not_affect_others(self, breaking_access, tmp_path):
         sweep = netfl.sweep(
-            trace_only({"access.how": ["raise", "die", "always", ""]}, access=breaking_access),
+            trace_only({"access.failure": ["raise", "die", "always", ""]}, access=breaking_access),
             tmp_path / "s",
             engine=LocalEngine(2),
         )
@@ -458,7 +458,7 @@ class TestProcesses:
 
     @pytest.mark.slow
     def test_a_stopped_sweep_continues(self, breaking_access, tmp_path):
-        validated = trace_only({"seed": [1, 2, 3]}, access=breaking_access | {"how": "slow"}, rounds=60)
+        validated = trace_only({"seed": [1, 2, 3]}, access=breaking_access | {"failure": "slow"}, rounds=60)
         observer = StoppingObserver(after=3)
         stopped = netfl.sweep(validated, tmp_path / "s", engine=LocalEngine(1), observer=observer)
         assert stopped.status == "partial"

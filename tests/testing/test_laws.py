@@ -113,7 +113,9 @@ def dice(streams: Streams, size: int) -> np.ndarray:
 
 
 def violations(draw: Callable | None = None, seed: int = SEED, alarm: float = 1e-5, **claims) -> list[str]:
-    return check_laws(Claims(claimed=(Law("figure", "as the test says", draw, **claims),)), Streams(seed), alarm=alarm)
+    return check_laws(
+        Claims(claimed=(Law("figure", "claimed by the test", draw, **claims),)), Streams(seed), alarm=alarm
+    )
 
 
 class TestCheckLaws:
