@@ -1,4 +1,4 @@
-"""Files of published sets, made up."""
+"""Fixtures with small files in the formats of published data sets."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from netfl.learning.data import _download as cache
 
 
 @pytest.fixture
-def placed(tmp_path, monkeypatch):
-    """Puts files into the place of a published set."""
+def place_files(tmp_path, monkeypatch):
+    """Write files into the folder of a published data set."""
 
     def place(name, files):
         source = cache.SOURCES[name]

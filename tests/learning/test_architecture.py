@@ -1,11 +1,11 @@
-"""Stacks of every model against modules of PyTorch's own, in float64: scores, losses, descents, layouts, counts."""
+"""Stacks of every model compared with PyTorch modules in float64: scores, losses, gradients, layouts, counts."""
 
 import itertools
 
 import numpy as np
 import pytest
 import torch
-from support import plugin_modules as own_modules
+from support import plugin_modules
 from support.learner_factory import flat, stored
 from torch import nn
 
@@ -33,7 +33,7 @@ def convolutional(channels, kernel, padding, dense, activation):
     return nn.Sequential(*convolutions, nn.Flatten(), *layers[:-1])
 
 
-class Letters(nn.Module):
+class LetterLstm(nn.Module):
     def __init__(self, tokens, embedding, hidden, layers, classes):
         super().__init__()
         self.embed, self.lstm = nn.Embedding(tokens, embedding), nn.LSTM(embedding, hidden, layers)
@@ -76,12 +76,12 @@ def cross_entropy(scores, labels):
     return torch.logsumexp(scores, 1) - scores.gather(1, labels[:, None])[:, 0]
 
 
-def worst_rival(scores, labels):
+def multiclass_hinge(scores, labels):
     rivals = scores.masked_fill(nn.functional.one_hot(labels, scores.shape[1]).bool(), -torch.inf)
     return torch.relu(1 + rivals.amax(1) - scores.gather(1, labels[:, None])[:, 0])
 
 
-def two_sides(scores, labels):
+def binary_hinge(scores, labels):
     return torch.relu(1 - scores[:, 0] * (2 * labels - 1))
 
 
@@ -108,29 +108,29 @@ CASES = {
         lambda: convolutional((1, 2, 3, 2), 3, 1, (2, 5, 4, 3), nn.ReLU),
         cross_entropy,
     ),
-    "lstm": (Lstm(embedding=3, hidden=4, layers=2), ((7,), 5, 6), lambda: Letters(6, 3, 4, 2, 5), cross_entropy),
+    "lstm": (Lstm(embedding=3, hidden=4, layers=2), ((7,), 5, 6), lambda: LetterLstm(6, 3, 4, 2, 5), cross_entropy),
     "resnet8": (Resnet8(width=4, groups=2), ((3, 8, 8), 5, None), lambda: residual(3, 4, 2, 5), cross_entropy),
-    "svm": (Svm(), ((2, 3), 4, None), lambda: flat_linear(6, 4), worst_rival),
-    "svm of two classes": (Svm(), ((6,), 2, None), lambda: flat_linear(6, 1), two_sides),
+    "svm": (Svm(), ((2, 3), 4, None), lambda: flat_linear(6, 4), multiclass_hinge),
+    "svm of two classes": (Svm(), ((6,), 2, None), lambda: flat_linear(6, 1), binary_hinge),
     "module": (
         Module(module="support.plugin_modules:Small", args={"width": 3, "inputs": 6, "classes": 4}),
         ((2, 3), 4, None),
-        lambda: own_modules.Small(3, 6, 4),
+        lambda: plugin_modules.Small(3, 6, 4),
         cross_entropy,
     ),
     "module with tied weights": (
         Module(module="support.plugin_modules:Tied"),
         ((4,), 5, 5),
-        own_modules.Tied,
+        plugin_modules.Tied,
         cross_entropy,
     ),
 }
 MODULAR = [name for name in CASES if "svm" not in name]
-EACH = pytest.mark.parametrize("name", CASES)
+ALL_CASES = pytest.mark.parametrize("name", CASES)
 
 
-class World:
-    """A case with modules, examples, labels and weights; each model's last examples weigh nothing."""
+class Case:
+    """Modules, examples, labels and weights of a case. The last examples of each model have weight 0."""
 
     def __init__(self, name, shared=False):
         self.model, self.examples, make, self.loss = CASES[name]
@@ -155,14 +155,14 @@ class World:
         return self.modules[job](x)
 
     def gradient(self, job, weights):
-        """The gradient of the weighted losses, by autograd."""
+        """Return the gradient of the weighted losses, computed by autograd."""
         module = self.modules[job]
         module.zero_grad()
         (weights * self.loss(self.scores(job), self.y[job])).sum().backward()
         return torch.cat([part.grad.flatten() for part in module.parameters()])
 
     def check(self, stack, steps=2):
-        """Two steps, the second without the last model."""
+        """Compare two steps with autograd, the second without the last model."""
         theta = self.theta
         for models in (JOBS, JOBS - 1)[:steps]:
             scores = stack.scores(self.x[:models])
@@ -173,96 +173,96 @@ class World:
             for job in range(models):
                 expected = self.scores(job).detach()
                 with torch.inference_mode(False):
-                    close(losses[job], self.loss(expected, self.y[job]))
+                    assert_close(losses[job], self.loss(expected, self.y[job]))
                     if expected.shape[1] == 1:
                         expected = expected * torch.tensor([-0.5, 0.5], dtype=torch.float64)
-                    close(scores[job], expected)
+                    assert_close(scores[job], expected)
                     with torch.enable_grad():
                         gradient = self.gradient(job, self.weights[job])
-                    close(theta[job] - moved[job], gradient)
+                    assert_close(theta[job] - moved[job], gradient)
                     nn.utils.vector_to_parameters(moved[job].clone(), self.modules[job].parameters())
             theta = moved
 
 
-def close(found, expected):
+def assert_close(found, expected):
     assert torch.allclose(found, expected, rtol=0, atol=1e-12)
 
 
-@EACH
+@ALL_CASES
 @pytest.mark.parametrize("shared", [False, True])
-def test_two_steps_of_the_stack_are_those_of_autograd(name, shared):
-    world = World(name, shared)
+def test_two_steps_equal_autograd(name, shared):
+    case = Case(name, shared)
     with torch.inference_mode():
-        world.check(world.network().open(world.theta))
+        case.check(case.network().open(case.theta))
 
 
 @pytest.mark.parametrize("name", MODULAR)
 @pytest.mark.parametrize("kind", [SequentialModels, VmappedModels])
 @pytest.mark.parametrize("shared", [False, True])
-def test_so_are_those_in_turn_and_those_of_a_gpu(name, kind, shared):
-    world = World(name, shared)
-    network = world.network()
+def test_two_steps_of_other_stacks_equal_autograd(name, kind, shared):
+    case = Case(name, shared)
+    network = case.network()
     module = network.vmap_module if kind is VmappedModels else network.module
     with torch.inference_mode():
-        world.check(kind(world.theta, module, world.examples[2] is not None))
+        case.check(kind(case.theta, module, case.examples[2] is not None))
 
 
-@EACH
-def test_models_without_weight_stay_exactly_where_they_are(name):
-    world = World(name)
-    world.weights[1] = 0
+@ALL_CASES
+def test_models_with_weight_0_stay_constant(name):
+    case = Case(name)
+    case.weights[1] = 0
     with torch.inference_mode():
-        stack = world.network().open(world.theta)
-        stack.scores(world.x)
-        stack.losses(world.y)
-        stack.descend(world.weights)
-        moved = stored(stack, world.theta)
-    assert torch.equal(moved[1], world.theta[1])
-    assert not torch.equal(moved[0], world.theta[0])
-    close(world.theta[2] - moved[2], world.gradient(2, world.weights[2]))
+        stack = case.network().open(case.theta)
+        stack.scores(case.x)
+        stack.losses(case.y)
+        stack.descend(case.weights)
+        moved = stored(stack, case.theta)
+    assert torch.equal(moved[1], case.theta[1])
+    assert not torch.equal(moved[0], case.theta[0])
+    assert_close(case.theta[2] - moved[2], case.gradient(2, case.weights[2]))
 
 
-@EACH
-def test_values_are_changed_in_place_and_lie_alike_in_all_stacks(name):
-    world = World(name)
+@ALL_CASES
+def test_values_are_changed_in_place(name):
+    case = Case(name)
     with torch.inference_mode():
-        one, other = (world.network().open(theta) for theta in (world.theta, torch.ones_like(world.theta)))
-        for value, added in zip(one.values(2), other.values(2), strict=True):
+        stack, other_stack = (case.network().open(theta) for theta in (case.theta, torch.ones_like(case.theta)))
+        for value, added in zip(stack.values(2), other_stack.values(2), strict=True):
             value.add_(added, alpha=0.5)
-        moved = stored(one, world.theta)
-    assert torch.equal(moved[:2], world.theta[:2] + 0.5)
-    assert torch.equal(moved[2], world.theta[2])
+        moved = stored(stack, case.theta)
+    assert torch.equal(moved[:2], case.theta[:2] + 0.5)
+    assert torch.equal(moved[2], case.theta[2])
 
 
-@EACH
-def test_a_stack_that_is_not_trained_scores_the_same(name):
-    world = World(name)
+@ALL_CASES
+def test_stacks_without_training_have_the_same_scores(name):
+    case = Case(name)
     with torch.inference_mode():
-        scored = [world.network().open(world.theta, trained=trained).scores(world.x) for trained in (True, False)]
+        scored = [case.network().open(case.theta, trained=trained).scores(case.x) for trained in (True, False)]
         assert torch.equal(*scored)
 
 
 @pytest.mark.parametrize("name", MODULAR)
 @pytest.mark.parametrize("kind", [SequentialModels, VmappedModels])
-def test_so_do_those_in_turn_and_those_of_a_gpu(name, kind):
-    world = World(name)
-    network = world.network()
+def test_other_stacks_without_training_have_the_same_scores(name, kind):
+    case = Case(name)
+    network = case.network()
     module = network.vmap_module if kind is VmappedModels else network.module
     with torch.inference_mode():
         scored = [
-            kind(world.theta, module, world.examples[2] is not None, how).scores(world.x) for how in (True, False)
+            kind(case.theta, module, case.examples[2] is not None, trained).scores(case.x) for trained in (True, False)
         ]
-        close(*scored)
+        assert_close(*scored)
 
 
-@EACH
-def test_layouts_and_counts_are_those_of_pytorch(name):
-    world = World(name)
-    network, (shape, classes, tokens) = world.network(), world.examples
-    assert [*network.layout.values()] == [tuple(part.shape) for part in world.modules[0].parameters()]
-    assert network.size == world.model.parameters(shape, classes, tokens) == len(world.theta[0])
+@ALL_CASES
+def test_layouts_and_counts_equal_pytorch(name):
+    case = Case(name)
+    network, (shape, classes, tokens) = case.network(), case.examples
+    assert [*network.layout.values()] == [tuple(part.shape) for part in case.modules[0].parameters()]
+    assert network.size == case.model.parameters(shape, classes, tokens) == len(case.theta[0])
     assert len(network.start(Streams(0))) == network.size
-    assert len(network.layout) == len([*world.modules[0].parameters()])
+    assert len(network.layout) == len([*case.modules[0].parameters()])
 
 
 @pytest.mark.parametrize(
@@ -276,11 +276,11 @@ def test_layouts_and_counts_are_those_of_pytorch(name):
         (Svm(), ((100,), 2), 101),
     ],
 )
-def test_the_papers_models_have_as_many_parameters_as_they_should(model, examples, parameters):
+def test_published_models_have_their_number_of_parameters(model, examples, parameters):
     assert model.parameters(*examples) == model.open(*examples).size == parameters
 
 
-def test_names_in_a_layout():
+def test_layouts_name_all_parameters():
     assert [*Cnn(channels=(2,), hidden=(3,)).open((1, 4, 4), 2).layout] == [
         "convolutions.0.weight", "convolutions.0.bias",
         "layers.0.weight", "layers.0.bias", "layers.1.weight", "layers.1.bias",
@@ -291,7 +291,7 @@ def test_names_in_a_layout():
     ]  # fmt: skip
 
 
-def test_the_hinge_is_closed_at_its_bend():
+def test_the_hinge_loss_has_gradient_0_at_its_kink():
     theta = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
     stack = Svm().open((1,), 2).open(theta)
     stack.scores(torch.tensor([[[1.0], [-1.0]]], dtype=torch.float64))
@@ -300,7 +300,7 @@ def test_the_hinge_is_closed_at_its_bend():
     assert torch.equal(stored(stack, theta), theta)
 
 
-def test_a_pool_of_equals_hands_its_gradient_to_the_first_as_pytorch_does():
+def test_max_pooling_breaks_ties_as_pytorch_does():
     module = convolutional((1, 1), 1, 0, (4, 2), nn.ReLU).double()
     theta = flat(module)[None]
     x = torch.ones((1, 1, 1, 4, 4), dtype=torch.float64).requires_grad_()
@@ -311,11 +311,11 @@ def test_a_pool_of_equals_hands_its_gradient_to_the_first_as_pytorch_does():
         stack.descend(torch.ones((1, 1), dtype=torch.float64))
     cross_entropy(module(x[0]), torch.tensor([1])).sum().backward()
     gradient = torch.cat([part.grad.flatten() for part in module.parameters()])
-    close(theta[0] - stored(stack, theta)[0], gradient)
+    assert_close(theta[0] - stored(stack, theta)[0], gradient)
 
 
 @pytest.mark.parametrize("model", [TABLE_1, COLOUR, Lstm(), Resnet8(), Svm()])
-def test_single_precision_is_near_double(model):
+def test_single_precision_is_close_to_double_precision(model):
     shape, tokens = ((8,), 5) if isinstance(model, Lstm) else ((3, 20, 20), None)
     network = model.open(shape, 4, tokens)
     theta = torch.from_numpy(np.stack([network.start(Streams(i)) for i in range(2)]))

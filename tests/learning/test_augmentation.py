@@ -1,4 +1,4 @@
-"""Pictures moved inside the mini-batch: what a move is, how moves are drawn, and that nobody else has a say in them."""
+"""Augmentation inside mini-batches: the definition of a move, its distribution, and its independence of other users."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from learning.test_learner import play
+from learning.test_learner import run_rounds
 from scipy.stats import chi2
 from support.learner_factory import CLASSES, SPLIT, USERS, a_round, draw_batches, learner, network, spec
 from torch import nn
@@ -28,109 +28,111 @@ from netfl.learning.user_data import Augmentation
 from netfl.streams import Streams
 
 SHAPE = (2, 4, 5)
-BOTH = Augment(crop=2)
+CROP_AND_FLIP = Augment(crop=2)
 
 
-def pictures(seed=0, augment=BOTH):
+def make_images(seed=0, augment=CROP_AND_FLIP):
     rng = np.random.default_rng(seed)
     x, y = rng.standard_normal((120, *SHAPE)).astype(np.float32), rng.integers(CLASSES, size=120)
     return Dataset(x[:90], y[:90], x[90:], y[90:], CLASSES, augment=augment)
 
 
-DATA = pictures()
+DATA = make_images()
 
 
-def school(specs, replicas=(0,), **changes):
+def image_learner(specs, replicas=(0,), **changes):
     return learner(specs, replicas, **{"model": Logistic(), "datasets": [DATA] * len(replicas)} | changes)
 
 
-def of(augment, replicas=1):
-    return Augmentation(augment, SHAPE, [Streams(5).at(one) for one in range(replicas)], torch.device("cpu"))
+def augmentation(augment, replicas=1):
+    return Augmentation(augment, SHAPE, [Streams(5).at(replica) for replica in range(replicas)], torch.device("cpu"))
 
 
-def cut_out(picture, move, crop):
-    """A picture framed with zeros, cut out at the place that *move* says, and perhaps mirrored."""
+def cut_out(image, move, crop):
+    """Frame an image with zeros, crop it at the position of *move*, and flip it if *move* says so."""
     flip, down, right = np.unravel_index(move, (2, 2 * crop + 1, 2 * crop + 1))
-    framed = np.pad(picture, ((0, 0), (crop, crop), (crop, crop)))
-    found = framed[:, down : down + picture.shape[1], right : right + picture.shape[2]]
-    return found[:, :, ::-1] if flip else found
+    framed = np.pad(image, ((0, 0), (crop, crop), (crop, crop)))
+    cropped = framed[:, down : down + image.shape[1], right : right + image.shape[2]]
+    return cropped[:, :, ::-1] if flip else cropped
 
 
 @pytest.mark.parametrize("crop", [0, 1, 2, 6])
-def test_a_move_is_a_crop_of_the_framed_picture_and_a_flip(crop):
+def test_a_move_is_a_crop_and_a_flip(crop):
     count = 2 * (2 * crop + 1) ** 2
     x = np.random.default_rng(1).standard_normal((count, *SHAPE))
-    moved = of(Augment(crop=crop)).apply(torch.tensor(x), torch.arange(count)).numpy()
-    assert (moved == np.stack([cut_out(one, move, crop) for move, one in enumerate(x)])).all()
+    moved = augmentation(Augment(crop=crop)).apply(torch.tensor(x), torch.arange(count)).numpy()
+    assert (moved == np.stack([cut_out(image, move, crop) for move, image in enumerate(x)])).all()
 
 
-def drawn(lines, amount, augment=BOTH, turns=None):
-    """The moves of lines of (replica, user, base, size), ``[lines]`` of ``[steps, width]`` with -1 beyond the end."""
-    replicas, users, bases, _ = np.array(lines).T
+def draw_moves(jobs, amount, augment=CROP_AND_FLIP, repeats=None):
+    """Return the moves of jobs of (replica, user, base, size), ``[jobs]`` of ``[steps, width]``, -1 beyond the end."""
+    replicas, users, bases, _ = np.array(jobs).T
     shuffles = BatchSampler([Streams(5).at(0), Streams(5).at(1)])
-    batches = draw_batches(shuffles, lines, amount, turns)
-    moves = of(augment, 2).draw(Cohort(replicas, users, bases, (), turns), batches).numpy().swapaxes(0, 1)
-    there = np.arange(moves.shape[2]) < batches.counts[..., None]
-    return np.where(there, moves, -1)[np.argsort(batches.order)]
+    batches = draw_batches(shuffles, jobs, amount, repeats)
+    moves = augmentation(augment, 2).draw(Cohort(replicas, users, bases, (), repeats), batches).numpy().swapaxes(0, 1)
+    is_used = np.arange(moves.shape[2]) < batches.counts[..., None]
+    return np.where(is_used, moves, -1)[np.argsort(batches.order)]
 
 
-@pytest.mark.parametrize(("augment", "count"), [(BOTH, 50), (Augment(crop=2, flip=False), 25), (Augment(crop=0), 2)])
-def test_every_move_is_as_likely(augment, count):
-    """Chi-square over all moves, and over pairs of moves of neighbours; false alarm 1e-4 each."""
-    found = drawn([(0, user, 0, 1000) for user in range(20)], LocalWork(100, 1, None), augment).ravel()
+@pytest.mark.parametrize(
+    ("augment", "count"), [(CROP_AND_FLIP, 50), (Augment(crop=2, flip=False), 25), (Augment(crop=0), 2)]
+)
+def test_moves_are_uniform(augment, count):
+    """Chi-square test over all moves and over pairs of neighbouring moves, with false alarm rate 1e-4 each."""
+    found = draw_moves([(0, user, 0, 1000) for user in range(20)], LocalWork(100, 1, None), augment).ravel()
     assert (found.min(), found.max()) == (0, count - 1)
     pairs = found[::2] * count + found[1::2]
-    for cells, many in (
+    for cells, count_of_cells in (
         (np.bincount(found, minlength=count), count),
         (np.bincount(pairs, minlength=count**2), count**2),
     ):
-        expected = cells.sum() / many
-        assert ((cells - expected) ** 2 / expected).sum() < chi2.isf(1e-4, many - 1)
+        expected = cells.sum() / count_of_cells
+        assert ((cells - expected) ** 2 / expected).sum() < chi2.isf(1e-4, count_of_cells - 1)
 
 
 @pytest.mark.parametrize("amount", [LocalWork(4, 3, None), LocalWork(4, None, 7), LocalWork(None, 2, None)])
-def test_nobody_elses_training_changes_a_users_moves(amount):
-    lines = [(0, 3, 7, 10), (1, 3, 7, 10), (0, 4, 7, 33), (0, 3, 8, 10), (1, 0, 0, 1)]
-    together, reverse = drawn(lines, amount), drawn(lines[::-1], amount)[::-1]
+def test_moves_do_not_depend_on_other_users(amount):
+    jobs = [(0, 3, 7, 10), (1, 3, 7, 10), (0, 4, 7, 33), (0, 3, 8, 10), (1, 0, 0, 1)]
+    together, reverse = draw_moves(jobs, amount), draw_moves(jobs[::-1], amount)[::-1]
     assert (together == reverse).all()
-    for line, moves in zip(lines, together, strict=True):
-        (alone,) = drawn([line], amount)
+    for job, moves in zip(jobs, together, strict=True):
+        (alone,) = draw_moves([job], amount)
         assert (moves[: alone.shape[0], : alone.shape[1]] == alone).all()
-    assert len({str(together[line].tolist()) for line in range(4)}) == 4
+    assert len({str(together[job].tolist()) for job in range(4)}) == 4
 
 
-def test_an_example_is_moved_alike_however_batches_are_cut():
-    """The how manieth example of the update it is decides, so that learners with other batch sizes are paired."""
-    parts = [drawn([(0, 3, 7, 12)], LocalWork(width, 2, None))[0].ravel() for width in (3, 4, 12, None)]
+def test_moves_do_not_depend_on_the_batch_size():
+    """The position in the update determines the move, so learners with different batch sizes see the same moves."""
+    parts = [draw_moves([(0, 3, 7, 12)], LocalWork(width, 2, None))[0].ravel() for width in (3, 4, 12, None)]
     assert all((part[part >= 0] == parts[0]).all() for part in parts)
     first, second = np.split(parts[0], 2)
     assert (first != second).any()
 
 
-def test_who_starts_again_from_a_version_sees_its_pictures_moved_anew():
-    line, how = [(0, 3, 7, 10)], LocalWork(10, 2, None)
-    turns = [drawn(line, how, turns=np.array([turn])).tolist() for turn in range(3)]
-    assert turns[0] == drawn(line, how).tolist()
-    assert len(set(map(str, turns))) == 3
+def test_repeated_updates_from_one_version_draw_new_moves():
+    job, work = [(0, 3, 7, 10)], LocalWork(10, 2, None)
+    moves = [draw_moves(job, work, repeats=np.array([repeat])).tolist() for repeat in range(3)]
+    assert moves[0] == draw_moves(job, work).tolist()
+    assert len(set(map(str, moves))) == 3
 
 
-def test_one_user_is_plain_sgd_on_moved_pictures_in_pytorch():
-    one = school({"a": spec(batch_size=8, local_epochs=2)})
+def test_one_user_equals_sgd_of_pytorch_on_augmented_images():
+    batched = image_learner({"a": spec(batch_size=8, local_epochs=2)})
     module = nn.Sequential(nn.Flatten(), nn.Linear(40, CLASSES)).double()
-    nn.utils.vector_to_parameters(torch.tensor(one.version(0)[:-1]), module.parameters())
-    one.step([a_round(1, (3, 0))])
+    nn.utils.vector_to_parameters(torch.tensor(batched.version(0)[:-1]), module.parameters())
+    batched.step([a_round(1, (3, 0))])
     optimiser = torch.optim.SGD(module.parameters(), lr=0.05)
-    size, how = len(SPLIT[3]), LocalWork(8, 2, None)
-    batches = draw_batches(BatchSampler([Streams(5).at(0)]), [(0, 3, 0, size)], how)
-    (moves,) = drawn([(0, 3, 0, size)], how)
-    for places, count, own in zip(batches.places[0], batches.counts[0], moves, strict=True):
-        rows = SPLIT[3][places[:count]]
-        x = np.stack([cut_out(DATA.train_x[row], move, 2) for row, move in zip(rows, own, strict=False)])
+    size, work = len(SPLIT[3]), LocalWork(8, 2, None)
+    batches = draw_batches(BatchSampler([Streams(5).at(0)]), [(0, 3, 0, size)], work)
+    (moves,) = draw_moves([(0, 3, 0, size)], work)
+    for indices, count, user_moves in zip(batches.places[0], batches.counts[0], moves, strict=True):
+        rows = SPLIT[3][indices[:count]]
+        x = np.stack([cut_out(DATA.train_x[row], move, 2) for row, move in zip(rows, user_moves, strict=False)])
         optimiser.zero_grad()
         nn.functional.cross_entropy(module(torch.tensor(x).double()), torch.tensor(DATA.train_y[rows])).backward()
         optimiser.step()
     expected = nn.utils.parameters_to_vector(module.parameters()).detach().numpy()
-    assert one.version(0)[:-1] == pytest.approx(expected, rel=0, abs=1e-12)
+    assert batched.version(0)[:-1] == pytest.approx(expected, rel=0, abs=1e-12)
 
 
 def mixture():
@@ -145,71 +147,75 @@ def mixture():
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-13), (torch.float32, 1e-5)])
 @pytest.mark.quick_first
 def test_batched_equals_one_by_one(dtype, tolerance):
-    together = school(mixture(), (0, 1), dtype=dtype)
-    versions = play(together, (0, 1))
+    together = image_learner(mixture(), (0, 1), dtype=dtype)
+    versions = run_rounds(together, (0, 1))
     for (name, replica), version in zip(together.lanes, versions, strict=True):
-        (expected,) = play(school({name: mixture()[name]}, (replica,), dtype=dtype), (replica,))
+        (expected,) = run_rounds(image_learner({name: mixture()[name]}, (replica,), dtype=dtype), (replica,))
         assert version == pytest.approx(expected, rel=0, abs=tolerance)
-        (still,) = play(school({name: mixture()[name]}, (replica,), datasets=[replace(DATA, augment=None)]), (replica,))
-        assert np.abs(version - still).max() > 1e-3
+        (unaugmented,) = run_rounds(
+            image_learner({name: mixture()[name]}, (replica,), datasets=[replace(DATA, augment=None)]), (replica,)
+        )
+        assert np.abs(version - unaugmented).max() > 1e-3
 
 
-def test_padded_equals_not_padded():
-    together = school({"a": spec(aggregation=Average(weights="equal"), batch_size=10)})
+def test_padded_batches_equal_single_users():
+    together = image_learner({"a": spec(aggregation=Average(weights="equal"), batch_size=10)})
     together.step([a_round(1, *((user, 0) for user in range(USERS)))])
     alone = []
     for user in range(USERS):
-        one = school({"a": spec(aggregation=Relay(), batch_size=10)})
-        one.step([a_round(1, (user, 0))])
-        alone.append(one.version(0))
+        single = image_learner({"a": spec(aggregation=Relay(), batch_size=10)})
+        single.step([a_round(1, (user, 0))])
+        alone.append(single.version(0))
     assert together.version(0) == pytest.approx(np.mean(alone, axis=0), rel=0, abs=1e-13)
 
 
 def test_lazy_equals_eager():
-    """Everybody trains from every version that is about; the delivered are picked afterwards."""
-    lazy = school({"a": spec()})
+    """Train all users from all versions, and aggregate those that are delivered."""
+    lazy = image_learner({"a": spec()})
     versions = [lazy.version(0)]
-    for (now,) in zip(network(0, 4), strict=True):
+    for (current,) in zip(network(0, 4), strict=True):
         trained = {}
-        for user, base in product(range(USERS), range(now.index)):
-            alone = school({"a": spec(aggregation=Relay())})
+        for user, base in product(range(USERS), range(current.index)):
+            reference = image_learner({"a": spec(aggregation=Relay())})
             kept = {"kept": {base: torch.tensor(versions[base])[None]}, "messages": {base: {}}}
-            alone.restore(alone.state() | {"round": base, "versions": kept})
-            alone.step([a_round(base + 1, (user, base))])
-            trained[user, base] = alone.version(0)
-        models = [trained[one.user, one.base] for one in now.deliveries]
-        sizes = [len(SPLIT[one.user]) for one in now.deliveries]
+            reference.restore(reference.state() | {"round": base, "versions": kept})
+            reference.step([a_round(base + 1, (user, base))])
+            trained[user, base] = reference.version(0)
+        models = [trained[delivery.user, delivery.base] for delivery in current.deliveries]
+        sizes = [len(SPLIT[delivery.user]) for delivery in current.deliveries]
         versions.append(np.average(models, axis=0, weights=sizes) if models else versions[-1])
-        lazy.step([now])
+        lazy.step([current])
         assert lazy.version(0) == pytest.approx(versions[-1], rel=0, abs=1e-12)
 
 
-def test_going_on_from_a_kept_state_changes_nothing():
-    whole, first, second = (school(mixture()) for _ in range(3))
+def test_a_restored_learner_continues_identically():
+    whole, stopped, resumed = (image_learner(mixture()) for _ in range(3))
     rounds = [*network(0)]
-    for now in rounds:
-        whole.step([now])
-    for now in rounds[:3]:
-        first.step([now])
-    kept = io.BytesIO()
-    torch.save(first.state(), kept)
-    kept.seek(0)
-    second.restore(torch.load(kept, weights_only=True))
-    for now in rounds[3:]:
-        second.step([now])
-    assert all((second.version(lane) == whole.version(lane)).all() for lane in range(4))
+    for current in rounds:
+        whole.step([current])
+    for current in rounds[:3]:
+        stopped.step([current])
+    file = io.BytesIO()
+    torch.save(stopped.state(), file)
+    file.seek(0)
+    resumed.restore(torch.load(file, weights_only=True))
+    for current in rounds[3:]:
+        resumed.step([current])
+    assert all((resumed.version(lane) == whole.version(lane)).all() for lane in range(4))
 
 
-def test_evaluation_and_the_losses_of_users_see_pictures_as_they_are():
-    moved, still = (school({"a": spec()}, datasets=[pictures(augment=augment)]) for augment in (BOTH, None))
-    asked = replace(a_round(1), queries={"loss": [0, 3]})
-    figures = [(one.start().metrics, one.step([asked]).answers) for one in (moved, still)]
-    for name, value in figures[0][0].items():
-        assert (value == figures[1][0][name]).all()
-    assert (figures[0][1][0]["loss"] == figures[1][1][0]["loss"]).all()
+def test_evaluation_and_user_losses_use_original_images():
+    augmented, plain = (
+        image_learner({"a": spec()}, datasets=[make_images(augment=augment)]) for augment in (CROP_AND_FLIP, None)
+    )
+    query = replace(a_round(1), queries={"loss": [0, 3]})
+    results = [(batched.start().metrics, batched.step([query]).answers) for batched in (augmented, plain)]
+    for name, value in results[0][0].items():
+        assert (value == results[1][0][name]).all()
+    assert (results[0][1][0]["loss"] == results[1][1][0]["loss"]).all()
 
 
-@pytest.mark.parametrize("wrong", [{"crop": -1}, {"turn": 3}, {"crop": 65}])
-def test_what_cannot_be_is_refused(wrong):
+@pytest.mark.parametrize("settings", [{"crop": -1}, {"turn": 3}, {"crop": 65}])
+def test_invalid_settings_are_errors(settings):
     with pytest.raises(ScenarioError):
-        Augment(**wrong)
+        Augment(**settings)

@@ -1,4 +1,4 @@
-"""Every aggregation, objective and local step through the whole learner, against the papers' formulas in NumPy."""
+"""Every aggregation, objective and local step in the whole learner, compared with the papers' formulas in NumPy."""
 
 from functools import cache, partial
 from itertools import product
@@ -37,7 +37,7 @@ from netfl.learning.spec import EvaluateSpec, LocalWork
 from netfl.streams import Streams
 
 SIZE, LR, LR_T = 34, 0.3, 0.2
-HELD = [(DATA.train_x[rows].astype(float), DATA.train_y[rows]) for rows in SPLIT]
+EXAMPLES = [(DATA.train_x[rows].astype(float), DATA.train_y[rows]) for rows in SPLIT]
 TEST = DATA.test_x.astype(float), DATA.test_y
 FULL, MINI = {"batch_size": "full", "local_steps": 3}, {"batch_size": 8, "local_epochs": 2}
 P = (0.9, 0.5, 0.05, 0.3)
@@ -54,9 +54,9 @@ TRACE = [
     [(2, 4), (0, 8)],
     [(1, 9)],
 ]
-"""Who is heard from which version: nobody in three rounds, users twice in one, first times late, old bases."""
-SINGLE = [lines[:1] for lines in TRACE]
-"""The same with one delivery a round at most, for `relay`."""
+"""Deliveries as (user, base): empty rounds, repeated users, late first deliveries and old bases."""
+SINGLE = [deliveries[:1] for deliveries in TRACE]
+"""The trace with at most one delivery per round, for `relay`."""
 
 RULES = {
     "average": (Average(), papers.Average),
@@ -103,8 +103,8 @@ RULES = {
         lambda: papers.Fedadam(papers.Qfedavg(2), 0.02, 0.9, 0.99, 1e-3),
     ),
 }
-BY_RATES = ("mifa", "fedavgm of mifa")
-"""Those whose server takes the step sizes of the schedule."""
+USES_SCHEDULE = ("mifa", "fedavgm of mifa")
+"""Rules whose server uses the step sizes of the schedule."""
 OBJECTIVES = {
     "erm": (Erm(), {"objective": papers.erm}),
     "cvar": (
@@ -131,150 +131,155 @@ STEPS = {
         {"momentum": 0.5, "decay": 0.1, "factor": lambda at: 0.5 ** (at // 2)},
     ),
 }
-STILL = ("decay", "step", "halving")
-"""Those without momentum, which SCAFFOLD does not go with."""
+WITHOUT_MOMENTUM = ("decay", "step", "halving")
+"""Steps without momentum, which SCAFFOLD does not support."""
 
 
 def cases():
-    """Every rule with every objective; and every sort of step with some rules and every objective."""
+    """Yield every rule with every objective, and every kind of step with some rules and every objective."""
     yield from product(RULES, OBJECTIVES, ["plain"])
     yield from product(
         ["average", "mifa", "fedvarp", "qfedavg 1"], OBJECTIVES, [name for name in STEPS if name != "plain"]
     )
-    yield from product(["scaffold"], OBJECTIVES, STILL)
+    yield from product(["scaffold"], OBJECTIVES, WITHOUT_MOMENTUM)
     yield from product(["fedavgm of mifa"], OBJECTIVES, ["step", "halving"])
 
 
 CASES = [*cases()]
 
 
-def batches(amount, user, since, turn):
-    """The mini-batches that the learner draws, or all that a user holds."""
-    x, y = HELD[user]
+def batches(amount, user, base, repeat):
+    """Return the mini-batches that the learner draws, or all examples of the user."""
+    x, y = EXAMPLES[user]
     if amount["batch_size"] == "full":
         return [(x, y)] * amount["local_steps"]
-    how = LocalWork(amount["batch_size"], amount["local_epochs"], None)
-    drawn = draw_batches(BatchSampler([Streams(5).at(0)]), [(0, user, since, len(y))], how, np.array([turn]))
+    work = LocalWork(amount["batch_size"], amount["local_epochs"], None)
+    drawn = draw_batches(BatchSampler([Streams(5).at(0)]), [(0, user, base, len(y))], work, np.array([repeat]))
     return [
-        (x[places[:count]], y[places[:count]]) for places, count in zip(drawn.places[0], drawn.counts[0], strict=True)
+        (x[indices[:count]], y[indices[:count]])
+        for indices, count in zip(drawn.places[0], drawn.counts[0], strict=True)
     ]
 
 
-def played(specs, trace):
-    """All versions of every learner, all of them in one `BatchedLearner`."""
-    one = learner(specs, evaluate=EvaluateSpec(every=1), rounds=len(trace))
-    reports = [one.start()]
-    versions = {name: [one.version(lane)] for lane, name in enumerate(specs)}
-    for index, lines in enumerate(trace, start=1):
-        reports.append(one.step([a_round(index, *lines)]))
+def run_trace(specs, trace):
+    """Return all versions and losses of every learner, trained in one `BatchedLearner`."""
+    batched = learner(specs, evaluate=EvaluateSpec(every=1), rounds=len(trace))
+    reports = [batched.start()]
+    versions = {name: [batched.version(lane)] for lane, name in enumerate(specs)}
+    for index, deliveries in enumerate(trace, start=1):
+        reports.append(batched.step([a_round(index, *deliveries)]))
         for lane, name in enumerate(specs):
-            versions[name].append(one.version(lane))
+            versions[name].append(batched.version(lane))
     losses = {name: [float(report.metrics["loss"][lane]) for report in reports] for lane, name in enumerate(specs)}
-    return {name: np.array(own) for name, own in versions.items()}, losses
+    return {name: np.array(values) for name, values in versions.items()}, losses
 
 
 @cache
-def found(full, trace="TRACE", rules=tuple(RULES)):
-    """The versions of all cases."""
+def versions_of_all_cases(full, trace="TRACE", rules=tuple(RULES)):
+    """Return versions and losses of all cases."""
     amount = FULL if full else MINI
-    mine = [case for case in CASES if case[0] in rules] if trace == "TRACE" else [*product(rules, OBJECTIVES, STEPS)]
+    cases = [case for case in CASES if case[0] in rules] if trace == "TRACE" else [*product(rules, OBJECTIVES, STEPS)]
     rule = {name: aggregation for name, (aggregation, _) in RULES.items()} | {"relay": Relay()}
-    specs = {case: spec(OBJECTIVES[case[1]][0], rule[case[0]], lr=LR, **amount, **STEPS[case[2]][0]) for case in mine}
-    return played(specs, globals()[trace])
+    specs = {case: spec(OBJECTIVES[case[1]][0], rule[case[0]], lr=LR, **amount, **STEPS[case[2]][0]) for case in cases}
+    return run_trace(specs, globals()[trace])
 
 
 def expected(start, rule, objective, steps, *, trace=TRACE, amount):
-    """Versions by *rule*, which is made from the users' step sizes if it goes by them."""
+    """Return the versions of *rule*, which is created with the step sizes of users if it uses them."""
     local = papers.Local(**({"lr": LR} | OBJECTIVES[objective][1] | STEPS[steps][1]))
-    rule = rule(local.rates) if rule in [RULES[name][1] for name in BY_RATES] else rule()
-    return papers.play(rule, local, start, trace, data=HELD, batches=partial(batches, amount))
+    rule = rule(local.rates) if rule in [RULES[name][1] for name in USES_SCHEDULE] else rule()
+    return papers.play(rule, local, start, trace, data=EXAMPLES, batches=partial(batches, amount))
 
 
-def test_the_trace_is_what_it_is_meant_to_be():
-    assert sum(not lines for lines in TRACE) >= 3
-    assert any(len({user for user, _ in lines}) < len(lines) for lines in TRACE)
-    assert any(len(set(lines)) < len(lines) for lines in TRACE)
-    assert max(index - base for index, lines in enumerate(TRACE) for _, base in lines) >= 4
+def test_the_trace_covers_the_special_cases():
+    assert sum(not deliveries for deliveries in TRACE) >= 3
+    assert any(len({user for user, _ in deliveries}) < len(deliveries) for deliveries in TRACE)
+    assert any(len(set(deliveries)) < len(deliveries) for deliveries in TRACE)
+    assert max(index - base for index, deliveries in enumerate(TRACE) for _, base in deliveries) >= 4
     assert len({len(rows) for rows in SPLIT}) == USERS
 
 
 @pytest.mark.parametrize("full", [True, False], ids=["full", "mini"])
 @pytest.mark.parametrize("case", CASES, ids=" | ".join)
-def test_versions_are_those_of_the_paper(case, full):
-    versions = found(full)[0][case]
+def test_versions_equal_the_paper(case, full):
+    versions = versions_of_all_cases(full)[0][case]
     name, objective, steps = case
-    told = expected(versions[0], RULES[name][1], objective, steps, amount=FULL if full else MINI)
+    expected_versions = expected(versions[0], RULES[name][1], objective, steps, amount=FULL if full else MINI)
     assert np.abs(np.diff(versions, axis=0)).max() > 1e-3
-    assert versions == pytest.approx(told, rel=1e-10, abs=1e-13)
+    assert versions == pytest.approx(expected_versions, rel=1e-10, abs=1e-13)
     moves = "cvar" in objective
     assert np.abs(versions[:, -1]).max() > 0.01 if moves else (versions[:, -1] == 0).all()
 
 
 @pytest.mark.parametrize("case", [*product(["relay"], OBJECTIVES, STEPS)], ids=" | ".join)
-def test_relayed_versions_are_those_of_the_paper(case):
-    versions = found(True, "SINGLE", ("relay",))[0][case]
+def test_relayed_versions_equal_the_paper(case):
+    versions = versions_of_all_cases(True, "SINGLE", ("relay",))[0][case]
     assert versions == pytest.approx(
         expected(versions[0], papers.Relay, *case[1:], trace=SINGLE, amount=FULL), rel=1e-10, abs=1e-13
     )
 
 
 @pytest.mark.parametrize("q", [0, 1, 3])
-def test_qfedsgd_takes_gradients(q):
+def test_qfedsgd_equals_the_paper(q):
     amount = {"batch_size": "full", "local_steps": 1}
-    versions = played({"one": spec(aggregation=Qfedsgd(q=q), lr=LR, **amount)}, TRACE)[0]["one"]
-    told = expected(versions[0], partial(papers.Qfedsgd, q, HELD), "erm", "plain", amount=amount)
-    assert versions == pytest.approx(told, rel=1e-10, abs=1e-13)
+    versions = run_trace({"one": spec(aggregation=Qfedsgd(q=q), lr=LR, **amount)}, TRACE)[0]["one"]
+    expected_versions = expected(versions[0], partial(papers.Qfedsgd, q, EXAMPLES), "erm", "plain", amount=amount)
+    assert versions == pytest.approx(expected_versions, rel=1e-10, abs=1e-13)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_afl_reports_the_mean_of_its_versions(objective):
-    versions, losses = (one["afl", objective, "plain"] for one in found(True))
+    versions, losses = (results["afl", objective, "plain"] for results in versions_of_all_cases(True))
     for index, loss in enumerate(losses):
         mean = versions[1 : index + 1].mean(0) if index else versions[0]
         assert loss == pytest.approx(papers.backward(mean[:-1], *TEST)[0].mean(), rel=1e-10)
 
 
 @pytest.mark.parametrize("rule", ["average", "scaffold", "fedadam"])
-def test_others_report_their_versions(rule):
-    versions, losses = (one[rule, "erm", "plain"] for one in found(True))
-    assert losses == pytest.approx([papers.backward(one[:-1], *TEST)[0].mean() for one in versions], rel=1e-10)
+def test_other_rules_report_their_versions(rule):
+    versions, losses = (results[rule, "erm", "plain"] for results in versions_of_all_cases(True))
+    assert losses == pytest.approx([papers.backward(version[:-1], *TEST)[0].mean() for version in versions], rel=1e-10)
 
 
 @pytest.mark.parametrize(
-    "how",
+    "options",
     [{}, {"momentum": 0.9}, {"weight_decay": 0.2}, {"momentum": 0.9, "weight_decay": 0.2}],
     ids=str,
 )
 @pytest.mark.parametrize("objective", ["erm", "tilted", "proximal", "cvar sample"])
 @pytest.mark.slow
-def test_local_steps_are_those_of_pytorch(objective, how):
-    """SGD of `torch.optim` on the objective written as a function of the losses; t is a parameter of its own group."""
+def test_local_steps_equal_pytorch(objective, options):
+    """Use SGD of `torch.optim` on the objective of the losses. t is a parameter in a separate group."""
     local = OBJECTIVES[objective][0]
-    versions = played({"one": spec(local, Relay(), lr=LR, batch_size="full", local_steps=6, **how)}, [[(0, 0)]])[0][
-        "one"
-    ]
+    versions = run_trace({"one": spec(local, Relay(), lr=LR, batch_size="full", local_steps=6, **options)}, [[(0, 0)]])[
+        0
+    ]["one"]
     module, t = torch_model(versions[0, :-1]), torch.zeros((), dtype=torch.float64, requires_grad=True)
-    base = [one.detach().clone() for one in module.parameters()]
-    theta = torch.optim.SGD(module.parameters(), lr=LR, **how)
+    base = [parameter.detach().clone() for parameter in module.parameters()]
+    theta = torch.optim.SGD(module.parameters(), lr=LR, **options)
     threshold = torch.optim.SGD([t], lr=LR_T)
-    x, y = (torch.tensor(one) for one in HELD[0])
+    x, y = (torch.tensor(array) for array in EXAMPLES[0])
     for _ in range(6):
         losses = nn.functional.cross_entropy(module(x), y, reduction="none")
-        pull = sum((one - start).square().sum() for one, start in zip(module.parameters(), base, strict=True))
+        penalty = sum(
+            (parameter - start).square().sum() for parameter, start in zip(module.parameters(), base, strict=True)
+        )
         value = {
-            "erm": lambda losses, pull: losses.mean(),
-            "tilted": lambda losses, pull: torch.log(torch.exp(2 * losses).mean()) / 2,
-            "proximal": lambda losses, pull: losses.mean() + 0.7 / 2 * pull,
-            "cvar sample": lambda losses, pull: ((1 - 0.2) * (t + torch.relu(losses - t) / 0.4) + 0.2 * losses).mean(),
-        }[objective](losses, pull)
+            "erm": lambda losses, penalty: losses.mean(),
+            "tilted": lambda losses, penalty: torch.log(torch.exp(2 * losses).mean()) / 2,
+            "proximal": lambda losses, penalty: losses.mean() + 0.7 / 2 * penalty,
+            "cvar sample": lambda losses, penalty: (
+                (1 - 0.2) * (t + torch.relu(losses - t) / 0.4) + 0.2 * losses
+            ).mean(),
+        }[objective](losses, penalty)
         for optimiser in (theta, threshold):
             optimiser.zero_grad()
         value.backward()
         for optimiser in (theta, threshold):
             optimiser.step()
-    ends = [*nn.utils.parameters_to_vector(module.parameters()).tolist(), t.item()]
-    assert versions[1] == pytest.approx(ends, rel=1e-10, abs=1e-13)
+    expected_parameters = [*nn.utils.parameters_to_vector(module.parameters()).tolist(), t.item()]
+    assert versions[1] == pytest.approx(expected_parameters, rel=1e-10, abs=1e-13)
 
 
-def test_the_network_of_the_papers_is_the_learners():
+def test_the_reference_network_has_the_size_of_the_learner():
     assert TANH.parameters((2,), papers.CLASSES) + 1 == SIZE

@@ -1,4 +1,4 @@
-"""Random runs: whatever learns beside a lane, it is as if it were alone; and whenever it stops, as if it had not."""
+"""Random setups: each lane equals a run of its own, and a stop at any round changes nothing."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def spec(rng):
 
 
 def dataset(rng, name, shape):
-    def some(count):
+    def features(count):
         if name == "lstm":
             return rng.integers(TOKENS, size=(count, *shape))
         return rng.standard_normal((count, *shape)).astype(np.float32)
@@ -105,27 +105,27 @@ def dataset(rng, name, shape):
         return rng.integers(CLASSES, size=count)
 
     augment = Augment(crop=1) if name == "moved cnn" else None
-    return Dataset(some(60), labels(60), some(25), labels(25), CLASSES, augment=augment)
+    return Dataset(features(60), labels(60), features(25), labels(25), CLASSES, augment=augment)
 
 
 def trace(rng, users):
-    """Nobody, users twice, stale bases; the oldest base that is still wanted is said as an access would say it."""
-    lines = []
+    """Draw rounds without deliveries, with repeated users and with stale bases; half of them state the needed bases."""
+    all_deliveries = []
     for index in range(1, ROUNDS + 1):
-        heard = rng.integers(users, size=rng.integers(0, 5) * (rng.random() < 0.8))
-        lines.append([(int(user), int(rng.integers(max(0, index - 4), index))) for user in heard])
+        users_of_round = rng.integers(users, size=rng.integers(0, 5) * (rng.random() < 0.8))
+        all_deliveries.append([(int(user), int(rng.integers(max(0, index - 4), index))) for user in users_of_round])
     rounds = []
-    for index, own in enumerate(lines, 1):
-        needed = {base for later in lines[index:] for _, base in later if base < index}
-        heard = tuple(Delivery(user, base, 0.0, 1.0) for user, base in own)
+    for index, deliveries in enumerate(all_deliveries, 1):
+        needed = {base for later in all_deliveries[index:] for _, base in later if base < index}
+        delivered = tuple(Delivery(user, base, 0.0, 1.0) for user, base in deliveries)
         oldest = min(needed, default=index)
-        told = tuple(sorted(needed)) if rng.random() < 0.5 else None
-        rounds.append(Round(index, index - 1.0, float(index), heard, oldest, needed=told))
+        stated = tuple(sorted(needed)) if rng.random() < 0.5 else None
+        rounds.append(Round(index, index - 1.0, float(index), delivered, oldest, needed=stated))
     return rounds
 
 
-class World:
-    """Replicas with data, users and rounds of their own, and some learners."""
+class RandomSetup:
+    """Replicas with different data, users and rounds, and some learners."""
 
     def __init__(self, seed, name=None, users=None):
         rng = np.random.default_rng(seed)
@@ -151,13 +151,13 @@ class World:
             learning_task(
                 learners={name: self.specs[name] for name in names},
                 model=self.model,
-                datasets=[self.data[one] for one in replicas],
-                splits=[self.splits[one] for one in replicas],
+                datasets=[self.data[replica] for replica in replicas],
+                splits=[self.splits[replica] for replica in replicas],
                 evaluate=EvaluateSpec(every=2, metrics=METRICS),
                 rare_classes=(1,),
-                validation=[self.validation[one] for one in replicas],
+                validation=[self.validation[replica] for replica in replicas],
                 rounds=ROUNDS,
-                streams=[self.streams[one] for one in replicas],
+                streams=[self.streams[replica] for replica in replicas],
                 device="cpu",
                 first=replicas[0],
                 tokens=TOKENS if self.name == "lstm" else None,
@@ -167,89 +167,97 @@ class World:
         )
 
     def at(self, index, replicas=None):
-        return [self.rounds[one][index - 1] for one in (range(self.replicas) if replicas is None else replicas)]
+        return [self.rounds[replica][index - 1] for replica in (range(self.replicas) if replicas is None else replicas)]
 
 
-def play(world, learner, begin=1, end=ROUNDS, replicas=None):
-    """Reports and versions of rounds *begin* … *end*."""
-    told = []
-    for index in range(begin, end + 1):
-        report = learner.step(world.at(index, replicas))
-        told.append((report.metrics, np.array([learner.version(lane) for lane in range(len(learner.lanes))])))
-    return told
+def run_rounds(setup, learner, first=1, last=ROUNDS, replicas=None):
+    """Return metrics and versions of the rounds from *first* to *last*."""
+    results = []
+    for index in range(first, last + 1):
+        report = learner.step(setup.at(index, replicas))
+        results.append((report.metrics, np.array([learner.version(lane) for lane in range(len(learner.lanes))])))
+    return results
 
 
-def near(found, expected, tolerance):
+def assert_close(found, expected, tolerance):
     assert np.allclose(found, expected, rtol=tolerance, atol=tolerance, equal_nan=True), (found, expected)
 
 
-def alone_equals_together(seed, dtype=torch.float64, tolerance=1e-12):
-    world = World(seed)
-    whole = world.learner(dtype=dtype)
-    started, told = whole.start().metrics, play(world, whole)
+def compare_lanes_with_single_runs(seed, dtype=torch.float64, tolerance=1e-12):
+    setup = RandomSetup(seed)
+    whole = setup.learner(dtype=dtype)
+    start_metrics, results = whole.start().metrics, run_rounds(setup, whole)
     for lane, (name, replica) in enumerate(whole.lanes):
-        one = world.learner([name], [replica], dtype)
-        first = one.start().metrics
-        for metric in first:
-            near(started[metric][lane], first[metric][0], tolerance * 10)
-        for (metrics, versions), (own, version) in zip(told, play(world, one, replicas=[replica]), strict=True):
-            near(versions[lane], version[0], tolerance)
-            assert own.keys() <= metrics.keys()
-            for metric, values in own.items():
-                near(metrics[metric][lane], values[0], tolerance * 10)
+        single = setup.learner([name], [replica], dtype)
+        single_metrics = single.start().metrics
+        for metric in single_metrics:
+            assert_close(start_metrics[metric][lane], single_metrics[metric][0], tolerance * 10)
+        for (metrics, versions), (metrics_alone, version) in zip(
+            results, run_rounds(setup, single, replicas=[replica]), strict=True
+        ):
+            assert_close(versions[lane], version[0], tolerance)
+            assert metrics_alone.keys() <= metrics.keys()
+            for metric, values in metrics_alone.items():
+                assert_close(metrics[metric][lane], values[0], tolerance * 10)
 
 
 @pytest.mark.parametrize("seed", range(7))
 @pytest.mark.quick_first
-def test_lanes_of_all_sorts_are_what_each_is_alone(seed):
-    alone_equals_together(seed)
+def test_lanes_equal_single_runs(seed):
+    compare_lanes_with_single_runs(seed)
 
 
 @pytest.mark.parametrize("seed", range(100, 103))
 @pytest.mark.quick_first
-def test_so_they_are_in_single_precision(seed):
-    alone_equals_together(seed, torch.float32, 2e-4)
+def test_lanes_equal_single_runs_in_single_precision(seed):
+    compare_lanes_with_single_runs(seed, torch.float32, 2e-4)
 
 
 @pytest.mark.parametrize("seed", range(200, 205))
 @pytest.mark.quick_first
-def test_stopping_anywhere_changes_nothing(seed, tmp_path):
-    world = World(seed)
-    whole = world.learner()
-    expected = play(world, whole)
+def test_a_stop_changes_no_result(seed, tmp_path):
+    setup = RandomSetup(seed)
+    whole = setup.learner()
+    expected = run_rounds(setup, whole)
     for stop in (1, 4):
-        begun, rest = world.learner(), world.learner()
-        play(world, begun, 1, stop)
-        own = {"round": stop, "digest": "", "reports": [], "answers": {}, "learner": begun.state()}
+        started, resumed = setup.learner(), setup.learner()
+        run_rounds(setup, started, 1, stop)
+        checkpoint = {"round": stop, "digest": "", "reports": [], "answers": {}, "learner": started.state()}
         with (tmp_path / "c.pt").open("wb") as file:
-            checkpoint_file.save(file, own)
-        rest.restore(checkpoint_file.load(tmp_path / "c.pt")["learner"])
-        for (metrics, versions), (other, others) in zip(play(world, rest, stop + 1), expected[stop:], strict=True):
-            assert np.array_equal(versions, others)
-            assert metrics.keys() == other.keys()
+            checkpoint_file.save(file, checkpoint)
+        resumed.restore(checkpoint_file.load(tmp_path / "c.pt")["learner"])
+        for (metrics, versions), (expected_metrics, expected_versions) in zip(
+            run_rounds(setup, resumed, stop + 1), expected[stop:], strict=True
+        ):
+            assert np.array_equal(versions, expected_versions)
+            assert metrics.keys() == expected_metrics.keys()
             for name, values in metrics.items():
-                assert np.array_equal(values, other[name], equal_nan=True), name
+                assert np.array_equal(values, expected_metrics[name], equal_nan=True), name
 
 
 @pytest.mark.parametrize("seed", [300, 303, 305, 306])
 @pytest.mark.slow
-def test_parts_of_the_lanes_go_on_from_the_whole_and_the_whole_from_them(seed):
-    world = World(seed)
-    expected = play(world, world.learner())
+def test_shards_and_the_whole_exchange_states(seed):
+    setup = RandomSetup(seed)
+    expected = run_rounds(setup, setup.learner())
     rng = np.random.default_rng(seed)
-    begun = world.learner()
-    play(world, begun, 1, 2)
-    names, state = [*world.specs], begun.state()
-    parts = shard_lanes(len(names), world.replicas, int(rng.integers(2, 6)))
+    started = setup.learner()
+    run_rounds(setup, started, 1, 2)
+    names, state = [*setup.specs], started.state()
+    parts = shard_lanes(len(names), setup.replicas, int(rng.integers(2, 6)))
     states = []
     for part in parts:
-        own = world.learner([names[one] for one in part.learners], part.replicas, team=tuple(world.specs.values()))
-        own.restore(split_state(state, part, world.replicas))
-        play(world, own, 3, 4, part.replicas)
-        states.append(own.state())
-    rest = world.learner()
-    rest.restore(merge_states(states, parts, world.replicas))
-    for (metrics, versions), (other, others) in zip(play(world, rest, 5), expected[4:], strict=True):
-        near(versions, others, 1e-12)
+        shard = setup.learner(
+            [names[number] for number in part.learners], part.replicas, team=tuple(setup.specs.values())
+        )
+        shard.restore(split_state(state, part, setup.replicas))
+        run_rounds(setup, shard, 3, 4, part.replicas)
+        states.append(shard.state())
+    merged = setup.learner()
+    merged.restore(merge_states(states, parts, setup.replicas))
+    for (metrics, versions), (expected_metrics, expected_versions) in zip(
+        run_rounds(setup, merged, 5), expected[4:], strict=True
+    ):
+        assert_close(versions, expected_versions, 1e-12)
         for name, values in metrics.items():
-            near(values, other[name], 1e-11)
+            assert_close(values, expected_metrics[name], 1e-11)

@@ -1,4 +1,4 @@
-"""Whole runs, computed again in NumPy from what they wrote: versions, deliveries, figures, and the cost of targets."""
+"""Recompute whole runs in NumPy from their files: versions, deliveries, metrics, and the cost of targets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENERGY = {"per_sample": "10 mJ", "transmit": "0.5 W", "receive": "0.1 W", "idle"
 FADING = [{"kind": "log_distance", "exponent": 3.0, "frequency": "868 MHz"}, {"kind": "rayleigh", "coherence": "1 s"}]
 
 
-def a_scenario(**more):
+def make_scenario(**changes):
     access = {
         "kind": "network",
         **copy.deepcopy(PLAIN),
@@ -55,15 +55,15 @@ def a_scenario(**more):
                 "evaluate": {"every": 2, "targets": [0.15, 0.3, 0.99], "metrics": ["staleness", "weight"]},
                 "record": {"versions": True},
             }
-            | more,
+            | changes,
             "again",
         )
     )
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory):
-    scenario = a_scenario()
+def finished_run(tmp_path_factory):
+    scenario = make_scenario()
     return scenario, netfl.run(scenario, tmp_path_factory.mktemp("again") / "run", device="cpu")
 
 
@@ -72,7 +72,7 @@ def flat(version):
 
 
 def softmax_regression(theta, x, y):
-    """Each example's loss, and the gradient of their mean."""
+    """Return the loss of each example and the gradient of their mean."""
     classes = len(theta) // (x.shape[1] + 1)
     w, b = theta[: classes * x.shape[1]].reshape(classes, -1), theta[classes * x.shape[1] :]
     z = x @ w.T + b
@@ -83,161 +83,173 @@ def softmax_regression(theta, x, y):
 
 
 class Replica:
-    """What one replica's users hold, and what they train on when."""
+    """Examples of each user of one replica, and the deliveries of each round."""
 
     def __init__(self, scenario, run, replica):
         setup = prepare_run(scenario)
         data, split = setup.dataset, setup.splits[replica]
-        self.held = [(data.train_x[rows].astype(float), data.train_y[rows]) for rows in split]
-        self.shuffles = BatchSampler([streams_of(scenario, replica).at("learning")])
+        self.examples = [(data.train_x[rows].astype(float), data.train_y[rows]) for rows in split]
+        self.sampler = BatchSampler([streams_of(scenario, replica).at("learning")])
         rows = run.deliveries[run.deliveries["replica"] == replica].sort_values(["round", "arrived_s"], kind="stable")
-        self.heard, turns = {index: [] for index in range(1, ROUNDS + 1)}, {}
+        self.delivered, counts = {index: [] for index in range(1, ROUNDS + 1)}, {}
         for index, user, base in rows[["round", "user", "base"]].to_numpy().tolist():
-            turn = turns[user, base] = turns.get((user, base), -1) + 1
-            self.heard[int(index)].append((int(user), int(base), turn))
+            repeat = counts[user, base] = counts.get((user, base), -1) + 1
+            self.delivered[int(index)].append((int(user), int(base), repeat))
 
-    def trained(self, base, delivery, drift=0.0, lr=LR, momentum=0.0):
-        user, since, turn = delivery
-        x, y = self.held[user]
-        line, work = (0, user, since, len(y)), LocalWork(WIDTH, None, STEPS)
-        batches = draw_batches(self.shuffles, [line], work, np.array([turn]))
-        theta, velocity = base.copy(), 0.0
+    def train(self, base_model, delivery, drift=0.0, lr=LR, momentum=0.0):
+        user, base_round, repeat = delivery
+        x, y = self.examples[user]
+        job, work = (0, user, base_round, len(y)), LocalWork(WIDTH, None, STEPS)
+        batches = draw_batches(self.sampler, [job], work, np.array([repeat]))
+        theta, velocity = base_model.copy(), 0.0
         for places, count in zip(batches.places[0], batches.counts[0], strict=True):
             velocity = momentum * velocity + softmax_regression(theta, x[places[:count]], y[places[:count]])[1] + drift
             theta = theta - lr * velocity
         return theta
 
 
-def again(rule, world, versions):
-    """The version after each round, made of the versions before it as they were written."""
-    own, sent = [np.zeros(len(versions[0]))] * USERS, [np.zeros(len(versions[0]))]
-    ended, total, lasting = np.zeros(USERS), np.zeros(USERS), np.zeros(USERS)
+def expected_versions(rule, replica, versions):
+    """Yield the version after each round, computed from the written versions before it."""
+    controls, global_controls = [np.zeros(len(versions[0]))] * USERS, [np.zeros(len(versions[0]))]
+    count, total, interval = np.zeros(USERS), np.zeros(USERS), np.zeros(USERS)
     m, v = 0.0, 1e-6
     for index in range(1, ROUNDS + 1):
-        x, heard = versions[index - 1], world.heard[index]
-        users = [user for user, _, _ in heard]
-        bases = np.array([versions[since] for _, since, _ in heard])
-        drifts = [sent[since] - own[user] for user, since, _ in heard] if rule == "scaffold" else [0.0] * len(heard)
-        how = [{"lr": LR * 0.5 ** (since // 5), "momentum": 0.5} if rule == "late" else {} for _, since, _ in heard]
+        x, delivered = versions[index - 1], replica.delivered[index]
+        users = [user for user, _, _ in delivered]
+        bases = np.array([versions[base_round] for _, base_round, _ in delivered])
+        drifts = (
+            [global_controls[base_round] - controls[user] for user, base_round, _ in delivered]
+            if rule == "scaffold"
+            else [0.0] * len(delivered)
+        )
+        local = [
+            {"lr": LR * 0.5 ** (base_round // 5), "momentum": 0.5} if rule == "late" else {}
+            for _, base_round, _ in delivered
+        ]
         models = np.array(
             [
-                world.trained(base, one, drift, **said)
-                for base, one, drift, said in zip(bases, heard, drifts, how, strict=True)
+                replica.train(base, delivery, drift, **options)
+                for base, delivery, drift, options in zip(bases, delivered, drifts, local, strict=True)
             ]
         )
-        if heard and rule in {"average", "late", "fedadam"}:
-            mean = np.average(models, axis=0, weights=[len(world.held[user][1]) for user in users])
+        if delivered and rule in {"average", "late", "fedadam"}:
+            mean = np.average(models, axis=0, weights=[len(replica.examples[user][1]) for user in users])
             if rule == "fedadam":
                 m, v = 0.9 * m + 0.1 * (mean - x), 0.99 * v + 0.01 * (mean - x) ** 2
                 mean = x + 0.05 * m / (np.sqrt(v) + 1e-3)
             yield mean
         elif rule == "fedau":
-            weight = np.where(ended > 0, total / np.maximum(ended, 1), 1.0)
+            weight = np.where(count > 0, total / np.maximum(count, 1), 1.0)
             yield (
                 x + sum((weight[user] * (a - b) for user, a, b in zip(users, models, bases, strict=True)), 0.0) / USERS
             )
-            lasting += 1
+            interval += 1
             for user in range(USERS):
-                if user in users or lasting[user] == 3:
-                    ended[user], total[user], lasting[user] = ended[user] + 1, total[user] + lasting[user], 0
-        elif heard and rule == "scaffold":
-            before = list(own)
-            for (user, since, _), model, base in zip(heard, models, bases, strict=True):
-                own[user] = before[user] - sent[since] + (base - model) / (STEPS * LR)
+                if user in users or interval[user] == 3:
+                    count[user], total[user], interval[user] = count[user] + 1, total[user] + interval[user], 0
+        elif delivered and rule == "scaffold":
+            before = list(controls)
+            for (user, base_round, _), model, base in zip(delivered, models, bases, strict=True):
+                controls[user] = before[user] - global_controls[base_round] + (base - model) / (STEPS * LR)
             yield x + 0.8 * (models - bases).mean(0)
-        elif heard and rule == "qfedavg":
+        elif delivered and rule == "qfedavg":
             loss = [
-                softmax_regression(base, *world.held[user])[0].mean() for base, user in zip(bases, users, strict=True)
+                softmax_regression(base, *replica.examples[user])[0].mean()
+                for base, user in zip(bases, users, strict=True)
             ]
             dw = (bases - models) / LR
-            h = [(one**2).sum() + f / LR for one, f in zip(dw, loss, strict=True)]
+            h = [(change**2).sum() + f / LR for change, f in zip(dw, loss, strict=True)]
             yield x - np.array(loss) @ dw / sum(h)
         else:
             yield x
-        sent.append(np.mean(own, axis=0))
+        global_controls.append(np.mean(controls, axis=0))
 
 
 @pytest.mark.parametrize("rule", [*RULES, "late"])
 @pytest.mark.parametrize("replica", [0, 1])
-def test_every_step_can_be_computed_from_what_the_run_wrote(ran, rule, replica):
-    scenario, run = ran
+def test_versions_follow_from_the_files_of_the_run(finished_run, rule, replica):
+    scenario, run = finished_run
     found = run.versions(rule, replica)
     versions = [flat(found[index]) for index in range(ROUNDS + 1)]
-    world = Replica(scenario, run, replica)
-    assert any(since < index - 1 for index, own in world.heard.items() for _, since, _ in own)
-    for index, version in enumerate(again(rule, world, versions), 1):
+    reference = Replica(scenario, run, replica)
+    assert any(
+        base_round < index - 1 for index, delivered in reference.delivered.items() for _, base_round, _ in delivered
+    )
+    for index, version in enumerate(expected_versions(rule, reference, versions), 1):
         np.testing.assert_allclose(versions[index], version, rtol=2e-4, atol=2e-5)
     assert np.abs(versions[-1] - versions[0]).max() > 0.01
 
 
-def test_fairness_figures_are_those_of_the_predictions(ran):
-    scenario, run = ran
+def test_fairness_metrics_equal_those_of_predictions(finished_run):
+    scenario, run = finished_run
     data = prepare_run(scenario).dataset
     for rule in RULES:
         for replica in (0, 1):
             version = run.versions(rule, replica)[ROUNDS]
             weight, bias = version.values()
-            right = (data.test_x @ weight.T + bias).argmax(1) == data.test_y
-            users = np.sort([right[data.test_user == user].mean() for user in np.unique(data.test_user)])
+            correct = (data.test_x @ weight.T + bias).argmax(1) == data.test_y
+            users = np.sort([correct[data.test_user == user].mean() for user in np.unique(data.test_user)])
             tenth = max(len(users) // 10, 1)
             rows = run.metrics.query("learner == @rule and replica == @replica and round == @ROUNDS")
-            told = rows.set_index(["metric", "group"])["value"]
+            found = rows.set_index(["metric", "group"])["value"]
             expected = {
-                "accuracy": right.mean(),
+                "accuracy": correct.mean(),
                 "accuracy_users_mean": users.mean(),
                 "accuracy_users_worst10": users[:tenth].mean(),
                 "accuracy_users_best10": users[-tenth:].mean(),
                 "accuracy_users_variance": users.var(),
             }
             for name, value in expected.items():
-                assert told[name, ""] == pytest.approx(value, abs=1e-9), (rule, name)
+                assert found[name, ""] == pytest.approx(value, abs=1e-9), (rule, name)
 
 
-def test_weights_that_are_told_are_those_of_the_next_round(ran):
-    """FedAU's ω from who was heard, counted by hand; cut at 3."""
-    _, run = ran
-    told = run.metrics.query("learner == 'fedau' and metric == 'weight'")
+def test_weight_metrics_are_those_of_the_next_round(finished_run):
+    """FedAU's ω, counted by hand from the deliveries, with cutoff 3."""
+    _, run = finished_run
+    weights = run.metrics.query("learner == 'fedau' and metric == 'weight'")
     deliveries = run.deliveries
-    for (replica, index), rows in told.groupby(["replica", "round"]):
-        heard = deliveries[(deliveries["replica"] == replica) & (deliveries["round"] <= index)]
+    for (replica, index), rows in weights.groupby(["replica", "round"]):
+        delivered = deliveries[(deliveries["replica"] == replica) & (deliveries["round"] <= index)]
         for group, value in zip(rows["group"], rows["value"], strict=True):
-            own = set(heard["round"][heard["user"] == int(str(group).removeprefix("user:"))])
-            lengths, lasting = [], 0
-            for one in range(1, index + 1):
-                lasting += 1
-                if one in own or lasting == 3:
-                    lengths.append(lasting)
-                    lasting = 0
+            user_rounds = set(delivered["round"][delivered["user"] == int(str(group).removeprefix("user:"))])
+            lengths, interval = [], 0
+            for number in range(1, index + 1):
+                interval += 1
+                if number in user_rounds or interval == 3:
+                    lengths.append(interval)
+                    interval = 0
             assert value == pytest.approx(np.mean(lengths) if lengths else 1.0)
 
 
-def test_targets_cost_what_the_rounds_up_to_them_did(ran):
-    _, run = ran
-    told, seen = run.final_metrics.set_index(["replica", "metric"])["value"], 0
+def test_costs_of_targets_are_sums_over_rounds(finished_run):
+    _, run = finished_run
+    final, later_targets = run.final_metrics.set_index(["replica", "metric"])["value"], 0
     for rule in RULES:
         for replica in (0, 1):
-            own = run.metrics.query("learner == @rule and replica == @replica and metric == 'accuracy' and group == ''")
+            metrics = run.metrics.query(
+                "learner == @rule and replica == @replica and metric == 'accuracy' and group == ''"
+            )
             rounds = run.rounds[run.rounds["replica"] == replica].sort_values("round")
             for target in (0.15, 0.3, 0.99):
-                reached = own["round"][own["value"] >= target]
+                reached = metrics["round"][metrics["value"] >= target]
                 name = f"{rule}.target:{target:g}"
                 if not len(reached):
-                    assert (replica, f"{name}.time_s") not in told.index
+                    assert (replica, f"{name}.time_s") not in final.index
                     continue
                 first = int(reached.min())
-                seen += first > 0
-                past = rounds[rounds["round"] <= first]
-                assert told[replica, f"{name}.rounds"] == first
-                assert told[replica, f"{name}.time_s"] == (past["closed_s"].iloc[-1] if first else 0)
-                assert told[replica, f"{name}.uplink_bits"] == past["uplink_bits"].sum()
-                assert told[replica, f"{name}.downlink_bits"] == past["downlink_bits"].sum()
-                assert told[replica, f"{name}.energy_J"] == (past["energy_J"].iloc[-1] if first else 0)
-    assert seen
+                later_targets += first > 0
+                closed = rounds[rounds["round"] <= first]
+                assert final[replica, f"{name}.rounds"] == first
+                assert final[replica, f"{name}.time_s"] == (closed["closed_s"].iloc[-1] if first else 0)
+                assert final[replica, f"{name}.uplink_bits"] == closed["uplink_bits"].sum()
+                assert final[replica, f"{name}.downlink_bits"] == closed["downlink_bits"].sum()
+                assert final[replica, f"{name}.energy_J"] == (closed["energy_J"].iloc[-1] if first else 0)
+    assert later_targets
 
 
-def test_a_replay_learns_what_the_run_learned(ran, tmp_path):
-    _, run = ran
-    other = netfl.run(a_scenario(access={"kind": "replay", "run": str(run.folder)}), tmp_path / "run", device="cpu")
+def test_a_replay_equals_the_original_run(finished_run, tmp_path):
+    _, run = finished_run
+    other = netfl.run(make_scenario(access={"kind": "replay", "run": str(run.folder)}), tmp_path / "run", device="cpu")
     pd.testing.assert_frame_equal(run.metrics, other.metrics, check_exact=True)
     for path in (run.folder / "versions").iterdir():
         assert path.read_bytes() == (other.folder / "versions" / path.name).read_bytes()

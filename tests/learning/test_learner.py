@@ -1,4 +1,4 @@
-"""The laws of the learner: lazy, versioned, batched over lanes, and each of that without effect on what is learned."""
+"""Batched training: only delivered updates are computed, and batching, padding and restarts change no result."""
 
 import io
 from collections import Counter
@@ -40,30 +40,30 @@ from netfl.learning.spec import EvaluateSpec, LocalWork
 from netfl.streams import Streams
 
 
-def play(one, replicas=(0,), rounds=6):
-    one.start()
-    for now in zip(*(network(replica, rounds) for replica in replicas), strict=True):
-        one.step(now)
-    return [one.version(lane) for lane in range(len(one.lanes))]
+def run_rounds(batched, replicas=(0,), rounds=6):
+    batched.start()
+    for current in zip(*(network(replica, rounds) for replica in replicas), strict=True):
+        batched.step(current)
+    return [batched.version(lane) for lane in range(len(batched.lanes))]
 
 
 @pytest.mark.parametrize("amount", [{"local_epochs": 2}, {"local_steps": 7}])
-def test_one_user_is_plain_sgd_in_pytorch(amount):
-    one = learner({"a": spec(**amount, batch_size=8)})
-    module = torch_model(one.version(0)[:-1])
+def test_one_user_equals_sgd_of_pytorch(amount):
+    batched = learner({"a": spec(**amount, batch_size=8)})
+    module = torch_model(batched.version(0)[:-1])
     optimiser = torch.optim.SGD(module.parameters(), lr=0.05)
-    one.step([a_round(1, (0, 0))])
-    how = LocalWork(8, amount.get("local_epochs"), amount.get("local_steps"))
-    batches = draw_batches(BatchSampler([Streams(5).at(0)]), [(0, 0, 0, len(SPLIT[0]))], how)
-    for places, count in zip(batches.places[0], batches.counts[0], strict=True):
-        rows = SPLIT[0][places[:count]]
+    batched.step([a_round(1, (0, 0))])
+    work = LocalWork(8, amount.get("local_epochs"), amount.get("local_steps"))
+    batches = draw_batches(BatchSampler([Streams(5).at(0)]), [(0, 0, 0, len(SPLIT[0]))], work)
+    for indices, count in zip(batches.places[0], batches.counts[0], strict=True):
+        rows = SPLIT[0][indices[:count]]
         optimiser.zero_grad()
-        out = module(torch.tensor(DATA.train_x[rows]).double())
-        nn.functional.cross_entropy(out, torch.tensor(DATA.train_y[rows])).backward()
+        scores = module(torch.tensor(DATA.train_x[rows]).double())
+        nn.functional.cross_entropy(scores, torch.tensor(DATA.train_y[rows])).backward()
         optimiser.step()
     expected = nn.utils.parameters_to_vector(module.parameters()).detach().numpy()
-    assert one.version(0)[:-1] == pytest.approx(expected, rel=0, abs=1e-12)
-    assert one.version(0)[-1] == 0
+    assert batched.version(0)[:-1] == pytest.approx(expected, rel=0, abs=1e-12)
+    assert batched.version(0)[-1] == 0
 
 
 def softmax(z):
@@ -71,8 +71,8 @@ def softmax(z):
     return e / e.sum(1, keepdims=True)
 
 
-def papers_step(theta, t, x, y, *, lr, lr_t, alpha, gamma):
-    """One local step of FED-CVaR-AVG on a 2-5-3 ReLU network with a softmax on a softmax, in NumPy."""
+def fed_cvar_avg_step(theta, t, x, y, *, lr, lr_t, alpha, gamma):
+    """Return the next θ and t of FED-CVaR-AVG: a 2-5-3 ReLU network with two softmax layers, in NumPy."""
     w1, b1, w2, b2 = theta
     h = np.maximum(x @ w1.T + b1, 0)
     p = softmax(h @ w2.T + b2)
@@ -84,219 +84,220 @@ def papers_step(theta, t, x, y, *, lr, lr_t, alpha, gamma):
     gradient = (by_h.T @ x, by_h.sum(0), by_z.T @ h, by_z.sum(0))
     exceeds = float(f > t)
     factor = (1 - gamma) / alpha * exceeds + gamma
-    return [own - lr * factor * g for own, g in zip(theta, gradient, strict=True)], t - lr_t * (1 - gamma) * (
-        1 - exceeds / alpha
-    )
+    step = lr_t * (1 - gamma) * (1 - exceeds / alpha)
+    return [part - lr * factor * change for part, change in zip(theta, gradient, strict=True)], t - step
 
 
-def test_fed_cvar_avg_is_the_papers_algorithm():
-    """Forty rounds of relayed users against a NumPy loop; t must have crossed the loss both ways."""
-    how, steps = {"alpha": 0.3, "gamma": 0.1, "lr": 0.3, "lr_t": 0.2}, 4
-    objective = Cvar(alpha=how["alpha"], gamma=how["gamma"], lr_t=how["lr_t"])
-    told = spec(objective, Relay(), lr=how["lr"], local_steps=steps)
-    one = learner({"a": told}, model=Mlp(hidden=(5,), output="softmax"))
-    flat, t, slopes = one.version(0)[:-1], 0.0, set()
+def test_fed_cvar_avg_equals_the_paper():
+    """Compare forty rounds of `relay` with a loop in NumPy. Both signs of the slope of t occur."""
+    hyper, steps = {"alpha": 0.3, "gamma": 0.1, "lr": 0.3, "lr_t": 0.2}, 4
+    objective = Cvar(alpha=hyper["alpha"], gamma=hyper["gamma"], lr_t=hyper["lr_t"])
+    options = spec(objective, Relay(), lr=hyper["lr"], local_steps=steps)
+    batched = learner({"a": options}, model=Mlp(hidden=(5,), output="softmax"))
+    flat, t, slopes = batched.version(0)[:-1], 0.0, set()
     theta = [
         part.reshape(shape) for part, shape in zip(np.split(flat, [10, 15, 30]), [(5, 2), 5, (3, 5), 3], strict=True)
     ]
     for index, user in enumerate(np.random.default_rng(3).integers(USERS, size=40), start=1):
-        one.step([a_round(index, (int(user), index - 1), oldest=index - 1)])
+        batched.step([a_round(index, (int(user), index - 1), oldest=index - 1)])
         size = len(SPLIT[user])
         batches = draw_batches(
             BatchSampler([Streams(5).at(0)]), [(0, user, index - 1, size)], LocalWork(8, None, steps)
         )
-        for places, count in zip(batches.places[0], batches.counts[0], strict=True):
-            rows, before = SPLIT[user][places[:count]], t
+        for indices, count in zip(batches.places[0], batches.counts[0], strict=True):
+            rows, before = SPLIT[user][indices[:count]], t
             x = DATA.train_x[rows].astype(np.float64)
-            theta, t = papers_step(theta, t, x, DATA.train_y[rows], **how)
+            theta, t = fed_cvar_avg_step(theta, t, x, DATA.train_y[rows], **hyper)
             slopes.add(np.sign(t - before))
     assert slopes == {-1.0, 1.0}
     expected = np.concatenate([part.ravel() for part in theta] + [[t]])
-    assert one.version(0) == pytest.approx(expected, rel=0, abs=1e-11)
+    assert batched.version(0) == pytest.approx(expected, rel=0, abs=1e-11)
 
 
 def test_lazy_equals_eager():
-    """Everybody trains from every version that is about, one user at a time; the delivered are picked afterwards."""
-    told = spec(Cvar(alpha=0.3, gamma=0.2, lr_t=0.1))
-    lazy = learner({"a": told})
+    """Train all users from all versions, one at a time, and aggregate those that are delivered."""
+    options = spec(Cvar(alpha=0.3, gamma=0.2, lr_t=0.1))
+    lazy = learner({"a": options})
     versions = [lazy.version(0)]
-    for (now,) in zip(network(0), strict=True):
+    for (current,) in zip(network(0), strict=True):
         trained = {}
-        for user, base in product(range(USERS), range(now.index)):
-            alone = learner({"a": spec(told.objective, Relay())})
-            kept = {"kept": {base: torch.tensor(versions[base])[None]}, "messages": {base: {}}}
-            alone.restore(alone.state() | {"round": base, "versions": kept})
-            alone.step([a_round(base + 1, (user, base))])
-            trained[user, base] = alone.version(0)
-        sizes = [len(SPLIT[one.user]) for one in now.deliveries]
-        models = [trained[one.user, one.base] for one in now.deliveries]
+        for user, base in product(range(USERS), range(current.index)):
+            reference = learner({"a": spec(options.objective, Relay())})
+            history = {"kept": {base: torch.tensor(versions[base])[None]}, "messages": {base: {}}}
+            reference.restore(reference.state() | {"round": base, "versions": history})
+            reference.step([a_round(base + 1, (user, base))])
+            trained[user, base] = reference.version(0)
+        sizes = [len(SPLIT[delivery.user]) for delivery in current.deliveries]
+        models = [trained[delivery.user, delivery.base] for delivery in current.deliveries]
         versions.append(np.average(models, axis=0, weights=sizes) if models else versions[-1])
-        lazy.step([now])
+        lazy.step([current])
         assert lazy.version(0) == pytest.approx(versions[-1], rel=0, abs=1e-12)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-13), (torch.float32, 1e-5)])
 @pytest.mark.quick_first
 def test_batched_equals_one_by_one(dtype, tolerance):
-    """Six learners in two replicas with data of their own, together and each lane in a run of its own."""
+    """Six learners in two replicas with different data, in one batch and each lane alone."""
     datasets = [examples(0), examples(1)]
-    together = learner(mixture(), (0, 1), datasets=datasets, dtype=dtype)
-    versions = play(together, (0, 1))
-    for (name, replica), version in zip(together.lanes, versions, strict=True):
-        alone = learner({name: mixture()[name]}, (replica,), datasets=[datasets[replica]], dtype=dtype)
-        (expected,) = play(alone, (replica,))
+    batched = learner(mixture(), (0, 1), datasets=datasets, dtype=dtype)
+    versions = run_rounds(batched, (0, 1))
+    for (name, replica), version in zip(batched.lanes, versions, strict=True):
+        single = learner({name: mixture()[name]}, (replica,), datasets=[datasets[replica]], dtype=dtype)
+        (expected,) = run_rounds(single, (replica,))
         assert version == pytest.approx(expected, rel=0, abs=tolerance)
         assert not np.allclose(version, learner({name: spec()}, (replica,)).version(0), atol=1e-3)
 
 
-def test_padded_equals_not_padded():
-    """Users of 23, 7, 1 and 59 examples, trained side by side and one at a time."""
-    together = learner({"a": spec(aggregation=Average(weights="equal"), batch_size=10)})
-    together.step([a_round(1, *((user, 0) for user in range(USERS)))])
-    alone = []
+def test_padded_batches_equal_single_users():
+    """Users with 23, 7, 1 and 59 examples, trained in one batch and one at a time."""
+    batched = learner({"a": spec(aggregation=Average(weights="equal"), batch_size=10)})
+    batched.step([a_round(1, *((user, 0) for user in range(USERS)))])
+    models = []
     for user in range(USERS):
-        one = learner({"a": spec(aggregation=Relay(), batch_size=10)})
-        one.step([a_round(1, (user, 0))])
-        alone.append(one.version(0))
-    assert together.version(0) == pytest.approx(np.mean(alone, axis=0), rel=0, abs=1e-13)
+        single = learner({"a": spec(aggregation=Relay(), batch_size=10)})
+        single.step([a_round(1, (user, 0))])
+        models.append(single.version(0))
+    assert batched.version(0) == pytest.approx(np.mean(models, axis=0), rel=0, abs=1e-13)
 
 
 def test_a_delivery_starts_from_its_base():
-    """After two rounds, an update from version 0 makes what it would have made in round 1."""
+    """In round 3, an update from version 0 equals the update of round 1."""
     fresh, late = (learner({"a": spec(aggregation=Relay())}) for _ in range(2))
     fresh.step([a_round(1, (0, 0))])
-    for now in (a_round(1, (3, 0)), a_round(2, (1, 1)), a_round(3, (0, 0))):
-        late.step([now])
+    for current in (a_round(1, (3, 0)), a_round(2, (1, 1)), a_round(3, (0, 0))):
+        late.step([current])
     assert np.array_equal(late.version(0), fresh.version(0))
 
 
-def test_versions_out_of_use_are_dropped():
-    one = learner({"a": spec(aggregation=Relay())})
+def test_unneeded_versions_are_dropped():
+    batched = learner({"a": spec(aggregation=Relay())})
     for index in (1, 2, 3):
-        one.step([a_round(index, (0, index - 1), oldest=index - 1)])
-    assert set(one.state()["versions"]["kept"]) == {2, 3}
+        batched.step([a_round(index, (0, index - 1), oldest=index - 1)])
+    assert set(batched.state()["versions"]["kept"]) == {2, 3}
     with pytest.raises(ValueError, match="version 1"):
-        one.step([a_round(4, (0, 1))])
+        batched.step([a_round(4, (0, 1))])
 
 
 def asynchronous(rounds=30, needed=True):
-    """Rounds of one to three deliveries, after each of which its user goes on from the newest version at once."""
-    rng, holds = np.random.default_rng(9), np.zeros(USERS, np.int64)
+    """Yield rounds of one to three deliveries, and the base of each user. Users restart from the newest version."""
+    rng, bases = np.random.default_rng(9), np.zeros(USERS, np.int64)
     for index in range(1, rounds + 1):
         deliveries = []
         for user in rng.choice(USERS, size=rng.integers(1, 4), p=(0.6, 0.3, 0.08, 0.02)):
-            deliveries.append((int(user), int(holds[user])))
-            holds[user] = index - 1
-        holds[user] = index
-        kept = tuple(int(base) for base in np.unique(holds) if base < index)
-        now = a_round(index, *deliveries, oldest=int(holds.min()))
-        yield replace(now, needed=kept if needed else None), holds.copy()
+            deliveries.append((int(user), int(bases[user])))
+            bases[user] = index - 1
+        bases[user] = index
+        needed_bases = tuple(int(base) for base in np.unique(bases) if base < index)
+        current = a_round(index, *deliveries, oldest=int(bases.min()))
+        yield replace(current, needed=needed_bases if needed else None), bases.copy()
 
 
-def test_only_versions_that_are_needed_are_kept():
-    """Also where one user holds on to a very old one; what is learned stays the same."""
+def test_only_needed_versions_are_kept():
+    """One user keeps a very old base. Dropping other versions does not change the results."""
     lean, full = learner({"a": spec()}), learner({"a": spec()})
-    for (now, holds), (same, _) in zip(asynchronous(), asynchronous(needed=False), strict=True):
-        lean.step([now])
-        full.step([same])
-        assert set(lean.state()["versions"]["kept"]) == {*holds.tolist(), now.index}
-        assert set(full.state()["versions"]["kept"]) == set(range(holds.min(), now.index + 1))
+    for (current, bases), (full_round, _) in zip(asynchronous(), asynchronous(needed=False), strict=True):
+        lean.step([current])
+        full.step([full_round])
+        assert set(lean.state()["versions"]["kept"]) == {*bases.tolist(), current.index}
+        assert set(full.state()["versions"]["kept"]) == set(range(bases.min(), current.index + 1))
         assert np.array_equal(lean.version(0), full.version(0))
     assert len(lean.state()["versions"]["kept"]) <= USERS + 1 < len(full.state()["versions"]["kept"])
 
 
-def test_replicas_keep_what_any_of_them_needs():
-    one = learner({"a": spec(aggregation=Relay())}, (0, 1))
+def test_versions_that_any_replica_needs_are_kept():
+    batched = learner({"a": spec(aggregation=Relay())}, (0, 1))
     for index in range(1, 6):
-        one.step([replace(a_round(index), needed=(1,)), a_round(index, oldest=max(0, index - 1))])
-    assert set(one.state()["versions"]["kept"]) == {1, 4, 5}
-    one.step([replace(a_round(6), needed=()), a_round(6, oldest=6)])
-    assert set(one.state()["versions"]["kept"]) == {6}
+        batched.step([replace(a_round(index), needed=(1,)), a_round(index, oldest=max(0, index - 1))])
+    assert set(batched.state()["versions"]["kept"]) == {1, 4, 5}
+    batched.step([replace(a_round(6), needed=()), a_round(6, oldest=6)])
+    assert set(batched.state()["versions"]["kept"]) == {6}
 
 
-def test_old_and_new_bases_and_repeated_users_in_one_batch_equal_one_by_one():
-    """Every delivery of such rounds, trained side by side, is what it is when trained alone."""
-    told = spec(Cvar(alpha=0.3, gamma=0.2, lr_t=0.1), Average(weights="equal"))
-    together, twice, heard = learner({"a": told}), 0, Counter()
-    for now, _ in asynchronous(12):
+def test_mixed_bases_and_repeated_users_equal_one_by_one():
+    """Train each delivery of these rounds in the batch and alone."""
+    options = spec(Cvar(alpha=0.3, gamma=0.2, lr_t=0.1), Average(weights="equal"))
+    together, repeated, counts = learner({"a": options}), 0, Counter()
+    for current, _ in asynchronous(12):
         state, models = together.state(), []
-        for delivery in now.deliveries:
-            alone = learner({"a": spec(told.objective, Relay())})
-            turns = [[*one, count] for one, count in heard.items()]
-            alone.restore(alone.state() | {name: state[name] for name in ("round", "versions")} | {"turns": turns})
-            heard[0, delivery.user, delivery.base] += 1
-            alone.step([a_round(now.index, (delivery.user, delivery.base))])
-            models.append(alone.version(0))
-        together.step([now])
+        for delivery in current.deliveries:
+            single = learner({"a": spec(options.objective, Relay())})
+            turns = [[*key, count] for key, count in counts.items()]
+            single.restore(single.state() | {name: state[name] for name in ("round", "versions")} | {"turns": turns})
+            counts[0, delivery.user, delivery.base] += 1
+            single.step([a_round(current.index, (delivery.user, delivery.base))])
+            models.append(single.version(0))
+        together.step([current])
         assert together.version(0) == pytest.approx(np.mean(models, axis=0), rel=0, abs=1e-13)
-        users, bases = zip(*((one.user, one.base) for one in now.deliveries), strict=True)
-        twice += len(set(users)) < len(users) and len(set(bases)) > 1
-    assert twice > 0
+        users, bases = zip(*((delivery.user, delivery.base) for delivery in current.deliveries), strict=True)
+        repeated += len(set(users)) < len(users) and len(set(bases)) > 1
+    assert repeated > 0
 
 
-def test_who_is_heard_again_from_one_version_has_trained_on_other_batches():
-    """An update from the same version is another one, live and after a restart alike."""
-    one, other = learner({"a": spec(aggregation=Relay())}), learner({"a": spec(aggregation=Relay())})
-    one.step([a_round(1, (0, 0), oldest=0)])
-    first = one.version(0)
-    other.restore(one.state())
-    for each in (one, other):
-        each.step([a_round(2, (0, 0), oldest=0)])
-    assert not np.allclose(one.version(0), first)
-    assert np.array_equal(one.version(0), other.version(0))
-    one.step([a_round(3, (0, 2), oldest=3)])
-    assert one.state()["turns"] == []
+def test_repeated_updates_from_one_version_use_other_batches():
+    """The repeat counter is part of the state, and is cleared with the version."""
+    batched, restored = learner({"a": spec(aggregation=Relay())}), learner({"a": spec(aggregation=Relay())})
+    batched.step([a_round(1, (0, 0), oldest=0)])
+    first = batched.version(0)
+    restored.restore(batched.state())
+    for either in (batched, restored):
+        either.step([a_round(2, (0, 0), oldest=0)])
+    assert not np.allclose(batched.version(0), first)
+    assert np.array_equal(batched.version(0), restored.version(0))
+    batched.step([a_round(3, (0, 2), oldest=3)])
+    assert batched.state()["turns"] == []
 
 
-def test_a_round_without_deliveries_leaves_the_version_as_it_was():
-    one = learner({"a": spec(), "b": spec(Cvar(alpha=0.5, lr_t=0.1))}, (0, 1))
-    one.step([a_round(1, (0, 0)), a_round(1)])
-    first = [one.version(lane) for lane in range(4)]
-    assert np.array_equal(first[1], learner({"a": spec()}, (1,)).version(0))
-    one.step([a_round(2), a_round(2)])
-    assert all(np.array_equal(one.version(lane), before) for lane, before in enumerate(first))
+def test_a_round_without_deliveries_keeps_the_version():
+    batched = learner({"a": spec(), "b": spec(Cvar(alpha=0.5, lr_t=0.1))}, (0, 1))
+    batched.step([a_round(1, (0, 0)), a_round(1)])
+    versions = [batched.version(lane) for lane in range(4)]
+    assert np.array_equal(versions[1], learner({"a": spec()}, (1,)).version(0))
+    batched.step([a_round(2), a_round(2)])
+    assert all(np.array_equal(batched.version(lane), before) for lane, before in enumerate(versions))
 
 
-def test_gamma_1_is_fedavg_always_and_alpha_1_while_the_hinge_is_active():
-    told = {
+def test_cvar_with_gamma_1_or_alpha_1_equals_fedavg():
+    specs = {
         "erm": spec(aggregation=Relay()),
         "gamma 1": spec(Cvar(alpha=0.2, gamma=1, lr_t=0.1), Relay()),
         "alpha 1": spec(Cvar(alpha=1, gamma=0, lr_t=0.1), Relay()),
         "cvar": spec(Cvar(alpha=0.2, gamma=0, lr_t=0.1), Relay()),
     }
-    one = learner(told)
+    batched = learner(specs)
     for index in range(1, 6):
-        one.step([a_round(index, (index % USERS, index - 1))])
-    erm, *same, other = (one.version(lane) for lane in range(4))
-    for version in same:
+        batched.step([a_round(index, (index % USERS, index - 1))])
+    erm, *equal, cvar = (batched.version(lane) for lane in range(4))
+    for version in equal:
         assert version == pytest.approx(erm, rel=0, abs=1e-13)
-    assert not np.allclose(other, erm, atol=1e-3)
+    assert not np.allclose(cvar, erm, atol=1e-3)
 
 
-def test_what_is_reported_and_when():
-    one = learner(mixture(), (0, 1))
-    report = one.start()
+def test_metrics_are_reported_when_due():
+    batched = learner(mixture(), (0, 1))
+    report = batched.start()
     assert report.round == 0
-    assert {len(figure) for figure in report.metrics.values()} == {len(one.lanes)}
+    assert {len(values) for values in report.metrics.values()} == {len(batched.lanes)}
     assert {"rare_accuracy", "objective", "t", "cvar/alpha:0.1", "cvar/alpha:0.3", "cvar/alpha:0.5"} < set(
         report.metrics
     )
     assert (report.metrics["t"] == 0).all()
     rounds = list(zip(network(0, 7), network(1, 7), strict=True))
-    reports = [one.step(now) for now in rounds]
+    reports = [batched.step(current) for current in rounds]
     assert [report.round for report in reports if report.metrics] == [3, 6, 7]
-    lane = one.lanes.index(("cvar", 1))
-    heard = np.bincount([delivery.user for _, now in rounds for delivery in now.deliveries], minlength=USERS)
+    lane = batched.lanes.index(("cvar", 1))
+    delivered = np.bincount(
+        [delivery.user for _, current in rounds for delivery in current.deliveries], minlength=USERS
+    )
     losses = np.array([reports[-1].metrics[f"loss/user:{user}"][lane] for user in range(USERS)])
-    value = mixture()["cvar"].objective.value(losses, heard / heard.sum(), one.version(lane)[-1])
+    value = mixture()["cvar"].objective.value(losses, delivered / delivered.sum(), batched.version(lane)[-1])
     assert reports[-1].metrics["objective"][lane] == pytest.approx(value)
-    assert reports[-1].metrics["t"][lane] == one.version(lane)[-1] != 0
-    right = one.predict(lane, DATA.test_x) == DATA.test_y
-    assert reports[-1].metrics["accuracy"][lane] == pytest.approx(right.mean())
+    assert reports[-1].metrics["t"][lane] == batched.version(lane)[-1] != 0
+    correct = batched.predict(lane, DATA.test_x) == DATA.test_y
+    assert reports[-1].metrics["accuracy"][lane] == pytest.approx(correct.mean())
 
 
 class Remember(Aggregation):
-    """A stateful aggregation of our own: the mean of the last change of every user."""
+    """A stateful user-defined aggregation: the mean of each user's last change."""
 
     def open(self, users, current):
         return {"last": current.new_zeros(users, len(current))}
@@ -307,101 +308,99 @@ class Remember(Aggregation):
         return current + last.mean(0), {"last": last}
 
 
-def test_going_on_from_a_kept_state_changes_nothing():
-    """Also for an aggregation with a memory; the state passes through a file that only holds data."""
-    told = mixture() | {"memory": spec(aggregation=Remember())}
-    through, stopped = learner(told, (0, 1)), learner(told, (0, 1))
+def test_a_restored_learner_continues_identically():
+    """The state passes through a file that contains only data. One aggregation has a memory."""
+    specs = mixture() | {"memory": spec(aggregation=Remember())}
+    uninterrupted, stopped = learner(specs, (0, 1)), learner(specs, (0, 1))
     rounds = list(zip(network(0, 7), network(1, 7), strict=True))
-    through.start()
-    reports = [through.step(now) for now in rounds]
-    for now in rounds[:4]:
-        stopped.step(now)
+    uninterrupted.start()
+    reports = [uninterrupted.step(current) for current in rounds]
+    for current in rounds[:4]:
+        stopped.step(current)
     file = io.BytesIO()
     torch.save(stopped.state(), file)
     file.seek(0)
-    resumed = learner(told, (0, 1))
+    resumed = learner(specs, (0, 1))
     resumed.restore(torch.load(file, weights_only=True))
-    for now, expected in zip(rounds[4:], reports[4:], strict=True):
-        report = resumed.step(now)
+    for current, expected in zip(rounds[4:], reports[4:], strict=True):
+        report = resumed.step(current)
         assert {name: list(x) for name, x in report.metrics.items()} == {
             name: list(x) for name, x in expected.metrics.items()
         }
-    for lane in range(len(through.lanes)):
-        assert np.array_equal(through.version(lane), resumed.version(lane))
+    for lane in range(len(uninterrupted.lanes)):
+        assert np.array_equal(uninterrupted.version(lane), resumed.version(lane))
     with pytest.raises(MachineError, match="other learners"):
-        learner({"memory": told["memory"]}, (0, 1)).restore(stopped.state())
+        learner({"memory": specs["memory"]}, (0, 1)).restore(stopped.state())
 
 
-def test_a_user_that_is_heard_twice_in_a_round_counts_twice():
-    one = learner({"a": spec(aggregation=Average(weights="equal"))})
-    one.step([a_round(1, (3, 0))])
-    two = learner({"a": spec(aggregation=Average(weights="equal"))})
-    two.step([a_round(1, (3, 0))])
-    one.step([a_round(2, (0, 0), (0, 1))])
-    parts = []
+def test_two_deliveries_of_a_user_count_twice():
+    batched = learner({"a": spec(aggregation=Average(weights="equal"))})
+    batched.step([a_round(1, (3, 0))])
+    batched.step([a_round(2, (0, 0), (0, 1))])
+    models = []
     for base in (0, 1):
-        alone = learner({"a": spec(aggregation=Relay())})
-        alone.step([a_round(1, (3, 0))])
-        alone.step([a_round(2, (0, base))])
-        parts.append(alone.version(0))
-    assert one.version(0) == pytest.approx(np.mean(parts, axis=0), abs=1e-13)
+        single = learner({"a": spec(aggregation=Relay())})
+        single.step([a_round(1, (3, 0))])
+        single.step([a_round(2, (0, base))])
+        models.append(single.version(0))
+    assert batched.version(0) == pytest.approx(np.mean(models, axis=0), abs=1e-13)
 
 
 def test_divergence_names_learner_replica_round_and_user():
-    one = learner({"wild": spec(lr=1e200)}, model=Mlp(hidden=(5,)))
+    batched = learner({"wild": spec(lr=1e200)}, model=Mlp(hidden=(5,)))
     with pytest.raises(ModelError, match=r"wild, replica 0, user 3, at 1 s .*round 1 is not finite"):
-        one.step([a_round(1, (3, 0))])
+        batched.step([a_round(1, (3, 0))])
 
 
-def test_a_lane_that_diverges_leaves_its_neighbours_alone():
-    """It says so once, keeps its last good version, has no figures any more; and all that after a restart too."""
-    both, model = {"calm": spec(), "wild": spec(lr=1e200)}, Mlp(hidden=(5,))
-    one, calm = learner(both, (0, 1), model=model), learner({"calm": spec()}, (0, 1), model=model)
+def test_a_diverged_lane_does_not_affect_others():
+    """Divergence is reported once. The lane keeps its last finite version and has no metrics, also after a restart."""
+    specs, model = {"calm": spec(), "wild": spec(lr=1e200)}, Mlp(hidden=(5,))
+    batched, calm = learner(specs, (0, 1), model=model), learner({"calm": spec()}, (0, 1), model=model)
     rounds = [[a_round(1), a_round(1, (3, 0))], [a_round(2, (1, 0)), a_round(2, (3, 1), (2, 0))]]
     rounds += [[a_round(3, (1, 2)), a_round(3, (0, 2))]]
-    reports = [one.start(), *(one.step(now) for now in rounds[:2])]
-    assert [calm.step(now).diverged for now in rounds] == [()] * 3
-    (first,), (second,) = reports[1].diverged, reports[2].diverged
-    assert (first.learner, first.replica, first.round, first.user) == ("wild", 1, 1, 3)
-    assert (second.replica, second.round, second.user) == (0, 2, 1)
-    assert "the update in round 1 is not finite" in first.problem
-    again = learner(both, (0, 1), model=model)
-    again.restore(one.state())
-    for each in (one, again):
-        last = each.step(rounds[2])
-        assert last.diverged == ()
-        for lane, (name, replica) in enumerate(each.lanes):
-            assert np.isnan(last.metrics["accuracy"][lane]) == (name == "wild")
-            expected = calm.version(replica) if name == "calm" else learner(both, (0, 1), model=model).version(lane)
-            assert each.version(lane) == pytest.approx(expected, rel=0, abs=1e-13)
+    reports = [batched.start(), *(batched.step(current) for current in rounds[:2])]
+    assert [calm.step(current).diverged for current in rounds] == [()] * 3
+    (first_lost,), (second_lost,) = reports[1].diverged, reports[2].diverged
+    assert (first_lost.learner, first_lost.replica, first_lost.round, first_lost.user) == ("wild", 1, 1, 3)
+    assert (second_lost.replica, second_lost.round, second_lost.user) == (0, 2, 1)
+    assert "the update in round 1 is not finite" in first_lost.problem
+    restored = learner(specs, (0, 1), model=model)
+    restored.restore(batched.state())
+    for either in (batched, restored):
+        report = either.step(rounds[2])
+        assert report.diverged == ()
+        for lane, (name, replica) in enumerate(either.lanes):
+            assert np.isnan(report.metrics["accuracy"][lane]) == (name == "wild")
+            expected = calm.version(replica) if name == "calm" else learner(specs, (0, 1), model=model).version(lane)
+            assert either.version(lane) == pytest.approx(expected, rel=0, abs=1e-13)
 
 
-def test_a_lane_that_diverges_where_an_access_listens_ends_the_run():
-    one = learner({"calm": spec(), "wild": spec(lr=1e200)}, (0,), model=Mlp(hidden=(5,)), feedback_learner="wild")
+def test_divergence_of_the_feedback_learner_ends_the_run():
+    batched = learner({"calm": spec(), "wild": spec(lr=1e200)}, (0,), model=Mlp(hidden=(5,)), feedback_learner="wild")
     with pytest.raises(ModelError, match=r"wild, replica 0, user 3, at 1 s"):
-        one.step([replace(a_round(1, (3, 0)), queries={"loss": (1,)})])
+        batched.step([replace(a_round(1, (3, 0)), queries={"loss": (1,)})])
 
 
-def test_relay_says_which_lane_got_too_much():
-    one = learner({"a": spec(aggregation=Relay())})
+def test_relay_names_the_lane_with_too_many_deliveries():
+    batched = learner({"a": spec(aggregation=Relay())})
     with pytest.raises(ModelError, match=r"a, replica 0.*delivered 2"):
-        one.step([a_round(1, (0, 0), (1, 0))])
+        batched.step([a_round(1, (0, 0), (1, 0))])
 
 
-def test_rounds_come_in_order():
+def test_rounds_out_of_order_raise_an_error():
     with pytest.raises(ValueError, match="round 1 of 1"):
         learner({"a": spec()}).step([a_round(2)])
 
 
-def test_read_only_data_are_taken_as_they_are():
+def test_read_only_arrays_are_accepted():
     frozen = examples()
     for array in (frozen.train_x, frozen.train_y, frozen.test_x, frozen.test_y):
         array.flags.writeable = False
-    one = learner({"a": spec()}, datasets=[frozen])
-    assert np.array_equal(play(one), play(learner({"a": spec()})))
+    batched = learner({"a": spec()}, datasets=[frozen])
+    assert np.array_equal(run_rounds(batched), run_rounds(learner({"a": spec()})))
 
 
-def test_threads_pay_for_large_models_only():
+def test_only_large_models_use_several_threads():
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
@@ -414,72 +413,74 @@ def test_threads_pay_for_large_models_only():
         torch.set_num_threads(before)
 
 
-def test_nothing_global_is_touched():
+def test_global_random_state_and_threads_are_unchanged():
     generator, threads = torch.random.get_rng_state(), torch.get_num_threads()
     legacy = np.random.get_state()[1].copy()  # noqa: NPY002
-    play(learner(mixture()))
+    run_rounds(learner(mixture()))
     assert torch.equal(torch.random.get_rng_state(), generator)
     assert torch.get_num_threads() == threads
     assert np.array_equal(np.random.get_state()[1], legacy)  # noqa: NPY002
 
 
-def watching(monkeypatch, numbers):
-    """Two replicas of learners of every sort, and twins; how many jobs trained at once in each piece."""
-    monkeypatch.setattr(batch_limits, "_TRAINED", numbers)
-    seen, train = [], LearnerGroup._run_sgd
+def run_with_limit(monkeypatch, limit):
+    """Train two replicas of various learners with centralized twins; return versions, metrics and the batch sizes."""
+    monkeypatch.setattr(batch_limits, "_TRAINED", limit)
+    sizes, train = [], LearnerGroup._run_sgd
     monkeypatch.setattr(
         LearnerGroup,
         "_run_sgd",
-        lambda group, bases, *more: (seen.append(bases[..., 0].numel()), train(group, bases, *more))[1],
+        lambda group, bases, *args: (sizes.append(bases[..., 0].numel()), train(group, bases, *args))[1],
     )
-    told = mixture() | {
+    specs = mixture() | {
         "scaffold": spec(aggregation=Scaffold()),
         "heavy": spec(momentum=0.5, weight_decay=0.1, local_steps=5),
         "fair": spec(Cvar(alpha=0.3, lr_t=0.1), Qfedavg(q=1.0)),
     }
     evaluate = EvaluateSpec(every=1, metrics=("weight_divergence", "staleness"))
-    one = learner(told, (0, 1), evaluate=evaluate)
-    metrics = [one.step(now).metrics for now in zip(network(0), network(1), strict=True)]
-    return np.stack([one.version(lane) for lane in range(len(one.lanes))]), metrics, seen
+    batched = learner(specs, (0, 1), evaluate=evaluate)
+    metrics = [batched.step(current).metrics for current in zip(network(0), network(1), strict=True)]
+    return np.stack([batched.version(lane) for lane in range(len(batched.lanes))]), metrics, sizes
 
 
-@pytest.mark.parametrize("numbers", [1, 2000])
+@pytest.mark.parametrize("limit", [1, 2000])
 @pytest.mark.quick_first
-def test_users_in_turn_equal_users_at_once(monkeypatch, numbers):
-    """Also from older versions, with what servers send, and beside twins; a piece is no larger than it may be."""
+def test_smaller_batches_change_no_result(monkeypatch, limit):
+    """Old bases, messages of servers and twins are included. No batch exceeds the limit."""
     with monkeypatch.context() as patched:
-        whole, told, _ = watching(patched, 1 << 40)
+        whole, whole_metrics, _ = run_with_limit(patched, 1 << 40)
     with monkeypatch.context() as patched:
-        found, metrics, seen = watching(patched, numbers)
-    assert found == pytest.approx(whole, rel=0, abs=1e-12)
-    for now, expected in zip(metrics, told, strict=True):
-        assert {name: list(values) for name, values in now.items()} == pytest.approx(
+        versions, metrics, sizes = run_with_limit(patched, limit)
+    assert versions == pytest.approx(whole, rel=0, abs=1e-12)
+    for current, expected in zip(metrics, whole_metrics, strict=True):
+        assert {name: list(values) for name, values in current.items()} == pytest.approx(
             {name: pytest.approx(list(values), rel=1e-9, nan_ok=True) for name, values in expected.items()}
         )
-    assert max(seen) <= max(9, numbers // len(whole[0]))
+    assert max(sizes) <= max(9, limit // len(whole[0]))
 
 
-def test_what_was_heard_is_let_go_of_lane_by_lane(monkeypatch):
-    """And all the same it is known whose update was broken."""
+def test_updates_are_released_lane_by_lane(monkeypatch):
+    """A user whose update is not finite is still identified."""
     monkeypatch.setattr(batch_limits, "_TRAINED", 1)
-    one = learner({"calm": spec(), "wild": spec(lr=1e200)}, model=Mlp(hidden=(5,)))
-    kept, release = [], type(one._servers).release_updates
+    batched = learner({"calm": spec(), "wild": spec(lr=1e200)}, model=Mlp(hidden=(5,)))
+    remaining, release = [], type(batched._servers).release_updates
     monkeypatch.setattr(
-        type(one._servers), "release_updates", lambda own, now: (release(own, now), kept.append([*own._updates]))[0]
+        type(batched._servers),
+        "release_updates",
+        lambda servers, index: (release(servers, index), remaining.append([*servers._updates]))[0],
     )
-    one.step([a_round(1, (3, 0), (0, 0))])
-    assert kept == [[], [1]]
-    (lost,) = one.diverged
+    batched.step([a_round(1, (3, 0), (0, 0))])
+    assert remaining == [[], [1]]
+    (lost,) = batched.diverged
     assert (lost.learner, lost.round, lost.user) == ("wild", 1, 3)
 
 
-def test_lost_lanes_are_asked_for_no_losses(monkeypatch):
-    seen, held = [], learners.user_losses
-    monkeypatch.setattr(learners, "user_losses", lambda *told: (seen.append(1), held(*told))[1])
+def test_diverged_lanes_compute_no_losses(monkeypatch):
+    calls, original = [], learners.user_losses
+    monkeypatch.setattr(learners, "user_losses", lambda *args: (calls.append(1), original(*args))[1])
     fair = Qfedavg(q=1.0)
-    told = {"calm": spec(aggregation=fair), "wild": spec(aggregation=fair, lr=1e200)}
-    one = learner(told, model=Mlp(hidden=(5,)))
+    specs = {"calm": spec(aggregation=fair), "wild": spec(aggregation=fair, lr=1e200)}
+    batched = learner(specs, model=Mlp(hidden=(5,)))
     for index in (1, 2):
-        one.step([a_round(index, (3, index - 1))])
-    assert [lane.learner for lane in one.diverged] == ["wild"]
-    assert len(seen) == 3
+        batched.step([a_round(index, (3, index - 1))])
+    assert [lane.learner for lane in batched.diverged] == ["wild"]
+    assert len(calls) == 3

@@ -1,4 +1,4 @@
-"""Choices among learners by validation: which is kept, for all and for each user, and what is told of it."""
+"""Model selection by validation, for all users and for each user, and its metrics."""
 
 import numpy as np
 import pytest
@@ -16,72 +16,79 @@ WEIGHTS = [np.array([4.0, 2.0, 0.0]), np.array([1.0, 1.0, 2.0])]
 NAN = np.nan
 
 
-def metrics():
-    """Two replicas, three users; user 2 of replica 3 cannot be tested, user 1 of replica 4 not validated."""
+def random_metrics():
+    """Draw metrics of two replicas with three users.
+
+    User 2 of replica 3 has no test, user 1 of replica 4 no validation.
+    """
     rng = np.random.default_rng(2)
-    told = {name: rng.random(6) for name in ("accuracy", "loss", "validation_accuracy", "validation_loss", "t")}
+    values = {name: rng.random(6) for name in ("accuracy", "loss", "validation_accuracy", "validation_loss", "t")}
     for name in ("accuracy", "loss", "validation_accuracy", "validation_loss"):
         for user in range(3):
-            told[f"{name}/user:{user}"] = rng.random(6)
+            values[f"{name}/user:{user}"] = rng.random(6)
     for name in ("accuracy/user:2", "loss/user:2"):
-        told[name][::2] = NAN
+        values[name][::2] = NAN
     for name in ("validation_accuracy/user:1", "validation_loss/user:1"):
-        told[name][1::2] = NAN
-    return told
+        values[name][1::2] = NAN
+    return values
 
 
-def lane(learner, replica):
+def lane_of(learner, replica):
     return LANES.index((learner, replica))
 
 
 @pytest.mark.parametrize("by", ["validation_accuracy", "validation_loss"])
-def test_the_best_for_all_keeps_all_its_figures(by):
-    told = metrics()
+def test_the_best_learner_provides_all_metrics(by):
+    tested = random_metrics()
     choices = ModelSelection({"best": ChoiceSpec(learners=("c", "a"), by=by)}, LANES, WEIGHTS)
     assert choices.lanes == (("best", 3), ("best", 4))
-    found = choices.extend_metrics(told)
-    for at, replica in enumerate((3, 4)):
+    found = choices.extend_metrics(tested)
+    for column, replica in enumerate((3, 4)):
         sign = 1 if by == "validation_accuracy" else -1
-        best = max(("c", "a"), key=lambda learner: sign * told[by][lane(learner, replica)])
-        for name, values in told.items():
-            assert found[name][6 + at] == pytest.approx(values[lane(best, replica)], nan_ok=True)
+        best = max(("c", "a"), key=lambda learner: sign * tested[by][lane_of(learner, replica)])
+        for name, values in tested.items():
+            assert found[name][6 + column] == pytest.approx(values[lane_of(best, replica)], nan_ok=True)
             assert found[name][:6].tolist() == pytest.approx(values.tolist(), nan_ok=True)
-        assert found["chosen"][6 + at] == ("c", "a").index(best)
+        assert found["chosen"][6 + column] == ("c", "a").index(best)
     assert np.isnan(found["chosen"][:6]).all()
 
 
 @pytest.mark.parametrize("by", ["validation_accuracy", "validation_loss"])
-def test_each_user_keeps_the_one_that_is_best_on_its_own_examples(by):
-    told, of = metrics(), ("b", "a", "c")
-    found = ModelSelection({"own": ChoiceSpec(learners=of, by=by, per="user")}, LANES, WEIGHTS).extend_metrics(told)
+def test_users_get_the_learner_with_the_best_validation(by):
+    tested, learners = random_metrics(), ("b", "a", "c")
+    found = ModelSelection({"own": ChoiceSpec(learners=learners, by=by, per="user")}, LANES, WEIGHTS).extend_metrics(
+        tested
+    )
     sign = 1 if by == "validation_accuracy" else -1
-    for at, replica in enumerate((3, 4)):
-        pooled = max(of, key=lambda learner: sign * told[by][lane(learner, replica)])
-        kept = []
+    for column, replica in enumerate((3, 4)):
+        pooled = max(learners, key=lambda learner: sign * tested[by][lane_of(learner, replica)])
+        chosen = []
         for user in range(3):
-            own = {learner: sign * told[f"{by}/user:{user}"][lane(learner, replica)] for learner in of}
-            kept.append(pooled if np.isnan([*own.values()]).all() else max(of, key=own.__getitem__))
-            assert found[f"chosen/user:{user}"][6 + at] == of.index(kept[user])
+            scores = {learner: sign * tested[f"{by}/user:{user}"][lane_of(learner, replica)] for learner in learners}
+            chosen.append(pooled if np.isnan([*scores.values()]).all() else max(learners, key=scores.__getitem__))
+            assert found[f"chosen/user:{user}"][6 + column] == learners.index(chosen[user])
             for name in ("accuracy", "loss", "validation_accuracy", "validation_loss"):
-                expected = told[f"{name}/user:{user}"][lane(kept[user], replica)]
-                assert found[f"{name}/user:{user}"][6 + at] == pytest.approx(expected, nan_ok=True)
-        known = range(2 if replica == 3 else 3)
-        figures = np.array([told[f"accuracy/user:{user}"][lane(kept[user], replica)] for user in known])
-        weights = WEIGHTS[at][: len(figures)]
-        assert found["accuracy"][6 + at] == pytest.approx(figures @ weights / weights.sum())
-        assert found["accuracy_users_mean"][6 + at] == pytest.approx(figures.mean())
-        assert found["accuracy_users_variance"][6 + at] == pytest.approx(figures.var())
-        assert found["accuracy_users_worst10"][6 + at] == figures.min()
-        assert np.isnan(found["t"][6 + at])
+                expected = tested[f"{name}/user:{user}"][lane_of(chosen[user], replica)]
+                assert found[f"{name}/user:{user}"][6 + column] == pytest.approx(expected, nan_ok=True)
+        tested_users = range(2 if replica == 3 else 3)
+        accuracies = np.array(
+            [tested[f"accuracy/user:{user}"][lane_of(chosen[user], replica)] for user in tested_users]
+        )
+        weights = WEIGHTS[column][: len(accuracies)]
+        assert found["accuracy"][6 + column] == pytest.approx(accuracies @ weights / weights.sum())
+        assert found["accuracy_users_mean"][6 + column] == pytest.approx(accuracies.mean())
+        assert found["accuracy_users_variance"][6 + column] == pytest.approx(accuracies.var())
+        assert found["accuracy_users_worst10"][6 + column] == accuracies.min()
+        assert np.isnan(found["t"][6 + column])
     assert np.isnan(found["accuracy_users_mean"][:6]).all()
 
 
-def test_what_diverged_is_never_chosen():
-    told = metrics()
-    for values in told.values():
-        values[[lane("a", 3), lane("b", 3), lane("a", 4)]] = NAN
+def test_diverged_lanes_are_never_chosen():
+    tested = random_metrics()
+    for values in tested.values():
+        values[[lane_of("a", 3), lane_of("b", 3), lane_of("a", 4)]] = NAN
     pair = ChoiceSpec(learners=("a", "b"), per="user")
-    found = ModelSelection({"own": pair, "all": ChoiceSpec(learners=("a", "b"))}, LANES, WEIGHTS).extend_metrics(told)
+    found = ModelSelection({"own": pair, "all": ChoiceSpec(learners=("a", "b"))}, LANES, WEIGHTS).extend_metrics(tested)
     assert np.isnan(found["accuracy"][[6, 8]]).all()
     assert found["chosen"][9] == 1
     assert {found[f"chosen/user:{user}"][7] for user in range(3)} == {1.0}
@@ -103,13 +110,13 @@ def scenario(**evaluate):
     }
 
 
-def test_choices_stand_beside_the_learners_in_tables_summary_and_report(tmp_path):
+def test_choices_are_in_tables_and_summary(tmp_path):
     choose = {
         "tuned": {"learners": ["slow", "fast"]},
         "own": {"learners": ["slow", "fast"], "by": "validation_loss", "per": "user"},
     }
-    told = validate(ScenarioDocument(scenario(choose=choose), "a"))
-    run = netfl.run(told, tmp_path / "run", device="cpu")
+    validated = validate(ScenarioDocument(scenario(choose=choose), "a"))
+    run = netfl.run(validated, tmp_path / "run", device="cpu")
     assert set(run.metrics["learner"].astype(str)) == {"slow", "fast", "tuned", "own"}
     wide = run.metrics.pivot_table(
         index=["replica", "round", "metric", "group"], columns="learner", values="value", observed=True
@@ -119,14 +126,14 @@ def test_choices_stand_beside_the_learners_in_tables_summary_and_report(tmp_path
         best = by.idxmax()
         assert rows.loc[(replica, index, "accuracy", ""), "tuned"] == rows.loc[(replica, index, "accuracy", ""), best]
         chosen = [rows.loc[(replica, index, "chosen", f"user:{user}"), "own"] for user in range(6)]
-        kept = [
-            rows.loc[(replica, index, "validation_loss", f"user:{user}"), ["slow", "fast"][int(one)]]
-            for user, one in enumerate(chosen)
+        chosen_losses = [
+            rows.loc[(replica, index, "validation_loss", f"user:{user}"), ["slow", "fast"][int(choice)]]
+            for user, choice in enumerate(chosen)
         ]
         best = [
             rows.loc[(replica, index, "validation_loss", f"user:{user}"), ["slow", "fast"]].min() for user in range(6)
         ]
-        assert kept == best
+        assert chosen_losses == best
     assert run.learners == ("slow", "fast", "tuned", "own")
     assert {
         f"{name}.last_round" for name in ("tuned.accuracy", "own.accuracy_users_variance", "own.accuracy")
@@ -145,12 +152,12 @@ def test_choices_stand_beside_the_learners_in_tables_summary_and_report(tmp_path
         ({"best": {"learners": ["slow", "fast"], "by": "accuracy"}}, "evaluate.choose.best.by: unknown value"),
     ],
 )
-def test_choices_that_make_no_sense_are_faults(choose, problem):
+def test_invalid_choices_are_errors(choose, problem):
     with pytest.raises(ScenarioError, match=problem):
         validate(ScenarioDocument(scenario(choose=choose), "a"))
 
 
-def test_an_unknown_metric_is_a_fault_with_a_hint():
+def test_an_unknown_metric_is_an_error_with_a_hint():
     with pytest.raises(ScenarioError, match="did you mean 'gradient_norm'"):
         validate(ScenarioDocument(scenario(metrics=["gradient_norms"]), "a"))
 
@@ -167,30 +174,30 @@ def test_an_unknown_metric_is_a_fault_with_a_hint():
         ),
     ],
 )
-def test_what_is_asked_for_twice_or_in_vain_is_a_fault(evaluate, problem):
+def test_duplicate_or_ineffective_entries_are_errors(evaluate, problem):
     with pytest.raises(ScenarioError, match=problem):
         validate(ScenarioDocument(scenario(**evaluate), "a"))
 
 
 @pytest.mark.parametrize("rule", ["fedau", {"kind": "fedavgm", "inner": "average_all"}])
-def test_weights_are_told_where_some_learner_has_them(rule):
-    said = scenario(metrics=["weight"])
-    said["learners"]["fast"]["aggregation"] = rule
-    assert validate(ScenarioDocument(said, "a")).evaluation.metrics == ("weight",)
-    said["learners"]["fast"]["aggregation"] = {"kind": "fedau", "cutof": 3}
-    with pytest.raises(ScenarioError) as found:
-        validate(ScenarioDocument(said, "a"))
-    assert [fault.key for fault in found.value.faults] == ["learners.fast.aggregation.cutof"]
+def test_weights_need_a_learner_with_weights(rule):
+    settings = scenario(metrics=["weight"])
+    settings["learners"]["fast"]["aggregation"] = rule
+    assert validate(ScenarioDocument(settings, "a")).evaluation.metrics == ("weight",)
+    settings["learners"]["fast"]["aggregation"] = {"kind": "fedau", "cutof": 3}
+    with pytest.raises(ScenarioError) as error:
+        validate(ScenarioDocument(settings, "a"))
+    assert [fault.key for fault in error.value.faults] == ["learners.fast.aggregation.cutof"]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.slow
-def test_choices_and_what_is_asked_for_go_on_after_a_stop(tmp_path, workers):
-    asked = ["validation", "staleness", "gradient_norm", "weight_divergence"]
+def test_choices_and_metrics_continue_after_a_stop(tmp_path, workers):
+    metrics = ["validation", "staleness", "gradient_norm", "weight_divergence"]
     choose = {"own": {"learners": ["slow", "fast"], "per": "user"}}
-    told = validate(ScenarioDocument(scenario(metrics=asked, choose=choose, targets=[0.2]), "a"))
-    whole = netfl.run(told, tmp_path / "whole", device="cpu")
-    stopped = netfl.run(told, tmp_path / "part", device="cpu", workers=workers, observer=StopAfter(3))
+    validated = validate(ScenarioDocument(scenario(metrics=metrics, choose=choose, targets=[0.2]), "a"))
+    whole = netfl.run(validated, tmp_path / "whole", device="cpu")
+    stopped = netfl.run(validated, tmp_path / "part", device="cpu", workers=workers, observer=StopAfter(3))
     assert len(stopped.metrics) < len(whole.metrics)
     resumed = netfl.resume(stopped.folder, device="cpu")
     key = ["learner", "replica", "round", "metric", "group"]

@@ -1,4 +1,4 @@
-"""Objectives and aggregations of the user's own are tried before a run, and told what they give and should."""
+"""User-defined objectives and aggregations are checked before a run, and errors state the expected result."""
 
 import sys
 
@@ -15,27 +15,27 @@ from netfl.simulation.setup import prepare_run
 LEARNER = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 2}
 
 
-def scenario(most=2, **more):
-    """A small scenario whose learner is partly the user's own; rounds bring so many deliveries at *most*."""
-    said = {
+def scenario(max_deliveries=2, **changes):
+    """Return a small scenario with a user-defined learner and rounds of at most *max_deliveries* deliveries."""
+    settings = {
         "name": "tried", "users": 5, "rounds": 2, "access": {"kind": "bernoulli", "probability": 0.9},
         "data": {"kind": "blobs", "centers": [[0, 0], [3, 3]], "samples": 60}, "partition": "iid", "model": "logistic",
-        "learners": {"plain": LEARNER, "own": LEARNER | more},
+        "learners": {"plain": LEARNER, "own": LEARNER | changes},
     }  # fmt: skip
-    if most == 1:
-        said["access"] = {"kind": "stationary", "rho": {"zipf": 1}}
-    return said
+    if max_deliveries == 1:
+        settings["access"] = {"kind": "stationary", "rho": {"zipf": 1}}
+    return settings
 
 
-def told(most=2, **more):
-    """The faults of staging."""
-    with pytest.raises(ScenarioError) as raised:
-        prepare_run(validate(ScenarioDocument(scenario(most, **more), "x")))
-    return list(map(str, raised.value.faults))
+def errors_of(max_deliveries=2, **changes):
+    """Return the errors of preparing the run."""
+    with pytest.raises(ScenarioError) as error:
+        prepare_run(validate(ScenarioDocument(scenario(max_deliveries, **changes), "x")))
+    return list(map(str, error.value.faults))
 
 
 @pytest.mark.parametrize(
-    "more",
+    "changes",
     [
         {"objective": "support.plugin_learning:Softened", "aggregation": "support.plugin_learning:Kept"},
         {"aggregation": {"kind": "support.plugin_learning:Around", "inner": "support.plugin_learning:Kept"}},
@@ -43,14 +43,14 @@ def told(most=2, **more):
     ],
 )
 @pytest.mark.quick_first
-def test_those_that_are_right_are_left_alone(tmp_path, more):
-    run = netfl.run(validate(ScenarioDocument(scenario(**more), "x")), tmp_path / "run", device="cpu")
+def test_correct_plugins_run(tmp_path, changes):
+    run = netfl.run(validate(ScenarioDocument(scenario(**changes), "x")), tmp_path / "run", device="cpu")
     assert run.status == "done"
 
 
-def test_no_more_deliveries_are_made_up_than_there_can_be():
+def test_the_check_uses_no_more_deliveries_than_the_access():
     prepare_run(validate(ScenarioDocument(scenario(1, aggregation="support.plugin_learning:Single"), "x")))
-    assert "too many values to unpack" in told(aggregation="support.plugin_learning:Single")[0]
+    assert "too many values to unpack" in errors_of(aggregation="support.plugin_learning:Single")[0]
 
 
 WEIGHTS = "it was given 2 jobs with mini-batches of 3: weights, [jobs, batch], and the slope of t, [jobs]"
@@ -58,7 +58,7 @@ STEP = "it was given versions of 7 numbers, t among them: the next version, and 
 
 
 @pytest.mark.parametrize(
-    ("kind", "method", "found", "rest"),
+    ("kind", "method", "problem", "explanation"),
     [
         ("NoWeights", "gradient_weights", "gives nothing, not (tensor [2, 3], tensor [2])", WEIGHTS),
         ("OneWeight", "gradient_weights", "gives tensor [2, 3], not (tensor [2, 3], tensor [2])", WEIGHTS),
@@ -78,13 +78,15 @@ STEP = "it was given versions of 7 numbers, t among them: the next version, and 
         ("Wordy", "value", "gives a str, not a number", "it was given 4 users: the global objective"),
     ],
 )
-def test_an_objective_that_is_wrong_is_told(kind, method, found, rest):
-    named = f"support.plugin_learning:{kind}"
-    assert told(objective=named) == [f"x: learners.own.objective: its method '{method}' {found} ('{named}'); {rest}"]
+def test_a_wrong_objective_is_an_error(kind, method, problem, explanation):
+    kind_path = f"support.plugin_learning:{kind}"
+    assert errors_of(objective=kind_path) == [
+        f"x: learners.own.objective: its method '{method}' {problem} ('{kind_path}'); {explanation}"
+    ]
 
 
 @pytest.mark.parametrize(
-    ("kind", "method", "found", "rest"),
+    ("kind", "method", "reason", "explanation"),
     [
         ("OnlyVersion", "step", "gives tensor [7], not (tensor [7], tensors by name)", STEP),
         ("NotSummed", "step", "gives (tensor [3, 7], tensors by name), not (tensor [7], tensors by name)", STEP),
@@ -98,16 +100,16 @@ def test_an_objective_that_is_wrong_is_told(kind, method, found, rest):
         ("Idle", "idle", "gives nothing, not (tensor [7], tensors by name)", STEP),
     ],
 )
-def test_an_aggregation_that_is_wrong_is_told_also_inside_another(kind, method, found, rest):
-    named = f"support.plugin_learning:{kind}"
-    said = f"its method '{method}' {found} ('{named}'); {rest}"
-    assert told(aggregation=named) == [f"x: learners.own.aggregation: {said}"]
-    around = {"kind": "support.plugin_learning:Around", "inner": named}
-    assert told(aggregation=around) == [f"x: learners.own.aggregation.inner: {said}"]
+def test_a_wrong_aggregation_is_an_error_also_inside_another(kind, method, reason, explanation):
+    kind_path = f"support.plugin_learning:{kind}"
+    problem = f"its method '{method}' {reason} ('{kind_path}'); {explanation}"
+    assert errors_of(aggregation=kind_path) == [f"x: learners.own.aggregation: {problem}"]
+    around = {"kind": "support.plugin_learning:Around", "inner": kind_path}
+    assert errors_of(aggregation=around) == [f"x: learners.own.aggregation.inner: {problem}"]
 
 
 @pytest.mark.parametrize(
-    ("fault", "found"),
+    ("fault", "problem"),
     [
         ("memory", "its method 'memory' gives a str, not a number"),
         ("list", "its method 'open' gives a mapping (last: (a number)), not tensors by name"),
@@ -120,27 +122,27 @@ def test_an_aggregation_that_is_wrong_is_told_also_inside_another(kind, method, 
         ("second", "its method 'step' fails on test values: LookupError: no such row"),
     ],
 )
-def test_an_aggregation_whose_state_is_wrong_is_told(fault, found):
-    (line,) = told(aggregation={"kind": "support.plugin_learning:Remembering", "fault": fault})
-    assert line.startswith(f"x: learners.own.aggregation: {found}")
-    assert "('support.plugin_learning:Remembering'); it was given" in line or fault == "second"
+def test_a_wrong_state_is_an_error(fault, problem):
+    (error,) = errors_of(aggregation={"kind": "support.plugin_learning:Remembering", "fault": fault})
+    assert error.startswith(f"x: learners.own.aggregation: {problem}")
+    assert "('support.plugin_learning:Remembering'); it was given" in error or fault == "second"
 
 
 @pytest.mark.parametrize("hook", ["with_participation", "message"])
-def test_an_aggregation_whose_hook_fails_is_told(hook):
-    (line,) = told(aggregation={"kind": "support.plugin_learning:FailingHook", "hook": hook})
-    assert f"its method '{hook}' fails on test values: LookupError: no rates" in line
+def test_a_failing_hook_is_an_error(hook):
+    (error,) = errors_of(aggregation={"kind": "support.plugin_learning:FailingHook", "hook": hook})
+    assert f"its method '{hook}' fails on test values: LookupError: no rates" in error
 
 
-def test_an_own_rule_is_named_where_a_version_is_not_finite(tmp_path):
-    said = scenario(aggregation="support.plugin_learning:Nan") | {"rounds": 6}
-    run = netfl.run(validate(ScenarioDocument(said, "x")), tmp_path / "run", device="cpu")
-    (line,) = run.diverged
-    assert "not finite: training diverged, or 'support.plugin_learning:Nan' returned such numbers; a smaller" in line
+def test_divergence_names_the_plugin(tmp_path):
+    settings = scenario(aggregation="support.plugin_learning:Nan") | {"rounds": 6}
+    run = netfl.run(validate(ScenarioDocument(settings, "x")), tmp_path / "run", device="cpu")
+    (message,) = run.diverged
+    assert "not finite: training diverged, or 'support.plugin_learning:Nan' returned such numbers; a smaller" in message
 
 
 @pytest.mark.parametrize(
-    ("where", "method", "written"),
+    ("where", "method", "argument"),
     [
         ("current", "step", "current"),
         ("models", "step", "updates.models"),
@@ -150,25 +152,25 @@ def test_an_own_rule_is_named_where_a_version_is_not_finite(tmp_path):
         ("open", "open", "current"),
     ],
 )
-def test_an_aggregation_that_writes_into_what_it_is_given_is_told(where, method, written):
-    problem = f"its method '{method}' writes into its argument {written} ('support.plugin_learning:InPlace')"
-    remedy = f"make a new tensor: {written} + x, not {written} += x or {written}.add_(x)"
-    (fault,) = told(aggregation={"kind": "support.plugin_learning:InPlace", "where": where})
-    assert fault == f"x: learners.own.aggregation: {problem}; {remedy}"
+def test_an_aggregation_that_changes_its_arguments_is_an_error(where, method, argument):
+    problem = f"its method '{method}' writes into its argument {argument} ('support.plugin_learning:InPlace')"
+    remedy = f"make a new tensor: {argument} + x, not {argument} += x or {argument}.add_(x)"
+    (error,) = errors_of(aggregation={"kind": "support.plugin_learning:InPlace", "where": where})
+    assert error == f"x: learners.own.aggregation: {problem}; {remedy}"
 
 
 @pytest.mark.parametrize(
-    ("kind", "method", "written"),
+    ("kind", "method", "argument"),
     [("WeightsInPlace", "gradient_weights", "share"), ("ValueInPlace", "value", "losses")],
 )
-def test_an_objective_that_writes_into_what_it_is_given_is_told(kind, method, written):
-    problem = f"its method '{method}' writes into its argument {written} ('support.plugin_learning:{kind}')"
-    assert told(objective=f"support.plugin_learning:{kind}")[0].startswith(
+def test_an_objective_that_changes_its_arguments_is_an_error(kind, method, argument):
+    problem = f"its method '{method}' writes into its argument {argument} ('support.plugin_learning:{kind}')"
+    assert errors_of(objective=f"support.plugin_learning:{kind}")[0].startswith(
         f"x: learners.own.objective: {problem}; make a new"
     )
 
 
-def test_check_and_run_tell_it_and_trace_goes_on(tmp_path, monkeypatch):
+def test_check_and_run_report_errors_and_trace_ignores_them(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.yaml").write_text(dump(scenario(objective="support.plugin_learning:WeightOfAll")))
     for command in ("check", "run"):
@@ -181,6 +183,6 @@ def test_check_and_run_tell_it_and_trace_goes_on(tmp_path, monkeypatch):
     assert CliRunner().invoke(app, ["trace", "x.yaml"]).exit_code == 0
 
 
-def test_nothing_is_imported_for_what_netfl_brings(monkeypatch):
+def test_packaged_rules_do_not_import_the_check(monkeypatch):
     monkeypatch.setitem(sys.modules, "netfl.learning.plugin_check", None)
     prepare_run(validate(ScenarioDocument(scenario(), "x")))

@@ -1,4 +1,4 @@
-"""Lanes in parts: every lane is in one, parts are even, and a state comes back from its parts."""
+"""Lanes in shards: every lane is in one shard, shards have similar sizes, and their states merge."""
 
 from itertools import product
 
@@ -13,67 +13,67 @@ from netfl.learning.sharding import LaneShard, merge_states, shard_lanes, split_
 
 @pytest.mark.parametrize("parts", range(1, 9))
 @pytest.mark.parametrize(("learners", "replicas"), [*product([1, 2, 3, 5], [1, 2, 4, 7])])
-def test_every_lane_is_in_one_part_and_the_largest_is_as_small_as_rectangles_can_be(learners, replicas, parts):
-    found = shard_lanes(learners, replicas, parts)
-    lanes = [lane for part in found for lane in part.lanes(replicas)]
+def test_shards_cover_all_lanes_and_are_as_small_as_possible(learners, replicas, parts):
+    shards = shard_lanes(learners, replicas, parts)
+    lanes = [lane for shard in shards for lane in shard.lanes(replicas)]
     assert sorted(lanes) == list(range(learners * replicas))
-    assert len(found) <= parts
-    largest = max(len(part.lanes(replicas)) for part in found)
+    assert len(shards) <= parts
+    largest = max(len(shard.lanes(replicas)) for shard in shards)
     grids = [(a, b) for a in range(1, learners + 1) for b in range(1, replicas + 1) if a * b <= parts]
     assert largest == min(-(-learners // a) * -(-replicas // b) for a, b in grids)
 
 
-def played(rounds=5, **changes):
-    """Learners in three replicas after some rounds, and the rounds."""
-    one = learner(mixture(), (0, 1, 2), datasets=[DATA] * 3, **changes)
-    told = list(zip(*(network(replica, rounds + 2) for replica in range(3)), strict=True))
-    for now in told[:rounds]:
-        one.step(now)
-    return one, told
+def run_rounds(rounds=5, **changes):
+    """Return learners in three replicas after some rounds, and all rounds."""
+    batched = learner(mixture(), (0, 1, 2), datasets=[DATA] * 3, **changes)
+    all_rounds = list(zip(*(network(replica, rounds + 2) for replica in range(3)), strict=True))
+    for current in all_rounds[:rounds]:
+        batched.step(current)
+    return batched, all_rounds
 
 
-def same(one, other):
-    assert type(one) is type(other)
-    if isinstance(one, dict):
-        assert one.keys() == other.keys()
-        for key in one:
-            same(one[key], other[key])
-    elif isinstance(one, list | tuple):
-        assert len(one) == len(other)
-        for a, b in zip(one, other, strict=True):
-            same(a, b)
-    elif isinstance(one, torch.Tensor):
-        assert torch.equal(one, other)
+def assert_same(first, second):
+    assert type(first) is type(second)
+    if isinstance(first, dict):
+        assert first.keys() == second.keys()
+        for key in first:
+            assert_same(first[key], second[key])
+    elif isinstance(first, list | tuple):
+        assert len(first) == len(second)
+        for a, b in zip(first, second, strict=True):
+            assert_same(a, b)
+    elif isinstance(first, torch.Tensor):
+        assert torch.equal(first, second)
     else:
-        assert one == other
+        assert first == second
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 4, 18])
-def test_a_state_that_is_split_and_merged_is_what_it_was(parts):
-    state = played()[0].state()
-    found = shard_lanes(len(mixture()), 3, parts)
-    whole = merge_states([split_state(state, part, 3) for part in found], found, 3)
-    for one in (state, whole):
-        one["turns"].sort()
-    same(whole, state)
+def test_merging_a_split_state_restores_it(parts):
+    state = run_rounds()[0].state()
+    shards = shard_lanes(len(mixture()), 3, parts)
+    whole = merge_states([split_state(state, part, 3) for part in shards], shards, 3)
+    for each_state in (state, whole):
+        each_state["turns"].sort()
+    assert_same(whole, state)
 
 
-def test_a_part_of_the_learners_that_goes_on_from_its_part_of_the_state_does_what_all_of_them_do():
-    one, told = played()
-    part = LaneShard(range(2, 5), range(1, 3))
-    names = [name for number, name in enumerate(mixture()) if number in part.learners]
-    own = {name: mixture()[name] for name in names}
-    alone = learner(own, tuple(part.replicas), datasets=[DATA] * len(part.replicas))
-    state = split_state(one.state(), part, 3)
+def test_a_shard_continues_as_the_whole_does():
+    batched, all_rounds = run_rounds()
+    shard = LaneShard(range(2, 5), range(1, 3))
+    names = [name for number, name in enumerate(mixture()) if number in shard.learners]
+    specs = {name: mixture()[name] for name in names}
+    alone = learner(specs, tuple(shard.replicas), datasets=[DATA] * len(shard.replicas))
+    state = split_state(batched.state(), shard, 3)
     state["lanes"] = [list(lane) for lane in alone.lanes]
     alone.restore(state)
-    one.step(told[5])
-    alone.step([told[5][replica] for replica in part.replicas])
-    for place, lane in enumerate(part.lanes(3)):
-        assert alone.version(place) == pytest.approx(one.version(lane), rel=1e-12)
+    batched.step(all_rounds[5])
+    alone.step([all_rounds[5][replica] for replica in shard.replicas])
+    for position, lane in enumerate(shard.lanes(3)):
+        assert alone.version(position) == pytest.approx(batched.version(lane), rel=1e-12)
 
 
-def test_versions_that_only_one_part_needs_are_not_numbers_for_the_others():
+def test_versions_needed_by_one_shard_are_nan_for_others():
     parts = shard_lanes(1, 2, 2)
     states = []
     for replica, kept in enumerate(([2, 3], [3])):
@@ -95,14 +95,14 @@ def test_versions_that_only_one_part_needs_are_not_numbers_for_the_others():
     assert whole["turns"] == [[0, 4, 2, 1], [1, 4, 2, 1]]
 
 
-@pytest.mark.parametrize("numbers", [1, 1000, 3000])
-def test_who_trains_at_once_changes_nothing(monkeypatch, numbers):
-    """Pieces of a cohort, of some replicas, learners or users each, do what the whole does."""
-    whole, told = played()
-    monkeypatch.setattr(batch_limits, "_TRAINED", numbers)
-    pieces = played()[0]
-    for one in (whole, pieces):
-        one.step(told[5])
+@pytest.mark.parametrize("limit", [1, 1000, 3000])
+def test_smaller_batches_change_no_result(monkeypatch, limit):
+    """The limit splits a cohort into pieces by replicas, learners or users."""
+    whole, all_rounds = run_rounds()
+    monkeypatch.setattr(batch_limits, "_TRAINED", limit)
+    pieces = run_rounds()[0]
+    for batched in (whole, pieces):
+        batched.step(all_rounds[5])
     for lane in range(len(whole.lanes)):
         assert pieces.version(lane) == pytest.approx(whole.version(lane), rel=1e-12)
 
@@ -111,8 +111,9 @@ def test_pieces_are_whole_replicas():
     rounds = [a_round(1, *((user, 0) for user in range(count))) for count in (2, 0, 1, 3, 1)]
     cohort = RepeatCounter().count(Cohort.of([*rounds]))
     found = [
-        (list(map(int, one.replicas)), [one.replicas[part].tolist() for part in one.parts]) for one in cohort.pieces(3)
+        (list(map(int, piece.replicas)), [piece.replicas[part].tolist() for part in piece.parts])
+        for piece in cohort.pieces(3)
     ]
     assert found == [([0, 0, 2], [[0, 0], [2]]), ([3, 3, 3], [[3, 3, 3]]), ([4], [[4]])]
-    assert [len(one.users) for one in cohort.pieces(1)] == [2, 1, 3, 1]
-    assert [one.users.tolist() for one in cohort.pieces(99)] == [cohort.users.tolist()]
+    assert [len(piece.users) for piece in cohort.pieces(1)] == [2, 1, 3, 1]
+    assert [piece.users.tolist() for piece in cohort.pieces(99)] == [cohort.users.tolist()]

@@ -1,4 +1,4 @@
-"""A run directory is written by one process, and says so."""
+"""Locks: one process writes a run directory."""
 
 import multiprocessing
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.types import RunObserver
 
 
-def test_a_folder_is_held_once(tmp_path):
+def test_a_folder_is_locked_once(tmp_path):
     assert not is_locked(tmp_path)
     with locked(tmp_path):
         assert is_locked(tmp_path)
@@ -24,25 +24,25 @@ def test_a_folder_is_held_once(tmp_path):
     assert not is_locked(tmp_path)
 
 
-def test_a_folder_that_cannot_be_locked_is_the_machine_s_fault(tmp_path):
+def test_a_folder_that_cannot_be_locked_is_an_error(tmp_path):
     (tmp_path / ".lock").mkdir()
     with pytest.raises(MachineError, match="cannot write into"), locked(tmp_path):
         pass
 
 
-def _hold_and_die(folder):
+def _lock_and_exit(folder):
     locked(folder).__enter__()
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_lets_go(tmp_path):
-    process = multiprocessing.get_context("spawn").Process(target=_hold_and_die, args=(tmp_path,))
+def test_the_end_of_a_process_releases_its_lock(tmp_path):
+    process = multiprocessing.get_context("spawn").Process(target=_lock_and_exit, args=(tmp_path,))
     process.start()
     process.join()
     assert not is_locked(tmp_path)
 
 
-def test_a_run_that_nobody_runs_has_crashed(tmp_path):
+def test_an_unlocked_running_run_has_crashed(tmp_path):
     write_json(tmp_path / "manifest.json", {"status": "running", "learning": False})
     run = netfl.open_run(tmp_path)
     assert run.status == "crashed"
@@ -50,45 +50,45 @@ def test_a_run_that_nobody_runs_has_crashed(tmp_path):
         assert run.status == "running"
 
 
-def test_a_run_that_goes_on_cannot_be_resumed(tmp_path):
-    said = {"name": "a", "users": 2, "rounds": 3, "access": {"kind": "bernoulli", "probability": 0.5}}
+def test_a_running_run_cannot_be_resumed(tmp_path):
+    settings = {"name": "a", "users": 2, "rounds": 3, "access": {"kind": "bernoulli", "probability": 0.5}}
 
-    class Other(RunObserver):
+    class ResumingObserver(RunObserver):
         def on_start(self, start):
             folder = start.folder
             with pytest.raises(ScenarioError, match="another process"):
                 netfl.resume(folder)
 
-    run = netfl.trace(validate(ScenarioDocument(said, "a")), tmp_path / "run", observer=Other())
+    run = netfl.trace(validate(ScenarioDocument(settings, "a")), tmp_path / "run", observer=ResumingObserver())
     assert run.status == "done"
     assert len(run.rounds) == 3
 
 
-def test_a_run_that_another_process_has_finished_meanwhile_is_not_resumed(tmp_path, monkeypatch):
+def test_a_run_finished_by_another_process_is_not_resumed(tmp_path, monkeypatch):
     write_json(tmp_path / "manifest.json", {"status": "interrupted", "learning": False})
 
     @contextmanager
-    def late(folder):
+    def finish_and_lock(folder):
         write_json(folder / "manifest.json", {"status": "done", "learning": False})
         yield
 
-    monkeypatch.setattr("netfl.simulation.run.locked", late)
+    monkeypatch.setattr("netfl.simulation.run.locked", finish_and_lock)
     with pytest.raises(ScenarioError, match="is finished; use netfl extend to add replicas"):
         netfl.resume(tmp_path)
 
 
-def test_replicas_that_are_being_added_cannot_be_resumed_nor_the_run_extended(tmp_path):
-    said = {"name": "a", "users": 2, "rounds": 3, "access": {"kind": "bernoulli", "probability": 0.5}}
-    seen = []
+def test_a_run_being_extended_cannot_be_resumed_or_extended(tmp_path):
+    settings = {"name": "a", "users": 2, "rounds": 3, "access": {"kind": "bernoulli", "probability": 0.5}}
+    statuses = []
 
-    class Other(RunObserver):
+    class ResumingObserver(RunObserver):
         def on_start(self, start):
             folder = start.folder
-            for again in (lambda: netfl.resume(folder), lambda: netfl.extend(folder.parent, 3)):
+            for call in (lambda: netfl.resume(folder), lambda: netfl.extend(folder.parent, 3)):
                 with pytest.raises(ScenarioError, match="another process"):
-                    again()
-            seen.append((netfl.open_run(folder).status, netfl.open_run(folder.parent).status))
+                    call()
+            statuses.append((netfl.open_run(folder).status, netfl.open_run(folder.parent).status))
 
-    netfl.trace(validate(ScenarioDocument(said, "a")), tmp_path / "run")
-    assert netfl.extend(tmp_path / "run", 2, observer=Other()).manifest["replicas"] == 2
-    assert seen == [("running", "done")]
+    netfl.trace(validate(ScenarioDocument(settings, "a")), tmp_path / "run")
+    assert netfl.extend(tmp_path / "run", 2, observer=ResumingObserver()).manifest["replicas"] == 2
+    assert statuses == [("running", "done")]

@@ -1,4 +1,4 @@
-"""Run directories: tables in chunks, events by the array, and folders that are no runs."""
+"""Run directories: tables in chunks, arrays of events, and folders that are not runs."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ LANES = (("A", 0), ("A", 1), ("B", 0), ("B", 1))
 
 @pytest.fixture
 def run(tmp_path):
-    """A writer into a folder with a manifest, which makes it a run directory."""
+    """A run directory with only a manifest."""
     (tmp_path / "manifest.json").write_text('{"status": "running"}')
     return tmp_path
 
@@ -46,10 +46,10 @@ def a_round(index, users, oldest=0):
     )
 
 
-def writer_into(folder, replicas=1, keeping=ALL, lanes=(), first=0):
-    """Give a writer of a run of so many replicas."""
+def make_writer(folder, replicas=1, event_filter=ALL, lanes=(), first=0):
+    """Return a writer of a run with *replicas* replicas."""
     evaluation = SimpleNamespace(choose={}, targets=())
-    scenario = SimpleNamespace(keeping=keeping, users=10, rounds=100, duration=None, evaluation=evaluation)
+    scenario = SimpleNamespace(keeping=event_filter, users=10, rounds=100, duration=None, evaluation=evaluation)
     return RunWriter(folder, scenario, range(first, first + replicas), lanes)
 
 
@@ -58,7 +58,7 @@ def add(writer, rounds):
 
 
 class TestTables:
-    def test_rows_come_back_as_they_were_added_over_many_chunks(self, run, small_chunks):
+    def test_rows_are_read_as_written_over_many_chunks(self, run, small_chunks):
         table = TableWriter(run, "rounds", SCHEMAS["rounds"])
         for index in range(30):
             table.append(
@@ -81,7 +81,7 @@ class TestTables:
         assert read["closed_s"].tolist() == [1.0, 1.5] * 30
         assert pq.ParquetFile(run / "rounds.parquet").num_row_groups > 3
 
-    def test_what_is_gathered_stays_bounded(self, run, small_chunks):
+    def test_buffers_of_a_table_are_bounded(self, run, small_chunks):
         table = TableWriter(run, "rounds", SCHEMAS["rounds"])
         for index in range(50):
             table.append([np.array([0]), [index], [0.0], [1.0], [1], [0], [9.0], [3.0], [np.nan]])
@@ -89,7 +89,7 @@ class TestTables:
             assert sum(chunk.num_rows for chunk in table._chunks) == table._rows
         table.abandon()
 
-    def test_a_table_has_its_name_only_once_it_is_whole(self, run):
+    def test_a_table_is_renamed_when_complete(self, run):
         table = TableWriter(run, "rounds", SCHEMAS["rounds"])
         assert [path.name for path in run.glob("rounds*")] == ["rounds.arrows.part"]
         table.finish()
@@ -99,14 +99,14 @@ class TestTables:
         table.publish()
         assert [path.name for path in run.glob("rounds*")] == ["rounds.parquet"]
 
-    def test_nothing_is_left_of_an_abandoned_table(self, run):
+    def test_an_abandoned_table_is_removed(self, run):
         table = TableWriter(run, "rounds", SCHEMAS["rounds"])
         table.abandon()
         assert list(run.glob("rounds*")) == []
         assert open_run(run).rounds.empty
 
-    def test_repeated_words_are_stored_once_and_survive_new_words_in_later_chunks(self, run, small_chunks):
-        writer = writer_into(run)
+    def test_categories_may_change_between_chunks(self, run, small_chunks):
+        writer = make_writer(run)
         for index in range(40):
             writer.recorders[0].event("sent", index, round=1, user=index, node=f"tower:{index % 7}")
         writer.on_end("interrupted")
@@ -114,8 +114,8 @@ class TestTables:
         assert isinstance(read["node"].dtype, pd.CategoricalDtype)
         assert read["node"].tolist() == [f"tower:{index % 7}" for index in range(40)]
 
-    def test_an_unfinished_or_absent_table_reads_as_empty_with_its_columns(self, run):
-        writer_into(run, lanes=LANES)
+    def test_an_unfinished_or_missing_table_is_empty(self, run):
+        make_writer(run, lanes=LANES)
         opened = open_run(run)
         for name, schema in SCHEMAS.items():
             assert opened.table(name).columns.tolist() == schema.names
@@ -124,8 +124,8 @@ class TestTables:
         assert opened.summary == {}
         assert opened.scenario == {}
 
-    def test_a_table_that_was_cut_short_is_told(self, run):
-        writer = writer_into(run)
+    def test_a_truncated_table_is_an_error(self, run):
+        writer = make_writer(run)
         writer.on_end("interrupted")
         path = run / "events.parquet"
         path.write_bytes(path.read_bytes()[:-20])
@@ -134,20 +134,20 @@ class TestTables:
 
 
 class TestEvents:
-    def recorded(self, run, tell, kinds=ALL):
-        writer = writer_into(run, 1, kinds if isinstance(kinds, EventFilter) else EventFilter(kinds))
-        tell(writer.recorders[0])
+    def recorded(self, run, record, kinds=ALL):
+        writer = make_writer(run, 1, kinds if isinstance(kinds, EventFilter) else EventFilter(kinds))
+        record(writer.recorders[0])
         writer.on_end("interrupted")
         return writer.recorders[0], open_run(run).events
 
-    def test_one_call_records_an_event_for_each_element(self, run):
-        def tell(recorder):
+    def test_one_call_records_one_event_per_element(self, run):
+        def record(recorder):
             recorder.event("sent", [1.0, 2.0, 3.0], round=4, user=[7, 8, 9], node="tower:0", value=5.0, detail="x")
             recorder.event("faded", 2.5, round=4, user=np.array([1, 2]), value=[-3.0, -4.0])
             recorder.event("broadcast", 0.0, round=4)
             recorder.event("late", [], round=4, user=[])
 
-        recorder, read = self.recorded(run, tell)
+        recorder, read = self.recorded(run, record)
         columns = ["time_s", "kind", "user", "node", "round", "value", "detail"]
         rows = [tuple(row) for row in read[columns].itertuples(index=False)]
         assert rows[1:3] == [(1.0, "sent", 7, "tower:0", 4, 5.0, "x"), (2.0, "sent", 8, "tower:0", 4, 5.0, "x")]
@@ -161,34 +161,34 @@ class TestEvents:
             "broadcast": 1,
         }
 
-    def test_arrays_may_change_after_they_were_told(self, run):
-        def tell(recorder):
+    def test_arrays_may_change_after_the_call(self, run):
+        def record(recorder):
             times, users = np.array([1.0, 2.0]), np.array([3, 4])
             recorder.event("sent", times, round=1, user=users)
             times[:], users[:] = 0, 0
 
-        _, read = self.recorded(run, tell)
+        _, read = self.recorded(run, record)
         assert read["time_s"].tolist() == [1.0, 2.0]
         assert read["user"].tolist() == [3, 4]
 
-    def test_kinds_that_are_not_wanted_are_counted_but_not_stored(self, run):
-        def tell(recorder):
+    def test_filtered_kinds_are_counted_but_not_stored(self, run):
+        def record(recorder):
             recorder.event("sent", 1.0, round=1, user=1)
             recorder.event("collided", [1.0, 1.0], round=1, user=[1, 2])
             assert recorder.wants("sent")
             assert not recorder.wants("collided")
 
-        recorder, read = self.recorded(run, tell, frozenset({"sent"}))
+        recorder, read = self.recorded(run, record, frozenset({"sent"}))
         assert read["kind"].tolist() == ["sent"]
         assert recorder.counts["collided"] == 2
 
     def test_an_unknown_kind_is_an_error(self, run):
-        writer = writer_into(run)
+        writer = make_writer(run)
         with pytest.raises(KeyError):
             writer.recorders[0].event("exploded", 1.0, round=1)
 
-    def test_events_are_in_order_of_time_within_a_replica_and_of_telling_within_a_time(self, run, small_chunks):
-        writer = writer_into(run, 2)
+    def test_events_are_sorted_by_replica_time_and_call(self, run, small_chunks):
+        writer = make_writer(run, 2)
         rng = np.random.default_rng(1)
         for step in range(40):
             for recorder in writer.recorders:
@@ -199,21 +199,23 @@ class TestEvents:
         assert keys == sorted(keys)
         assert len(keys) == 80
 
-    def test_many_at_once_equal_one_by_one(self, tmp_path, small_chunks):
+    def test_arrays_equal_single_events(self, tmp_path, small_chunks):
         reads = []
         for name, step in (("many", 100), ("few", 1)):
             folder = tmp_path / name
             folder.mkdir()
             (folder / "manifest.json").write_text("{}")
-            writer = writer_into(folder)
+            writer = make_writer(folder)
             times, users = np.linspace(0, 1, 100), np.arange(100) % 7
-            for at in range(0, 100, step):
-                writer.recorders[0].event("sent", times[at : at + step], round=1, user=users[at : at + step])
+            for start in range(0, 100, step):
+                writer.recorders[0].event(
+                    "sent", times[start : start + step], round=1, user=users[start : start + step]
+                )
             writer.on_end("interrupted")
             reads.append(open_run(folder).events)
         pd.testing.assert_frame_equal(reads[0], reads[1])
 
-    def test_held_events_stay_bounded(self, run, small_chunks):
+    def test_buffered_events_are_bounded(self, run, small_chunks):
         recorder = EventRecorder(TableWriter(run, "events", SCHEMAS["events"]), 0, ALL)
         for _ in range(50):
             recorder.event("sent", 1.0, round=1)
@@ -221,17 +223,17 @@ class TestEvents:
 
 
 class TestWriter:
-    def test_rounds_that_wait_to_be_written_are_no_arrow_buffers(self, run):
-        writer = writer_into(run)
+    def test_buffered_rounds_use_no_arrow_memory(self, run):
+        writer = make_writer(run)
         before = pa.total_allocated_bytes()
         for index in range(1, 1001):
             add(writer, [a_round(index, [0])])
-        assert pa.total_allocated_bytes() - before < 100_000  # a batch for each round took ten times as much
+        assert pa.total_allocated_bytes() - before < 100_000  # one Arrow batch per round needs ten times as much
         writer.on_end("interrupted")
         assert len(open_run(run).rounds) == len(open_run(run).deliveries) == 1000
 
     def test_rounds_and_deliveries_of_all_replicas(self, run):
-        writer = writer_into(run, 2)
+        writer = make_writer(run, 2)
         add(writer, [a_round(1, [3, 1]), a_round(1, [])])
         add(writer, [a_round(2, []), a_round(2, [])])
         add(writer, [a_round(3, [0], oldest=2), a_round(3, [2, 4, 5])])
@@ -245,8 +247,8 @@ class TestWriter:
             [0, 1, 3, 0, 2], [0, 1, 1, 0, 2], [0, 3, 0, 2, 2], [1, 3, 2, 2, 2], [1, 3, 4, 2, 2], [1, 3, 5, 2, 2],
         ]  # fmt: skip
 
-    def test_metrics_are_told_apart_by_lane_metric_and_group(self, run):
-        writer = writer_into(run, 2, lanes=LANES)
+    def test_metrics_have_lane_metric_and_group(self, run):
+        writer = make_writer(run, 2, lanes=LANES)
         values = {
             "accuracy": np.arange(4.0),
             "accuracy/class:9": np.arange(4.0) + 10,
@@ -262,13 +264,13 @@ class TestWriter:
         assert (row["metric"], row["time_s"], row["value"]) == ("accuracy", 50.0, 0.0)
 
     def test_a_trace_has_no_metrics_table(self, run):
-        writer = writer_into(run)
+        writer = make_writer(run)
         writer.on_end("interrupted")
         assert not (run / "metrics.parquet").exists()
         assert open_run(run).metrics.empty
 
-    def test_users_have_the_columns_of_their_scenario(self, run):
-        writer = writer_into(run, 2)
+    def test_users_have_the_given_columns(self, run):
+        writer = make_writer(run, 2)
         writer.write_replicas(
             "users",
             [{"user": np.arange(2), "x_m": np.array([1.0, 2.0])}, {"user": np.arange(2), "x_m": np.array([3.0, 4.0])}],
@@ -281,8 +283,8 @@ class TestWriter:
         assert open_run(run).nodes.empty
         writer.abandon()
 
-    def test_replicas_that_do_not_begin_at_0_keep_their_numbers(self, run):
-        writer = writer_into(run, 2, lanes=(("A", 3), ("A", 4)), first=3)
+    def test_replicas_keep_their_numbers(self, run):
+        writer = make_writer(run, 2, lanes=(("A", 3), ("A", 4)), first=3)
         add(writer, [a_round(1, [2]), a_round(1, [1])])
         writer.recorders[1].event("sent", 1.0, round=1)
         writer.on_metrics(LearnerReport(1, {"loss": np.array([0.5, 0.6])}), [10.0, 20.0])
@@ -295,16 +297,16 @@ class TestWriter:
             assert opened.table(name)["replica"].tolist() == [3, 4], name
         assert opened.events["replica"].tolist() == [4]
         assert opened.metrics["time_s"].tolist() == [10.0, 20.0]
-        figures = [
+        metrics = [
             {name: values[name] for name in ("a", "b") if name in values} for values in opened.final_metrics_of([3, 4])
         ]
-        assert figures == [{"a": 1.0, "b": 2.0}, {"a": 3.0}]
+        assert metrics == [{"a": 1.0, "b": 2.0}, {"a": 3.0}]
 
-    def test_joined_tables_hold_both_and_can_be_joined_again(self, tmp_path, small_chunks):
+    def test_appending_replicas_can_be_repeated(self, tmp_path, small_chunks):
         for name, first in (("old", 0), ("new", 2)):
             (tmp_path / name).mkdir()
             (tmp_path / name / "manifest.json").write_text("{}")
-            writer = writer_into(tmp_path / name, 2, first=first)
+            writer = make_writer(tmp_path / name, 2, first=first)
             for index in range(20):
                 for recorder in writer.recorders:
                     recorder.event("sent", index, round=1, node=f"{name}:{index}")
@@ -319,17 +321,17 @@ class TestWriter:
 
 
 class TestFolders:
-    def test_create_makes_what_is_missing(self, tmp_path):
+    def test_missing_folders_are_created(self, tmp_path):
         with create_run_directory(tmp_path / "a" / "b") as folder:
             assert folder.is_dir()
             assert [path.name for path in folder.iterdir()] == [".lock"]
 
-    def test_an_empty_folder_will_do(self, tmp_path):
+    def test_an_empty_folder_is_accepted(self, tmp_path):
         with create_run_directory(tmp_path) as folder:
             assert folder == tmp_path
 
     @pytest.mark.parametrize("existed", [True, False])
-    def test_nothing_is_left_of_a_scenario_that_cannot_be_run(self, tmp_path, existed):
+    def test_an_invalid_scenario_leaves_no_files(self, tmp_path, existed):
         folder = tmp_path / "run"
         if existed:
             folder.mkdir()
@@ -339,7 +341,7 @@ class TestFolders:
         assert folder.exists() == existed
         assert not existed or not list(folder.iterdir())
 
-    def test_nothing_is_left_of_a_failure_before_the_manifest(self, tmp_path):
+    def test_a_failure_before_the_manifest_leaves_no_files(self, tmp_path):
         with pytest.raises(ModelError), create_run_directory(tmp_path / "run"):
             raise ModelError("data", "failed")
         assert not (tmp_path / "run").exists()
@@ -349,60 +351,60 @@ class TestFolders:
         with create_run_directory(tmp_path) as folder:
             assert folder == tmp_path
 
-    def test_what_a_failed_run_wrote_is_kept(self, tmp_path):
+    def test_files_of_a_failed_run_are_kept(self, tmp_path):
         with pytest.raises(ModelError), create_run_directory(tmp_path / "run") as folder:
             (folder / "manifest.json").write_text("{}")
             raise ModelError("mac", "failed")
         assert (tmp_path / "run/manifest.json").exists()
 
-    @pytest.mark.parametrize("what", ["folder", "file"])
-    def test_what_is_there_is_left_alone(self, tmp_path, what):
-        there = tmp_path / "there"
-        if what == "folder":
-            there.mkdir()
-            (there / "precious").write_text("x")
+    @pytest.mark.parametrize("kind", ["folder", "file"])
+    def test_existing_files_are_not_overwritten(self, tmp_path, kind):
+        path = tmp_path / "there"
+        if kind == "folder":
+            path.mkdir()
+            (path / "precious").write_text("x")
         else:
-            there.write_text("x")
-        with pytest.raises(ScenarioError) as raised:
-            create_run_directory(there).__enter__()
-        assert str(raised.value) == f"--out: {there} already exists and is not empty; use another folder, or remove it"
+            path.write_text("x")
+        with pytest.raises(ScenarioError) as error:
+            create_run_directory(path).__enter__()
+        assert str(error.value) == f"--out: {path} already exists and is not empty; use another folder, or remove it"
 
-    @pytest.mark.parametrize("there", [["scenario.yaml"], [".lock", "scenario.yaml", "rounds.parquet"]])
-    def test_a_scenario_that_a_user_keeps_there_is_left_alone(self, tmp_path, there):
-        for name in there:
+    @pytest.mark.parametrize("names", [["scenario.yaml"], [".lock", "scenario.yaml", "rounds.parquet"]])
+    def test_a_folder_with_a_scenario_is_not_overwritten(self, tmp_path, names):
+        for name in names:
             (tmp_path / name).write_text("")
         with pytest.raises(ScenarioError, match="already exists and is not empty"):
             create_run_directory(tmp_path).__enter__()
-        assert sorted(path.name for path in tmp_path.iterdir()) == sorted(there)
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
 
-    @pytest.mark.parametrize("below", ["file/run", "file/deep/run"])
-    def test_a_place_that_cannot_be_made_is_the_machine_s_fault(self, tmp_path, below):
+    @pytest.mark.parametrize("path", ["file/run", "file/deep/run"])
+    def test_a_folder_that_cannot_be_created_is_an_error(self, tmp_path, path):
         (tmp_path / "file").write_text("x")
-        with pytest.raises(MachineError, match=r"cannot write a run into .*: Not a directory") as raised:
-            create_run_directory(tmp_path / below).__enter__()
-        assert raised.value.exit_code == 1
+        with pytest.raises(MachineError, match=r"cannot write a run into .*: Not a directory") as error:
+            create_run_directory(tmp_path / path).__enter__()
+        assert error.value.exit_code == 1
 
-    def test_a_place_that_cannot_be_written_is_the_machine_s_fault(self):
+    def test_a_folder_that_cannot_be_written_is_an_error(self):
         with pytest.raises(MachineError, match="cannot write a run into /proc/run"):
             create_run_directory(Path("/proc/run")).__enter__()
 
     @pytest.mark.parametrize("folder", ["nowhere", "empty", "file"])
-    def test_what_is_no_run_is_told(self, tmp_path, folder):
+    def test_opening_another_folder_is_an_error(self, tmp_path, folder):
         (tmp_path / "empty").mkdir()
         (tmp_path / "file").write_text("x")
-        with pytest.raises(ScenarioError) as raised:
+        with pytest.raises(ScenarioError) as error:
             open_run(tmp_path / folder)
         path = tmp_path / folder
-        assert str(raised.value) == (
+        assert str(error.value) == (
             f"{path} is not a run directory: it has no manifest.json; give a folder that netfl wrote"
         )
 
-    def test_a_manifest_that_was_cut_short_is_told(self, run):
+    def test_a_truncated_manifest_is_an_error(self, run):
         (run / "manifest.json").write_text('{"status": ')
         with pytest.raises(MachineError, match=r"manifest\.json cannot be read"):
             _ = open_run(run).manifest
 
-    def test_small_files_are_whole_or_as_they_were(self, tmp_path):
+    def test_small_files_are_written_completely_or_not(self, tmp_path):
         path = tmp_path / "a.json"
         write_json(path, {"a": 1})
         with pytest.raises(ValueError):
@@ -410,4 +412,4 @@ class TestFolders:
         assert json.loads(path.read_text()) == {"a": 1}
         write_text(path, "ü")
         assert path.read_bytes() == "ü".encode()
-        assert [one.name for one in tmp_path.iterdir()] == ["a.json"]
+        assert [file.name for file in tmp_path.iterdir()] == ["a.json"]

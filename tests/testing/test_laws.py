@@ -1,7 +1,6 @@
-"""Every model of every family is held to its laws, and the judge is tried on laws known to be right or wrong.
+"""The properties that models state about their draws, and `check_laws` on properties known to be right or wrong.
 
-The rate of false alarms: each claim is called violated with probability 1e-5 if it is true, so with some 500 claims the
-whole family of tests would fail by chance for one seed in 200; the seed is fixed.
+Each true claim fails with probability 1e-5. About 500 claims fail by chance for one seed in 200, so the seed is fixed.
 """
 
 import math
@@ -21,7 +20,7 @@ from netfl.testing.laws import check_laws
 from netfl.types import Law, StatisticClaim
 
 MODELS = [(family, kind) for family in FAMILIES for kind in list_kinds(base_of(family))]
-LONG = {
+SLOW_MODELS = {
     "access/selection/contract",
     "learning/data/synthetic",
     "network/channel/correlated_shadowing",
@@ -41,35 +40,35 @@ LONG = {
     "network/outage/inactivity",
     "network/queue/red",
 }
-"""Models whose laws take more than 0.2 s to check."""
-LONG_WITH_FEW = {"network/mac/lorawan", "network/mac/pure_aloha"}
-"""Those of them that take as long with few draws."""
-UNSURE_WITH_FEW = {f"network/channel/{kind}" for kind in ("correlated_shadowing", "nakagami", "rician")}
-"""Those of them whose claims over time need all draws to be judged."""
+"""Models whose properties take more than 0.2 s to check."""
+SLOW_WITH_FEW_DRAWS = {"network/mac/lorawan", "network/mac/pure_aloha"}
+"""Slow models that take as long with few draws."""
+NEEDS_ALL_DRAWS = {f"network/channel/{kind}" for kind in ("correlated_shadowing", "nakagami", "rician")}
+"""Slow models whose claims over time need all draws."""
 SEED = 20_240_607
 
 
 def from_example(family: str, kind: str) -> Spec:
-    """The model that the docstring's YAML example describes."""
+    """Return the model of the YAML example in the docstring."""
     model = find_model(base_of(family), kind)
     fields = YAML(typ="safe").load(example(model))
     assert fields.pop("kind") == kind
     return model.model_validate(fields)
 
 
-def each(family: str, kind: str) -> object:
-    """A model as a parameter of the tests of all."""
-    name = f"{family}/{kind}"
-    return pytest.param(family, kind, id=name, marks=[pytest.mark.slow] if name in LONG else [])
+def model_case(family: str, kind: str) -> object:
+    """Return a model as a parameter, marked as slow if it is."""
+    model_id = f"{family}/{kind}"
+    return pytest.param(family, kind, id=model_id, marks=[pytest.mark.slow] if model_id in SLOW_MODELS else [])
 
 
 class TestEveryModel:
-    @pytest.mark.parametrize(("family", "kind"), [each(*model) for model in MODELS])
-    def test_holds_its_laws(self, family, kind):
+    @pytest.mark.parametrize(("family", "kind"), [model_case(*model) for model in MODELS])
+    def test_the_model_has_its_properties(self, family, kind):
         assert check_laws(from_example(family, kind), Streams(SEED).at(family, kind), DRAWS) == []
 
     @pytest.mark.parametrize(("family", "kind"), MODELS)
-    def test_its_example_round_trips(self, family, kind):
+    def test_the_example_round_trips(self, family, kind):
         model = from_example(family, kind)
         assert type(model).model_validate(model.model_dump(mode="json")) == model
 
@@ -79,14 +78,14 @@ class TestEveryModel:
         assert [name for name, field in fields.items() if not field.description] == []
 
 
-@pytest.mark.parametrize("name", sorted(LONG - LONG_WITH_FEW - UNSURE_WITH_FEW))
-def test_laws_of_slow_models_hold_for_few_draws(name):
+@pytest.mark.parametrize("name", sorted(SLOW_MODELS - SLOW_WITH_FEW_DRAWS - NEEDS_ALL_DRAWS))
+def test_slow_models_have_their_properties_with_few_draws(name):
     family, _, kind = name.rpartition("/")
     assert check_laws(from_example(family, kind), Streams(SEED).at(family, kind), DRAWS // 10) == []
 
 
 class Claims(Spec):
-    """A model that claims what the test tells it to."""
+    """A model with given claims."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -100,8 +99,8 @@ def exponential(streams: Streams, size: int) -> np.ndarray:
     return streams.field("power").exponential(np.arange(size))
 
 
-def amplitude(streams: Streams, size: int) -> np.ndarray:
-    """The square root of an exponential: Rayleigh's law, which is not the power's."""
+def rayleigh(streams: Streams, size: int) -> np.ndarray:
+    """Return the square root of an exponential, whose distribution is Rayleigh."""
     return np.sqrt(exponential(streams, size))
 
 
@@ -113,16 +112,18 @@ def dice(streams: Streams, size: int) -> np.ndarray:
     return streams.rng("dice").integers(1, 7, size).astype(float)
 
 
-def violated(draw: Callable | None = None, seed: int = SEED, alarm: float = 1e-5, **claims) -> list[str]:
-    return check_laws(Claims(claimed=(Law("figure", "as the test says", draw, **claims),)), Streams(seed), alarm=alarm)
+def violations(draw: Callable | None = None, seed: int = SEED, alarm: float = 1e-5, **claims) -> list[str]:
+    return check_laws(
+        Claims(claimed=(Law("figure", "claimed by the test", draw, **claims),)), Streams(seed), alarm=alarm
+    )
 
 
-class TestTheJudge:
-    def test_a_right_law_passes(self):
-        assert violated(exponential, mean=1.0, variance=1.0, cdf=lambda x: 1 - np.exp(-x)) == []
+class TestCheckLaws:
+    def test_a_correct_claim_passes(self):
+        assert violations(exponential, mean=1.0, variance=1.0, cdf=lambda x: 1 - np.exp(-x)) == []
 
-    def test_power_that_follows_the_amplitudes_law_is_caught(self):
-        assert len(violated(amplitude, mean=1.0, variance=1.0, cdf=lambda x: 1 - np.exp(-x))) == 3
+    def test_rayleigh_instead_of_exponential_is_detected(self):
+        assert len(violations(rayleigh, mean=1.0, variance=1.0, cdf=lambda x: 1 - np.exp(-x))) == 3
 
     @pytest.mark.parametrize(
         "claims",
@@ -131,46 +132,46 @@ class TestTheJudge:
             {"mean": 1.0, "variance": 1.2},
             {"variance": 0.85},
             {"cdf": lambda x: 1 - np.exp(-x / 1.06)},
-            # the same mean and variance as the exponential: only the distribution function can tell
+            # mean and variance equal those of the exponential; only the distribution function differs
             {"mean": 1.0, "variance": 1.0, "cdf": np.vectorize(lambda x: 0.5 * (1 + math.erf((x - 1) / math.sqrt(2))))},
         ],
     )
-    def test_each_wrong_claim_is_caught_alone(self, claims):
-        assert len(violated(exponential, **claims)) == 1
+    def test_each_wrong_claim_is_detected(self, claims):
+        assert len(violations(exponential, **claims)) == 1
 
-    def test_laws_of_whole_numbers(self):
-        assert violated(dice, mean=3.5, variance=35 / 12, cdf=lambda x: np.floor(x) / 6) == []
-        assert violated(dice, cdf=lambda x: np.clip((x - 1) / 5, 0, 1)) != []
+    def test_claims_about_integers(self):
+        assert violations(dice, mean=3.5, variance=35 / 12, cdf=lambda x: np.floor(x) / 6) == []
+        assert violations(dice, cdf=lambda x: np.clip((x - 1) / 5, 0, 1)) != []
 
-    def test_a_variance_whose_estimate_has_none(self):
-        assert violated(coin, mean=0.5, variance=0.25) == []
-        assert violated(coin, mean=0.5, variance=0.26) != []
+    def test_a_variance_with_a_constant_estimate(self):
+        assert violations(coin, mean=0.5, variance=0.25) == []
+        assert violations(coin, mean=0.5, variance=0.26) != []
 
-    def test_a_constant(self):
+    def test_a_constant_draw(self):
         constant = lambda streams, size: np.full(size, 600.0) + 1e-13 * (np.arange(size) % 7)  # noqa: E731
-        assert violated(constant, mean=600.0, variance=0.0) == []
-        assert violated(constant, mean=600.1, variance=0.0) != []
+        assert violations(constant, mean=600.0, variance=0.0) == []
+        assert violations(constant, mean=600.1, variance=0.0) != []
 
-    def test_what_cannot_be_judged_is_a_violation(self):
+    def test_claims_that_cannot_be_checked_are_violations(self):
         assert "states no property" in check_laws(Claims(claimed=()), Streams(1))[0]
-        assert "no draw function" in violated(mean=1.0)[0]
-        assert "claims nothing" in violated(exponential)[0]
-        assert "are needed" in violated(lambda streams, size: np.ones(size - 1), mean=1.0)[0]
-        assert "are finite" in violated(lambda streams, size: np.full(size, np.nan), mean=1.0)[0]
+        assert "no draw function" in violations(mean=1.0)[0]
+        assert "claims nothing" in violations(exponential)[0]
+        assert "are needed" in violations(lambda streams, size: np.ones(size - 1), mean=1.0)[0]
+        assert "are finite" in violations(lambda streams, size: np.full(size, np.nan), mean=1.0)[0]
 
-    def test_no_law_with_a_reason_is_no_violation(self):
+    def test_a_stated_reason_for_no_claims_passes(self):
         assert check_laws(Claims(claimed=(Law.none("nothing is drawn"),)), Streams(1)) == []
 
     @pytest.mark.slow
-    def test_false_alarms_are_as_rare_as_stated(self):
-        """300 seeds at 2 % for each of 3 claims: more than 40 alarms has a probability under 1e-5 (mean 18)."""
+    def test_the_false_alarm_rate(self):
+        """300 seeds at 2 % for each of 3 claims. More than 40 alarms have a probability below 1e-5 (mean 18)."""
         claims = {"mean": 1.0, "variance": 1.0, "cdf": lambda x: 1 - np.exp(-x)}
-        alarms = sum(len(violated(exponential, seed, 0.02, **claims)) for seed in range(300))
+        alarms = sum(len(violations(exponential, seed, 0.02, **claims)) for seed in range(300))
         assert 1 <= alarms <= 40
 
 
 def ring(streams: Streams, size: int, times_s: np.ndarray, hz: float = 2.0) -> np.ndarray:
-    """Scattered waves of Gaussian amplitudes around a user of Doppler shift *hz*: the power, from a direct sum."""
+    """Return the power of scattered waves with Gaussian amplitudes and Doppler shift *hz*, as a direct sum."""
     number = np.arange(size)[:, None], np.arange(40)
     angle = 2 * np.pi * (number[1] + streams.field("angle").uniform(*number)) / 40
     real, imag = (streams.field(name).normal(*number) for name in ("real", "imag"))
@@ -178,83 +179,87 @@ def ring(streams: Streams, size: int, times_s: np.ndarray, hz: float = 2.0) -> n
     return np.abs(waves.sum(axis=-1)) ** 2 / 80
 
 
-def faster(streams: Streams, size: int, times_s: np.ndarray) -> np.ndarray:
-    """10 % more Doppler shift than claimed."""
+def faster_ring(streams: Streams, size: int, times_s: np.ndarray) -> np.ndarray:
+    """Return the power with a Doppler shift that is 10 % larger than claimed."""
     return ring(streams, size, times_s, 2.2)
 
 
 LAGS, LEVELS, STEP_S = (0.04, 0.08, 0.125), (0.09, 0.36, 1.0), 0.005
 
 
-def bessel(lag_s: float) -> float:
-    """J0(2π 2 Hz lag)², by its integral."""
-    turn = np.linspace(0, np.pi, 2001)[:-1] + np.pi / 4000
-    return float(np.cos(4 * np.pi * lag_s * np.sin(turn)).mean() ** 2)
+def bessel_squared(lag_s: float) -> float:
+    """Return J0(2π 2 Hz lag)², computed by its integral."""
+    angle = np.linspace(0, np.pi, 2001)[:-1] + np.pi / 4000
+    return float(np.cos(4 * np.pi * lag_s * np.sin(angle)).mean() ** 2)
 
 
-def falls(level: float) -> float:
-    """Rice's rate for a Rayleigh amplitude, at a level of power."""
+def crossing_hz(level: float) -> float:
+    """Return Rice's crossing rate of a Rayleigh amplitude at a level of power."""
     return math.sqrt(2 * math.pi * level) * 2.0 * math.exp(-level)
 
 
-def fades(level: float) -> float:
+def fade_s(level: float) -> float:
     return math.expm1(level) / math.sqrt(2 * math.pi * level) / 2.0
 
 
-def correlated(series: Callable, rho: Callable = bessel) -> StatisticClaim:
+def autocorrelation_claim(series: Callable, rho: Callable = bessel_squared) -> StatisticClaim:
     return autocorrelation("J0²", series, rho, LAGS, (1.0, 1.0))
 
 
-def crossed(series: Callable, rate_hz: Callable = falls) -> StatisticClaim:
+def crossing_claim(series: Callable, rate_hz: Callable = crossing_hz) -> StatisticClaim:
     return crossing_rate("Rice", series, rate_hz, LEVELS, STEP_S)
 
 
-def faded(series: Callable, mean_s: Callable = fades) -> StatisticClaim:
+def fade_claim(series: Callable, mean_s: Callable = fade_s) -> StatisticClaim:
     return fade_duration("Rice", series, mean_s, LEVELS, STEP_S)
 
 
-class TestTheJudgeOfFigures:
-    @pytest.mark.parametrize("figure", [correlated(ring), crossed(ring), faded(ring)], ids=lambda figure: figure.name)
+class TestStatisticClaims:
+    @pytest.mark.parametrize(
+        "statistic",
+        [autocorrelation_claim(ring), crossing_claim(ring), fade_claim(ring)],
+        ids=lambda statistic: statistic.name,
+    )
     @pytest.mark.quick_first
-    def test_right_figures_pass(self, figure):
-        assert violated(statistics=(figure,)) == []
+    def test_correct_statistics_pass(self, statistic):
+        assert violations(statistics=(statistic,)) == []
 
     @pytest.mark.parametrize(
-        "figure",
+        "statistic",
         [
-            correlated(faster),
-            correlated(ring, lambda lag_s: math.sqrt(bessel(lag_s))),
-            crossed(ring, lambda level: falls(level**2)),
-            crossed(ring, lambda level: 1.2 * falls(level)),
-            faded(ring, lambda level: fades(level**2)),
-            faded(ring, lambda level: 1.2 * fades(level)),
+            autocorrelation_claim(faster_ring),
+            autocorrelation_claim(ring, lambda lag_s: math.sqrt(bessel_squared(lag_s))),
+            crossing_claim(ring, lambda level: crossing_hz(level**2)),
+            crossing_claim(ring, lambda level: 1.2 * crossing_hz(level)),
+            fade_claim(ring, lambda level: fade_s(level**2)),
+            fade_claim(ring, lambda level: 1.2 * fade_s(level)),
         ],
         ids=["10 % too fast", "J0 for J0²", "power for amplitude", "20 % too often", "power, fades", "20 % too long"],
     )
     @pytest.mark.quick_first
-    def test_wrong_figures_are_caught(self, figure):
-        assert len(violated(statistics=(figure,))) >= 1
+    def test_wrong_statistics_are_detected(self, statistic):
+        assert len(violations(statistics=(statistic,))) >= 1
 
-    def test_what_cannot_be_judged_is_a_violation(self):
-        assert "too few" in violated(statistics=(StatisticClaim("f", "", lambda s, n: np.ones((50, 1)), [1.0]),))[0]
-        assert "too few" in violated(statistics=(StatisticClaim("f", "", lambda s, n: np.ones((500, 2)), [1.0]),))[0]
+    def test_claims_that_cannot_be_checked_are_violations(self):
+        assert "too few" in violations(statistics=(StatisticClaim("f", "", lambda s, n: np.ones((50, 1)), [1.0]),))[0]
+        assert "too few" in violations(statistics=(StatisticClaim("f", "", lambda s, n: np.ones((500, 2)), [1.0]),))[0]
         assert (
             "finite"
-            in violated(statistics=(StatisticClaim("f", "", lambda s, n: np.full((500, 1), np.nan), [1.0]),))[0]
+            in violations(statistics=(StatisticClaim("f", "", lambda s, n: np.full((500, 1), np.nan), [1.0]),))[0]
         )
         never = StatisticClaim("f", "", lambda s, n: (np.ones((500, 1)), np.zeros((500, 1))), [1.0])
-        assert "finite" in violated(statistics=(never,))[0]
+        assert "finite" in violations(statistics=(never,))[0]
 
     @pytest.mark.slow
-    def test_false_alarms_are_as_rare_as_stated(self):
-        """300 seeds at 2 % for each of 2 claims: more than 30 alarms has a probability under 1e-5 (mean 12)."""
+    def test_the_false_alarm_rate(self):
+        """300 seeds at 2 % for each of 2 claims. More than 30 alarms have a probability below 1e-5 (mean 12)."""
 
         def ratio(streams, size):
-            drawn = exponential(streams, 2 * size).reshape(-1, 2)
-            return drawn * [1.0, 3.0], drawn[:, ::-1]
+            draws = exponential(streams, 2 * size).reshape(-1, 2)
+            return draws * [1.0, 3.0], draws[:, ::-1]
 
-        figure = StatisticClaim("ratio", "E[X] / E[Y]", ratio, [1.0, 3.0])
-        alarms = sum(len(violated(None, seed, 0.02, statistics=(figure,))) for seed in range(300))
+        statistic = StatisticClaim("ratio", "E[X] / E[Y]", ratio, [1.0, 3.0])
+        alarms = sum(len(violations(None, seed, 0.02, statistics=(statistic,))) for seed in range(300))
         assert 1 <= alarms <= 30
 
 
@@ -264,13 +269,15 @@ class TestClaims:
         assert (law.mean, law.variance) == (3.0, 6.0)
         assert law.cdf(np.array([3.0])) == pytest.approx(stats.gamma.cdf(1.5, 1.5))
         assert law.claims() == [("distribution", "gamma(1.5, scale=2)"), ("mean", "3"), ("variance", "6")]
-        assert violated(exponential, distribution=stats.expon()) == []
-        assert len(violated(exponential, distribution=stats.rayleigh(scale=0.7979))) == 2  # the same mean
+        assert violations(exponential, distribution=stats.expon()) == []
+        assert len(violations(exponential, distribution=stats.rayleigh(scale=0.7979))) == 2  # the same mean
 
-    def test_moments_that_there_are_not_are_not_claimed(self):
+    def test_infinite_moments_are_not_claimed(self):
         law = Law("heavy", "Cauchy", exponential, distribution=stats.cauchy())
         assert (law.mean, law.variance) == (None, None)
 
-    def test_figures_are_told(self):
-        assert Law("power", "Rayleigh", statistics=(correlated(ring),)).claims() == [("autocorrelation", "J0²")]
+    def test_claims_list_statistics(self):
+        assert Law("power", "Rayleigh", statistics=(autocorrelation_claim(ring),)).claims() == [
+            ("autocorrelation", "J0²")
+        ]
         assert Law.none("nothing is drawn").claims() == [("none", "nothing is drawn")]

@@ -1,4 +1,4 @@
-"""Known participation without a list: each replica takes the probabilities that its own access states."""
+"""Known participation without a list: each replica uses the probabilities that its access states."""
 
 import numpy as np
 import pandas as pd
@@ -15,68 +15,70 @@ from netfl.streams import Streams
 from netfl.types import ScenarioFacts
 
 USERS, ROUNDS = 8, 12
-FOLLOWS = {"label_correlated": {"concentration": 0.1, "minimum": 0.02, "mean": 0.2}}
+LABEL_CORRELATED = {"label_correlated": {"concentration": 0.1, "minimum": 0.02, "mean": 0.2}}
 LISTED = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.25]
-BERNOULLI = {"kind": "bernoulli", "probability": FOLLOWS}
+BERNOULLI = {"kind": "bernoulli", "probability": LABEL_CORRELATED}
 
 
-def scenario(access=BERNOULLI, rule="known_participation", replicas=1, **more):
+def scenario(access=BERNOULLI, rule="known_participation", replicas=1, **changes):
     learner = {"objective": "erm", "aggregation": rule, "lr": 0.1, "batch_size": 4, "local_steps": 2}
-    said = {
+    settings = {
         "name": "known", "users": USERS, "rounds": ROUNDS, "replicas": replicas, "access": access,
         "data": {"kind": "blobs", "centers": [[0, 0], [3, 3], [0, 3]], "samples": 60}, "model": "logistic",
         "partition": {"kind": "dirichlet", "concentration": 0.3}, "learners": {"one": learner, "two": learner},
         "evaluate": {"every": 3, "metrics": ["weight"]},
     }  # fmt: skip
-    return validate(ScenarioDocument(said | more, "known"))
+    return validate(ScenarioDocument(settings | changes, "known"))
 
 
-def probabilities(made, replica):
-    """FedAU's p_n = max(0.02, 0.2 C <κ_n, q>), from the labels that users are dealt."""
-    setup = prepare_run(made)
-    labels, streams = setup.dataset.train_y, Streams(made.seed).at("replica", replica).at("access")
+def probabilities(validated, replica):
+    """Return FedAU's p_n = max(0.02, 0.2 C <κ_n, q>), from the labels of users."""
+    setup = prepare_run(validated)
+    labels, streams = setup.dataset.train_y, Streams(validated.seed).at("replica", replica).at("access")
     mixes = np.array([[np.mean(labels[rows] == label) for label in range(3)] for rows in setup.splits[replica]])
     return np.clip(0.2 * 3 * mixes @ streams.rng("labels").dirichlet([0.1] * 3), 0.02, 1)
 
 
 def weights(run, replica, learner="one"):
-    """What changes of each user count at the end."""
-    told = run.table("metrics").query("metric == 'weight' and replica == @replica and learner == @learner")
-    last = told[told["round"] == ROUNDS].assign(user=lambda rows: rows["group"].str.removeprefix("user:").astype(int))
+    """Return the final weight of each user."""
+    metrics = run.table("metrics").query("metric == 'weight' and replica == @replica and learner == @learner")
+    last = metrics[metrics["round"] == ROUNDS].assign(
+        user=lambda rows: rows["group"].str.removeprefix("user:").astype(int)
+    )
     return last.sort_values("user")["value"].to_numpy()
 
 
 @pytest.mark.slow
-def test_it_is_to_the_bit_what_a_list_of_these_probabilities_gives(tmp_path):
-    made = scenario(record={"versions": True})
-    listed = {"kind": "known_participation", "probability": probabilities(made, 0).tolist()}
-    run = netfl.run(made, tmp_path / "stated", device="cpu")
-    same = netfl.run(scenario(rule=listed, record={"versions": True}), tmp_path / "listed", device="cpu")
-    pd.testing.assert_frame_equal(run.table("metrics"), same.table("metrics"), check_exact=True)
-    one, other = (it.versions("one", replica=0)[ROUNDS] for it in (run, same))
-    assert all(np.array_equal(one[name], other[name]) for name in one)
+def test_stated_probabilities_equal_a_list_exactly(tmp_path):
+    validated = scenario(record={"versions": True})
+    listed = {"kind": "known_participation", "probability": probabilities(validated, 0).tolist()}
+    run = netfl.run(validated, tmp_path / "stated", device="cpu")
+    listed_run = netfl.run(scenario(rule=listed, record={"versions": True}), tmp_path / "listed", device="cpu")
+    pd.testing.assert_frame_equal(run.table("metrics"), listed_run.table("metrics"), check_exact=True)
+    version, expected = (finished.versions("one", replica=0)[ROUNDS] for finished in (run, listed_run))
+    assert all(np.array_equal(version[name], expected[name]) for name in version)
     assert max(weights(run, 0)) > 2
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.slow
-def test_each_replica_has_its_own(tmp_path, workers):
-    made = scenario(replicas=3)
-    run = netfl.run(made, tmp_path / "run", device="cpu", workers=workers)
-    known = [probabilities(made, replica) for replica in range(3)]
-    assert all(not np.allclose(known[0], other) for other in known[1:])
-    for replica, p in enumerate(known):
+def test_each_replica_has_its_own_probabilities(tmp_path, workers):
+    validated = scenario(replicas=3)
+    run = netfl.run(validated, tmp_path / "run", device="cpu", workers=workers)
+    expected = [probabilities(validated, replica) for replica in range(3)]
+    assert all(not np.allclose(expected[0], another) for another in expected[1:])
+    for replica, p in enumerate(expected):
         for learner in ("one", "two"):
             assert weights(run, replica, learner) == pytest.approx(1 / p, rel=1e-6)
 
 
 @pytest.mark.slow
-def test_a_run_that_is_resumed_and_extended_keeps_them(tmp_path):
+def test_resumed_and_extended_runs_keep_the_probabilities(tmp_path):
     netfl.run(scenario(replicas=2), tmp_path / "run", device="cpu", observer=StopAfter(5))
     netfl.resume(tmp_path / "run", device="cpu", workers=2)
-    run, made = netfl.extend(tmp_path / "run", 3, device="cpu"), scenario(replicas=3)
+    run, validated = netfl.extend(tmp_path / "run", 3, device="cpu"), scenario(replicas=3)
     for replica in range(3):
-        assert weights(run, replica) == pytest.approx(1 / probabilities(made, replica), rel=1e-6)
+        assert weights(run, replica) == pytest.approx(1 / probabilities(validated, replica), rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -90,21 +92,21 @@ def test_a_run_that_is_resumed_and_extended_keeps_them(tmp_path):
             np.array(LISTED) / sum(LISTED),
         ),
     ],
-    ids=lambda one: one["kind"] if isinstance(one, dict) else "",
+    ids=lambda case: case["kind"] if isinstance(case, dict) else "",
 )
-def test_what_counts_is_how_often_a_user_is_heard(tmp_path, access, expected):
+def test_weights_are_inverse_participation_rates(tmp_path, access, expected):
     run = netfl.run(scenario(access), tmp_path / "run", device="cpu")
     assert weights(run, 0) == pytest.approx(1 / np.array(expected), rel=1e-6)
 
 
-def test_a_user_who_is_never_heard_has_no_weight(tmp_path):
-    of = {"kind": "bernoulli", "probability": 0.5}
-    run = netfl.run(scenario({"kind": "adversarial", "inner": of, "users": [3]}), tmp_path / "run", device="cpu")
+def test_a_user_without_deliveries_has_weight_0(tmp_path):
+    inner = {"kind": "bernoulli", "probability": 0.5}
+    run = netfl.run(scenario({"kind": "adversarial", "inner": inner, "users": [3]}), tmp_path / "run", device="cpu")
     assert weights(run, 0).tolist() == [2.0, 2.0, 2.0, 0.0, 2.0, 2.0, 2.0, 2.0]
 
 
 @pytest.mark.parametrize("kind", [{"kind": "fedavgm"}, {"kind": "fedadam", "server_lr": 0.1}])
-def test_optimisers_at_the_server_pass_them_on(tmp_path, kind):
+def test_server_optimisers_forward_the_probabilities(tmp_path, kind):
     run = netfl.run(scenario(rule={**kind, "inner": "known_participation"}), tmp_path / "run", device="cpu")
     assert weights(run, 0) == pytest.approx(1 / probabilities(scenario(), 0), rel=1e-6)
 
@@ -119,18 +121,18 @@ def test_optimisers_at_the_server_pass_them_on(tmp_path, kind):
     ],
     ids=["first", "selection", "stationary", "drifting"],
 )
-@pytest.mark.parametrize("around", [False, True])
-def test_an_access_that_does_not_state_them_is_a_fault(access, around):
-    rule = {"kind": "fedavgm", "inner": "known_participation"} if around else "known_participation"
-    with pytest.raises(ScenarioError) as raised:
+@pytest.mark.parametrize("is_inner", [False, True])
+def test_an_access_without_participation_rates_is_an_error(access, is_inner):
+    rule = {"kind": "fedavgm", "inner": "known_participation"} if is_inner else "known_participation"
+    with pytest.raises(ScenarioError) as error:
         scenario(access, rule)
-    fault = raised.value.faults[0]
-    assert fault.key == f"learners.one.aggregation{'.inner' if around else ''}.probability"
+    fault = error.value.faults[0]
+    assert fault.key == f"learners.one.aggregation{'.inner' if is_inner else ''}.probability"
     assert fault.problem == "missing; this access does not state the participation rate of each user"
     assert fault.remedy == "give a list, or use 'fedau', which estimates them"
 
 
-def test_a_list_needs_nothing_of_the_access():
+def test_a_list_does_not_need_the_access():
     rule = KnownParticipation(probability=tuple(LISTED))
     assert not [*rule.faults(ScenarioFacts(USERS, ROUNDS))]
     assert rule.with_participation(np.full(USERS, 0.5)) is rule
@@ -138,11 +140,13 @@ def test_a_list_needs_nothing_of_the_access():
     assert not [*KnownParticipation().faults(ScenarioFacts(USERS, ROUNDS, participation_known=True))]
 
 
-def test_an_aggregation_of_ones_own_around_it_must_pass_them_on():
-    """Found out by the trial before a run; one that does so is left alone."""
-    known = {"evaluate": {"every": 3}}
+def test_plugins_must_forward_the_probabilities():
+    """The check before a run detects a missing call."""
+    changes = {"evaluate": {"every": 3}}
     with pytest.raises(ScenarioError, match=r"method 'open' fails .*must forward the call to 'with_participation'"):
-        prepare_run(scenario(rule={"kind": "support.plugin_learning:Inside", "inner": "known_participation"}, **known))
+        prepare_run(
+            scenario(rule={"kind": "support.plugin_learning:Inside", "inner": "known_participation"}, **changes)
+        )
     listed = {"kind": "known_participation", "probability": LISTED}
-    prepare_run(scenario(rule={"kind": "support.plugin_learning:Inside", "inner": listed}, **known))
-    prepare_run(scenario(rule={"kind": "support.plugin_learning:Telling", "inner": "known_participation"}, **known))
+    prepare_run(scenario(rule={"kind": "support.plugin_learning:Inside", "inner": listed}, **changes))
+    prepare_run(scenario(rule={"kind": "support.plugin_learning:Telling", "inner": "known_participation"}, **changes))

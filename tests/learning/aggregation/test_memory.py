@@ -1,4 +1,4 @@
-"""What aggregations keep from round to round, what they make of the odd case, and what they do not go with."""
+"""State of aggregations: memory, edge cases, and settings that they reject."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -55,70 +55,84 @@ TABLES = {
 }
 
 
-def told(index, users, seed=0, losses=None):
-    """Random work of *users* in round *index*."""
+def random_updates(index, users, seed=0, losses=None):
+    """Draw updates of *users* in round *index*."""
     rng, count = np.random.default_rng([seed, index]), len(users)
     bases, models, messages = torch.tensor(rng.normal(size=(3, count, SIZE)))
-    rates, now = torch.tensor(rng.uniform(0.1, 1, (count, 2))), torch.tensor(rng.uniform(0.1, 1, 2))
-    found = torch.tensor(rng.uniform(0.5, 2, count)) if losses is None else torch.tensor(losses).double()
+    rates, newest_rates = torch.tensor(rng.uniform(0.1, 1, (count, 2))), torch.tensor(rng.uniform(0.1, 1, 2))
+    user_losses = torch.tensor(rng.uniform(0.5, 2, count)) if losses is None else torch.tensor(losses).double()
     steps, samples = torch.full((count,), 3.0).double(), torch.ones(count).double()
-    since = torch.zeros(count).long()
-    return Updates(index, torch.tensor(users), since, bases, models, samples, steps, rates, now, found, messages)
+    base_rounds = torch.zeros(count).long()
+    return Updates(
+        index,
+        torch.tensor(users),
+        base_rounds,
+        bases,
+        models,
+        samples,
+        steps,
+        rates,
+        newest_rates,
+        user_losses,
+        messages,
+    )
 
 
 NOW = torch.tensor([0.3, 0.2], dtype=torch.float64)
 
 
-def parts(rule):
+def open_state(rule):
     current = torch.zeros(SIZE, dtype=torch.float64)
     return rule.open(USERS, current), current
 
 
 @pytest.mark.parametrize("rule", TABLES)
-def test_the_memory_of_users_is_changed_where_it_lies(rule):
-    state, current = parts(RULES[rule])
+def test_the_memory_of_users_is_updated_in_place(rule):
+    state, current = open_state(RULES[rule])
     place = state[TABLES[rule]].data_ptr()
     for index, users in enumerate([[0, 3], [1], [3, 3]], start=1):
-        current, state = RULES[rule].step(state, current, told(index, users))
+        current, state = RULES[rule].step(state, current, random_updates(index, users))
         current, state = RULES[rule].idle(state, current, index, NOW)
         assert state[TABLES[rule]].data_ptr() == place
     assert state[TABLES[rule]].count_nonzero(1).bool().tolist() == [True, True, False, True, False, False]
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_memory_counts_what_is_kept(rule):
-    """Of a large model with many users, but for a few numbers for each user."""
+def test_memory_counts_the_numbers_in_the_state(rule):
+    """The count is for a large model with many users, except a few numbers per user."""
     users, parameters = 40, 500
     probability = {"probability": (0.5,) * users} if rule == "known_participation" else {}
-    one = RULES[rule].model_copy(update=probability)
-    kept = sum(part.numel() for part in one.open(users, torch.zeros(parameters + 1)).values())
-    assert kept - one.memory(users, parameters) in {0, users, 2 * users, 3 * users}
+    aggregation = RULES[rule].model_copy(update=probability)
+    stored = sum(part.numel() for part in aggregation.open(users, torch.zeros(parameters + 1)).values())
+    assert stored - aggregation.memory(users, parameters) in {0, users, 2 * users, 3 * users}
 
 
 @pytest.mark.parametrize("losses", [[1e8, 1e7, 2e-5], [3e-8, 2e-8, 1e-9]])
-def test_fair_powers_of_losses_neither_overflow_nor_vanish(losses):
-    """F^60 of 10^480, or of 10^-480: as exact fractions.  h = q F^(q-1) |Δ|² L² + F^q L, without t; L = 1 / lr."""
-    updates, current = told(1, [0, 1, 2], losses=losses), torch.zeros(SIZE, dtype=torch.float64)
+def test_qfedavg_powers_neither_overflow_nor_underflow(losses):
+    """F^60 is 10^480 or 10^-480, so use fractions: h = q F^(q-1) |Δ|² L² + F^q L without t, with L = 1 / lr."""
+    updates, current = random_updates(1, [0, 1, 2], losses=losses), torch.zeros(SIZE, dtype=torch.float64)
     following, _ = Qfedavg(q=60).step({}, current, updates)
-    changes = [[Fraction(x) for x in one] for one in (updates.models - updates.bases).tolist()]
+    changes = [[Fraction(x) for x in row] for row in (updates.models - updates.bases).tolist()]
     scales = [1 / Fraction(rate) for rate in updates.rates[:, 0].tolist()]
     powers = [(Fraction(loss) + Fraction(1e-10)) for loss in losses]
-    least = [
-        60 * loss**59 * sum(x * x for x in one[:-1]) * scale**2 + loss**60 * scale
-        for loss, one, scale in zip(powers, changes, scales, strict=True)
+    scaled_h = [
+        60 * loss**59 * sum(x * x for x in change[:-1]) * scale**2 + loss**60 * scale
+        for loss, change, scale in zip(powers, changes, scales, strict=True)
     ]
-    for place, value in enumerate(following.tolist()):
-        moved = sum(loss**60 * scale * one[place] for loss, one, scale in zip(powers, changes, scales, strict=True))
-        assert value == pytest.approx(float(moved / sum(least)), rel=1e-9)
+    for entry, value in enumerate(following.tolist()):
+        moved = sum(
+            loss**60 * scale * change[entry] for loss, change, scale in zip(powers, changes, scales, strict=True)
+        )
+        assert value == pytest.approx(float(moved / sum(scaled_h)), rel=1e-9)
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_steps_write_into_nothing_but_the_state(rule):
-    """Neither into the version and the updates, nor into what was sent with older versions."""
-    state, current = parts(RULES[rule])
+def test_steps_change_only_the_state(rule):
+    """The current version, the updates and earlier messages keep their values."""
+    state, current = open_state(RULES[rule])
     for index in range(1, 4):
         updates, before, sent = (
-            told(index, [index, 0][: 1 if rule == "relay" else 2]),
+            random_updates(index, [index, 0][: 1 if rule == "relay" else 2]),
             current.clone(),
             RULES[rule].message(state),
         )
@@ -126,56 +140,59 @@ def test_steps_write_into_nothing_but_the_state(rule):
         message = None if sent is None else sent.clone()
         following, state = RULES[rule].step(state, current, updates)
         assert torch.equal(current, before)
-        assert all(torch.equal(getattr(updates, name), one) for name, one in kept.items())
+        assert all(torch.equal(getattr(updates, name), values) for name, values in kept.items())
         assert message is None or torch.equal(sent, message)
         current = following
 
 
 @pytest.mark.parametrize("rule", [Mifa(), Fedvarp(), Scaffold()], ids=repr)
-def test_of_a_user_that_is_heard_twice_the_later_stays(rule):
-    """And the mean that is kept beside the rows is theirs."""
-    state, current = parts(rule)
-    _, state = rule.step(state, current, told(1, [2, 4]))
-    before, updates = state["last"].clone(), told(2, [4, 2, 2])
+def test_the_later_of_two_updates_is_kept(rule):
+    """The stored mean is the mean of the stored rows."""
+    state, current = open_state(rule)
+    _, state = rule.step(state, current, random_updates(1, [2, 4]))
+    before, updates = state["last"].clone(), random_updates(2, [4, 2, 2])
     _, state = rule.step(state, current, updates)
     rows = updates.models - updates.bases
-    per = torch.cat([updates.rates[:, :1].expand(-1, SIZE - 1), updates.rates[:, 1:]], 1)
+    rates = torch.cat([updates.rates[:, :1].expand(-1, SIZE - 1), updates.rates[:, 1:]], 1)
     if isinstance(rule, Mifa):
-        rows = -rows / per
+        rows = -rows / rates
     if isinstance(rule, Scaffold):
-        rows = before[updates.users] - updates.messages - rows / (3 * per)
+        rows = before[updates.users] - updates.messages - rows / (3 * rates)
     assert state["last"][2].numpy() == pytest.approx(rows[2].numpy(), abs=1e-14)
     assert state["last"][4].numpy() == pytest.approx(rows[0].numpy(), abs=1e-14)
     assert state["mean"].numpy() == pytest.approx(state["last"].mean(0).numpy(), abs=1e-14)
 
 
-def test_mifa_takes_what_it_remembers_with_the_step_of_the_round():
-    """One user of six, heard with a step size of 0.5 on θ and 0.25 on t; then steps of 0.1 and 0.05, and of nothing."""
-    updates = told(1, [2])
+def test_mifa_applies_the_step_size_of_the_round():
+    """One of six users delivers with steps of 0.5 on θ and 0.25 on t.
+
+    The rounds then have other steps, one of them 0.
+    """
+    updates = random_updates(1, [2])
     updates.rates[:] = torch.tensor([0.5, 0.25])
     changes = (updates.models - updates.bases)[0].numpy()
-    for now, shares in (((0.5, 0.25), (1, 1)), ((0.1, 0.05), (0.2, 0.2)), ((0.1, 0.0), (0.2, 0.0))):
+    for rates, shares in (((0.5, 0.25), (1, 1)), ((0.1, 0.05), (0.2, 0.2)), ((0.1, 0.0), (0.2, 0.0))):
         expected = 3 / USERS * changes * np.repeat(shares, (SIZE - 1, 1))
-        step, (state, current) = torch.tensor(now, dtype=torch.float64), parts(Mifa(server_lr=3))
-        heard, after = Mifa(server_lr=3).step(state, current, replace(updates, newest_rates=step))
-        silent, _ = Mifa(server_lr=3).idle(after, current, 2, step)
-        assert heard.numpy() == pytest.approx(expected, abs=1e-14)
-        assert silent.numpy() == pytest.approx(expected, abs=1e-14)
+        newest_rates, (state, current) = torch.tensor(rates, dtype=torch.float64), open_state(Mifa(server_lr=3))
+        moved, after = Mifa(server_lr=3).step(state, current, replace(updates, newest_rates=newest_rates))
+        idle_version, _ = Mifa(server_lr=3).idle(after, current, 2, newest_rates)
+        assert moved.numpy() == pytest.approx(expected, abs=1e-14)
+        assert idle_version.numpy() == pytest.approx(expected, abs=1e-14)
 
 
-@pytest.mark.parametrize("now", [(0.3, 0.2), (0.0, 0.0)])
-def test_fedvarp_keeps_changes_as_they_were_sent(now):
-    state, current = parts(Fedvarp())
-    updates = replace(told(1, [2]), newest_rates=torch.tensor(now))
+@pytest.mark.parametrize("newest_rates", [(0.3, 0.2), (0.0, 0.0)])
+def test_fedvarp_stores_changes_unscaled(newest_rates):
+    state, current = open_state(Fedvarp())
+    updates = replace(random_updates(1, [2]), newest_rates=torch.tensor(newest_rates))
     _, state = Fedvarp().step(state, current, updates)
-    moved, _ = Fedvarp().idle(state, current, 2, torch.tensor(now))
+    moved, _ = Fedvarp().idle(state, current, 2, torch.tensor(newest_rates))
     assert moved.numpy() == pytest.approx((updates.models - updates.bases)[0].numpy() / USERS, abs=1e-14)
 
 
 @pytest.mark.parametrize("rule", [Mifa(), Scaffold()], ids=repr)
-def test_a_t_that_stays_has_no_row(rule):
-    state, current = parts(rule)
-    updates = told(1, [0, 1])
+def test_a_fixed_t_has_no_entry(rule):
+    state, current = open_state(rule)
+    updates = random_updates(1, [0, 1])
     updates.rates[0, 1] = 0
     updates.messages[:, -1] = 0
     _, state = rule.step(state, current, updates)
@@ -185,138 +202,148 @@ def test_a_t_that_stays_has_no_row(rule):
 
 
 def test_the_weights_of_afl_stay_on_the_simplex():
-    """Under losses of any size, also such as leave one user alone; and they are the nearest there."""
+    """Losses of any size give the nearest point of the simplex, sometimes with a single positive weight."""
     rng, rule = np.random.default_rng(0), Afl(lr_lambda=0.3)
-    state, current = parts(rule)
-    seen = set()
+    state, current = open_state(rule)
+    support_sizes = set()
     for index in range(1, 200):
         users = rng.integers(USERS, size=rng.integers(1, 5)).tolist()
         losses = rng.exponential(10 ** rng.uniform(-3, 1.5), len(users))
-        risen = state["weights"].numpy().copy()
-        np.add.at(risen, users, 0.3 * losses)
-        current, state = rule.step(state, current, told(index, users, losses=losses))
+        raised = state["weights"].numpy().copy()
+        np.add.at(raised, users, 0.3 * losses)
+        current, state = rule.step(state, current, random_updates(index, users, losses=losses))
         weights = state["weights"].numpy()
         assert (weights >= 0).all()
         assert weights.sum() == pytest.approx(1, abs=1e-12)
-        assert weights == pytest.approx(nearest_on_simplex(risen), abs=1e-12)
-        seen.add(int((weights > 0).sum()))
-    assert {1, USERS} <= seen
+        assert weights == pytest.approx(nearest_on_simplex(raised), abs=1e-12)
+        support_sizes.add(int((weights > 0).sum()))
+    assert {1, USERS} <= support_sizes
 
 
 def test_afl_counts_idle_rounds_in_its_mean():
     rule = Afl(lr_lambda=0.1)
-    state, current = parts(rule)
+    state, current = open_state(rule)
     assert torch.equal(rule.reported(state, current), current)
     versions = []
     for index, users in enumerate([[], [0], [], [], [1, 1]], start=1):
-        made = rule.step(state, current, told(index, users)) if users else rule.idle(state, current, index, NOW)
-        current, state = made
+        following = (
+            rule.step(state, current, random_updates(index, users)) if users else rule.idle(state, current, index, NOW)
+        )
+        current, state = following
         versions.append(current.numpy())
     assert rule.reported(state, current).numpy() == pytest.approx(np.mean(versions, axis=0), abs=1e-14)
 
 
-def test_worth_says_how_much_a_change_counts_next():
-    """A change of 1 of one user moves the version by η/N times its worth."""
-    known = KnownParticipation(probability=(0.9, 0.5, 0.3, 0.05, 0.4, 1.0))
-    for rule in (known, Fedau(cutoff=3), AverageAll(), Afl(lr_lambda=0.2)):
-        state, current = parts(rule)
+def test_user_weights_scale_the_next_change():
+    """A change of 1 by one user moves the version by η/N times the user's weight."""
+    known_participation = KnownParticipation(probability=(0.9, 0.5, 0.3, 0.05, 0.4, 1.0))
+    for rule in (known_participation, Fedau(cutoff=3), AverageAll(), Afl(lr_lambda=0.2)):
+        state, current = open_state(rule)
         for index, users in enumerate([[0], [], [0, 3], [], [], [], [0, 1]], start=1):
             current, state = (
-                rule.step(state, current, told(index, users)) if users else rule.idle(state, current, index, NOW)
+                rule.step(state, current, random_updates(index, users))
+                if users
+                else rule.idle(state, current, index, NOW)
             )
-        worth = rule.user_weights(state)
+        weights = rule.user_weights(state)
         assert rule.has_user_weights
-        assert worth.shape == (USERS,)
+        assert weights.shape == (USERS,)
         for user in range(USERS):
-            updates = told(8, [user])
+            updates = random_updates(8, [user])
             moved = rule.step(state, current, updates)[0] - current
-            expected = worth[user].item() / USERS * (updates.models - updates.bases)[0]
+            expected = weights[user].item() / USERS * (updates.models - updates.bases)[0]
             assert moved.numpy() == pytest.approx(expected.numpy(), abs=1e-14)
 
 
-def test_worth_of_fedau_by_hand():
-    """Heard in rounds 1, 3 and 7; in round 3; never, cut at 3 after 3 and 6 rounds."""
-    state, current = parts(Fedau(cutoff=3))
+def test_user_weights_of_fedau_by_hand():
+    """User 0 delivers in rounds 1, 3 and 7, user 3 in round 3, user 1 never; the cutoff of 3 ends intervals."""
+    state, current = open_state(Fedau(cutoff=3))
     for index, users in enumerate([[0], [], [0, 3], [], [], [], [0]], start=1):
         rule = Fedau(cutoff=3)
         current, state = (
-            rule.step(state, current, told(index, users)) if users else rule.idle(state, current, index, NOW)
+            rule.step(state, current, random_updates(index, users)) if users else rule.idle(state, current, index, NOW)
         )
-    worth = Fedau(cutoff=3).user_weights(state).tolist()
-    assert worth[0] == (1 + 2 + 3 + 1) / 4
-    assert worth[3] == 3.0
-    assert worth[1] == 3.0
+    weights = Fedau(cutoff=3).user_weights(state).tolist()
+    assert weights[0] == (1 + 2 + 3 + 1) / 4
+    assert weights[3] == 3.0
+    assert weights[1] == 3.0
 
 
 @pytest.mark.parametrize("rule", ["relay", "average", "mifa", "fedvarp", "qfedavg", "scaffold"])
-def test_where_it_depends_on_who_else_is_heard_there_is_no_worth(rule):
-    for one in (RULES[rule], Fedavgm(inner=RULES[rule])):
-        assert not one.has_user_weights
-        assert one.user_weights(parts(one)[0]) is None
+def test_rules_that_depend_on_other_users_have_no_user_weights(rule):
+    for aggregation in (RULES[rule], Fedavgm(inner=RULES[rule])):
+        assert not aggregation.has_user_weights
+        assert aggregation.user_weights(open_state(aggregation)[0]) is None
 
 
-def test_optimisers_pass_on_what_the_other_aggregation_says():
+def test_optimisers_forward_to_the_inner_aggregation():
     outer, inner = Fedavgm(inner=Scaffold()), Scaffold()
-    (whole, current), (part, _) = parts(outer), parts(inner)
-    updates = told(1, [0, 1])
-    _, whole = outer.step(whole, current, updates)
-    _, part = inner.step(part, current, updates)
-    assert torch.equal(outer.message(whole), inner.message(part))
-    drifts = [rule.drift(state, updates.users, updates.messages) for rule, state in ((outer, whole), (inner, part))]
+    (outer_state, current), (inner_state, _) = open_state(outer), open_state(inner)
+    updates = random_updates(1, [0, 1])
+    _, outer_state = outer.step(outer_state, current, updates)
+    _, inner_state = inner.step(inner_state, current, updates)
+    assert torch.equal(outer.message(outer_state), inner.message(inner_state))
+    drifts = [
+        rule.drift(state, updates.users, updates.messages)
+        for rule, state in ((outer, outer_state), (inner, inner_state))
+    ]
     assert torch.equal(*drifts)
     assert not inner.needs_losses
     assert Fedavgm(inner=Qfedavg(q=1)).needs_losses
-    state, _ = parts(Fedavgm(inner=Fedau()))
+    state, _ = open_state(Fedavgm(inner=Fedau()))
     assert Fedavgm(inner=Fedau()).user_weights(state).tolist() == [1.0] * USERS
     assert Fedavgm(inner=Fedau()).has_user_weights
-    assert Fedavgm().message(parts(Fedavgm())[0]) is None
+    assert Fedavgm().message(open_state(Fedavgm())[0]) is None
 
 
 @pytest.mark.parametrize("optimiser", [Fedavgm(), Fedadam(server_lr=0.1)])
-def test_an_idle_round_moves_an_optimiser_only_if_the_other_aggregation_goes_on(optimiser):
-    for of, goes_on in ((Average(), False), (Fedau(), False), (Mifa(), True), (Fedvarp(), True)):
-        rule = optimiser.model_copy(update={"inner": of})
-        state, current = parts(rule)
-        current, state = rule.step(state, current, told(1, [0, 1]))
+def test_an_idle_round_moves_an_optimiser_only_if_it_moves_the_inner_rule(optimiser):
+    for inner, moves_when_idle in ((Average(), False), (Fedau(), False), (Mifa(), True), (Fedvarp(), True)):
+        rule = optimiser.model_copy(update={"inner": inner})
+        state, current = open_state(rule)
+        current, state = rule.step(state, current, random_updates(1, [0, 1]))
         following, after = rule.idle(state, current, 2, NOW)
-        assert torch.equal(following, current) is not goes_on
-        assert all(torch.equal(after[name], one) for name, one in state.items() if "." not in name) is not goes_on
+        assert torch.equal(following, current) is not moves_when_idle
+        assert (
+            all(torch.equal(after[name], values) for name, values in state.items() if "." not in name)
+            is not moves_when_idle
+        )
     assert (
         rule.model_copy(update={"inner": Fedau()})
-        .idle(parts(Fedavgm(inner=Fedau()))[0], current, 1, NOW)[1]["inner.lasting"]
+        .idle(open_state(Fedavgm(inner=Fedau()))[0], current, 1, NOW)[1]["inner.lasting"]
         .tolist()
         == [1] * USERS
     )
 
 
 @pytest.mark.parametrize("kind", ["fedavgm", "fedadam"])
-def test_optimisers_refuse_what_reports_another_model(kind):
-    one = {"fedavgm": Fedavgm, "fedadam": Fedadam}[kind]
+def test_optimisers_reject_rules_that_report_another_model(kind):
+    optimiser = {"fedavgm": Fedavgm, "fedadam": Fedadam}[kind]
     with pytest.raises(ValidationError, match="reports a model that differs from its versions; use another one"):
-        one.model_validate({"inner": {"kind": "afl", "lr_lambda": 0.1}, "server_lr": 0.1})
+        optimiser.model_validate({"inner": {"kind": "afl", "lr_lambda": 0.1}, "server_lr": 0.1})
 
 
-def misfits(rule, **how):
-    return [str(fault) for fault in spec(aggregation=rule, **how).faults(ScenarioFacts(users=6, rounds=2))]
+def problems_of(rule, **options):
+    return [str(error) for error in spec(aggregation=rule, **options).faults(ScenarioFacts(users=6, rounds=2))]
 
 
 ONE_STEP = {"batch_size": "full", "local_steps": 1}
 
 
-def test_scaffold_does_not_go_with_momentum():
-    (said,) = misfits(Scaffold(), local_steps=3, momentum=0.9)
-    assert said == (
+def test_scaffold_rejects_momentum():
+    (problem,) = problems_of(Scaffold(), local_steps=3, momentum=0.9)
+    assert problem == (
         "aggregation.kind: scaffold computes a user's mean gradient from its change, which momentum distorts "
         "('scaffold'); leave momentum out, or use it at the server: 'fedavgm' with inner: scaffold"
     )
-    (said,) = misfits(Fedavgm(inner=Fedadam(server_lr=0.1, inner=Scaffold())), momentum=0.9, local_steps=3)
-    assert said.startswith("aggregation.inner.inner.kind: scaffold computes")
+    (problem,) = problems_of(Fedavgm(inner=Fedadam(server_lr=0.1, inner=Scaffold())), momentum=0.9, local_steps=3)
+    assert problem.startswith("aggregation.inner.inner.kind: scaffold computes")
     for objective in (Cvar(alpha=0.5, lr_t=0.1), Proximal(mu=1)):
-        assert misfits(Scaffold(), objective=objective, weight_decay=0.1, local_steps=3) == []
+        assert problems_of(Scaffold(), objective=objective, weight_decay=0.1, local_steps=3) == []
 
 
 @pytest.mark.parametrize(
-    ("how", "words"),
+    ("options", "expected"),
     [
         ({"batch_size": 8, "local_steps": 1}, "one step on all examples"),
         ({"batch_size": "full", "local_steps": 2}, "give batch_size: full and local_steps: 1"),
@@ -326,14 +353,14 @@ def test_scaffold_does_not_go_with_momentum():
         (ONE_STEP | {"weight_decay": 0.1}, "without weight_decay"),
     ],
 )
-def test_qfedsgd_wants_gradients(how, words):
-    (said,) = (said for said in misfits(Qfedsgd(q=1), **how) if said.startswith("aggregation"))
-    assert words in said
-    assert not any(said.startswith("aggregation") for said in misfits(Qfedavg(q=1), **how))
+def test_qfedsgd_needs_gradients(options, expected):
+    (problem,) = (problem for problem in problems_of(Qfedsgd(q=1), **options) if problem.startswith("aggregation"))
+    assert expected in problem
+    assert not any(problem.startswith("aggregation") for problem in problems_of(Qfedavg(q=1), **options))
 
 
 @pytest.mark.parametrize(
-    ("amount", "one"),
+    ("amount", "is_single"),
     [
         ({"batch_size": 8, "local_steps": 1}, True),
         (ONE_STEP, True),
@@ -344,20 +371,20 @@ def test_qfedsgd_wants_gradients(how, words):
     ],
     ids=str,
 )
-def test_what_has_no_effect_on_a_single_step(amount, one):
-    """Momentum and the pull to the base: with them the version is what it is without, and that is a fault."""
-    faults = {"momentum": misfits(Average(), momentum=0.9, **amount)}
-    faults["pull"] = misfits(Average(), objective=Proximal(mu=1), **amount)
+def test_options_without_effect_on_a_single_step(amount, is_single):
+    """Momentum and the proximal term do not change the version, which is an error."""
+    problems = {"momentum": problems_of(Average(), momentum=0.9, **amount)}
+    problems["pull"] = problems_of(Average(), objective=Proximal(mu=1), **amount)
     specs = {"plain": spec(**amount), "momentum": spec(momentum=0.9, **amount), "pull": spec(Proximal(mu=1), **amount)}
-    made = learner(specs)
-    made.step([a_round(1, (0, 0), (3, 0))])
+    batched = learner(specs)
+    batched.step([a_round(1, (0, 0), (3, 0))])
     for lane, name in enumerate(specs):
-        close = np.allclose(made.version(lane), made.version(0), rtol=1e-12, atol=1e-13)
-        assert close is (one or name == "plain"), name
-    if not one:
-        assert faults == {"momentum": [], "pull": []}
+        close = np.allclose(batched.version(lane), batched.version(0), rtol=1e-12, atol=1e-13)
+        assert close is (is_single or name == "plain"), name
+    if not is_single:
+        assert problems == {"momentum": [], "pull": []}
         return
-    ((momentum,), (pull,)) = faults.values()
+    ((momentum,), (pull,)) = problems.values()
     assert momentum.startswith(
         "momentum: has no effect because an update has one step, which starts without momentum (0.9); "
     )
@@ -366,18 +393,18 @@ def test_what_has_no_effect_on_a_single_step(amount, one):
 
 
 @pytest.mark.parametrize("amount", [ONE_STEP, {"batch_size": "full", "local_epochs": 1}])
-def test_one_step_or_one_pass_on_all_examples_is_a_gradient(amount):
-    assert misfits(Qfedsgd(q=1), **amount) == []
+def test_one_full_batch_step_or_epoch_is_a_gradient(amount):
+    assert problems_of(Qfedsgd(q=1), **amount) == []
 
 
 @pytest.mark.parametrize("rule", [name for name in RULES if name != "qfedsgd"])
 @pytest.mark.parametrize("objective", [None, Cvar(alpha=0.5, lr_t=0.1), Proximal(mu=1)], ids=str)
-def test_all_others_go_with_any_objective(rule, objective):
-    assert misfits(RULES[rule], objective=objective) == []
+def test_other_rules_accept_any_objective(rule, objective):
+    assert problems_of(RULES[rule], objective=objective) == []
 
 
 @pytest.mark.parametrize(
-    ("model", "wrong"),
+    ("model", "settings"),
     [
         (Mifa, {"server_lr": 0}),
         (Fedvarp, {"server_lr": 0}),
@@ -393,12 +420,12 @@ def test_all_others_go_with_any_objective(rule, objective):
         (Fedadam, {"server_lr": 1, "tau": 0}),
     ],
 )
-def test_what_aggregations_refuse(model, wrong):
+def test_invalid_settings_are_errors(model, settings):
     with pytest.raises(ValidationError):
-        model.model_validate(wrong)
+        model.model_validate(settings)
 
 
-def test_most_keep_nothing_and_say_nothing():
-    state, current = parts(Average())
+def test_average_has_no_state():
+    state, current = open_state(Average())
     assert state == {}
     assert Average().idle(state, current, 1, NOW) == (current, state)

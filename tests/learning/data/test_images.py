@@ -1,4 +1,4 @@
-"""Sets of pictures: what becomes of pixels, and files in the forms in which sets are published."""
+"""Image sets: scaling of pixels, and published file formats."""
 
 from __future__ import annotations
 
@@ -23,25 +23,26 @@ from netfl.learning.data.svhn import Svhn
 from netfl.streams import Streams
 
 RNG = np.random.default_rng(5)
-archived = partial(packed, mode="w:gz")
+tar_gz = partial(packed, mode="w:gz")
 
 
-def pictures(count):
+def random_images(count):
     return RNG.integers(0, 256, (count, 3, 32, 32), np.uint8)
 
 
-def recorded(x, *labels):
-    """Records of CIFAR's binary form."""
-    return b"".join(bytes([one[row] for one in labels]) + x[row].tobytes() for row in range(len(x)))
+def cifar_records(x, *labels):
+    """Return records of CIFAR's binary format."""
+    return b"".join(bytes([values[row] for values in labels]) + x[row].tobytes() for row in range(len(x)))
 
 
-def test_cifar10_is_read_from_its_archive(placed):
-    x, y = pictures(12), np.arange(12) % 10
+def test_cifar10_is_read_from_its_archive(place_files):
+    x, y = random_images(12), np.arange(12) % 10
     parts = {
-        f"cifar-10-batches-bin/data_batch_{i + 1}.bin": recorded(x[2 * i : 2 * i + 2], y[2 * i :]) for i in range(5)
+        f"cifar-10-batches-bin/data_batch_{i + 1}.bin": cifar_records(x[2 * i : 2 * i + 2], y[2 * i :])
+        for i in range(5)
     }
-    parts["cifar-10-batches-bin/test_batch.bin"] = recorded(x[10:], y[10:])
-    placed("cifar10", {"cifar-10-binary.tar.gz": archived(parts | {"cifar-10-batches-bin/readme.html": b"no"})})
+    parts["cifar-10-batches-bin/test_batch.bin"] = cifar_records(x[10:], y[10:])
+    place_files("cifar10", {"cifar-10-binary.tar.gz": tar_gz(parts | {"cifar-10-batches-bin/readme.html": b"no"})})
     found = Cifar10(train_scale="raw", test_scale="raw").load(Streams(0))
     assert (found.train_x == x[:10]).all()
     assert (found.test_x == x[10:]).all()
@@ -49,41 +50,43 @@ def test_cifar10_is_read_from_its_archive(placed):
     assert found.test_y.tolist() == [0, 1]
 
 
-def test_cifar100_has_two_labels_to_choose_from(placed):
-    x, fine, coarse = pictures(6), RNG.integers(0, 100, 6), RNG.integers(0, 20, 6)
-    files = {name: recorded(x[rows], coarse[rows], fine[rows]) for name, rows in
+def test_cifar100_has_fine_and_coarse_labels(place_files):
+    x, fine, coarse = random_images(6), RNG.integers(0, 100, 6), RNG.integers(0, 20, 6)
+    files = {name: cifar_records(x[rows], coarse[rows], fine[rows]) for name, rows in
              (("c/train.bin", slice(0, 4)), ("c/test.bin", slice(4, 6)))}  # fmt: skip
-    placed("cifar100", {"cifar-100-binary.tar.gz": archived(files)})
-    found, of_kinds = (Cifar100(coarse=coarse).load(Streams(0)) for coarse in (False, True))
+    place_files("cifar100", {"cifar-100-binary.tar.gz": tar_gz(files)})
+    found, coarse_data = (Cifar100(coarse=coarse).load(Streams(0)) for coarse in (False, True))
     assert (found.train_y.tolist(), found.test_y.tolist(), found.classes) == (fine[:4].tolist(), fine[4:].tolist(), 100)
-    assert (of_kinds.train_y.tolist(), of_kinds.classes) == (coarse[:4].tolist(), 20)
+    assert (coarse_data.train_y.tolist(), coarse_data.classes) == (coarse[:4].tolist(), 20)
     assert np.abs(found.train_x * 255 - x[:4]).max() < 1e-4
 
 
-def test_svhn_counts_its_tens_as_zeros(placed):
-    x, y = pictures(5), np.array([[10], [1], [9], [10], [3]], np.uint8)
+def test_svhn_label_10_is_0(place_files):
+    x, y = random_images(5), np.array([[10], [1], [9], [10], [3]], np.uint8)
     files = {}
     for name, rows in (("train_32x32.mat", slice(0, 3)), ("test_32x32.mat", slice(3, 5))):
-        into = io.BytesIO()
-        savemat(into, {"X": x[rows].transpose(2, 3, 1, 0), "y": y[rows]})
-        files[name] = into.getvalue()
-    placed("svhn", files)
+        file = io.BytesIO()
+        savemat(file, {"X": x[rows].transpose(2, 3, 1, 0), "y": y[rows]})
+        files[name] = file.getvalue()
+    place_files("svhn", files)
     found = Svhn(train_scale="raw").load(Streams(0))
     assert (found.train_x == x[:3]).all()
     assert (found.train_y.tolist(), found.test_y.tolist()) == ([0, 1, 9], [0, 3])
 
 
-def test_cinic10_is_read_from_its_archive(placed):
-    x = pictures(6)
+def test_cinic10_is_read_from_its_archive(place_files):
+    x = random_images(6)
     names = ["train/cat/b", "train/airplane/z", "valid/dog/a", "test/truck/a", "test/airplane/c", "train/cat/a"]
     files = {}
-    for name, one in zip(names, x, strict=True):
-        into = io.BytesIO()
-        Image.fromarray(one.transpose(1, 2, 0)).save(into, "PNG")
-        files[f"./{name}.png"] = into.getvalue()
+    for name, image in zip(names, x, strict=True):
+        file = io.BytesIO()
+        Image.fromarray(image.transpose(1, 2, 0)).save(file, "PNG")
+        files[f"./{name}.png"] = file.getvalue()
     grey = io.BytesIO()
     Image.fromarray(x[0, 0]).save(grey, "PNG")
-    placed("cinic10", {"CINIC-10.tar.gz": archived(files | {"README.md": b"", "./test/frog/g.png": grey.getvalue()})})
+    place_files(
+        "cinic10", {"CINIC-10.tar.gz": tar_gz(files | {"README.md": b"", "./test/frog/g.png": grey.getvalue()})}
+    )
     found = Cinic10(train_scale="raw", test_scale="raw").load(Streams(0))
     assert found.train_y.tolist() == [0, 3, 3]
     assert (found.train_x == x[[1, 5, 0]]).all()
@@ -92,7 +95,7 @@ def test_cinic10_is_read_from_its_archive(placed):
     assert Cinic10(include_validation=True).load(Streams(0)).train_y.tolist() == [0, 3, 3, 5]
 
 
-def test_pixels_are_standardised_by_the_training_pictures():
+def test_training_images_standardise_all_pixels():
     train, test = RNG.integers(0, 256, (2, 50, 3, 4, 4), np.uint8)
     train[:, 0, 0, 0] = 7
     x, mean, spread = test.astype(float), train.mean(axis=0), train.std(axis=0)
@@ -103,27 +106,27 @@ def test_pixels_are_standardised_by_the_training_pictures():
 
 
 @pytest.mark.slow
-def test_some_labels_alone(real_data):
+def test_keep_labels_selects_labels(real_data):
     real_data("fashion_mnist")
     whole = FashionMnist(train_scale="standard", test_scale="raw").load(Streams(0))
-    some = FashionMnist(keep_labels=[6, 2, 0], train_scale="standard", test_scale="raw").load(Streams(0))
-    assert (some.classes, FashionMnist(keep_labels=[6, 2, 0]).classes) == (3, 3)
-    assert np.bincount(some.train_y).tolist() == [6000] * 3
-    assert np.bincount(some.test_y).tolist() == [1000] * 3
+    selected = FashionMnist(keep_labels=[6, 2, 0], train_scale="standard", test_scale="raw").load(Streams(0))
+    assert (selected.classes, FashionMnist(keep_labels=[6, 2, 0]).classes) == (3, 3)
+    assert np.bincount(selected.train_y).tolist() == [6000] * 3
+    assert np.bincount(selected.test_y).tolist() == [1000] * 3
     for new, old in enumerate([6, 2, 0]):
-        assert (some.train_x[some.train_y == new] == whole.train_x[whole.train_y == old]).all()
+        assert (selected.train_x[selected.train_y == new] == whole.train_x[whole.train_y == old]).all()
     assert np.abs(whole.train_x.mean(axis=0, dtype=float)).max() < 1e-4
     assert np.abs(whole.train_x.std(axis=0, dtype=float) - 1)[0, 5:23, 5:23].max() < 1e-3
 
 
-@pytest.mark.parametrize("only", [[1], [1, 1], [3, 10], [-1, 2]])
-def test_labels_that_cannot_be_kept_are_refused(only):
+@pytest.mark.parametrize("labels", [[1], [1, 1], [3, 10], [-1, 2]])
+def test_invalid_labels_are_errors(labels):
     with pytest.raises(ScenarioError):
-        Mnist(keep_labels=only)
+        Mnist(keep_labels=labels)
 
 
 @pytest.mark.slow
-def test_the_real_cifar10(real_data):
+def test_the_published_cifar10(real_data):
     folder = real_data("cifar10")
     found = Cifar10().load(Streams(0))
     assert found.train_x.shape == (50_000, 3, 32, 32)

@@ -1,4 +1,4 @@
-"""Data of the user's own: NumPy, CSV and Parquet files, and what is said of those that do not fit."""
+"""User data files: NumPy, CSV and Parquet, and the errors of invalid files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ USER = np.repeat(["mia", "ada", "zoe"], [20, 20, 10])
 
 @pytest.fixture
 def files(tmp_path):
-    """One set in all forms."""
+    """One data set in three formats."""
     np.savez(tmp_path / "a.npz", x=X, label=Y, user=USER)
     rows = pd.DataFrame({"p": X[:, 0], "q": X[:, 1], "r": X[:, 2], "kind": Y, "who": USER})
     rows.to_csv(tmp_path / "a.csv", index=False)
@@ -29,17 +29,17 @@ def files(tmp_path):
     return tmp_path
 
 
-def read(path, **more):
+def make_data(path, **changes):
     if path.suffix == ".npz":
-        return Arrays(**{"file": path, "features": [3], "labels": 4} | more)
-    return Table(**{"file": path, "features": ["p", "q", "r"], "label": "kind", "labels": 4, "user": "who"} | more)
+        return Arrays(**{"file": path, "features": [3], "labels": 4} | changes)
+    return Table(**{"file": path, "features": ["p", "q", "r"], "label": "kind", "labels": 4, "user": "who"} | changes)
 
 
 @pytest.mark.parametrize("name", ["a.npz", "a.csv", "a.parquet"])
-def test_each_form_holds_the_same(files, name):
-    data = read(files / name, validation_share=0.1).load(Streams(0))
-    same = read(files / "a.npz", validation_share=0.1).load(Streams(5))
-    assert (data.train_x == same.train_x).all()
+def test_all_formats_hold_the_same_data(files, name):
+    data = make_data(files / name, validation_share=0.1).load(Streams(0))
+    from_npz = make_data(files / "a.npz", validation_share=0.1).load(Streams(5))
+    assert (data.train_x == from_npz.train_x).all()
     assert np.bincount(data.train_user).tolist() == [14, 14, 7]
     assert np.bincount(data.test_user).tolist() == [4, 4, 2]
     assert np.bincount(data.validation.user).tolist() == [2, 2, 1]
@@ -51,34 +51,34 @@ def test_each_form_holds_the_same(files, name):
     assert (data.train_x.dtype, data.train_y.dtype) == (np.float32, np.int64)
 
 
-def test_without_users_the_whole_is_split(files):
-    data = read(files / "a.csv", user=None, test_share=0.3).load(Streams(0))
+def test_data_without_users_are_split_as_a_whole(files):
+    data = make_data(files / "a.csv", user=None, test_share=0.3).load(Streams(0))
     assert (len(data.train_y), len(data.test_y), data.train_user, data.test_user) == (35, 15, None, None)
-    counted = read(files / "a.csv", features=3).load(Streams(0))
-    assert (counted.train_x == read(files / "a.csv").load(Streams(0)).train_x).all()
+    counted = make_data(files / "a.csv", features=3).load(Streams(0))
+    assert (counted.train_x == make_data(files / "a.csv").load(Streams(0)).train_x).all()
 
 
-def test_a_file_to_test_with(files):
+def test_a_separate_test_file(files):
     np.savez(files / "t.npz", x=X[:7] + 1, label=Y[:7], user=np.repeat(["zoe", "mia"], [3, 4]))
-    data = read(files / "a.npz", test=files / "t.npz").load(Streams(0))
+    data = make_data(files / "a.npz", test=files / "t.npz").load(Streams(0))
     assert len(data.train_y) == 50
     assert np.allclose(data.test_x, X[:7] + 1, atol=1e-6)
     assert data.test_user.tolist() == [2, 2, 2, 1, 1, 1, 1]
     np.savez(files / "t.npz", x=X[:7], label=Y[:7], user=np.repeat(["zoe", "eve"], [3, 4]))
     with pytest.raises(ScenarioError, match="such as eve"):
-        read(files / "a.npz", test=files / "t.npz").load(Streams(0))
+        make_data(files / "a.npz", test=files / "t.npz").load(Streams(0))
 
 
-def test_the_file_that_is_meant_is_checked(files):
-    sum_ = hashlib.sha256((files / "a.csv").read_bytes()).hexdigest()
-    assert len(read(files / "a.csv", sha256=sum_).load(Streams(0)).train_y) == 40
+def test_the_sha256_is_checked(files):
+    digest = hashlib.sha256((files / "a.csv").read_bytes()).hexdigest()
+    assert len(make_data(files / "a.csv", sha256=digest).load(Streams(0)).train_y) == 40
     (files / "a.csv").write_bytes((files / "a.csv").read_bytes()[:-9])
     with pytest.raises(ScenarioError, match=r"a\.csv is another file, or is incomplete"):
-        read(files / "a.csv", sha256=sum_).load(Streams(0))
+        make_data(files / "a.csv", sha256=digest).load(Streams(0))
 
 
 @pytest.mark.parametrize(
-    ("name", "more", "said"),
+    ("name", "changes", "problem"),
     [
         ("a.npz", {"features": [4]}, r"features: .*shape \[3\]"),
         ("a.npz", {"labels": 3}, r"labels: .*other labels than 0 to 2, such as 3 \(3\); number the labels from 0"),
@@ -92,84 +92,84 @@ def test_the_file_that_is_meant_is_checked(files):
         ("a.parquet", {"test_share": 0.01}, "test_share: leaves none of 50"),
     ],
 )
-def test_misfits_are_faults(files, name, more, said):
-    with pytest.raises(ScenarioError, match=said):
-        read(files / name, **more).load(Streams(0))
+def test_settings_that_do_not_match_the_file_are_errors(files, name, changes, problem):
+    with pytest.raises(ScenarioError, match=problem):
+        make_data(files / name, **changes).load(Streams(0))
 
 
-def test_broken_files_are_faults(files):
+def test_broken_files_are_errors(files):
     for name in ("a.npz", "a.parquet"):
         (files / name).write_bytes((files / name).read_bytes()[:300])
         with pytest.raises(ScenarioError, match=f"file: cannot be read.*{name}"):
-            read(files / name).load(Streams(0))
+            make_data(files / name).load(Streams(0))
     (files / "a.csv").write_text("p,q,r,kind,who\n1,2,,0,a\n")
     with pytest.raises(ScenarioError, match="has empty fields in column r "):
-        read(files / "a.csv").load(Streams(0))
+        make_data(files / "a.csv").load(Streams(0))
     (files / "a.csv").write_text("p,q,r,kind,who\n")
     with pytest.raises(ScenarioError, match=r"file: holds no examples \(.*a\.csv"):
-        read(files / "a.csv").load(Streams(0))
+        make_data(files / "a.csv").load(Streams(0))
     np.savez(files / "a.npz", x=X[:0], label=Y[:0], user=USER[:0])
     with pytest.raises(ScenarioError, match=r"file: holds no examples \(.*a\.npz"):
-        read(files / "a.npz").load(Streams(0))
+        make_data(files / "a.npz").load(Streams(0))
     (files / "a.npz").write_bytes(b"")
     np.savez(files / "a.npz", x=X)
     with pytest.raises(ScenarioError, match="no array label"):
-        read(files / "a.npz").load(Streams(0))
+        make_data(files / "a.npz").load(Streams(0))
     np.savez(files / "a.npz", x=X, label=Y[:9])
     with pytest.raises(ScenarioError, match=r"examples \[50, 3\], labels \[9\]"):
-        read(files / "a.npz").load(Streams(0))
+        make_data(files / "a.npz").load(Streams(0))
     np.savez(files / "a.npz", x=X, label=Y, user=USER[:9])
     with pytest.raises(ScenarioError, match=r"examples \[50, 3\], labels \[50\], users \[\[9\]\]"):
-        read(files / "a.npz").load(Streams(0))
-    for wrong in (np.nan, -np.inf):
-        np.savez(files / "a.npz", x=np.where(np.arange(50)[:, None] == 7, wrong, X), label=Y)
+        make_data(files / "a.npz").load(Streams(0))
+    for value in (np.nan, -np.inf):
+        np.savez(files / "a.npz", x=np.where(np.arange(50)[:, None] == 7, value, X), label=Y)
         with pytest.raises(ScenarioError, match=r"example 7 \(from 0\) holds a feature that is no finite number"):
-            read(files / "a.npz").load(Streams(0))
+            make_data(files / "a.npz").load(Streams(0))
     (files / "a.csv").write_text("p,q\n1,2\n1,2,3\n")
-    with pytest.raises(ScenarioError, match=r"file: cannot be read: .*line 3") as caught:
-        read(files / "a.csv").load(Streams(0))
-    assert "\n" not in str(caught.value)
+    with pytest.raises(ScenarioError, match=r"file: cannot be read: .*line 3") as error:
+        make_data(files / "a.csv").load(Streams(0))
+    assert "\n" not in str(error.value)
     (files / "a.txt").write_text("p")
     with pytest.raises(ScenarioError, match="has neither the suffix"):
         Table(file=files / "a.txt", features=1, labels=2).load(Streams(0))
 
 
-def test_a_missing_file_is_a_fault_before_the_run(files):
-    (fault,) = read(files / "b.csv").faults(ScenarioFacts(3, 1))
-    assert (fault.key, fault.problem) == ("file", "the file does not exist")
-    (fault,) = read(files / "a.csv", test=files / "b.csv").faults(ScenarioFacts(3, 1))
-    assert fault.key == "test"
-    assert [*read(files / "a.csv").faults(ScenarioFacts(3, 1))] == []
+def test_a_missing_file_is_an_error_before_the_run(files):
+    (error,) = make_data(files / "b.csv").faults(ScenarioFacts(3, 1))
+    assert (error.key, error.problem) == ("file", "the file does not exist")
+    (error,) = make_data(files / "a.csv", test=files / "b.csv").faults(ScenarioFacts(3, 1))
+    assert error.key == "test"
+    assert [*make_data(files / "a.csv").faults(ScenarioFacts(3, 1))] == []
 
 
-def test_pictures_may_be_augmented_and_other_examples_not(tmp_path):
+def test_only_images_can_be_augmented(tmp_path):
     np.savez(tmp_path / "p.npz", x=np.zeros((20, 1, 4, 4)), label=np.arange(20) % 2)
-    said = {"file": tmp_path / "p.npz", "labels": 2, "augment": {"crop": 1}}
-    data = Arrays(features=[1, 4, 4], **said).load(Streams(0))
+    settings = {"file": tmp_path / "p.npz", "labels": 2, "augment": {"crop": 1}}
+    data = Arrays(features=[1, 4, 4], **settings).load(Streams(0))
     assert (data.augment.crop, data.augment.flip, Arrays(features=[16], file="p.npz", labels=2).augment) == (
         1,
         True,
         None,
     )
     with pytest.raises(ScenarioError, match="augment needs images"):
-        Arrays(features=[16], **said)
+        Arrays(features=[16], **settings)
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("changes", "problem"),
     [
         ({"test": "t.npz", "test_share": 0.1}, "test_share: has no effect with test"),
         ({"validation_share": 0.8}, "leave no training examples"),
         ({"labels": 1}, "greater than or equal to 2"),
     ],
 )
-def test_what_cannot_be_is_refused(files, more, said):
-    with pytest.raises(ScenarioError, match=said):
-        read(files / "a.npz", **more)
+def test_invalid_settings_are_errors(files, changes, problem):
+    with pytest.raises(ScenarioError, match=problem):
+        make_data(files / "a.npz", **changes)
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("changes", "problem"),
     [
         ({"label": "q"}, "the label's column 'q' is among the features"),
         ({"user": "r"}, "the user's column 'r' is among the features"),
@@ -177,6 +177,6 @@ def test_what_cannot_be_is_refused(files, more, said):
         ({"label": "who", "features": 3}, "the column 'who' cannot be both label and user"),
     ],
 )
-def test_features_do_not_tell_the_label_or_the_user(files, more, said):
-    with pytest.raises(ScenarioError, match=said):
-        read(files / "a.csv", **more)
+def test_features_exclude_label_and_user(files, changes, problem):
+    with pytest.raises(ScenarioError, match=problem):
+        make_data(files / "a.csv", **changes)

@@ -1,4 +1,4 @@
-"""Where models start, on what examples they can be trained, and which modules of the user's own are refused."""
+"""Initial values of models, the examples that they accept, and rejected user-defined modules."""
 
 import random
 import re
@@ -24,84 +24,84 @@ from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument, parse
 from netfl.streams import Streams
 
-PICTURE, LETTERS = ((1, 8, 8), 10, None), ((6,), 3, 5)
+IMAGES, LETTERS = ((1, 8, 8), 10, None), ((6,), 3, 5)
 SMALL = Module(module="support.plugin_modules:Small", args={"width": 4})
 
 
-def started(model, examples, seed=0):
-    """Where each named parameter starts."""
+def start_of(model, examples, seed=0):
+    """Return the initial values of each named parameter."""
     network = model.open(*examples)
     sizes = [int(np.prod(shape)) for shape in network.layout.values()]
     return dict(zip(network.layout, np.split(network.start(Streams(seed)), np.cumsum(sizes)[:-1]), strict=True))
 
 
-def fills(drawn, bound):
-    """Whether it reaches from -bound to bound, and no farther."""
-    return 0.8 * bound < np.abs(drawn).max() <= bound and 0.4 * bound < drawn.std() < 0.75 * bound
+def is_uniform(values, bound):
+    """Check that the values have the range and the spread of a uniform distribution on [-bound, bound]."""
+    return 0.8 * bound < np.abs(values).max() <= bound and 0.4 * bound < values.std() < 0.75 * bound
 
 
-def test_a_cnn_starts_as_in_pytorch():
-    parts = started(Cnn(channels=(6, 16), kernel=5, padding=2, hidden=(30,)), PICTURE)
+def test_a_cnn_has_the_initial_values_of_pytorch():
+    parts = start_of(Cnn(channels=(6, 16), kernel=5, padding=2, hidden=(30,)), IMAGES)
     for name, fan_in in (("convolutions.0", 25), ("convolutions.1", 150), ("layers.0", 64), ("layers.1", 30)):
-        assert fills(parts[f"{name}.weight"], fan_in**-0.5)
+        assert is_uniform(parts[f"{name}.weight"], fan_in**-0.5)
         assert np.abs(parts[f"{name}.bias"]).max() <= fan_in**-0.5
         assert parts[f"{name}.bias"].any()
 
 
-def test_a_cnn_may_start_normal_save_for_its_last_layer():
-    parts = started(Cnn(channels=(32, 32), hidden=(64,), weights="kaiming_normal"), PICTURE)
+def test_a_cnn_with_kaiming_normal_weights():
+    parts = start_of(Cnn(channels=(32, 32), hidden=(64,), weights="kaiming_normal"), IMAGES)
     for name, fan_in in (("convolutions.0", 9), ("convolutions.1", 288), ("layers.0", 128)):
         weights = parts[f"{name}.weight"]
         assert weights.std() == pytest.approx((2 / fan_in) ** 0.5, rel=0.2)
         assert np.abs(weights).max() > 2 * weights.std()
         assert not parts[f"{name}.bias"].any()
-    assert fills(parts["layers.1.weight"], 64**-0.5)
+    assert is_uniform(parts["layers.1.weight"], 64**-0.5)
     assert parts["layers.1.bias"].any()
 
 
-def test_an_lstm_starts_as_in_pytorch():
-    parts = started(Lstm(embedding=8, hidden=16, layers=2), ((6,), 3, 80))
+def test_an_lstm_has_the_initial_values_of_pytorch():
+    parts = start_of(Lstm(embedding=8, hidden=16, layers=2), ((6,), 3, 80))
     assert parts.pop("embedding.weight").std() == pytest.approx(1, rel=0.15)
     assert len(parts) == 10
     for drawn in parts.values():
         assert np.abs(drawn).max() <= 0.25
         assert drawn.any()
-    assert fills(np.concatenate([*parts.values()]), 0.25)
+    assert is_uniform(np.concatenate([*parts.values()]), 0.25)
 
 
-def test_a_resnet_starts_with_groups_that_only_normalise():
-    parts = started(Resnet8(width=8, groups=4), PICTURE)
+def test_group_norms_of_a_resnet_start_as_identity():
+    parts = start_of(Resnet8(width=8, groups=4), IMAGES)
     scales = {name: drawn for name, drawn in parts.items() if name.endswith(".1.weight")}
     assert len(scales) == 9
     assert all((drawn == 1).all() for drawn in scales.values())
     assert not any(parts[name.replace("weight", "bias")].any() for name in scales)
-    assert fills(parts["blocks.1.first.0.weight"], 72**-0.5)
+    assert is_uniform(parts["blocks.1.first.0.weight"], 72**-0.5)
     assert parts["first.0.weight"][:8].tolist() != parts["last.bias"][:8].tolist()
 
 
 @pytest.mark.parametrize(
     ("model", "examples"),
     [
-        (Svm(), PICTURE),
-        (Cnn(channels=(3,)), PICTURE),
+        (Svm(), IMAGES),
+        (Cnn(channels=(3,)), IMAGES),
         (Lstm(hidden=3), LETTERS),
-        (Resnet8(width=4, groups=2), PICTURE),
-        (SMALL, PICTURE),
+        (Resnet8(width=4, groups=2), IMAGES),
+        (SMALL, IMAGES),
     ],
 )
-def test_a_start_depends_on_its_streams_alone(model, examples):
-    one, again, other = (model.open(*examples).start(Streams(seed)) for seed in (3, 3, 4))
-    assert np.array_equal(one, again)
-    assert not np.isclose(one, other).all()
+def test_initial_values_depend_only_on_their_streams(model, examples):
+    start, same, other_seed = (model.open(*examples).start(Streams(seed)) for seed in (3, 3, 4))
+    assert np.array_equal(start, same)
+    assert not np.isclose(start, other_seed).all()
 
 
-def test_no_global_generator_is_touched():
+def test_global_generators_are_unchanged():
     before = torch.get_rng_state(), np.random.get_state(), random.getstate()  # noqa: NPY002 - left as it was
     for model, examples in (
-        (SMALL, PICTURE),
+        (SMALL, IMAGES),
         (Lstm(hidden=3), LETTERS),
-        (Resnet8(), PICTURE),
-        (Cnn(channels=(2,)), PICTURE),
+        (Resnet8(), IMAGES),
+        (Cnn(channels=(2,)), IMAGES),
     ):
         assert not [*model.misfits(*examples)]
         model.parameters(*examples)
@@ -109,31 +109,31 @@ def test_no_global_generator_is_touched():
         network.start(Streams(0))
         network.open(torch.zeros((1, network.size))).scores(torch.zeros((1, 2, *examples[0])))
     assert torch.equal(before[0], torch.get_rng_state())
-    assert all(np.array_equal(one, other) for one, other in zip(before[1], np.random.get_state(), strict=True))  # noqa: NPY002
+    assert all(np.array_equal(old, new) for old, new in zip(before[1], np.random.get_state(), strict=True))  # noqa: NPY002
     assert before[2] == random.getstate()
 
 
 @pytest.mark.parametrize(
-    ("model", "examples", "key", "said"),
+    ("model", "examples", "key", "problem"),
     [
         (Cnn(channels=(6,)), ((64,), 10, None), "", "needs images"),
         (Cnn(channels=(6,)), ((1, 8, 8), 10, 5), "", "needs images"),
         (Resnet8(), ((64,), 10, None), "", "needs images"),
-        (Cnn(channels=(6,) * 4), PICTURE, "channels", "8 x 8 pixels are too small for 4 convolutions"),
-        (Cnn(channels=(6,), kernel=9, padding=0), PICTURE, "kernel", "too large for images of 8 x 8 pixels"),
-        (Cnn(channels=(4,), kernel=20), PICTURE, "kernel", "(20); make it at most 9"),
-        (Cnn(channels=(4,), kernel=8, padding=0), PICTURE, "kernel", "(8); make it at most 7"),
+        (Cnn(channels=(6,) * 4), IMAGES, "channels", "8 x 8 pixels are too small for 4 convolutions"),
+        (Cnn(channels=(6,), kernel=9, padding=0), IMAGES, "kernel", "too large for images of 8 x 8 pixels"),
+        (Cnn(channels=(4,), kernel=20), IMAGES, "kernel", "(20); make it at most 9"),
+        (Cnn(channels=(4,), kernel=8, padding=0), IMAGES, "kernel", "(8); make it at most 7"),
         (Lstm(), ((6,), 3, None), "", "needs rows of tokens"),
         (Lstm(), ((6, 2), 3, 5), "", "needs rows of tokens"),
         (Logistic(), LETTERS, "", "needs measurements"),
         (Mlp(hidden=(3,)), LETTERS, "", "needs measurements"),
         (Svm(), LETTERS, "", "needs measurements"),
-        (Module(module="nowhere:Net"), PICTURE, "module", "cannot be imported: there is no module 'nowhere'"),
-        (Module(module="support.plugin_modules:Net"), PICTURE, "module", "exists, but has no class 'Net'"),
-        (Module(module="netfl.learning.model.svm:Svm"), PICTURE, "module", "is not a torch.nn.Module"),
+        (Module(module="nowhere:Net"), IMAGES, "module", "cannot be imported: there is no module 'nowhere'"),
+        (Module(module="support.plugin_modules:Net"), IMAGES, "module", "exists, but has no class 'Net'"),
+        (Module(module="netfl.learning.model.svm:Svm"), IMAGES, "module", "is not a torch.nn.Module"),
         (
             Module(module="support.plugin_modules:Small"),
-            PICTURE,
+            IMAGES,
             "args",
             "missing 1 required positional argument: 'width'",
         ),
@@ -144,57 +144,57 @@ def test_no_global_generator_is_touched():
             "fails on examples",
         ),
         (Module(module="support.plugin_modules:Small", args={"width": 3}), ((64,), 4, None), "module", "gives [3, 10]"),
-        (Module(module="support.plugin_modules:Pair"), PICTURE, "module", "'tuple' object has no"),
-        (Module(module="support.plugin_modules:ByBatch"), PICTURE, "module", "normalises by batch"),
-        (Module(module="support.plugin_modules:Dropping"), PICTURE, "module", "draws at random"),
-        (Module(module="support.plugin_modules:Counting"), PICTURE, "module", "changes its buffers"),
-        (Module(module="support.plugin_modules:Mixing"), PICTURE, "module", "different scores in another batch"),
-        (Module(module="support.plugin_modules:Frozen"), PICTURE, "module", "not trained: 1.bias"),
-        (Module(module="support.plugin_modules:Double"), PICTURE, "module", "parameters of type torch.float64"),
-        (Module(module="support.plugin_modules:Half"), PICTURE, "module", "parameters of type torch.bfloat16"),
-        (Module(module="support.plugin_modules:DoubleScores"), PICTURE, "module", "scores of type torch.float64"),
-        (Module(module="support.plugin_modules:DoubleInside"), PICTURE, "module", "fails on examples"),
+        (Module(module="support.plugin_modules:Pair"), IMAGES, "module", "'tuple' object has no"),
+        (Module(module="support.plugin_modules:ByBatch"), IMAGES, "module", "normalises by batch"),
+        (Module(module="support.plugin_modules:Dropping"), IMAGES, "module", "draws at random"),
+        (Module(module="support.plugin_modules:Counting"), IMAGES, "module", "changes its buffers"),
+        (Module(module="support.plugin_modules:Mixing"), IMAGES, "module", "different scores in another batch"),
+        (Module(module="support.plugin_modules:Frozen"), IMAGES, "module", "not trained: 1.bias"),
+        (Module(module="support.plugin_modules:Double"), IMAGES, "module", "parameters of type torch.float64"),
+        (Module(module="support.plugin_modules:Half"), IMAGES, "module", "parameters of type torch.bfloat16"),
+        (Module(module="support.plugin_modules:DoubleScores"), IMAGES, "module", "scores of type torch.float64"),
+        (Module(module="support.plugin_modules:DoubleInside"), IMAGES, "module", "fails on examples"),
     ],
 )
-def test_examples_and_modules_that_do_not_fit_are_told(model, examples, key, said):
-    (fault,) = model.misfits(*examples)
-    assert fault.key == key
-    assert said in str(fault)
-    assert fault.remedy
+def test_examples_and_modules_that_do_not_fit_are_errors(model, examples, key, problem):
+    (error,) = model.misfits(*examples)
+    assert error.key == key
+    assert problem in str(error)
+    assert error.remedy
 
 
 @pytest.mark.parametrize(
     ("model", "examples"),
     [
-        (Cnn(channels=(6, 6, 6)), PICTURE),
-        (Cnn(channels=(6,), kernel=7, padding=0), PICTURE),
-        (Svm(), PICTURE),
+        (Cnn(channels=(6, 6, 6)), IMAGES),
+        (Cnn(channels=(6,), kernel=7, padding=0), IMAGES),
+        (Svm(), IMAGES),
         (Lstm(), LETTERS),
         (Resnet8(), ((3, 1, 1), 10, None)),
-        (SMALL, PICTURE),
+        (SMALL, IMAGES),
         (Module(module="support.plugin_modules:Tied"), ((6,), 5, 5)),
     ],
 )
-def test_those_that_fit_are_not(model, examples):
+def test_examples_and_modules_that_fit(model, examples):
     assert not [*model.misfits(*examples)]
     network = model.open(*examples)
     theta = torch.from_numpy(network.start(Streams(0)))[None]
     assert network.open(theta).scores(torch.zeros((1, 2, *examples[0])).double()).shape == (1, 2, examples[1])
 
 
-def test_what_a_scenario_says_wrong_is_told():
+def test_invalid_settings_are_errors():
     with pytest.raises(ScenarioError, match=r"package\.module:Class"):
         Module(module="Net")
     with pytest.raises(ScenarioError, match="groups must divide width, 12, which 8 does not"):
         Resnet8(width=12, groups=8)
 
 
-def test_a_module_that_cannot_be_made_is_no_traceback():
+def test_a_module_that_cannot_be_created_is_an_error():
     with pytest.raises(ScenarioError, match=r"args: .*'width'"):
-        Module(module="support.plugin_modules:Small").parameters(*PICTURE)
+        Module(module="support.plugin_modules:Small").parameters(*IMAGES)
 
 
-def test_a_scenario_tells_the_fault_with_its_key():
+def test_errors_of_a_scenario_have_the_key():
     scenario = {
         "name": "x", "users": 3, "rounds": 2, "access": {"kind": "stationary", "rho": {"zipf": 1}}, "data": "digits",
         "partition": "iid", "model": {"kind": "module", "module": "support.plugin_modules:ByBatch"},
@@ -202,13 +202,13 @@ def test_a_scenario_tells_the_fault_with_its_key():
     }  # fmt: skip
     with pytest.raises(ScenarioError) as error:
         validate(ScenarioDocument(scenario, "x"))
-    (fault,) = error.value.faults
-    assert fault.key == "model.module"
-    assert "GroupNorm" in fault.remedy
+    (problem,) = error.value.faults
+    assert problem.key == "model.module"
+    assert "GroupNorm" in problem.remedy
 
 
-def test_buffers_are_the_same_for_all_and_parameters_are_not():
-    network = SMALL.open(*PICTURE)
+def test_buffers_are_shared_and_parameters_are_not():
+    network = SMALL.open(*IMAGES)
     theta = torch.zeros((1, network.size)).double()
     theta[0, -10:] = 1
     scores = network.open(theta).scores(torch.zeros((1, 1, 1, 8, 8)).double())
@@ -216,7 +216,7 @@ def test_buffers_are_the_same_for_all_and_parameters_are_not():
 
 
 @pytest.mark.slow
-def test_the_papers_models_are_counted_without_torch():
+def test_counting_parameters_does_not_import_torch():
     code = (
         "import sys\n"
         "from netfl.learning.model import cnn, lstm, resnet8, svm\n"
@@ -230,23 +230,23 @@ def test_the_papers_models_are_counted_without_torch():
 
 
 PAGE = (Path(__file__).parents[3] / "docs" / "models.md").read_text()
-SHOWN = re.findall(
+DOCUMENTED = re.findall(
     r"```yaml\n# ([\d,]+) parameters for examples (\[[\d, ]+\]) of (\d+) classes(?:, (\d+) tokens)?\n(.*?)```",
     PAGE,
     re.DOTALL,
 )
 
 
-@pytest.mark.parametrize(("parameters", "shape", "classes", "tokens", "said"), SHOWN)
-def test_the_page_of_models_counts_rightly(parameters, shape, classes, tokens, said):
-    told = parse(said, "page")["model"]
-    told = {"kind": told} if isinstance(told, str) else told
-    model = find_model(Model, told.pop("kind")).model_validate(told)
+@pytest.mark.parametrize(("parameters", "shape", "classes", "tokens", "text"), DOCUMENTED)
+def test_the_documented_numbers_of_parameters_are_correct(parameters, shape, classes, tokens, text):
+    settings = parse(text, "page")["model"]
+    settings = {"kind": settings} if isinstance(settings, str) else settings
+    model = find_model(Model, settings.pop("kind")).model_validate(settings)
     examples = tuple(parse(shape, "page")), int(classes), int(tokens) if tokens else None
     assert not [*model.misfits(*examples)]
     assert model.parameters(*examples) == int(parameters.replace(",", ""))
 
 
-def test_the_page_of_models_shows_every_kind():
-    assert len(SHOWN) == 9
+def test_the_page_documents_every_kind():
+    assert len(DOCUMENTED) == 9
     assert [kind for kind in list_kinds(Model) if f"| `{kind}` |" not in PAGE] == []

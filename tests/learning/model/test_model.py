@@ -1,4 +1,4 @@
-"""Dense models: their gradients against autograd, their start against its claim."""
+"""Dense models: gradients compared with autograd, and their initial values."""
 
 import math
 import subprocess
@@ -19,7 +19,7 @@ MODULES = {"relu": nn.ReLU, "leaky_relu": lambda: nn.LeakyReLU(0.01), "tanh": nn
 
 
 def reference(inputs, hidden, classes, activation="relu", output="logits"):
-    """The same model in PyTorch's own words, in float64."""
+    """Return the same model as a PyTorch module in float64."""
     layers, width = [], inputs
     for out in hidden:
         layers += [nn.Linear(width, out), MODULES[activation]()]
@@ -33,7 +33,7 @@ def reference(inputs, hidden, classes, activation="relu", output="logits"):
 @pytest.mark.parametrize("activation", MODULES)
 @pytest.mark.parametrize("output", ["logits", "softmax"])
 @pytest.mark.parametrize(("inputs", "hidden"), [(3, (9,)), (9, (4,)), (5, (7, 6)), (4, ())])
-def test_descent_is_the_gradient_of_autograd(activation, output, inputs, hidden):
+def test_gradients_equal_autograd(activation, output, inputs, hidden):
     jobs, batch, classes = 3, 8, 4
     rng = torch.Generator().manual_seed(1)
     modules = [reference(inputs, hidden, classes, activation, output if hidden else "logits") for _ in range(jobs)]
@@ -60,7 +60,7 @@ def test_descent_is_the_gradient_of_autograd(activation, output, inputs, hidden)
         assert (scores[job].argmax(1) == out.argmax(1)).all()
 
 
-def test_models_that_have_stopped_stay_where_they_are():
+def test_models_outside_the_batch_stay_constant():
     theta = torch.stack([flat(reference(3, (5,), 2)) for _ in range(3)])
     x, y = torch.randn(3, 4, 3, dtype=torch.float64), torch.ones(3, 4, dtype=torch.int64)
     with torch.inference_mode():
@@ -76,15 +76,18 @@ def test_models_that_have_stopped_stay_where_they_are():
     assert not torch.isclose(after[:2], before[:2]).all(1).any()
 
 
-def test_one_batch_for_all_models_may_be_an_expanded_view():
+def test_a_shared_batch_may_be_an_expanded_view():
     theta = torch.stack([flat(reference(3, (5,), 2)) for _ in range(3)])
     x = torch.randn(1, 4, 3, dtype=torch.float64).expand(3, 4, 3)
     network = Mlp(hidden=(5,)).open((3,), 2)
-    together, alone = network.open(theta).scores(x), [network.open(one[None]).scores(x[:1])[0] for one in theta]
+    together, alone = (
+        network.open(theta).scores(x),
+        [network.open(model_theta[None]).scores(x[:1])[0] for model_theta in theta],
+    )
     assert torch.allclose(together, torch.stack(alone), rtol=0, atol=1e-13)
 
 
-def test_opening_leaves_the_given_parameters_alone():
+def test_opening_does_not_change_the_parameters():
     theta = torch.stack([flat(reference(2, (), 2)) for _ in range(2)])
     kept = theta.clone()
     stack = Logistic().open((2,), 2).open(theta)
@@ -98,32 +101,34 @@ def test_opening_leaves_the_given_parameters_alone():
     ("model", "shape", "classes"),
     [(Logistic(), (4, 4), 10), (Mlp(hidden=(64,)), (2,), 3), (Mlp(hidden=(8, 6)), (3, 2), 5)],
 )
-def test_parameters_are_counted_as_pytorch_counts_them(model, shape, classes):
+def test_the_number_of_parameters_equals_pytorch(model, shape, classes):
     hidden = getattr(model, "hidden", ())
     expected = sum(part.numel() for part in reference(math.prod(shape), hidden, classes).parameters())
     network = model.open(shape, classes)
     assert model.parameters(shape, classes) == network.size == len(network.start(Streams(0))) == expected
 
 
-def test_weights_that_start_at_zero_leave_the_biases_where_they_are():
-    default, zeros = (Mlp(hidden=(64,), weights=how).open((2,), 3).start(Streams(3)) for how in ("default", "zeros"))
+def test_zero_weights_keep_the_default_biases():
+    default, zeros = (
+        Mlp(hidden=(64,), weights=weights).open((2,), 3).start(Streams(3)) for weights in ("default", "zeros")
+    )
     sizes = [2 * 64, 64, 64 * 3, 3]
-    for at, (one, other) in enumerate(
+    for number, (part, zeros_part) in enumerate(
         zip(*(np.split(x, np.cumsum(sizes)[:-1]) for x in (default, zeros)), strict=True)
     ):
-        bound = 1 / math.sqrt(2 if at < 2 else 64)
-        assert np.abs(one).max() <= bound
-        assert (other == 0).all() if at % 2 == 0 else np.array_equal(one, other)
+        bound = 1 / math.sqrt(2 if number < 2 else 64)
+        assert np.abs(part).max() <= bound
+        assert (zeros_part == 0).all() if number % 2 == 0 else np.array_equal(part, zeros_part)
 
 
-def test_a_start_depends_on_its_streams_alone():
+def test_initial_values_depend_only_on_their_streams():
     network = Mlp(hidden=(4,)).open((2,), 3)
     assert np.array_equal(network.start(Streams(3)), network.start(Streams(3)))
     assert not np.array_equal(network.start(Streams(3)), network.start(Streams(4)))
 
 
 @pytest.mark.slow
-def test_a_scenario_is_read_without_torch():
+def test_reading_a_scenario_does_not_import_torch():
     code = (
         "import sys, netfl.learning.spec\n"
         "from netfl.learning.spec import LearnerSpec\n"
@@ -136,7 +141,7 @@ def test_a_scenario_is_read_without_torch():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_weights_may_start_at_zero_in_some_layers_only():
+def test_single_layers_may_start_at_zero():
     start = Mlp(hidden=(4, 3), weights=("zeros", "default", "zeros")).open((2,), 5).start(Streams(3))
     sizes = (2 * 4, 4, 4 * 3, 3, 3 * 5, 5)
     assert [bool(part.any()) for part in np.split(start, np.cumsum(sizes)[:-1])] == [

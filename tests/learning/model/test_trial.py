@@ -1,4 +1,4 @@
-"""Models of the user's own are tried before a run."""
+"""User-defined models are checked before a run."""
 
 import subprocess
 import sys
@@ -28,7 +28,7 @@ def scenario(**model):
     }  # fmt: skip
 
 
-def test_one_that_is_right_is_left_alone(tmp_path):
+def test_a_correct_model_runs(tmp_path):
     assert netfl.run(validate(ScenarioDocument(scenario(), "x")), tmp_path / "run", device="cpu").status == "done"
 
 
@@ -49,52 +49,52 @@ def test_one_that_is_right_is_left_alone(tmp_path):
         ("classes", "gives [3, 5, 2] for 3 examples of 10 classes", "[3, 10] is wanted"),
     ],
 )
-def test_one_that_is_wrong_is_a_single_line(tmp_path, monkeypatch, fault, problem, remedy):
+def test_errors_of_a_wrong_model_are_one_line(tmp_path, monkeypatch, fault, problem, remedy):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.yaml").write_text(dump(scenario(fault=fault)))
     for command in ("check", "run"):
         result = CliRunner().invoke(app, [command, "x.yaml"])
         assert result.exit_code == 2
-        (line,) = result.output.splitlines()
-        assert line.startswith(f"x.yaml:7: model: {problem}")
-        assert f"('{LINEAR}'); " in line
-        assert remedy in line.partition("'); ")[2]
+        (error,) = result.output.splitlines()
+        assert error.startswith(f"x.yaml:7: model: {problem}")
+        assert f"('{LINEAR}'); " in error
+        assert remedy in error.partition("'); ")[2]
 
 
-def test_a_default_of_the_wrong_type_is_told():
+def test_a_default_of_the_wrong_type_is_an_error():
     with pytest.raises(ScenarioError, match=r"x: model\.kernel: not a whole number \('five'\)"):
         validate(ScenarioDocument(scenario(kind="support.plugin_models:Defaulted"), "x"))
 
 
-def test_one_for_tokens_says_that_it_takes_them():
+def test_a_model_states_that_it_accepts_tokens():
     model = find_model(Model, EMBEDDED)
     assert not [*model().misfits((6,), 3, 5)]
-    (fault,) = model(takes=False).misfits((6,), 3, 5)
-    assert fault.remedy == f"use 'lstm', or data of measurements, or override misfits in {EMBEDDED}"
+    (error,) = model(takes=False).misfits((6,), 3, 5)
+    assert error.remedy == f"use 'lstm', or data of measurements, or override misfits in {EMBEDDED}"
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_one_for_tokens_gets_whole_numbers_if_it_asks(whole):
-    found = find_problem(find_model(Model, EMBEDDED)(whole=whole).open((6,), 3, 5), (6,), 3, 5)
-    assert (found is None) is whole
-    if found is not None:
-        assert found[0].startswith("fails on examples of shape [3, 6]: RuntimeError: Expected tensor for argument #1")
-        assert "with has_tokens=True, ModuleArchitecture gives it whole numbers" in found[1]
+def test_tokens_are_integers_on_request(whole):
+    problem = find_problem(find_model(Model, EMBEDDED)(whole=whole).open((6,), 3, 5), (6,), 3, 5)
+    assert (problem is None) is whole
+    if problem is not None:
+        assert problem[0].startswith("fails on examples of shape [3, 6]: RuntimeError: Expected tensor for argument #1")
+        assert "with has_tokens=True, ModuleArchitecture gives it whole numbers" in problem[1]
 
 
-def test_one_for_tokens_on_other_data_is_told():
+def test_a_model_of_tokens_on_other_data_is_an_error():
     with pytest.raises(ScenarioError, match=r"model: fails on examples of shape .* and no tokens: TypeError"):
         validate(ScenarioDocument(scenario(kind=EMBEDDED), "x"))
 
 
-def test_a_trial_leaves_generators_alone():
+def test_the_check_does_not_change_generators():
     before = torch.get_rng_state()
     prepare_run(validate(ScenarioDocument(scenario(), "x")))
     assert torch.equal(before, torch.get_rng_state())
 
 
 @pytest.mark.slow
-def test_checking_netfls_models_imports_no_trial(tmp_path):
+def test_packaged_models_do_not_import_torch(tmp_path):
     (tmp_path / "x.yaml").write_text(dump(scenario() | {"model": "logistic"}))
     code = f"import netfl, sys; netfl.load({str(tmp_path / 'x.yaml')!r}); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

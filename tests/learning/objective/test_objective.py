@@ -1,4 +1,4 @@
-"""Objectives: their weights against the paper's formulas, written out for one job at a time."""
+"""Objectives: weights compared with the papers' formulas, one job at a time."""
 
 import numpy as np
 import pytest
@@ -13,13 +13,13 @@ from netfl.learning.objective.tilted import Tilted
 
 
 def batch():
-    """Three jobs; the last two examples of job 1 are padding; the mean of job 2 is exactly its t."""
+    """Return losses, shares and t of three jobs. Job 1 has two padding examples; the mean of job 2 equals its t."""
     losses = torch.tensor([[1.0, 2.0, 3.0, 6.0], [0.5, 0.7, 9.0, 9.0], [0.25, 0.75, 0.5, 0.5]], dtype=torch.float64)
     share = torch.tensor([[0.25] * 4, [0.5, 0.5, 0, 0], [0.25] * 4], dtype=torch.float64)
     return losses, share, torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
 
 
-def test_erm_counts_every_example_the_same_and_moves_no_t():
+def test_erm_weights_all_examples_equally_and_keeps_t():
     losses, share, t = batch()
     weights, slopes = Erm.gradient_weights(losses, share, t, {})
     assert torch.equal(weights, share)
@@ -29,11 +29,11 @@ def test_erm_counts_every_example_the_same_and_moves_no_t():
 
 
 def jobs(**hyper):
-    """Fields as one entry for each job."""
-    return {name: torch.tensor(own, dtype=torch.float64) for name, own in hyper.items()}
+    """Return fields with one entry per job."""
+    return {name: torch.tensor(values, dtype=torch.float64) for name, values in hyper.items()}
 
 
-def test_cvar_is_the_formula_of_the_paper_job_by_job():
+def test_cvar_equals_the_paper_for_each_job():
     losses, share, t = batch()
     hyper = {"alpha": [0.1, 0.5, 0.3], "gamma": [0.1, 0.0, 0.4]}
     weights, slopes = Cvar.gradient_weights(losses, share, t, jobs(**hyper, sample=[0, 0, 0]))
@@ -47,7 +47,7 @@ def test_cvar_is_the_formula_of_the_paper_job_by_job():
 
 
 def test_cvar_of_examples_compares_each_with_t():
-    """Batch, sample and sample side by side: job 1 has padding, whose losses are above its t."""
+    """Job 0 compares the batch mean, jobs 1 and 2 each sample. Job 1 has padding with losses above t."""
     losses, share, _ = batch()
     h = jobs(alpha=[0.5] * 3, gamma=[0.2] * 3, sample=[0, 1, 1])
     weights, slopes = Cvar.gradient_weights(losses, share, torch.tensor([1.0, 0.6, 0.5], dtype=torch.float64), h)
@@ -59,7 +59,7 @@ def test_cvar_of_examples_compares_each_with_t():
     assert slopes.tolist() == pytest.approx([-0.8, 0.0, 0.8 * (1 - 0.25 / 0.5)], abs=1e-15)
 
 
-def test_cvar_says_in_numbers_what_it_compares():
+def test_hyper_of_cvar_is_numeric():
     assert Cvar(alpha=0.5, lr_t=1).hyper() == {"alpha": 0.5, "gamma": 0.0, "sample": 0.0}
     assert Cvar(alpha=0.5, gamma=0.1, lr_t=1, per="sample").hyper() == {"alpha": 0.5, "gamma": 0.1, "sample": 1.0}
 
@@ -68,14 +68,14 @@ def test_cvar_of_examples_is_the_derivative_of_its_mean():
     rng, step, t = np.random.default_rng(0), 1e-6, 0.5
     losses, share = rng.exponential(size=9), np.full(9, 1 / 9)
     objective = Cvar(alpha=0.3, gamma=0.2, lr_t=0.1, per="sample")
-    told = jobs(**{name: [one] for name, one in objective.hyper().items()})
-    batch = (torch.tensor(one)[None] for one in (losses, share, t))
-    weights, slopes = Cvar.gradient_weights(*batch, told)
+    hyper = jobs(**{name: [value_of_job] for name, value_of_job in objective.hyper().items()})
+    batch = (torch.tensor(values)[None] for values in (losses, share, t))
+    weights, slopes = Cvar.gradient_weights(*batch, hyper)
 
     def value(losses, t):
-        return np.mean([Cvar(alpha=0.3, gamma=0.2, lr_t=1).value(np.array([one]), np.ones(1), t) for one in losses])
+        return np.mean([Cvar(alpha=0.3, gamma=0.2, lr_t=1).value(np.array([loss]), np.ones(1), t) for loss in losses])
 
-    by_losses = [(value(losses + nudge, t) - value(losses - nudge, t)) / (2 * step) for nudge in step * np.eye(9)]
+    by_losses = [(value(losses + shift, t) - value(losses - shift, t)) / (2 * step) for shift in step * np.eye(9)]
     assert weights[0].numpy() == pytest.approx(by_losses, abs=1e-8)
     assert float(slopes[0]) == pytest.approx((value(losses, t + step) - value(losses, t - step)) / (2 * step), abs=1e-8)
 
@@ -87,14 +87,16 @@ def test_tilted_weights_are_the_derivatives_of_its_value(tau):
     assert (slopes == 0).all()
     assert (weights[1, 2:] == 0).all()
     for job in range(3):
-        real = losses[job][share[job] > 0].numpy()
+        unpadded = losses[job][share[job] > 0].numpy()
 
         def value(losses):
             return Tilted(tau=tau).value(losses, np.full(len(losses), 1 / len(losses)), 0.0)
 
-        by_losses = [(value(real + nudge) - value(real - nudge)) / 2e-6 for nudge in 1e-6 * np.eye(len(real))]
-        assert weights[job, : len(real)].numpy() == pytest.approx(by_losses, abs=1e-8)
-        assert value(real) == pytest.approx(np.log(np.exp(tau * real).mean()) / tau, rel=1e-14)
+        by_losses = [
+            (value(unpadded + shift) - value(unpadded - shift)) / 2e-6 for shift in 1e-6 * np.eye(len(unpadded))
+        ]
+        assert weights[job, : len(unpadded)].numpy() == pytest.approx(by_losses, abs=1e-8)
+        assert value(unpadded) == pytest.approx(np.log(np.exp(tau * unpadded).mean()) / tau, rel=1e-14)
 
 
 @pytest.mark.parametrize("tau", [1e3, -1e3])
@@ -107,9 +109,9 @@ def test_tilted_does_not_overflow(tau):
     assert value == pytest.approx((90.0 if tau > 0 else 1.0) + np.log(0.25 if tau > 0 else 0.5) / tau, rel=1e-12)
 
 
-def test_a_user_who_was_never_heard_has_no_part_in_a_tilted_value():
-    told = Tilted(tau=-1e3), np.array([1e-3, 700.0, 3.0]), np.array([0.0, 0.5, 0.5])
-    assert told[0].value(told[1], told[2], 0.0) == pytest.approx(3.0 + np.log(0.5) / -1e3, rel=1e-12)
+def test_users_without_deliveries_do_not_affect_the_tilted_value():
+    case = Tilted(tau=-1e3), np.array([1e-3, 700.0, 3.0]), np.array([0.0, 0.5, 0.5])
+    assert case[0].value(case[1], case[2], 0.0) == pytest.approx(3.0 + np.log(0.5) / -1e3, rel=1e-12)
 
 
 def test_tilted_tends_to_erm():
@@ -119,20 +121,20 @@ def test_tilted_tends_to_erm():
     assert Tilted(tau=1e-6).value(losses[0].numpy(), share[0].numpy(), 0) == pytest.approx(3.0, abs=1e-5)
 
 
-@pytest.mark.parametrize("wrong", [0, "nan"])
-def test_tilted_wants_a_tilt(wrong):
-    with pytest.raises(ValidationError, match="use the objective 'erm'" if wrong == 0 else "finite"):
-        Tilted.model_validate({"tau": wrong})
+@pytest.mark.parametrize("tau", [0, "nan"])
+def test_tilted_needs_a_finite_tau_other_than_0(tau):
+    with pytest.raises(ValidationError, match="use the objective 'erm'" if tau == 0 else "finite"):
+        Tilted.model_validate({"tau": tau})
 
 
-def test_proximal_is_erm_with_a_pull():
+def test_proximal_is_erm_with_a_proximal_term():
     losses, share, t = batch()
-    for own, plain in zip(
+    for proximal, erm in zip(
         Proximal.gradient_weights(losses, share, t, {}), Erm.gradient_weights(losses, share, t, {}), strict=True
     ):
-        assert torch.equal(own, plain)
-    one, users = Proximal(mu=0.3), (np.array([1.0, 2.0]), np.array([0.25, 0.75]), 0.0)
-    assert (one.pull, one.t_rate, one.value(*users)) == (0.3, 0, Erm().value(*users))
+        assert torch.equal(proximal, erm)
+    objective, users = Proximal(mu=0.3), (np.array([1.0, 2.0]), np.array([0.25, 0.75]), 0.0)
+    assert (objective.pull, objective.t_rate, objective.value(*users)) == (0.3, 0, Erm().value(*users))
     assert Erm().pull == Cvar(alpha=1, lr_t=1).pull == 0
     with pytest.raises(ScenarioError):
         Proximal(mu=0)
@@ -142,8 +144,8 @@ def test_cvar_weights_are_the_derivatives_of_its_value():
     objective, step = Cvar(alpha=0.3, gamma=0.2, lr_t=0.1), 1e-6
     hyper = {name: torch.tensor([value], dtype=torch.float64) for name, value in objective.hyper().items()}
     for f, t in ((0.9, 0.4), (0.3, 0.4)):
-        one = torch.tensor([[f]]).double()
-        weights, slopes = Cvar.gradient_weights(one, torch.ones_like(one), torch.tensor([t]).double(), hyper)
+        loss = torch.tensor([[f]]).double()
+        weights, slopes = Cvar.gradient_weights(loss, torch.ones_like(loss), torch.tensor([t]).double(), hyper)
 
         def value(f, t):
             return objective.value(np.array([f]), np.ones(1), t)
@@ -162,7 +164,7 @@ def test_values_over_users():
 
 
 @pytest.mark.parametrize("sample", [False, True])
-def test_alpha_1_weighs_as_erm_while_the_hinge_is_active_and_gamma_1_always(sample):
+def test_cvar_with_alpha_1_or_gamma_1_weights_as_erm(sample):
     losses, share, t = batch()
     ones, zeros = torch.ones(3).double(), torch.zeros(3).double()
     per = {"sample": torch.tensor([0.0, 1.0, float(sample)]).double()}
@@ -175,7 +177,7 @@ def test_alpha_1_weighs_as_erm_while_the_hinge_is_active_and_gamma_1_always(samp
 
 
 @pytest.mark.parametrize(
-    "bad",
+    "settings",
     [
         {"alpha": 0, "lr_t": 1},
         {"alpha": 1.1, "lr_t": 1},
@@ -187,16 +189,16 @@ def test_alpha_1_weighs_as_erm_while_the_hinge_is_active_and_gamma_1_always(samp
         {"alpha": 0.5, "lr_t": 1, "per": "user"},
     ],
 )
-def test_what_cvar_refuses(bad):
+def test_invalid_settings_are_errors(settings):
     with pytest.raises(ValidationError):
-        Cvar.model_validate(bad)
+        Cvar.model_validate(settings)
 
 
-def test_the_slope_of_t_is_exact_where_the_mean_counts():
-    """In float32, where ten tenths are not 1: a t that drifts flips hinges."""
+def test_the_slope_of_t_is_exact_for_batch_means():
+    """In float32, ten tenths do not sum to 1. A drift of t would change which losses exceed it."""
     share = torch.full((2, 10), 1 / 10)
     assert (share.sum(1) != 1).all()
-    told = {name: torch.full((2,), value) for name, value in Cvar(alpha=0.1, gamma=0.1, lr_t=1).hyper().items()}
-    _, slopes = Cvar.gradient_weights(torch.ones(2, 10), share, torch.tensor([0.5, 1.5]), told)
-    rest = 1 - told["gamma"]
-    assert torch.equal(slopes, torch.stack([rest[0] - rest[0] / told["alpha"][0], rest[1]]))
+    hyper = {name: torch.full((2,), value) for name, value in Cvar(alpha=0.1, gamma=0.1, lr_t=1).hyper().items()}
+    _, slopes = Cvar.gradient_weights(torch.ones(2, 10), share, torch.tensor([0.5, 1.5]), hyper)
+    rest = 1 - hyper["gamma"]
+    assert torch.equal(slopes, torch.stack([rest[0] - rest[0] / hyper["alpha"][0], rest[1]]))

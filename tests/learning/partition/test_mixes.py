@@ -1,4 +1,4 @@
-"""Partitions by mixes, sizes, shards and the data's own users, against independent computations."""
+"""Partitions by label mixes, sizes, shards and natural users, compared with separate computations."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ POWER, LOGNORMAL = (
 )
 
 
-def table(parts, labels=LABELS):
-    """How many examples of each label each user holds."""
+def label_counts(parts, labels=LABELS):
+    """Return the number of examples of each label for each user."""
     return np.array([np.bincount(labels[part], minlength=10) for part in parts])
 
 
@@ -45,23 +45,23 @@ def table(parts, labels=LABELS):
     ids=str,
 )
 class TestEveryPartition:
-    def test_every_example_is_given_once(self, partition):
+    def test_every_example_is_assigned_once(self, partition):
         parts = partition.split(LABELS, 30, None, Streams(3))
         assert len(parts) == 30
         assert all(len(part) and part.dtype == np.int64 for part in parts)
         assert np.sort(np.concatenate(parts)).tolist() == list(range(len(LABELS)))
 
-    def test_the_streams_alone_decide(self, partition):
-        one, same, other = (partition.split(LABELS, 30, None, Streams(seed)) for seed in (1, 1, 2))
-        assert [part.tolist() for part in one] == [part.tolist() for part in same]
-        assert [part.tolist() for part in one] != [part.tolist() for part in other]
+    def test_partitions_depend_only_on_their_streams(self, partition):
+        parts, same, other_seed = (partition.split(LABELS, 30, None, Streams(seed)) for seed in (1, 1, 2))
+        assert [part.tolist() for part in parts] == [part.tolist() for part in same]
+        assert [part.tolist() for part in parts] != [part.tolist() for part in other_seed]
 
     def test_users_without_an_example_are_named(self, partition):
         with pytest.raises(ScenarioError, match=r"users"):
             partition.split(LABELS[:4], 6, None, Streams(1))
 
 
-def test_portions_are_within_one_of_their_shares():
+def test_portions_differ_from_shares_by_at_most_one():
     rng = np.random.default_rng(0)
     for _ in range(100):
         total, shares = int(rng.integers(0, 10_000)), rng.exponential(size=37) ** 4
@@ -72,35 +72,35 @@ def test_portions_are_within_one_of_their_shares():
 
 
 class TestSizes:
-    def test_a_users_size_is_the_least_and_its_share_of_the_rest(self):
-        for said in (POWER, LOGNORMAL):
-            sizes = Sizes(**said)
+    def test_sizes_are_the_minimum_and_a_share_of_the_rest(self):
+        for settings in (POWER, LOGNORMAL):
+            sizes = Sizes(**settings)
             weights, counts = sizes.draw_weights(Streams(4), 50), sizes.draw_counts(Streams(4), 50, 10_000)
             assert counts.sum() == 10_000
-            least = said.get("min_samples", 1)
-            assert np.abs(counts - least - (10_000 - 50 * least) * weights / weights.sum()).max() <= 1
-            assert counts.min() >= least
+            min_samples = settings.get("min_samples", 1)
+            assert np.abs(counts - min_samples - (10_000 - 50 * min_samples) * weights / weights.sum()).max() <= 1
+            assert counts.min() >= min_samples
 
-    def test_a_users_weight_does_not_depend_on_the_others(self):
+    def test_weights_do_not_depend_on_the_number_of_users(self):
         assert (Sizes(**POWER).draw_weights(Streams(4), 50)[:7] == Sizes(**POWER).draw_weights(Streams(4), 7)).all()
 
     @pytest.mark.parametrize(
-        ("said", "law"),
+        ("settings", "distribution"),
         [
             (POWER, stats.pareto(1.5)),
             (LOGNORMAL, stats.lognorm(1.0)),
             ({"distribution": "lognormal", "sigma": 2}, stats.lognorm(2)),
         ],
     )
-    def test_weights_follow_their_law(self, said, law):
-        assert stats.kstest(Sizes(**said).draw_weights(Streams(5), 5000), law.cdf).pvalue > 1e-5
+    def test_weights_follow_their_distribution(self, settings, distribution):
+        assert stats.kstest(Sizes(**settings).draw_weights(Streams(5), 5000), distribution.cdf).pvalue > 1e-5
 
-    def test_too_few_examples_are_a_fault(self):
+    def test_too_few_examples_are_an_error(self):
         with pytest.raises(ScenarioError, match=r"sizes\.min_samples: 30 users cannot hold this many of 80 examples"):
             Iid(sizes=LOGNORMAL).split(LABELS[:80], 30, None, Streams(1))
 
     @pytest.mark.parametrize(
-        "said",
+        "settings",
         [
             {"distribution": "power_law"},
             {"distribution": "lognormal", "exponent": 1},
@@ -109,52 +109,55 @@ class TestSizes:
             {"distribution": "lognormal", "sigma": 1, "min_samples": 0},
         ],
     )
-    def test_what_cannot_be_is_refused(self, said):
+    def test_invalid_settings_are_errors(self, settings):
         with pytest.raises(ScenarioError):
-            Iid(sizes=said)
+            Iid(sizes=settings)
 
 
 class TestShards:
-    def test_two_parts_of_different_labels(self):
-        """The 2-class case: 20 parts of even labels, two of different labels to each of 10 users."""
+    def test_two_shards_have_different_labels(self):
+        """20 shards of single labels give each of 10 users two different labels."""
         labels = np.random.default_rng(1).permutation(np.repeat(np.arange(10), 60))
         for seed in range(20):
-            counts = np.array(table(Shards(per_user=2).split(labels, 10, None, Streams(seed)), labels))
+            counts = np.array(label_counts(Shards(per_user=2).split(labels, 10, None, Streams(seed)), labels))
             assert (np.sort(counts, axis=1)[:, -2:] == 30).all()
             assert (counts.sum(axis=1) == 60).all()
 
-    def test_one_part_is_one_label(self):
+    def test_one_shard_has_one_label(self):
         labels = np.random.default_rng(1).permutation(np.repeat(np.arange(10), 60))
-        held = table(Shards(per_user=1).split(labels, 10, None, Streams(1)), labels).argmax(axis=1)
-        assert sorted(held) == list(range(10))
-        assert held.tolist() != list(range(10))
+        labels_of_users = label_counts(Shards(per_user=1).split(labels, 10, None, Streams(1)), labels).argmax(axis=1)
+        assert sorted(labels_of_users) == list(range(10))
+        assert labels_of_users.tolist() != list(range(10))
 
-    def test_dealt_at_random_a_user_may_get_one_label_twice(self):
-        """P(a user's two of 20 parts are of one label) = 1/19: 100 x 10 users, between 25 and 87 but for 1e-5."""
+    def test_random_shards_may_have_equal_labels(self):
+        """P(both shards of a user have one label) = 1/19.
+
+        1000 users give between 25 and 87 with probability 1 - 1e-5.
+        """
         labels = np.repeat(np.arange(10), 60)
         splits = [Shards(stratified=False).split(labels, 10, None, Streams(seed)) for seed in range(100)]
-        alone = sum((table(parts, labels).max(axis=1) == 60).sum() for parts in splits)
-        assert 25 <= alone <= 87
+        single_label_users = sum((label_counts(parts, labels).max(axis=1) == 60).sum() for parts in splits)
+        assert 25 <= single_label_users <= 87
 
-    def test_more_parts_than_labels_cannot_be_apart(self):
-        assert [fault.key for fault in Shards(per_user=11).faults(ScenarioFacts(10, 1, classes=10))] == ["per_user"]
+    def test_more_shards_than_labels_are_an_error(self):
+        assert [error.key for error in Shards(per_user=11).faults(ScenarioFacts(10, 1, classes=10))] == ["per_user"]
         assert [*Shards(per_user=11, stratified=False).faults(ScenarioFacts(10, 1, classes=10))] == []
         assert [*Shards(per_user=10).faults(ScenarioFacts(10, 1, classes=10))] == []
 
 
 class TestDirichlet:
-    def test_by_mixes_each_user_takes_of_each_label_in_proportion_to_its_mix(self):
-        made = Dirichlet(concentration=0.5)
-        mixes = made.draw_mixes(Streams(3), 30, 10)
+    def test_by_mixes_splits_labels_in_proportion_to_mixes(self):
+        dirichlet = Dirichlet(concentration=0.5)
+        mixes = dirichlet.draw_mixes(Streams(3), 30, 10)
         expected = np.bincount(LABELS) * mixes / mixes.sum(axis=0)
-        assert np.abs(table(made.split(LABELS, 30, None, Streams(3))) - expected).max() <= 1
+        assert np.abs(label_counts(dirichlet.split(LABELS, 30, None, Streams(3))) - expected).max() <= 1
 
-    def test_by_labels_each_label_has_its_own_shares(self):
-        made = Dirichlet(concentration=0.5, by="labels")
-        expected = np.bincount(LABELS) * made.draw_mixes(Streams(3), 10, 30).T
-        assert np.abs(table(made.split(LABELS, 30, None, Streams(3))) - expected).max() <= 1
+    def test_by_labels_splits_each_label_separately(self):
+        dirichlet = Dirichlet(concentration=0.5, by="labels")
+        expected = np.bincount(LABELS) * dirichlet.draw_mixes(Streams(3), 10, 30).T
+        assert np.abs(label_counts(dirichlet.split(LABELS, 30, None, Streams(3))) - expected).max() <= 1
 
-    def test_by_draws_sizes_are_as_asked_for(self):
+    def test_by_draws_gives_the_requested_sizes(self):
         even = Dirichlet(concentration=0.3, by="draws").split(LABELS, 30, None, Streams(3))
         assert max(map(len, even)) - min(map(len, even)) <= 1
         uneven = Dirichlet(concentration=0.3, by="draws", sizes=LOGNORMAL).split(LABELS, 30, None, Streams(3))
@@ -162,47 +165,47 @@ class TestDirichlet:
         assert [len(part) for part in uneven] == sizes.tolist()
 
     @pytest.mark.slow
-    def test_by_draws_the_mixes_are_the_users_own_while_there_is_enough(self):
-        """The counts of the user who comes first are multinomial: a chi-square over seeds."""
-        made, labels = Dirichlet(concentration=2.0, by="draws"), np.repeat(np.arange(4), 5000)
-        above = below = 0.0
+    def test_by_draws_follows_the_mix_of_the_first_user(self):
+        """Chi-square test over seeds: the counts of the first user are multinomial."""
+        dirichlet, labels = Dirichlet(concentration=2.0, by="draws"), np.repeat(np.arange(4), 5000)
+        statistic = degrees_of_freedom = 0.0
         for seed in range(40):
             first = int(Streams(seed).rng("draws").permutation(400)[0])
-            mix = made.draw_mixes(Streams(seed), 400, 4)[first]
-            counts = table(made.split(labels, 400, None, Streams(seed)), labels)[first, :4]
-            above += ((counts - 50 * mix) ** 2 / np.maximum(50 * mix, 1e-9))[mix > 0.02].sum()
-            below += (mix > 0.02).sum() - 1
-        assert stats.chi2.sf(above, below) > 1e-5
-        assert stats.chi2.cdf(above, below) > 1e-5
+            mix = dirichlet.draw_mixes(Streams(seed), 400, 4)[first]
+            counts = label_counts(dirichlet.split(labels, 400, None, Streams(seed)), labels)[first, :4]
+            statistic += ((counts - 50 * mix) ** 2 / np.maximum(50 * mix, 1e-9))[mix > 0.02].sum()
+            degrees_of_freedom += (mix > 0.02).sum() - 1
+        assert stats.chi2.sf(statistic, degrees_of_freedom) > 1e-5
+        assert stats.chi2.cdf(statistic, degrees_of_freedom) > 1e-5
 
-    def test_mixes_have_the_closed_moments(self):
+    def test_mixes_have_the_moments_of_the_dirichlet_distribution(self):
         """Mean 1/C, variance (C-1)/(C²(Cα+1)), covariance -1/(C²(Cα+1))."""
         for alpha in (0.1, 1.0, 10.0):
             mixes = Dirichlet(concentration=alpha).draw_mixes(Streams(1), 40_000, 5)
-            known = np.eye(5) / 5 - 1 / 25
+            expected = np.eye(5) / 5 - 1 / 25
             found = np.cov(mixes.T) * (5 * alpha + 1)
             assert np.abs(mixes.mean(axis=0) - 0.2).max() < 5 * np.sqrt(0.16 / (5 * alpha + 1) / 40_000)
-            assert np.abs(found - known).max() < 0.01
+            assert np.abs(found - expected).max() < 0.01
 
-    def test_large_concentrations_are_iid_and_small_ones_pure(self):
+    def test_concentration_ranges_from_iid_to_single_labels(self):
         labels = np.repeat(np.arange(10), 600)
-        even = table(Dirichlet(concentration=1e6).split(labels, 10, None, Streams(1)), labels)
+        even = label_counts(Dirichlet(concentration=1e6).split(labels, 10, None, Streams(1)), labels)
         assert np.abs(even - 60).max() <= 1
-        pure = table(Dirichlet(concentration=1e-2, by="draws").split(labels, 10, None, Streams(1)), labels)
+        pure = label_counts(Dirichlet(concentration=1e-2, by="draws").split(labels, 10, None, Streams(1)), labels)
         assert np.median(pure.max(axis=1) / 600) > 0.8
 
-    def test_a_users_mix_does_not_depend_on_how_many_there_are(self):
-        made = Dirichlet(concentration=0.1)
-        assert (made.draw_mixes(Streams(1), 50, 10)[:7] == made.draw_mixes(Streams(1), 7, 10)).all()
+    def test_mixes_do_not_depend_on_the_number_of_users(self):
+        dirichlet = Dirichlet(concentration=0.1)
+        assert (dirichlet.draw_mixes(Streams(1), 50, 10)[:7] == dirichlet.draw_mixes(Streams(1), 7, 10)).all()
 
-    @pytest.mark.parametrize("wrong", [{"concentration": 0}, {"sizes": POWER}, {"by": "luck"}])
-    def test_what_cannot_be_is_refused(self, wrong):
+    @pytest.mark.parametrize("settings", [{"concentration": 0}, {"sizes": POWER}, {"by": "luck"}])
+    def test_invalid_settings_are_errors(self, settings):
         with pytest.raises(ScenarioError):
-            Dirichlet(**{"concentration": 1.0} | wrong)
+            Dirichlet(**{"concentration": 1.0} | settings)
 
 
 def scenario(**changes):
-    said = {
+    settings = {
         "name": "a",
         "users": 12,
         "rounds": 2,
@@ -214,20 +217,22 @@ def scenario(**changes):
             "one": {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 1}
         },
     }
-    return validate(ScenarioDocument(said | changes, "a"))
+    return validate(ScenarioDocument(settings | changes, "a"))
 
 
 class TestNatural:
-    def test_users_hold_what_is_theirs(self):
+    def test_users_keep_their_examples(self):
         setup = prepare_run(scenario(replicas=2))
         for rows in setup.splits:
-            assert [set(setup.dataset.train_user[own].tolist()) for own in rows] == [{user} for user in range(12)]
+            assert [set(setup.dataset.train_user[rows_of_user].tolist()) for rows_of_user in rows] == [
+                {user} for user in range(12)
+            ]
         assert setup.users(0)["samples"].sum() == len(setup.dataset.train_y)
 
-    def test_numbers_that_differ_are_a_fault(self):
+    def test_another_number_of_users_is_an_error(self):
         with pytest.raises(ScenarioError, match="partition: the data have 12 users, the scenario has 5; set users: 12"):
             prepare_run(scenario(users=5))
 
-    def test_data_without_users_are_a_fault(self):
+    def test_data_without_users_are_an_error(self):
         with pytest.raises(ScenarioError, match="partition: these data have no users"):
             prepare_run(scenario(data={"kind": "digits"}))

@@ -1,4 +1,4 @@
-"""Partitions: nothing lost, nothing twice, even shares, and the right labels in the right hands."""
+"""Partitions: all examples are assigned once, sizes are even, and labels go to the right users."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(10), np.arange
 ORDER = np.random.default_rng(1).permutation(30)
 
 
-def spans(sizes):
+def spread(sizes):
     return max(sizes) - min(sizes)
 
 
@@ -31,7 +31,7 @@ def spans(sizes):
         (RareClasses(classes=[8, 9], users=3), 30),
     ],
 )
-def test_every_example_is_given_once(partition, users):
+def test_every_example_is_assigned_once(partition, users):
     parts = partition.split(LABELS, users, ORDER, Streams(3))
     assert len(parts) == users
     assert np.sort(np.concatenate(parts)).tolist() == list(range(len(LABELS)))
@@ -39,26 +39,26 @@ def test_every_example_is_given_once(partition, users):
 
 
 @pytest.mark.parametrize("partition", [Iid(), ByClass(), RareClasses(classes=[9], users=3)])
-def test_the_streams_alone_decide(partition):
-    one, same, other = (partition.split(LABELS, 30, ORDER, Streams(seed)) for seed in (1, 1, 2))
-    assert [part.tolist() for part in one] == [part.tolist() for part in same]
-    assert [part.tolist() for part in one] != [part.tolist() for part in other]
+def test_partitions_depend_only_on_their_streams(partition):
+    parts, same, other_seed = (partition.split(LABELS, 30, ORDER, Streams(seed)) for seed in (1, 1, 2))
+    assert [part.tolist() for part in parts] == [part.tolist() for part in same]
+    assert [part.tolist() for part in parts] != [part.tolist() for part in other_seed]
 
 
-def test_iid_shares_are_even_in_size_and_in_label():
+def test_iid_parts_have_even_sizes_and_labels():
     parts = Iid().split(LABELS, 7, None, Streams(1))
-    assert spans([len(part) for part in parts]) <= 1
+    assert spread([len(part) for part in parts]) <= 1
     counts = np.array([np.bincount(LABELS[part], minlength=10) for part in parts])
     expected = len(LABELS) / 7 * np.bincount(LABELS) / len(LABELS)
     assert ((counts - expected) ** 2 / expected).sum() < 110  # 54 degrees of freedom: false alarm below 1 in 50,000
 
 
-def test_as_many_users_as_classes_hold_one_each():
+def test_as_many_users_as_classes_get_one_class_each():
     parts = ByClass().split(LABELS, 10, None, Streams(1))
     assert [set(LABELS[part].tolist()) for part in parts] == [{label} for label in range(10)]
 
 
-def test_fewer_users_take_classes_in_turn():
+def test_fewer_users_get_classes_in_turn():
     parts = ByClass().split(LABELS, 4, None, Streams(1))
     assert [set(LABELS[part].tolist()) for part in parts] == [{0, 4, 8}, {1, 5, 9}, {2, 6}, {3, 7}]
 
@@ -69,23 +69,23 @@ def test_more_users_share_classes_evenly():
     assert sorted(len(parts[user]) for user in (0, 10, 20)) == [33, 33, 34]
 
 
-def test_listed_classes_go_where_they_are_listed():
+def test_listed_classes_go_to_the_listed_users():
     parts = ByClass(classes=[[0], [1], [2, 3]]).split(LABELS[LABELS < 4], 3, None, Streams(1))
-    held = [set(LABELS[LABELS < 4][part].tolist()) for part in parts]
-    assert held == [{0}, {1}, {2, 3}]
+    labels_of_users = [set(LABELS[LABELS < 4][part].tolist()) for part in parts]
+    assert labels_of_users == [{0}, {1}, {2, 3}]
 
 
-def test_rare_classes_are_with_the_least_heard():
+def test_rare_classes_go_to_the_lowest_participation():
     parts = RareClasses(classes=[9, 4], users=3).split(LABELS, 30, ORDER, Streams(1))
-    rare, others = ORDER[-3:], ORDER[:-3]
+    rare, other_users = ORDER[-3:], ORDER[:-3]
     counts = np.array([np.bincount(LABELS[part], minlength=10) for part in parts])
-    assert counts[np.ix_(others, [4, 9])].sum() == 0
+    assert counts[np.ix_(other_users, [4, 9])].sum() == 0
     assert counts[rare].sum() == counts[np.ix_(rare, [4, 9])].sum() == 140 + 190
-    assert spans(counts[rare, 4]) <= 1
-    assert spans(counts[rare, 9]) <= 1
-    assert spans([len(parts[user]) for user in others]) <= 1
-    expected = counts[others].sum(axis=0)[:4] / 27
-    assert ((counts[others, :4] - expected) ** 2 / expected).sum() < 175  # 104 degrees of freedom, 1 in 50,000
+    assert spread(counts[rare, 4]) <= 1
+    assert spread(counts[rare, 9]) <= 1
+    assert spread([len(parts[user]) for user in other_users]) <= 1
+    expected = counts[other_users].sum(axis=0)[:4] / 27
+    assert ((counts[other_users, :4] - expected) ** 2 / expected).sum() < 175  # 104 degrees of freedom, 1 in 50,000
 
 
 def test_users_without_an_example_are_named():
@@ -97,18 +97,18 @@ def test_users_without_an_example_are_named():
         RareClasses(classes=[0], users=2).split(np.append(np.arange(1, 200), 0), 30, ORDER, Streams(1))
 
 
-def test_what_the_partitions_ask_for():
+def test_ranking_sources_and_rare_labels():
     rare = RareClasses(classes=[8, 9], users=3, by="distance")
     assert (rare.ranking_source, rare.rare_labels) == ("distance", (8, 9))
     assert (Iid().ranking_source, Iid().rare_labels, ByClass().ranking_source) == (None, (), None)
 
 
-def test_of_labels_that_nobody_holds_the_first_are_named():
+def test_labels_without_users_are_an_error():
     partition = ByClass(classes=[[0, 2], [3]])
-    (fault,) = partition.faults(ScenarioFacts(2, 10, classes=5))
-    assert (fault.problem, fault.value) == ("no user holds 2 of the 5 labels", [1, 4])
+    (error,) = partition.faults(ScenarioFacts(2, 10, classes=5))
+    assert (error.problem, error.value) == ("no user holds 2 of the 5 labels", [1, 4])
     assert not [*partition.faults(ScenarioFacts(2, 10, classes=None))]
-    assert [fault.key for fault in partition.faults(ScenarioFacts(2, 10, classes=3))] == ["classes.1.0", "classes"]
+    assert [error.key for error in partition.faults(ScenarioFacts(2, 10, classes=3))] == ["classes.1.0", "classes"]
 
 
 @pytest.mark.parametrize(
@@ -125,14 +125,14 @@ def test_of_labels_that_nobody_holds_the_first_are_named():
         (ByClass(classes=[[0, 1], [2, 11]]), ["classes", "classes.1.1", "classes"]),
     ],
 )
-def test_misfits_are_faults(partition, keys):
-    assert [fault.key for fault in partition.faults(ScenarioFacts(30, 10, classes=10, rho_known=True))] == keys
+def test_settings_that_do_not_fit_are_errors(partition, keys):
+    assert [error.key for error in partition.faults(ScenarioFacts(30, 10, classes=10, rho_known=True))] == keys
 
 
-def test_rarity_by_rho_wants_a_known_rho():
-    (fault,) = RareClasses(classes=[9], users=3).faults(ScenarioFacts(30, 10, classes=10, placed=True))
-    assert (fault.key, fault.value) == ("by", "rho")
-    assert "distance or prerun" in fault.remedy
+def test_ranking_by_rho_needs_a_known_rho():
+    (error,) = RareClasses(classes=[9], users=3).faults(ScenarioFacts(30, 10, classes=10, placed=True))
+    assert (error.key, error.value) == ("by", "rho")
+    assert "distance or prerun" in error.remedy
 
 
 @pytest.mark.parametrize(
@@ -146,6 +146,6 @@ def test_rarity_by_rho_wants_a_known_rho():
         lambda: ByClass(classes=[[0, 0]]),
     ],
 )
-def test_what_can_be_no_partition_is_refused(make):
+def test_invalid_settings_are_errors(make):
     with pytest.raises(ScenarioError):
         make()

@@ -1,4 +1,4 @@
-"""Schedules: factors by hand, and that an update keeps the step size of the version that it started from."""
+"""Schedules: factors by hand, and each update uses the step size of its base version."""
 
 import numpy as np
 import pytest
@@ -27,11 +27,11 @@ from netfl.types import ScenarioFacts
 )
 def test_factors_by_hand(schedule, factors):
     assert schedule.factors(np.arange(7)) == pytest.approx(factors, rel=1e-15)
-    assert schedule.factors(np.array([6, 0, 2])) == pytest.approx([factors[at] for at in (6, 0, 2)], rel=1e-15)
+    assert schedule.factors(np.array([6, 0, 2])) == pytest.approx([factors[index] for index in (6, 0, 2)], rel=1e-15)
 
 
 @pytest.mark.parametrize(
-    ("model", "wrong"),
+    ("model", "settings"),
     [
         (Halving, {}),
         (Halving, {"every": 0}),
@@ -42,13 +42,13 @@ def test_factors_by_hand(schedule, factors):
         (Step, {"milestones": [4], "factor": 0}),
     ],
 )
-def test_what_schedules_refuse(model, wrong):
+def test_invalid_settings_are_errors(model, settings):
     with pytest.raises(ValidationError):
-        model.model_validate(wrong)
+        model.model_validate(settings)
 
 
 @pytest.mark.parametrize(
-    ("schedule", "key", "named"),
+    ("schedule", "key", "value"),
     [
         (Halving(every=6), "every", ""),
         (Step(milestones=(6,)), "milestones", "[6]"),
@@ -58,43 +58,46 @@ def test_what_schedules_refuse(model, wrong):
     ],
     ids=repr,
 )
-def test_versions_that_nobody_starts_from_are_faults(schedule, key, named):
-    """In 6 rounds users start from versions 0 to 5."""
+def test_steps_after_the_last_version_are_errors(schedule, key, value):
+    """Users start from versions 0 to 5 in 6 rounds."""
     found = [*schedule.faults(ScenarioFacts(users=2, rounds=6))]
-    assert [fault.key for fault in found] == ([] if key is None else [key])
-    assert all(named in fault.problem for fault in found)
+    assert [error.key for error in found] == ([] if key is None else [key])
+    assert all(value in error.problem for error in found)
 
 
-def test_step_is_the_schedule_of_pytorch():
+def test_step_equals_the_schedule_of_pytorch():
     parameter = torch.zeros((), requires_grad=True)
     optimiser = torch.optim.SGD([parameter], lr=1.0)
-    other = torch.optim.lr_scheduler.MultiStepLR(optimiser, milestones=[2, 3, 6], gamma=0.1)
-    found = []
+    reference = torch.optim.lr_scheduler.MultiStepLR(optimiser, milestones=[2, 3, 6], gamma=0.1)
+    expected = []
     for _ in range(9):
-        found.append(other.get_last_lr()[0])
+        expected.append(reference.get_last_lr()[0])
         optimiser.step()
-        other.step()
-    assert Step(milestones=(2, 3, 6), factor=0.1).factors(np.arange(9)) == pytest.approx(found, rel=1e-12)
+        reference.step()
+    assert Step(milestones=(2, 3, 6), factor=0.1).factors(np.arange(9)) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("local", [None, Cvar(alpha=0.5, gamma=0.2, lr_t=0.3)], ids=["erm", "cvar"])
 def test_an_update_has_the_step_size_of_its_base(local):
-    """Two users of version 2, heard in rounds 3 and 6, beside a learner whose step sizes are those of version 2."""
+    """Two users train from version 2 and deliver in rounds 3 and 6.
 
-    def made(schedule, scale):
+    The reference has the constant step size of version 2.
+    """
+
+    def versions(schedule, scale):
         objective = local and local.model_copy(update={"lr_t": local.lr_t * scale})
-        one = learner({"a": spec(objective, Relay(), lr=0.1 * scale).model_copy(update={"schedule": schedule})})
+        batched = learner({"a": spec(objective, Relay(), lr=0.1 * scale).model_copy(update={"schedule": schedule})})
         shared = learner({"a": spec(local, Relay(), lr=0.1)})
         for index in (1, 2):
             shared.step([a_round(index, (3, index - 1))])
-        one.restore(shared.state())
-        one.step([a_round(3, (0, 2))])
-        first = one.version(0)
+        batched.restore(shared.state())
+        batched.step([a_round(3, (0, 2))])
+        first = batched.version(0)
         for index in (4, 5):
-            one.step([a_round(index)])
-        one.step([a_round(6, (1, 2))])
-        return first, one.version(0)
+            batched.step([a_round(index)])
+        batched.step([a_round(6, (1, 2))])
+        return first, batched.version(0)
 
-    for scheduled, plain in zip(made(Halving(every=2), 1), made(Constant(), 0.5), strict=True):
+    for scheduled, plain in zip(versions(Halving(every=2), 1), versions(Constant(), 0.5), strict=True):
         assert scheduled == pytest.approx(plain, rel=1e-13, abs=1e-15)
-    assert np.abs(made(Halving(every=2), 1)[1] - made(Constant(), 1)[1]).max() > 1e-3
+    assert np.abs(versions(Halving(every=2), 1)[1] - versions(Constant(), 1)[1]).max() > 1e-3

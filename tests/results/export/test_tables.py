@@ -1,4 +1,4 @@
-"""Tables and places of a run, for other tools."""
+"""Export of tables and positions."""
 
 import numpy as np
 import pandas as pd
@@ -11,8 +11,8 @@ MOVING = NETWORK + "  motion: {kind: random_waypoint, radius: 300 m, speed: [1 m
 
 
 @pytest.fixture
-def traced(tmp_path, monkeypatch):
-    """Traces a scenario in text into the folder x."""
+def trace_run(tmp_path, monkeypatch):
+    """Trace a scenario from text into the folder x."""
     monkeypatch.chdir(tmp_path)
 
     def run(text):
@@ -23,48 +23,48 @@ def traced(tmp_path, monkeypatch):
 
 
 class TestTables:
-    def test_all_tables_are_written_as_they_are(self, traced):
-        run = traced(NETWORK)
+    def test_csv_files_equal_the_tables(self, trace_run):
+        run = trace_run(NETWORK)
         code, output = call("export", "x", "--csv")
         assert code == 0
         for name in ("rounds", "deliveries", "events", "users", "nodes", "final_metrics"):
             table = run.table(name)
             assert f"x/csv/{name}.csv: {len(table)} rows\n" in output
             read = pd.read_csv(f"x/csv/{name}.csv", keep_default_na=False, na_values=[""])
-            words = table.select_dtypes("category").columns
-            expected = table.astype(dict.fromkeys(words, str))
-            read[words] = read[words].fillna("")
+            categorical = table.select_dtypes("category").columns
+            expected = table.astype(dict.fromkeys(categorical, str))
+            read[categorical] = read[categorical].fillna("")
             pd.testing.assert_frame_equal(read, expected, check_dtype=False, check_exact=True)
 
-    def test_a_run_without_tables(self, traced):
-        run = traced(DIRECT)
+    def test_a_run_without_tables(self, trace_run):
+        run = trace_run(DIRECT)
         for table in run.folder.glob("*.parquet"):
             table.unlink()
         assert call("export", "x", "--csv") == (2, "x has no tables yet: it is done; finish it with: netfl resume x\n")
 
 
 class TestDamage:
-    """What is damaged is named, in a line: see `call`, which refuses tracebacks."""
+    """Damaged files are named in one line. `call` rejects tracebacks."""
 
     @pytest.mark.parametrize("form", ["--csv", "--perfetto"])
     @pytest.mark.parametrize("content", [b"", b"PAR1 is how such a file begins and ends"])
-    def test_a_damaged_table_is_named(self, traced, form, content):
-        (traced(DIRECT).folder / "events.parquet").write_bytes(content)
+    def test_a_damaged_table_is_named(self, trace_run, form, content):
+        (trace_run(DIRECT).folder / "events.parquet").write_bytes(content)
         code, output = call("export", "x", form)
         assert code == 1
         assert output.startswith("x/events.parquet cannot be read: ")
 
-    @pytest.mark.parametrize("more", [["--perfetto"], ["--availability", "there.csv"]])
-    def test_a_run_without_its_scenario(self, traced, more):
-        (traced(DIRECT).folder / "scenario.yaml").unlink()
-        code, output = call("export", "x", *more)
+    @pytest.mark.parametrize("options", [["--perfetto"], ["--availability", "there.csv"]])
+    def test_a_run_without_its_scenario(self, trace_run, options):
+        (trace_run(DIRECT).folder / "scenario.yaml").unlink()
+        code, output = call("export", "x", *options)
         assert code == 1
         assert output.startswith("x/scenario.yaml has no section '")
 
 
 class TestPositions:
-    def test_where_all_are_at_the_start(self, traced):
-        run = traced(NETWORK)
+    def test_positions_at_the_start(self, trace_run):
+        run = trace_run(NETWORK)
         assert call("export", "x", "--positions", "--replica", 1) == (
             0,
             "x/positions.csv: 10 users and nodes, at 1 time\n",
@@ -76,8 +76,8 @@ class TestPositions:
         assert np.array_equal(read[["x_m", "y_m"]], pd.concat([users, nodes])[["x_m", "y_m"]])
 
     @pytest.mark.slow
-    def test_where_users_go(self, traced):
-        run = traced(MOVING)
+    def test_positions_over_time(self, trace_run):
+        run = trace_run(MOVING)
         code, output = call("export", "x", "--positions", "--every", "2 s", "--out", "p.csv")
         read = pd.read_csv("p.csv").query("role == 'user'")
         times = np.arange(0, run.rounds.query("replica == 0").closed_s.max(), 2.0)
@@ -89,7 +89,7 @@ class TestPositions:
         assert np.array_equal(places[0], run.users.query("replica == 0")[["x_m", "y_m"]])
 
     @pytest.mark.parametrize(
-        ("text", "words", "problem"),
+        ("text", "options", "problem"),
         [
             (DIRECT, (), "access: its users have no positions; export a run whose access is a network"),
             (NETWORK, ("--every", 5), "--every: has no effect: the users of this run do not move; leave it out"),
@@ -99,15 +99,15 @@ class TestPositions:
         ],
     )
     @pytest.mark.quick_first
-    def test_what_is_wrong(self, traced, text, words, problem):
-        traced(text)
-        code, output = call("export", "x", "--positions", *words)
+    def test_invalid_options_are_errors(self, trace_run, text, options, problem):
+        trace_run(text)
+        code, output = call("export", "x", "--positions", *options)
         assert (code, output.partition("\n")[0][: len(problem)]) == (2, problem)
 
 
 class TestOptions:
     @pytest.mark.parametrize(
-        ("words", "problem"),
+        ("options", "problem"),
         [
             ((), "no output is named; write --perfetto, --csv, --positions or --availability FILE"),
             (("--csv", "--positions", "--out", "y"), "--out: names the file of one output, but 2 are requested ('y')"),
@@ -119,18 +119,18 @@ class TestOptions:
             (("--csv", "--rounds"), "--rounds: has no effect without --availability"),
         ],
     )
-    def test_what_says_nothing(self, traced, words, problem):
-        traced(DIRECT)
-        code, output = call("export", "x", *words)
+    def test_options_without_effect_are_errors(self, trace_run, options, problem):
+        trace_run(DIRECT)
+        code, output = call("export", "x", *options)
         assert (code, output[: len(problem)]) == (2, problem)
 
     @pytest.mark.slow
-    def test_several_forms_at_once(self, traced):
-        run = traced(NETWORK)
+    def test_several_formats_in_one_call(self, trace_run):
+        run = trace_run(NETWORK)
         assert call("export", "x", "--csv", "--positions", "--perfetto")[0] == 0
         assert {"csv", "positions.csv", "trace.json"} <= {path.name for path in run.folder.iterdir()}
 
-    def test_nowhere_to_write(self, traced):
-        traced(NETWORK)
+    def test_an_unwritable_file_is_an_error(self, trace_run):
+        trace_run(NETWORK)
         code, output = call("export", "x", "--perfetto", "--out", "none/there.json")
         assert (code, "cannot write none/there.json" in output) == (1, True)
