@@ -74,9 +74,12 @@ def test_limits_per_round_and_in_total(make_context, delivery_matrix, delivered_
 def test_adaptive_targets_follow_the_delivery_counts(make_context, delivered_users, target):
     context = make_context(6, 400)
     access = Adversarial(inner=HALF, target=target, size=2, first_round=11)
-    without, found = delivered_users(Bernoulli(probability=0.5), context), delivered_users(access, make_context(6, 400))
+    without, delivered = (
+        delivered_users(Bernoulli(probability=0.5), context),
+        delivered_users(access, make_context(6, 400)),
+    )
     counts = np.zeros(6, int)
-    for index, (before, after) in enumerate(zip(without, found, strict=True), start=1):
+    for index, (before, after) in enumerate(zip(without, delivered, strict=True), start=1):
         lost = set(before) - set(after)
         assert set(after) <= set(before)
         if index < 11:
@@ -102,7 +105,7 @@ def test_every_update_has_one_outcome_and_censored_updates_are_dropped(make_cont
     ]
     outcomes = context.recorder.outcomes()
     assert set(outcomes) == {(user, at) for user in range(5) for at in range(1, 51)}
-    assert {len(found) for found in outcomes.values()} == {1}
+    assert {len(kinds) for kinds in outcomes.values()} == {1}
     dropped = {key for key, (outcome,) in outcomes.items() if outcome == "dropped"}
     assert dropped
     assert {user for user, _ in dropped} == {0, 1}
@@ -130,9 +133,9 @@ def test_server_does_not_count_censored_updates_as_delivered(make_context, deliv
     """A selection by age keeps selecting a user that is always censored."""
     oldest = {"kind": "bernoulli", "probability": 1.0, "selection": {"kind": "oldest", "m": 1}}
     for censored in range(3):
-        found = delivered_users(Adversarial(inner=oldest, users=[censored]), make_context(3, 12))
-        assert {user for users in found[:3] for user in users} == set(range(3)) - {censored}
-        assert found[3:] == [()] * 9
+        delivered = delivered_users(Adversarial(inner=oldest, users=[censored]), make_context(3, 12))
+        assert {user for users in delivered[:3] for user in users} == set(range(3)) - {censored}
+        assert delivered[3:] == [()] * 9
     assert {
         len(users) for users in delivered_users(Adversarial(inner=oldest, users=[0], budget=1), make_context(3, 12))[3:]
     } == {1}
@@ -163,9 +166,9 @@ def test_properties_derive_from_the_inner_access(make_context):
     ],
 )
 def test_values_out_of_range_raise_an_error(overrides):
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as error:
         Adversarial(**{"inner": HALF, "users": [0]} | overrides)
-    assert {fault.key.split(".")[1] for fault in caught.value.faults} == set(overrides)
+    assert {fault.key.split(".")[1] for fault in error.value.faults} == set(overrides)
 
 
 @pytest.mark.parametrize(
@@ -206,9 +209,9 @@ def test_errors_of_the_inner_access_have_their_paths(tmp_path):
     (tmp_path / "s.yaml").write_text(
         "name: s\nusers: 4\nrounds: 9\naccess:\n  kind: adversarial\n  users: [7]\n  inner:\n    kind: bernoulli\n    probability: [0.5, 0.5]\n    deliveries: 9\n"
     )
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as error:
         netfl.load(tmp_path / "s.yaml")
-    assert {fault.key for fault in caught.value.faults} == {
+    assert {fault.key for fault in error.value.faults} == {
         "access.users",
         "access.inner.probability",
         "access.inner.deliveries",

@@ -141,15 +141,15 @@ def test_missing_file_is_an_error(tmp_path):
 
 @pytest.mark.parametrize("settings", [{"repeat": 0}, {"unit": "hours"}, {"round_length": 0}])
 def test_values_out_of_range_raise_an_error(make_access, settings):
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as error:
         make_access("0,on\n", **settings)
-    assert {fault.key.split(".")[1] for fault in caught.value.faults} == set(settings)
+    assert {fault.key.split(".")[1] for fault in error.value.faults} == set(settings)
 
 
 def test_time_is_refused_where_the_unit_is_rounds(make_access):
-    with pytest.raises(ScenarioError, match="unit is rounds") as caught:
+    with pytest.raises(ScenarioError, match="unit is rounds") as error:
         make_access("0,on\n", unit="rounds", repeat="1 day")
-    assert caught.value.faults[0].key == "Availability.repeat"
+    assert error.value.faults[0].key == "Availability.repeat"
     assert make_access("0,on\n", unit="rounds", repeat=50).repeat == 50.0
 
 

@@ -81,9 +81,9 @@ def test_label_correlated_probabilities_are_at_most_one(make_context):
 
 @pytest.mark.parametrize("probability", [0.0, 1.5, "often", [0.5, 0.0], {"label_correlated": {"mean": 0}}, []])
 def test_invalid_probabilities_raise_an_error(probability):
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as error:
         Bernoulli(probability=probability)
-    assert {fault.key.split(".")[1] for fault in caught.value.faults} == {"probability"}
+    assert {fault.key.split(".")[1] for fault in error.value.faults} == {"probability"}
 
 
 def test_settings_that_do_not_fit_the_scenario_are_errors():

@@ -149,9 +149,9 @@ def test_rates_equal_the_probabilities(make_context):
     ],
 )
 def test_values_out_of_range_raise_an_error(overrides, path, message):
-    with pytest.raises(ScenarioError, match=message) as caught:
+    with pytest.raises(ScenarioError, match=message) as error:
         Bursty(**{"probability": 0.5, "presence": {"distribution": "fixed", "mean": 3}} | overrides)
-    assert caught.value.faults[0].key == ".".join(map(str, ("Bursty", *path)))
+    assert error.value.faults[0].key == ".".join(map(str, ("Bursty", *path)))
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ def test_marginals_and_correlations(make_context, delivery_matrix):
         for first in group:
             for second in group:
                 if first < second:
-                    together = group_rate * (P[first] / group_rate) * (P[second] / group_rate)
-                    covariance = together - P[first] * P[second]
+                    both_available = group_rate * (P[first] / group_rate) * (P[second] / group_rate)
+                    covariance = both_available - P[first] * P[second]
                     expected = covariance / np.sqrt(P[first] * (1 - P[first]) * P[second] * (1 - P[second]))
                     assert is_close(measured[first, second], expected, spread=1.5)
     assert is_close(measured[:4, 4:], 0.0)
@@ -112,9 +112,9 @@ def test_rates_equal_the_probabilities(make_context):
     ],
 )
 def test_values_out_of_range_raise_an_error(overrides):
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as error:
         Correlated(**{"probability": 0.5, "groups": 2, "correlation": 0.5} | overrides)
-    assert {fault.key.split(".")[1] for fault in caught.value.faults} == set(overrides)
+    assert {fault.key.split(".")[1] for fault in error.value.faults} == set(overrides)
 
 
 @pytest.mark.parametrize(

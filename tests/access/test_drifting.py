@@ -145,9 +145,9 @@ def test_first_rounds_do_not_depend_on_the_number_of_rounds(make_context, delive
     ],
 )
 def test_values_out_of_range_raise_an_error(overrides):
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as error:
         Drifting(**{"knots": knots((1, A), (5, B))} | overrides)
-    assert {fault.key.split(".")[1] for fault in caught.value.faults} == set(overrides)
+    assert {fault.key.split(".")[1] for fault in error.value.faults} == set(overrides)
 
 
 @pytest.mark.parametrize(
@@ -166,17 +166,17 @@ def test_values_out_of_range_raise_an_error(overrides):
 )
 def test_settings_that_do_not_fit_the_scenario_are_errors(overrides, message):
     access = Drifting(**{"knots": knots((1, A), (5, B))} | overrides)
-    found = [str(fault) for fault in access.faults(ScenarioFacts(users=3, rounds=10))]
-    assert found[0].startswith(message)
+    messages = [str(fault) for fault in access.faults(ScenarioFacts(users=3, rounds=10))]
+    assert messages[0].startswith(message)
 
 
 def test_rates_of_wrong_length_are_errors_of_the_scenario(tmp_path):
     text = "name: s\nusers: 4\nrounds: 9\naccess:\n  kind: drifting\n  knots:\n    - {round: 1, rho: [0.5, 0.5]}\n    - {round: 5, rho: [1.0]}\n"
     (tmp_path / "s.yaml").write_text(text)
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as error:
         netfl.load(tmp_path / "s.yaml")
-    assert [fault.key for fault in caught.value.faults] == ["access.knots.0.rho", "access.knots.1.rho"]
-    assert caught.value.faults[1].where.endswith("s.yaml:8")
+    assert [fault.key for fault in error.value.faults] == ["access.knots.0.rho", "access.knots.1.rho"]
+    assert error.value.faults[1].where.endswith("s.yaml:8")
 
 
 @pytest.mark.parametrize("knot_list", [knots((1, A), (5, {"zipf": 1})), knots((1, 0.5), (5, A), key="probability")])

@@ -91,12 +91,12 @@ def test_routers_and_towers_load_their_own_links(make_context):
     metrics, *_ = run_timed(make_context, NetworkAccess.model_validate({"topology": tree, "traffic": traffic}), 3, 80.0)
     assert metrics["throughput_bps"] == pytest.approx(2 * 4e5, rel=0.03)
     assert metrics["jain"] == pytest.approx(1, abs=0.01)
-    busy = {name: share for name, share in metrics.items() if name.startswith("utilisation.router")}
-    assert list(busy.values()) == pytest.approx([0.4, 0.4], rel=0.05)
+    loads = {name: share for name, share in metrics.items() if name.startswith("utilisation.router")}
+    assert list(loads.values()) == pytest.approx([0.4, 0.4], rel=0.05)
     traffic["source"], traffic["load"] = "towers", 0.2
     metrics, *_ = run_timed(make_context, NetworkAccess.model_validate({"topology": tree, "traffic": traffic}), 3, 80.0)
     assert metrics["throughput_bps"] == pytest.approx(4 * 2e5, rel=0.03)
-    assert [metrics[name] for name in sorted(busy)] == pytest.approx([0.4, 0.4], rel=0.05), "two towers on each"
+    assert [metrics[name] for name in sorted(loads)] == pytest.approx([0.4, 0.4], rel=0.05), "two towers at each router"
 
 
 @pytest.mark.slow
@@ -134,8 +134,8 @@ def test_destination_tower_applies_to_its_own_traffic_source(make_context):
 )
 def test_traffic_keys_without_effect_are_errors(overrides, key):
     traffic = {"kind": "constant", "every": 0.1, **overrides}
-    [found] = error_keys(network(traffic=traffic))
-    assert found == f"traffic.0.{key}"
+    [error_key] = error_keys(network(traffic=traffic))
+    assert error_key == f"traffic.0.{key}"
 
 
 def test_priority_without_a_priority_queue_is_an_error():
@@ -180,9 +180,9 @@ def test_probe_lag_must_be_shorter_than_the_duration():
 
 def test_traffic_without_a_sender_is_an_error(make_context):
     traffic = {"kind": "constant", "every": 0.1, "source": "routers"}
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as error:
         run_timed(make_context, network(traffic=traffic), 3, 10.0)
-    assert [fault.key for fault in caught.value.faults] == ["traffic.0.source"]
+    assert [fault.key for fault in error.value.faults] == ["traffic.0.source"]
 
 
 def test_errors_of_a_timed_network():
@@ -319,16 +319,16 @@ DOWN = {
 }
 
 
-@pytest.mark.parametrize("close", [{"m": 3}, {"deadline": 0.7}, {"m": 4, "deadline": 0.6}], ids=str)
+@pytest.mark.parametrize("closing_rule", [{"m": 3}, {"deadline": 0.7}, {"m": 4, "deadline": 0.6}], ids=str)
 @pytest.mark.parametrize("outages", [(), ("users",), ("users", "towers")], ids=str)
 @pytest.mark.parametrize("limit", [None, 2])
 @pytest.mark.quick_first
-def test_rounds_over_csma_beside_traffic(make_context, close, outages, limit):
+def test_rounds_over_csma_beside_traffic(make_context, closing_rule, outages, limit):
     """Each update has one outcome, rounds contain their own deliveries, and packets are delivered beside them."""
     traffic = {"kind": "poisson", "rate": 20.0, "size": {"distribution": "fixed", "mean": 12_000.0}, "buffer": 5}
     access = network(
         **SERVICE,
-        round={"kind": "first", **close},
+        round={"kind": "first", **closing_rule},
         traffic=traffic,
         mac={"kind": "csma_ca", "max_attempts": limit},
         topology=STAR | {"rate": "10 Mbps"},

@@ -59,9 +59,9 @@ def test_recorded_energy_is_replayed(recorded, make_context):
     table = pd.read_parquet(folder / "rounds.parquet")
     joules = np.where(table["round"] % 3 == 0, np.nan, 0.25 * table["round"])
     table.assign(energy_J=joules).to_parquet(folder / "rounds.parquet")
-    found = [*Replay(run=folder).rounds(make_context(5, 30, replica=1))]
-    assert [round_.energy_j for round_ in found] == [None if at % 3 == 0 else 0.25 * at for at in range(1, 31)]
-    assert [replace(round_, energy_j=None) for round_ in found] == replicas[1]
+    replayed = [*Replay(run=folder).rounds(make_context(5, 30, replica=1))]
+    assert [round_.energy_j for round_ in replayed] == [None if at % 3 == 0 else 0.25 * at for at in range(1, 31)]
+    assert [replace(round_, energy_j=None) for round_ in replayed] == replicas[1]
 
 
 def test_more_replicas_than_recorded_is_an_error(recorded):

@@ -177,15 +177,15 @@ def test_candidates_scale_to_a_million_users_and_rounds(make_context):
     ],
 )
 def test_invalid_rates_raise_an_error(rho, message):
-    with pytest.raises(ScenarioError, match=message) as caught:
+    with pytest.raises(ScenarioError, match=message) as error:
         Stationary(rho=rho)
-    assert caught.value.faults[0].key.split(".")[1] == "rho"
+    assert error.value.faults[0].key.split(".")[1] == "rho"
 
 
 def test_error_names_the_invalid_entry():
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as error:
         Stationary(rho=[0.5, "much", 0.5])
-    assert caught.value.faults[0].key.endswith(".rho.1")
+    assert error.value.faults[0].key.endswith(".rho.1")
 
 
 def test_rates_are_normalized_to_one(make_context):

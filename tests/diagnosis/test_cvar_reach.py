@@ -21,8 +21,8 @@ def test_tail_matches_the_objective(alpha):
     for count in range(1, 6):
         losses = np.zeros(5)
         losses[reach.users[:count]] = 1.0
-        whole = tail_mass(alpha, losses) == pytest.approx(reach.alpha[count - 1])
-        assert whole == (reach.tails[0].whole >= count)
+        is_complete = tail_mass(alpha, losses) == pytest.approx(reach.alpha[count - 1])
+        assert is_complete == (reach.tails[0].whole >= count)
     worst = np.linspace(5, 1, 5)[np.argsort(reach.users)]  # rarer users have larger losses
     tail = reach.tails[0]
     mass = (reach.alpha[tail.whole - 1] if tail.whole else 0) + (

@@ -325,9 +325,9 @@ class TestOptions:
         assert messages_of(text, {"learners.cvar.objective.alpha": 1})[0].startswith(
             "--set learners.cvar.objective.alpha"
         )
-        whole = {"objective": "erm", "aggregation": "relay", "lr": 1, "batch_size": 4, "local_steps": 1}
-        assert messages_of(text, {f"learners.Z.{key}": value for key, value in whole.items()}) == []
-        assert messages_of(text, {"learners.Z": whole, "learners.Z.lr": 2}) == []
+        learner = {"objective": "erm", "aggregation": "relay", "lr": 1, "batch_size": 4, "local_steps": 1}
+        assert messages_of(text, {f"learners.Z.{key}": value for key, value in learner.items()}) == []
+        assert messages_of(text, {"learners.Z": learner, "learners.Z.lr": 2}) == []
         assert load("s.yaml", {"learners.FedAvg.lr": 2}).learners["FedAvg"].lr == 2
 
 

@@ -16,7 +16,7 @@ from netfl.simulation.setup import prepare_run
 
 ROUNDS = 14
 TABLES = ("rounds", "deliveries", "events", "metrics", "users")
-SIX = {"kind": "blobs", "centers": [[0, 0], [3, 3], [1, 2]], "samples": 40}
+DATA = {"kind": "blobs", "centers": [[0, 0], [3, 3], [1, 2]], "samples": 40}
 
 
 def learner(**overrides):
@@ -30,7 +30,7 @@ def make_document(**overrides):
         "rounds": ROUNDS,
         "replicas": 2,
         "access": {"kind": "support.listening_models:Listening", "m": 2, "learner": "B"},
-        "data": SIX,
+        "data": DATA,
         "partition": "iid",
         "model": "logistic",
         "learners": {

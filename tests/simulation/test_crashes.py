@@ -63,8 +63,8 @@ def finish(folder):
     """Resume the run after a failure, or start it if the folder has no run yet."""
     if not (folder / "manifest.json").exists():
         return run(folder)
-    found = netfl.open_run(folder)
-    return found if found.status == "done" else netfl.resume(folder, device="cpu")
+    opened = netfl.open_run(folder)
+    return opened if opened.status == "done" else netfl.resume(folder, device="cpu")
 
 
 def failure_points(folder, source, action):

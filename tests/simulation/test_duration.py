@@ -75,7 +75,7 @@ class TestErrors:
         ]
 
     @pytest.mark.parametrize(
-        ("duration", "fault"),
+        ("duration", "message"),
         [
             ("0 s", "s.yaml:3: duration: should be greater than 0 ('0 s')"),
             ("-3", "s.yaml:3: duration: should be greater than 0 (-3)"),
@@ -83,8 +83,8 @@ class TestErrors:
              "write a number in s, or a quantity such as '20 ms'"),
         ],
     )  # fmt: skip
-    def test_invalid_durations(self, messages_of, duration, fault):
-        assert messages_of(TOY.replace("20 s", duration)) == [fault]
+    def test_invalid_durations(self, messages_of, duration, message):
+        assert messages_of(TOY.replace("20 s", duration)) == [message]
 
     def test_duration_requires_an_access_with_traffic(self, messages_of):
         text = "name: x\nusers: 2\nduration: 20 s\naccess: {kind: bernoulli, probability: 0.5}\n"

@@ -64,39 +64,39 @@ def test_tracker_forwards_all_calls():
 
 @pytest.mark.slow
 def test_observer_receives_the_down_nodes_of_each_round(tmp_path):
-    class Spy(RunObserver):
-        seen: list
+    class DownObserver(RunObserver):
+        down_nodes: list
 
         def __init__(self):
-            self.seen = []
+            self.down_nodes = []
 
         def on_round(self, progress):
-            self.seen.append((progress.time_s, progress.down))
+            self.down_nodes.append((progress.time_s, progress.down))
 
-    spy = Spy()
+    observer = DownObserver()
     scenario = netfl.load(ROOT / "scenarios/rural_outage.yaml", {"rounds": 60, "record": "all"})
-    run = netfl.trace(scenario, tmp_path / "run", observer=spy)
+    run = netfl.trace(scenario, tmp_path / "run", observer=observer)
     events = run.events.astype({"kind": str, "node": str}).query("replica == 0 and kind in ('down', 'up')")
     events = events.assign(who=events["node"].where(events["node"] != "", events["user"].astype(str)))
-    for time_s, down in spy.seen:
+    for time_s, down in observer.down_nodes:
         last = events[events["time_s"] <= time_s].sort_values("time_s", kind="stable").groupby("who")["kind"].last()
         assert {*map(str, down)} == {*last[last == "down"].index}
-    assert any(down for _, down in spy.seen)
+    assert any(down for _, down in observer.down_nodes)
 
 
 def render_round(*, terminal, learners=2):
     """Return what the progress display writes for one round."""
     console = Console(file=io.StringIO(), force_terminal=terminal, width=100, markup=False, color_system=None)
-    watcher = ProgressDisplay(console, quiet=False)
+    display = ProgressDisplay(console, quiet=False)
     lanes = [(f"learner {index}", replica) for index in range(learners) for replica in range(2)]
     metrics = {"accuracy": np.linspace(0, 1, len(lanes)), "rare_accuracy": np.full(len(lanes), 0.25)}
     if not terminal:
-        watcher._printed_at -= 60
-    with watcher:
-        watcher.on_start(RunStart(Path("here"), "rural_outage", 200))
-        watcher._printed_at -= 60
-        watcher.on_round(RunProgress(20, 200, 7260.0, (4, 5, 6, 7), ("tower:1", 8), metrics, lanes))
-        watcher._screen.refresh()
+        display._printed_at -= 60
+    with display:
+        display.on_start(RunStart(Path("here"), "rural_outage", 200))
+        display._printed_at -= 60
+        display.on_round(RunProgress(20, 200, 7260.0, (4, 5, 6, 7), ("tower:1", 8), metrics, lanes))
+        display._screen.refresh()
     return console.file.getvalue()
 
 
@@ -110,25 +110,25 @@ def test_terminal_shows_the_round():
 
 def test_terminal_shows_a_requested_stop():
     console = Console(file=io.StringIO(), force_terminal=True, width=100, markup=False, color_system=None)
-    with ProgressDisplay(console, quiet=False) as watcher:
-        watcher.on_start(RunStart(Path("here"), "rural_outage", 200))
-        assert not watcher.stop
-        watcher.ask_to_stop()
-        watcher._screen.refresh()
-    assert watcher.stop
+    with ProgressDisplay(console, quiet=False) as display:
+        display.on_start(RunStart(Path("here"), "rural_outage", 200))
+        assert not display.stop
+        display.ask_to_stop()
+        display._screen.refresh()
+    assert display.stop
     assert "stops after this round; press Ctrl-C again to stop immediately" in console.file.getvalue()
     with pytest.raises(KeyboardInterrupt):
-        watcher.ask_to_stop()
+        display.ask_to_stop()
 
 
 def test_sweep_display_shows_a_requested_stop():
     console = Console(file=io.StringIO(), force_terminal=True, width=120, markup=False, color_system=None)
     task = Task(trace="world", lanes={}, first=0, stop=1, levels=[], text="", learning=False)
-    with SweepDisplay(console=console, quiet=False) as watcher:
-        watcher.on_plan(Path("here"), 1, [task], 0)
-        watcher.ask_to_stop()
-        watcher._screen.refresh()
-    assert watcher.stop
+    with SweepDisplay(console=console, quiet=False) as display:
+        display.on_plan(Path("here"), 1, [task], 0)
+        display.ask_to_stop()
+        display._screen.refresh()
+    assert display.stop
     assert "stops after this round; press Ctrl-C again to stop immediately" in console.file.getvalue()
 
 
@@ -151,12 +151,12 @@ def test_remaining_time_uses_recent_rounds_and_ignores_diverged_replicas(monkeyp
     clock = iter([0.0, 0.0, 10.0, 20.0])
     monkeypatch.setattr("netfl.simulation.progress.time.monotonic", lambda: next(clock))
     console = Console(file=io.StringIO(), width=200, markup=False)
-    watcher = ProgressDisplay(console, quiet=False)
-    watcher.on_start(RunStart(Path("here"), "rural_outage", 1000))
+    display = ProgressDisplay(console, quiet=False)
+    display.on_start(RunStart(Path("here"), "rural_outage", 1000))
     lanes = [("A", 0), ("A", 1), ("B", 0)]
     metrics = {"accuracy": np.array([0.5, np.nan, np.nan])}
     for index in (900, 910):  # the first 900 rounds are restored at once
-        watcher.on_round(RunProgress(index, 1000, 1.0, (1,), (), metrics, lanes))
+        display.on_round(RunProgress(index, 1000, 1.0, (1,), (), metrics, lanes))
     last = console.file.getvalue().splitlines()[-1]
     assert last.endswith("A 50.0% · B diverged · 90 s left")
 
@@ -166,14 +166,14 @@ def run_pulses(monkeypatch, *times, terminal=False, opened=True, stop=False, tim
     now = [0.0]
     monkeypatch.setattr("netfl.simulation.progress.time.monotonic", lambda: now[0])
     console = Console(file=io.StringIO(), force_terminal=terminal, width=100, markup=False, color_system=None)
-    watcher = ProgressDisplay(console, quiet=False)
+    display = ProgressDisplay(console, quiet=False)
     if opened:
-        watcher.on_start(RunStart(Path("here"), "rural_outage", 200, 9000.0 if timed else None))
+        display.on_start(RunStart(Path("here"), "rural_outage", 200, 9000.0 if timed else None))
     if stop:
-        watcher.ask_to_stop()
+        display.ask_to_stop()
     for index, now[0] in enumerate(times):
-        watcher.on_progress(RoundProgress(3, 60.0 * index, 10_000 * index, 5_000 * index))
-    return watcher, console.file.getvalue()
+        display.on_progress(RoundProgress(3, 60.0 * index, 10_000 * index, 5_000 * index))
+    return display, console.file.getvalue()
 
 
 def test_slow_round_prints_lines_periodically(monkeypatch):
@@ -198,20 +198,20 @@ def test_slow_round_reports_a_stop_and_preparation_stops_at_once(monkeypatch):
 
 def test_terminal_shows_a_slow_round_until_it_ends(monkeypatch):
     assert run_pulses(monkeypatch, 0.5, 1.9, terminal=True)[0]._screen.within == ""
-    watcher, _ = run_pulses(monkeypatch, 0.5, 1.9, 2.1, 2.15, terminal=True)
+    display, _ = run_pulses(monkeypatch, 0.5, 1.9, 2.1, 2.15, terminal=True)
     assert (
-        watcher._screen.within == "in round 3: 2 min 00 s simulated · 20,000 attempts, the last 10,000 of them failed"
+        display._screen.within == "in round 3: 2 min 00 s simulated · 20,000 attempts, the last 10,000 of them failed"
     )
-    with watcher:
-        watcher._screen.refresh()
-    assert watcher._screen.within in watcher._console.file.getvalue()
-    watcher.on_round(RunProgress(3, 200, 200.0, (1,), (), {}, ()))
-    assert watcher._screen.within == ""
+    with display:
+        display._screen.refresh()
+    assert display._screen.within in display._console.file.getvalue()
+    display.on_round(RunProgress(3, 200, 200.0, (1,), (), {}, ()))
+    assert display._screen.within == ""
 
 
 def test_quiet_display_prints_no_rounds(monkeypatch):
-    watcher, output = run_pulses(monkeypatch, 0.1)
-    watcher._quiet = True
+    display, output = run_pulses(monkeypatch, 0.1)
+    display._quiet = True
     monkeypatch.setattr("netfl.simulation.progress.time.monotonic", lambda: 99.0)
-    watcher.on_progress(RoundProgress(3, 1.0, 1, 0))
-    assert watcher._console.file.getvalue() == output
+    display.on_progress(RoundProgress(3, 1.0, 1, 0))
+    assert display._console.file.getvalue() == output

@@ -22,26 +22,26 @@ SAMPLES = np.array([4.0, 3.0, 2.0, 1.0])
 LOSS = np.array([0.2, 0.9, 0.5, 0.7])
 
 
-def make_state(selection, users=4, held=SAMPLES, seed=1):
-    return SelectionState(selection, UserInfo(users, Streams(seed), held))
+def make_state(selection, users=4, samples=SAMPLES, seed=1):
+    return SelectionState(selection, UserInfo(users, Streams(seed), samples))
 
 
-def report_losses(round, asked, loss=LOSS):
-    """Return the report of the learner to the queries *asked*."""
-    users = list(asked.get("loss", ()))
+def report_losses(round, queries, loss=LOSS):
+    """Return the report of the learner to *queries*."""
+    users = list(queries.get("loss", ()))
     return LearnerReport(round, {}, ({"loss": loss[users]},) if users else ())
 
 
 def run_rounds(state, rounds, loss=LOSS, undelivered=()):
     """Return the selected users and the queries of each round; *undelivered* users are never delivered."""
-    report, history, asked = None, [], []
+    report, history, queries = None, [], []
     for index in range(1, rounds + 1):
         selected = state.choose(index, report)
         state.record_deliveries(index, np.setdiff1d(selected, undelivered))
-        asked.append(state.queries(index + 1))
-        report = report_losses(index, asked[-1], loss)
+        queries.append(state.queries(index + 1))
+        report = report_losses(index, queries[-1], loss)
         history.append(selected.tolist())
-    return history, asked
+    return history, queries
 
 
 @pytest.mark.slow
@@ -62,8 +62,8 @@ def test_highest_losses_of_the_candidates_match_enumeration():
 
 
 def test_fresh_losses_are_queried_from_candidates_only():
-    history, asked = run_rounds(make_state(PowerOfChoice(m=1, d=2)), 200)
-    for selected, question in zip(history[1:], asked, strict=False):
+    history, queries = run_rounds(make_state(PowerOfChoice(m=1, d=2)), 200)
+    for selected, question in zip(history[1:], queries, strict=False):
         candidates = question["loss"]
         assert len(candidates) == 2
         assert selected == [max(candidates, key=lambda user: LOSS[user])]
@@ -76,8 +76,8 @@ def test_first_round_selects_the_first_candidates():
 
 
 def test_last_losses_are_queried_from_delivered_users():
-    history, asked = run_rounds(make_state(PowerOfChoice(m=2, d=4, losses="last")), 30, undelivered=[1])
-    for selected, question in zip(history, asked, strict=True):
+    history, queries = run_rounds(make_state(PowerOfChoice(m=2, d=4, losses="last")), 30, undelivered=[1])
+    for selected, question in zip(history, queries, strict=True):
         assert question.get("loss", ()) == tuple(user for user in selected if user != 1)
     # user 1 is never delivered, so its loss stays infinite; the other losses are known after some rounds
     assert all(1 in selected for selected in history[3:])
@@ -129,7 +129,7 @@ def test_more_deliveries_than_selected_users_is_an_error():
     assert not [*Bernoulli(probability=0.5, deliveries=2, selection=Uniform(m=2)).faults(facts)]
 
 
-class Bad(Selection):
+class FixedSelection(Selection):
     """A selection of given users."""
 
     selected: tuple[float, ...]
@@ -141,15 +141,15 @@ class Bad(Selection):
 @pytest.mark.parametrize("selected", [(1, 0), (0, 0), (3, 4), (-1, 2), (0.5,)])
 def test_invalid_selection_raises_a_model_error(selected):
     values = np.array(selected)
-    bad = Bad.model_construct(selected=values if values.dtype.kind == "i" else selected)
+    selection = FixedSelection.model_construct(selected=values if values.dtype.kind == "i" else selected)
     with pytest.raises(ModelError, match="not distinct users in ascending order"):
-        make_state(bad).choose(1, None)
+        make_state(selection).choose(1, None)
 
 
 def test_selection_may_be_empty():
-    assert make_state(Bad.model_construct(selected=())).choose(1, None).tolist() == []
+    assert make_state(FixedSelection.model_construct(selected=())).choose(1, None).tolist() == []
 
 
 def test_error_names_the_path_of_the_selection():
     with pytest.raises(ScenarioError, match=r"^selection: depends on the users' amounts of data"):
-        make_state(PowerOfChoice(m=1, d=2), held=None)
+        make_state(PowerOfChoice(m=1, d=2), samples=None)

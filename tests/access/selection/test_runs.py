@@ -112,9 +112,9 @@ def test_threshold_excludes_users_with_few_samples(tmp_path):
 @pytest.mark.parametrize("start", [netfl.run, netfl.trace])
 def test_threshold_without_users_is_an_error(tmp_path, start):
     access = "{kind: bernoulli, probability: 1.0, selection: {kind: threshold, tau: 300}}"
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as error:
         start(load_scenario(tmp_path, access, 4, 5, LEARNING), tmp_path / "run")
-    (fault,) = caught.value.faults
+    (fault,) = error.value.faults
     assert fault.key == "access.selection.tau"
     assert fault.where.endswith("scenario.yaml:4")
 

@@ -27,8 +27,8 @@ from netfl.types import ScenarioFacts
 SAMPLES = np.array([50.0, 30.0, 15.0, 5.0])
 
 
-def make_population(users=4, held=None, airtime_s=None, seed=1):
-    return UserInfo(users, Streams(seed), held, airtime_s)
+def make_population(users=4, samples=None, airtime_s=None, seed=1):
+    return UserInfo(users, Streams(seed), samples, airtime_s)
 
 
 def round_info(users, index, age=None, loss=None):
@@ -66,8 +66,8 @@ def follows(counts, chances):
     total = sum(counts.values())
     assert set(counts) <= {users for users, chance in chances.items() if chance > 0}
     likely = [users for users, chance in chances.items() if chance > 0]
-    found = [counts.get(users, 0) for users in likely]
-    return stats.chisquare(found, [total * chances[users] for users in likely]).pvalue > 1e-4
+    observed = [counts.get(users, 0) for users in likely]
+    return stats.chisquare(observed, [total * chances[users] for users in likely]).pvalue > 1e-4
 
 
 class TestUniform:
@@ -95,11 +95,11 @@ class TestBySize:
     @pytest.mark.parametrize("m", [1, 2, 3])
     @pytest.mark.slow
     def test_sets_follow_sequential_sampling(self, m):
-        counts = count_sets(BySize(m=m).open(make_population(held=SAMPLES)), 4, 12_000)
+        counts = count_sets(BySize(m=m).open(make_population(samples=SAMPLES)), 4, 12_000)
         assert follows(counts, sequential_probabilities(SAMPLES, m))
 
     def test_users_without_samples_are_never_selected(self):
-        selector = BySize(m=3).open(make_population(held=np.array([0.0, 4.0, 0.0, 1.0])))
+        selector = BySize(m=3).open(make_population(samples=np.array([0.0, 4.0, 0.0, 1.0])))
         assert set(count_sets(selector, 4, 50)) == {(1, 3)}
 
     @pytest.mark.parametrize(("size", "others", "places"), [(3.0, 5, 2), (0.5, 3, 3), (2.0, 2, 3), (7.0, 4, 1)])
@@ -112,14 +112,14 @@ class TestBySize:
 
 class TestThreshold:
     def test_users_with_enough_samples_are_selected(self):
-        selector = Threshold(tau=15).open(make_population(held=SAMPLES))
+        selector = Threshold(tau=15).open(make_population(samples=SAMPLES))
         assert [selector.choose(round_info(4, index)).tolist() for index in (1, 2)] == [[0, 1, 2]] * 2
 
     def test_threshold_without_users_is_an_error(self):
         with pytest.raises(
             ScenarioError, match=r"tau: no user has this many examples: the maximum is 50 \(51\); lower it"
         ):
-            Threshold(tau=51).open(make_population(held=SAMPLES))
+            Threshold(tau=51).open(make_population(samples=SAMPLES))
 
     def test_missing_data_is_an_error(self):
         with pytest.raises(ScenarioError, match="no data"):
@@ -146,7 +146,7 @@ class TestScore:
     def test_users_of_highest_score_are_selected(self, power, best):
         """Sizes 50, 30, 15, 5; per second of airtime 50, 15, 150, 50; times seconds 50, 60, 1.5, 0.5; per s² 50, 7.5,
         1500, 500."""
-        selector = Score(m=2, power=power).open(make_population(held=SAMPLES, airtime_s=self.AIRTIME_S))
+        selector = Score(m=2, power=power).open(make_population(samples=SAMPLES, airtime_s=self.AIRTIME_S))
         assert selector.choose(round_info(4, 1)).tolist() == best
 
     def test_score_of_airtime_only(self):
@@ -156,7 +156,7 @@ class TestScore:
     @pytest.mark.slow
     def test_proportional_draw_follows_the_scores(self):
         selector = Score(m=2, power=-1, draw="proportional").open(
-            make_population(held=SAMPLES, airtime_s=self.AIRTIME_S)
+            make_population(samples=SAMPLES, airtime_s=self.AIRTIME_S)
         )
         assert follows(count_sets(selector, 4, 8_000), sequential_probabilities([50, 15, 150, 50], 2))
 
