@@ -69,7 +69,7 @@ def test_aggregation_without_state_needs_less_memory_per_update():
 def test_peak_memory_of_a_round_is_at_most_the_estimate():
     """Train 200 users with 2 learners of 50,890 parameters in one round.
 
-    All 400 models at once, with their momentum, would take six times as much.
+    Training all users at once would need 400 models in six copies each.
     """
     result = subprocess.run([sys.executable, "-c", ROUND], check=True, capture_output=True, text=True)
     taken, counted = map(int, result.stdout.split())
