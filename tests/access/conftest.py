@@ -1,4 +1,4 @@
-"""A world to ask an access in, and a recorder that keeps what it is told."""
+"""Shared fixtures: contexts of an access, a recorder in memory, and helpers that run an access."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from netfl.types import AccessContext, NullRecorder
 
 
 class Memory:
-    """Keeps every event, as rows."""
+    """A recorder that stores each event as a row in memory."""
 
     def __init__(self):
         self.rows = []
@@ -23,22 +23,22 @@ class Memory:
         return True
 
     def final_metrics(self, values):
-        self.told = dict(values)
+        self.metrics = dict(values)
 
     def event(self, kind, time_s, *, round, user=-1, node="", value=np.nan, detail=""):
-        for time, who, figure in np.broadcast(time_s, user, value):
-            self.rows.append((kind, float(time), round, int(who), float(figure)))
+        for time, user_id, number in np.broadcast(time_s, user, value):
+            self.rows.append((kind, float(time), round, int(user_id), float(number)))
 
     def outcomes(self):
-        """How often each kind befell each (user, round)."""
-        found = defaultdict(list)
+        """Return the kinds of events of each (user, round)."""
+        outcomes = defaultdict(list)
         for kind, _, at, user, _ in self.rows:
             if user >= 0:
-                found[user, at].append(kind)
-        return found
+                outcomes[user, at].append(kind)
+        return outcomes
 
 
-def setting(users=4, rounds=10, seed=1, replica=0, label_mix=None):
+def context(users=4, rounds=10, seed=1, replica=0, label_mix=None):
     return AccessContext(
         users=users,
         rounds=rounds,
@@ -53,14 +53,14 @@ def setting(users=4, rounds=10, seed=1, replica=0, label_mix=None):
 
 
 @pytest.fixture
-def make_setting():
-    """Makes a setting with a recorder that keeps all."""
-    return setting
+def make_context():
+    """A factory of contexts with a recorder that stores all events."""
+    return context
 
 
 @pytest.fixture
-def drawing():
-    """Makes streams of which all numbers are one and the same."""
+def constant_streams():
+    """A factory of streams in which every number is the same constant."""
 
     def make(number):
         field = SimpleNamespace(uniform=lambda *at: np.full(np.broadcast_shapes(*map(np.shape, at)), number))
@@ -70,22 +70,22 @@ def drawing():
 
 
 @pytest.fixture
-def hear():
-    """Runs an access and tells who was heard, round by round, as tuples."""
+def delivered_users():
+    """A function that runs an access and returns the delivered users of each round as tuples."""
 
-    def run(access, world):
-        return [tuple(delivery.user for delivery in one.deliveries) for one in access.rounds(world)]
+    def run(access, context):
+        return [tuple(delivery.user for delivery in round_.deliveries) for round_ in access.rounds(context)]
 
     return run
 
 
 @pytest.fixture
-def presence(hear):
-    """Runs an access and tells who was heard as a matrix, ``[rounds, users]``."""
+def delivery_matrix(delivered_users):
+    """A function that runs an access and returns whether each user is delivered, ``[rounds, users]``."""
 
-    def run(access, world):
-        matrix = np.zeros((world.rounds, world.users), bool)
-        for index, users in enumerate(hear(access, replace(world, recorder=NullRecorder()))):
+    def run(access, context):
+        matrix = np.zeros((context.rounds, context.users), bool)
+        for index, users in enumerate(delivered_users(access, replace(context, recorder=NullRecorder()))):
             matrix[index, list(users)] = True
         return matrix
 

@@ -1,4 +1,4 @@
-"""The access that emerges: laws that hold in every world, what is refused, and independence of the models' draws."""
+"""The network access: invariants in random scenarios, errors, and independence of the models' draws."""
 
 import copy
 import re
@@ -41,116 +41,120 @@ OUTAGES = [
 ]
 
 
-def network(**said):
-    """The plain network with some keys said otherwise."""
-    return NetworkAccess(**copy.deepcopy(PLAIN) | said)
+def network(**overrides):
+    """Return the plain network with overrides."""
+    return NetworkAccess(**copy.deepcopy(PLAIN) | overrides)
 
 
-def play(access, make_setting, users=12, rounds=8, seed=1):
-    """The rounds and the events of one run."""
+def run_access(access, make_context, users=12, rounds=8, seed=1):
+    """Run *access* and return its rounds and events."""
     log = Memory(unknown=None)
-    setting = replace(make_setting(users, rounds, seed), recorder=log, downlink_bits=1e4)
-    return list(access.rounds(setting)), log.rows
+    context = replace(make_context(users, rounds, seed), recorder=log, downlink_bits=1e4)
+    return list(access.rounds(context)), log.rows
 
 
-def worlds():
-    """Fifteen worlds with everything that can go wrong in them, some of it far too often."""
+def random_scenarios():
+    """Yield 15 random scenarios with all kinds of losses, some of them very frequent."""
     rng = np.random.default_rng(99)
     for seed in range(15):
         mac = {"kind": "slotted_aloha", "probability": float(rng.choice([0.05, 0.3, 0.9]))}
         mac = {"kind": "tdma"} if rng.random() < 0.3 else mac
-        said = {
+        overrides = {
             "mac": mac | {"max_attempts": int(rng.choice([1, 2, 5])) if rng.random() < 0.7 else None},
             "queue": {"kind": "drop_tail", "capacity": int(rng.integers(0, 3))},
             "outages": OUTAGES[: rng.integers(1, 4)],
             "compute": {"speed": 10.0, "spread": 1.0, "samples": float(rng.choice([0, 5, 100]))},
         }
-        close = rng.integers(3)
-        m, deadline = int(rng.integers(1, 7)) if close != 0 else None, 8.0 if close != 1 else None
-        said |= {"round": {"kind": "first", "m": m, "deadline": deadline}}
-        yield pytest.param(said, seed, id=f"world{seed}")
+        closing_rule = rng.integers(3)
+        m, deadline = int(rng.integers(1, 7)) if closing_rule != 0 else None, 8.0 if closing_rule != 1 else None
+        overrides |= {"round": {"kind": "first", "m": m, "deadline": deadline}}
+        yield pytest.param(overrides, seed, id=f"scenario{seed}")
 
 
-@pytest.mark.parametrize(("said", "seed"), list(worlds()))
-def test_every_update_has_exactly_one_fate(said, seed, make_setting):
-    rounds, rows = play(network(**said), make_setting, users=14, rounds=12, seed=seed)
-    begun = Counter((row[3], row[5]) for row in rows if row[0] == "received")
+@pytest.mark.parametrize(("overrides", "seed"), list(random_scenarios()))
+def test_every_update_has_exactly_one_outcome(overrides, seed, make_context):
+    rounds, rows = run_access(network(**overrides), make_context, users=14, rounds=12, seed=seed)
+    started = Counter((row[3], row[5]) for row in rows if row[0] == "received")
     ended = Counter((row[3], row[5]) for row in rows if row[0] in OUTCOMES)
-    assert begun == ended
-    assert set(begun.values()) == {1}
-    told = [(row[3], row[5], row[1]) for row in rows if row[0] == "delivered"]
-    heard = [(one.user, one.base, one.arrived_s) for each in rounds for one in each.deliveries]
-    assert told == heard
+    assert started == ended
+    assert set(started.values()) == {1}
+    recorded = [(row[3], row[5], row[1]) for row in rows if row[0] == "delivered"]
+    delivered = [
+        (delivery.user, delivery.base, delivery.arrived_s) for round_ in rounds for delivery in round_.deliveries
+    ]
+    assert recorded == delivered
 
 
-@pytest.mark.parametrize(("said", "seed"), list(worlds()))
-def test_rounds_follow_each_other_and_what_they_hold_is_theirs(said, seed, make_setting):
-    access = network(**said)
-    rounds, rows = play(access, make_setting, users=14, rounds=12, seed=seed)
-    assert [one.index for one in rounds] == list(range(1, 13))
-    assert [one.opened_s for one in rounds] == [0.0, *(one.closed_s for one in rounds[:-1])]
-    for one in rounds:
-        assert all(delivery.base == one.index - 1 for delivery in one.deliveries)
-        assert all(one.opened_s < delivery.sent_s < delivery.arrived_s <= one.closed_s for delivery in one.deliveries)
-        assert len(one.deliveries) <= (access.round.m or 14)
-        assert len({delivery.user for delivery in one.deliveries}) == len(one.deliveries)
+@pytest.mark.parametrize(("overrides", "seed"), list(random_scenarios()))
+def test_rounds_are_consecutive_and_contain_their_own_events(overrides, seed, make_context):
+    access = network(**overrides)
+    rounds, rows = run_access(access, make_context, users=14, rounds=12, seed=seed)
+    assert [round_.index for round_ in rounds] == list(range(1, 13))
+    assert [round_.opened_s for round_ in rounds] == [0.0, *(round_.closed_s for round_ in rounds[:-1])]
+    for round_ in rounds:
+        assert all(delivery.base == round_.index - 1 for delivery in round_.deliveries)
+        assert all(
+            round_.opened_s < delivery.sent_s < delivery.arrived_s <= round_.closed_s for delivery in round_.deliveries
+        )
+        assert len(round_.deliveries) <= (access.round.m or 14)
+        assert len({delivery.user for delivery in round_.deliveries}) == len(round_.deliveries)
         if access.round.deadline is not None:
-            assert one.closed_s <= one.opened_s + access.round.deadline
-        own = [row for row in rows if row[2] == one.index]
-        assert all(one.opened_s <= row[1] <= one.closed_s for row in own)
-        assert one.uplink_bits == sum(row[5] for row in own if row[0] == "sent")
+            assert round_.closed_s <= round_.opened_s + access.round.deadline
+        own_rows = [row for row in rows if row[2] == round_.index]
+        assert all(round_.opened_s <= row[1] <= round_.closed_s for row in own_rows)
+        assert round_.uplink_bits == sum(row[5] for row in own_rows if row[0] == "sent")
 
 
-@pytest.mark.parametrize(("said", "seed"), list(worlds()))
-def test_the_life_of_an_update_is_in_order(said, seed, make_setting):
-    """Received, trained, queued, sent, failed, sent, …; one airtime each; never more attempts than permitted."""
-    access = network(**said)
-    _, rows = play(access, make_setting, users=14, rounds=12, seed=seed)
+@pytest.mark.parametrize(("overrides", "seed"), list(random_scenarios()))
+def test_events_of_an_update_are_in_order(overrides, seed, make_context):
+    """The order is received, trained, queued, sent, failed, sent, …, with at most max_attempts attempts."""
+    access = network(**overrides)
+    _, rows = run_access(access, make_context, users=14, rounds=12, seed=seed)
     steps = ["received", "trained", "queued", "failed", "sent"]
-    lives = defaultdict(list)
+    events_by_user = defaultdict(list)
     for row in sorted((row for row in rows if row[0] in steps), key=lambda row: (row[1], steps.index(row[0]))):
-        lives[row[3]].append(row)
-    for life in lives.values():
-        updates = "".join(row[0][0] for row in life).split("r")
+        events_by_user[row[3]].append(row)
+    for events in events_by_user.values():
+        updates = "".join(row[0][0] for row in events).split("r")
         assert all(re.fullmatch("(tq(sf)*s?)?", update) for update in updates), updates
-        sent = [row[1] for row in life if row[0] == "sent"]
+        sent = [row[1] for row in events if row[0] == "sent"]
         assert (np.diff(sent) >= 0.5 - 1e-9).all()
         limit = access.mac.max_attempts
         if limit is not None:
             assert max(update.count("s") for update in updates) <= limit
 
 
-def test_the_same_setting_gives_the_same_run_and_recording_less_changes_nothing(make_setting):
+def test_run_is_reproducible_and_independent_of_recording(make_context):
     access = network(outages=OUTAGES)
-    rounds, rows = play(access, make_setting)
-    assert play(access, make_setting) == (rounds, rows)
+    rounds, rows = run_access(access, make_context)
+    assert run_access(access, make_context) == (rounds, rows)
     log = Memory("delivered", unknown=None)
-    assert list(access.rounds(replace(make_setting(12, 8), recorder=log, downlink_bits=1e4))) == rounds
+    assert list(access.rounds(replace(make_context(12, 8), recorder=log, downlink_bits=1e4))) == rounds
     outcomes = [row for row in rows if row[0] in OUTCOMES]
     assert [row for row in log.rows if row[0] in OUTCOMES] == outcomes, (
-        "outcomes are always recorded, because they are counted"
+        "outcomes are always recorded because they are counted"
     )
     assert len(log.rows) == len(outcomes)
-    assert play(access, make_setting, seed=2)[0] != rounds
+    assert run_access(access, make_context, seed=2)[0] != rounds
 
 
-def test_another_mac_leaves_all_other_draws_as_they_were(make_setting):
-    """Places, shadowing, training times and outages are the same, to the last bit, under both MACs."""
+def test_mac_does_not_change_the_draws_of_other_models(make_context):
+    """Positions, shadowing, training times and outages are bitwise equal under both MACs."""
     seen = []
     for mac in ({"kind": "slotted_aloha", "probability": 0.2}, {"kind": "tdma"}):
         access = network(mac=mac, outages=OUTAGES, round={"kind": "first", "deadline": 30.0})
-        setting = make_setting(12, 4)
-        _, rows = play(access, make_setting, rounds=4)
+        context = make_context(12, 4)
+        _, rows = run_access(access, make_context, rounds=4)
         trained = {(row[3], row[5]): row[1] for row in rows if row[0] == "trained"}
         received = {(row[3], row[5]): row[1] for row in rows if row[0] == "received"}
-        sites = build_layout(access, setting)
+        sites = build_layout(access, context)
         air, outages = (
-            LinkBudget(access.radio, access.channel, sites, setting.streams),
-            CombinedOutages.open(access.outages, sites, setting.streams),
+            LinkBudget(access.radio, access.channel, sites, context.streams),
+            CombinedOutages.open(access.outages, sites, context.streams),
         )
         seen.append(
             (
-                {name: column.tolist() for name, column in access.user_columns(setting).items()},
+                {name: column.tolist() for name, column in access.user_columns(context).items()},
                 air.snr_db(np.arange(12), 77.0).tolist(),
                 outages.changes(np.arange(sites.nodes), 0.0, 120.0)[0].tolist(),
                 [row[1:5] for row in rows if row[0] in {"down", "up"}],
@@ -162,9 +166,9 @@ def test_another_mac_leaves_all_other_draws_as_they_were(make_setting):
 
 
 @pytest.mark.slow
-def test_training_takes_samples_over_speed(make_setting):
-    """Speeds are lognormal around 10 samples/s: the log of the time has mean ln 5 and deviation 0.5 (± 4.5 errors)."""
-    _, rows = play(network(round={"kind": "first", "deadline": 200.0}), make_setting, users=1500, rounds=1)
+def test_training_time_is_samples_over_speed(make_context):
+    """Speeds are lognormal around 10 samples/s: log times have mean ln 5 and standard deviation 0.5 (± 4.5 errors)."""
+    _, rows = run_access(network(round={"kind": "first", "deadline": 200.0}), make_context, users=1500, rounds=1)
     trained = {row[3]: row[1] for row in rows if row[0] == "trained"}
     received = {row[3]: row[1] for row in rows if row[0] == "received"}
     log_time = np.log([trained[user] - received[user] for user in trained])
@@ -173,13 +177,13 @@ def test_training_takes_samples_over_speed(make_setting):
     assert abs(log_time.std() - 0.5) < 4.5 * 0.5 / np.sqrt(2 * 1500)
 
 
-def test_the_learners_own_work_and_a_speed_for_each(make_setting):
+def test_training_time_uses_samples_of_the_learner_and_speed_per_user(make_context):
     access = network(compute={"speed": [1.0, 2.0, 4.0]}, round={"kind": "first", "m": 3, "deadline": 60.0})
     assert access.info.needs_samples
     assert not network().info.needs_samples
     log = Memory(unknown=None)
-    setting = replace(make_setting(3, 1), recorder=log, samples=np.array([10.0, 10.0, 60.0]), downlink_bits=0.0)
-    list(access.rounds(setting))
+    context = replace(make_context(3, 1), recorder=log, samples=np.array([10.0, 10.0, 60.0]), downlink_bits=0.0)
+    list(access.rounds(context))
     spans = defaultdict(list)
     for kind, time_s, _, user, *_ in log.rows:
         if kind in {"received", "trained"}:
@@ -187,18 +191,18 @@ def test_the_learners_own_work_and_a_speed_for_each(make_setting):
     assert {user: round(end - begin, 9) for user, (begin, end) in spans.items()} == {0: 10.0, 1: 5.0, 2: 15.0}
 
 
-def test_the_size_of_an_update_is_the_models_unless_given(make_setting):
+def test_update_size_defaults_to_the_size_of_the_model(make_context):
     access = network(update_size=None, round={"kind": "first", "m": 1})
-    [one], rows = play(access, make_setting, rounds=1)
-    assert {row[5] for row in rows if row[0] == "sent"} == {100.0}, "as the setting says"
-    [one], rows = play(network(round={"kind": "first", "m": 1}), make_setting, rounds=1)
+    [round_], rows = run_access(access, make_context, rounds=1)
+    assert {row[5] for row in rows if row[0] == "sent"} == {100.0}, "the size in the context"
+    [round_], rows = run_access(network(round={"kind": "first", "m": 1}), make_context, rounds=1)
     assert {row[5] for row in rows if row[0] == "sent"} == {1e4}
-    assert one.downlink_bits == 4e4, "four towers"
+    assert round_.downlink_bits == 4e4, "four towers"
 
 
-def test_where_users_stand(make_setting):
-    setting = make_setting(30)
-    places = network().user_columns(setting)
+def test_user_columns_contain_positions_and_nearest_towers(make_context):
+    context = make_context(30)
+    places = network().user_columns(context)
     assert network().info.has_positions
     towers = 2000 * np.array([(1, 0), (0, 1), (-1, 0), (0, -1)])
     distance = np.hypot(*(np.column_stack([places["x_m"], places["y_m"]])[:, None] - towers).transpose(2, 0, 1))
@@ -206,13 +210,13 @@ def test_where_users_stand(make_setting):
     np.testing.assert_array_equal(places["tower"], distance.argmin(axis=1))
 
 
-def test_users_who_can_never_be_heard_are_named_before_anything_runs(make_setting):
-    """User 1 at 40 km is the worst, and the fault tells by how much; a slot too short is told along with it."""
+def test_error_names_users_out_of_range(make_context):
+    """The error names the SNR of user 1, the farthest at 40 km; a slot that is too short is reported as well."""
     topology = {"kind": "star", "distances": [100.0, 40000.0, 200.0, 30000.0]}
     access = network(topology=topology, channel=PLAIN["channel"][:1], mac={"kind": "tdma", "slot": 0.1})
-    with pytest.raises(ScenarioError) as caught:
-        next(access.rounds(make_setting(4, 1)))
-    faults = {fault.key: fault for fault in caught.value.faults}
+    with pytest.raises(ScenarioError) as error:
+        next(access.rounds(make_context(4, 1)))
+    faults = {fault.key: fault for fault in error.value.faults}
     assert set(faults) == {"channel", "mac.slot"}
     loss_db = 20 * np.log10(4 * np.pi * 868e6 / 299792458) + 30 * np.log10(40000)
     snr_db = 20 - loss_db - (-174 + 10 * np.log10(125e3) + 6)
@@ -222,17 +226,17 @@ def test_users_who_can_never_be_heard_are_named_before_anything_runs(make_settin
     assert faults["channel"].remedy
 
 
-def test_faults_of_parts_have_their_places(make_setting):
-    with pytest.raises(ScenarioError) as caught:
-        next(network(outages=[OUTAGES[0], OUTAGES[1] | {"nodes": ["tower:9"]}]).rounds(make_setting(4, 1)))
-    assert [fault.key for fault in caught.value.faults] == ["outages.1.nodes"]
-    lonely = {"kind": "random_geometric", "routers": 5, "towers": 5, "side": "100 km", "max_distance": "10 m"}
-    with pytest.raises(ScenarioError) as caught:
-        next(network(topology=lonely).rounds(make_setting(4, 1)))
-    assert [fault.key for fault in caught.value.faults] == ["topology.max_distance"]
+def test_errors_of_nested_models_have_their_paths(make_context):
+    with pytest.raises(ScenarioError) as error:
+        next(network(outages=[OUTAGES[0], OUTAGES[1] | {"nodes": ["tower:9"]}]).rounds(make_context(4, 1)))
+    assert [fault.key for fault in error.value.faults] == ["outages.1.nodes"]
+    disconnected = {"kind": "random_geometric", "routers": 5, "towers": 5, "side": "100 km", "max_distance": "10 m"}
+    with pytest.raises(ScenarioError) as error:
+        next(network(topology=disconnected).rounds(make_context(4, 1)))
+    assert [fault.key for fault in error.value.faults] == ["topology.max_distance"]
 
 
-def test_what_does_not_fit_the_scenario_is_a_fault():
+def test_settings_that_do_not_fit_the_scenario_are_errors():
     access = network(
         round={"kind": "first", "m": 9},
         compute={"speed": [1.0, 2.0]},
@@ -249,14 +253,14 @@ def test_what_does_not_fit_the_scenario_is_a_fault():
         "outages.0.nodes",
     }
     assert list(nested_faults(network(), "", ScenarioFacts(users=5, rounds=1))) == []
-    (endless,) = nested_faults(network(round="first"), "", ScenarioFacts(users=5, rounds=1))
-    assert "no condition closes a round" in endless.problem
-    needy = network(compute={"speed": 3}, update_size=None)
-    assert list(nested_faults(needy, "", ScenarioFacts(5, 1, sized=True, trained=True))) == []
+    (fault,) = nested_faults(network(round="first"), "", ScenarioFacts(users=5, rounds=1))
+    assert "no condition closes a round" in fault.problem
+    access = network(compute={"speed": 3}, update_size=None)
+    assert list(nested_faults(access, "", ScenarioFacts(5, 1, sized=True, trained=True))) == []
 
 
 @pytest.mark.parametrize(
-    ("said", "problem"),
+    ("overrides", "problem"),
     [
         ({"interference": "sinr", "capture": "3 dB"}, "capture: has no effect with interference: sinr"),
         ({"downlink": {"mode": "multicast"}, "broadcast_rate": 1}, "broadcast_rate: has no effect with downlink"),
@@ -267,22 +271,22 @@ def test_what_does_not_fit_the_scenario_is_a_fault():
         ({"rounds": 3}, "unknown key"),
     ],
 )
-def test_what_is_refused(said, problem):
+def test_invalid_settings_raise_an_error(overrides, problem):
     with pytest.raises(ScenarioError, match=problem):
-        network(**said)
+        network(**overrides)
 
 
-def test_how_many_a_round_can_bring():
+def test_max_deliveries_depends_on_the_round():
     assert network().max_deliveries(7, 99) == 3
     assert network(round={"kind": "first", "deadline": 1.0}).max_deliveries(7, 99) == 7
     assert network().rates(7, Streams(1)) is None
 
 
-def test_a_given_size_is_that_of_the_broadcast_too(make_setting):
-    slow, fast = (
-        list(network(broadcast_rate=rate, update_size="10 kB").rounds(make_setting(users=3, rounds=2)))
+def test_update_size_applies_to_the_broadcast(make_context):
+    slow_rounds, fast_rounds = (
+        list(network(broadcast_rate=rate, update_size="10 kB").rounds(make_context(users=3, rounds=2)))
         for rate in ("1 kbps", "100 Gbps")
     )
-    cells = network().user_columns(make_setting(users=3, rounds=2))["tower"]
-    assert slow[0].downlink_bits == 80_000.0 * len(set(cells.tolist())), "towers without users send nothing"
-    assert slow[0].closed_s - fast[0].closed_s > 79.0
+    cells = network().user_columns(make_context(users=3, rounds=2))["tower"]
+    assert slow_rounds[0].downlink_bits == 80_000.0 * len(set(cells.tolist())), "towers without users send nothing"
+    assert slow_rounds[0].closed_s - fast_rounds[0].closed_s > 79.0

@@ -1,4 +1,4 @@
-"""Recordings: heard again bit for bit, and refused where they do not fit."""
+"""Replay of a recorded run: exact rounds, and errors of recordings that do not fit."""
 
 from __future__ import annotations
 
@@ -18,25 +18,27 @@ ROUND = ("opened_s", "closed_s", "oldest", "uplink_bits", "downlink_bits")
 DELIVERY = ("user", "base", "sent_s", "arrived_s", "attempts")
 
 
-def write(folder, replicas):
-    """Put rounds of several replicas down as a run does: round by round, the replicas in turn."""
+def write_tables(folder, replicas):
+    """Write the rounds of several replicas in the order of a run: by round, then by replica."""
     rounds, deliveries = [], []
-    for together in zip_longest(*replicas):
-        for replica, one in enumerate(together):
-            head = {"replica": replica, "round": one.index}
-            told = {name: getattr(one, name) for name in ROUND}
-            rounds.append({**head, **told, "delivered": len(one.deliveries)})
-            deliveries += [{**head, **{name: getattr(each, name) for name in DELIVERY}} for each in one.deliveries]
+    for same_round in zip_longest(*replicas):
+        for replica, round_ in enumerate(same_round):
+            head = {"replica": replica, "round": round_.index}
+            fields = {name: getattr(round_, name) for name in ROUND}
+            rounds.append({**head, **fields, "delivered": len(round_.deliveries)})
+            deliveries += [
+                {**head, **{name: getattr(delivery, name) for name in DELIVERY}} for delivery in round_.deliveries
+            ]
     pd.DataFrame(rounds).to_parquet(folder / "rounds.parquet")
     pd.DataFrame(deliveries).to_parquet(folder / "deliveries.parquet")
 
 
 @pytest.fixture
-def recorded(tmp_path, make_setting):
-    """Two replicas of 30 rounds of 5 users, and the folder that holds them."""
+def recorded(tmp_path, make_context):
+    """A folder with two replicas of 30 rounds of 5 users, and the rounds themselves."""
     access = Bernoulli(probability=0.3, round_length=0.1)
-    replicas = [[*access.rounds(make_setting(5, 30, replica=at))] for at in (0, 1)]
-    write(tmp_path, replicas)
+    replicas = [[*access.rounds(make_context(5, 30, replica=at))] for at in (0, 1)]
+    write_tables(tmp_path, replicas)
     return tmp_path, replicas
 
 
@@ -44,86 +46,93 @@ def problems(folder, users=5, rounds=30):
     return [str(fault) for fault in Replay(run=folder).faults(ScenarioFacts(users=users, rounds=rounds))]
 
 
-def test_rounds_come_back_exactly(recorded, make_setting):
+def test_replayed_rounds_equal_the_recorded_rounds(recorded, make_context):
     folder, replicas = recorded
     for at in (0, 1):
-        assert [*Replay(run=folder).rounds(make_setting(5, 30, replica=at))] == replicas[at]
-    assert [*Replay(run=folder).rounds(make_setting(5, 12))] == replicas[0][:12]
+        assert [*Replay(run=folder).rounds(make_context(5, 30, replica=at))] == replicas[at]
+    assert [*Replay(run=folder).rounds(make_context(5, 12))] == replicas[0][:12]
     assert not problems(folder)
 
 
-def test_joules_come_back_where_they_are_recorded(recorded, make_setting):
+def test_recorded_energy_is_replayed(recorded, make_context):
     folder, replicas = recorded
     table = pd.read_parquet(folder / "rounds.parquet")
     joules = np.where(table["round"] % 3 == 0, np.nan, 0.25 * table["round"])
     table.assign(energy_J=joules).to_parquet(folder / "rounds.parquet")
-    found = [*Replay(run=folder).rounds(make_setting(5, 30, replica=1))]
-    assert [one.energy_j for one in found] == [None if at % 3 == 0 else 0.25 * at for at in range(1, 31)]
-    assert [replace(one, energy_j=None) for one in found] == replicas[1]
+    replayed = [*Replay(run=folder).rounds(make_context(5, 30, replica=1))]
+    assert [round_.energy_j for round_ in replayed] == [None if at % 3 == 0 else 0.25 * at for at in range(1, 31)]
+    assert [replace(round_, energy_j=None) for round_ in replayed] == replicas[1]
 
 
-def test_more_replicas_than_are_recorded_are_a_fault(recorded):
+def test_more_replicas_than_recorded_is_an_error(recorded):
     folder, _ = recorded
     assert not [*Replay(run=folder).faults(ScenarioFacts(users=5, rounds=30, replicas=2))]
     (fault,) = Replay(run=folder).faults(ScenarioFacts(users=5, rounds=30, replicas=3))
     assert str(fault) == "run: 2 replicas are recorded, the scenario has 3; set fewer replicas"
 
 
-def test_what_it_records(recorded, make_setting):
+def test_replay_records_delivered_events(recorded, make_context):
     folder, replicas = recorded
-    world = make_setting(5, 30)
-    [*Replay(run=folder).rounds(world)]
-    delivered = [(time, at, user) for kind, time, at, user, _ in world.recorder.rows if kind == "delivered"]
-    assert delivered == [(each.arrived_s, one.index, each.user) for one in replicas[0] for each in one.deliveries]
+    context = make_context(5, 30)
+    [*Replay(run=folder).rounds(context)]
+    delivered = [(time, at, user) for kind, time, at, user, _ in context.recorder.rows if kind == "delivered"]
+    assert delivered == [
+        (delivery.arrived_s, round_.index, delivery.user) for round_ in replicas[0] for delivery in round_.deliveries
+    ]
 
 
-def test_the_most_is_the_most_recorded(recorded):
+def test_max_deliveries_is_the_recorded_maximum(recorded):
     folder, replicas = recorded
-    assert Replay(run=folder).max_deliveries(5, 99) == max(len(one.deliveries) for rounds in replicas for one in rounds)
+    assert Replay(run=folder).max_deliveries(5, 99) == max(
+        len(round_.deliveries) for rounds in replicas for round_ in rounds
+    )
 
 
-def test_the_most_is_that_of_the_rounds_that_are_wanted(recorded):
+def test_max_deliveries_covers_the_requested_rounds(recorded):
     folder, replicas = recorded
     assert Replay(run=folder).max_deliveries(5, 1) == max(len(rounds[0].deliveries) for rounds in replicas)
 
 
-def test_a_path_is_relative_to_the_current_directory(recorded, monkeypatch):
+def test_path_is_relative_to_the_current_directory(recorded, monkeypatch):
     folder, _ = recorded
     monkeypatch.chdir(folder.parent)
     assert not [*Replay(run=folder.name).faults(ScenarioFacts(users=5, rounds=30))]
     assert Replay.model_validate(Replay(run=folder.name).model_dump(mode="json")).run.name == folder.name
 
 
-def test_a_recording_that_is_too_small_is_a_fault(recorded, make_setting):
+def test_recording_that_is_too_small_is_an_error(recorded, make_context):
     folder, _ = recorded
     assert "30 rounds are recorded, the scenario has 31" in problems(folder, rounds=31)[0]
     assert "it has user 4, but there are 4 users" in problems(folder, users=4)[0]
-    for world, said in [(make_setting(5, 31), "scenario has 31"), (make_setting(5, 30, replica=2), "no such replica")]:
-        with pytest.raises(ScenarioError, match=said):
-            next(Replay(run=folder).rounds(world))
+    for context, message in [
+        (make_context(5, 31), "scenario has 31"),
+        (make_context(5, 30, replica=2), "no such replica"),
+    ]:
+        with pytest.raises(ScenarioError, match=message):
+            next(Replay(run=folder).rounds(context))
 
 
-def test_a_missing_recording_is_a_fault(tmp_path, make_setting):
-    absent = Replay(run=tmp_path / "absent")
-    (fault,) = absent.faults(ScenarioFacts(users=5, rounds=30))
+def test_missing_recording_is_an_error(tmp_path, make_context):
+    missing = Replay(run=tmp_path / "absent")
+    (fault,) = missing.faults(ScenarioFacts(users=5, rounds=30))
     assert (fault.key, fault.problem) == ("run", f"there is no folder {tmp_path / 'absent'}")
-    assert absent.max_deliveries(5, 99) == 1
+    assert missing.max_deliveries(5, 99) == 1
     assert f"there is no file {tmp_path / 'rounds.parquet'}" in problems(tmp_path)[0]
     with pytest.raises(ScenarioError, match=r"^run: there is no folder"):
-        next(absent.rounds(make_setting()))
+        next(missing.rounds(make_context()))
 
 
-def test_a_broken_table_is_named(recorded, make_setting):
+def test_error_names_the_damaged_table(recorded, make_context):
     folder, _ = recorded
     path = folder / "deliveries.parquet"
     path.write_bytes(path.read_bytes()[:100])
     assert "deliveries.parquet cannot be read" in problems(folder)[0]
     with pytest.raises(MachineError, match=r"deliveries\.parquet cannot be read"):
-        next(Replay(run=folder).rounds(make_setting(5, 30)))
+        next(Replay(run=folder).rounds(make_context(5, 30)))
 
 
 @pytest.mark.parametrize(
-    ("table", "change", "said"),
+    ("table", "change", "message"),
     [
         ("deliveries", lambda frame: frame.iloc[1:], "disagree"),
         ("deliveries", lambda frame: frame.assign(base=frame["round"]), "later than its round"),
@@ -136,23 +145,23 @@ def test_a_broken_table_is_named(recorded, make_setting):
         ("rounds", lambda frame: frame.assign(closed_s=frame["closed_s"].iloc[::-1].to_numpy()), "not ascending"),
     ],
 )
-def test_a_recording_that_contradicts_itself_is_a_fault(recorded, table, change, said):
+def test_inconsistent_recording_is_an_error(recorded, table, change, message):
     folder, _ = recorded
     path = folder / f"{table}.parquet"
     change(pd.read_parquet(path)).to_parquet(path)
-    assert said in problems(folder)[0]
+    assert message in problems(folder)[0]
 
 
-def test_versions_that_no_later_delivery_starts_from_are_not_needed(tmp_path, make_setting):
-    """version 0 is needed until round 3, version 2 in round 4."""
+def test_versions_without_later_deliveries_are_not_needed(tmp_path, make_context):
+    """Version 0 is needed until round 3, version 2 in round 4."""
     folder = tmp_path / "stale"
     folder.mkdir()
     index = np.arange(1, 5)
     rounds = {"replica": 0, "round": index, "opened_s": index - 1.0, "closed_s": index * 1.0, "delivered": [1, 1, 1, 1]}
     rounds |= {"oldest": [0, 0, 2, 4], "uplink_bits": 0.0, "downlink_bits": 0.0}
     pd.DataFrame(rounds).to_parquet(folder / "rounds.parquet")
-    heard = {"replica": 0, "round": index, "user": [0, 1, 2, 1], "base": [0, 1, 0, 2]}
-    heard |= {"sent_s": index - 0.5, "arrived_s": index * 1.0, "attempts": 1}
-    pd.DataFrame(heard).to_parquet(folder / "deliveries.parquet")
-    told = [one.needed for one in Replay(run=folder).rounds(make_setting(3, 4))]
-    assert told == [(0,), (0,), (2,), None]
+    deliveries = {"replica": 0, "round": index, "user": [0, 1, 2, 1], "base": [0, 1, 0, 2]}
+    deliveries |= {"sent_s": index - 0.5, "arrived_s": index * 1.0, "attempts": 1}
+    pd.DataFrame(deliveries).to_parquet(folder / "deliveries.parquet")
+    needed = [round_.needed for round_ in Replay(run=folder).rounds(make_context(3, 4))]
+    assert needed == [(0,), (0,), (2,), None]

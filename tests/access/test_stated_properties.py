@@ -1,4 +1,4 @@
-"""What accesses state of who is heard: rates and a process only where they hold exactly, against what is played."""
+"""Participation rates and process that accesses declare, against simulated rounds; none where they are not exact."""
 
 from dataclasses import replace
 
@@ -29,22 +29,22 @@ def file(tmp_path):
     return path
 
 
-def of(name, **said):
-    """An access of three users."""
+def make_access(name, **overrides):
+    """Return an access of three users."""
     return {
-        "stationary": lambda: Stationary(rho=LISTED, **said),
-        "bernoulli": lambda: Bernoulli(probability=LISTED, **said),
-        "markov": lambda: Markov(probability=LISTED, switch_on=0.2, **said),
-        "cyclic": lambda: Cyclic(probability=LISTED, cycle=20, **said),
-        "correlated": lambda: Correlated(probability=LISTED, groups=1, correlation=0.5, **said),
+        "stationary": lambda: Stationary(rho=LISTED, **overrides),
+        "bernoulli": lambda: Bernoulli(probability=LISTED, **overrides),
+        "markov": lambda: Markov(probability=LISTED, switch_on=0.2, **overrides),
+        "cyclic": lambda: Cyclic(probability=LISTED, cycle=20, **overrides),
+        "correlated": lambda: Correlated(probability=LISTED, groups=1, correlation=0.5, **overrides),
         "bursty": lambda: Bursty(
-            probability=LISTED, presence={"distribution": "geometric", "mean": 3}, unit="rounds", **said
+            probability=LISTED, presence={"distribution": "geometric", "mean": 3}, unit="rounds", **overrides
         ),
-        "drifting": lambda: Drifting(knots=KNOTS, repeat=10, **said),
+        "drifting": lambda: Drifting(knots=KNOTS, repeat=10, **overrides),
     }[name]()
 
 
-STATED = {
+PROCESSES = {
     "stationary": "stationary",
     "bernoulli": "stationary",
     "markov": "Markovian",
@@ -55,61 +55,63 @@ STATED = {
 }
 
 
-@pytest.mark.parametrize("name", STATED)
+@pytest.mark.parametrize("name", PROCESSES)
 @pytest.mark.slow
-def test_rates_that_are_stated_are_those_of_being_heard(make_setting, presence, name):
-    access = of(name)
-    stated = access.participation_rates(3, make_setting(3, 10_000).streams)
-    assert presence(access, make_setting(3, 10_000)).mean(axis=0) == pytest.approx(stated, abs=0.03)
-    assert access.info.process == STATED[name]
+def test_participation_rates_match_simulated_deliveries(make_context, delivery_matrix, name):
+    access = make_access(name)
+    rates = access.participation_rates(3, make_context(3, 10_000).streams)
+    assert delivery_matrix(access, make_context(3, 10_000)).mean(axis=0) == pytest.approx(rates, abs=0.03)
+    assert access.info.process == PROCESSES[name]
 
 
-FOLLOWS = {"label_correlated": {"concentration": 0.1, "minimum": 0.1, "mean": 0.3}}
-FOLLOWING = {
-    "bernoulli": Bernoulli(probability=FOLLOWS),
-    "markov": Markov(probability=FOLLOWS, switch_on=0.3),
-    "cyclic": Cyclic(probability=FOLLOWS, cycle=7),
-    "adversarial": Adversarial(inner={"kind": "bernoulli", "probability": FOLLOWS}, users=[0], probability=0.5),
+LABEL_CORRELATED = {"label_correlated": {"concentration": 0.1, "minimum": 0.1, "mean": 0.3}}
+LABEL_CORRELATED_ACCESSES = {
+    "bernoulli": Bernoulli(probability=LABEL_CORRELATED),
+    "markov": Markov(probability=LABEL_CORRELATED, switch_on=0.3),
+    "cyclic": Cyclic(probability=LABEL_CORRELATED, cycle=7),
+    "adversarial": Adversarial(
+        inner={"kind": "bernoulli", "probability": LABEL_CORRELATED}, users=[0], probability=0.5
+    ),
 }
 
 
-@pytest.mark.parametrize("name", FOLLOWING)
+@pytest.mark.parametrize("name", LABEL_CORRELATED_ACCESSES)
 @pytest.mark.slow
-def test_rates_that_follow_labels_are_stated_where_these_are_known(make_setting, presence, name):
-    access, mix = FOLLOWING[name], np.array([[0.8, 0.1, 0.1], [0.1, 0.6, 0.3], [0, 0.2, 0.8]])
-    setting = replace(make_setting(3, 10_000), label_mix=mix)
-    assert access.participation_rates(3, setting.streams) is None
-    stated = access.participation_rates(3, setting.streams, mix)
-    assert np.ptp(stated) > 0.1
-    assert presence(access, setting).mean(axis=0) == pytest.approx(stated, abs=0.03)
+def test_label_correlated_rates_are_known_with_the_label_mix(make_context, delivery_matrix, name):
+    access, mix = LABEL_CORRELATED_ACCESSES[name], np.array([[0.8, 0.1, 0.1], [0.1, 0.6, 0.3], [0, 0.2, 0.8]])
+    context = replace(make_context(3, 10_000), label_mix=mix)
+    assert access.participation_rates(3, context.streams) is None
+    rates = access.participation_rates(3, context.streams, mix)
+    assert np.ptp(rates) > 0.1
+    assert delivery_matrix(access, context).mean(axis=0) == pytest.approx(rates, abs=0.03)
 
 
-@pytest.mark.parametrize("name", STATED)
-def test_a_selection_leaves_nothing_to_state(make_setting, name):
-    access = of(name, selection=OLDEST)
-    assert access.participation_rates(3, make_setting().streams) is None
+@pytest.mark.parametrize("name", PROCESSES)
+def test_selection_removes_declared_rates_and_process(make_context, name):
+    access = make_access(name, selection=OLDEST)
+    assert access.participation_rates(3, make_context().streams) is None
     assert access.info.process is None
-    assert access.rates(3, make_setting().streams) is not None  # the order of users, before the selection
-    aimed = Adversarial(inner=access, users=[0])
-    assert aimed.info.process is None
-    assert aimed.participation_rates(3, make_setting().streams) is None
+    assert access.rates(3, make_context().streams) is not None  # the order of users, before the selection
+    targeted = Adversarial(inner=access, users=[0])
+    assert targeted.info.process is None
+    assert targeted.participation_rates(3, make_context().streams) is None
 
 
-@pytest.mark.parametrize("name", STATED)
-def test_less_room_leaves_no_rates_to_state(make_setting, name):
+@pytest.mark.parametrize("name", PROCESSES)
+def test_delivery_limit_removes_declared_rates(make_context, name):
     first = 2 if name in {"stationary", "drifting"} else 1
-    assert of(name, deliveries=first).participation_rates(3, make_setting().streams) is None
-    wide = of(name, deliveries=3).participation_rates(3, make_setting().streams)
-    assert (wide is None) == (name in {"stationary", "drifting"})
+    assert make_access(name, deliveries=first).participation_rates(3, make_context().streams) is None
+    all_delivered = make_access(name, deliveries=3).participation_rates(3, make_context().streams)
+    assert (all_delivered is None) == (name in {"stationary", "drifting"})
 
 
-def test_users_cut_off_together_cannot_be_seen_where_one_is_heard():
-    assert of("correlated", deliveries=1).info.process == "stationary"
-    assert of("correlated", deliveries=2).info.process is None
-    assert of("correlated", deliveries=1, switch_on=0.05).info.process == "Markovian"
+def test_correlation_has_no_effect_on_the_process_with_one_delivery():
+    assert make_access("correlated", deliveries=1).info.process == "stationary"
+    assert make_access("correlated", deliveries=2).info.process is None
+    assert make_access("correlated", deliveries=1, switch_on=0.05).info.process == "Markovian"
 
 
-def test_users_who_are_always_there_neither_come_nor_go():
+def test_always_available_users_make_a_stationary_process():
     assert Markov(probability=1.0).info.process == Cyclic(probability=1.0).info.process == "stationary"
     assert Markov(probability=0.05, switch_on=0.05).info.process == "stationary"
     assert (
@@ -118,18 +120,18 @@ def test_users_who_are_always_there_neither_come_nor_go():
 
 
 @pytest.mark.parametrize(
-    ("base", "said"),
+    ("base", "overrides"),
     [(HALF, {}), (HALF, {"probability": 0.4}), (HALF, {"every": 3}), ({**HALF, "kind": "markov"}, {"every": 2})],
 )
 @pytest.mark.quick_first
-def test_an_adversary_takes_off_what_it_holds_back(make_setting, presence, base, said):
-    access = Adversarial(inner=base, users=[0], **said)
-    stated = access.participation_rates(3, make_setting(3, 10_000).streams)
-    assert presence(access, make_setting(3, 10_000)).mean(axis=0) == pytest.approx(stated, abs=0.04)
+def test_rates_of_an_adversary_exclude_censored_updates(make_context, delivery_matrix, base, overrides):
+    access = Adversarial(inner=base, users=[0], **overrides)
+    rates = access.participation_rates(3, make_context(3, 10_000).streams)
+    assert delivery_matrix(access, make_context(3, 10_000)).mean(axis=0) == pytest.approx(rates, abs=0.04)
 
 
 @pytest.mark.parametrize(
-    ("base", "said"),
+    ("base", "overrides"),
     [
         ({**HALF, "deliveries": 1}, {}),
         (HALF, {"per_round": 1, "users": [0, 1]}),
@@ -138,30 +140,30 @@ def test_an_adversary_takes_off_what_it_holds_back(make_setting, presence, base,
         ({"kind": "cyclic", "probability": 0.5, "cycle": 4}, {"every": 2}),
     ],
 )
-def test_an_adversary_states_no_rates_that_do_not_hold(make_setting, base, said):
-    assert Adversarial(inner=base, **{"users": [0], **said}).participation_rates(3, make_setting().streams) is None
+def test_adversary_declares_no_inexact_rates(make_context, base, overrides):
+    assert Adversarial(inner=base, **{"users": [0], **overrides}).participation_rates(3, make_context().streams) is None
 
 
-def test_an_adversary_with_a_limit_in_a_round_is_no_longer_the_other_access():
+def test_adversary_with_a_limit_per_round_has_another_process():
     assert Adversarial(inner=HALF, users=[0, 1], per_round=1).info.process is None
     assert Adversarial(inner=HALF, users=[0, 1], per_round=1, first_round=9).info.process == "non-stationary"
 
 
-def test_a_file_is_seen_as_rounds_close(make_setting, presence, file):
+def test_rates_of_a_file_use_the_state_at_the_end_of_each_round(make_context, delivery_matrix, file):
     access = Availability(file=file, unit="rounds", repeat=6)
-    stated = access.participation_rates(3, make_setting().streams)
-    assert stated.tolist() == presence(access, make_setting(3, 60)).mean(axis=0).tolist() == [5 / 6, 0.5, 1.0]
+    rates = access.participation_rates(3, make_context().streams)
+    assert rates.tolist() == delivery_matrix(access, make_context(3, 60)).mean(axis=0).tolist() == [5 / 6, 0.5, 1.0]
     assert access.info.process == "cyclic"
-    assert Availability(file=file, unit="rounds", repeat=6.5).participation_rates(3, make_setting().streams) is None
+    assert Availability(file=file, unit="rounds", repeat=6.5).participation_rates(3, make_context().streams) is None
     assert (
-        Availability(file=file, unit="rounds", repeat=6, deliveries=1).participation_rates(3, make_setting().streams)
+        Availability(file=file, unit="rounds", repeat=6, deliveries=1).participation_rates(3, make_context().streams)
         is None
     )
 
 
-def test_drift_has_no_rates(make_setting):
+def test_drifting_access_has_no_participation_rates(make_context):
     access = Drifting(knots=KNOTS)
     assert access.info.process == "non-stationary"
-    assert access.participation_rates(3, make_setting().streams) is None
-    assert Access.participation_rates(access, 3, make_setting().streams) is None
-    assert np.isfinite(access.rates(3, make_setting().streams)).all()
+    assert access.participation_rates(3, make_context().streams) is None
+    assert Access.participation_rates(access, 3, make_context().streams) is None
+    assert np.isfinite(access.rates(3, make_context().streams)).all()

@@ -1,4 +1,4 @@
-"""Drift, windows and changes."""
+"""Drift, windows and change points."""
 
 import numpy as np
 import pytest
@@ -9,13 +9,13 @@ from netfl.diagnosis.periodicity import whiten
 
 
 @pytest.mark.slow
-def test_white_noise_does_not_drift():
+def test_white_noise_has_no_drift():
     p = [find_drift(np.random.default_rng(seed).normal(size=(600, 4))).p for seed in range(200)]
     assert (np.array(p) <= 0.05).mean() <= 0.06
 
 
 @pytest.mark.parametrize("shape", ["line", "jump", "there and back"])
-def test_drift_is_found(shape):
+def test_drift_is_detected(shape):
     rng = np.random.default_rng(1)
     at = np.arange(3000) / 3000
     share = {"line": at, "jump": at > 0.6, "there and back": abs(2 * at - 1)}[shape]
@@ -23,17 +23,17 @@ def test_drift_is_found(shape):
     assert find_drift(whiten(x.astype(float)).series).p < 1e-6
 
 
-def test_windows_are_the_chi_square_test_of_homogeneity():
+def test_windows_equal_the_chi_square_test_of_homogeneity():
     x = (np.random.default_rng(2).random((800, 1)) < 0.3).astype(float)
-    found = assess_windows(x, np.ones(1), 8)
+    result = assess_windows(x, np.ones(1), 8)
     counts = x.reshape(8, 100).sum(axis=1)
     exact = stats.chi2_contingency(np.array([counts, 100 - counts]), correction=False)
-    assert found.statistic == pytest.approx(exact.statistic)
-    assert found.freedom == exact.dof
-    assert found.p == pytest.approx(exact.pvalue, rel=1e-6)
+    assert result.statistic == pytest.approx(exact.statistic)
+    assert result.freedom == exact.dof
+    assert result.p == pytest.approx(exact.pvalue, rel=1e-6)
 
 
-def test_windows_of_one_user_a_round_keep_their_level():
+def test_windows_with_one_user_per_round_keep_their_level():
     p = []
     for seed in range(200):
         x = np.eye(4)[np.random.default_rng(seed).choice(4, 800, p=[0.5, 0.3, 0.15, 0.05])]
@@ -41,10 +41,10 @@ def test_windows_of_one_user_a_round_keep_their_level():
     assert (np.array(p) <= 0.05).mean() == pytest.approx(0.05, abs=0.05)
 
 
-def test_changes_are_where_rates_jump():
+def test_change_points_are_at_jumps_of_the_rates():
     rng = np.random.default_rng(3)
     x = rng.random((3000, 8)) < np.repeat([0.1, 0.4, 0.2], 1000)[:, None]
-    found = find_changes(whiten(x.astype(float)).series)
-    assert len(found) == 2
-    assert np.abs(np.array(found) - [1000, 2000]).max() <= 30
+    result = find_changes(whiten(x.astype(float)).series)
+    assert len(result) == 2
+    assert np.abs(np.array(result) - [1000, 2000]).max() <= 30
     assert find_changes(rng.normal(size=(2000, 5))) == []

@@ -1,4 +1,4 @@
-"""Reading who was heard: what is refused, what is assumed, and what is said of it."""
+"""Reading deliveries: errors, assumptions and notes."""
 
 import numpy as np
 import pandas as pd
@@ -10,27 +10,27 @@ from netfl.errors import ScenarioError
 GOOD = pd.DataFrame({"round": [1, 1, 2, 4], "user": ["b", "a", "a", "c"], "arrived_s": [1.0, 2.0, 3.0, 7.0]})
 
 
-def test_a_table_of_names():
-    seen = from_table(GOOD)
-    assert seen.names == ("b", "a", "c")
-    assert seen.delivered.astype(int).tolist() == [[1, 1, 0], [0, 1, 0], [0, 0, 0], [0, 0, 1]]
-    assert seen.closed_s.tolist() == [2.0, 3.0, 5.0, 7.0]
-    assert any("1 of 4 rounds are missing from the table" in note for note in seen.notes)
-    assert any("table has 3 users, taken as all users" in note for note in seen.notes)
+def test_table_with_user_names():
+    participation = from_table(GOOD)
+    assert participation.names == ("b", "a", "c")
+    assert participation.delivered.astype(int).tolist() == [[1, 1, 0], [0, 1, 0], [0, 0, 0], [0, 0, 1]]
+    assert participation.closed_s.tolist() == [2.0, 3.0, 5.0, 7.0]
+    assert any("1 of 4 rounds are missing from the table" in note for note in participation.notes)
+    assert any("table has 3 users, taken as all users" in note for note in participation.notes)
 
 
-def test_what_is_said_is_not_assumed():
-    seen = from_table(GOOD, users=5, rounds=6)
-    assert seen.delivered.shape == (6, 5)
-    assert seen.names == ("b", "a", "c", "unheard 1", "unheard 2")
-    assert seen.closed_s[-1] == pytest.approx(7 + 2 * 5 / 3)
-    assert seen.notes == ()
+def test_given_numbers_of_users_and_rounds_replace_assumptions():
+    participation = from_table(GOOD, users=5, rounds=6)
+    assert participation.delivered.shape == (6, 5)
+    assert participation.names == ("b", "a", "c", "unheard 1", "unheard 2")
+    assert participation.closed_s[-1] == pytest.approx(7 + 2 * 5 / 3)
+    assert participation.notes == ()
 
 
 def test_rounds_may_be_counted_from_0():
-    seen = from_table(pd.DataFrame({"round": [0, 1, 2], "user": [0, 1, 0]}), users=3)
-    assert seen.delivered.shape == (3, 3)
-    assert seen.notes == ("Rounds are counted from 0.",)
+    participation = from_table(pd.DataFrame({"round": [0, 1, 2], "user": [0, 1, 0]}), users=3)
+    assert participation.delivered.shape == (3, 3)
+    assert participation.notes == ("Rounds are counted from 0.",)
 
 
 def test_numbered_users_keep_their_numbers():
@@ -40,7 +40,7 @@ def test_numbered_users_keep_their_numbers():
 
 
 @pytest.mark.parametrize(
-    ("columns", "said", "more"),
+    ("columns", "message", "options"),
     [
         ({"a": [1]}, "no such column", {}),
         ({"round": [], "user": []}, "no rows", {}),
@@ -61,41 +61,43 @@ def test_numbered_users_keep_their_numbers():
         ({"round": [1, 1], "user": [1, 2]}, "there is only one round", {}),
     ],
 )
-def test_what_is_wrong_is_said(columns, said, more):
-    with pytest.raises(ScenarioError, match=said):
-        from_table(pd.DataFrame(columns), **more)
+def test_invalid_tables_raise_an_error(columns, message, options):
+    with pytest.raises(ScenarioError, match=message):
+        from_table(pd.DataFrame(columns), **options)
 
 
 def test_rounds_may_be_written_as_text():
-    seen = from_table(pd.DataFrame({"round": ["1.0", " 2", "4"], "user": ["a", "b", "a"]}))
-    assert seen.delivered.astype(int).tolist() == [[1, 0], [0, 1], [0, 0], [1, 0]]
+    participation = from_table(pd.DataFrame({"round": ["1.0", " 2", "4"], "user": ["a", "b", "a"]}))
+    assert participation.delivered.astype(int).tolist() == [[1, 0], [0, 1], [0, 0], [1, 0]]
 
 
-def test_sequences():
-    seen = participation_from_sequence(np.array([0, 2, -1, 2]), users=4)
-    assert seen.delivered.sum(axis=0).tolist() == [1, 0, 2, 0]
-    assert seen.delivered.sum(axis=1).tolist() == [1, 1, 0, 1]
+def test_sequence_of_users():
+    participation = participation_from_sequence(np.array([0, 2, -1, 2]), users=4)
+    assert participation.delivered.sum(axis=0).tolist() == [1, 0, 2, 0]
+    assert participation.delivered.sum(axis=1).tolist() == [1, 1, 0, 1]
 
 
-@pytest.mark.parametrize("wrong", [[0.5, 1.0], [], [[1, 2]]])
-def test_no_sequence(wrong):
+@pytest.mark.parametrize("value", [[0.5, 1.0], [], [[1, 2]]])
+def test_invalid_sequences_raise_an_error(value):
     with pytest.raises(ScenarioError, match="not a sequence"):
-        participation_from_sequence(np.array(wrong))
+        participation_from_sequence(np.array(value))
 
 
-@pytest.mark.parametrize(("wrong", "said"), [([[1, 2], [0, 1]], "not a Boolean array"), (np.zeros((4, 2)), "no round")])
-def test_no_matrix(wrong, said):
-    with pytest.raises(ScenarioError, match=said):
-        from_matrix(wrong)
+@pytest.mark.parametrize(
+    ("value", "message"), [([[1, 2], [0, 1]], "not a Boolean array"), (np.zeros((4, 2)), "no round")]
+)
+def test_invalid_matrices_raise_an_error(value, message):
+    with pytest.raises(ScenarioError, match=message):
+        from_matrix(value)
 
 
-def test_time_that_goes_back_in_a_run():
+def test_decreasing_times_raise_an_error():
     with pytest.raises(ScenarioError, match="round 2 ends at 1 s, after one at 2 s"):
         from_table(GOOD[["round", "user"]], closed_s=[2.0, 1.0, 3.0, 4.0])
 
 
 @pytest.mark.parametrize("index", [[1, 1, 2], ["1.0", "1", "2"]], ids=["numbers", "text"])
-def test_a_user_counts_once_in_a_round_and_that_is_said(index):
-    seen = from_table(pd.DataFrame({"round": index, "user": [1, 1, 2]}))
-    assert seen.delivered.tolist() == [[True, False], [False, True]]
-    assert "1 deliveries repeat a user of the same round" in " ".join(seen.notes)
+def test_repeated_delivery_counts_once_with_a_note(index):
+    participation = from_table(pd.DataFrame({"round": index, "user": [1, 1, 2]}))
+    assert participation.delivered.tolist() == [[True, False], [False, True]]
+    assert "1 deliveries repeat a user of the same round" in " ".join(participation.notes)

@@ -1,4 +1,4 @@
-"""Spectra, lines, cycles and their duty."""
+"""Spectra, spectral lines, cycles and duty cycles."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from netfl.diagnosis.periodicity import duty_cycle, effective_columns, find_line
 
 
 def chain(rng, rounds, stay, users=1):
-    """Two-state chains that stay with the same chance on both sides."""
+    """Return symmetric two-state chains that keep their state with probability *stay*."""
     x = np.zeros((rounds, users))
     x[0] = rng.random(users) < 0.5
     for at in range(1, rounds):
@@ -17,24 +17,24 @@ def chain(rng, rounds, stay, users=1):
 
 
 @pytest.mark.parametrize("rounds", [64, 65])
-def test_power_is_the_periodogram(rounds):
+def test_power_matches_scipys_periodogram(rounds):
     x = np.random.default_rng(1).normal(size=(rounds, 3))
     _, spectra = signal.periodogram(x, axis=0, detrend=False, return_onesided=False)
     assert periodogram(x) == pytest.approx(spectra[: rounds // 2 + 1].mean(axis=1))
 
 
-def test_innovations_are_white_and_of_one_size():
+def test_innovations_are_white_with_unit_variance():
     white = whiten(chain(np.random.default_rng(2), 4000, 0.9, 3))
     assert white.series.T @ white.series / 4000 == pytest.approx(np.eye(3), abs=1e-9)
     assert np.mean(white.series[1:] * white.series[:-1]) == pytest.approx(0, abs=0.02)
 
 
-def test_one_user_a_round_has_one_column_less_than_users():
+def test_one_user_per_round_has_one_column_less_than_users():
     white = whiten(np.eye(5)[np.random.default_rng(3).integers(0, 5, 2000)])
     assert white.freedom == 4
 
 
-def test_freedom_counts_independent_columns():
+def test_effective_columns_counts_independent_columns():
     rng = np.random.default_rng(4)
     x = rng.normal(size=(5000, 20))
     assert effective_columns(x) == pytest.approx(20, rel=0.02)
@@ -42,7 +42,7 @@ def test_freedom_counts_independent_columns():
 
 
 @pytest.mark.parametrize(("period", "rounds"), [(2, 400), (7, 1000), (24, 2000), (50.5, 3030), (100, 4050)])
-def test_the_period_of_a_noisy_cycle_is_found(period, rounds):
+def test_period_of_a_noisy_cycle_is_detected(period, rounds):
     rng = np.random.default_rng(5)
     turn = (np.arange(rounds)[:, None] + rng.integers(0, 100, 6)) / period % 1
     x = (rng.random((rounds, 6)) < np.where(turn < 0.5, 0.6, 0.2)).astype(float)
@@ -51,7 +51,7 @@ def test_the_period_of_a_noisy_cycle_is_found(period, rounds):
     assert lines.period == pytest.approx(period, rel=0.01)
 
 
-def test_the_fundamental_is_found_under_strong_harmonics():
+def test_fundamental_is_detected_with_strong_harmonics():
     turn = np.arange(3000) % 60
     x = ((turn % 20 < 5) & (turn != 1))[:, None].astype(float)  # nearly a cycle of 20
     lines = find_lines(whiten(np.hstack([x, np.random.default_rng(6).random((3000, 1)) < 0.5])), 0.01)
@@ -66,7 +66,7 @@ def test_chains_have_no_lines(stay):
     assert (np.array(p) <= 0.05).sum() <= 6
 
 
-def test_without_its_lines_a_cycle_leaves_nothing():
+def test_removing_its_lines_removes_a_cycle():
     x = np.repeat(np.tile(np.eye(4), (30, 1)), 5, axis=0)
     white = whiten(x)
     lines = find_lines(white, 0.01)
@@ -75,7 +75,7 @@ def test_without_its_lines_a_cycle_leaves_nothing():
 
 
 @pytest.mark.parametrize("duty", [0.1, 0.5, 1.0])
-def test_duty_is_the_part_for_which_users_are_there(duty):
+def test_duty_cycle_is_the_available_share_of_the_period(duty):
     rng = np.random.default_rng(7)
     phase = np.arange(20_000) % 50
     x = (rng.random((20_000, 2)) < 0.3) & (phase < 50 * duty)[:, None]

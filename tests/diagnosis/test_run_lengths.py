@@ -1,4 +1,4 @@
-"""Run lengths against the geometric law."""
+"""Run lengths compared with the geometric distribution."""
 
 import numpy as np
 import pytest
@@ -7,17 +7,17 @@ from scipy import stats
 from netfl.diagnosis.memory import combine_p_values, geometric_p, run_lengths
 
 
-def test_runs_by_hand():
-    heard = np.array([1, 1, 0, 1, 1, 1, 0, 0, 0, 1, 0, 0], bool)[:, None]
-    found = run_lengths(heard, np.random.default_rng(1))
-    assert found.on[0] == 2.0  # 3 and 1; the first two rounds may have begun before
-    assert found.off[0] == 2.0  # 1 and 3
-    assert np.isnan(found.on_p[0])
-    assert found.p is None
+def test_run_lengths_match_hand_calculation():
+    delivered = np.array([1, 1, 0, 1, 1, 1, 0, 0, 0, 1, 0, 0], bool)[:, None]
+    result = run_lengths(delivered, np.random.default_rng(1))
+    assert result.on[0] == 2.0  # 3 and 1; the first run may have started earlier
+    assert result.off[0] == 2.0  # 1 and 3
+    assert np.isnan(result.on_p[0])
+    assert result.p is None
 
 
 @pytest.mark.parametrize("number", [30, 400])
-def test_geometric_lengths_pass_as_often_as_stated(number):
+def test_p_value_of_geometric_lengths_is_calibrated(number):
     p = []
     for seed in range(300):
         rng = np.random.default_rng(seed)
@@ -28,14 +28,14 @@ def test_geometric_lengths_pass_as_often_as_stated(number):
 
 
 @pytest.mark.parametrize("number", [60, 400])
-def test_other_lengths_do_not(number):
+def test_other_distributions_are_rejected(number):
     rng = np.random.default_rng(1)
     assert geometric_p(np.full(number, 10), rng) < 0.01
     assert geometric_p(np.ceil(rng.pareto(0.8, number) + 1e-9).astype(int), rng) < 0.01
     assert geometric_p(5 + rng.geometric(0.2, number), rng) < 0.01
 
 
-def test_cauchys_combination():
+def test_p_values_are_combined_by_cauchys_method():
     assert combine_p_values(np.array([0.3])) == pytest.approx(0.3)
     assert combine_p_values(np.array([0.01, np.nan, 0.01])) == pytest.approx(0.01)
     assert combine_p_values(np.array([np.nan])) is None

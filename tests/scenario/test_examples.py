@@ -1,4 +1,4 @@
-"""The scenarios that netfl brings: shown, copied with what they read, never over something else."""
+"""Shipped scenarios: listed, and copied with their files without overwriting others."""
 
 from pathlib import Path
 
@@ -20,12 +20,12 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def call(*words):
-    done = CliRunner().invoke(app, words)
-    return done.exit_code, done.output
+def call(*arguments):
+    result = CliRunner().invoke(app, arguments)
+    return result.exit_code, result.output
 
 
-def test_all_are_shown_with_what_they_say_of_themselves():
+def test_command_lists_all_scenarios_with_descriptions():
     code, output = call("scenarios")
     assert code == 0
     assert [line.partition(":")[0] for line in output.splitlines()] == examples.example_names()
@@ -34,32 +34,32 @@ def test_all_are_shown_with_what_they_say_of_themselves():
 
 
 @pytest.mark.parametrize("name", examples.example_names())
-def test_descriptions_are_those_of_the_files(name):
+def test_descriptions_match_the_files(name):
     lines = (examples.examples_folder() / f"{name}.yaml").read_text().split("\naccess:")[0]
     head = lines.partition("\nusers:")[0]
     assert examples.description(name) == " ".join(YAML(typ="safe", pure=True).load(head)["description"].split())
 
 
-def test_a_copy_runs_where_it_lies():
+def test_copied_scenario_runs():
     assert call("scenarios", "replay") == (0, "scenarios/access/replay.yaml\n")
     assert Path("scenarios/access/recorded/rounds.parquet").is_file()
     run = netfl.trace(netfl.load("scenarios/access/replay.yaml", {"rounds": 3}), "run")
     assert len(run.rounds) == 3
 
 
-def test_a_folder_and_all_are_copied():
+def test_folder_and_all_scenarios_can_be_copied():
     assert call("scenarios", "validation")[1].split() == [
         f"scenarios/{name}.yaml" for name in examples.example_names() if name.startswith("validation/")
     ]
     assert len(examples.copy("all")) == len(examples.example_names())
 
 
-@pytest.mark.parametrize("word", ["paper/fig2a", "fig2a", "scenarios/paper/fig2a.yaml"])
-def test_a_name_may_be_short_or_a_path(word):
-    assert examples.copy(word) == [Path("scenarios/paper/fig2a.yaml")]
+@pytest.mark.parametrize("argument", ["paper/fig2a", "fig2a", "scenarios/paper/fig2a.yaml"])
+def test_name_may_be_short_or_a_path(argument):
+    assert examples.copy(argument) == [Path("scenarios/paper/fig2a.yaml")]
 
 
-def test_what_is_there_already_is_left_and_never_replaced():
+def test_existing_files_are_not_replaced():
     (path,) = examples.copy("rural_outage")
     assert examples.copy("rural_outage") == [path]
     path.write_text("mine")
@@ -70,7 +70,7 @@ def test_what_is_there_already_is_left_and_never_replaced():
     assert path.read_text() == "mine"
 
 
-def test_a_misspelt_name_is_mended():
+def test_misspelled_name_gets_a_suggestion():
     assert call("scenarios", "rural_outtage") == (
         2, "no such scenario ('rural_outtage'); did you mean 'rural_outage'?\n",
     )  # fmt: skip
@@ -78,33 +78,33 @@ def test_a_misspelt_name_is_mended():
         examples.copy("xyzzy")
 
 
-def test_a_name_of_two_is_asked_about():
+def test_ambiguous_name_is_an_error():
     with pytest.raises(ScenarioError, match="write access/availability or validation/availability"):
         examples.copy("availability")
 
 
-def test_a_folder_that_cannot_be_written_is_told():
+def test_folder_that_is_not_writable_is_an_error():
     Path("scenarios").write_text("a file")
     with pytest.raises(MachineError, match="cannot write into scenarios: "):
         examples.copy("rural_outage")
 
 
-@pytest.mark.parametrize("word", ["scenarios/rural_outage.yaml", "rural_outage.yaml"])
-def test_who_runs_one_without_a_copy_is_told_how_to_get_it(word):
-    code, output = call("run", word)
+@pytest.mark.parametrize("argument", ["scenarios/rural_outage.yaml", "rural_outage.yaml"])
+def test_run_without_a_copy_suggests_the_command(argument):
+    code, output = call("run", argument)
     assert code == 2
     assert output.endswith("the file does not exist; copy the one of netfl: netfl scenarios rural_outage\n")
 
 
-def test_any_other_path_is_just_not_there():
+def test_other_missing_path_is_an_error():
     assert call("run", "nothing.yaml") == (2, "nothing.yaml: the file does not exist; check the path\n")
 
 
-def test_an_installed_package_has_them_inside(tmp_path, monkeypatch):
+def test_installed_package_contains_the_scenarios(tmp_path, monkeypatch):
     (tmp_path / "netfl/scenarios").mkdir(parents=True)
     monkeypatch.setattr(examples, "__file__", str(tmp_path / "netfl/scenario/examples.py"))
     assert examples.examples_folder() == tmp_path / "netfl/scenarios"
 
 
-def test_names_are_completed():
+def test_completion_of_names():
     assert complete_scenario("rural") == ["rural_outage"]

@@ -1,4 +1,4 @@
-"""The JSON Schema of scenarios: what is shipped is good by it, what is mistyped is not, and it is in step."""
+"""The JSON Schema of scenarios: it accepts valid scenarios, rejects mistakes and is up to date."""
 
 import itertools
 import json
@@ -17,8 +17,8 @@ from netfl.registry import FAMILIES, base_of, example, find_model, list_kinds
 from netfl.scenario import json_schema as schemas
 from netfl.scenario.json_schema import scenario_schema, schema_text
 
-HOME = Path(__file__).parents[2] / "scenarios"
-SHIPPED = sorted(HOME.rglob("*.yaml"))
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+SCENARIO_FILES = sorted(SCENARIOS.rglob("*.yaml"))
 SCENARIO = """
 name: x
 users: 4
@@ -55,46 +55,46 @@ def validator(schema):
     return jsonschema.Draft7Validator(schema)
 
 
-def parsed(text):
+def parse_yaml(text):
     return YAML(typ="safe", pure=True).load(text)
 
 
-def good(validator, content):
+def is_valid(validator, content):
     return jsonschema.exceptions.best_match(validator.iter_errors(content)) is None
 
 
-def test_the_file_is_in_step(schema):
-    written = json.loads((HOME / "schema.json").read_text(encoding="utf-8"))
-    assert written == schema, "write it anew: netfl schema > scenarios/schema.json"
+def test_schema_file_is_up_to_date(schema):
+    stored = json.loads((SCENARIOS / "schema.json").read_text(encoding="utf-8"))
+    assert stored == schema, "update it: netfl schema > scenarios/schema.json"
 
 
 @pytest.mark.slow
-def test_the_command_prints_it():
+def test_command_prints_the_schema():
     result = CliRunner().invoke(app, ["schema"])
     assert (result.exit_code, result.stdout) == (0, schema_text())
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_shipped_scenarios_are_good_and_name_it(validator, path):
+@pytest.mark.parametrize("path", SCENARIO_FILES, ids=lambda path: path.stem)
+def test_shipped_scenarios_are_valid_and_name_the_schema(validator, path):
     text = path.read_text(encoding="utf-8")
-    place = os.path.relpath(HOME / "schema.json", path.parent)
-    assert text.startswith(f"# yaml-language-server: $schema={place}\n")
-    assert good(validator, parsed(text))
+    schema_path = os.path.relpath(SCENARIOS / "schema.json", path.parent)
+    assert text.startswith(f"# yaml-language-server: $schema={schema_path}\n")
+    assert is_valid(validator, parse_yaml(text))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_examples_of_all_models_are_good(schema, family):
+def test_examples_of_all_models_are_valid(schema, family):
     key = family.replace("/", ".")
     validator = jsonschema.Draft7Validator({"$ref": f"#/definitions/{key}", "definitions": schema["definitions"]})
     base = base_of(family)
     for kind in list_kinds(base):
-        content = parsed(example(find_model(base, kind)))
-        assert good(validator, content), (kind, content)
-        assert not good(validator, {**content, "no_such_key": 1} if isinstance(content, dict) else "no_such_kind")
+        content = parse_yaml(example(find_model(base, kind)))
+        assert is_valid(validator, content), (kind, content)
+        assert not is_valid(validator, {**content, "no_such_key": 1} if isinstance(content, dict) else "no_such_kind")
 
 
-def test_the_scenario_is_good(validator):
-    assert good(validator, parsed(SCENARIO))
+def test_base_scenario_is_valid(validator):
+    assert is_valid(validator, parse_yaml(SCENARIO))
 
 
 @pytest.mark.parametrize(
@@ -133,9 +133,9 @@ def test_the_scenario_is_good(validator):
         ("record: all", "track: {tensorbord: x}"),
     ],
 )
-def test_mistakes_are_not(validator, old, new):
+def test_mistakes_are_invalid(validator, old, new):
     assert SCENARIO.count(old) == 1
-    assert not good(validator, parsed(SCENARIO.replace(old, new)))
+    assert not is_valid(validator, parse_yaml(SCENARIO.replace(old, new)))
 
 
 @pytest.mark.parametrize(
@@ -157,29 +157,29 @@ def test_mistakes_are_not(validator, old, new):
         ("record: all", "overrides: {quick: {access.mac.probability: 0.2}}"),
     ],
 )  # fmt: skip
-def test_other_ways_to_say_it_are_good(validator, old, new):
+def test_alternative_forms_are_valid(validator, old, new):
     assert SCENARIO.count(old) == 1
-    assert good(validator, parsed(SCENARIO.replace(old, new)))
+    assert is_valid(validator, parse_yaml(SCENARIO.replace(old, new)))
 
 
-def test_a_unit_is_refused_if_a_run_would_refuse_it():
+def test_schema_accepts_the_units_that_a_run_accepts():
     for symbol, unit in itertools.product(units._EXAMPLES, schemas._COMMON):
-        taken = True
+        is_accepted = True
         try:
             units.to_si(f"1 {unit}", symbol)
         except ValueError:
-            taken = False
-        found = [re.match(schemas._quantity(symbol), text) for text in (f"1 {unit}", f" -2.5e3{unit} ")]
-        assert [one is not None for one in found] == [taken, taken], (symbol, unit)
+            is_accepted = False
+        matches = [re.match(schemas._quantity(symbol), text) for text in (f"1 {unit}", f" -2.5e3{unit} ")]
+        assert [match is not None for match in matches] == [is_accepted, is_accepted], (symbol, unit)
 
 
-def test_editors_have_something_to_show(schema):
-    told = schema["definitions"]["network.mac"]["anyOf"]
-    bodies = [schema["definitions"][one["$ref"].rpartition("/")[2]] for one in told if "$ref" in one]
-    assert {one["properties"]["kind"]["const"] for one in bodies} == {*list_kinds(base_of("network/mac"))}
-    for one in bodies:
-        assert all(entry.get("description") for entry in one["properties"].values()), one
-        assert one["description"], one
+def test_schema_contains_descriptions_for_editors(schema):
+    entries = schema["definitions"]["network.mac"]["anyOf"]
+    bodies = [schema["definitions"][entry["$ref"].rpartition("/")[2]] for entry in entries if "$ref" in entry]
+    assert {body["properties"]["kind"]["const"] for body in bodies} == {*list_kinds(base_of("network/mac"))}
+    for body in bodies:
+        assert all(entry.get("description") for entry in body["properties"].values()), body
+        assert body["description"], body
     radio = schema["definitions"]["Radio"]["properties"]["power"]
     assert radio["type"] == "string"
     assert radio["description"].endswith(" In dBm.")

@@ -27,7 +27,7 @@ def objects(tmp_path, monkeypatch):
 
 
 def scenario(**changes):
-    """A mapping as a user would write it."""
+    """Return a scenario as a mapping."""
     return {
         "name": "python",
         "users": 4,
@@ -48,7 +48,7 @@ class Pairs(torch.utils.data.Dataset):
         return torch.from_numpy(X[index]), int(Y[index])
 
 
-def test_a_mapping_a_text_and_a_scenario_are_scenarios():
+def test_load_accepts_mappings_text_and_scenarios():
     first = netfl.load(scenario())
     assert (first.users, first.rounds, first.model) == (4, 6, Mlp(hidden=(8,)))
     assert netfl.load(first.to_yaml()) == first
@@ -56,7 +56,7 @@ def test_a_mapping_a_text_and_a_scenario_are_scenarios():
     assert netfl.load(scenario(), {"model.hidden": [5]}).model.hidden == (5,)
 
 
-def test_models_of_netfl_are_given_as_objects():
+def test_load_accepts_models_as_objects():
     channel = [LogDistance(exponent=3, frequency="868 MHz"), Rayleigh(coherence=10)]
     access = NetworkAccess.model_validate({"topology": {"kind": "star", "radius": 100}, "channel": channel})
     assert access.channel == tuple(channel)
@@ -64,7 +64,7 @@ def test_models_of_netfl_are_given_as_objects():
 
 
 @pytest.mark.parametrize("examples", [(X, Y), Pairs(), {"examples": (X, Y), "test": (X[:20], Y[:20])}])
-def test_data_in_memory_become_a_file_that_is_named_by_its_content(examples):
+def test_arrays_are_stored_in_a_file_named_by_content(examples):
     first, second = (netfl.load(scenario(data=examples)).data for _ in range(2))
     assert first == second
     assert first.shape == (4,)
@@ -75,7 +75,7 @@ def test_data_in_memory_become_a_file_that_is_named_by_its_content(examples):
     assert (first.test is not None) == isinstance(examples, dict)
 
 
-def test_a_module_is_trained_from_its_own_weights(tmp_path):
+def test_module_is_trained_from_its_weights(tmp_path):
     module = torch.nn.Linear(4, 2)
     run = netfl.run(scenario(model=module, record={"versions": True}), tmp_path / "instance", device="cpu")
     start = run.versions("FedAvg")[0]
@@ -85,7 +85,7 @@ def test_a_module_is_trained_from_its_own_weights(tmp_path):
     assert netfl.load(run.folder / "scenario.yaml").update_bits == 32 * 10
 
 
-def test_a_stored_module_that_was_changed_is_refused(tmp_path):
+def test_modified_stored_module_is_refused(tmp_path):
     model = netfl.load(scenario(model=torch.nn.Linear(4, 2))).model
     (path,) = (tmp_path / "cache/objects").glob("*.pt")
     path.write_bytes(path.read_bytes() + b"x")
@@ -93,7 +93,7 @@ def test_a_stored_module_that_was_changed_is_refused(tmp_path):
         netfl.load(scenario(model={"kind": "module", "module": model.module}))
 
 
-def test_a_scenario_cannot_name_a_pickle_elsewhere(tmp_path):
+def test_pickle_outside_the_cache_is_refused(tmp_path):
     content = io.BytesIO()
     torch.save(torch.nn.Linear(4, 2), content)
     path = tmp_path / f"{hashlib.sha256(content.getvalue()).hexdigest()[:16]}.pt"
@@ -102,7 +102,7 @@ def test_a_scenario_cannot_name_a_pickle_elsewhere(tmp_path):
         netfl.load(scenario(model={"kind": "module", "module": f"stored:{path.with_suffix('')}"}))
 
 
-def test_a_graph_is_a_topology_with_its_attributes():
+def test_graph_becomes_a_topology():
     graph = nx.Graph(rate="10 Mbps")
     graph.add_node("core", role="server", x_m=0.0, y_m=0.0)
     graph.add_node("mast", role="tower", x_m=np.float64(500.0), y_m=0.0)
@@ -123,7 +123,7 @@ def test_a_graph_is_a_topology_with_its_attributes():
         (7, "a scenario cannot be read from int"),
     ],
 )
-def test_mistakes_are_scenario_errors(source, message):
-    with pytest.raises(ScenarioError) as raised:
+def test_invalid_sources_raise_scenario_errors(source, message):
+    with pytest.raises(ScenarioError) as error:
         netfl.load(source)
-    assert message in str(raised.value)
+    assert message in str(error.value)

@@ -1,6 +1,6 @@
-"""Scenario files: everything wrong at once, each where it stands and with what would do; and a faithful round trip."""
+"""Scenario files: all errors at once, with line and remedy, and a lossless round trip."""
 
-# ruff: noqa: E501 - a message that is pinned stands on one line
+# ruff: noqa: E501 - an expected message is written on one line
 
 import copy
 import textwrap
@@ -65,11 +65,11 @@ EMERGENT = NETWORK + LEARNING.replace("full", "16").replace("local_epochs", "loc
 
 
 @pytest.fixture
-def said(tmp_path, monkeypatch):
-    """What is said of a scenario text: its faults line by line, none if it is good."""
+def messages_of(tmp_path, monkeypatch):
+    """A function that returns the errors of a scenario text, one per line; none if it is valid."""
     monkeypatch.chdir(tmp_path)
 
-    def of(text, overrides=None, named=()):
+    def messages(text, overrides=None, named=()):
         (tmp_path / "s.yaml").write_text(textwrap.dedent(text))
         try:
             load("s.yaml", overrides, named)
@@ -77,11 +77,11 @@ def said(tmp_path, monkeypatch):
             return str(error).splitlines()
         return []
 
-    return of
+    return messages
 
 
-def replaced(text, *pairs):
-    """*text* with words replaced, each of which must be there."""
+def replace_text(text, *pairs):
+    """Return *text* with replacements; each old text must occur."""
     for old, new in pairs:
         assert old in text
         text = text.replace(old, new)
@@ -100,19 +100,19 @@ LEVELS = [
 
 
 @pytest.mark.parametrize(("right", "wrong", "message"), LEVELS, ids=[wrong for _, wrong, _ in LEVELS])
-def test_a_number_without_its_unit_is_told_what_it_may_mean(said, right, wrong, message):
-    found = [fault.partition(" access.") for fault in said(replaced(NETWORK, (right, wrong)))]
+def test_number_without_unit_gets_a_suggestion(messages_of, right, wrong, message):
+    found = [fault.partition(" access.") for fault in messages_of(replace_text(NETWORK, (right, wrong)))]
     assert message in [fault for _, _, fault in found]
 
 
 @pytest.mark.parametrize("power", [14, "14 dB"])
-def test_a_level_that_is_set_needs_its_unit_too(said, power):
-    (fault,) = said(NETWORK, {"access.radio.power": power})
+def test_level_set_by_an_option_needs_a_unit(messages_of, power):
+    (fault,) = messages_of(NETWORK, {"access.radio.power": power})
     assert fault.startswith(f"--set access.radio.power={power}: access.radio.power: ")
 
 
-def test_levels_are_written_with_their_units(said):
-    assert said(EMERGENT) == []
+def test_levels_are_written_with_units(messages_of):
+    assert messages_of(EMERGENT) == []
     scenario = load("s.yaml", {"access.radio.power": "25 mW"})
     written = parse(scenario.to_yaml(), "n")
     assert written["access"]["radio"]["power"].endswith(" dBm")
@@ -120,10 +120,10 @@ def test_levels_are_written_with_their_units(said):
     assert validate(ScenarioDocument(written)) == scenario
 
 
-def test_the_scenarios_of_these_tests_are_good(said):
-    assert said(DIRECT) == []
-    assert said(DIRECT + LEARNING) == []
-    assert said(EMERGENT) == []
+def test_scenarios_of_these_tests_are_valid(messages_of):
+    assert messages_of(DIRECT) == []
+    assert messages_of(DIRECT + LEARNING) == []
+    assert messages_of(EMERGENT) == []
 
 
 MISTAKES = [
@@ -150,8 +150,8 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("wrong", "right", "faults"), MISTAKES, ids=[wrong for wrong, _, _ in MISTAKES])
-def test_a_mistake_is_told_in_exactly_these_words(said, wrong, right, faults):
-    assert said(replaced(DIRECT, (right, wrong))) == faults
+def test_mistake_gives_the_exact_message(messages_of, wrong, right, faults):
+    assert messages_of(replace_text(DIRECT, (right, wrong))) == faults
 
 
 LEARNING_MISTAKES = [
@@ -176,8 +176,8 @@ LEARNING_MISTAKES = [
 
 
 @pytest.mark.parametrize(("right", "wrong", "faults"), LEARNING_MISTAKES, ids=range(len(LEARNING_MISTAKES)))
-def test_a_mistake_about_learning_is_told_in_exactly_these_words(said, right, wrong, faults):
-    assert said(replaced(DIRECT + LEARNING, (right, wrong))) == faults
+def test_mistake_in_learning_sections_gives_the_exact_message(messages_of, right, wrong, faults):
+    assert messages_of(replace_text(DIRECT + LEARNING, (right, wrong))) == faults
 
 
 @pytest.mark.parametrize(
@@ -190,11 +190,11 @@ def test_a_mistake_about_learning_is_told_in_exactly_these_words(said, right, wr
         ("all", []),
     ],
 )
-def test_what_can_be_recorded(said, record, faults):
-    assert said(f"{DIRECT}record: {record}\n") == faults
+def test_record_accepts_event_kinds(messages_of, record, faults):
+    assert messages_of(f"{DIRECT}record: {record}\n") == faults
 
 
-def test_all_faults_are_told_at_once_in_the_order_of_the_file(said):
+def test_all_errors_are_reported_in_file_order(messages_of):
     text = """\
     name: many
     users: 4
@@ -209,7 +209,7 @@ def test_all_faults_are_told_at_once_in_the_order_of_the_file(said):
     record: [snt]
     evalute: {}
     """
-    keys = [line.split(": ")[:2] for line in said(text)]
+    keys = [line.split(": ")[:2] for line in messages_of(text)]
     assert sorted(map(tuple, keys[:3])) == [("s.yaml", "data"), ("s.yaml", "model"), ("s.yaml", "partition")]
     assert [tuple(key) for key in keys[3:]] == [
         ("s.yaml:3", "rounds"),
@@ -224,19 +224,25 @@ def test_all_faults_are_told_at_once_in_the_order_of_the_file(said):
     ]
 
 
-class TestFaultsBetweenSections:
-    def test_are_found_beside_a_broken_section(self, said):
-        text = replaced(
+class TestErrorsBetweenSections:
+    def test_are_found_with_an_invalid_section(self, messages_of):
+        text = replace_text(
             DIRECT + LEARNING, ("lr: 0.1\n    batch_size: 16", "lr: 0\n    batch_size: 16"), ("users: 3", "users: 4")
         )
-        faults = said(text)
+        faults = messages_of(text)
         assert [line.split(": ")[1] for line in faults] == ["access.rho", "learners.FedAvg.lr"]
 
-    def test_are_found_beside_a_broken_access(self, said):
-        text = replaced(DIRECT + LEARNING, ("kind: stationary", "kind: x"), ("partition: iid\n", ""), ("[9]", "[10]"))
-        assert [line.split(": ")[1] for line in said(text)] == ["partition", "access.kind", "evaluate.rare_classes"]
+    def test_are_found_with_an_invalid_access(self, messages_of):
+        text = replace_text(
+            DIRECT + LEARNING, ("kind: stationary", "kind: x"), ("partition: iid\n", ""), ("[9]", "[10]")
+        )
+        assert [line.split(": ")[1] for line in messages_of(text)] == [
+            "partition",
+            "access.kind",
+            "evaluate.rare_classes",
+        ]
 
-    def test_are_not_made_up_because_a_section_is_broken(self, said):
+    def test_invalid_section_causes_no_further_errors(self, messages_of):
         text = """\
         name: x
         users: 3
@@ -245,17 +251,19 @@ class TestFaultsBetweenSections:
         data: digts
         partition: iid
         """
-        assert said(text) == ["s.yaml:5: data: no such learning/data: 'digts'; did you mean 'digits'?"]
+        assert messages_of(text) == ["s.yaml:5: data: no such learning/data: 'digts'; did you mean 'digits'?"]
 
-    def test_an_access_by_labels_needs_data_dealt_out_without_it(self, said):
+    def test_access_by_labels_needs_an_independent_partition(self, messages_of):
         text = "name: x\nusers: 3\nrounds: 2\naccess: {kind: bernoulli, probability: {label_correlated: {}}}\n"
-        assert said(text) == [
+        assert messages_of(text) == [
             "s.yaml: partition: missing; this access depends on the users' labels; add data and partition",
             "s.yaml:4: access.probability: depends on the users' labels, but there are no data; add data",
         ]
-        assert said(text + "data: digits\npartition: iid\n") == []
+        assert messages_of(text + "data: digits\npartition: iid\n") == []
         rare = "data: digits\npartition: {kind: rare_classes, classes: [9], users: 1, by: rho}\n"
-        assert any("depends on the participation, which depends on the partition" in line for line in said(text + rare))
+        assert any(
+            "depends on the participation, which depends on the partition" in line for line in messages_of(text + rare)
+        )
 
 
 class TestKeysWithoutEffect:
@@ -268,54 +276,58 @@ class TestKeysWithoutEffect:
             ("evaluate: {every: 3}", "evaluate"),
         ],
     )
-    def test_a_section_for_learners_without_learners(self, said, section, key):
-        assert said(f"{DIRECT}{section}\n") == [
+    def test_learning_section_without_learners(self, messages_of, section, key):
+        assert messages_of(f"{DIRECT}{section}\n") == [
             f"s.yaml:8: {key}: has no effect without learners; add 'learners', or leave it out"
         ]
 
-    def test_learners_without_their_sections(self, said):
+    def test_learners_without_learning_sections(self, messages_of):
         text = DIRECT + LEARNING[LEARNING.index("learners") :]
-        assert sorted(said(text)) == [
+        assert sorted(messages_of(text)) == [
             f"s.yaml: {key}: missing; learners need it; add a section '{key}'" for key in ("data", "model", "partition")
         ]
 
-    def test_a_key_of_a_network_under_a_direct_access(self, said):
-        assert said(DIRECT + "  topology: star\n") == [
+    def test_network_key_in_a_direct_access(self, messages_of):
+        assert messages_of(DIRECT + "  topology: star\n") == [
             "s.yaml:8: access.topology: unknown key; known: selection, learner, deliveries, round_length, rho"
         ]
 
 
 class TestOptions:
-    def test_values_replace_those_of_the_file(self, said, tmp_path):
-        said(DIRECT)
+    def test_options_replace_values_of_the_file(self, messages_of, tmp_path):
+        messages_of(DIRECT)
         scenario = load("s.yaml", {"users": 2, "access.rho": [0.3, 0.7], "seed": 5})
         assert (scenario.users, scenario.access.rho, scenario.seed) == (2, (0.3, 0.7), 5)
 
-    def test_a_kind_and_its_keys_can_be_set_in_turn(self, said):
-        said(DIRECT)
+    def test_kind_and_its_keys_can_be_set(self, messages_of):
+        messages_of(DIRECT)
         scenario = load("s.yaml", {"access": "bernoulli", "access.probability": 0.3})
         assert scenario.access.probability == 0.3
 
-    def test_faults_name_the_option(self, said):
-        assert said(DIRECT, {"access.rho.1": 0.5}) == [
+    def test_errors_name_the_option(self, messages_of):
+        assert messages_of(DIRECT, {"access.rho.1": 0.5}) == [
             "s.yaml:6: access.rho: the rates sum to 1.1, not to 1 ([0.5, 0.5, 0.1]); divide each by their sum"
         ]
-        assert said(DIRECT, {"rounds": "x"}) == [
+        assert messages_of(DIRECT, {"rounds": "x"}) == [
             "--set rounds=x: rounds: not a whole number ('x'); write a whole number"
         ]
-        assert said(DIRECT, {"acess.deliveries": 1})[0].startswith(
+        assert messages_of(DIRECT, {"acess.deliveries": 1})[0].startswith(
             "--set acess.deliveries=1: acess: unknown key; did you mean 'access'?"
         )
-        assert said(DIRECT, {"users.x": 1}) == ["--set users.x=1: users: has no keys below it (3); set it as a whole"]
+        assert messages_of(DIRECT, {"users.x": 1}) == [
+            "--set users.x=1: users: has no keys below it (3); set it as a whole"
+        ]
 
-    def test_a_learner_that_there_is_not_is_one_fault(self, said):
+    def test_unknown_learner_is_one_error(self, messages_of):
         text = DIRECT + LEARNING
-        (fault,) = said(text, {"learners.Z.lr": 1})
+        (fault,) = messages_of(text, {"learners.Z.lr": 1})
         assert fault == "--set learners.Z.lr: learners: no such learner ('Z'); known: FedAvg, CVaR"
-        assert said(text, {"learners.cvar.objective.alpha": 1})[0].startswith("--set learners.cvar.objective.alpha")
-        whole = {"objective": "erm", "aggregation": "relay", "lr": 1, "batch_size": 4, "local_steps": 1}
-        assert said(text, {f"learners.Z.{key}": value for key, value in whole.items()}) == []
-        assert said(text, {"learners.Z": whole, "learners.Z.lr": 2}) == []
+        assert messages_of(text, {"learners.cvar.objective.alpha": 1})[0].startswith(
+            "--set learners.cvar.objective.alpha"
+        )
+        learner = {"objective": "erm", "aggregation": "relay", "lr": 1, "batch_size": 4, "local_steps": 1}
+        assert messages_of(text, {f"learners.Z.{key}": value for key, value in learner.items()}) == []
+        assert messages_of(text, {"learners.Z": learner, "learners.Z.lr": 2}) == []
         assert load("s.yaml", {"learners.FedAvg.lr": 2}).learners["FedAvg"].lr == 2
 
 
@@ -325,32 +337,32 @@ class TestOverrides:
         + "overrides:\n  short: {rounds: 2}\n  fair:\n    access.rho: {zipf: 0}\n    access.deliveries: 2\n  bad: {access.deliveries: 7}\n"
     )
 
-    def test_blocks_apply_in_the_order_of_their_names_and_options_last(self, said):
-        said(self.BLOCKS)
+    def test_blocks_apply_in_the_given_order_before_options(self, messages_of):
+        messages_of(self.BLOCKS)
         scenario = load("s.yaml", {"rounds": 3}, ["short", "fair"])
         assert (scenario.rounds, scenario.access.deliveries, scenario.access.rho.zipf) == (3, 2, 0)
         assert load("s.yaml").rounds == 20
 
-    def test_a_fault_in_a_block_stands_there(self, said):
-        assert said(self.BLOCKS, named=["bad"]) == [
+    def test_error_in_a_block_names_its_line(self, messages_of):
+        assert messages_of(self.BLOCKS, named=["bad"]) == [
             "s.yaml:13: access.deliveries: more than the 3 users (7); use at most the number of users"
         ]
 
-    def test_an_unknown_block_gets_its_hint(self, said):
-        assert said(self.BLOCKS, named=["shrt"]) == [
+    def test_unknown_block_gets_a_suggestion(self, messages_of):
+        assert messages_of(self.BLOCKS, named=["shrt"]) == [
             "s.yaml:8: overrides: no such block ('shrt'); did you mean 'short'?"
         ]
-        assert said(DIRECT, named=["x"]) == ["s.yaml: overrides: no such block ('x'); known: none"]
+        assert messages_of(DIRECT, named=["x"]) == ["s.yaml: overrides: no such block ('x'); known: none"]
 
     @pytest.mark.parametrize("section", ["overrides: [1]", "overrides: 5", "overrides: {x: 5}", "overrides:"])
-    def test_blocks_that_are_none_are_told(self, said, section):
-        (line,) = said(f"{DIRECT}{section}\n", named=["x"])
+    def test_invalid_blocks_are_errors(self, messages_of, section):
+        (line,) = messages_of(f"{DIRECT}{section}\n", named=["x"])
         assert line.startswith("s.yaml:8: overrides: no such block ('x')")
 
 
 class TestRoundTrip:
     @pytest.mark.parametrize("text", [DIRECT, DIRECT + LEARNING, EMERGENT])
-    def test_a_resolved_scenario_loads_as_the_same(self, tmp_path, text):
+    def test_resolved_scenario_loads_as_an_equal_scenario(self, tmp_path, text):
         (tmp_path / "a.yaml").write_text(text)
         scenario = load(tmp_path / "a.yaml")
         (tmp_path / "b.yaml").write_text(scenario.to_yaml())
@@ -358,7 +370,7 @@ class TestRoundTrip:
         assert again == scenario
         assert again.to_yaml() == scenario.to_yaml()
 
-    def test_overrides_are_resolved_away(self, tmp_path):
+    def test_resolved_scenario_has_no_overrides(self, tmp_path):
         (tmp_path / "a.yaml").write_text(TestOverrides.BLOCKS)
         assert "overrides" not in parse(load(tmp_path / "a.yaml", named=["short"]).to_yaml(), "n")
 
@@ -370,8 +382,8 @@ class TestRoundTrip:
     )
     @settings(max_examples=60, deadline=None, derandomize=True, database=None)
     @pytest.mark.slow
-    def test_whatever_is_accepted_comes_back(self, name, description, seed, weights):
-        rho = [one / sum(weights) for one in weights]
+    def test_every_valid_scenario_round_trips(self, name, description, seed, weights):
+        rho = [weight / sum(weights) for weight in weights]
         access = {"kind": "stationary", "rho": rho}
         try:
             scenario = Scenario(name=name, description=description, seed=seed, users=len(rho), rounds=1, access=access)
@@ -379,12 +391,12 @@ class TestRoundTrip:
             return
         assert validate(ScenarioDocument(parse(scenario.to_yaml(), "n"), "n")) == scenario
 
-    def test_a_scenario_made_in_python_is_checked_as_well(self):
+    def test_scenario_created_in_python_is_validated(self):
         with pytest.raises(ScenarioError, match="2 rates for 3 users"):
             Scenario(name="x", users=3, rounds=5, access={"kind": "stationary", "rho": [0.5, 0.5]})
 
 
-def test_the_words_of_record_are_the_kinds_of_events():
+def test_record_accepts_all_event_kinds():
     assert set(EventKind.__args__) == set(KINDS)
     scenario = Scenario(name="x", users=1, rounds=1, access={"kind": "stationary", "rho": [1.0]})
     assert set(OUTCOMES) <= scenario.keeping.kinds
@@ -392,7 +404,7 @@ def test_the_words_of_record_are_the_kinds_of_events():
     assert scenario.model_copy(update={"record": "none"}).keeping.kinds == set()
 
 
-def test_an_update_carries_the_parameters_and_t_where_a_learner_has_one(tmp_path):
+def test_update_size_counts_parameters_and_t(tmp_path):
     path = tmp_path / "s.yaml"
     path.write_text(DIRECT + LEARNING)
     parameters = 64 * 10 + 10
@@ -403,32 +415,32 @@ def test_an_update_carries_the_parameters_and_t_where_a_learner_has_one(tmp_path
     assert load(path).update_bits == 0
 
 
-def test_netfl_load_takes_a_path_as_text(tmp_path):
+def test_load_accepts_a_path_as_text(tmp_path):
     (tmp_path / "s.yaml").write_text(DIRECT)
     assert netfl.load(str(tmp_path / "s.yaml"), {"rounds": 7}).rounds == 7
 
 
 def paths(value, above=()):
-    """Every path in nested data."""
+    """Yield all paths in nested data."""
     for key, entry in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         yield (*above, key)
         yield from paths(entry, (*above, key))
 
 
-NONSENSE = st.sampled_from(
+RANDOM_VALUES = st.sampled_from(
     [None, True, 0, -1, 1, 2.5, float("nan"), float("inf"), 10**30, "", "x", "5 kg", "3 dB", "tdma", [], [1], [None], {}, {"kind": "x"}, {"a": 1}, [[]], {"kind": None}]
 )  # fmt: skip
-GOOD = [parse(text, "n") for text in (DIRECT + LEARNING, EMERGENT)]
+VALID = [parse(text, "n") for text in (DIRECT + LEARNING, EMERGENT)]
 
 
-@given(data=st.sampled_from(GOOD), nonsense=st.lists(NONSENSE, min_size=1, max_size=3), at=st.data())
+@given(data=st.sampled_from(VALID), values=st.lists(RANDOM_VALUES, min_size=1, max_size=3), at=st.data())
 @settings(
     max_examples=200, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 @pytest.mark.slow
-def test_no_nonsense_anywhere_makes_anything_but_faults_with_keys(data, nonsense, at):
+def test_random_values_give_errors_with_keys_or_a_valid_scenario(data, values, at):
     data = copy.deepcopy(data)
-    for value in nonsense:
+    for value in values:
         *parents, last = at.draw(st.sampled_from(list(paths(data))))
         inner = data
         for part in parents:
@@ -448,14 +460,15 @@ def test_no_nonsense_anywhere_makes_anything_but_faults_with_keys(data, nonsense
         assert validate(ScenarioDocument(parse(dump(scenario.model_dump(mode="json")), "n"), "n")) == scenario
 
 
-def test_examples_without_numbers_are_a_fault():
-    said = {"name": "x", "users": 2, "rounds": 2, "access": {"kind": "bernoulli", "probability": 0.5}}
+def test_examples_without_features_are_an_error():
+    base_scenario = {"name": "x", "users": 2, "rounds": 2, "access": {"kind": "bernoulli", "probability": 0.5}}
     data = {"kind": "support.plugin_data:Letters", "length": 0}
     learner = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 1}
-    with pytest.raises(ScenarioError) as told:
+    with pytest.raises(ScenarioError) as error:
         validate(
             ScenarioDocument(
-                said | {"data": data, "partition": "iid", "model": "lstm", "learners": {"a": learner}}, "x"
+                base_scenario | {"data": data, "partition": "iid", "model": "lstm", "learners": {"a": learner}},
+                "x",
             )
         )
-    assert [(fault.key, fault.problem) for fault in told.value.faults] == [("data", "the examples have no features")]
+    assert [(fault.key, fault.problem) for fault in error.value.faults] == [("data", "the examples have no features")]

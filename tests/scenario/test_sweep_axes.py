@@ -1,4 +1,4 @@
-"""What a sweep varies: which points come of it, which conditions leave some out, and what is no sweep at all."""
+"""Axes of a sweep: points, conditions that exclude points, and errors."""
 
 import math
 
@@ -9,7 +9,7 @@ from netfl.scenario.scenario import load
 from netfl.scenario.sweep_axes import SweepSpec, short_names
 from netfl.scenario.sweep_condition import Condition
 
-GOOD = """\
+SCENARIO = """\
 name: small
 users: 3
 rounds: 4
@@ -20,66 +20,71 @@ access:
 """
 
 
-def points(**said):
-    return [*SweepSpec.model_validate(said).points()]
+def points(**settings):
+    return [*SweepSpec.model_validate(settings).points()]
 
 
 class TestPoints:
-    def test_a_grid_is_every_combination_the_last_axis_first(self):
+    def test_grid_contains_all_combinations(self):
         assert points(grid={"a.x": [1, 2], "a.y": [3, 4]}) == [
             {"a.x": 1, "a.y": 3}, {"a.x": 1, "a.y": 4}, {"a.x": 2, "a.y": 3}, {"a.x": 2, "a.y": 4},
         ]  # fmt: skip
 
-    def test_paths_may_stand_without_a_grid(self):
+    def test_paths_outside_a_grid_are_axes(self):
         assert points(users=[1, 2], grid={"seed": [5]}) == [{"seed": 5, "users": 1}, {"seed": 5, "users": 2}]
 
-    def test_paths_may_be_written_as_mappings_and_set(self, tmp_path):
+    def test_paths_may_be_mappings_and_set_by_options(self, tmp_path):
         assert points(a={"x": [1, 2], "b": {"y": [3]}}) == [{"a.x": 1, "a.b.y": 3}, {"a.x": 2, "a.b.y": 3}]
         path = tmp_path / "good.yaml"
-        path.write_text(f"{GOOD}sweep: {{access.first: [1, 2], seed: [1, 2]}}\n")
-        found = load(path, {"sweep.access.first": [1], "sweep.rounds": [5]}).sweep
-        assert [*found.points()] == [{"access.first": 1, "seed": seed, "rounds": 5} for seed in (1, 2)]
+        path.write_text(f"{SCENARIO}sweep: {{access.first: [1, 2], seed: [1, 2]}}\n")
+        sweep = load(path, {"sweep.access.first": [1], "sweep.rounds": [5]}).sweep
+        assert [*sweep.points()] == [{"access.first": 1, "seed": seed, "rounds": 5} for seed in (1, 2)]
 
-    def test_zipped_lists_go_side_by_side_and_with_everything_else(self):
-        found = points(zip={"a": [1, 2], "b": [3, 4]}, c=[5, 6])
-        assert [(one["a"], one["b"], one["c"]) for one in found] == [(1, 3, 5), (2, 4, 5), (1, 3, 6), (2, 4, 6)]
+    def test_zipped_lists_vary_together(self):
+        result = points(zip={"a": [1, 2], "b": [3, 4]}, c=[5, 6])
+        assert [(point["a"], point["b"], point["c"]) for point in result] == [
+            (1, 3, 5),
+            (2, 4, 5),
+            (1, 3, 6),
+            (2, 4, 6),
+        ]
 
-    def test_draws_lie_where_they_are_to_and_fill_it(self):
-        of = {
+    def test_random_draws_follow_their_distributions(self):
+        parameters = {
             "u": {"uniform": [2, 4]}, "l": {"log_uniform": [1e-4, 1]}, "i": {"integer": [3, 5]},
             "c": {"choice": ["a", "b"]},
         }  # fmt: skip
-        found = points(random={"draws": 4000, "parameters": of})
-        uniform, logs = ([one[name] for one in found] for name in "ul")
+        result = points(random={"draws": 4000, "parameters": parameters})
+        uniform, log_uniform = ([point[name] for point in result] for name in "ul")
         assert min(uniform) >= 2
         assert max(uniform) <= 4
         assert abs(sum(uniform) / 4000 - 3) < 5 * 2 / math.sqrt(12 * 4000)
-        assert abs(sum(math.log10(one) for one in logs) / 4000 + 2) < 5 * 4 / math.sqrt(12 * 4000)
+        assert abs(sum(math.log10(value) for value in log_uniform) / 4000 + 2) < 5 * 4 / math.sqrt(12 * 4000)
         for name, values in (("i", (3, 4, 5)), ("c", ("a", "b"))):
-            shares = [sum(one[name] == value for one in found) / 4000 for value in values]
+            shares = [sum(point[name] == value for point in result) / 4000 for value in values]
             assert max(abs(share - 1 / len(values)) for share in shares) < 5 * 0.5 / math.sqrt(4000)
 
-    def test_more_draws_keep_the_first_and_other_axes_change_none(self):
-        one = points(random={"draws": 3, "seed": 7, "parameters": {"x": {"uniform": [0, 1]}}})
+    def test_draws_do_not_depend_on_their_number_or_other_axes(self):
+        first = points(random={"draws": 3, "seed": 7, "parameters": {"x": {"uniform": [0, 1]}}})
         more = points(
             random={"draws": 5, "seed": 7, "parameters": {"y": {"integer": [0, 9]}, "x": {"uniform": [0, 1]}}}
         )
         other = points(random={"draws": 3, "seed": 8, "parameters": {"x": {"uniform": [0, 1]}}})
-        assert [point["x"] for point in more[:3]] == [point["x"] for point in one]
-        assert [point["x"] for point in other] != [point["x"] for point in one]
+        assert [point["x"] for point in more[:3]] == [point["x"] for point in first]
+        assert [point["x"] for point in other] != [point["x"] for point in first]
 
-    def test_conditions_leave_out_by_short_names(self):
-        found = points(**{"a.alpha": [0, 0.5, 1], "b.lr": [1, 2]}, exclude=["alpha > 0.4 and lr == 2", "alpha == 1"])
-        assert [(one["a.alpha"], one["b.lr"]) for one in found] == [(0, 1), (0, 2), (0.5, 1)]
+    def test_conditions_use_short_names(self):
+        result = points(**{"a.alpha": [0, 0.5, 1], "b.lr": [1, 2]}, exclude=["alpha > 0.4 and lr == 2", "alpha == 1"])
+        assert [(point["a.alpha"], point["b.lr"]) for point in result] == [(0, 1), (0, 2), (0.5, 1)]
 
 
 class TestNames:
-    def test_the_last_part_will_do_where_it_is_the_only_one(self):
+    def test_unique_last_part_is_the_short_name(self):
         assert short_names(["learners.A.lr", "learners.B.lr", "learners.B.objective.alpha"]) == {
             "learners.A.lr": "A.lr", "learners.B.lr": "B.lr", "learners.B.objective.alpha": "alpha",
         }  # fmt: skip
 
-    def test_no_axis_takes_the_name_of_a_column(self):
+    def test_short_names_do_not_collide_with_columns(self):
         assert short_names(["access.round", "a.learner"]) == {"access.round": "access.round", "a.learner": "a.learner"}
 
 
@@ -95,7 +100,7 @@ class TestConditions:
             ("name != 'y'", False),
         ],
     )
-    def test_they_mean_what_they_say(self, text, holds):
+    def test_conditions_are_evaluated(self, text, holds):
         values = {"a": 1, "b": 4, "name": "y", "A.b c": -3.5}
         assert Condition.read(text, [*values]).holds(values) is holds
 
@@ -110,11 +115,11 @@ class TestConditions:
             ("alpha ** 9", "pow is not allowed"),
         ],
     )
-    def test_what_is_none(self, text, problem):
+    def test_invalid_conditions_raise_an_error(self, text, problem):
         with pytest.raises(ValueError, match=problem.replace("?", r"\?").replace("'", ".")):
             Condition.read(text, ["alpha"])
 
-    def test_words_and_numbers_are_not_compared(self):
+    def test_strings_and_numbers_cannot_be_compared(self):
         with pytest.raises(ValueError, match="'2 s' cannot be compared with 2"):
             Condition.read("a == 2", ["a"]).holds({"a": "2 s"})
         with pytest.raises(ValueError, match="not supported"):
@@ -122,7 +127,7 @@ class TestConditions:
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("settings", "message"),
     [
         ("{}", "bad.yaml:8: sweep: varies nothing; give a dotted path and a list of values"),
         ("{access.first: []}", "bad.yaml:8: sweep.grid.access.first: has too few entries ([]); give 1 or more"),
@@ -144,17 +149,17 @@ class TestConditions:
         ),
     ],
 )
-def test_what_is_no_sweep_is_said_where_it_stands(tmp_path, said, told):
+def test_invalid_sweep_raises_an_error_with_its_location(tmp_path, settings, message):
     path = tmp_path / "bad.yaml"
-    path.write_text(f"{GOOD}sweep: {said}\n")
-    with pytest.raises(ScenarioError) as found:
+    path.write_text(f"{SCENARIO}sweep: {settings}\n")
+    with pytest.raises(ScenarioError) as error:
         load(path)
-    assert told in str(found.value)
+    assert message in str(error.value)
 
 
-def test_a_sweep_is_no_part_of_what_decides_a_run(tmp_path):
+def test_sweep_is_not_part_of_the_run_scenario(tmp_path):
     path = tmp_path / "good.yaml"
-    path.write_text(f"{GOOD}sweep: {{seed: [1, 2]}}\n")
+    path.write_text(f"{SCENARIO}sweep: {{seed: [1, 2]}}\n")
     scenario = load(path)
     assert "sweep" not in scenario.to_yaml()
     assert "sweep:" in scenario.to_yaml(sweep=True)

@@ -1,6 +1,6 @@
-"""Scenario files as data: line numbers, paths set by options, and common mistakes."""
+"""Scenario files as data: line numbers, paths set by options, and syntax errors."""
 
-# ruff: noqa: E501 - a message that is pinned stands on one line
+# ruff: noqa: E501 - an expected message is written on one line
 
 import pytest
 from hypothesis import given, settings
@@ -51,16 +51,16 @@ def document(tmp_path):
         ("access.outages.0.down.law", 9),
     ],
 )
-def test_a_key_stands_on_its_line_or_near(document, key, line):
+def test_where_returns_the_line_of_a_key(document, key, line):
     assert document.where(key) == f"{document.name}:{line}"
 
 
 @pytest.mark.parametrize("key", ["", "users", "usrs.x"])
-def test_a_key_that_is_nowhere_stands_in_the_file(document, key):
+def test_where_returns_the_file_for_unknown_keys(document, key):
     assert document.where(key) == document.name
 
 
-def test_the_data_are_plain(document):
+def test_data_have_plain_types(document):
     assert document.data["access"]["rho"] == [0.5, 0.5]
 
     def kinds(value):
@@ -71,7 +71,7 @@ def test_the_data_are_plain(document):
     assert set(kinds(document.data)) == {dict, list, str, float, int}
 
 
-def test_faults_come_in_the_order_of_the_file_and_once(document):
+def test_errors_are_sorted_by_line_and_unique(document):
     faults = [Fault("learners.A.lr", "low"), Fault("name", "odd"), Fault("users", "missing"), Fault("name", "odd")]
     located = document.located(faults)
     assert [fault.key for fault in located] == ["users", "name", "learners.A.lr"]
@@ -93,29 +93,29 @@ def test_faults_come_in_the_order_of_the_file_and_once(document):
         ("a.b.c.d", None, lambda data: data["a"]["b"]["c"]["d"]),
     ],
 )
-def test_a_path_can_be_set(document, path, value, get):
+def test_put_sets_a_path(document, path, value, get):
     document.put(path, value, "--set it")
     assert get(document.data) == value
     assert document.where(path) == "--set it"
 
 
-def test_a_bare_kind_becomes_a_mapping_when_a_key_below_it_is_set(document):
+def test_put_below_a_kind_makes_a_mapping(document):
     document.put("access.outages.1.trough", 0.1, "--set it")
     assert document.data["access"]["outages"][1] == {"kind": "diurnal", "trough": 0.1}
 
 
-def test_what_an_option_replaces_stands_where_the_option_says(document):
+def test_replaced_keys_are_located_at_the_option(document):
     document.put("access", {"kind": "cyclic", "rho": 3}, "--set it")
     assert document.where("access.rho") == "--set it"
     assert document.where("access.outages.0.up") == "--set it"
 
 
-def test_what_an_option_brings_into_being_stands_there_with_its_parents(document):
+def test_new_keys_and_parents_are_located_at_the_option(document):
     document.put("acess.mac.kind", "tdma", "--set it")
     assert document.where("acess") == "--set it"
 
 
-def test_a_section_without_content_can_be_filled(tmp_path):
+def test_put_fills_an_empty_section(tmp_path):
     path = tmp_path / "s.yaml"
     path.write_text("access:\nname: x\n")
     document = read(path)
@@ -139,10 +139,10 @@ def test_a_section_without_content_can_be_filled(tmp_path):
         ),
     ],
 )
-def test_a_path_that_leads_nowhere_is_a_fault(document, path, problem):
-    with pytest.raises(ScenarioError) as raised:
+def test_put_of_an_invalid_path_is_an_error(document, path, problem):
+    with pytest.raises(ScenarioError) as error:
         document.put(path, 1, "--set it")
-    assert str(raised.value) == problem
+    assert str(error.value) == problem
 
 
 PUNCTUATION = "; check indentation, colons, brackets and quotes"
@@ -164,15 +164,15 @@ BAD = [
 
 
 @pytest.mark.parametrize(("content", "message"), BAD, ids=range(len(BAD)))
-def test_a_file_that_is_no_scenario_is_told_in_one_line(tmp_path, content, message):
+def test_invalid_file_gives_a_one_line_error(tmp_path, content, message):
     path = tmp_path / "s.yaml"
     path.write_bytes(content)
-    with pytest.raises(ScenarioError) as raised:
+    with pytest.raises(ScenarioError) as error:
         read(path)
-    assert str(raised.value) == message.format(path)
+    assert str(error.value) == message.format(path)
 
 
-def test_a_large_scenario_is_written_as_json_and_reads_back():
+def test_large_scenario_is_written_as_json():
     data = {"name": "x: [y", "list": [index / 7 for index in range(300_000)], "k": {"ä": None, "b": True}}
     text = dump(data)
     assert text.startswith('{\n"name"')
@@ -181,7 +181,7 @@ def test_a_large_scenario_is_written_as_json_and_reads_back():
         parse("#" + text, "n")
 
 
-def test_a_missing_file_and_a_folder_are_told(tmp_path):
+def test_missing_file_and_folder_are_errors(tmp_path):
     with pytest.raises(ScenarioError, match=r"no\.yaml: the file does not exist; check the path$"):
         read(tmp_path / "no.yaml")
     with pytest.raises(ScenarioError, match=r"cannot be read: Is a directory; check the path and its permissions$"):
@@ -191,7 +191,7 @@ def test_a_missing_file_and_a_folder_are_told(tmp_path):
         read(tmp_path / "file" / "s.yaml")
 
 
-def test_a_byte_order_mark_and_windows_line_ends_do_not_matter(tmp_path):
+def test_byte_order_mark_and_windows_line_ends_are_accepted(tmp_path):
     path = tmp_path / "s.yaml"
     path.write_bytes(b"\xef\xbb\xbfname: x\r\nusers:\r\n  - 5\r\n")
     document = read(path)
@@ -199,7 +199,7 @@ def test_a_byte_order_mark_and_windows_line_ends_do_not_matter(tmp_path):
     assert document.where("users.0").endswith(":3")
 
 
-def test_anchors_and_merges_are_resolved_into_copies():
+def test_anchors_and_merges_become_copies():
     data = parse("a: &a {x: [1]}\nb: {<<: *a, y: 2}\nc: *a\n", "n")
     assert data == {"a": {"x": [1]}, "b": {"x": [1], "y": 2}, "c": {"x": [1]}}
     data["c"]["x"].append(5)
@@ -218,22 +218,22 @@ values = st.recursive(
 @given(st.dictionaries(st.sampled_from("abc"), values, min_size=1, max_size=3))
 @settings(max_examples=150, deadline=None, derandomize=True, database=None)
 @pytest.mark.slow
-def test_what_is_dumped_reads_back_the_same(data):
+def test_dump_and_parse_restore_the_data(data):
     assert parse(dump(data), "n") == data
 
 
-def test_where_a_document_was_read_makes_no_difference():
+def test_location_of_a_document_does_not_affect_equality():
     assert ScenarioDocument({"a": 1}, "here") == ScenarioDocument({}, "there", {"a": "x:1"})
 
 
-def test_aliases_that_multiply_are_refused_before_they_are_written_out():
-    """Six levels of ten aliases are a million values, of which 400 characters are read."""
+def test_exponential_aliases_are_refused():
+    """About 400 characters with six levels of ten aliases expand to a million values."""
     levels = [f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, 7)]
     text = "\n".join(["a0: &a0 [1]", *levels])
     with pytest.raises(ScenarioError, match="more than 250,000 keys and values"):
         parse(text, "bomb.yaml")
 
 
-def test_an_alias_for_what_holds_it_is_refused():
+def test_recursive_alias_is_refused():
     with pytest.raises(ScenarioError, match="invalid YAML"):
         parse("a: &a [*a]", "loop.yaml")

@@ -1,4 +1,4 @@
-"""Learners of all sorts where versions are made of stale updates, of the same user more than once, or of none."""
+"""All aggregations with stale updates, repeated users, and rounds without updates."""
 
 import numpy as np
 import pandas as pd
@@ -23,9 +23,9 @@ LEARNERS = {
 }
 
 
-def scenario(**more):
-    work = {"lr": 0.2, "batch_size": 4, "local_steps": 3}
-    said = {
+def scenario(**overrides):
+    local_work = {"lr": 0.2, "batch_size": 4, "local_steps": 3}
+    settings = {
         "name": "hurried",
         "users": 4,
         "rounds": 24,
@@ -34,16 +34,16 @@ def scenario(**more):
         "data": {"kind": "blobs", "centers": [[0, 0], [3, 3], [1, 2]], "samples": 40},
         "partition": "iid",
         "model": "logistic",
-        "learners": {name: {"objective": f, "aggregation": rule} | work for name, (f, rule) in LEARNERS.items()},
+        "learners": {name: {"objective": f, "aggregation": rule} | local_work for name, (f, rule) in LEARNERS.items()},
         "evaluate": {"every": 4},
-        **more,
+        **overrides,
     }
-    return validate(ScenarioDocument(said, "hurried"))
+    return validate(ScenarioDocument(settings, "hurried"))
 
 
-def same(one, other, tables=("rounds", "deliveries", "metrics")):
+def assert_same(first, second, tables=("rounds", "deliveries", "metrics")):
     for name in tables:
-        pd.testing.assert_frame_equal(one.table(name), other.table(name), check_exact=True)
+        pd.testing.assert_frame_equal(first.table(name), second.table(name), check_exact=True)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def live(tmp_path_factory):
     return run.run(scenario(), tmp_path_factory.mktemp("live") / "run", device="cpu")
 
 
-def test_the_rounds_are_what_they_are_meant_to_be(live):
+def test_rounds_contain_stale_repeated_and_missing_updates(live):
     deliveries = live.deliveries
     assert (live.rounds["delivered"] == 0).any()
     assert (deliveries["round"] - 1 - deliveries["base"]).max() > 3
@@ -60,7 +60,7 @@ def test_the_rounds_are_what_they_are_meant_to_be(live):
     assert (deliveries.groupby(["replica", "round"])["base"].nunique() > 1).any()
 
 
-def test_every_learner_learns_and_none_like_another(live):
+def test_every_learner_reduces_its_loss_differently(live):
     last = live.metrics.query("round == 24 and metric == 'loss' and group == '' and replica == 0").set_index("learner")
     first = live.metrics.query("round == 0 and metric == 'loss' and group == '' and replica == 0").set_index("learner")
     assert np.isfinite(last["value"]).all()
@@ -69,17 +69,17 @@ def test_every_learner_learns_and_none_like_another(live):
 
 
 @pytest.mark.slow
-def test_learning_live_is_learning_from_the_trace(live, tmp_path):
+def test_replayed_trace_reproduces_the_live_run(live, tmp_path):
     traced = run.trace(scenario(), tmp_path / "trace")
-    same(live, traced, ("rounds", "deliveries"))
+    assert_same(live, traced, ("rounds", "deliveries"))
     access = {"kind": "replay", "run": str(traced.folder)}
-    same(live, run.run(scenario(access=access), tmp_path / "replayed", device="cpu"))
+    assert_same(live, run.run(scenario(access=access), tmp_path / "replayed", device="cpu"))
 
 
-@pytest.mark.parametrize("after", [1, 10, 21])
+@pytest.mark.parametrize("stop_after", [1, 10, 21])
 @pytest.mark.quick_first
-def test_a_stop_and_a_resume_between_change_nothing(live, tmp_path, after):
-    run.run(scenario(), tmp_path / "run", device="cpu", observer=StopAfter(after))
+def test_stop_and_resume_change_nothing(live, tmp_path, stop_after):
+    run.run(scenario(), tmp_path / "run", device="cpu", observer=StopAfter(stop_after))
     resumed = run.resume(tmp_path / "run", device="cpu")
-    same(live, resumed)
+    assert_same(live, resumed)
     assert live.summary == resumed.summary

@@ -1,4 +1,4 @@
-"""Learning in a live network without rounds for users: against NumPy, after crashes, and from replays."""
+"""Asynchronous learning in a simulated network: against NumPy, after crashes, and from replays."""
 
 import os
 import signal
@@ -47,8 +47,8 @@ LEARNERS = {"FedAU": FEDAU, "FedAsync": FEDASYNC, "FedBuff": FEDBUFF, "all": {"k
 RULES = [{"kind": "buffered", "size": 3}, {"kind": "asynchronous"}, {"kind": "first", "m": None, "deadline": 4.0}]
 
 
-def said(**access):
-    work = {"objective": "erm", "lr": LR, "batch_size": "full", "local_steps": 1}
+def make_settings(**access):
+    local_work = {"objective": "erm", "lr": LR, "batch_size": "full", "local_steps": 1}
     return {
         "name": "live",
         "users": USERS,
@@ -57,13 +57,13 @@ def said(**access):
         "data": {"kind": "blobs", "centers": [[0, 0], [3, 3], [1, 2]], "samples": 40},
         "partition": "iid",
         "model": "logistic",
-        "learners": {name: {"aggregation": rule} | work for name, rule in LEARNERS.items()},
+        "learners": {name: {"aggregation": rule} | local_work for name, rule in LEARNERS.items()},
         "evaluate": {"every": 1},
     }
 
 
 def scenario(**access):
-    return validate(ScenarioDocument(said(**access), "live"))
+    return validate(ScenarioDocument(make_settings(**access), "live"))
 
 
 def softmax(theta, x):
@@ -72,39 +72,41 @@ def softmax(theta, x):
     return e / e.sum(1, keepdims=True)
 
 
-def trained(theta, x, y):
-    """One step of gradient descent on the mean cross-entropy."""
+def train_step(theta, x, y):
+    """Return the weights after one gradient step on the mean cross-entropy."""
     error = softmax(theta, x) - np.eye(theta.shape[1])[y]
     return theta - LR * np.column_stack([x, np.ones(len(x))]).T @ error / len(x)
 
 
-def mixed(name, current, r, got, gaps):
-    """The next version by the papers: *got* are (user, base, base's model, model)."""
+def aggregate(name, current, index, updates, gaps):
+    """Return the next version as in the papers; *updates* are (user, base, model of the base, model)."""
     if name == "FedAsync":
-        for _, base, _, model in got:
-            tau = r - 1 - base
+        for _, base, _, model in updates:
+            tau = index - 1 - base
             alpha = 0.6 * (1 if tau <= 1 else 1 / (2 * (tau - 1) + 1))
             current = (1 - alpha) * current + alpha * model
         return current
     if name == "FedBuff":
-        return current + 0.8 / max(len(got), 1) * sum((r - base) ** -0.5 * (model - old) for _, base, old, model in got)
+        return current + 0.8 / max(len(updates), 1) * sum(
+            (index - base) ** -0.5 * (model - base_model) for _, base, base_model, model in updates
+        )
     if name == "all":
-        return current + 3 / USERS * sum(model - old for _, _, old, model in got)
-    weights = [np.mean(own[:-1]) if len(own) > 1 else 1.0 for own in gaps]
-    step = sum(weights[user] * (model - old) for user, _, old, model in got)
-    heard = {user for user, *_ in got}
-    for user, own in enumerate(gaps):
-        own[-1] += 1
-        if user in heard or own[-1] == 6:
-            own.append(0)
+        return current + 3 / USERS * sum(model - base_model for _, _, base_model, model in updates)
+    weights = [np.mean(gap[:-1]) if len(gap) > 1 else 1.0 for gap in gaps]
+    step = sum(weights[user] * (model - base_model) for user, _, base_model, model in updates)
+    delivered = {user for user, *_ in updates}
+    for user, user_gaps in enumerate(gaps):
+        user_gaps[-1] += 1
+        if user in delivered or user_gaps[-1] == 6:
+            user_gaps.append(0)
     return current + 2 / USERS * step
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["kind"])
 @pytest.mark.quick_first
-def test_each_version_is_what_numpy_makes_of_the_deliveries(rule, tmp_path):
-    busy = {"on_new_version": "finish"} if rule["kind"] == "first" else {}
-    live = scenario(round=rule, **busy)
+def test_versions_match_a_numpy_implementation(rule, tmp_path):
+    options = {"on_new_version": "finish"} if rule["kind"] == "first" else {}
+    live = scenario(round=rule, **options)
     run, setup = coupling.run(live, tmp_path / "run", device="cpu"), prepare_run(live)
     data, split, start = setup.dataset, setup.splits[0], learners.build_learner(setup, "cpu").version(0)[:-1]
     x, y = np.asarray(data.train_x, float), np.asarray(data.train_y)
@@ -114,18 +116,19 @@ def test_each_version_is_what_numpy_makes_of_the_deliveries(rule, tmp_path):
     assert (deliveries["round"] - 1 - deliveries["base"]).max() >= 2
     for name in LEARNERS:
         versions, gaps = [theta], [[0] for _ in range(USERS)]
-        for r in range(1, ROUNDS + 1):
-            own = deliveries[deliveries["round"] == r]
-            got = [
-                (user, base, versions[base], trained(versions[base], x[split[user]], y[split[user]]))
-                for user, base in zip(own["user"], own["base"], strict=True)
+        for index in range(1, ROUNDS + 1):
+            rows = deliveries[deliveries["round"] == index]
+            updates = [
+                (user, base, versions[base], train_step(versions[base], x[split[user]], y[split[user]]))
+                for user, base in zip(rows["user"], rows["base"], strict=True)
             ]
-            versions.append(mixed(name, versions[-1], r, got, gaps))
+            versions.append(aggregate(name, versions[-1], index, updates, gaps))
         p = [
-            softmax(each, np.asarray(data.test_x, float))[np.arange(len(data.test_y)), data.test_y] for each in versions
+            softmax(version, np.asarray(data.test_x, float))[np.arange(len(data.test_y)), data.test_y]
+            for version in versions
         ]
         np.testing.assert_allclose(
-            loss[name].sort_index(), [-np.log(each).mean() for each in p], rtol=2e-4, err_msg=name
+            loss[name].sort_index(), [-np.log(chances).mean() for chances in p], rtol=2e-4, err_msg=name
         )
 
 
@@ -135,30 +138,30 @@ CLOSED = {
     "selection": {"kind": "power_of_choice", "d": 4, "m": 3},
     "learner": "FedAU",
 }
-HASTY = """
+FREQUENT_CHECKPOINTS = """
 import sys, netfl, netfl.simulation.checkpoints
 netfl.simulation.checkpoints.CHECKPOINT_EVERY_S = 0.05
 netfl.run(netfl.load(sys.argv[1]), sys.argv[2], device="cpu")
 """
-CONDUCTS = {"asynchronous": {"round": {"kind": "asynchronous"}}, "closed": CLOSED}
+ACCESSES = {"asynchronous": {"round": {"kind": "asynchronous"}}, "closed": CLOSED}
 
 
-@pytest.mark.parametrize("conduct", CONDUCTS)
+@pytest.mark.parametrize("access_name", ACCESSES)
 @pytest.mark.slow
-def test_a_run_that_is_killed_goes_on_to_what_it_would_have_been(conduct, tmp_path):
-    access, rounds = CONDUCTS[conduct], 400
+def test_killed_run_resumes_exactly(access_name, tmp_path):
+    access, rounds = ACCESSES[access_name], 400
     file = tmp_path / "live.yaml"
-    YAML(typ="safe").dump(said(**access) | {"rounds": rounds}, file)
-    whole = netfl.run(netfl.load(file), tmp_path / "whole", device="cpu")
-    process = subprocess.Popen([sys.executable, "-c", HASTY, str(file), str(tmp_path / "cut")])
+    YAML(typ="safe").dump(make_settings(**access) | {"rounds": rounds}, file)
+    complete = netfl.run(netfl.load(file), tmp_path / "whole", device="cpu")
+    process = subprocess.Popen([sys.executable, "-c", FREQUENT_CHECKPOINTS, str(file), str(tmp_path / "cut")])
     while process.poll() is None and not [*(tmp_path / "cut").glob("*checkpoint*")]:
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     resumed = coupling.resume(tmp_path / "cut", device="cpu")
     for name in ("rounds", "deliveries", "metrics"):
-        pd.testing.assert_frame_equal(whole.table(name), resumed.table(name), check_exact=True)
-    replayed = said() | {"rounds": rounds, "access": {"kind": "replay", "run": str(whole.folder)}}
+        pd.testing.assert_frame_equal(complete.table(name), resumed.table(name), check_exact=True)
+    replayed = make_settings() | {"rounds": rounds, "access": {"kind": "replay", "run": str(complete.folder)}}
     again = coupling.run(validate(ScenarioDocument(replayed, "live")), tmp_path / "again", device="cpu")
     for name in ("rounds", "deliveries", "metrics"):
-        pd.testing.assert_frame_equal(whole.table(name), again.table(name), check_exact=True)
+        pd.testing.assert_frame_equal(complete.table(name), again.table(name), check_exact=True)

@@ -1,4 +1,4 @@
-"""Who is heard depends on what is learned: the same tables again, after stops and in a replay; no trace without."""
+"""Closed loop of learning and access: reproducible tables after stops and in replays; no trace without learners."""
 
 import numpy as np
 import pandas as pd
@@ -16,21 +16,21 @@ from netfl.simulation.setup import prepare_run
 
 ROUNDS = 14
 TABLES = ("rounds", "deliveries", "events", "metrics", "users")
-SIX = {"kind": "blobs", "centers": [[0, 0], [3, 3], [1, 2]], "samples": 40}
+DATA = {"kind": "blobs", "centers": [[0, 0], [3, 3], [1, 2]], "samples": 40}
 
 
-def learner(**more):
-    return {"objective": "erm", "aggregation": "fedbuff", "lr": 0.3, "batch_size": 4, "local_steps": 3} | more
+def learner(**overrides):
+    return {"objective": "erm", "aggregation": "fedbuff", "lr": 0.3, "batch_size": 4, "local_steps": 3} | overrides
 
 
-def said(**more):
-    whole = {
+def make_document(**overrides):
+    settings = {
         "name": "loop",
         "users": 4,
         "rounds": ROUNDS,
         "replicas": 2,
         "access": {"kind": "support.listening_models:Listening", "m": 2, "learner": "B"},
-        "data": SIX,
+        "data": DATA,
         "partition": "iid",
         "model": "logistic",
         "learners": {
@@ -38,50 +38,50 @@ def said(**more):
             "B": learner(objective={"kind": "cvar", "alpha": 0.3, "lr_t": 0.1}, aggregation="fedau"),
         },
         "evaluate": {"every": 5},
-        **more,
+        **overrides,
     }
-    return ScenarioDocument({key: value for key, value in whole.items() if value is not None}, "loop")
+    return ScenarioDocument({key: value for key, value in settings.items() if value is not None}, "loop")
 
 
-def scenario(**more):
-    return validate(said(**more))
+def scenario(**overrides):
+    return validate(make_document(**overrides))
 
 
-def untaught(**more):
-    return scenario(data=None, partition=None, model=None, learners=None, evaluate=None, **more)
+def scenario_without_learners(**overrides):
+    return scenario(data=None, partition=None, model=None, learners=None, evaluate=None, **overrides)
 
 
-def run(folder, observer=None, **more):
-    return coupling.run(scenario(**more), folder, device="cpu", observer=observer)
+def run(folder, observer=None, **overrides):
+    return coupling.run(scenario(**overrides), folder, device="cpu", observer=observer)
 
 
-def same(one, other, tables=TABLES):
+def assert_same(first, second, tables=TABLES):
     for name in tables:
-        pd.testing.assert_frame_equal(one.table(name), other.table(name), check_exact=True)
+        pd.testing.assert_frame_equal(first.table(name), second.table(name), check_exact=True)
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def complete(tmp_path_factory):
     return run(tmp_path_factory.mktemp("whole") / "run")
 
 
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_tables_and_another_one_others(whole, tmp_path):
-    same(whole, run(tmp_path / "again"))
-    assert not whole.deliveries.equals(run(tmp_path / "other", seed=5).deliveries)
+def test_tables_depend_on_the_seed_only(complete, tmp_path):
+    assert_same(complete, run(tmp_path / "again"))
+    assert not complete.deliveries.equals(run(tmp_path / "other", seed=5).deliveries)
 
 
-def test_who_is_heard_is_decided_in_each_replica_by_its_own_answers(whole):
-    heard = [own["user"].tolist() for _, own in whole.deliveries.groupby("replica")]
-    assert heard[0] != heard[1]
-    assert all(len(set(users)) > 2 for users in heard)
-    assert whole.rounds["closed_s"].nunique() > ROUNDS
+def test_each_replica_uses_its_own_reports(complete):
+    delivered = [rows["user"].tolist() for _, rows in complete.deliveries.groupby("replica")]
+    assert delivered[0] != delivered[1]
+    assert all(len(set(users)) > 2 for users in delivered)
+    assert complete.rounds["closed_s"].nunique() > ROUNDS
 
 
 @pytest.mark.slow
-def test_the_learner_that_is_named_decides(whole, tmp_path):
+def test_named_learner_controls_the_access(complete, tmp_path):
     other = run(tmp_path / "other", access={"kind": "support.listening_models:Listening", "m": 2, "learner": "A"})
-    assert not whole.rounds.equals(other.rounds)
+    assert not complete.rounds.equals(other.rounds)
     alone = run(
         tmp_path / "alone",
         access={"kind": "support.listening_models:Listening", "m": 2},
@@ -91,30 +91,31 @@ def test_the_learner_that_is_named_decides(whole, tmp_path):
     np.testing.assert_allclose(alone.rounds["closed_s"], other.rounds["closed_s"], rtol=1e-4)
 
 
-@pytest.mark.parametrize("after", [0, 1, 4, 8, ROUNDS - 1])
+@pytest.mark.parametrize("stop_after", [0, 1, 4, 8, ROUNDS - 1])
 @pytest.mark.quick_first
-def test_a_stopped_run_resumes_to_what_it_would_have_been(whole, tmp_path, after):
-    stopped = run(tmp_path / "run", StopAfter(after))
-    assert (stopped.status, stopped.manifest["rounds_done"]) == ("interrupted", after)
+def test_stopped_run_resumes_exactly(complete, tmp_path, stop_after):
+    stopped = run(tmp_path / "run", StopAfter(stop_after))
+    assert (stopped.status, stopped.manifest["rounds_done"]) == ("interrupted", stop_after)
     resumed = coupling.resume(tmp_path / "run", device="cpu")
-    same(whole, resumed)
-    assert resumed.summary == whole.summary
+    assert_same(complete, resumed)
+    assert resumed.summary == complete.summary
 
 
 @pytest.mark.slow
-def test_it_can_be_stopped_again_and_again_even_before_its_checkpoint(whole, tmp_path):
+def test_run_can_be_stopped_repeatedly(complete, tmp_path):
     run(tmp_path / "run", StopAfter(6))
-    for after, done in ((9, 9), (3, 9), (11, 11)):
+    for stop_after, rounds_done in ((9, 9), (3, 9), (11, 11)):
         assert (
-            coupling.resume(tmp_path / "run", device="cpu", observer=StopAfter(after)).manifest["rounds_done"] == done
+            coupling.resume(tmp_path / "run", device="cpu", observer=StopAfter(stop_after)).manifest["rounds_done"]
+            == rounds_done
         )
-    same(whole, coupling.resume(tmp_path / "run", device="cpu"))
+    assert_same(complete, coupling.resume(tmp_path / "run", device="cpu"))
 
 
-@pytest.mark.parametrize("every_s", [-1.0, 1e9], ids=["a checkpoint each round", "no checkpoint"])
+@pytest.mark.parametrize("interval_s", [-1.0, 1e9], ids=["a checkpoint each round", "no checkpoint"])
 @pytest.mark.quick_first
-def test_a_crashed_run_resumes_to_what_it_would_have_been(whole, tmp_path, monkeypatch, every_s):
-    monkeypatch.setattr("netfl.simulation.checkpoints.CHECKPOINT_EVERY_S", every_s)
+def test_crashed_run_resumes_exactly(complete, tmp_path, monkeypatch, interval_s):
+    monkeypatch.setattr("netfl.simulation.checkpoints.CHECKPOINT_EVERY_S", interval_s)
     step = BatchedLearner.step
 
     def crash(self, rounds):
@@ -130,18 +131,22 @@ def test_a_crashed_run_resumes_to_what_it_would_have_been(whole, tmp_path, monke
     monkeypatch.setattr(
         BatchedLearner, "step", lambda self, rounds: (steps.append(rounds[0].index), step(self, rounds))[1]
     )
-    same(whole, coupling.resume(tmp_path / "run", device="cpu"))
-    assert steps[0] == (8 if every_s < 0 else 1)
+    assert_same(complete, coupling.resume(tmp_path / "run", device="cpu"))
+    assert steps[0] == (8 if interval_s < 0 else 1)
 
 
 @pytest.mark.slow
-def test_a_replay_listens_to_nobody_and_learns_the_same(whole, tmp_path):
-    access = {"kind": "replay", "run": str(whole.folder)}
+def test_replay_reproduces_the_run_without_reports(complete, tmp_path):
+    access = {"kind": "replay", "run": str(complete.folder)}
     replayed = run(tmp_path / "replayed", access=access)
-    same(whole, replayed, ("rounds", "deliveries", "metrics"))
+    assert_same(complete, replayed, ("rounds", "deliveries", "metrics"))
     traced = coupling.trace(scenario(access=access), tmp_path / "traced")
-    same(whole, traced, ("rounds", "deliveries"))
-    same(whole, coupling.trace(untaught(access=access), tmp_path / "untaught"), ("rounds", "deliveries"))
+    assert_same(complete, traced, ("rounds", "deliveries"))
+    assert_same(
+        complete,
+        coupling.trace(scenario_without_learners(access=access), tmp_path / "untaught"),
+        ("rounds", "deliveries"),
+    )
 
 
 @pytest.mark.slow
@@ -152,31 +157,33 @@ def test_replicas_can_be_added(tmp_path):
     extended = netfl.extend(tmp_path / "run", 3, device="cpu")
     at_once = run(tmp_path / "whole", replicas=3)
     assert sorted(extended.rounds["replica"].unique()) == [0, 1, 2]
-    for one, other in zip(*(list(each.deliveries.groupby("replica")) for each in (extended, at_once)), strict=True):
-        assert one[1]["user"].tolist() == other[1]["user"].tolist()
-    ours, theirs = (each.rounds.sort_values(["replica", "round"])["closed_s"] for each in (extended, at_once))
-    np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+    for first, second in zip(*(list(run_.deliveries.groupby("replica")) for run_ in (extended, at_once)), strict=True):
+        assert first[1]["user"].tolist() == second[1]["user"].tolist()
+    extended_times, complete_times = (
+        run_.rounds.sort_values(["replica", "round"])["closed_s"] for run_ in (extended, at_once)
+    )
+    np.testing.assert_allclose(extended_times, complete_times, rtol=1e-4)
 
 
-def test_there_is_no_trace_of_it(tmp_path):
-    with pytest.raises(ScenarioError) as raised:
+def test_trace_of_a_closed_loop_is_refused(tmp_path):
+    with pytest.raises(ScenarioError) as error:
         coupling.trace(scenario(), tmp_path / "run")
-    assert str(raised.value) == (
+    assert str(error.value) == (
         "loop: access: it needs the learners' reports, and a trace has no learners "
         "('support.listening_models:Listening'); use netfl run, then netfl trace to replay the run"
     )
-    assert raised.value.exit_code == 2
+    assert error.value.exit_code == 2
     assert not (tmp_path / "run").exists()
 
 
-def test_there_is_no_run_of_it_without_learners(tmp_path):
+def test_closed_loop_requires_learners(tmp_path):
     with pytest.raises(ScenarioError, match=r"access: it needs the learners' reports.*; add learners"):
-        coupling.run(untaught(access={"kind": "support.listening_models:Listening"}), tmp_path / "run")
+        coupling.run(scenario_without_learners(access={"kind": "support.listening_models:Listening"}), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("settings", "message"),
     [
         (
             {},
@@ -185,33 +192,33 @@ def test_there_is_no_run_of_it_without_learners(tmp_path):
         ({"learner": "Bb"}, "access: it uses a learner that does not exist ('Bb'); did you mean 'B'?"),
     ],
 )
-def test_it_must_say_to_whom_it_listens(told, message):
-    with pytest.raises(ScenarioError) as raised:
-        run_dry(scenario(access={"kind": "support.listening_models:Listening"} | told))
-    assert str(raised.value) == f"loop: {message}"
+def test_closed_loop_requires_the_name_of_a_learner(settings, message):
+    with pytest.raises(ScenarioError) as error:
+        run_dry(scenario(access={"kind": "support.listening_models:Listening"} | settings))
+    assert str(error.value) == f"loop: {message}"
 
 
 NEEDIEST = {"kind": "bernoulli", "probability": 0.7, "selection": "support.listening_models:Neediest", "learner": "A"}
 
 
-def test_a_selection_that_listens_is_named(tmp_path):
+def test_error_names_the_closed_loop_selection(tmp_path):
     with pytest.raises(
         ScenarioError, match=r"access: its selection 'support\.listening_models:Neediest' needs the learners' reports"
     ):
         coupling.trace(scenario(access=NEEDIEST), tmp_path / "run")
     with pytest.raises(ScenarioError, match="access: the access depends on the learners, but there are no"):
-        untaught(access={name: value for name, value in NEEDIEST.items() if name != "learner"})
+        scenario_without_learners(access={name: value for name, value in NEEDIEST.items() if name != "learner"})
 
 
 @pytest.mark.slow
-def test_a_selection_that_listens_runs_and_resumes(tmp_path):
-    whole = run(tmp_path / "whole", access=NEEDIEST)
-    assert whole.deliveries["user"].nunique() > 1
+def test_closed_loop_selection_runs_and_resumes(tmp_path):
+    complete = run(tmp_path / "whole", access=NEEDIEST)
+    assert complete.deliveries["user"].nunique() > 1
     run(tmp_path / "run", StopAfter(6), access=NEEDIEST)
-    same(whole, coupling.resume(tmp_path / "run", device="cpu"))
+    assert_same(complete, coupling.resume(tmp_path / "run", device="cpu"))
 
 
-def test_a_check_opens_the_first_round():
+def test_dry_run_simulates_a_closed_loop():
     run_dry(scenario())
     run_dry(scenario(access=NEEDIEST))
 
@@ -219,11 +226,11 @@ def test_a_check_opens_the_first_round():
 @pytest.mark.parametrize(
     "access", [{"kind": "support.listening_models:Listening", "learner": "B"}, NEEDIEST], ids=["access", "selection"]
 )
-def test_a_partition_cannot_go_by_a_run_without_learning(access):
+def test_prerun_partition_of_a_closed_loop_is_refused(access):
     partition = {"kind": "rare_classes", "classes": [2], "users": 1, "by": "prerun"}
-    with pytest.raises(ScenarioError) as raised:
+    with pytest.raises(ScenarioError) as error:
         scenario(access=access, partition=partition)
-    assert str(raised.value) == (
+    assert str(error.value) == (
         "loop: partition: needs a run of the access alone, but the deliveries depend on the training "
         "('prerun'); use another order of the users, or another partition"
     )
@@ -234,38 +241,41 @@ UNEVEN = {"kind": "rare_classes", "classes": [2], "users": 2, "by": "rho"}
 
 
 @pytest.mark.slow
-def test_a_trace_knows_how_much_users_hold_where_that_is_wanted(tmp_path):
-    told = {"access": RICHEST, "partition": UNEVEN}
-    live, traced = run(tmp_path / "run", **told), coupling.trace(scenario(**told), tmp_path / "trace")
-    same(live, traced, ("rounds", "deliveries", "users"))
-    taught = {"model": None, "learners": None, "evaluate": None}
-    same(live, coupling.trace(scenario(**told, **taught), tmp_path / "untaught"), ("deliveries", "users"))
-    for _, own in live.users.groupby("replica"):
-        assert own["samples"].nunique() > 1
-    for replica, own in live.deliveries.groupby("replica"):
-        held = live.users[live.users["replica"] == replica]["samples"].to_numpy()
-        assert (held[own["user"]] > held.mean()).all()
+def test_trace_provides_sample_counts_if_needed(tmp_path):
+    settings = {"access": RICHEST, "partition": UNEVEN}
+    live, traced = run(tmp_path / "run", **settings), coupling.trace(scenario(**settings), tmp_path / "trace")
+    assert_same(live, traced, ("rounds", "deliveries", "users"))
+    no_learners = {"model": None, "learners": None, "evaluate": None}
+    assert_same(
+        live, coupling.trace(scenario(**settings, **no_learners), tmp_path / "untaught"), ("deliveries", "users")
+    )
+    for _, rows in live.users.groupby("replica"):
+        assert rows["samples"].nunique() > 1
+    for replica, rows in live.deliveries.groupby("replica"):
+        samples = live.users[live.users["replica"] == replica]["samples"].to_numpy()
+        assert (samples[rows["user"]] > samples.mean()).all()
 
 
-def test_what_users_hold_is_in_the_setting():
+def test_context_contains_sample_counts():
     setup = prepare_run(scenario(access=RICHEST, partition=UNEVEN))
-    for setting, split in zip(setup.contexts, setup.splits, strict=True):
-        assert setting.held.tolist() == [len(rows) for rows in split]
-    assert [one.held for one in prepare_run(untaught(access={"kind": "bernoulli", "probability": 1.0})).contexts] == [
-        None
-    ] * 2
+    for context, split in zip(setup.contexts, setup.splits, strict=True):
+        assert context.held.tolist() == [len(rows) for rows in split]
+    assert [
+        context.held
+        for context in prepare_run(scenario_without_learners(access={"kind": "bernoulli", "probability": 1.0})).contexts
+    ] == [None] * 2
 
 
-def test_what_users_hold_cannot_go_by_who_is_heard_which_goes_by_that():
+def test_circular_dependence_of_partition_and_selection_is_refused():
     with pytest.raises(ScenarioError, match="partition: depends on the participation, which depends on the partition"):
         scenario(access=RICHEST, partition=UNEVEN | {"by": "prerun"})
 
 
-def test_who_goes_by_what_users_hold_wants_data():
-    with pytest.raises(ScenarioError) as raised:
-        untaught(access=RICHEST)
+def test_selection_by_sample_counts_requires_data():
+    with pytest.raises(ScenarioError) as error:
+        scenario_without_learners(access=RICHEST)
     assert "access.selection: depends on the users' amounts of data, but there are no data; add data" in str(
-        raised.value
+        error.value
     )
     with pytest.raises(ScenarioError, match="partition: missing; this access depends on how much data users hold"):
         scenario(access=RICHEST, partition=None, model=None, learners=None, evaluate=None)

@@ -1,4 +1,4 @@
-"""Runs that watch traffic for a time instead of serving rounds, with an access of the user's own."""
+"""Runs that simulate traffic for a duration instead of rounds, with a plug-in access."""
 
 import json
 import textwrap
@@ -36,7 +36,7 @@ evaluate: {every: 5}
 
 @pytest.fixture
 def scenario(tmp_path, monkeypatch, watched):
-    """``scenario(text, {path: value})`` in a file ``s.yaml``."""
+    """A function that loads ``scenario(text, {path: value})`` from a file ``s.yaml``."""
     monkeypatch.chdir(tmp_path)
 
     def load(text=TOY, changes=None):
@@ -47,35 +47,35 @@ def scenario(tmp_path, monkeypatch, watched):
 
 
 @pytest.fixture
-def said(scenario):
-    """The faults of a scenario text, line by line."""
+def messages_of(scenario):
+    """A function that returns the errors of a scenario text, one per line."""
 
-    def of(text):
+    def messages(text):
         try:
             scenario(text)
         except ScenarioError as error:
             return str(error).splitlines()
         return []
 
-    return of
+    return messages
 
 
-class TestFaults:
-    def test_one_of_rounds_and_duration(self, said):
-        assert said(TOY) == []
-        assert said(TOY.replace("duration: 20 s\n", "")) == [
+class TestErrors:
+    def test_exactly_one_of_rounds_and_duration_is_required(self, messages_of):
+        assert messages_of(TOY) == []
+        assert messages_of(TOY.replace("duration: 20 s\n", "")) == [
             "s.yaml: rounds: missing; give it, or 'duration' for a network with traffic"
         ]
-        assert said(TOY + "rounds: 5\n") == [
+        assert messages_of(TOY + "rounds: 5\n") == [
             "s.yaml:3: duration: is given together with 'rounds' (20.0); leave one of them out"
         ]
-        assert said(TOY + "rounds: many\n") == [
+        assert messages_of(TOY + "rounds: many\n") == [
             "s.yaml:3: duration: is given together with 'rounds' (20.0); leave one of them out",
             "s.yaml:5: rounds: not a whole number ('many'); write a whole number",
         ]
 
     @pytest.mark.parametrize(
-        ("duration", "fault"),
+        ("duration", "message"),
         [
             ("0 s", "s.yaml:3: duration: should be greater than 0 ('0 s')"),
             ("-3", "s.yaml:3: duration: should be greater than 0 (-3)"),
@@ -83,57 +83,59 @@ class TestFaults:
              "write a number in s, or a quantity such as '20 ms'"),
         ],
     )  # fmt: skip
-    def test_a_duration_that_is_none(self, said, duration, fault):
-        assert said(TOY.replace("20 s", duration)) == [fault]
+    def test_invalid_durations(self, messages_of, duration, message):
+        assert messages_of(TOY.replace("20 s", duration)) == [message]
 
-    def test_an_access_without_traffic(self, said):
+    def test_duration_requires_an_access_with_traffic(self, messages_of):
         text = "name: x\nusers: 2\nduration: 20 s\naccess: {kind: bernoulli, probability: 0.5}\n"
-        assert said(text) == [
+        assert messages_of(text) == [
             "s.yaml:3: duration: this access has no traffic to simulate for a duration (20.0); "
             "give access.traffic (kind: network), or 'rounds' in place of 'duration'"
         ]
 
-    def test_the_warmup_is_shorter_and_of_a_duration(self, said):
-        assert said(TOY + "warmup: 19 s\n") == []
-        assert said(TOY + "warmup: 20 s\n") == [
+    def test_warmup_is_shorter_than_the_duration(self, messages_of):
+        assert messages_of(TOY + "warmup: 19 s\n") == []
+        assert messages_of(TOY + "warmup: 20 s\n") == [
             "s.yaml:5: warmup: is not shorter than the duration, 20 s (20.0); make it shorter than 'duration'"
         ]
-        assert said(TOY + "warmup: -1 s\n") == ["s.yaml:5: warmup: should be greater than or equal to 0 ('-1 s')"]
+        assert messages_of(TOY + "warmup: -1 s\n") == [
+            "s.yaml:5: warmup: should be greater than or equal to 0 ('-1 s')"
+        ]
         text = "name: x\nusers: 2\nrounds: 3\naccess: {kind: bernoulli, probability: 0.5}\nwarmup: 1 s\n"
-        assert said(text) == ["s.yaml:5: warmup: has no effect without 'duration' (1.0); leave it out"]
+        assert messages_of(text) == ["s.yaml:5: warmup: has no effect without 'duration' (1.0); leave it out"]
 
-    def test_nothing_is_learned(self, said):
-        assert [line.split(": ", 2)[1:] for line in said(TOY + LEARNING)] == [
+    def test_learning_sections_have_no_effect(self, messages_of):
+        assert [line.split(": ", 2)[1:] for line in messages_of(TOY + LEARNING)] == [
             [key, "has no effect with 'duration'; leave it out, or give 'rounds' in its place"]
             for key in ("data", "partition", "model", "learners", "evaluate")
         ]
-        assert said(TOY + "data: digts\n") == [
+        assert messages_of(TOY + "data: digts\n") == [
             "s.yaml:5: data: no such learning/data: 'digts'; did you mean 'digits'?",
             "s.yaml:5: data: has no effect with 'duration'; leave it out, or give 'rounds' in its place",
         ]
 
 
-def test_a_resolved_scenario_loads_as_the_same(scenario, tmp_path):
-    made = scenario(TOY + "warmup: 2 s\n")
-    (tmp_path / "again.yaml").write_text(made.to_yaml())
-    assert netfl.load("again.yaml") == made
-    assert (made.duration, made.warmup, made.steps, made.rounds) == (20.0, 2.0, WINDOWS, None)
+def test_resolved_scenario_loads_as_an_equal_scenario(scenario, tmp_path):
+    loaded = scenario(TOY + "warmup: 2 s\n")
+    (tmp_path / "again.yaml").write_text(loaded.to_yaml())
+    assert netfl.load("again.yaml") == loaded
+    assert (loaded.duration, loaded.warmup, loaded.steps, loaded.rounds) == (20.0, 2.0, WINDOWS, None)
 
 
-def test_an_access_knows_the_time(scenario):
-    (setting,) = prepare_run(scenario(TOY + "warmup: 2 s\n")).contexts
-    assert (setting.duration_s, setting.warmup_s, setting.rounds) == (20.0, 2.0, WINDOWS)
+def test_context_contains_duration_and_warmup(scenario):
+    (context,) = prepare_run(scenario(TOY + "warmup: 2 s\n")).contexts
+    assert (context.duration_s, context.warmup_s, context.rounds) == (20.0, 2.0, WINDOWS)
     run_dry(scenario())
 
 
-def test_windows_cut_the_time_evenly(scenario):
+def test_windows_have_equal_length(scenario):
     run = netfl.trace(scenario(), "run")
     assert run.rounds["closed_s"].to_numpy() == pytest.approx(np.arange(1, WINDOWS + 1) * 20.0 / WINDOWS)
     assert run.deliveries.empty
     assert run.manifest["duration_s"] == 20.0
 
 
-def test_the_summary_is_what_the_access_told(scenario):
+def test_summary_contains_the_metrics_of_the_access(scenario):
     run = netfl.run(scenario(TOY + "replicas: 3\nwarmup: 2 s\n"), "run")
     assert run.manifest["status"] == "done"
     summary = run.summary
@@ -148,29 +150,29 @@ def test_the_summary_is_what_the_access_told(scenario):
     assert "warmup_s" not in netfl.trace(scenario(), "without").summary
 
 
-def test_figures_that_are_told_after_the_last_window_count(scenario, monkeypatch):
-    made = scenario()
-    real = type(made.access).rounds
+def test_metrics_after_the_last_window_are_in_the_summary(scenario, monkeypatch):
+    loaded = scenario()
+    original = type(loaded.access).rounds
 
-    def rounds(self, setting):
-        yield from real(self, setting)
-        setting.recorder.final_metrics({"afterwards": 1.5})
+    def rounds(self, context):
+        yield from original(self, context)
+        context.recorder.final_metrics({"afterwards": 1.5})
 
-    monkeypatch.setattr(type(made.access), "rounds", rounds)
-    assert netfl.trace(made, "run").summary["afterwards"] == 1.5
+    monkeypatch.setattr(type(loaded.access), "rounds", rounds)
+    assert netfl.trace(loaded, "run").summary["afterwards"] == 1.5
 
 
-def test_stopped_and_resumed_is_the_whole(scenario):
-    whole = netfl.trace(scenario(), "whole")
+def test_resumed_run_equals_the_complete_run(scenario):
+    complete = netfl.trace(scenario(), "whole")
     stopped = netfl.trace(scenario(), "run", observer=StopAfter(30))
     assert (stopped.status, stopped.manifest["rounds_done"], stopped.summary) == ("interrupted", 30, {})
     assert stopped.final_metrics.empty
     resumed = netfl.resume("run")
-    assert resumed.summary == whole.summary
-    assert resumed.final_metrics.equals(whole.final_metrics)
+    assert resumed.summary == complete.summary
+    assert resumed.final_metrics.equals(complete.final_metrics)
 
 
-class TestWhatIsShown:
+class TestOutput:
     def lines(self, run, width):
         console = Console(width=width, record=True, markup=False, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
         with console.file:
@@ -178,7 +180,7 @@ class TestWhatIsShown:
             return console.export_text().splitlines()
 
     @pytest.mark.parametrize("width", [80, 120])
-    def test_figures_with_intervals_replicas_and_warmup(self, scenario, width):
+    def test_summary_shows_intervals_replicas_and_warmup(self, scenario, width):
         lines = self.lines(netfl.trace(scenario(TOY + "replicas: 3\nwarmup: 2 s\n"), "run"), width)
         assert lines[0] == "20 s simulated · the first 2 s are warm-up and excluded from the metrics"
         assert lines[1] == "Means over 3 replicas; ± is the half width of the 95 % t interval."
@@ -196,7 +198,7 @@ class TestWhatIsShown:
         assert "±" not in text
         assert "warm-up" not in text
 
-    def test_progress_is_simulated_time(self, scenario, monkeypatch):
+    def test_progress_shows_simulated_time(self, scenario, monkeypatch):
         monkeypatch.setattr(consoles, "PLAIN_EVERY_S", -1.0)
         scenario()
         output = CliRunner().invoke(app, ["trace", "s.yaml", "--out", "run"]).output.splitlines()
@@ -204,7 +206,7 @@ class TestWhatIsShown:
         assert "round" not in output[10]
 
     @pytest.mark.slow
-    def test_the_report_tells_time_warmup_and_intervals(self, scenario):
+    def test_report_shows_duration_warmup_and_intervals(self, scenario):
         from netfl import report
 
         run = netfl.trace(scenario(TOY + "replicas: 3\nwarmup: 2 s\n"), "run")
@@ -217,7 +219,7 @@ class TestWhatIsShown:
         assert report.picture(run).stat().st_size > 10_000
 
 
-def test_the_summary_is_plain_json(scenario):
+def test_summary_is_json(scenario):
     netfl.trace(scenario(), "run")
     with open("run/summary.json") as file:  # noqa: PTH123
         assert json.load(file)["replicas"] == 1

@@ -1,4 +1,4 @@
-"""Replicas added later: only they are run, and the run becomes what it would have been with all from the start."""
+"""Extension of a run: only new replicas run, and the result equals a run with all replicas."""
 
 from pathlib import Path
 
@@ -22,157 +22,160 @@ NETWORK = ("rounds", "deliveries", "events", "users", "nodes", "final_metrics")
 MAIN = Path(__file__).parents[2] / "scenarios/rural_outage.yaml"
 
 
-def bernoulli(replicas, **more):
+def bernoulli(replicas, **overrides):
     access = {"kind": "bernoulli", "probability": 0.5}
-    said = {"name": "tiny", "users": 4, "rounds": ROUNDS, "replicas": replicas, "access": access, **more}
-    return validate(ScenarioDocument(said, "tiny"))
+    settings = {"name": "tiny", "users": 4, "rounds": ROUNDS, "replicas": replicas, "access": access, **overrides}
+    return validate(ScenarioDocument(settings, "tiny"))
 
 
-def learning(replicas, **more):
-    one = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 1}
-    two = one | {"objective": {"kind": "cvar", "alpha": 0.3, "gamma": 0.3, "lr_t": 0.01}}
+def learning(replicas, **overrides):
+    average_risk = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 1}
+    tail_risk = average_risk | {"objective": {"kind": "cvar", "alpha": 0.3, "gamma": 0.3, "lr_t": 0.01}}
     data = {"kind": "blobs", "centers": [[0, 0], [3, 3]], "samples": 40}
-    parts = {"data": data, "partition": "iid", "model": "logistic", "learners": {"A": one, "B": two}}
-    return bernoulli(replicas, **parts, evaluate={"every": 3}, **more)
+    sections = {"data": data, "partition": "iid", "model": "logistic", "learners": {"A": average_risk, "B": tail_risk}}
+    return bernoulli(replicas, **sections, evaluate={"every": 3}, **overrides)
 
 
-def in_order(run, name):
-    """A table by replica, its rows of a replica as they were."""
+def sort_by_replica(run, name):
+    """Return a table sorted by replica; the order within a replica is unchanged."""
     table = run.table(name)
     keys = ["replica", "time_s"] if name == "events" else ["replica"]
     return table.sort_values(keys, kind="stable", ignore_index=True) if len(table) else table
 
 
-def assert_same(one, other, tables=NETWORK):
+def assert_same(first, second, tables=NETWORK):
     for name in tables:
-        pd.testing.assert_frame_equal(in_order(one, name), in_order(other, name), check_exact=True)
+        pd.testing.assert_frame_equal(sort_by_replica(first, name), sort_by_replica(second, name), check_exact=True)
 
 
 @pytest.fixture
-def two(tmp_path):
+def two_replicas(tmp_path):
     """A finished trace of two replicas."""
     return netfl.trace(bernoulli(2), tmp_path / "run")
 
 
 @pytest.fixture
-def whole(tmp_path):
-    """One with all five from the start."""
+def complete(tmp_path):
+    """A finished trace of five replicas."""
     return netfl.trace(bernoulli(5), tmp_path / "whole")
 
 
-def test_an_extended_run_is_the_run_with_all_replicas(two, whole):
-    run = netfl.extend(two.folder, 5)
-    assert_same(run, whole)
-    assert run.summary == whole.summary
-    assert (run.folder / "scenario.yaml").read_text() == (whole.folder / "scenario.yaml").read_text()
+def test_extended_run_equals_the_run_with_all_replicas(two_replicas, complete):
+    run = netfl.extend(two_replicas.folder, 5)
+    assert_same(run, complete)
+    assert run.summary == complete.summary
+    assert (run.folder / "scenario.yaml").read_text() == (complete.folder / "scenario.yaml").read_text()
     assert (run.status, run.manifest["replicas"]) == ("done", 5)
-    assert [(one["first"], one["replicas"]) for one in run.manifest["extensions"]] == [(2, 5)]
-    assert {path.name for path in run.folder.iterdir()} == {path.name for path in whole.folder.iterdir()}
+    assert [(extension["first"], extension["replicas"]) for extension in run.manifest["extensions"]] == [(2, 5)]
+    assert {path.name for path in run.folder.iterdir()} == {path.name for path in complete.folder.iterdir()}
 
 
 @pytest.mark.slow
-def test_a_network_is_extended_exactly(tmp_path):
+def test_network_is_extended_exactly(tmp_path):
     changes = {"rounds": 15, "record": "all", "partition.by": "distance"}
     for name, replicas in (("run", 1), ("whole", 3)):
         netfl.trace(netfl.load(MAIN, changes | {"replicas": replicas}), tmp_path / name)
-    run, whole = netfl.extend(tmp_path / "run", 3), netfl.open_run(tmp_path / "whole")
+    run, complete = netfl.extend(tmp_path / "run", 3), netfl.open_run(tmp_path / "whole")
     assert len(run.nodes) > 3
-    assert_same(run, whole)
-    assert run.summary == whole.summary
+    assert_same(run, complete)
+    assert run.summary == complete.summary
 
 
-def test_traffic_that_is_watched_is_extended_exactly(tmp_path, watched):
+def test_run_with_a_duration_is_extended_exactly(tmp_path, watched):
     for name, replicas in (("run", 2), ("whole", 4)):
-        said = {"name": "toy", "users": 2, "replicas": replicas, "duration": "5 s", "access": {"kind": watched}}
-        netfl.trace(validate(ScenarioDocument(said, "toy")), tmp_path / name)
-    run, whole = netfl.extend(tmp_path / "run", 4), netfl.open_run(tmp_path / "whole")
-    assert_same(run, whole)
-    assert run.summary == whole.summary
+        settings = {"name": "toy", "users": 2, "replicas": replicas, "duration": "5 s", "access": {"kind": watched}}
+        netfl.trace(validate(ScenarioDocument(settings, "toy")), tmp_path / name)
+    run, complete = netfl.extend(tmp_path / "run", 4), netfl.open_run(tmp_path / "whole")
+    assert_same(run, complete)
+    assert run.summary == complete.summary
 
 
 @pytest.mark.slow
 def test_learning_is_extended_within_a_float_tolerance(tmp_path):
     before = netfl.run(learning(1), tmp_path / "run", device="cpu")
-    regions, points, kept = before.regions, before.points, before.metrics
+    regions, points, metrics = before.regions, before.points, before.metrics
     run = netfl.extend(tmp_path / "run", 3, device="cpu")
-    whole = netfl.run(learning(3), tmp_path / "whole", device="cpu")
-    assert_same(run, whole, ("rounds", "deliveries", "events", "users"))
+    complete = netfl.run(learning(3), tmp_path / "whole", device="cpu")
+    assert_same(run, complete, ("rounds", "deliveries", "events", "users"))
     keys = ["learner", "replica", "round", "metric", "group"]
-    ours, theirs = (one.metrics.astype({"learner": str}).sort_values(keys, ignore_index=True) for one in (run, whole))
-    pd.testing.assert_frame_equal(ours[keys], theirs[keys], check_categorical=False)
-    np.testing.assert_allclose(ours["value"], theirs["value"], rtol=1e-5, atol=1e-6)
-    assert run.summary.keys() == whole.summary.keys()
-    for name, value in whole.summary.items():
+    extended_metrics, complete_metrics = (
+        run_.metrics.astype({"learner": str}).sort_values(keys, ignore_index=True) for run_ in (run, complete)
+    )
+    pd.testing.assert_frame_equal(extended_metrics[keys], complete_metrics[keys], check_categorical=False)
+    np.testing.assert_allclose(extended_metrics["value"], complete_metrics["value"], rtol=1e-5, atol=1e-6)
+    assert run.summary.keys() == complete.summary.keys()
+    for name, value in complete.summary.items():
         assert run.summary[name] == pytest.approx(value, rel=1e-4, abs=1e-5), name
-    pd.testing.assert_frame_equal(run.metrics[run.metrics["replica"] == 0], kept, check_categorical=False)
+    pd.testing.assert_frame_equal(run.metrics[run.metrics["replica"] == 0], metrics, check_categorical=False)
     pd.testing.assert_frame_equal(run.regions, regions)
     pd.testing.assert_frame_equal(run.points, points)
 
 
-def test_replicas_that_are_there_are_not_run_again(two, monkeypatch):
-    asked, real = [], Bernoulli.rounds
+def test_existing_replicas_are_not_run_again(two_replicas, monkeypatch):
+    simulated, original = [], Bernoulli.rounds
 
-    def rounds(self, setting):
-        asked.append(setting.replica)
-        return real(self, setting)
+    def rounds(self, context):
+        simulated.append(context.replica)
+        return original(self, context)
 
     monkeypatch.setattr(Bernoulli, "rounds", rounds)
-    netfl.extend(two.folder, 4)
-    assert asked == [2, 3]
+    netfl.extend(two_replicas.folder, 4)
+    assert simulated == [2, 3]
 
 
-def test_a_run_can_be_extended_again_and_again(two, whole):
+def test_run_can_be_extended_repeatedly(two_replicas, complete):
     for replicas in (3, 5):
-        run = netfl.extend(two.folder, replicas)
-    assert_same(run, whole)
-    assert run.summary == whole.summary
-    assert [(one["first"], one["replicas"]) for one in run.manifest["extensions"]] == [(2, 3), (3, 5)]
+        run = netfl.extend(two_replicas.folder, replicas)
+    assert_same(run, complete)
+    assert run.summary == complete.summary
+    assert [(extension["first"], extension["replicas"]) for extension in run.manifest["extensions"]] == [(2, 3), (3, 5)]
 
 
-def test_a_resumed_run_can_be_extended(tmp_path, whole):
+def test_resumed_run_can_be_extended(tmp_path, complete):
     netfl.trace(bernoulli(2), tmp_path / "run", observer=StopAfter(5))
     netfl.resume(tmp_path / "run")
-    assert_same(netfl.extend(tmp_path / "run", 5), whole)
+    assert_same(netfl.extend(tmp_path / "run", 5), complete)
 
 
-def test_what_was_made_of_the_run_before_is_gone(two):
+def test_extension_deletes_reports_and_plots(two_replicas):
     for name in ("report.html", "overview.png"):
-        (two.folder / name).write_text("old")
-    run = netfl.extend(two.folder, 3)
+        (two_replicas.folder / name).write_text("old")
+    run = netfl.extend(two_replicas.folder, 3)
     assert not {"report.html", "overview.png"} & {path.name for path in run.folder.iterdir()}
 
 
 class TestRefusals:
-    def refused(self, folder, replicas):
-        with pytest.raises(ScenarioError) as raised:
+    def error_of(self, folder, replicas):
+        with pytest.raises(ScenarioError) as error:
             netfl.extend(folder, replicas)
         assert not (Path(folder) / EXTENSION).exists()
-        return str(raised.value)
+        return str(error.value)
 
-    def test_an_unfinished_run(self, tmp_path):
+    def test_unfinished_run(self, tmp_path):
         folder = netfl.trace(bernoulli(2), tmp_path / "run", observer=StopAfter(5)).folder
-        assert self.refused(folder, 5) == (
+        assert self.error_of(folder, 5) == (
             f"the run in {folder} is not finished (interrupted); finish it first: netfl resume {folder}"
         )
 
     @pytest.mark.parametrize("replicas", [1, 2])
-    def test_no_more_than_there_are(self, two, replicas):
-        assert self.refused(two.folder, replicas) == (
-            f"--replicas: the run in {two.folder} already has 2 ({replicas}); give more than 2: it is the total number"
+    def test_number_of_replicas_must_increase(self, two_replicas, replicas):
+        assert self.error_of(two_replicas.folder, replicas) == (
+            f"--replicas: the run in {two_replicas.folder} already has 2 ({replicas}); "
+            "give more than 2: it is the total number"
         )
-        assert netfl.open_run(two.folder).summary["replicas"] == 2
+        assert netfl.open_run(two_replicas.folder).summary["replicas"] == 2
 
-    def test_a_replay_of_fewer(self, two, tmp_path):
-        access = {"kind": "replay", "run": str(two.folder)}
+    def test_replay_of_a_run_with_fewer_replicas(self, two_replicas, tmp_path):
+        access = {"kind": "replay", "run": str(two_replicas.folder)}
         folder = netfl.trace(bernoulli(1, access=access), tmp_path / "replay").folder
         assert len(netfl.extend(folder, 2).rounds) == 2 * ROUNDS
-        line = self.refused(folder, 3)
+        line = self.error_of(folder, 3)
         assert line.endswith("access.run: 2 replicas are recorded, the scenario has 3; set fewer replicas")
         assert line.startswith(f"{folder}/scenario.yaml:")
 
-    def test_no_run(self, tmp_path):
+    def test_folder_without_a_run(self, tmp_path):
         (tmp_path / "empty").mkdir()
-        assert "is not a run directory" in self.refused(tmp_path / "empty", 3)
+        assert "is not a run directory" in self.error_of(tmp_path / "empty", 3)
 
 
 class TestCrashes:
@@ -183,127 +186,129 @@ class TestCrashes:
             pd.testing.assert_frame_equal(run.table(name), before[name], check_exact=True, check_categorical=False)
 
     @pytest.mark.slow
-    def test_a_stopped_extension_leaves_the_run_and_goes_on(self, two, whole):
-        before = {name: two.table(name) for name in NETWORK}
-        for after in (3, 7, 7):
-            stopped = netfl.extend(two.folder, 5, observer=StopAfter(after))
+    def test_stopped_extension_leaves_the_run_unchanged_and_resumes(self, two_replicas, complete):
+        before = {name: two_replicas.table(name) for name in NETWORK}
+        for stop_after in (3, 7, 7):
+            stopped = netfl.extend(two_replicas.folder, 5, observer=StopAfter(stop_after))
             assert stopped.manifest["replicas"] == 2
-            self.unchanged(two.folder, before)
-        run = netfl.extend(two.folder, 5)
-        assert_same(run, whole)
-        assert run.summary == whole.summary
+            self.unchanged(two_replicas.folder, before)
+        run = netfl.extend(two_replicas.folder, 5)
+        assert_same(run, complete)
+        assert run.summary == complete.summary
 
     @pytest.mark.slow
-    def test_what_was_learned_before_the_stop_is_not_learned_again(self, tmp_path, monkeypatch):
+    def test_resumed_extension_does_not_repeat_training(self, tmp_path, monkeypatch):
         from netfl.learning.learner import BatchedLearner
 
         netfl.run(learning(1), tmp_path / "run", device="cpu")
         netfl.extend(tmp_path / "run", 3, device="cpu", observer=StopAfter(8))
-        steps, real = [], BatchedLearner.step
+        steps, original = [], BatchedLearner.step
         monkeypatch.setattr(
-            BatchedLearner, "step", lambda self, rounds: (steps.append(rounds[0].index), real(self, rounds))[1]
+            BatchedLearner, "step", lambda self, rounds: (steps.append(rounds[0].index), original(self, rounds))[1]
         )
         run = netfl.extend(tmp_path / "run", 3, device="cpu")
         assert steps == list(range(9, ROUNDS + 1))
         assert sorted(run.metrics["replica"].unique()) == [0, 1, 2]
 
     @pytest.mark.quick_first
-    @pytest.mark.parametrize("joined", range(6))
-    def test_a_crash_between_tables_leaves_the_run_as_it_was(self, two, whole, monkeypatch, joined):
-        before, real, calls = {name: two.table(name) for name in NETWORK}, extend.append_replicas, []
+    @pytest.mark.parametrize("tables_done", range(6))
+    def test_crash_between_tables_leaves_the_run_unchanged(self, two_replicas, complete, monkeypatch, tables_done):
+        before, original, calls = {name: two_replicas.table(name) for name in NETWORK}, extend.append_replicas, []
 
-        def join(*words):
-            if len(calls) == joined:
+        def append(*arguments):
+            if len(calls) == tables_done:
                 raise KeyboardInterrupt
-            calls.append(words)
-            real(*words)
+            calls.append(arguments)
+            original(*arguments)
 
-        monkeypatch.setattr(extend, "append_replicas", join)
-        if joined < 5:
+        monkeypatch.setattr(extend, "append_replicas", append)
+        if tables_done < 5:
             with pytest.raises(KeyboardInterrupt):
-                netfl.extend(two.folder, 5)
-            self.unchanged(two.folder, before)
-        monkeypatch.setattr(extend, "append_replicas", real)
-        run = netfl.extend(two.folder, 5)
-        assert_same(run, whole)
-        assert run.summary == whole.summary
+                netfl.extend(two_replicas.folder, 5)
+            self.unchanged(two_replicas.folder, before)
+        monkeypatch.setattr(extend, "append_replicas", original)
+        run = netfl.extend(two_replicas.folder, 5)
+        assert_same(run, complete)
+        assert run.summary == complete.summary
 
     @pytest.mark.quick_first
     @pytest.mark.parametrize("function", ["write_text", "write_json", "write_extended"])
-    def test_a_crash_between_the_small_files_can_be_finished(self, two, whole, monkeypatch, function):
-        real = getattr(extend, function)
+    def test_crash_between_small_files_can_be_recovered(self, two_replicas, complete, monkeypatch, function):
+        original = getattr(extend, function)
 
         def crash(*_):
             raise KeyboardInterrupt
 
         monkeypatch.setattr(extend, function, crash)
-        before = {name: two.table(name) for name in NETWORK}
+        before = {name: two_replicas.table(name) for name in NETWORK}
         with pytest.raises(KeyboardInterrupt):
-            netfl.extend(two.folder, 5)
-        self.unchanged(two.folder, before)
-        monkeypatch.setattr(extend, function, real)
-        assert netfl.extend(two.folder, 5).summary == whole.summary
+            netfl.extend(two_replicas.folder, 5)
+        self.unchanged(two_replicas.folder, before)
+        monkeypatch.setattr(extend, function, original)
+        assert netfl.extend(two_replicas.folder, 5).summary == complete.summary
 
-    def test_a_crash_before_the_folder_is_removed_does_no_harm(self, two, whole, monkeypatch):
+    def test_crash_before_the_folder_is_deleted_can_be_recovered(self, two_replicas, complete, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(extend.shutil, "rmtree", lambda *_, **__: None)
-            netfl.extend(two.folder, 4)
-        assert (two.folder / EXTENSION / "manifest.json").exists()
-        assert_same(netfl.extend(two.folder, 5), whole)
+            netfl.extend(two_replicas.folder, 4)
+        assert (two_replicas.folder / EXTENSION / "manifest.json").exists()
+        assert_same(netfl.extend(two_replicas.folder, 5), complete)
 
-    def test_another_number_begins_anew(self, two, whole):
-        netfl.extend(two.folder, 3, observer=StopAfter(5))
-        assert_same(netfl.extend(two.folder, 5), whole)
+    def test_other_number_of_replicas_starts_the_extension_over(self, two_replicas, complete):
+        netfl.extend(two_replicas.folder, 3, observer=StopAfter(5))
+        assert_same(netfl.extend(two_replicas.folder, 5), complete)
 
-    def test_a_full_disk_is_the_machine_s_fault(self, two, monkeypatch):
-        def join(*_):
+    def test_full_disk_raises_a_machine_error(self, two_replicas, monkeypatch):
+        def append(*_):
             raise OSError(28, "No space left on device")
 
-        before = {name: two.table(name) for name in NETWORK}
-        monkeypatch.setattr(extend, "append_replicas", join)
-        with pytest.raises(MachineError) as raised:
-            netfl.extend(two.folder, 5)
-        assert str(raised.value) == (
-            f"cannot continue to extend {two.folder}: No space left on device; the run is unchanged. "
-            f"Fix this, then repeat: netfl extend {two.folder} --replicas 5"
+        before = {name: two_replicas.table(name) for name in NETWORK}
+        monkeypatch.setattr(extend, "append_replicas", append)
+        with pytest.raises(MachineError) as error:
+            netfl.extend(two_replicas.folder, 5)
+        assert str(error.value) == (
+            f"cannot continue to extend {two_replicas.folder}: No space left on device; the run is unchanged. "
+            f"Fix this, then repeat: netfl extend {two_replicas.folder} --replicas 5"
         )
-        self.unchanged(two.folder, before)
+        self.unchanged(two_replicas.folder, before)
 
-    def test_a_model_that_fails_leaves_the_run(self, two, monkeypatch):
-        before, real = {name: two.table(name) for name in NETWORK}, Bernoulli.candidates
+    def test_failing_model_leaves_the_run_unchanged(self, two_replicas, monkeypatch):
+        before, original = {name: two_replicas.table(name) for name in NETWORK}, Bernoulli.candidates
 
         def candidates(self, context, limit=None):
-            yield from list(real(self, context, limit))[:4]
+            yield from list(original(self, context, limit))[:4]
             raise LookupError("no more luck")
 
         monkeypatch.setattr(Bernoulli, "candidates", candidates)
         with pytest.raises(ModelError, match="no more luck"):
-            netfl.extend(two.folder, 5)
-        self.unchanged(two.folder, before)
+            netfl.extend(two_replicas.folder, 5)
+        self.unchanged(two_replicas.folder, before)
 
 
 class TestCommand:
-    def call(self, *words):
-        result = CliRunner().invoke(app, ["extend", *map(str, words)])
+    def call(self, *arguments):
+        result = CliRunner().invoke(app, ["extend", *map(str, arguments)])
         assert result.exception is None or isinstance(result.exception, SystemExit)
         return result.exit_code, result.output
 
-    def test_it_extends_and_shows_the_means(self, two):
-        code, output = self.call(two.folder, "--replicas", 3)
+    def test_command_extends_and_shows_means(self, two_replicas):
+        code, output = self.call(two_replicas.folder, "--replicas", 3)
         assert code == 0
         assert "Means over 3 replicas" in output
-        assert len(netfl.open_run(two.folder).rounds) == 3 * ROUNDS
+        assert len(netfl.open_run(two_replicas.folder).rounds) == 3 * ROUNDS
 
-    def test_bad_words(self, two):
-        assert self.call(two.folder)[0] == 2
-        assert self.call(two.folder, "--replicas", 0)[0] == 2
-        code, output = self.call(two.folder, "--replicas", 2)
+    def test_invalid_arguments(self, two_replicas):
+        assert self.call(two_replicas.folder)[0] == 2
+        assert self.call(two_replicas.folder, "--replicas", 0)[0] == 2
+        code, output = self.call(two_replicas.folder, "--replicas", 2)
         assert code == 2
         assert "already has 2" in output
 
-    def test_a_stop_says_how_to_go_on(self, two, monkeypatch):
-        real = extend.perform_run
-        monkeypatch.setattr(extend, "perform_run", lambda *words: real(*words[:3], StopAfter(4), *words[4:]))
-        code, output = self.call(two.folder, "--replicas", 4, "-q")
+    def test_stop_prints_the_command_to_continue(self, two_replicas, monkeypatch):
+        original = extend.perform_run
+        monkeypatch.setattr(
+            extend, "perform_run", lambda *arguments: original(*arguments[:3], StopAfter(4), *arguments[4:])
+        )
+        code, output = self.call(two_replicas.folder, "--replicas", 4, "-q")
         assert code == 1
-        assert output == f"interrupted; continue with: netfl extend {two.folder} --replicas 4\n"
+        assert output == f"interrupted; continue with: netfl extend {two_replicas.folder} --replicas 4\n"

@@ -1,4 +1,4 @@
-"""What does not fit into memory is refused before it begins, with the figures."""
+"""Estimates of memory: runs that do not fit are refused before they start."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ def estimate(aggregation, **sizes):
 
 
 @pytest.mark.parametrize(
-    ("more", "models"),
+    ("options", "models"),
     [
         ({}, 251 * 8 + 6 * 8 + 5 * 10 + 6 * 15),
         ({"max_deliveries": 250}, 251 * 8 + 6 * 8 + 5 * 250 + 6 * 15),
@@ -46,18 +46,18 @@ def estimate(aggregation, **sizes):
         ({"workers": 2}, 251 * 8 + 6 * 8 + 2 * (5 * 10 + 6 * 15)),
     ],
 )
-def test_all_that_is_held_at_once_counts(more, models):
-    """Tables of users, lanes, updates and models that train at once, at 4 bytes a number."""
-    processes = 2 * 300 * 2**20 if "workers" in more else 0
-    assert estimate(Mifa(), **more).total_bytes == pytest.approx(4 * 552_875 * models + processes, rel=1e-3)
+def test_estimate_counts_all_arrays(options, models):
+    """The arrays are user states, lanes, updates and models trained at once, at 4 bytes per parameter."""
+    processes = 2 * 300 * 2**20 if "workers" in options else 0
+    assert estimate(Mifa(), **options).total_bytes == pytest.approx(4 * 552_875 * models + processes, rel=1e-3)
 
 
-def test_examples_count_where_they_are_copied():
+def test_copied_examples_are_counted():
     copied = estimate(Average(), example_bytes=3 * GB)
     assert copied.total_bytes == 3 * GB + estimate(Average()).total_bytes
 
 
-def test_an_aggregation_without_a_state_needs_less_for_each_update():
+def test_aggregation_without_state_needs_less_memory_per_update():
     average = estimate(Average(), max_deliveries=250)
     assert average.state_bytes == 0
     assert average.update_bytes == 4 * 552_875 * 3 * 250
@@ -66,13 +66,13 @@ def test_an_aggregation_without_a_state_needs_less_for_each_update():
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell a process's own peak")
 @pytest.mark.slow
-def test_many_users_at_once_take_the_models_of_one_lane_and_a_piece():
-    """What a round takes at its peak is no more than what is counted for it: 200 users x 2 learners of 50,890 numbers.
+def test_peak_memory_of_a_round_is_at_most_the_estimate():
+    """Train 200 users with 2 learners of 50,890 parameters in one round.
 
-    Side by side all of them with their momentum are 400 models, six times over.
+    Training all users at once would need 400 models in six copies each.
     """
-    found = subprocess.run([sys.executable, "-c", ROUND], check=True, capture_output=True, text=True)
-    taken, counted = map(int, found.stdout.split())
+    result = subprocess.run([sys.executable, "-c", ROUND], check=True, capture_output=True, text=True)
+    taken, counted = map(int, result.stdout.split())
     assert 0 < taken < counted < 400 * 50_890 * 4 * 3
 
 
@@ -119,29 +119,31 @@ GROUPS = {
 
 
 @pytest.mark.parametrize("group", GROUPS)
-@pytest.mark.parametrize(("limit", "left"), [("5000", 3300), ("max", 8 << 10), (str(1 << 62), 8 << 10)])
-def test_what_is_left_is_the_least_that_the_machine_and_the_group_have(tmp_path, group, limit, left):
-    folder, most, used, spare = GROUPS[group]
+@pytest.mark.parametrize(("limit", "expected"), [("5000", 3300), ("max", 8 << 10), (str(1 << 62), 8 << 10)])
+def test_available_memory_is_the_minimum_of_machine_and_control_group(tmp_path, group, limit, expected):
+    folder, limit_file, usage_file, reclaimable = GROUPS[group]
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/meminfo").write_text("MemTotal:  99 kB\nMemAvailable:    8 kB\n")
     assert memory.available(tmp_path) == 8 << 10
     (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / folder / most).write_text(limit)
-    (tmp_path / folder / used).write_text("2000")
-    (tmp_path / folder / "memory.stat").write_text(f"anon 1700\n{spare} 300\n")
-    assert memory.available(tmp_path) == left
+    (tmp_path / folder / limit_file).write_text(limit)
+    (tmp_path / folder / usage_file).write_text("2000")
+    (tmp_path / folder / "memory.stat").write_text(f"anon 1700\n{reclaimable} 300\n")
+    assert memory.available(tmp_path) == expected
 
 
 @pytest.fixture
 def estimates(monkeypatch):
-    """The estimates that a run is checked against."""
-    found, total = [], memory.MemoryEstimate.total_bytes.fget
-    monkeypatch.setattr(memory.MemoryEstimate, "total_bytes", property(lambda one: (found.append(one), total(one))[1]))
-    return found
+    """The estimates that check a run, in order."""
+    estimates, total = [], memory.MemoryEstimate.total_bytes.fget
+    monkeypatch.setattr(
+        memory.MemoryEstimate, "total_bytes", property(lambda self: (estimates.append(self), total(self))[1])
+    )
+    return estimates
 
 
-def test_a_run_is_checked_against_the_free_memory(monkeypatch, estimates):
-    """3 replicas of 2 learners of 387 numbers, of which one user per round is delivered, with baselines."""
+def test_run_that_exceeds_the_available_memory_is_refused(monkeypatch, estimates):
+    """3 replicas of 2 learners of 387 parameters, with one delivery per round and baselines."""
     fig2a = Path(__file__).parents[2] / "scenarios/paper/fig2a.yaml"
     setup = prepare_run(netfl.load(fig2a, {"evaluate.metrics": ["weight_divergence"]}, ["full"]))
     monkeypatch.setattr(memory, "available", lambda: 0)
@@ -155,15 +157,15 @@ def test_a_run_is_checked_against_the_free_memory(monkeypatch, estimates):
     assert estimates[-1].workers == 6, "there are no more workers than lanes"
 
 
-def test_nothing_is_refused_where_the_free_memory_is_unknown(monkeypatch):
+def test_unknown_available_memory_refuses_nothing(monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: None)
     setup = prepare_run(netfl.load(Path(__file__).parents[2] / "scenarios/paper/fig2a.yaml"))
     memory.check_learners(setup, "cpu", 10**6, None)
 
 
-def test_a_run_by_ray_on_this_machine_is_refused_before_ray_starts(monkeypatch, estimates):
-    """Each of its workers has the examples for itself; on a cluster elsewhere nobody knows what is there."""
-    monkeypatch.setitem(sys.modules, "ray", None)  # nothing may ask for it
+def test_local_ray_run_that_exceeds_the_memory_is_refused_before_ray_starts(monkeypatch, estimates):
+    """Each worker has its own copy of the examples; the memory of a remote cluster is unknown."""
+    monkeypatch.setitem(sys.modules, "ray", None)  # an import would fail
     setup = prepare_run(
         netfl.load("scenarios/rural_outage.yaml", {"rounds": 2, "replicas": 2, "partition.by": "distance"})
     )
@@ -183,12 +185,12 @@ LEARNING = {
 }  # fmt: skip
 
 
-def made(**said):
-    return validate(ScenarioDocument({"name": "x"} | said, "x"))
+def make_scenario(**settings):
+    return validate(ScenarioDocument({"name": "x"} | settings, "x"))
 
 
-def test_users_that_no_memory_holds_are_refused_before_it_starts():
-    scenario = made(**DIRECT | {"users": 10**7, "rounds": 1, "replicas": 10**6, "record": "none"})
+def test_too_many_users_are_refused_before_the_run():
+    scenario = make_scenario(**DIRECT | {"users": 10**7, "rounds": 1, "replicas": 10**6, "record": "none"})
     with pytest.raises(ScenarioError, match=r"users: they need 4e\+06 GB of memory, .*use fewer users or replicas"):
         prepare_run(scenario, learning=False)
 
@@ -197,32 +199,32 @@ def test_users_that_no_memory_holds_are_refused_before_it_starts():
     "data",
     [BLOBS | {"samples": 10**12}, {"kind": "synthetic", "users": 10**11}, {"kind": "synthetic", "users": 10**10}],
 )
-def test_made_up_examples_that_no_memory_holds_are_refused_before_it_starts(data):
-    scenario = made(**DIRECT, **LEARNING | {"data": data})
+def test_too_many_synthetic_examples_are_refused_before_the_run(data):
+    scenario = make_scenario(**DIRECT, **LEARNING | {"data": data})
     with pytest.raises(ScenarioError, match=r"data: they need [\d.,e+]+ GB of memory, but .* are available.*use fewer"):
         prepare_run(scenario)
     prepare_run(scenario, learning=False)
 
 
-def test_made_up_examples_take_the_memory_that_is_told():
+def test_memory_of_synthetic_examples_matches_the_estimate():
     for data in (BLOBS | {"samples": 1000}, {"kind": "synthetic", "users": 60, "sigma": 1}):
-        family = made(**DIRECT, **LEARNING | {"data": data}).data
-        family.load(Streams(0))  # imports what it needs
+        family = make_scenario(**DIRECT, **LEARNING | {"data": data}).data
+        family.load(Streams(0))  # imports modules first
         tracemalloc.start()
         family.load(Streams(0))
-        _, most = tracemalloc.get_traced_memory()
+        _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        assert 0.5 * most < family.memory < 2 * most
+        assert 0.5 * peak < family.memory < 2 * peak
 
 
-def test_fewer_deliveries_take_less_memory():
-    """Three models of six float32, and as many copies of those that train at once, for each delivery."""
-    scenario = made(**DIRECT, **LEARNING)
-    less, more = memory.estimate_memory(scenario, 6), memory.estimate_memory(scenario)
-    assert 450e6 < less < more == memory.estimate_memory(scenario, 20) < 451e6
+def test_fewer_deliveries_need_less_memory():
+    """Each delivery needs three models of six float32 values, and copies while it trains."""
+    scenario = make_scenario(**DIRECT, **LEARNING)
+    fewer, default = memory.estimate_memory(scenario, 6), memory.estimate_memory(scenario)
+    assert 450e6 < fewer < default == memory.estimate_memory(scenario, 20) < 451e6
 
 
-def test_a_run_that_needs_more_than_is_free_is_warned_of(monkeypatch):
+def test_run_that_exceeds_the_available_memory_gets_a_warning(monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: 10**9)
     assert [*DryRun(1.0, 9e8).warnings()] == []
     (warning,) = DryRun(1.0, 2e9).warnings()
@@ -230,6 +232,6 @@ def test_a_run_that_needs_more_than_is_free_is_warned_of(monkeypatch):
 
 
 @pytest.mark.parametrize("key", ["users", "rounds", "replicas"])
-def test_numbers_beyond_all_machines_are_faults_at_once(key):
+def test_very_large_numbers_are_errors(key):
     with pytest.raises(ScenarioError, match=f"{key}: should be less than"):
-        made(**DIRECT | {key: 10**30})
+        make_scenario(**DIRECT | {key: 10**30})

@@ -1,4 +1,4 @@
-"""What is shown while a run goes on: who is out, who was heard, how learners stand."""
+"""Progress display of a run: outages, deliveries and metrics of learners."""
 
 import io
 from pathlib import Path
@@ -17,201 +17,201 @@ from netfl.types import RoundProgress, RunObserver, RunProgress, RunStart
 ROOT = Path(__file__).parents[2]
 
 
-class Notebook:
-    """A recorder that keeps what it is told."""
+class Recorder:
+    """A recorder that stores all calls."""
 
     def __init__(self):
-        self.told = []
+        self.calls = []
 
     def wants(self, kind):
         return kind != "sent"
 
-    def event(self, kind, time_s, **told):
-        self.told.append((kind, time_s, told))
+    def event(self, kind, time_s, **fields):
+        self.calls.append((kind, time_s, fields))
 
     def final_metrics(self, values):
-        self.told.append(("final_metrics", values))
+        self.calls.append(("final_metrics", values))
 
     def energy(self, values):
-        self.told.append(("energy", values))
+        self.calls.append(("energy", values))
 
 
-def test_who_is_out_is_whom_the_last_event_in_time_took_down():
-    lookout = OutageTracker(Notebook())
-    lookout.event("up", np.array([5.0, 30.0]), round=1, user=np.array([3, 4]))  # ups are told before downs
-    lookout.event("down", np.array([1.0, 2.0, 20.0]), round=1, user=np.array([3, 9, 4]))
-    lookout.event("down", 7.0, round=1, node="tower:0")
-    lookout.event("down", np.array([8.0]), round=1, user=2)
-    assert lookout.down == ("tower:0", 2, 9)
-    lookout.event("up", 40.0, round=2, node="tower:0")
-    lookout.event("delivered", 41.0, round=2, user=9)
-    assert lookout.down == (2, 9)
+def test_down_nodes_follow_the_latest_event_in_time():
+    tracker = OutageTracker(Recorder())
+    tracker.event("up", np.array([5.0, 30.0]), round=1, user=np.array([3, 4]))  # ups are recorded before downs
+    tracker.event("down", np.array([1.0, 2.0, 20.0]), round=1, user=np.array([3, 9, 4]))
+    tracker.event("down", 7.0, round=1, node="tower:0")
+    tracker.event("down", np.array([8.0]), round=1, user=2)
+    assert tracker.down == ("tower:0", 2, 9)
+    tracker.event("up", 40.0, round=2, node="tower:0")
+    tracker.event("delivered", 41.0, round=2, user=9)
+    assert tracker.down == (2, 9)
 
 
-def test_all_is_passed_on():
-    notebook = Notebook()
-    lookout = OutageTracker(notebook)
-    lookout.event("down", 1.0, round=2, user=3, value=4.0, detail="storm")
-    lookout.final_metrics({"a": 1.0})
-    lookout.energy({"b": np.ones(2)})
-    assert notebook.told == [
+def test_tracker_forwards_all_calls():
+    recorder = Recorder()
+    tracker = OutageTracker(recorder)
+    tracker.event("down", 1.0, round=2, user=3, value=4.0, detail="storm")
+    tracker.final_metrics({"a": 1.0})
+    tracker.energy({"b": np.ones(2)})
+    assert recorder.calls == [
         ("down", 1.0, {"round": 2, "user": 3, "node": "", "value": 4.0, "detail": "storm"}),
         ("final_metrics", {"a": 1.0}),
         ("energy", {"b": pytest.approx(np.ones(2))}),
     ]
-    assert (lookout.wants("sent"), lookout.wants("down")) == (False, True)
+    assert (tracker.wants("sent"), tracker.wants("down")) == (False, True)
 
 
 @pytest.mark.slow
-def test_a_watcher_is_told_who_is_down_at_the_end_of_each_round(tmp_path):
-    class Spy(RunObserver):
-        seen: list
+def test_observer_receives_the_down_nodes_of_each_round(tmp_path):
+    class DownObserver(RunObserver):
+        down_nodes: list
 
         def __init__(self):
-            self.seen = []
+            self.down_nodes = []
 
         def on_round(self, progress):
-            self.seen.append((progress.time_s, progress.down))
+            self.down_nodes.append((progress.time_s, progress.down))
 
-    spy = Spy()
+    observer = DownObserver()
     scenario = netfl.load(ROOT / "scenarios/rural_outage.yaml", {"rounds": 60, "record": "all"})
-    run = netfl.trace(scenario, tmp_path / "run", observer=spy)
+    run = netfl.trace(scenario, tmp_path / "run", observer=observer)
     events = run.events.astype({"kind": str, "node": str}).query("replica == 0 and kind in ('down', 'up')")
     events = events.assign(who=events["node"].where(events["node"] != "", events["user"].astype(str)))
-    for time_s, out in spy.seen:
+    for time_s, down in observer.down_nodes:
         last = events[events["time_s"] <= time_s].sort_values("time_s", kind="stable").groupby("who")["kind"].last()
-        assert {*map(str, out)} == {*last[last == "down"].index}
-    assert any(out for _, out in spy.seen)
+        assert {*map(str, down)} == {*last[last == "down"].index}
+    assert any(down for _, down in observer.down_nodes)
 
 
-def screen(*, terminal, learners=2):
-    """What a watcher writes of one round."""
+def render_round(*, terminal, learners=2):
+    """Return what the progress display writes for one round."""
     console = Console(file=io.StringIO(), force_terminal=terminal, width=100, markup=False, color_system=None)
-    watcher = ProgressDisplay(console, quiet=False)
-    lanes = [(f"learner {one}", replica) for one in range(learners) for replica in range(2)]
+    display = ProgressDisplay(console, quiet=False)
+    lanes = [(f"learner {index}", replica) for index in range(learners) for replica in range(2)]
     metrics = {"accuracy": np.linspace(0, 1, len(lanes)), "rare_accuracy": np.full(len(lanes), 0.25)}
     if not terminal:
-        watcher._printed_at -= 60
-    with watcher:
-        watcher.on_start(RunStart(Path("here"), "rural_outage", 200))
-        watcher._printed_at -= 60
-        watcher.on_round(RunProgress(20, 200, 7260.0, (4, 5, 6, 7), ("tower:1", 8), metrics, lanes))
-        watcher._screen.refresh()
+        display._printed_at -= 60
+    with display:
+        display.on_start(RunStart(Path("here"), "rural_outage", 200))
+        display._printed_at -= 60
+        display.on_round(RunProgress(20, 200, 7260.0, (4, 5, 6, 7), ("tower:1", 8), metrics, lanes))
+        display._screen.refresh()
     return console.file.getvalue()
 
 
-def test_the_screen_of_a_terminal():
-    told = screen(terminal=True)
-    assert "round 20/200" in told
-    assert "2 h 01 min simulated · delivered 4 5 6 and 1 more · out: tower:1, users 8" in told
-    assert "learner 0 16.7%, rare 25.0%" in told  # the mean of 0 and 1/3
-    assert "more learners" not in told
+def test_terminal_shows_the_round():
+    output = render_round(terminal=True)
+    assert "round 20/200" in output
+    assert "2 h 01 min simulated · delivered 4 5 6 and 1 more · out: tower:1, users 8" in output
+    assert "learner 0 16.7%, rare 25.0%" in output  # the mean of 0 and 1/3
+    assert "more learners" not in output
 
 
-def test_the_screen_says_that_it_was_asked_to_stop():
+def test_terminal_shows_a_requested_stop():
     console = Console(file=io.StringIO(), force_terminal=True, width=100, markup=False, color_system=None)
-    with ProgressDisplay(console, quiet=False) as watcher:
-        watcher.on_start(RunStart(Path("here"), "rural_outage", 200))
-        assert not watcher.stop
-        watcher.ask_to_stop()
-        watcher._screen.refresh()
-    assert watcher.stop
+    with ProgressDisplay(console, quiet=False) as display:
+        display.on_start(RunStart(Path("here"), "rural_outage", 200))
+        assert not display.stop
+        display.ask_to_stop()
+        display._screen.refresh()
+    assert display.stop
     assert "stops after this round; press Ctrl-C again to stop immediately" in console.file.getvalue()
     with pytest.raises(KeyboardInterrupt):
-        watcher.ask_to_stop()
+        display.ask_to_stop()
 
 
-def test_so_does_that_of_a_sweep():
+def test_sweep_display_shows_a_requested_stop():
     console = Console(file=io.StringIO(), force_terminal=True, width=120, markup=False, color_system=None)
     task = Task(trace="world", lanes={}, first=0, stop=1, levels=[], text="", learning=False)
-    with SweepDisplay(console=console, quiet=False) as watcher:
-        watcher.on_plan(Path("here"), 1, [task], 0)
-        watcher.ask_to_stop()
-        watcher._screen.refresh()
-    assert watcher.stop
+    with SweepDisplay(console=console, quiet=False) as display:
+        display.on_plan(Path("here"), 1, [task], 0)
+        display.ask_to_stop()
+        display._screen.refresh()
+    assert display.stop
     assert "stops after this round; press Ctrl-C again to stop immediately" in console.file.getvalue()
 
 
-def test_of_many_learners_the_first_are_shown():
-    told = screen(terminal=True, learners=SHOWN + 3)
-    assert f"learner {SHOWN - 1} " in told
-    assert f"learner {SHOWN} " not in told
-    assert "and 3 more learners" in told
+def test_terminal_shows_the_first_learners_of_many():
+    output = render_round(terminal=True, learners=SHOWN + 3)
+    assert f"learner {SHOWN - 1} " in output
+    assert f"learner {SHOWN} " not in output
+    assert "and 3 more learners" in output
 
 
-def test_the_lines_of_a_pipe():
-    (line,) = [line for line in screen(terminal=False).replace("\n", " ").split("here ") if "round" in line]
+def test_pipe_receives_lines():
+    (line,) = [line for line in render_round(terminal=False).replace("\n", " ").split("here ") if "round" in line]
     assert (
         "round 20/200 · 2 h 01 min simulated · delivered 4 5 6 and 1 more · out: tower:1, users 8 · learner 0" in line
     )
     assert " s left" in line
 
 
-def test_the_time_left_goes_by_the_newest_rounds_and_a_lost_replica_does_not_count(monkeypatch):
+def test_remaining_time_uses_recent_rounds_and_ignores_diverged_replicas(monkeypatch):
     clock = iter([0.0, 0.0, 10.0, 20.0])
     monkeypatch.setattr("netfl.simulation.progress.time.monotonic", lambda: next(clock))
     console = Console(file=io.StringIO(), width=200, markup=False)
-    watcher = ProgressDisplay(console, quiet=False)
-    watcher.on_start(RunStart(Path("here"), "rural_outage", 1000))
+    display = ProgressDisplay(console, quiet=False)
+    display.on_start(RunStart(Path("here"), "rural_outage", 1000))
     lanes = [("A", 0), ("A", 1), ("B", 0)]
     metrics = {"accuracy": np.array([0.5, np.nan, np.nan])}
-    for index in (900, 910):  # 900 rounds were kept, and played again in no time
-        watcher.on_round(RunProgress(index, 1000, 1.0, (1,), (), metrics, lanes))
+    for index in (900, 910):  # the first 900 rounds are restored at once
+        display.on_round(RunProgress(index, 1000, 1.0, (1,), (), metrics, lanes))
     last = console.file.getvalue().splitlines()[-1]
     assert last.endswith("A 50.0% · B diverged · 90 s left")
 
 
-def within(monkeypatch, *times, terminal=False, opened=True, stop=False, timed=False):
-    """A watcher of a round that is told of at these times, in seconds, and what it has written."""
+def run_pulses(monkeypatch, *times, terminal=False, opened=True, stop=False, timed=False):
+    """Return a display that receives progress of a round at *times* (s), and its output."""
     now = [0.0]
     monkeypatch.setattr("netfl.simulation.progress.time.monotonic", lambda: now[0])
     console = Console(file=io.StringIO(), force_terminal=terminal, width=100, markup=False, color_system=None)
-    watcher = ProgressDisplay(console, quiet=False)
+    display = ProgressDisplay(console, quiet=False)
     if opened:
-        watcher.on_start(RunStart(Path("here"), "rural_outage", 200, 9000.0 if timed else None))
+        display.on_start(RunStart(Path("here"), "rural_outage", 200, 9000.0 if timed else None))
     if stop:
-        watcher.ask_to_stop()
+        display.ask_to_stop()
     for index, now[0] in enumerate(times):
-        watcher.on_progress(RoundProgress(3, 60.0 * index, 10_000 * index, 5_000 * index))
-    return watcher, console.file.getvalue()
+        display.on_progress(RoundProgress(3, 60.0 * index, 10_000 * index, 5_000 * index))
+    return display, console.file.getvalue()
 
 
-def test_of_a_slow_round_there_are_lines_now_and_then(monkeypatch):
-    _, told = within(monkeypatch, 0.1, 4.9, 5.1, 5.2, 10.0, 10.2)
-    assert told.splitlines() == [
+def test_slow_round_prints_lines_periodically(monkeypatch):
+    _, output = run_pulses(monkeypatch, 0.1, 4.9, 5.1, 5.2, 10.0, 10.2)
+    assert output.splitlines() == [
         "rural_outage → here",
         "in round 3: 2 min 00 s simulated · 20,000 attempts, the last 10,000 of them failed",
         "in round 3: 5 min 00 s simulated · 50,000 attempts, the last 25,000 of them failed",
     ]
-    assert "running: 2 min 00 s simulated" in within(monkeypatch, 0.1, 4.9, 5.1, timed=True)[1]
+    assert "running: 2 min 00 s simulated" in run_pulses(monkeypatch, 0.1, 4.9, 5.1, timed=True)[1]
 
 
-def test_one_that_is_to_stop_says_so_and_rounds_before_the_run_stop_at_once(monkeypatch):
-    told = within(monkeypatch, 6.0, stop=True)[1]
-    assert told.endswith(
+def test_slow_round_reports_a_stop_and_preparation_stops_at_once(monkeypatch):
+    output = run_pulses(monkeypatch, 6.0, stop=True)[1]
+    assert output.endswith(
         "in round 3: 0 s simulated · 0 attempts · stops after this round; press Ctrl-C again to stop immediately\n"
     )
-    assert within(monkeypatch, 6.0, opened=False)[1].startswith("partitioning the data, in round 3: 0 s simulated")
+    assert run_pulses(monkeypatch, 6.0, opened=False)[1].startswith("partitioning the data, in round 3: 0 s simulated")
     with pytest.raises(KeyboardInterrupt):
-        within(monkeypatch, 0.1, opened=False, stop=True)
+        run_pulses(monkeypatch, 0.1, opened=False, stop=True)
 
 
-def test_the_screen_tells_of_a_slow_round_until_it_is_over(monkeypatch):
-    assert within(monkeypatch, 0.5, 1.9, terminal=True)[0]._screen.within == ""
-    watcher, _ = within(monkeypatch, 0.5, 1.9, 2.1, 2.15, terminal=True)
+def test_terminal_shows_a_slow_round_until_it_ends(monkeypatch):
+    assert run_pulses(monkeypatch, 0.5, 1.9, terminal=True)[0]._screen.within == ""
+    display, _ = run_pulses(monkeypatch, 0.5, 1.9, 2.1, 2.15, terminal=True)
     assert (
-        watcher._screen.within == "in round 3: 2 min 00 s simulated · 20,000 attempts, the last 10,000 of them failed"
+        display._screen.within == "in round 3: 2 min 00 s simulated · 20,000 attempts, the last 10,000 of them failed"
     )
-    with watcher:
-        watcher._screen.refresh()
-    assert watcher._screen.within in watcher._console.file.getvalue()
-    watcher.on_round(RunProgress(3, 200, 200.0, (1,), (), {}, ()))
-    assert watcher._screen.within == ""
+    with display:
+        display._screen.refresh()
+    assert display._screen.within in display._console.file.getvalue()
+    display.on_round(RunProgress(3, 200, 200.0, (1,), (), {}, ()))
+    assert display._screen.within == ""
 
 
-def test_who_wants_quiet_is_told_of_no_round(monkeypatch):
-    watcher, told = within(monkeypatch, 0.1)
-    watcher._quiet = True
+def test_quiet_display_prints_no_rounds(monkeypatch):
+    display, output = run_pulses(monkeypatch, 0.1)
+    display._quiet = True
     monkeypatch.setattr("netfl.simulation.progress.time.monotonic", lambda: 99.0)
-    watcher.on_progress(RoundProgress(3, 1.0, 1, 0))
-    assert watcher._console.file.getvalue() == told
+    display.on_progress(RoundProgress(3, 1.0, 1, 0))
+    assert display._console.file.getvalue() == output

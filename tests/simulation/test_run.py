@@ -1,4 +1,4 @@
-"""The main loop with a tiny learner: its order, its end, its stops and its failures."""
+"""The main loop with a tiny learner: order of calls, results, stops and failures."""
 
 import random
 import sys
@@ -16,7 +16,7 @@ from netfl.errors import MachineError, ModelError, ScenarioError
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation import learners
-from netfl.simulation import run as coupling
+from netfl.simulation import run as runs
 from netfl.simulation.checkpoints import CHECKPOINT
 from netfl.types import OUTCOMES, LearnerReport, RunObserver
 
@@ -25,7 +25,7 @@ TABLES = ("rounds", "deliveries", "events", "metrics", "users")
 
 
 class Tiny:
-    """A learner whose model is one number per lane: it depends on every delivery so far, and on their order."""
+    """A learner with one number per lane, which depends on all deliveries and their order."""
 
     def __init__(self, lanes, every=3, log=None, fail_at=None, error=None):
         self.lanes = lanes
@@ -48,7 +48,7 @@ class Tiny:
 
     def step(self, rounds):
         self._at += 1
-        assert [one.index for one in rounds] == [self._at] * len(rounds)
+        assert [round_.index for round_ in rounds] == [self._at] * len(rounds)
         self._log.append(f"step {self._at}")
         if self._at == self._fail_at:
             raise self._error
@@ -76,25 +76,25 @@ class Tiny:
         )
 
 
-class Stopping(RunObserver):
-    """Looks on, and wants the run to stop after a round."""
+class StoppingObserver(RunObserver):
+    """An observer that stops the run after a given round."""
 
-    def __init__(self, after=None, log=None):
-        self._after, self._log = after, [] if log is None else log
-        self.stop = after == 0
-        self.seen = []
+    def __init__(self, stop_after=None, log=None):
+        self._after, self._log = stop_after, [] if log is None else log
+        self.stop = stop_after == 0
+        self.progress_seen = []
 
     def on_start(self, start):
         self._log.append("opened")
 
     def on_round(self, progress):
         self._log.append(f"closed {progress.round}")
-        self.seen.append(progress)
+        self.progress_seen.append(progress)
         self.stop = progress.round == self._after
 
 
-def a_scenario(**more):
-    said = {
+def a_scenario(**overrides):
+    settings = {
         "name": "tiny",
         "users": 4,
         "rounds": ROUNDS,
@@ -107,25 +107,25 @@ def a_scenario(**more):
             name: {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 1}
             for name in ("A", "B")
         },
-        **more,
+        **overrides,
     }
-    return validate(ScenarioDocument({key: value for key, value in said.items() if value is not None}, "tiny"))
+    return validate(ScenarioDocument({key: value for key, value in settings.items() if value is not None}, "tiny"))
 
 
-def trace_scenario(**more):
-    return a_scenario(data=None, partition=None, model=None, learners=None, **more)
+def trace_scenario(**overrides):
+    return a_scenario(data=None, partition=None, model=None, learners=None, **overrides)
 
 
 @pytest.fixture
-def tiny(monkeypatch):
-    """Puts tiny learners in the place of real ones; gives them their keywords."""
+def tiny_learner(monkeypatch):
+    """Replace all learners by `Tiny`; the returned function sets its options."""
 
-    def use(**keywords):
-        def learner_of(setup, device="auto", workers=1):
+    def use(**options):
+        def build(setup, device="auto", workers=1):
             names = setup.scenario.learners
-            return Tiny([(name, replica) for name in names for replica in range(setup.scenario.replicas)], **keywords)
+            return Tiny([(name, replica) for name in names for replica in range(setup.scenario.replicas)], **options)
 
-        monkeypatch.setattr(learners, "build_learner", learner_of)
+        monkeypatch.setattr(learners, "build_learner", build)
 
     use()
     return use
@@ -136,25 +136,25 @@ def tables(folder):
     return {name: run.table(name) for name in TABLES}
 
 
-def assert_same(one, other):
+def assert_same(first, second):
     for name in TABLES:
-        pd.testing.assert_frame_equal(one[name], other[name], check_exact=True)
+        pd.testing.assert_frame_equal(first[name], second[name], check_exact=True)
 
 
-def test_the_network_delivers_the_learner_trains_the_watch_is_told(tiny, tmp_path, monkeypatch):
+def test_access_learner_and_observer_are_called_in_order(tiny_learner, tmp_path, monkeypatch):
     log = []
-    tiny(log=log)
-    real = Bernoulli.rounds
+    tiny_learner(log=log)
+    original = Bernoulli.rounds
 
-    def rounds(self, setting) -> Iterator:
-        reply = None
-        inner = real(self, setting)
-        for index in range(1, setting.rounds + 1):
-            log.append(f"round {index} of {setting.replica} after {None if reply is None else reply.round}")
-            reply = yield inner.send(reply)
+    def rounds(self, context) -> Iterator:
+        report = None
+        inner = original(self, context)
+        for index in range(1, context.rounds + 1):
+            log.append(f"round {index} of {context.replica} after {None if report is None else report.round}")
+            report = yield inner.send(report)
 
     monkeypatch.setattr(Bernoulli, "rounds", rounds)
-    coupling.run(a_scenario(rounds=3), tmp_path / "run", observer=Stopping(log=log))
+    runs.run(a_scenario(rounds=3), tmp_path / "run", observer=StoppingObserver(log=log))
     assert log == [
         "set up", "opened", "start",
         "round 1 of 0 after None", "round 1 of 1 after None", "step 1", "closed 1",
@@ -164,9 +164,9 @@ def test_the_network_delivers_the_learner_trains_the_watch_is_told(tiny, tmp_pat
     ]  # fmt: skip
 
 
-def test_a_run_leaves_all_that_it_promises(tiny, tmp_path):
-    watch = Stopping()
-    run = coupling.run(a_scenario(), tmp_path / "run", observer=watch)
+def test_run_writes_all_files(tiny_learner, tmp_path):
+    observer = StoppingObserver()
+    run = runs.run(a_scenario(), tmp_path / "run", observer=observer)
     assert sorted(path.name for path in run.folder.glob("[a-z]*")) == [
         "deliveries.parquet", "events.parquet", "final_metrics.parquet", "manifest.json", "metrics.parquet",
         "points.parquet", "regions.parquet", "rounds.parquet", "scenario.yaml", "summary.json", "users.parquet",
@@ -178,15 +178,15 @@ def test_a_run_leaves_all_that_it_promises(tiny, tmp_path):
     assert sorted(run.metrics["round"].unique()) == [0, 3, 6, 9, 12]
     assert run.users["samples"].sum() == 2 * 64
     assert (run.users["class:0"] + run.users["class:1"] == run.users["samples"]).all()
-    assert [seen.round for seen in watch.seen] == list(range(1, ROUNDS + 1))
-    assert watch.seen[0].metrics.keys() == watch.seen[-1].metrics.keys()
+    assert [progress.round for progress in observer.progress_seen] == list(range(1, ROUNDS + 1))
+    assert observer.progress_seen[0].metrics.keys() == observer.progress_seen[-1].metrics.keys()
     assert run.regions["learner"].unique().tolist() == ["A", "B"]
     assert run.regions.groupby("learner")["label"].unique().map(list).to_dict() == {"A": [0], "B": [2]}
     assert len(run.points) == 16
 
 
-def test_the_summary_holds_means_over_replicas_and_counts_of_fates(tiny, tmp_path):
-    run = coupling.run(a_scenario(), tmp_path / "run")
+def test_summary_contains_means_over_replicas_and_outcome_counts(tiny_learner, tmp_path):
+    run = runs.run(a_scenario(), tmp_path / "run")
     metrics, summary = run.metrics, run.summary
     last = metrics[(metrics["round"] == ROUNDS) & (metrics["metric"] == "accuracy") & (metrics["group"] == "")]
     for learner, rows in last.groupby("learner", observed=True):
@@ -202,63 +202,63 @@ def test_the_summary_holds_means_over_replicas_and_counts_of_fates(tiny, tmp_pat
 
 
 @pytest.mark.slow
-def test_figures_of_a_replica_are_those_of_its_tables(tmp_path):
+def test_metrics_of_a_replica_match_its_tables(tmp_path):
     main = Path(__file__).parents[2] / "scenarios/rural_outage.yaml"
     changes = {"rounds": 40, "replicas": 2, "partition.by": "distance", "record": "none"}
-    run = coupling.trace(netfl.load(main, changes), tmp_path / "run")
+    run = runs.trace(netfl.load(main, changes), tmp_path / "run")
     assert run.events.empty
-    heard = run.deliveries.merge(run.rounds, on=["replica", "round"])
-    heard["delay_s"] = heard["arrived_s"] - heard["opened_s"]
-    for replica, figures in enumerate(run.final_metrics_of([0, 1])):
-        own, rounds = heard[heard["replica"] == replica], run.rounds[run.rounds["replica"] == replica]
-        end_s, counts = rounds["closed_s"].max(), own.groupby("user").size().reindex(range(30), fill_value=0)
-        assert figures["simulated_s"] == end_s
-        assert figures["rounds_per_hour"] == pytest.approx(40 / (end_s / 3600))
-        assert figures["delivered_per_round"] == pytest.approx(rounds["delivered"].mean())
+    delivered = run.deliveries.merge(run.rounds, on=["replica", "round"])
+    delivered["delay_s"] = delivered["arrived_s"] - delivered["opened_s"]
+    for replica, metrics in enumerate(run.final_metrics_of([0, 1])):
+        rows, rounds = delivered[delivered["replica"] == replica], run.rounds[run.rounds["replica"] == replica]
+        end_s, counts = rounds["closed_s"].max(), rows.groupby("user").size().reindex(range(30), fill_value=0)
+        assert metrics["simulated_s"] == end_s
+        assert metrics["rounds_per_hour"] == pytest.approx(40 / (end_s / 3600))
+        assert metrics["delivered_per_round"] == pytest.approx(rounds["delivered"].mean())
         for name, value in (
-            ("mean", own["delay_s"].mean()),
-            *((f"p{q}", own["delay_s"].quantile(q / 100)) for q in (50, 95, 99)),
+            ("mean", rows["delay_s"].mean()),
+            *((f"p{q}", rows["delay_s"].quantile(q / 100)) for q in (50, 95, 99)),
         ):
-            assert figures[f"delay_{name}_s"] == pytest.approx(value)
-        assert figures["attempts_mean"] == pytest.approx(own["attempts"].mean())
-        assert figures["jain"] == pytest.approx(counts.mean() ** 2 / (counts**2).mean())
-        assert figures["uplink_bits"] == pytest.approx(rounds["uplink_bits"].sum())
-        assert figures["outcome.delivered"] == len(own)
-        assert sum(figures[f"share.{outcome}"] for outcome in OUTCOMES) == pytest.approx(1.0)
-        assert run.summary["delay_mean_s"] == pytest.approx(heard.groupby("replica")["delay_s"].mean().mean())
-    assert run.summary["outcome.delivered"] == len(heard)
+            assert metrics[f"delay_{name}_s"] == pytest.approx(value)
+        assert metrics["attempts_mean"] == pytest.approx(rows["attempts"].mean())
+        assert metrics["jain"] == pytest.approx(counts.mean() ** 2 / (counts**2).mean())
+        assert metrics["uplink_bits"] == pytest.approx(rounds["uplink_bits"].sum())
+        assert metrics["outcome.delivered"] == len(rows)
+        assert sum(metrics[f"share.{outcome}"] for outcome in OUTCOMES) == pytest.approx(1.0)
+        assert run.summary["delay_mean_s"] == pytest.approx(delivered.groupby("replica")["delay_s"].mean().mean())
+    assert run.summary["outcome.delivered"] == len(delivered)
     assert run.summary["replicas"] == 2
 
 
-def test_what_an_access_tells_comes_to_the_figures_or_in_their_place(tmp_path, monkeypatch):
-    real = Bernoulli.rounds
+def test_metrics_of_an_access_extend_or_replace_the_summary(tmp_path, monkeypatch):
+    original = Bernoulli.rounds
 
-    def rounds(self, setting):
-        yield from real(self, setting)
-        setting.recorder.final_metrics({"jain": 0.125, "own": 2.0 + setting.replica})
+    def rounds(self, context):
+        yield from original(self, context)
+        context.recorder.final_metrics({"jain": 0.125, "own": 2.0 + context.replica})
 
     monkeypatch.setattr(Bernoulli, "rounds", rounds)
-    summary = coupling.trace(trace_scenario(), tmp_path / "run").summary
+    summary = runs.trace(trace_scenario(), tmp_path / "run").summary
     assert (summary["jain"], summary["jain.ci95"]) == (0.125, 0.0)
     assert (summary["own"], summary["own.ci95"]) == (2.5, pytest.approx(12.706 * 0.5, rel=1e-4))
 
 
-def test_an_access_that_fails_after_its_last_round_is_named(tmp_path, monkeypatch):
-    real = Bernoulli.rounds
+def test_error_after_the_last_round_names_the_access(tmp_path, monkeypatch):
+    original = Bernoulli.rounds
 
-    def rounds(self, setting):
-        yield from real(self, setting)
+    def rounds(self, context):
+        yield from original(self, context)
         raise IndexError("no such user")
 
     monkeypatch.setattr(Bernoulli, "rounds", rounds)
     with pytest.raises(ModelError, match=r"^bernoulli, at 12 s of simulated time: IndexError: no such user$"):
-        coupling.trace(trace_scenario(), tmp_path / "run")
+        runs.trace(trace_scenario(), tmp_path / "run")
     assert netfl.open_run(tmp_path / "run").manifest["status"] == "failed"
 
 
-def test_a_final_value_is_the_mean_of_the_last_tenth_of_the_rounds_and_no_other_is_there(tiny, tmp_path):
-    tiny(every=1)
-    run = coupling.run(a_scenario(rounds=40), tmp_path / "run")
+def test_summary_averages_the_last_tenth_of_the_rounds(tiny_learner, tmp_path):
+    tiny_learner(every=1)
+    run = runs.run(a_scenario(rounds=40), tmp_path / "run")
     late = run.metrics.query("round >= 36 and metric == 'accuracy' and group == '' and learner == 'B'")
     assert len(late) == 5 * 2
     assert run.summary["B.accuracy.last_tenth"] == pytest.approx(late["value"].mean())
@@ -266,122 +266,125 @@ def test_a_final_value_is_the_mean_of_the_last_tenth_of_the_rounds_and_no_other_
     assert [name for name in run.summary if name.startswith("B.accuracy") and ".last_tenth" not in name] == []
 
 
-def test_a_figure_that_is_not_defined_is_null_in_the_summary(tiny, tmp_path, monkeypatch):
+def test_undefined_metric_is_null_in_the_summary(tiny_learner, tmp_path, monkeypatch):
     monkeypatch.setattr(
         Tiny,
         "_report",
         lambda self: LearnerReport(self._at, {"rare_accuracy": np.full(4, np.nan if self._at else 1.0)}),
     )
-    run = coupling.run(a_scenario(), tmp_path / "run")
+    run = runs.run(a_scenario(), tmp_path / "run")
     assert run.manifest["status"] == "done"
     assert run.summary["A.rare_accuracy.last_tenth"] is None
 
 
-def test_the_scenario_in_a_run_directory_reproduces_the_run(tiny, tmp_path):
-    first = coupling.run(a_scenario(seed=3), tmp_path / "first")
-    coupling.run(netfl.load(first.folder / "scenario.yaml"), tmp_path / "second")
+def test_stored_scenario_reproduces_the_run(tiny_learner, tmp_path):
+    first = runs.run(a_scenario(seed=3), tmp_path / "first")
+    runs.run(netfl.load(first.folder / "scenario.yaml"), tmp_path / "second")
     assert_same(tables(tmp_path / "first"), tables(tmp_path / "second"))
-    coupling.run(a_scenario(seed=4), tmp_path / "third")
+    runs.run(a_scenario(seed=4), tmp_path / "third")
     assert not tables(tmp_path / "first")["deliveries"].equals(tables(tmp_path / "third")["deliveries"])
 
 
-def test_a_trace_hears_the_users_whom_a_run_hears(tiny, tmp_path):
-    run, trace = coupling.run(a_scenario(), tmp_path / "run"), coupling.trace(a_scenario(), tmp_path / "trace")
+def test_trace_has_the_deliveries_of_the_run(tiny_learner, tmp_path):
+    run, trace = runs.run(a_scenario(), tmp_path / "run"), runs.trace(a_scenario(), tmp_path / "trace")
     pd.testing.assert_frame_equal(run.deliveries, trace.deliveries)
     pd.testing.assert_frame_equal(run.rounds, trace.rounds)
     assert trace.manifest["learning"] is False
     assert trace.metrics.empty
 
 
-def test_more_replicas_leave_the_first_ones_as_they_were(tmp_path):
-    two = coupling.trace(trace_scenario(), tmp_path / "two").deliveries
-    three = coupling.trace(trace_scenario(replicas=3), tmp_path / "three").deliveries
+def test_more_replicas_do_not_change_the_first_ones(tmp_path):
+    two = runs.trace(trace_scenario(), tmp_path / "two").deliveries
+    three = runs.trace(trace_scenario(replicas=3), tmp_path / "three").deliveries
     pd.testing.assert_frame_equal(two, three[three["replica"] < 2].reset_index(drop=True))
-    heard = [rows[["round", "user"]].to_numpy().tolist() for _, rows in three.groupby("replica")]
-    assert heard[0] != heard[1] != heard[2] != heard[0]
+    delivered = [rows[["round", "user"]].to_numpy().tolist() for _, rows in three.groupby("replica")]
+    assert delivered[0] != delivered[1] != delivered[2] != delivered[0]
 
 
 class TestStopping:
     @pytest.mark.quick_first
-    @pytest.mark.parametrize("after", [0, 1, 5, ROUNDS - 1])
-    def test_a_stopped_run_is_readable_and_resumes_to_what_it_would_have_been(self, tiny, tmp_path, after):
-        coupling.run(a_scenario(), tmp_path / "whole")
-        stopped = coupling.run(a_scenario(), tmp_path / "run", observer=Stopping(after))
-        assert (stopped.manifest["status"], stopped.manifest["rounds_done"]) == ("interrupted", after)
-        assert stopped.rounds["round"].max() == after or after == 0
-        assert len(stopped.rounds) == 2 * after
+    @pytest.mark.parametrize("stop_after", [0, 1, 5, ROUNDS - 1])
+    def test_stopped_run_is_readable_and_resumes_exactly(self, tiny_learner, tmp_path, stop_after):
+        runs.run(a_scenario(), tmp_path / "whole")
+        stopped = runs.run(a_scenario(), tmp_path / "run", observer=StoppingObserver(stop_after))
+        assert (stopped.manifest["status"], stopped.manifest["rounds_done"]) == ("interrupted", stop_after)
+        assert stopped.rounds["round"].max() == stop_after or stop_after == 0
+        assert len(stopped.rounds) == 2 * stop_after
         assert stopped.summary == {}
         assert not list(stopped.folder.glob("*.part"))
-        resumed = coupling.resume(tmp_path / "run")
+        resumed = runs.resume(tmp_path / "run")
         assert resumed.manifest["status"] == "done"
         assert_same(tables(tmp_path / "whole"), tables(tmp_path / "run"))
         assert resumed.summary == netfl.open_run(tmp_path / "whole").summary
         assert not (resumed.folder / CHECKPOINT).exists()
 
     @pytest.mark.slow
-    def test_a_run_can_be_stopped_again_and_again_even_before_its_checkpoint(self, tiny, tmp_path):
-        coupling.run(a_scenario(), tmp_path / "whole")
-        coupling.run(a_scenario(), tmp_path / "run", observer=Stopping(5))
-        for after, done in ((7, 7), (2, 7), (7, 7), (8, 8)):
-            assert coupling.resume(tmp_path / "run", observer=Stopping(after)).manifest["rounds_done"] == done
-        coupling.resume(tmp_path / "run")
+    def test_run_can_be_stopped_repeatedly(self, tiny_learner, tmp_path):
+        runs.run(a_scenario(), tmp_path / "whole")
+        runs.run(a_scenario(), tmp_path / "run", observer=StoppingObserver(5))
+        for stop_after, rounds_done in ((7, 7), (2, 7), (7, 7), (8, 8)):
+            assert (
+                runs.resume(tmp_path / "run", observer=StoppingObserver(stop_after)).manifest["rounds_done"]
+                == rounds_done
+            )
+        runs.resume(tmp_path / "run")
         assert_same(tables(tmp_path / "whole"), tables(tmp_path / "run"))
 
-    def test_what_a_checkpoint_covers_is_not_learned_again(self, tiny, tmp_path):
-        coupling.run(a_scenario(), tmp_path / "run", observer=Stopping(5))
+    def test_resume_does_not_repeat_rounds_of_the_checkpoint(self, tiny_learner, tmp_path):
+        runs.run(a_scenario(), tmp_path / "run", observer=StoppingObserver(5))
         log = []
-        tiny(log=log)
-        coupling.resume(tmp_path / "run")
+        tiny_learner(log=log)
+        runs.resume(tmp_path / "run")
         assert log == ["set up", *(f"step {index}" for index in range(6, ROUNDS + 1)), "set back"]
 
-    def test_a_crashed_run_resumes_from_the_checkpoint_that_it_last_wrote(self, tiny, tmp_path, monkeypatch):
-        coupling.run(a_scenario(), tmp_path / "whole")
+    def test_crashed_run_resumes_from_its_last_checkpoint(self, tiny_learner, tmp_path, monkeypatch):
+        runs.run(a_scenario(), tmp_path / "whole")
         monkeypatch.setattr("netfl.simulation.checkpoints.CHECKPOINT_EVERY_S", -1.0)
-        tiny(fail_at=8, error=RuntimeError("the power went"))
+        tiny_learner(fail_at=8, error=RuntimeError("the power went"))
         with pytest.raises(ModelError, match="the power went"):
-            coupling.run(a_scenario(), tmp_path / "run")
+            runs.run(a_scenario(), tmp_path / "run")
         log = []
-        tiny(log=log)
-        coupling.resume(tmp_path / "run")
+        tiny_learner(log=log)
+        runs.resume(tmp_path / "run")
         assert log[1] == "step 8"
         assert_same(tables(tmp_path / "whole"), tables(tmp_path / "run"))
 
-    def test_a_run_without_a_checkpoint_starts_again(self, tiny, tmp_path):
-        coupling.run(a_scenario(), tmp_path / "whole")
-        coupling.run(a_scenario(), tmp_path / "run", observer=Stopping(5))
+    def test_run_without_a_checkpoint_starts_over(self, tiny_learner, tmp_path):
+        runs.run(a_scenario(), tmp_path / "whole")
+        runs.run(a_scenario(), tmp_path / "run", observer=StoppingObserver(5))
         (tmp_path / "run" / CHECKPOINT).unlink()
-        coupling.resume(tmp_path / "run")
+        runs.resume(tmp_path / "run")
         assert_same(tables(tmp_path / "whole"), tables(tmp_path / "run"))
 
-    def test_a_trace_can_be_resumed_too(self, tmp_path):
-        coupling.trace(trace_scenario(), tmp_path / "whole")
-        coupling.trace(trace_scenario(), tmp_path / "run", observer=Stopping(5))
-        assert coupling.resume(tmp_path / "run").manifest["status"] == "done"
+    def test_trace_can_be_resumed(self, tmp_path):
+        runs.trace(trace_scenario(), tmp_path / "whole")
+        runs.trace(trace_scenario(), tmp_path / "run", observer=StoppingObserver(5))
+        assert runs.resume(tmp_path / "run").manifest["status"] == "done"
         assert_same(tables(tmp_path / "whole"), tables(tmp_path / "run"))
 
-    def test_a_finished_run_is_not_resumed(self, tmp_path):
-        folder = coupling.trace(trace_scenario(), tmp_path / "run").folder
-        with pytest.raises(ScenarioError) as raised:
-            coupling.resume(folder)
-        assert str(raised.value) == f"the run in {folder} is finished; use netfl extend to add replicas"
+    def test_finished_run_cannot_be_resumed(self, tmp_path):
+        folder = runs.trace(trace_scenario(), tmp_path / "run").folder
+        with pytest.raises(ScenarioError) as error:
+            runs.resume(folder)
+        assert str(error.value) == f"the run in {folder} is finished; use netfl extend to add replicas"
 
-    def test_rounds_that_changed_are_noticed(self, tiny, tmp_path):
-        coupling.run(a_scenario(), tmp_path / "run", observer=Stopping(5))
+    def test_resume_detects_changed_rounds(self, tiny_learner, tmp_path):
+        runs.run(a_scenario(), tmp_path / "run", observer=StoppingObserver(5))
         path = tmp_path / "run" / "scenario.yaml"
         path.write_text(path.read_text().replace("probability: 0.5", "probability: 0.6"))
         with pytest.raises(MachineError, match="the rounds up to 5 differ from those before"):
-            coupling.resume(tmp_path / "run")
+            runs.resume(tmp_path / "run")
         assert netfl.open_run(tmp_path / "run").manifest["status"] == "failed"
 
     @pytest.mark.parametrize("damage", [lambda content: content[:-50], lambda content: b"", lambda content: b"x" * 300])
-    def test_a_checkpoint_that_is_not_whole_is_told(self, tiny, tmp_path, damage):
-        stopped = coupling.run(a_scenario(), tmp_path / "run", observer=Stopping(5))
+    def test_damaged_checkpoint_raises_an_error(self, tiny_learner, tmp_path, damage):
+        stopped = runs.run(a_scenario(), tmp_path / "run", observer=StoppingObserver(5))
         before = stopped.rounds
         path = tmp_path / "run" / CHECKPOINT
         path.write_bytes(damage(path.read_bytes()))
-        with pytest.raises(MachineError) as raised:
-            coupling.resume(tmp_path / "run")
-        assert str(raised.value) == (
+        with pytest.raises(MachineError) as error:
+            runs.resume(tmp_path / "run")
+        assert str(error.value) == (
             f"{path} is not a complete checkpoint. To start the run again, remove checkpoint.pt, and then: "
             f"netfl resume {tmp_path / 'run'}"
         )
@@ -391,49 +394,49 @@ class TestStopping:
 
 
 class TestFailing:
-    def test_a_learner_that_fails_leaves_what_was_done(self, tiny, tmp_path):
+    def test_failing_learner_keeps_finished_rounds(self, tiny_learner, tmp_path):
         log = []
-        tiny(fail_at=7, error=ZeroDivisionError("by zero"), log=log)
-        with pytest.raises(ModelError) as raised:
-            coupling.run(a_scenario(), tmp_path / "run")
-        assert str(raised.value) == "learning, at 7 s of simulated time: ZeroDivisionError: by zero"
-        assert isinstance(raised.value.__cause__, ZeroDivisionError)
+        tiny_learner(fail_at=7, error=ZeroDivisionError("by zero"), log=log)
+        with pytest.raises(ModelError) as error:
+            runs.run(a_scenario(), tmp_path / "run")
+        assert str(error.value) == "learning, at 7 s of simulated time: ZeroDivisionError: by zero"
+        assert isinstance(error.value.__cause__, ZeroDivisionError)
         assert log[-1] == "set back"
         run = netfl.open_run(tmp_path / "run")
         assert (run.manifest["status"], run.manifest["rounds_done"]) == ("failed", 6)
-        assert run.manifest["error"] == str(raised.value)
+        assert run.manifest["error"] == str(error.value)
         assert run.rounds["round"].max() == 6
         assert run.metrics["round"].max() == 6
         assert not (run.folder / "summary.json").exists()
 
-    def test_an_error_of_netfl_s_passes_as_it_is(self, tiny, tmp_path):
-        tiny(fail_at=7, error=ModelError("A", "diverged", user=3, time_s=7.0))
+    def test_model_error_is_raised_unchanged(self, tiny_learner, tmp_path):
+        tiny_learner(fail_at=7, error=ModelError("A", "diverged", user=3, time_s=7.0))
         with pytest.raises(ModelError, match=r"^A, user 3, at 7 s of simulated time: diverged$"):
-            coupling.run(a_scenario(), tmp_path / "run")
+            runs.run(a_scenario(), tmp_path / "run")
 
-    def test_an_access_that_fails_is_named(self, tmp_path, monkeypatch):
-        real = Bernoulli.candidates
+    def test_error_names_the_failing_access(self, tmp_path, monkeypatch):
+        original = Bernoulli.candidates
 
         def candidates(self, context, limit=None):
-            for index, users in enumerate(real(self, context, limit)):
+            for index, users in enumerate(original(self, context, limit)):
                 if index == 4:
                     raise IndexError("no such user")
                 yield users
 
         monkeypatch.setattr(Bernoulli, "candidates", candidates)
-        with pytest.raises(ModelError) as raised:
-            coupling.trace(trace_scenario(), tmp_path / "run")
-        assert str(raised.value) == "bernoulli, at 4 s of simulated time: IndexError: no such user"
+        with pytest.raises(ModelError) as error:
+            runs.trace(trace_scenario(), tmp_path / "run")
+        assert str(error.value) == "bernoulli, at 4 s of simulated time: IndexError: no such user"
         run = netfl.open_run(tmp_path / "run")
         assert (run.manifest["status"], run.manifest["rounds_done"]) == ("failed", 4)
         assert run.rounds["round"].max() == 4
         assert run.deliveries["round"].max() == 4
 
-    def test_an_access_that_ends_early_is_told(self, tmp_path, monkeypatch):
-        real = Bernoulli.rounds
+    def test_access_that_ends_early_raises_an_error(self, tmp_path, monkeypatch):
+        original = Bernoulli.rounds
 
-        def rounds(self, setting):
-            inner = real(self, setting)
+        def rounds(self, context):
+            inner = original(self, context)
             for _ in range(3):
                 yield next(inner)
 
@@ -441,78 +444,78 @@ class TestFailing:
         with pytest.raises(
             ModelError, match=r"^bernoulli, at 3 s of simulated time: the network ends after round 3 of 12$"
         ):
-            coupling.trace(trace_scenario(), tmp_path / "run")
+            runs.trace(trace_scenario(), tmp_path / "run")
 
-    def test_a_machine_that_will_not_write_leaves_no_table_that_looks_whole(self, tiny, tmp_path):
-        tiny(fail_at=7, error=OSError(28, "No space left on device"))
-        with pytest.raises(MachineError) as raised:
-            coupling.run(a_scenario(), tmp_path / "run")
-        assert str(raised.value) == (
+    def test_write_error_leaves_no_partial_tables(self, tiny_learner, tmp_path):
+        tiny_learner(fail_at=7, error=OSError(28, "No space left on device"))
+        with pytest.raises(MachineError) as error:
+            runs.run(a_scenario(), tmp_path / "run")
+        assert str(error.value) == (
             f"cannot write {tmp_path / 'run'}: No space left on device; "
             f"fix this, then continue with: netfl resume {tmp_path / 'run'}"
         )
-        assert raised.value.exit_code == 1
+        assert error.value.exit_code == 1
         names = sorted(path.name for path in (tmp_path / "run").glob("*.parquet*"))
         assert names == ["users.parquet"]
         assert netfl.open_run(tmp_path / "run").manifest["status"] == "failed"
         assert netfl.open_run(tmp_path / "run").rounds.empty
 
-    def test_a_second_interrupt_ends_at_once_with_readable_tables(self, tiny, tmp_path):
-        tiny(fail_at=7, error=KeyboardInterrupt())
+    def test_second_interrupt_stops_at_once_with_readable_tables(self, tiny_learner, tmp_path):
+        tiny_learner(fail_at=7, error=KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
-            coupling.run(a_scenario(), tmp_path / "run")
+            runs.run(a_scenario(), tmp_path / "run")
         run = netfl.open_run(tmp_path / "run")
         assert run.manifest["status"] == "failed"
         assert run.rounds["round"].max() == 6
 
-    def test_an_existing_folder_is_refused_and_left_alone(self, tmp_path):
+    def test_existing_folder_is_refused_and_unchanged(self, tmp_path):
         (tmp_path / "precious").write_text("x")
         with pytest.raises(ScenarioError, match="already exists and is not empty"):
-            coupling.trace(trace_scenario(), tmp_path)
+            runs.trace(trace_scenario(), tmp_path)
         assert [path.name for path in tmp_path.iterdir()] == ["precious"]
 
 
-def test_runs_are_numbered_where_no_folder_is_named(tmp_path, monkeypatch):
+def test_default_folders_of_runs_are_numbered(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    folders = [coupling.trace(trace_scenario()).folder for _ in range(2)]
+    folders = [runs.trace(trace_scenario()).folder for _ in range(2)]
     assert folders == [Path("runs/tiny-001"), Path("runs/tiny-002")]
 
 
-def test_only_the_kinds_that_are_wanted_are_stored_and_all_are_counted(tmp_path):
-    run = coupling.trace(trace_scenario(record=["superseded"]), tmp_path / "run")
+def test_only_recorded_event_kinds_are_stored(tmp_path):
+    run = runs.trace(trace_scenario(record=["superseded"]), tmp_path / "run")
     assert run.events["kind"].unique().tolist() == ["superseded"]
     assert run.summary["outcome.delivered"] == len(run.deliveries)
 
 
-def generators():
-    """The state of every global random generator."""
+def generator_states():
+    """Return the states of all global random generators."""
     states = [random.getstate(), np.random.get_state()[1].tolist()]  # noqa: NPY002
     if "torch" in sys.modules:
         states.append(sys.modules["torch"].get_rng_state().tolist())
     return states
 
 
-def test_law_6_global_random_generators_are_left_alone(tmp_path):
+def test_global_random_generators_are_unchanged(tmp_path):
     import torch
 
     random.seed(1)
     torch.manual_seed(1)
-    before = generators()
-    coupling.run(a_scenario(rounds=2), tmp_path / "run", device="cpu")
-    assert generators() == before
+    before = generator_states()
+    runs.run(a_scenario(rounds=2), tmp_path / "run", device="cpu")
+    assert generator_states() == before
 
 
-def test_law_2_learning_from_a_replayed_trace_is_learning_live(tmp_path):
-    live = coupling.run(a_scenario(rounds=6), tmp_path / "live", device="cpu")
-    coupling.trace(a_scenario(rounds=6), tmp_path / "trace")
+def test_replayed_trace_reproduces_the_live_run(tmp_path):
+    live = runs.run(a_scenario(rounds=6), tmp_path / "live", device="cpu")
+    runs.trace(a_scenario(rounds=6), tmp_path / "trace")
     access = {"kind": "replay", "run": str(tmp_path / "trace")}
-    replayed = coupling.run(a_scenario(rounds=6, access=access), tmp_path / "replayed", device="cpu")
+    replayed = runs.run(a_scenario(rounds=6, access=access), tmp_path / "replayed", device="cpu")
     pd.testing.assert_frame_equal(live.metrics, replayed.metrics, check_exact=True)
     pd.testing.assert_frame_equal(live.deliveries, replayed.deliveries, check_exact=True)
 
 
-def test_law_1_a_real_run_stopped_and_resumed_is_the_whole_run(tmp_path):
-    coupling.run(a_scenario(), tmp_path / "whole", device="cpu")
-    coupling.run(a_scenario(), tmp_path / "run", device="cpu", observer=Stopping(5))
-    coupling.resume(tmp_path / "run", device="cpu")
+def test_resumed_run_equals_the_complete_run(tmp_path):
+    runs.run(a_scenario(), tmp_path / "whole", device="cpu")
+    runs.run(a_scenario(), tmp_path / "run", device="cpu", observer=StoppingObserver(5))
+    runs.resume(tmp_path / "run", device="cpu")
     assert_same(tables(tmp_path / "whole"), tables(tmp_path / "run"))
