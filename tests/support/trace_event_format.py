@@ -1,4 +1,4 @@
-"""The Trace Event Format as its documentation has it (Duca and Sinclair), as far as it is used."""
+"""A schema of the used part of the Trace Event Format (Duca and Sinclair)."""
 
 from collections import defaultdict
 from itertools import pairwise
@@ -21,8 +21,13 @@ def _event(phase, required, **properties):
     }
 
 
-def _metadata(name, told):
-    return _event("M", ["args"], name={"const": name}, args={"type": "object", "properties": told, "required": [*told]})
+def _metadata(name, properties):
+    return _event(
+        "M",
+        ["args"],
+        name={"const": name},
+        args={"type": "object", "properties": properties, "required": [*properties]},
+    )
 
 
 SCHEMA = {
@@ -54,12 +59,12 @@ SCHEMA = {
 
 
 class Trace:
-    """A trace, checked: of the format, no slices of a track overlap, every arrow's ends are slices.
+    """A validated trace: it fits the format, slices of a track do not overlap, and arrows end at slices.
 
     Attributes:
-        slices: by group and track, in order: name, beginning and end in whole nanoseconds, what else is told.
-        arrows: each a list of group, track and name of the slices that it touches.
-        counters: by name, the times and values.
+        slices: by group and track, in order: name, begin and end in whole nanoseconds, arguments.
+        arrows: for each arrow, the group, track and name of the slices that it touches.
+        counters: times and values by name.
     """
 
     def __init__(self, content):
@@ -91,7 +96,7 @@ class Trace:
         self.arrows = [[beginnings[place, begin][-1] for _, place, begin in own] for own in arrows.values()]
 
     def of(self, group, name=""):
-        """Lengths in seconds of the slices of a group of that name."""
+        """Return the lengths in seconds of the slices of a group, or of those with a name."""
         return [
             (end - begin) / 1e9
             for (own, _), slices in self.slices.items()

@@ -42,7 +42,7 @@ def page(filmed, tmp_path_factory):
     with Browser(tmp_path_factory.mktemp("browser")) as opened:
         opened.open(filmed.folder / "report.html", READY)
         yield opened
-        assert opened.faults == []
+        assert opened.errors == []
 
 
 def text(page, name):
@@ -207,7 +207,7 @@ def test_it_has_a_picture_in_light_and_dark(filmed, tmp_path, dark):
         page.js("document.getElementById('replay').scrollIntoView({behavior: 'instant'})")
         raw = page.picture(tmp_path / "replay.png").read_bytes()
         colour = page.js("getComputedStyle(document.body).backgroundColor")
-        assert page.faults == []
+        assert page.errors == []
     assert raw.startswith(b"\x89PNG")
     assert struct.unpack(">II", raw[16:24])[0] == 1200
     assert colour == ("rgb(18, 21, 26)" if dark else "rgb(245, 246, 248)")
@@ -238,7 +238,7 @@ def test_ten_thousand_users_load_and_are_drawn(tmp_path, monkeypatch):
         nobody = page.js(PIXELS)
         move(page, 0.6, RunData(run).end_s)
         assert page.js(PIXELS) != nobody
-        assert page.faults == []
+        assert page.errors == []
 
 
 def test_a_whole_run_takes_about_a_minute_at_the_speed_it_starts_with(filmed, page):
@@ -266,4 +266,4 @@ def test_on_a_phone_play_stands_below_the_map_and_all_that_scrolls_can_have_the_
         )
         assert unfocusable == []
         assert page.js("document.documentElement.scrollWidth") <= 420
-        assert page.faults == []
+        assert page.errors == []
