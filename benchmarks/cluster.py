@@ -57,13 +57,13 @@ class Counting(SweepObserver):
         self.restarts = 0
         self._act = act
 
-    def told(self, word: TaskUpdate) -> None:
+    def on_update(self, update: TaskUpdate) -> None:
         """Count the end or the progress of a task."""
-        if not word.ended:
-            self.restarts += word.round < self.progress.get(word.task, 0)
-            self.progress[word.task] = word.round
+        if not update.ended:
+            self.restarts += update.round < self.progress.get(update.task, 0)
+            self.progress[update.task] = update.round
             return
-        self.ended[word.task] = self.ended.get(word.task, 0) + 1
+        self.ended[update.task] = self.ended.get(update.task, 0) + 1
         if len(self.ended) == len(PROBABILITIES) * len(USERS) // 4:
             self._act()
 

@@ -59,11 +59,11 @@ class User:
 
 
 class Play:
-    """Simulates the rounds of a case; `told` has (closed, [(user, base, arrived)]) for each round."""
+    """Simulates the rounds of a case; `closed` has (time, [(user, base, arrived)]) for each round."""
 
     def __init__(self, case, rounds):
         self.case, self.rounds, self.users = case, rounds, [User() for _ in case.train]
-        self.queue, self.order, self.now, self.round, self.told = [], count(), 0.0, 0, []
+        self.queue, self.order, self.now, self.round, self.closed = [], count(), 0.0, 0, []
         self.updates, self.tied, self.moments = set(), False, []
 
     def at(self, when, what, *rest):
@@ -81,11 +81,11 @@ class Play:
     def run(self):
         """Simulate all rounds, or as many as are possible."""
         self.open()
-        while len(self.told) < self.rounds and self.queue:
+        while len(self.closed) < self.rounds and self.queue:
             self.now, _, _, what, rest = heapq.heappop(self.queue)
             what(*rest)
             self.close_hopeless_rounds()
-        return self.told
+        return self.closed
 
     def open(self):
         case, users = self.case, range(len(self.users))
@@ -222,16 +222,16 @@ class Play:
 
     def close(self):
         self.is_open = False
-        self.told.append((self.now, self.got if len(self.got) >= self.case.least else []))
+        self.closed.append((self.now, self.got if len(self.got) >= self.case.least else []))
         self.open()
 
     def close_hopeless_rounds(self):
         """Close a round without a deadline as soon as no update can be delivered any more."""
-        while self.case.deadline is None and not self.can_deliver() and len(self.told) < self.rounds:
-            before = self.now, len(self.told)
+        while self.case.deadline is None and not self.can_deliver() and len(self.closed) < self.rounds:
+            before = self.now, len(self.closed)
             self.close()
             if not self.can_deliver():
-                self.told = self.told[: before[1] + 1]
+                self.closed = self.closed[: before[1] + 1]
                 self.queue = []
                 return
 
