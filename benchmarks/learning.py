@@ -83,7 +83,7 @@ def specs(workload: Workload, learners: int, delivered: int, **amount: int) -> d
     objectives = [Cvar(alpha=0.1, gamma=0.1, lr_t=LR) if i % 2 else Erm() for i in range(learners)]
     aggregation = Relay() if delivered == 1 else Average()
     options_: dict[str, Any] = {"lr": LR, "batch_size": workload.batch, "aggregation": aggregation, **amount}
-    return {f"learner {i}": LearnerSpec(objective=one, **options_) for i, one in enumerate(objectives)}
+    return {f"learner {i}": LearnerSpec(objective=objective, **options_) for i, objective in enumerate(objectives)}
 
 
 def make_learner(
@@ -131,8 +131,10 @@ def rounds(replicas: int, delivered: int) -> Iterator[list[Round]]:
     drawn = rng.permuted(np.tile(np.arange(USERS), (64, replicas, 1)), axis=2)[..., :delivered].tolist()
     while True:
         index += 1
-        own = (tuple(Delivery(user, index - 1, 0.0, 1.0) for user in users) for users in drawn[index % len(drawn)])
-        yield [Round(index, 0.0, 1.0, deliveries, index - 1) for deliveries in own]
+        deliveries_ = (
+            tuple(Delivery(user, index - 1, 0.0, 1.0) for user in users) for users in drawn[index % len(drawn)]
+        )
+        yield [Round(index, 0.0, 1.0, deliveries, index - 1) for deliveries in deliveries_]
 
 
 def uneven() -> tuple[Turn, Turn]:
@@ -175,7 +177,7 @@ def medians(sides: Sequence[Turn], turns: int) -> list[float]:
     for side in sides:
         seconds(side, 0.1)
     timings = [[seconds(side) for side in sides] for _ in range(turns)]
-    return [1e6 * statistics.median(own) for own in zip(*timings, strict=True)]
+    return [1e6 * statistics.median(timings_) for timings_ in zip(*timings, strict=True)]
 
 
 def verdict(ratio: float, bar: float) -> str:

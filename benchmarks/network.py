@@ -108,11 +108,11 @@ def queues(packets: int, turns: int, ns_py: str) -> Table:
                 spent[side].append(own_seconds(case, side, packets))
             for side in others:
                 spent[side].append(other_seconds(case, side, packets, ns_py))
-        pace = {side: packets / statistics.median(each) for side, each in spent.items()}
-        for side, each in pace.items():
-            over = f"{each / pace['ns.py']:.1f}" if ns_py else "not measured"
-            bar = judged(each / pace["ns.py"] >= NS_PY_BAR) if ns_py and side == OWN[0] else ""
-            table.add_row(case, side, f"{each:,.0f}", f"{each / pace['SimPy, a Store']:.1f}", over, bar)
+        pace = {side: packets / statistics.median(times) for side, times in spent.items()}
+        for side, rate in pace.items():
+            over = f"{rate / pace['ns.py']:.1f}" if ns_py else "not measured"
+            bar = judged(rate / pace["ns.py"] >= NS_PY_BAR) if ns_py and side == OWN[0] else ""
+            table.add_row(case, side, f"{rate:,.0f}", f"{rate / pace['SimPy, a Store']:.1f}", over, bar)
         table.add_section()
     return table
 

@@ -111,17 +111,17 @@ def main() -> None:
     work = task(data)
     learner = ParallelLearner(options.workers, work, process_workers) if options.workers > 1 else BatchedLearner(work)
     with learner.working():
-        ours, plain = Netfl(learner), Plain(data)
-        for side in (plain, ours):
+        netfl_side, plain = Netfl(learner), Plain(data)
+        for side in (plain, netfl_side):
             side.turn(5)
-        pairs = [(seconds(plain, options.rounds), seconds(ours, options.rounds)) for _ in range(options.turns)]
+        pairs = [(seconds(plain, options.rounds), seconds(netfl_side, options.rounds)) for _ in range(options.turns)]
     slow, fast = (statistics.median(side) for side in zip(*pairs, strict=True))
-    ratio = statistics.median(ours / plain for plain, ours in pairs)
-    each = 1e6 / (options.rounds * STEPS * REPLICAS)
+    ratio = statistics.median(netfl_s / plain_s for plain_s, netfl_s in pairs)
+    scale_us = 1e6 / (options.rounds * STEPS * REPLICAS)
     print(
         f"torch {torch.__version__}; {REPLICAS} replicas, {options.workers} worker(s), medians of {options.turns} turns"
     )
-    print(f"plain loop {slow * each:6.1f} us a step, ours {fast * each:6.1f} us a step of a lane")
+    print(f"plain loop {slow * scale_us:6.1f} us a step, ours {fast * scale_us:6.1f} us a step of a lane")
     print(f"ratio {ratio:.3f}, bar {BAR:.2f}: {'met' if ratio <= BAR else 'MISSED'}")
 
 

@@ -53,7 +53,7 @@ def fake_images(tmp_path_factory):
 def test_every_scenario_belongs_to_an_experiment():
     assert sorted(NAMES) == sorted(path.stem for path in (ROOT / "scenarios/paper").iterdir())
     assert sorted(BEYOND) == sorted(path.stem for path in (ROOT / "scenarios/beyond").iterdir())
-    run = {part.scenario for one in paper.EXPERIMENTS.values() for part in one.parts.values()}
+    run = {part.scenario for experiment_ in paper.EXPERIMENTS.values() for part in experiment_.parts.values()}
     assert run == set(FILES)
 
 
@@ -188,9 +188,17 @@ def test_page_equals_stored_results():
 
 
 def test_stored_results_and_plots_belong_to_experiments():
-    known = {result_path(one, part, paper.RESULTS) for one in paper.EXPERIMENTS.values() for part in one.parts}
+    known = {
+        result_path(experiment_, part, paper.RESULTS)
+        for experiment_ in paper.EXPERIMENTS.values()
+        for part in experiment_.parts
+    }
     assert {*paper.RESULTS.iterdir()} <= known
-    drawn = {paper.DOCS / "reproduction" / name for one in paper.EXPERIMENTS.values() for name in one.plot_names}
+    drawn = {
+        paper.DOCS / "reproduction" / name
+        for experiment_ in paper.EXPERIMENTS.values()
+        for name in experiment_.plot_names
+    }
     assert {*(paper.DOCS / "reproduction").iterdir()} <= drawn
 
 
@@ -216,7 +224,7 @@ def fake_run(part):
 @pytest.mark.slow
 def test_every_experiment_is_plotted(name, tmp_path):
     experiment = paper.EXPERIMENTS[name]
-    runs = {part: fake_run(one) for part, one in experiment.parts.items()}
+    runs = {name_: fake_run(part) for name_, part in experiment.parts.items()}
     drawn = experiment.draw_plots(runs, tmp_path)
     assert [path.name for path in drawn] == experiment.plot_names
     figure = Figure(layout="constrained")

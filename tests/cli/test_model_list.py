@@ -45,7 +45,7 @@ def listed(*arguments, columns=80, monkeypatch=None):
 
 
 @pytest.fixture
-def mine(tmp_path, monkeypatch):
+def write_model(tmp_path, monkeypatch):
     """Return a function that writes a module with a user-defined model ``Mine``."""
 
     def write(name, example):
@@ -88,8 +88,8 @@ def test_every_property_of_every_model_is_printed(monkeypatch, family):
         assert [name for name in find_model(base_of(family), kind).model_fields if f"  {name}: " not in output] == []
 
 
-def test_user_defined_model_is_listed(monkeypatch, mine):
-    mine("my_catalogued", "{kind: my_catalogued:Mine, threshold: 2 dB, rate: 1000}")
+def test_user_defined_model_is_listed(monkeypatch, write_model):
+    write_model("my_catalogued", "{kind: my_catalogued:Mine, threshold: 2 dB, rate: 1000}")
     output = listed("reception", "my_catalogued:Mine", monkeypatch=monkeypatch)[1]
     description, _, keys = output.partition("\n\nKeys\n")
     assert description == (
@@ -111,12 +111,12 @@ def test_user_defined_model_is_listed(monkeypatch, mine):
     )
 
 
-def test_invalid_examples_are_reported(monkeypatch, mine):
-    mine("mine_bad", "{kind: mine_bad:Mine, threshold: 2 dB, rat: 1000}")
+def test_invalid_examples_are_reported(monkeypatch, write_model):
+    write_model("mine_bad", "{kind: mine_bad:Mine, threshold: 2 dB, rat: 1000}")
     code, output = listed("reception", "mine_bad:Mine", monkeypatch=monkeypatch)
     assert code == 2
     assert "the example of mine_bad:Mine: rat" in output
-    mine("mine_odd", "kind: [")
+    write_model("mine_odd", "kind: [")
     code, output = listed("reception", "mine_odd:Mine", monkeypatch=monkeypatch)
     assert (code, output.split(":", 1)[0]) == (2, "the example of mine_odd")
 

@@ -65,11 +65,11 @@ def assert_same(first, second):
 def assert_same_versions(first, second):
     for learner in ("A", "B"):
         for replica in range(3):
-            ours, theirs = first.versions(learner, replica), second.versions(learner, replica)
-            assert [*ours] == [*theirs] == list(range(13))
-            for index in ours:
-                for name, values in ours[index].items():
-                    np.testing.assert_allclose(values, theirs[index][name], rtol=1e-4, atol=1e-6)
+            versions, other_versions = first.versions(learner, replica), second.versions(learner, replica)
+            assert [*versions] == [*other_versions] == list(range(13))
+            for index in versions:
+                for name, values in versions[index].items():
+                    np.testing.assert_allclose(values, other_versions[index][name], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("workers", [2, 3])

@@ -42,9 +42,9 @@ def shell(*words, safe_path=True):
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory):
     """Write a starter of each family; return the folder, the outputs and the output of pytest."""
-    folder_ = tmp_path_factory.mktemp("starters")
+    starters = tmp_path_factory.mktemp("starters")
     previous = Path.cwd()
-    os.chdir(folder_)
+    os.chdir(starters)
     try:
         outputs = {family: new(family, f"my_{family}")[1] for family in SHORT}
         words = [
@@ -62,18 +62,18 @@ def everything(tmp_path_factory):
         process_ = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=300, check=False)
     finally:
         os.chdir(previous)
-    return folder_, outputs, process_.stdout
+    return starters, outputs, process_.stdout
 
 
 @pytest.mark.parametrize("family", SHORT)
 @pytest.mark.slow
 def test_starter_of_each_family_passes_its_test(everything, family):
-    folder_, outputs, pytest_output = everything
+    starters, outputs, pytest_output = everything
     model = f"my_{family}:My{family.capitalize()}"
     assert model in outputs[family]
     assert f"PASSED test_my_{family}.py::test_it_holds_its_laws" in pytest_output
     assert f"PASSED test_my_{family}.py::test_it_runs_by_its_name" in pytest_output
-    assert len((folder_ / f"my_{family}.py").read_text().splitlines()) <= 70
+    assert len((starters / f"my_{family}.py").read_text().splitlines()) <= 70
 
 
 @pytest.mark.parametrize("family", SHORT)

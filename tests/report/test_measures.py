@@ -81,9 +81,9 @@ def test_diverged_learner_does_not_shorten_other_curves():
     whole, gone = np.arange(11) * 0.1, [0.3, *[np.nan] * 10]
     table = metrics_of({("A", 0): whole, ("A", 1): whole, ("B", 0): gone, ("B", 1): gone}).dropna()
     found = aggregates.curve(table, "accuracy", over="time")
-    own = found[found["learner"] == "A"]
-    assert own["at"].max() == pytest.approx(600.0)
-    assert np.allclose(own["mean"], own["at"] / 60.0 * 0.075)
+    curve_a = found[found["learner"] == "A"]
+    assert curve_a["at"].max() == pytest.approx(600.0)
+    assert np.allclose(curve_a["mean"], curve_a["at"] / 60.0 * 0.075)
     assert found.loc[found["learner"] == "B", ["at", "mean"]].to_numpy().tolist() == [[0.0, pytest.approx(0.3)]]
 
 
@@ -159,8 +159,8 @@ def test_outage_of_tower_covers_its_users_once():
     users = pd.DataFrame({"user": [0, 1, 2], "tower": ["tower:0", "tower:1", "tower:1"]})
     cut = aggregates.tower_outages(down, users)
     assert cut["user"].tolist() == [1, 2]
-    own = pd.DataFrame({"user": [1, 1, 0], "from_s": [20.0, 12.0, 3.0], "to_s": [40.0, 13.0, 4.0]})
-    lengths = aggregates.covered_time(pd.concat([cut, own]))
+    user_outages = pd.DataFrame({"user": [1, 1, 0], "from_s": [20.0, 12.0, 3.0], "to_s": [40.0, 13.0, 4.0]})
+    lengths = aggregates.covered_time(pd.concat([cut, user_outages]))
     assert lengths.to_dict() == {0: 1.0, 1: 30.0, 2: 20.0}
 
 

@@ -53,8 +53,8 @@ def expected(metrics, metric):
     rows = metrics[(metrics["metric"] == metric) & (metrics["group"] == "")].astype({"learner": str})
     late = rows[rows["round"] >= 0.9 * rows["round"].max()]
     found = {}
-    for learner, own in late.groupby("learner"):
-        values = own.groupby("replica")["value"].mean()
+    for learner, rows_ in late.groupby("learner"):
+        values = rows_.groupby("replica")["value"].mean()
         half = (
             stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else None
         )
@@ -94,8 +94,8 @@ def report_cells(page, section):
     for table in re.findall(r"<table>.*?</table>", part, re.DOTALL):
         heads = [_text(markup) for markup in re.findall(r'<th scope="col">(.*?)</th>', table)]
         for row in re.findall(r"<tr><th scope=\"row\">.*?</tr>", table, re.DOTALL):
-            name, *own = [_text(markup) for markup in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)]
-            for head, cell in zip(heads[1:], own, strict=True):
+            name, *cells_ = [_text(markup) for markup in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)]
+            for head, cell in zip(heads[1:], cells_, strict=True):
                 cells.setdefault((name, head), []).append(cell)
     return cells, [_text(markup) for markup in re.findall(r"<figcaption>(.*?)</figcaption>", part)]
 
@@ -171,9 +171,9 @@ def test_sweep_has_same_cells_everywhere(sweep, tmp_path, width):
     summary = sweep.summary.set_index(["point", "learner", "metric"])
     tops = {}
     for point, probability in enumerate([0.05, 0.2]):
-        own = sweep.metrics[sweep.metrics["point"] == point]
+        point_metrics = sweep.metrics[sweep.metrics["point"] == point]
         for metric in ("accuracy", "rare_accuracy"):
-            for learner, (cell, mean, half) in expected(own, metric).items():
+            for learner, (cell, mean, half) in expected(point_metrics, metric).items():
                 assert terminal[f"{probability:g}", f"{learner} {HEADS[metric].lower()}"] == cell
                 assert cells[str(point), f"{learner}: {HEADS[metric]}"] == [cell]
                 row = summary.loc[point, learner, f"{metric}.last_tenth"]

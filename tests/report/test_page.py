@@ -234,7 +234,7 @@ def test_additional_metrics_are_plotted_if_recorded(make):
     assert "besides" not in read(run).of("id")
     metrics = run.metrics.astype({"metric": str})
     metrics[metrics["metric"] == "loss"].assign(metric="weight_divergence").pipe(
-        lambda own: pd.concat([metrics, own])
+        lambda group_rows: pd.concat([metrics, group_rows])
     ).to_parquet(run.folder / "metrics.parquet")
     found = read(open_run(run.folder))
     assert "besides" in found.of("id")

@@ -70,8 +70,8 @@ def text(page):
 
 @pytest.mark.slow
 def test_page_has_all_sections_and_loads_nothing(page):
-    text_ = text(page)
-    ids = re.findall(r'<section id="([\w-]+)"', text_)
+    content = text(page)
+    ids = re.findall(r'<section id="([\w-]+)"', content)
     expected = [
         "summary",
         "runs",
@@ -84,32 +84,32 @@ def test_page_has_all_sections_and_loads_nothing(page):
         "delays",
     ]
     assert ids == expected
-    assert set(re.findall(r"https?://[^\"' <)]+", text_)) <= {
+    assert set(re.findall(r"https?://[^\"' <)]+", content)) <= {
         "http://www.w3.org/2000/svg",
         "http://www.w3.org/1999/xlink",
     }
-    assert "content=\"default-src 'none'; base-uri 'none'; form-action 'none'; " in text_
-    assert "script-src 'none'\"" in text_
-    assert not re.search(r"<(script|link|iframe|object|embed|base|form)\b", text_)
+    assert "content=\"default-src 'none'; base-uri 'none'; form-action 'none'; " in content
+    assert "script-src 'none'\"" in content
+    assert not re.search(r"<(script|link|iframe|object|embed|base|form)\b", content)
     assert page.stat().st_size < 4e6
 
 
 @pytest.mark.slow
 def test_names_are_escaped(page):
-    text_ = text(page)
-    assert "<script>" not in text_
-    assert "<b>tdma" not in text_
-    assert "&lt;b&gt;tdma&lt;/b&gt;" in text_
-    assert text_.count("&lt;script&gt;alert(1)") > 3
+    content = text(page)
+    assert "<script>" not in content
+    assert "<b>tdma" not in content
+    assert "&lt;b&gt;tdma&lt;/b&gt;" in content
+    assert content.count("&lt;script&gt;alert(1)") > 3
 
 
 def test_damaged_and_unfinished_runs_are_marked(page):
-    text_ = text(page)
-    assert "not all done" in text_
-    assert "B: This run has no learners: it simulates the network alone." in text_
-    assert "D: This run is not finished (crashed): it has 0 of 30 rounds." in text_
-    assert "E: metrics.parquet cannot be read, so its plots and tables are missing: " in text_
-    assert re.search(r"Not shown: \S*none is not a run directory: it has no manifest.json\.", text_)
+    content = text(page)
+    assert "not all done" in content
+    assert "B: This run has no learners: it simulates the network alone." in content
+    assert "D: This run is not finished (crashed): it has 0 of 30 rounds." in content
+    assert "E: metrics.parquet cannot be read, so its plots and tables are missing: " in content
+    assert re.search(r"Not shown: \S*none is not a run directory: it has no manifest.json\.", content)
 
 
 def test_page_links_to_existing_reports(page, runs):
@@ -140,12 +140,12 @@ def test_differing_keys_have_all_values():
 
 @pytest.mark.slow
 def test_trace_is_shared_with_same_seed_and_deliveries(group):
-    first, same, other = (one.data for one in group.members)
+    first, same, other = (member.data for member in group.members)
     assert comparison_data.shared_rounds(same, first) == 30
     assert comparison_data.shared_rounds(other, first) == 0
-    text_ = summary_text.comparison_summary(group, [])
-    assert any(line.startswith("B shares the trace of A: the same seed") for line in text_)
-    assert any(line.startswith("C does not share the trace of A") for line in text_)
+    sentences = summary_text.comparison_summary(group, [])
+    assert any(line.startswith("B shares the trace of A: the same seed") for line in sentences)
+    assert any(line.startswith("C does not share the trace of A") for line in sentences)
 
 
 def test_trace_is_not_shared_with_another_seed(runs, tmp_path):
@@ -161,7 +161,7 @@ def ends(view, learner):
 
 
 def test_paired_differences_have_student_interval(group):
-    first, same, _ = (one.data for one in group.members)
+    first, same, _ = (member.data for member in group.members)
     gap = ends(same, "FED-CVaR-AVG") - ends(first, "FED-CVaR-AVG")
     interval = stats.ttest_1samp(gap, 0.0).confidence_interval(0.95)
     found = comparison_data.final_difference(same, first, "rare_accuracy", "FED-CVaR-AVG", paired=True)
@@ -169,7 +169,7 @@ def test_paired_differences_have_student_interval(group):
 
 
 def test_unpaired_differences_have_welch_interval(group):
-    first, _, other = (one.data for one in group.members)
+    first, _, other = (member.data for member in group.members)
     both = [ends(view, "FedAvg").to_numpy() for view in (other, first)]
     interval = stats.ttest_ind(*both, equal_var=False).confidence_interval(0.95)
     found = comparison_data.final_difference(other, first, "rare_accuracy", "FedAvg", paired=False)
@@ -190,7 +190,9 @@ def test_table_of_differences_marks_pairs(group):
 def test_final_table_has_each_run_and_marks_the_best(group):
     table = comparison.final_table(group)
     means = {
-        (one.letter, name): 100 * ends(one.data, name).mean() for one in group.members for name in one.data.learners
+        (member.letter, name): 100 * ends(member.data, name).mean()
+        for member in group.members
+        for name in member.data.learners
     }
     for (letter, name), mean in means.items():
         row = next(row for row in table.split("<tr>") if f">{letter} · {name}<" in row)
@@ -199,17 +201,17 @@ def test_final_table_has_each_run_and_marks_the_best(group):
 
 
 def test_participation_rates_are_shares_of_rounds(group):
-    one = group.members[0]
-    by_hand = one.data.run.deliveries.groupby("user").size().reindex(range(8), fill_value=0) / 90
-    np.testing.assert_allclose(comparison.participation_rates(one), by_hand)
+    member = group.members[0]
+    by_hand = member.data.run.deliveries.groupby("user").size().reindex(range(8), fill_value=0) / 90
+    np.testing.assert_allclose(comparison.participation_rates(member), by_hand)
 
 
 def test_curves_are_thinned_means_over_replicas(group, monkeypatch):
-    tables = {one.letter: one.data.metrics for one in group.members}
+    tables = {member.letter: member.data.metrics for member in group.members}
     whole = plots.run_courses(tables, "accuracy", "round")
-    own = tables["B"].query("metric == 'accuracy' and group == '' and learner == 'FedAvg'")
+    rows_b = tables["B"].query("metric == 'accuracy' and group == '' and learner == 'FedAvg'")
     rows = whole[(whole["run"] == "B") & (whole["learner"] == "FedAvg")]
-    np.testing.assert_allclose(rows["mean"], own.groupby("round")["value"].mean())
+    np.testing.assert_allclose(rows["mean"], rows_b.groupby("round")["value"].mean())
     monkeypatch.setattr(plots, "MAX_POINTS", 3)
     thin = plots.run_courses(tables, "accuracy", "round")
     assert len(thin) < len(whole) / 1.5
@@ -244,21 +246,21 @@ def test_only_reports_are_overwritten(runs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("report.html").write_text("<p>mine</p>")
     Path("folder").mkdir()
-    for more in ((), ("--out", "folder")):
-        code, text_ = call("report", runs / "c", runs / "d", *more)
-        assert (code, len(text_.splitlines())) == (2, 1)
-        assert "already exists and is not a report of netfl" in text_
+    for arguments in ((), ("--out", "folder")):
+        code, output = call("report", runs / "c", runs / "d", *arguments)
+        assert (code, len(output.splitlines())) == (2, 1)
+        assert "already exists and is not a report of netfl" in output
     assert Path("report.html").read_text() == "<p>mine</p>"
     assert call("report", runs / "c", "--out", "report.html")[0] == 2
-    code, text_ = call("report", runs / "c", runs / "d", "--out", runs / "d" / "report.html")
+    code, output = call("report", runs / "c", runs / "d", "--out", runs / "d" / "report.html")
     assert code == 2
-    assert "is the path of the report of that run" in text_
+    assert "is the path of the report of that run" in output
 
 
 def test_folders_without_runs_are_reported(tmp_path):
-    code, text_ = call("report", tmp_path / "x", tmp_path / "y", "--out", tmp_path / "z.html")
-    assert (code, len(text_.splitlines())) == (2, 1)
-    assert "none of these folders is a run directory" in text_
+    code, output = call("report", tmp_path / "x", tmp_path / "y", "--out", tmp_path / "z.html")
+    assert (code, len(output.splitlines())) == (2, 1)
+    assert "none of these folders is a run directory" in output
     with pytest.raises(ScenarioError, match="too many"):
         gather_runs([tmp_path / str(number) for number in range(27)])
 
@@ -297,7 +299,7 @@ def test_traces_with_small_differences_are_not_shared(runs, tmp_path):
         table = pd.read_parquet(folder / "deliveries.parquet")
         table.loc[table.index[-1], column] += change
         table.to_parquet(folder / "deliveries.parquet")
-        first, other = (one.data for one in gather_runs([runs / "a", folder]).members)
+        first, other = (member.data for member in gather_runs([runs / "a", folder]).members)
         assert comparison_data.shared_rounds(first, first) == 30
         assert comparison_data.shared_rounds(first, other) == 0
 
@@ -307,7 +309,8 @@ def test_summary_ignores_traces_without_deliveries(runs, tmp_path):
         shutil.copytree(runs / "a", tmp_path / name)
         pd.read_parquet(runs / "a/deliveries.parquet").iloc[:0].to_parquet(tmp_path / name / "deliveries.parquet")
     assert not any(
-        "trace" in one for one in summary_text.comparison_summary(gather_runs([tmp_path / "a", tmp_path / "b"]), [])
+        "trace" in sentence
+        for sentence in summary_text.comparison_summary(gather_runs([tmp_path / "a", tmp_path / "b"]), [])
     )
 
 

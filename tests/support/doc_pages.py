@@ -96,7 +96,7 @@ class Player:
                 printed = {_plain(line) for line in self.printed.splitlines()}
                 assert [line for line in expected if _plain(line) not in printed] == [], self.printed
             elif commands and not block.name:
-                self.printed = "".join(self.call(*one) for one in block.commands) or self.printed
+                self.printed = "".join(self.call(*command_) for command_ in block.commands) or self.printed
 
     def call(self, words, fails):
         """Run a command and return its output."""
@@ -105,8 +105,8 @@ class Player:
         if words[0] != "netfl":
             subprocess.run(shlex.join(words).replace("'", ""), shell=True, check=True, env=_environment())
             return ""
-        more = self.extra if words[1] in {"run", "trace"} else []
-        result = CliRunner().invoke(app, [*words[1:], *more])
+        extra = self.extra if words[1] in {"run", "trace"} else []
+        result = CliRunner().invoke(app, [*words[1:], *extra])
         assert result.exit_code == (2 if fails else 0), (words, result.output, result.exception)
         return result.output
 

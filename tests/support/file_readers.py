@@ -1,4 +1,4 @@
-"""All readers of files that users provide, each with valid files as seeds.
+"""Readers of all files that users provide, each with valid files as seeds.
 
 For any bytes, a reader returns their content or raises an error of netfl that locates the problem.
 `tests/test_readers.py` repeats known problems and tries some thousand nearly valid files; ``python

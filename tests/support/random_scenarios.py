@@ -180,8 +180,8 @@ def value(draw, kind, metadata=(), name=""):
     """Draw a value of a type, as it is written in a scenario."""
     metadata = [*metadata]
     while get_origin(kind) is Annotated:
-        kind, *more = get_args(kind)
-        for item in more:
+        kind, *annotations = get_args(kind)
+        for item in annotations:
             metadata += item.metadata if isinstance(item, FieldInfo) else [item]
     if any(isinstance(item, FamilyMember) for item in metadata):
         return member(draw, kind)

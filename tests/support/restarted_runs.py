@@ -41,6 +41,10 @@ def assert_same(first, second):
     assert_same_tables(first, second)
     assert first.summary == second.summary
     for replica in range(first.manifest["replicas"]):
-        ours, theirs = first.versions("A", replica), second.versions("A", replica)
-        assert [*ours] == [*theirs]
-        assert all(np.array_equal(ours[index][key], theirs[index][key]) for index in ours for key in ours[index])
+        versions, other_versions = first.versions("A", replica), second.versions("A", replica)
+        assert [*versions] == [*other_versions]
+        assert all(
+            np.array_equal(versions[index][key], other_versions[index][key])
+            for index in versions
+            for key in versions[index]
+        )

@@ -66,10 +66,10 @@ class Play:
         self.queue, self.order, self.now, self.round, self.closed = [], count(), 0.0, 0, []
         self.updates, self.tied, self.moments = set(), False, []
 
-    def at(self, when, what, *rest):
+    def at(self, when, action, *rest):
         """Schedule a call. At equal times, the reception of versions comes first."""
         if when < NEVER:
-            heapq.heappush(self.queue, (when, what != self.receive, next(self.order), what, rest))
+            heapq.heappush(self.queue, (when, action != self.receive, next(self.order), action, rest))
 
     def next_up_s(self, k, t):
         """Return the first time from t on at which user k is up."""
@@ -82,8 +82,8 @@ class Play:
         """Simulate all rounds, or as many as are possible."""
         self.open()
         while len(self.closed) < self.rounds and self.queue:
-            self.now, _, _, what, rest = heapq.heappop(self.queue)
-            what(*rest)
+            self.now, _, _, action, rest = heapq.heappop(self.queue)
+            action(*rest)
             self.close_hopeless_rounds()
         return self.closed
 
@@ -212,8 +212,8 @@ class Play:
             self.close()
 
     def enough(self):
-        rule, wanted = self.case.rule, len(self.may) if self.case.rule == "available" else self.case.size
-        return len(self.got) >= (1 if rule == "asynchronous" else wanted)
+        rule, needed = self.case.rule, len(self.may) if self.case.rule == "available" else self.case.size
+        return len(self.got) >= (1 if rule == "asynchronous" else needed)
 
     def expire(self, number):
         self.note_time()

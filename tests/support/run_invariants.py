@@ -297,9 +297,9 @@ def watched():
         def push(queue, message, time_s):
             taken = old(queue, message, time_s)
             assert len(queue) <= queue._capacity
-            assert queue._capacity_bits == np.inf or sum(one.bits for one in queue.waiting) <= queue._capacity_bits * (
-                1 + SLACK
-            )
+            assert queue._capacity_bits == np.inf or sum(
+                queued.bits for queued in queue.waiting
+            ) <= queue._capacity_bits * (1 + SLACK)
             return taken
 
         return push

@@ -84,14 +84,14 @@ def test_rounds_and_deliveries_match_tables(make):
     run = make(users=8, rounds=40, replicas=2)
     replay = AnimationData(RunData(run))
     _, arrays = unpacked(pack_data(replay.header(), replay.arrays()))
-    own = run.rounds[run.rounds["replica"] == 0]
+    rounds_ = run.rounds[run.rounds["replica"] == 0]
     back = {
         name: np.cumsum(arrays[name].astype(np.int64)) * replay.end_s / TICKS
         for name in replay.arrays()
         if name in {"round_open", "round_close", "score_time", "user_score_time"}
     }
-    np.testing.assert_allclose(back["round_open"], own["opened_s"], atol=1e-4)
-    np.testing.assert_allclose(back["round_close"], own["closed_s"], atol=1e-4)
+    np.testing.assert_allclose(back["round_open"], rounds_["opened_s"], atol=1e-4)
+    np.testing.assert_allclose(back["round_close"], rounds_["closed_s"], atol=1e-4)
     events = run.events[(run.events["replica"] == 0) & (run.events["kind"] == "delivered")]
     assert arrays["delivered_user"].tolist() == events["user"].tolist()
     metrics = run.metrics[(run.metrics["replica"] == 0) & (run.metrics["metric"] == "accuracy")]

@@ -71,9 +71,9 @@ def down(events, at_s):
     """Return the numbers of users and nodes that are down, from the table of events."""
     rows = events[events["kind"].isin(["down", "up"])].astype({"node": str})
     found = []
-    for own in (rows[rows["user"] >= 0], rows[rows["user"] < 0]):
+    for nodes_ in (rows[rows["user"] >= 0], rows[rows["user"] < 0]):
         count = 0
-        for _, turns in own.groupby(["user", "node"]):
+        for _, turns in nodes_.groupby(["user", "node"]):
             past = turns[turns["time_s"] <= at_s]
             count += (past["kind"].iloc[-1] == "down") if len(past) else (turns["kind"].iloc[0] == "up")
         found.append(count)
@@ -101,7 +101,7 @@ def test_values_at_cursor_match_tables(filmed, page):
         lines = [
             line.split("%")[0] for line in page.js("document.getElementById('replay-scores').innerText").split("\n")
         ]
-        assert [float(one) for one in lines[1::2]] == pytest.approx(
+        assert [float(score) for score in lines[1::2]] == pytest.approx(
             [100 * past[name] for name in ("FedAvg", "FED-CVaR-AVG")], abs=0.051
         )
 
