@@ -1,9 +1,8 @@
-"""Kills runs at random moments, goes on with them, and compares every table with that of a run that was left alone.
+"""Kill runs at random moments, resume them, and compare every table with that of an undisturbed run.
 
-A network in which who is heard emerges, learners, versions and all events, with a checkpoint every other round and
-tables that are written a little at a time.  A third of the kills come at any time, a third while a checkpoint is
-written, a third while the tables get their names at the end.  Runs are forked from this process, so that a kill does
-not cost the import of everything (Linux).
+The scenario is a network with learners, versions and all events, a checkpoint every other round and frequent writes of
+tables.  A third of the kills come at any time, a third during a checkpoint, a third while the tables are renamed at the
+end.  Runs are forked from this process, so that they need no new imports (Linux).
 
     python benchmarks/kills.py --kills 50
     python benchmarks/kills.py --kills 10 --what trace      # or workers, extend
@@ -48,10 +47,10 @@ PHASES = ("before it began", "at work", "writing a checkpoint", "closing", "merg
 
 
 def forked(work: Callable[[], object]) -> int:
-    """Do *work* in a process of its own: its number."""
-    number = os.fork()
-    if number:
-        return number
+    """Run *work* in a forked process; return its id."""
+    pid = os.fork()
+    if pid:
+        return pid
     code = 1
     try:
         os.setpgid(0, 0)
@@ -64,26 +63,26 @@ def forked(work: Callable[[], object]) -> int:
         os._exit(code)
 
 
-def ended(number: int) -> bool:
-    """Whether the process has ended; well, or there is an error."""
-    pid, status = os.waitpid(number, os.WNOHANG)
-    if pid and status:
-        raise RuntimeError(f"a run that nobody killed ended with {status}")
-    return bool(pid)
+def ended(pid: int) -> bool:
+    """Return whether the process has ended; raise an error if it failed."""
+    ended_pid, status = os.waitpid(pid, os.WNOHANG)
+    if ended_pid and status:
+        raise RuntimeError(f"a run ended without a kill with {status}")
+    return bool(ended_pid)
 
 
-def wait(number: int) -> float:
-    """Wait for the process to end well: the seconds that took."""
+def wait(pid: int) -> float:
+    """Wait for the process to end; return the duration in seconds."""
     begin = time.monotonic()
-    while not ended(number):
+    while not ended(pid):
         time.sleep(0.005)
     return time.monotonic() - begin
 
 
-def kill(number: int, folder: Path, aim: int, seconds: float, rng: random.Random) -> None:
-    """Kill a run that would take so many *seconds*: at any time, at a checkpoint, or at its end."""
+def kill(pid: int, folder: Path, aim: int, seconds: float, rng: random.Random) -> None:
+    """Kill a run that takes *seconds* at any time (*aim* 0), at a checkpoint (1), or at its end (2)."""
     begin, at = time.monotonic(), rng.uniform(0, seconds)
-    while not ended(number):
+    while not ended(pid):
         passed = time.monotonic() - begin
         late = passed > at
         if (
@@ -91,14 +90,14 @@ def kill(number: int, folder: Path, aim: int, seconds: float, rng: random.Random
             or (aim == 1 and late and (folder / "checkpoint.pt.part").exists())
             or (aim == 2 and (folder / "rounds.parquet").exists() and rng.random() < 0.1)
         ):
-            os.killpg(number, signal.SIGKILL)
-            os.waitpid(number, 0)
+            os.killpg(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
             return
         time.sleep(0.0005 if aim else 0.002)
 
 
 def phase(folder: Path, extending: bool) -> str:
-    """What the run was at when it was killed, by what it left."""
+    """Return the phase in which the run was killed, derived from its files."""
     place = folder / EXTENSION if extending else folder
     if not (place / "manifest.json").exists():
         return PHASES[5] if extending and netfl.open_run(folder).manifest["replicas"] == MORE else PHASES[0]
@@ -129,14 +128,14 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--what", choices=["run", "workers", "trace", "extend"], default="run")
     parser.add_argument("--seed", type=int, default=0)
-    said = parser.parse_args()
+    options = parser.parse_args()
     tables.CHUNK = 200
-    scenario, rng = netfl.load(SCENARIO, CHANGES), random.Random(said.seed)
-    workers = 2 if said.what == "workers" else 1
-    extending = said.what == "extend"
+    scenario, rng = netfl.load(SCENARIO, CHANGES), random.Random(options.seed)
+    workers = 2 if options.what == "workers" else 1
+    extending = options.what == "extend"
 
     def begin(folder: Path) -> object:
-        if said.what == "trace":
+        if options.what == "trace":
             return netfl.trace(scenario, folder)
         if extending:
             return netfl.extend(folder, MORE, device="cpu")
@@ -152,19 +151,19 @@ def main() -> None:
         return netfl.resume(folder, device="cpu", workers=workers)
 
     with TemporaryDirectory() as place:
-        play(
+        repeat_kills(
             scenario,
             Path(place),
-            said.kills,
+            options.kills,
             rng,
-            (0, 2) if said.what == "trace" else (0, 1, 2),
+            (0, 2) if options.what == "trace" else (0, 1, 2),
             begin,
             finish,
             extending,
         )
 
 
-def play(
+def repeat_kills(
     scenario: Scenario,
     place: Path,
     kills: int,
@@ -174,13 +173,13 @@ def play(
     finish: Callable[[Path], object],
     extending: bool,
 ) -> None:
-    """Run once alone, then kill and go on, again and again."""
+    """Run once without a kill, then kill and resume repeatedly."""
     whole, source = place / "whole", place / "source"
     if extending:
         wait(forked(lambda: netfl.run(scenario, source, device="cpu")))
         shutil.copytree(source, whole)
     seconds = wait(forked(lambda: begin(whole)))
-    print(f"alone: {seconds:.1f} s", flush=True)
+    print(f"undisturbed: {seconds:.1f} s", flush=True)
     killed, good = Counter[str](), Counter[str]()
     for number in range(kills):
         folder = place / f"run{number}"
@@ -188,18 +187,18 @@ def play(
             shutil.copytree(source, folder)
         process = forked(lambda: begin(folder))  # noqa: B023 - it runs at once
         kill(process, folder / EXTENSION if extending else folder, aims[number % len(aims)], seconds, rng)
-        what = phase(folder, extending) if folder.exists() else PHASES[0]
-        killed[what] += 1
+        phase_ = phase(folder, extending) if folder.exists() else PHASES[0]
+        killed[phase_] += 1
         wait(forked(lambda: finish(folder)))  # noqa: B023
-        wrong = differences(folder, whole)
-        if what == PHASES[5]:  # what only was there to go on with may still be there
-            wrong = [name for name in wrong if not name.endswith((".part", ".pt"))]
-        good[what] += not wrong
-        if wrong:
-            print(f"kill {number}, {what}: {', '.join(sorted(wrong))}", flush=True)
+        differing = differences(folder, whole)
+        if phase_ == PHASES[5]:  # files for a resumption may still exist
+            differing = [name for name in differing if not name.endswith((".part", ".pt"))]
+        good[phase_] += not differing
+        if differing:
+            print(f"kill {number}, {phase_}: {', '.join(sorted(differing))}", flush=True)
         shutil.rmtree(folder)
-    for what in PHASES:
-        print(f"{what:22} killed {killed[what]:4}, ended as left alone {good[what]:4}")
+    for phase_ in PHASES:
+        print(f"{phase_:22} killed {killed[phase_]:4}, ended as the undisturbed run {good[phase_]:4}")
     if good.total() != kills:
         sys.exit(1)
 

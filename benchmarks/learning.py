@@ -1,9 +1,9 @@
-"""What local training costs, beside a plain PyTorch loop and beside the same arithmetic with nothing around it.
+"""The cost of local training, compared with a plain PyTorch loop and with the bare arithmetic.
 
-netfl's side does all that a run does between two evaluations: it draws shuffles, looks up bases, gathers mini-batches,
-trains, aggregates and makes the next version.  The sides take turns, many times, and medians are compared, so that
-another load on the machine meets all of them; with one thread it is the processor's time that counts, which leaves out
-what others get of it.  `whole_run.py` measures a run from its scenario to its tables.
+netfl does all the work of a run between two evaluations: it draws shuffles, looks up bases, gathers mini-batches,
+trains, aggregates and makes the next version.  The sides take turns many times and medians are compared, so that other
+load on the machine affects all of them.  With one thread, processor time is measured.  `whole_run.py` measures a run
+from its scenario to its tables.
 
     python benchmarks/learning.py [--threads 1] [--turns 30] [--steps 10] [--only WORD]
 """
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from floors import FIG2, LOGISTIC, LR, MLP, USERS, Turn, World, examples, floor, plain
+from floors import FIG2, LOGISTIC, LR, MLP, USERS, Turn, Workload, examples, floor, plain
 
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.relay import Relay
@@ -42,18 +42,18 @@ class Row:
     """A line of the table.
 
     Args:
-        world: what is trained.
-        learners: how many of them.
-        replicas: how many of them.
-        heard: users in a round of a replica.
-        floor: whether the bar is a multiple of the floor; of a plain loop otherwise.
-        bar: the most that a lane's step may cost, as such a multiple; 0 for no bar.
+        workload: the model and its data.
+        learners: number of learners.
+        replicas: number of replicas.
+        delivered: deliveries in a round of a replica.
+        floor: whether the bar is a multiple of the floor, otherwise of the plain loop.
+        bar: the largest cost of a step of a lane, as such a multiple; 0 for no bar.
     """
 
-    world: World
+    workload: Workload
     learners: int
     replicas: int
-    heard: int = 1
+    delivered: int = 1
     floor: bool = True
     bar: float = 0.0
 
@@ -63,7 +63,7 @@ ROWS = (
     Row(MLP, 1, 8, bar=1.05),
     Row(MLP, 2, 4, bar=1.05),
     Row(MLP, 8, 1, bar=1.05),
-    Row(MLP, 1, 1, heard=10, bar=1.08),
+    Row(MLP, 1, 1, delivered=10, bar=1.08),
     Row(FIG2, 1, 1, floor=False),
     Row(FIG2, 1, 32, floor=False, bar=1 / 7),
     Row(FIG2, 2, 16, floor=False, bar=1 / 7),
@@ -74,26 +74,28 @@ ROWS = (
     Row(LOGISTIC, 2, 16, floor=False, bar=0.1),
     Row(LOGISTIC, 32, 1, floor=False, bar=0.1),
     Row(LOGISTIC, 1, 100, floor=False),
-    Row(LOGISTIC, 1, 1, heard=10, floor=False),
+    Row(LOGISTIC, 1, 1, delivered=10, floor=False),
 )
 
 
-def specs(world: World, learners: int, heard: int, **amount: int) -> dict[str, LearnerSpec]:
-    """Learners, every second of them with the CVaR for its objective."""
+def specs(workload: Workload, learners: int, delivered: int, **amount: int) -> dict[str, LearnerSpec]:
+    """Return the learners; every second one has the CVaR objective."""
     objectives = [Cvar(alpha=0.1, gamma=0.1, lr_t=LR) if i % 2 else Erm() for i in range(learners)]
-    aggregation = Relay() if heard == 1 else Average()
-    how: dict[str, Any] = {"lr": LR, "batch_size": world.batch, "aggregation": aggregation, **amount}
-    return {f"learner {i}": LearnerSpec(objective=one, **how) for i, one in enumerate(objectives)}
+    aggregation = Relay() if delivered == 1 else Average()
+    options_: dict[str, Any] = {"lr": LR, "batch_size": workload.batch, "aggregation": aggregation, **amount}
+    return {f"learner {i}": LearnerSpec(objective=objective, **options_) for i, objective in enumerate(objectives)}
 
 
-def school(world: World, told: dict[str, LearnerSpec], replicas: int, sizes: Sequence[int]) -> BatchedLearner:
-    """What trains users that hold so many examples."""
-    data, (*hidden, _) = examples(world, sum(sizes)), world.sizes[1:]
-    model = Mlp(hidden=tuple(hidden), output="softmax" if world.softmax else "logits") if hidden else Logistic()
+def make_learner(
+    workload: Workload, specs_: dict[str, LearnerSpec], replicas: int, sizes: Sequence[int]
+) -> BatchedLearner:
+    """Return the learner of users with given numbers of examples."""
+    data, (*hidden, _) = examples(workload, sum(sizes)), workload.sizes[1:]
+    model = Mlp(hidden=tuple(hidden), output="softmax" if workload.softmax else "logits") if hidden else Logistic()
     split = np.split(np.arange(len(data.train_y)), np.cumsum(sizes)[:-1])
     return BatchedLearner(
         LearningTask(
-            learners=told,
+            learners=specs_,
             model=model,
             replicas=[ReplicaData(replica, data, split, Streams(replica)) for replica in range(replicas)],
             evaluate=EvaluateSpec(every=10**9),
@@ -104,44 +106,46 @@ def school(world: World, told: dict[str, LearnerSpec], replicas: int, sizes: Seq
 
 
 def ours(row: Row) -> Turn:
-    """One round of all lanes."""
-    learner = school(
-        row.world,
-        specs(row.world, row.learners, row.heard, local_steps=row.world.steps),
+    """Return a turn of netfl: one round of all lanes."""
+    learner = make_learner(
+        row.workload,
+        specs(row.workload, row.learners, row.delivered, local_steps=row.workload.steps),
         row.replicas,
-        [row.world.held] * USERS,
+        [row.workload.samples] * USERS,
     )
-    heard = rounds(row.replicas, row.heard)
+    delivered = rounds(row.replicas, row.delivered)
 
     working = learner.working if torch.get_num_threads() > 1 else nullcontext
 
     def turn() -> int:
         with working():
-            learner.step(next(heard))
-        return row.world.steps * row.learners * row.replicas * row.heard
+            learner.step(next(delivered))
+        return row.workload.steps * row.learners * row.replicas * row.delivered
 
     return turn
 
 
-def rounds(replicas: int, heard: int) -> Iterator[list[Round]]:
-    """Rounds of some users, drawn at random, who all start from the newest version."""
+def rounds(replicas: int, delivered: int) -> Iterator[list[Round]]:
+    """Yield rounds of random users that all start from the newest version."""
     rng, index = np.random.default_rng(1), 0
-    drawn = rng.permuted(np.tile(np.arange(USERS), (64, replicas, 1)), axis=2)[..., :heard].tolist()
+    drawn = rng.permuted(np.tile(np.arange(USERS), (64, replicas, 1)), axis=2)[..., :delivered].tolist()
     while True:
         index += 1
-        own = (tuple(Delivery(user, index - 1, 0.0, 1.0) for user in users) for users in drawn[index % len(drawn)])
-        yield [Round(index, 0.0, 1.0, deliveries, index - 1) for deliveries in own]
+        deliveries_ = (
+            tuple(Delivery(user, index - 1, 0.0, 1.0) for user in users) for users in drawn[index % len(drawn)]
+        )
+        yield [Round(index, 0.0, 1.0, deliveries, index - 1) for deliveries in deliveries_]
 
 
 def uneven() -> tuple[Turn, Turn]:
-    """A round of users with sizes that follow a power law, and each of them in a round of its own; in epochs."""
-    learners = [school(MLP, specs(MLP, 1, heard, local_epochs=1), 1, UNEVEN) for heard in (2, 1)]
+    """Return turns of epochs of users with unequal sizes: all in one round, and one round each."""
+    learners = [make_learner(MLP, specs(MLP, 1, delivered, local_epochs=1), 1, UNEVEN) for delivered in (2, 1)]
     steps, index = sum(-(-size // MLP.batch) for size in UNEVEN), [0, 0]
 
     def a_round(side: int, users: Sequence[int]) -> None:
         base, index[side] = index[side], index[side] + 1
-        heard = tuple(Delivery(user, base, 0.0, 1.0) for user in users)
-        learners[side].step([Round(base + 1, 0.0, 1.0, heard, base)])
+        delivered = tuple(Delivery(user, base, 0.0, 1.0) for user in users)
+        learners[side].step([Round(base + 1, 0.0, 1.0, delivered, base)])
 
     def together() -> int:
         a_round(0, range(USERS))
@@ -156,12 +160,12 @@ def uneven() -> tuple[Turn, Turn]:
 
 
 def clock() -> float:
-    """Seconds: of the processor where one thread works, on the wall otherwise."""
+    """Return processor time with one thread, otherwise wall-clock time, in seconds."""
     return time.process_time() if torch.get_num_threads() == 1 else time.perf_counter()
 
 
 def seconds(turn: Turn, at_least: float = 0.05) -> float:
-    """Time per local step of a lane, over enough turns to measure."""
+    """Return the time per local step of a lane, measured over several turns."""
     steps, begin = 0, clock()
     while (spent := clock() - begin) < at_least:
         steps += turn()
@@ -169,15 +173,15 @@ def seconds(turn: Turn, at_least: float = 0.05) -> float:
 
 
 def medians(sides: Sequence[Turn], turns: int) -> list[float]:
-    """Of the time per local step, in microseconds, each side's turn after the other's."""
+    """Return the median time per local step in microseconds; the sides take turns."""
     for side in sides:
         seconds(side, 0.1)
-    found = [[seconds(side) for side in sides] for _ in range(turns)]
-    return [1e6 * statistics.median(own) for own in zip(*found, strict=True)]
+    timings = [[seconds(side) for side in sides] for _ in range(turns)]
+    return [1e6 * statistics.median(timings_) for timings_ in zip(*timings, strict=True)]
 
 
 def verdict(ratio: float, bar: float) -> str:
-    """What is to be said of a bar."""
+    """Return whether the bar is met, as text."""
     return f"{bar:.3f} {'met' if ratio <= bar else 'MISSED'}" if bar else ""
 
 
@@ -185,24 +189,28 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--threads", type=int, default=1, help="torch's threads, on all sides")
-    parser.add_argument("--turns", type=int, default=30, help="how often the sides take turns")
+    parser.add_argument("--turns", type=int, default=30, help="number of turns of each side")
     parser.add_argument(
-        "--steps", type=int, default=0, help="local steps of a user in a round, in place of the papers'"
+        "--steps", type=int, default=0, help="local steps of a user in a round, instead of those of the papers"
     )
     parser.add_argument("--only", default="", help="only rows with this word in their name")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     print(f"torch {torch.__version__}, {options.threads} thread(s); medians of {options.turns} turns; us a lane's step")
-    print(f"{'model':30} {'learners x replicas x heard':27} {'plain':>7} {'floor':>7} {'netfl':>7} /plain /floor  bar")
-    chosen = (row for row in ROWS if options.only in row.world.name)
-    for row in (replace(row, world=replace(row.world, steps=options.steps or row.world.steps)) for row in chosen):
-        shared, lanes = row.replicas * row.heard == 1, row.learners * row.replicas * row.heard
-        sides = [plain(row.world), floor(row.world, lanes, shared), ours(row)]
-        loop, least, own = medians(sides, options.turns)
-        shape = f"{row.learners} x {row.replicas} x {row.heard}"
-        said = verdict(own / (least if row.floor else loop), row.bar)
-        figures = f"{loop:7.1f} {least:7.1f} {own:7.1f} {own / loop:6.3f} {own / least:6.3f}"
-        print(f"{row.world.name:30} {shape:27} {figures}  {said}", flush=True)
+    print(
+        f"{'model':30} {'learners x replicas x delivered':31} {'plain':>7} {'floor':>7} {'netfl':>7} /plain /floor  bar"
+    )
+    selected = (row for row in ROWS if options.only in row.workload.name)
+    for row in (
+        replace(row, workload=replace(row.workload, steps=options.steps or row.workload.steps)) for row in selected
+    ):
+        shared, lanes = row.replicas * row.delivered == 1, row.learners * row.replicas * row.delivered
+        sides = [plain(row.workload), floor(row.workload, lanes, shared), ours(row)]
+        loop, bare, netfl_us = medians(sides, options.turns)
+        shape = f"{row.learners} x {row.replicas} x {row.delivered}"
+        outcome = verdict(netfl_us / (bare if row.floor else loop), row.bar)
+        figures = f"{loop:7.1f} {bare:7.1f} {netfl_us:7.1f} {netfl_us / loop:6.3f} {netfl_us / bare:6.3f}"
+        print(f"{row.workload.name:30} {shape:31} {figures}  {outcome}", flush=True)
     if options.only in "uneven":
         together, alone = medians(uneven(), options.turns)
         print(

@@ -1,7 +1,7 @@
-"""How much memory rules take that keep something of every user: 250 users of FedAU's colour CNN, 8 lanes.
+"""Memory of aggregations that keep state per user: 250 users of FedAU's colour CNN, 8 lanes.
 
-Each rule learns, in a process of its own, until everyone has been heard, writes a checkpoint, and then hears all users
-in one round.  What is told is the most memory that the process ever had, examples of the size of CIFAR-10 included.
+Each aggregation trains in its own process until all users have delivered, writes a checkpoint, and then aggregates all
+users in one round.  The peak memory of the process is printed, including examples of the size of CIFAR-10.
 
     python benchmarks/memory.py [--rule scaffold]
 """
@@ -31,13 +31,13 @@ from netfl.learning.user_data import ReplicaData
 from netfl.streams import Streams
 from netfl.types import Delivery, Round
 
-USERS, LANES, HEARD, BAR = 250, 8, 10, 6.0
+USERS, LANES, PER_ROUND, BAR = 250, 8, 10, 6.0
 CNN = Cnn(channels=(32, 32), hidden=(256, 64), weights="kaiming_normal")
 RULES = {"mifa": Mifa(), "scaffold": Scaffold(), "fedvarp": Fedvarp()}
 
 
 def learn(rule: str) -> None:
-    """Hear everyone, keep a checkpoint, and hear everyone at once."""
+    """Deliver all users over several rounds, write a checkpoint, then deliver all users in one round."""
     rng = np.random.default_rng(0)
     x, y = np.zeros((50_000, 3, 32, 32), np.float32), rng.integers(10, size=50_000)
     x[:] = rng.standard_normal(32, np.float32)
@@ -55,44 +55,44 @@ def learn(rule: str) -> None:
         )
     )
     with learner.working(), TemporaryDirectory() as folder:
-        rounds = USERS // HEARD
+        rounds = USERS // PER_ROUND
         for index in range(1, rounds + 1):
-            hear(learner, index, range((index - 1) * HEARD, index * HEARD))
-        ten = _peak()
-        kept = Path(folder) / "checkpoint.pt"
-        checkpoint_file.save(kept, {"learner": learner.state()})
-        saved, size = _peak(), kept.stat().st_size / 1e9
-        hear(learner, rounds + 1, range(USERS))
-        print(f"{rule:10} {ten:10.2f} {saved:16.2f} {size:15.2f} {_peak():10.2f}", flush=True)
+            deliver(learner, index, range((index - 1) * PER_ROUND, index * PER_ROUND))
+        several = _peak()
+        path = Path(folder) / "checkpoint.pt"
+        checkpoint_file.save(path, {"learner": learner.state()})
+        saved, size = _peak(), path.stat().st_size / 1e9
+        deliver(learner, rounds + 1, range(USERS))
+        print(f"{rule:10} {several:12.2f} {saved:16.2f} {size:15.2f} {_peak():10.2f}", flush=True)
 
 
-def hear(learner: BatchedLearner, index: int, users: range) -> None:
-    """A round in which *users* are heard in every lane."""
-    heard = tuple(Delivery(user, index - 1, 0.0, 1.0) for user in users)
-    learner.step([Round(index, 0.0, 1.0, heard, index)] * LANES)
+def deliver(learner: BatchedLearner, index: int, users: range) -> None:
+    """Do a round in which *users* deliver in every lane."""
+    deliveries = tuple(Delivery(user, index - 1, 0.0, 1.0) for user in users)
+    learner.step([Round(index, 0.0, 1.0, deliveries, index)] * LANES)
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--rule", choices=RULES, help="this one alone, in this process")
+    parser.add_argument("--rule", choices=RULES, help="only this aggregation, in this process")
     rule = parser.parse_args().rule
     if rule is not None:
         learn(rule)
         return
     print(f"{USERS} users, {LANES} lanes, 551,786 parameters; GB; bar {BAR:.1f}")
     print(
-        f"{'rule':10} {f'{HEARD} heard':>10} {'with checkpoint':>16} {'the checkpoint':>15} {'all heard':>10}",
+        f"{'rule':10} {f'{PER_ROUND} deliveries':>12} {'with checkpoint':>16} {'the checkpoint':>15} {'all users':>10}",
         flush=True,
     )
     begin = time.perf_counter()
-    for one in RULES:
-        subprocess.run([sys.executable, __file__, "--rule", one], check=True)
+    for name in RULES:
+        subprocess.run([sys.executable, __file__, "--rule", name], check=True)
     print(f"{time.perf_counter() - begin:.0f} s")
 
 
 def _peak() -> float:
-    """The most memory that this process ever had, in GB."""
+    """Return the peak memory of this process in GB."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9
 

@@ -1,6 +1,6 @@
-"""What a local step of a deep model costs per lane, as a multiple of the same step in a plain PyTorch loop.
+"""The cost of a local step of a deep model per lane, relative to a plain PyTorch loop.
 
-As in ``learning.py``, netfl does whole rounds, in which all lanes hear one user; the loop (``nn.Module``,
+As in ``learning.py``, netfl does whole rounds with one delivery per lane; the loop (``nn.Module``,
 ``optim.SGD``, ``nn.CrossEntropyLoss``) trains one model after the other.  The sides take turns; medians count.
 
     python benchmarks/models.py [--threads 1] [--turns 15] [--only table1]
@@ -32,17 +32,17 @@ from netfl.learning.user_data import ReplicaData
 from netfl.streams import Streams
 from netfl.types import Delivery, Round
 
-USERS, HELD = 4, 300
+USERS, SAMPLES = 4, 300
 
 
 def convolutional(channels: Sequence[int], kernel: int, dense: Sequence[int], activation: type[nn.Module]) -> nn.Module:
-    """A CNN in PyTorch's usual words."""
+    """Return a CNN in plain PyTorch."""
     layers: list[nn.Module] = []
-    for into, out in pairwise(channels):
-        layers += [nn.Conv2d(into, out, kernel, padding=kernel // 2), activation(), nn.MaxPool2d(2)]
+    for inputs, outputs in pairwise(channels):
+        layers += [nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2), activation(), nn.MaxPool2d(2)]
     layers.append(nn.Flatten())
-    for into, out in pairwise(dense):
-        layers += [nn.Linear(into, out), activation()]
+    for inputs, outputs in pairwise(dense):
+        layers += [nn.Linear(inputs, outputs), activation()]
     return nn.Sequential(*layers[:-1])
 
 
@@ -55,29 +55,29 @@ class Letters(nn.Module):
         self.last = nn.Linear(256, 80)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Scores of the next letter."""
+        """Return the scores of the next letter."""
         return torch.as_tensor(self.last(self.cells(self.embedding(x.long()))[0][:, -1]))
 
 
 class Block(nn.Module):
     """Two convolutions beside a shortcut."""
 
-    def __init__(self, into: int, out: int, stride: int) -> None:
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
         self.way = nn.Sequential(
-            nn.Conv2d(into, out, 3, stride, 1, bias=False), nn.GroupNorm(8, out), nn.ReLU(),
-            nn.Conv2d(out, out, 3, 1, 1, bias=False), nn.GroupNorm(8, out),
+            nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.GroupNorm(8, outputs), nn.ReLU(),
+            nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False), nn.GroupNorm(8, outputs),
         )  # fmt: skip
-        short = nn.Sequential(nn.Conv2d(into, out, 1, stride, bias=False), nn.GroupNorm(8, out))
+        short = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.GroupNorm(8, outputs))
         self.short = short if stride > 1 else nn.Identity()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """What the next block sees."""
+        """Return the output of the block."""
         return torch.relu(self.way(x) + self.short(x))
 
 
 def residual() -> nn.Module:
-    """ResNet-8."""
+    """Return ResNet-8."""
     first = nn.Sequential(nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.GroupNorm(8, 16), nn.ReLU())
     blocks = nn.Sequential(Block(16, 16, 1), Block(16, 32, 2), Block(32, 64, 2))
     return nn.Sequential(first, blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
@@ -85,7 +85,7 @@ def residual() -> nn.Module:
 
 @dataclass(frozen=True)
 class Case:
-    """A model, the same in plain PyTorch, and what it is trained on; `bar` is what a lane may cost."""
+    """A model, the same model in plain PyTorch, and its data; `bar` is the largest relative cost of a lane."""
 
     name: str
     model: Model
@@ -124,16 +124,16 @@ CASES = (
 
 
 def examples(case: Case) -> Dataset:
-    """Made-up examples: what they are does not change the time."""
+    """Return random examples, as their values do not change the time."""
     rng = np.random.default_rng(0)
-    size = (USERS * HELD, *case.shape)
+    size = (USERS * SAMPLES, *case.shape)
     x = rng.standard_normal(size) if case.tokens is None else rng.integers(case.tokens, size=size)
     x, y = x.astype(np.float32), rng.integers(case.classes, size=len(x))
     return Dataset(x, y, x[:50], y[:50], case.classes)
 
 
 def netfl_turn(case: Case, lanes: int) -> Callable[[], None]:
-    """A function that does one round of all lanes."""
+    """Return a function that does one round of all lanes in netfl."""
     data = examples(case)
     amount = {"batch_size": case.batch, "local_steps": case.steps}
     split = np.split(np.arange(len(data.train_y)), USERS)
@@ -161,7 +161,7 @@ def netfl_turn(case: Case, lanes: int) -> Callable[[], None]:
 
 
 def plain_turn(case: Case, lanes: int) -> Callable[[], None]:
-    """The same for a plain loop, model after model."""
+    """Return a function that trains the same models one after the other in a plain loop."""
     data = examples(case)
     x, y = torch.from_numpy(data.train_x), torch.from_numpy(data.train_y)
     models = [case.plain() for _ in range(lanes)]
@@ -180,7 +180,7 @@ def plain_turn(case: Case, lanes: int) -> Callable[[], None]:
 
 
 def seconds(turn: Callable[[], None]) -> float:
-    """How long one turn takes."""
+    """Return the duration of one turn in seconds."""
     begin = time.perf_counter()
     turn()
     return time.perf_counter() - begin
@@ -190,8 +190,8 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--threads", type=int, default=1, help="torch's threads, on both sides")
-    parser.add_argument("--turns", type=int, default=15, help="how often the sides take turns")
-    parser.add_argument("--only", help="one model's name")
+    parser.add_argument("--turns", type=int, default=15, help="number of turns of each side")
+    parser.add_argument("--only", help="only the model of this name")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     print(f"torch {torch.__version__}, {options.threads} thread(s); medians of {options.turns} turns, ms per step")

@@ -1,4 +1,4 @@
-"""The mutants of a module: small changes inside of its functions."""
+"""Mutants of a module: small changes inside its functions."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import libcst as cst
 from mutmut.mutation import mutators
 
 _SWAPS = {"min": "max", "minimum": "maximum", "floor": "ceil", "any": "all", '"left"': '"right"'}
-_SWAPS |= {other: one for one, other in _SWAPS.items()}
+_SWAPS |= {second: first for first, second in _SWAPS.items()}
 
 
 def swapped(node: cst.Name | cst.SimpleString) -> Iterator[cst.CSTNode]:
-    """The least for the most, one side for the other."""
+    """Yield the node with the opposite name, such as max for min."""
     if node.value in _SWAPS:
         yield node.with_changes(value=_SWAPS[node.value])
 
 
 def negated(node: cst.If | cst.While) -> Iterator[cst.CSTNode]:
-    """The other way round."""
+    """Yield the statement with a negated condition."""
     test = node.test.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
     yield node.with_changes(test=cst.UnaryOperation(cst.Not(cst.SimpleWhitespace(" ")), test))
 
@@ -43,7 +43,7 @@ OPERATORS: list[tuple[Any, Any]] = [
 
 @dataclass
 class Mutant:
-    """A change: its function, the line before and after, the text of the whole module; and what became of it."""
+    """A change: its function, the line before and after, the text of the module, and the outcome."""
 
     function: str
     was: str
@@ -54,12 +54,12 @@ class Mutant:
 
     @property
     def name(self) -> tuple[str, str, str]:
-        """What it is known by in `mutation.toml`."""
+        """The key of the mutant in `mutation.toml`."""
         return self.function, self.was, self.now
 
 
 class Finder(cst.CSTVisitor):
-    """Finds all nodes in bodies of functions, and what they may become."""
+    """Finds all nodes in bodies of functions and their mutations."""
 
     def __init__(self) -> None:
         self.found: list[tuple[str, cst.CSTNode, cst.CSTNode]] = []
@@ -67,11 +67,11 @@ class Finder(cst.CSTVisitor):
         self._functions = 0
 
     def on_visit(self, node: cst.CSTNode) -> bool:
-        """Note its mutants; go on into it unless it says nothing of what is done."""
+        """Note the mutations of a node; skip annotations, decorators and `laws`."""
         if isinstance(node, cst.Annotation | cst.Decorator):
             return False
         if isinstance(node, cst.Arg) and node.keyword is not None and node.keyword.value == "strict":
-            return False  # a guard against what never is
+            return False  # a guard that never triggers
         if isinstance(node, cst.FunctionDef | cst.ClassDef):
             function = isinstance(node, cst.FunctionDef)
             if node.name.value == "laws":
@@ -85,19 +85,19 @@ class Finder(cst.CSTVisitor):
         if self._functions:
             for kind, operator in OPERATORS:
                 if isinstance(node, kind):
-                    self.found += [(".".join(self._inside), node, other) for other in operator(node)]
+                    self.found += [(".".join(self._inside), node, mutation) for mutation in operator(node)]
         return True
 
 
 def mutants(path: Path, most: int, rng: random.Random) -> tuple[int, list[Mutant]]:
-    """How many mutants a module has, and at most so many of them, drawn at random."""
+    """Return the number of mutants of a module and a random sample of at most *most*."""
     text, finder = path.read_text(), Finder()
     module = cst.parse_module(text)
     module.visit(finder)
     drawn = []
     for place in sorted(rng.sample(range(len(finder.found)), min(most, len(finder.found)))):
-        function, node, other = finder.found[place]
-        changed = module.deep_replace(node, other).code  # type: ignore[union-attr]
+        function, node, mutation = finder.found[place]
+        changed = module.deep_replace(node, mutation).code  # type: ignore[union-attr]
         lines = list(unified_diff(text.splitlines(), changed.splitlines(), n=0, lineterm=""))[3:]
         was, now = (" ".join(line[1:].strip() for line in lines if line[0] == sign) for sign in "-+")
         drawn.append(Mutant(function, was, now, changed))

@@ -1,18 +1,18 @@
-"""Change the law-bearing code in small ways, one at a time, and count how many changes the tests notice.
+"""Change the code of models in small ways, one at a time, and count how many changes the tests detect.
 
-`mutation.toml` says which modules, which tests must notice their mutants, and which mutants are equivalent, each with
-the reason.  Most operators are those of mutmut (``pip install mutmut``); left out are its that make code raise at once
-(arguments and values that become ``None``) and those that change text.  Mutated is what is inside of functions, but for
-`laws`: they are what tests hold the rest to.
+`mutation.toml` lists the modules, the tests that must detect their mutants, and equivalent mutants with the reason.
+Most operators are those of mutmut (``pip install mutmut``), without those that make code raise at once (arguments and
+values that become ``None``) and those that change text.  Only code inside functions is mutated, except `laws`, with
+which the tests compare the rest.
 
     python benchmarks/mutation.py                        # a sample of each module's mutants
     python benchmarks/mutation.py --only mac --sample 1000
 
 The tests are collected once; each mutant is a fork of that process, in which the functions get their changed code and
-the module's tests run, the cheapest first, until one fails.  So nothing that runs at import can be mutated, and what
-the tests start in processes of their own is not.  The longest tests beyond ``--most`` seconds of processor time for all
-are left out: the score is a lower bound.
-A mutant that takes three times as long as none counts as killed: it "ended" otherwise than by a test.
+the tests of the module run, the fastest first, until one fails.  Code that runs at import, and processes started by
+tests, cannot be mutated.  The slowest tests beyond a total of ``--most`` seconds of processor time are left out, so the
+score is a lower bound.
+A mutant that takes three times as long as the original counts as killed, with the outcome "ended".
 """
 
 from __future__ import annotations
@@ -52,42 +52,42 @@ _LONG_S = 120.0
 
 
 def codes(code: CodeType) -> Iterator[CodeType]:
-    """All code in *code*, of functions and classes."""
+    """Yield all code objects in *code*, of functions and classes."""
     yield code
-    for one in code.co_consts:
-        if isinstance(one, CodeType):
-            yield from codes(one)
+    for item in code.co_consts:
+        if isinstance(item, CodeType):
+            yield from codes(item)
 
 
 def place_of(code: CodeType) -> tuple[str, int]:
-    """By what the code of a function is found again in a changed module of as many lines."""
+    """Return the key that identifies a function's code in a mutated module."""
     return code.co_qualname, code.co_firstlineno
 
 
 def live() -> tuple[list[FunctionType], list[Any]]:
-    """All functions of all modules that have been imported; all that keep what they gave."""
-    every = gc.get_objects()
+    """Return all functions of imported modules, and all caches."""
+    objects = gc.get_objects()
     kinds = FunctionType, functools._lru_cache_wrapper
-    functions, caches = ([one for one in every if type(one) is kind] for kind in kinds)
+    functions, caches = ([item for item in objects if type(item) is kind] for kind in kinds)
     return functions, caches
 
 
 def mutate(path: Path, text: str, functions: list[FunctionType], caches: list[Any]) -> bool:
-    """Give all functions of the module the code that they have in *text*: whether any is another; all forget."""
-    new = {place_of(one): one for one in codes(compile(text, str(path), "exec", dont_inherit=True))}
+    """Replace the code of a module by that in *text* and clear caches; return whether any code changed."""
+    new = {place_of(item): item for item in codes(compile(text, str(path), "exec", dont_inherit=True))}
     changed = False
-    for one in functions:
-        if one.__code__.co_filename == str(path):
-            code = new[place_of(one.__code__)]
-            changed |= code != one.__code__
-            one.__code__ = code
-    for one in caches:
-        one.cache_clear()
+    for item in functions:
+        if item.__code__.co_filename == str(path):
+            code = new[place_of(item.__code__)]
+            changed |= code != item.__code__
+            item.__code__ = code
+    for item in caches:
+        item.cache_clear()
     return changed
 
 
 def trial(pipe: Any, items: Sequence[pytest.Item], limit_s: float, *change: Any) -> None:
-    """In a process of its own: say which test is the first to fail under a *change*, if any, and when each ended."""
+    """Run the tests under a *change* in this process; send the first failed test and the end of each test."""
     seconds = math.ceil(limit_s)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
@@ -104,14 +104,14 @@ def trial(pipe: Any, items: Sequence[pytest.Item], limit_s: float, *change: Any)
     os._exit(0)
 
 
-def tried(items: Sequence[pytest.Item], limit_s: float, *change: Any) -> tuple[str, list[float]] | None:
-    """What `trial` says; ``None`` if it did not come to that within so many seconds of processor time."""
-    here, there = _FORK.Pipe(duplex=False)
-    process = _FORK.Process(target=trial, args=(there, items, limit_s, *change))
+def run_trial(items: Sequence[pytest.Item], limit_s: float, *change: Any) -> tuple[str, list[float]] | None:
+    """Return the result of `trial`, or ``None`` if it exceeds the limit of processor time."""
+    receiver, sender = _FORK.Pipe(duplex=False)
+    process = _FORK.Process(target=trial, args=(sender, items, limit_s, *change))
     process.start()
-    there.close()
+    sender.close()
     try:
-        answer = here.recv() if here.poll(_WALL * limit_s) else None
+        answer = receiver.recv() if receiver.poll(_WALL * limit_s) else None
     except EOFError:
         answer = None
     finally:
@@ -123,14 +123,14 @@ def tried(items: Sequence[pytest.Item], limit_s: float, *change: Any) -> tuple[s
 
 
 class Campaign:
-    """A plugin of pytest that runs, in place of the tests that were collected, these on each mutant."""
+    """A pytest plugin that runs the collected tests on each mutant."""
 
-    def __init__(self, modules: Sequence[dict[str, Any]], said: argparse.Namespace) -> None:
-        self._modules, self._said = modules, said
+    def __init__(self, modules: Sequence[dict[str, Any]], options: argparse.Namespace) -> None:
+        self._modules, self._options = modules, options
         self.results: list[dict[str, Any]] = []
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Try all modules."""
+        """Test the mutants of all modules."""
         if session.testsfailed:
             raise session.Failed("some tests cannot even be collected")
         self._running = live()
@@ -141,37 +141,37 @@ class Campaign:
         return True
 
     def _module(self, module: dict[str, Any], items: list[pytest.Item]) -> None:
-        """Try a sample of one module's mutants."""
+        """Test a sample of the mutants of one module."""
         path, rng = ROOT / module["path"], random.Random(f"{self._said.seed} {module['path']}")
-        answer = tried(items, _LONG_S)
+        answer = run_trial(items, _LONG_S)
         if answer is None or answer[0] or not items:
             sys.exit(f"{module['path']}: without any change, {answer and answer[0]} fails, of {len(items)} tests")
         spans_s = [end_s - begin_s for begin_s, end_s in pairwise(answer[1])]
         order = sorted(range(len(items)), key=spans_s.__getitem__)
         upto_s = list(accumulate(spans_s[place] for place in order))
-        number = max(1, bisect(upto_s, self._said.most))
+        number = max(1, bisect(upto_s, self._options.most))
         items, whole_s = [items[place] for place in order[:number]], upto_s[number - 1]
-        number, sample = mutants(path, self._said.sample, rng)
-        equivalent = {(one["function"], one["was"], one["now"]) for one in module.get("equivalent", ())}
+        number, sample = mutants(path, self._options.sample, rng)
+        equivalent = {(mutant["function"], mutant["was"], mutant["now"]) for mutant in module.get("equivalent", ())}
         print(f"\n{module['path']}: {len(items)} tests take {whole_s:.1f} s, {number} mutants", flush=True)
-        for one in sample:
-            if one.name in equivalent:
-                one.outcome = "equivalent"
+        for mutant in sample:
+            if mutant.name in equivalent:
+                mutant.outcome = "equivalent"
                 continue
             limit_s = _TIMES * whole_s + _MORE_S
-            answer = tried(items, limit_s, path, one.text, *self._running)
-            one.by = answer[0] if answer else ""
-            one.outcome = "ended" if answer is None else "killed" if one.by else "survived"
-            if one.outcome == "survived":
-                print(f"  {one.function}\n    - {one.was}\n    + {one.now}", flush=True)
-        self.results.append({"path": module["path"], "mutants": number, "tried": [asdict(one) for one in sample]})
+            answer = run_trial(items, limit_s, path, mutant.text, *self._running)
+            mutant.by = answer[0] if answer else ""
+            mutant.outcome = "ended" if answer is None else "killed" if mutant.by else "survived"
+            if mutant.outcome == "survived":
+                print(f"  {mutant.function}\n    - {mutant.was}\n    + {mutant.now}", flush=True)
+        self.results.append({"path": module["path"], "mutants": number, "tried": [asdict(mutant) for mutant in sample]})
         print(line_of(self.results[-1]), flush=True)
-        if self._said.out:
-            self._said.out.write_text(json.dumps(self.results, indent=1))
+        if self._options.out:
+            self._options.out.write_text(json.dumps(self.results, indent=1))
 
 
 def wilson(good: int, number: int) -> tuple[float, float]:
-    """The 95 % interval of a share (Wilson 1927)."""
+    """Return the 95 % interval of a share (Wilson 1927)."""
     z2 = 1.96**2
     middle = (good + z2 / 2) / (number + z2)
     half = 1.96 / (number + z2) * math.sqrt(good * (number - good) / number + z2 / 4)
@@ -179,13 +179,13 @@ def wilson(good: int, number: int) -> tuple[float, float]:
 
 
 def counts_of(result: dict[str, Any]) -> tuple[Counter[str], int, int]:
-    """The outcomes of a module's mutants; how many were noticed, and of how many that could be."""
-    outcomes = Counter(one["outcome"] for one in result["tried"])
+    """Return the outcomes of a module's mutants, the number of detected ones and of those not equivalent."""
+    outcomes = Counter(item["outcome"] for item in result["tried"])
     return outcomes, outcomes["killed"] + outcomes["ended"], outcomes.total() - outcomes["equivalent"]
 
 
 def line_of(result: dict[str, Any]) -> str:
-    """A module's line."""
+    """Return the line of a module."""
     outcomes, good, number = counts_of(result)
     low, high = wilson(good, number)
     return (
@@ -195,7 +195,7 @@ def line_of(result: dict[str, Any]) -> str:
 
 
 def total_of(results: Sequence[dict[str, Any]]) -> str:
-    """The score of all: modules weighed by how many mutants they have; a 95 % interval for the sampling."""
+    """Return the score of all modules, weighted by their mutants, with a 95 % interval for the sampling."""
     score = variance = 0.0
     weight = sum(result["mutants"] for result in results)
     for result in results:
@@ -209,24 +209,24 @@ def total_of(results: Sequence[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Print every survivor, and the score of each module and of all."""
+    """Print every survivor, the score of each module and the total score."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default="", help="only modules whose path has this in it")
     parser.add_argument("--sample", type=int, default=25, help="mutants of each module, at most")
     parser.add_argument("--most", type=float, default=4.0, help="seconds of all tests of a module")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="a JSON file for all mutants and their outcomes")
-    said = parser.parse_args()
+    options = parser.parse_args()
     plan = tomllib.loads(PLAN.read_text())["module"]
-    modules = [one for one in plan if any(part in one["path"] for part in said.only.split(","))]
-    campaign, os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = Campaign(modules, said), "1"
+    modules = [item for item in plan if any(part in item["path"] for part in options.only.split(","))]
+    campaign, os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = Campaign(modules, options), "1"
     os.chdir(ROOT)
     files = sorted(
-        {str(file) for one in modules for test in one["tests"] for file in ROOT.glob(test.split("::")[0] + "*")}
+        {str(file) for item in modules for test in item["tests"] for file in ROOT.glob(test.split("::")[0] + "*")}
     )
-    sys.path = [place for place in sys.path if Path(place) != PLAN.parent]  # its files have names that tests import
-    options = ["-q", "--no-header", "--tb=native", "--assert=plain", "--override-ini=addopts=--import-mode=importlib"]
-    if code := pytest.main([*options, "-p", "no:cacheprovider", *files], plugins=[campaign]):
+    sys.path = [place for place in sys.path if Path(place) != PLAN.parent]  # tests import modules of the same names
+    arguments = ["-q", "--no-header", "--tb=native", "--assert=plain", "--override-ini=addopts=--import-mode=importlib"]
+    if code := pytest.main([*arguments, "-p", "no:cacheprovider", *files], plugins=[campaign]):
         sys.exit(code)
     print("\n" + "\n".join([*map(line_of, campaign.results), total_of(campaign.results)]))
 

@@ -1,10 +1,10 @@
-"""How fast the network is: queues beside plain SimPy and ns.py, 802.11 stations, a hundred thousand users.
+"""The speed of the network: queues compared with plain SimPy and ns.py, 802.11 stations, a hundred thousand users.
 
     python benchmarks/network.py [--only queues|stations|users] [--packets 1000000] [--turns 5] [--ns-py PYTHON]
 
-All times are processor time.  The sides of a comparison take turns, and medians are compared, so that another load on
-the machine meets all of them.  ns.py is no dependency: ``--ns-py`` names the interpreter of an environment in which it
-is installed; without it, that side is left out.
+All times are processor time.  The sides of a comparison take turns, and medians are compared, so that other load on
+the machine affects all of them.  ns.py is not a dependency: ``--ns-py`` names the interpreter of an environment with
+ns.py; without it, that side is left out.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ WINDOWS = 100
 NS_PY_BAR, REAL_TIME_BAR, WALL_BAR_S, MEMORY_BAR_MB = 2.0, 100.0, 60.0, 2000.0
 
 
-def setting(users: int, duration_s: float) -> AccessContext:
-    """Traffic alone, of which nothing is recorded."""
+def make_context(users: int, duration_s: float) -> AccessContext:
+    """Return the context of a simulation without recording."""
     return AccessContext(
         users=users,
         rounds=WINDOWS,
@@ -58,8 +58,8 @@ def setting(users: int, duration_s: float) -> AccessContext:
 
 
 def queue(case: str) -> Access:
-    """A chain of equal links on which a packet takes 1 s in the mean."""
-    load, hops, room = CASES[case]
+    """Return a chain of equal links on which a packet takes 1 s on average."""
+    load, hops, capacity = CASES[case]
     names = ["tower:0", *(f"router:{index}" for index in range(hops - 1)), "server"]
     nodes = {name: {"role": name.partition(":")[0], "position": [0, 0]} for name in names}
     links = [{"between": list(pair), "rate": 1000.0, "delay": 0.0} for pair in pairwise(names)]
@@ -73,24 +73,24 @@ def queue(case: str) -> Access:
                 "placement": {"kind": "disk", "radius": 1.0},
             },
             "traffic": {"kind": "poisson", "rate": load, "size": size, "source": "towers"},
-            "queue": {"kind": "drop_tail", "capacity": room},
+            "queue": {"kind": "drop_tail", "capacity": capacity},
         }
     )
 
 
 def own_seconds(case: str, side: str, packets: int) -> float:
-    """The processor time that netfl takes for a case, the building of the world included."""
-    access, told = queue(case), setting(1, packets / CASES[case][0])
-    can_batch = traffic_sources.can_batch if side == OWN[0] else lambda *told: False
+    """Return the processor time of netfl for a case, including the set-up."""
+    access, context = queue(case), make_context(1, packets / CASES[case][0])
+    can_batch = traffic_sources.can_batch if side == OWN[0] else lambda *args: False
     with patch.object(traffic_sources, "can_batch", can_batch):
         begin = time.process_time()
-        for _ in access.rounds(told):
+        for _ in access.rounds(context):
             pass
         return time.process_time() - begin
 
 
 def other_seconds(case: str, side: str, packets: int, ns_py: str) -> float:
-    """The same of another side."""
+    """Return the processor time of another simulator for a case."""
     if side != "ns.py":
         return seconds(case, side, packets)
     command = [ns_py, str(HERE / "queues.py"), case, side, str(packets)]
@@ -98,7 +98,7 @@ def other_seconds(case: str, side: str, packets: int, ns_py: str) -> float:
 
 
 def queues(packets: int, turns: int, ns_py: str) -> Table:
-    """Packets per second of processor time, each side of each case."""
+    """Return the table of packets per second of processor time, for each side of each case."""
     table = Table("queue", "side", "packets per CPU second", "over SimPy", "over ns.py", "bar")
     others = [side for side in SIDES if side != "ns.py" or ns_py]
     for case in CASES:
@@ -108,25 +108,25 @@ def queues(packets: int, turns: int, ns_py: str) -> Table:
                 spent[side].append(own_seconds(case, side, packets))
             for side in others:
                 spent[side].append(other_seconds(case, side, packets, ns_py))
-        pace = {side: packets / statistics.median(each) for side, each in spent.items()}
-        for side, each in pace.items():
-            over = f"{each / pace['ns.py']:.1f}" if ns_py else "not there"
-            bar = judged(each / pace["ns.py"] >= NS_PY_BAR) if ns_py and side == OWN[0] else ""
-            table.add_row(case, side, f"{each:,.0f}", f"{each / pace['SimPy, a Store']:.1f}", over, bar)
+        pace = {side: packets / statistics.median(times) for side, times in spent.items()}
+        for side, rate in pace.items():
+            over = f"{rate / pace['ns.py']:.1f}" if ns_py else "not measured"
+            bar = judged(rate / pace["ns.py"] >= NS_PY_BAR) if ns_py and side == OWN[0] else ""
+            table.add_row(case, side, f"{rate:,.0f}", f"{rate / pace['SimPy, a Store']:.1f}", over, bar)
         table.add_section()
     return table
 
 
 def stations(turns: int) -> Table:
-    """How much faster than real time saturated 802.11 stations run, and what an event on the channel costs."""
+    """Return the table of saturated 802.11 stations: speed relative to real time, and cost of a channel event."""
     table = Table("standard", "stations", "times real time", "us per channel event", "bar")
     for standard in ("802.11a", "802.11b"):
         spent: dict[int, list[float]] = {users: [] for users in STATIONS}
         for _ in range(turns):
-            for users, each in spent.items():
-                each.append(wifi_seconds(standard, users))
-        for users, each in spent.items():
-            median_s = statistics.median(each)
+            for users, times in spent.items():
+                times.append(wifi_seconds(standard, users))
+        for users, times in spent.items():
+            median_s = statistics.median(times)
             verdict = judged(SPAN_S / median_s >= REAL_TIME_BAR) if users == STATIONS_OF_BAR else ""
             cost = f"{1e6 * median_s / events(standard, users):.1f}"
             table.add_row(standard, str(users), f"{SPAN_S / median_s:.0f}", cost, verdict)
@@ -135,13 +135,13 @@ def stations(turns: int) -> Table:
 
 
 def wifi_seconds(standard: str, users: int) -> float:
-    """The processor time of saturated stations, once they stand."""
-    said = {
+    """Return the processor time of saturated stations, without the set-up."""
+    settings = {
         "topology": {"kind": "star", "distance": 10.0},
         "mac": {"kind": "csma_ca", "standard": standard},
         "traffic": {"kind": "saturated", "size": {"mean": 12000.0}, "destination": "tower"},
     }
-    windows = NetworkAccess.model_validate(said).rounds(setting(users, SPAN_S))
+    windows = NetworkAccess.model_validate(settings).rounds(make_context(users, SPAN_S))
     next(windows)
     begin = time.process_time()
     for _ in windows:
@@ -150,35 +150,35 @@ def wifi_seconds(standard: str, users: int) -> float:
 
 
 def events(standard: str, users: int) -> int:
-    """How often somebody began to send meanwhile."""
+    """Return the number of attempts of stations."""
     with patch.object(Cell, "attempt", autospec=True, side_effect=Cell.attempt) as attempts:
         wifi_seconds(standard, users)
     return attempts.call_count
 
 
 def many_users() -> None:
-    """Run the scenario of a hundred thousand users in this process, and print what it took."""
+    """Run the scenario of a hundred thousand users in this process and print its cost."""
     begin, begin_wall = time.process_time(), time.perf_counter()
     scenario = netfl.load(HERE / "many_users.yaml")
     rounds = [*scenario.access.rounds(prepare_run(scenario, learning=False).contexts[0])]
-    heard = sum(len(one.deliveries) for one in rounds)
+    deliveries = sum(len(round_.deliveries) for round_ in rounds)
     spent = time.process_time() - begin, time.perf_counter() - begin_wall
-    print(len(rounds), heard, *spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0)
+    print(len(rounds), deliveries, *spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0)
 
 
 def users() -> Table:
-    """What the scenario of a hundred thousand users takes, in a process of its own."""
+    """Return the cost of the scenario of a hundred thousand users, measured in a separate process."""
     table = Table("users", "rounds", "deliveries", "CPU s", "wall s", "peak memory, MB", "bar")
     command = [sys.executable, str(Path(__file__)), "--only", "many"]
-    told = subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
-    cpu_s, wall_s, memory_mb = map(float, told[2:])
+    values = subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
+    cpu_s, wall_s, memory_mb = map(float, values[2:])
     verdict = judged(wall_s < WALL_BAR_S and memory_mb < MEMORY_BAR_MB)
-    table.add_row("100000", told[0], told[1], f"{cpu_s:.1f}", f"{wall_s:.1f}", f"{memory_mb:.0f}", verdict)
+    table.add_row("100000", values[0], values[1], f"{cpu_s:.1f}", f"{wall_s:.1f}", f"{memory_mb:.0f}", verdict)
     return table
 
 
 def judged(good: bool) -> str:
-    """Whether a bar is met."""
+    """Return whether a bar is met, as text."""
     return "met" if good else "MISSED"
 
 
@@ -187,18 +187,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", choices=["queues", "stations", "users", "many"], help="one table alone")
     parser.add_argument("--packets", type=int, default=1_000_000, help="packets of each side in each turn")
-    parser.add_argument("--turns", type=int, default=5, help="how often the sides take turns")
+    parser.add_argument("--turns", type=int, default=5, help="number of turns of each side")
     parser.add_argument("--ns-py", default="", help="the python of an environment in which ns.py is installed")
-    told = parser.parse_args()
-    if told.only == "many":
+    options = parser.parse_args()
+    if options.only == "many":
         many_users()
         return
     console = Console(width=110)
-    if told.only in {None, "queues"}:
-        console.print(queues(told.packets, told.turns, told.ns_py))
-    if told.only in {None, "stations"}:
-        console.print(stations(told.turns))
-    if told.only in {None, "users"}:
+    if options.only in {None, "queues"}:
+        console.print(queues(options.packets, options.turns, options.ns_py))
+    if options.only in {None, "stations"}:
+        console.print(stations(options.turns))
+    if options.only in {None, "users"}:
         console.print(users())
 
 

@@ -21,7 +21,7 @@ LAST = 3
 def steepness(points: Sequence[Mapping[str, float]], metric: str) -> float:
     """Return the slope of the line through the last points on logarithmic axes, by least squares."""
     last = points[-LAST:]
-    x, y = (np.log([one[name] for one in last]) for name in ("x", metric))
+    x, y = (np.log([point[name] for point in last]) for name in ("x", metric))
     return float(np.polyfit(x, y, 1)[0])
 
 
@@ -31,13 +31,13 @@ def each(points: Sequence[Mapping[str, float]], metric: str) -> float:
     return max(0.0, (last[metric] - before[metric]) / (last["x"] - before["x"]))
 
 
-def tables(kept: Mapping[str, Any]) -> str:
+def tables(stored: Mapping[str, Any]) -> str:
     """Return the generated part of the page."""
     head = (
         "| curve | at | CPU s | peak MB | time ~ x^ | memory ~ x^ | one more takes | before that | memory of one more |"
     )
     lines = [head, "|---|---|---|---|---|---|---|---|---|"]
-    for name, points in kept["curves"].items():
+    for name, points in stored["curves"].items():
         unit, last = CURVES[name].unit, points[-1]
         cells = [
             f"{name}: {CURVES[name].of}",
@@ -49,8 +49,10 @@ def tables(kept: Mapping[str, Any]) -> str:
             _bytes(1e6 * each(points, "peak_mb")),
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    machine = kept["machine"]
-    smallest = [min(one["peak_mb"] for one in kept["curves"][f"{kind}, users"]) for kind in ("direct", "learning")]
+    machine = stored["machine"]
+    smallest = [
+        min(point["peak_mb"] for point in stored["curves"][f"{kind}, users"]) for kind in ("direct", "learning")
+    ]
     cores, size, load = machine["cores"], f"{machine['memory_gb']:.0f} GB", f"{machine['load']:.1f}"
     lines += [
         "",
@@ -59,7 +61,7 @@ def tables(kept: Mapping[str, Any]) -> str:
         f"The smallest run takes {smallest[0]:.0f} MB. With learners, and thus torch, it takes {smallest[1]:.0f} MB.",
         "",
     ]
-    lines += [*extrapolated(kept["curves"]), "", *limits(kept["curves"], machine["memory_gb"])]
+    lines += [*extrapolated(stored["curves"]), "", *limits(stored["curves"], machine["memory_gb"])]
     return "\n".join(lines)
 
 
@@ -69,8 +71,8 @@ def limits(curves: Mapping[str, Sequence[Mapping[str, float]]], memory_gb: float
     for name in ("direct, users", "emergent, users", "learning, users"):
         if name in curves:
             points = curves[name]
-            most = points[-1]["x"] + (1e3 * memory_gb - points[-1]["peak_mb"]) / each(points, "peak_mb")
-            lines.append(f"| {name}: {memory_gb:.0f} GB of memory are full at | {most:.2g} users |")
+            users = points[-1]["x"] + (1e3 * memory_gb - points[-1]["peak_mb"]) / each(points, "peak_mb")
+            lines.append(f"| {name}: {memory_gb:.0f} GB of memory are full at | {users:.2g} users |")
     network, lane = curves.get("emergent, a million users, rounds"), curves.get("learning, lanes")
     if network and lane:
         round_s, lane_s = each(network, "cpu_s"), each(lane, "cpu_s") / LANE_ROUNDS
@@ -109,23 +111,23 @@ PLANS = (
 """Extrapolated curves, and up to which x."""
 
 
-def write(kept: Mapping[str, Any]) -> None:
+def write(stored: Mapping[str, Any]) -> None:
     """Draw the plot, and write the tables between the marks of the page."""
-    draw(kept)
+    draw(stored)
     begin, end = "<!-- scale: begin -->\n", "<!-- scale: end -->"
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(begin)
-    PAGE.write_text(f"{before}{begin}\n{tables(kept)}\n\n{end}{rest.partition(end)[2]}", encoding="utf-8")
+    PAGE.write_text(f"{before}{begin}\n{tables(stored)}\n\n{end}{rest.partition(end)[2]}", encoding="utf-8")
 
 
-def draw(kept: Mapping[str, Any]) -> None:
+def draw(stored: Mapping[str, Any]) -> None:
     """Draw time and memory over users and over rounds, on logarithmic axes."""
     figure = Figure(figsize=(9.6, 6.4), layout="constrained")
     for column, unit in enumerate(("user", "round")):
-        shown = {name: points for name, points in kept["curves"].items() if CURVES[name].unit == unit}
+        shown = {name: points for name, points in stored["curves"].items() if CURVES[name].unit == unit}
         for row, (metric, label) in enumerate((("cpu_s", "processor time (s)"), ("peak_mb", "peak memory (MB)"))):
             ax = figure.add_subplot(2, 2, 1 + 2 * row + column)
             for name, points in shown.items():
-                ax.loglog([one["x"] for one in points], [one[metric] for one in points], "o-", label=name)
+                ax.loglog([point["x"] for point in points], [point[metric] for point in points], "o-", label=name)
             ax.set(xlabel=f"{unit}s", ylabel=label)
             ax.grid(alpha=0.3)
             if not row:

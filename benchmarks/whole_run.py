@@ -1,6 +1,6 @@
-"""What a whole run costs, from its scenario to its tables, beside the local training in it.
+"""The cost of a whole run, from its scenario to its tables, relative to its local training.
 
-It is Fig. 3 on made-up examples of MNIST's shape, evaluated every 50 rounds; with one thread, processor time.
+The run is Fig. 3 on random examples of MNIST's shape, evaluated every 50 rounds; with one thread, processor time.
 
     python benchmarks/whole_run.py [--threads 1] [--rounds 400]
 """
@@ -24,26 +24,26 @@ FIG3 = Path(__file__).parents[1] / "scenarios/paper/fig3.yaml"
 
 
 def fig3(folder: Path, rounds: int) -> netfl.Scenario:
-    """Fig. 3 on made-up examples: 60,000 to train on and 10,000 to test with."""
+    """Return Fig. 3 with random examples: 60,000 for training and 10,000 for tests."""
     data, rng = folder / "digits.npz", np.random.default_rng(0)
     x = rng.integers(256, size=(70_000, 784)).astype(np.float32)
     np.savez(data, x=x, label=np.arange(len(x)) % 10)
-    made_up = {"kind": "arrays", "file": str(data), "features": [784], "labels": 10, "test_share": 1 / 7}
-    return netfl.load(FIG3, {"rounds": rounds, "data": made_up, "evaluate.every": 50})
+    random_data = {"kind": "arrays", "file": str(data), "features": [784], "labels": 10, "test_share": 1 / 7}
+    return netfl.load(FIG3, {"rounds": rounds, "data": random_data, "evaluate.every": 50})
 
 
 def whole_run(rounds: int) -> tuple[float, float, float]:
-    """Seconds of a run of Fig. 3 from its scenario to its tables, before its first training, and of training."""
+    """Return the seconds of a run of Fig. 3: in total, before the first training, and in training."""
     spent: list[float] = []
     started, updated = 0.0, LearnerGroup.train_cohort
 
-    def timed(*args: Any, **named: Any) -> Any:
+    def timed(*args: Any, **kwargs: Any) -> Any:
         nonlocal started
         entered = clock()
         started = started or entered
-        found = updated(*args, **named)
+        result = updated(*args, **kwargs)
         spent.append(clock() - entered)
-        return found
+        return result
 
     with tempfile.TemporaryDirectory() as name, patch.object(LearnerGroup, "train_cohort", timed):
         scenario = fig3(Path(name), rounds)
@@ -53,7 +53,7 @@ def whole_run(rounds: int) -> tuple[float, float, float]:
 
 
 def main() -> None:
-    """Print what was spent."""
+    """Print the times."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--threads", type=int, default=1, help="torch's threads")
     parser.add_argument("--rounds", type=int, default=400, help="of the run")

@@ -1,8 +1,8 @@
-"""How fast lanes learn that two workers share, beside a plain PyTorch loop that does them one after the other.
+"""The speed of lanes shared by two workers, compared with a plain PyTorch loop that trains them in sequence.
 
-Eight replicas of one learner, an MLP 784-128-128-10 with batches of 128 and 10 local steps for the one user that is
-heard in a round.  Both sides take turns, each with its processes' one thread; what is told are medians over the turns,
-without the start of the processes, and the bar of the ratio.  On a machine with other work the ratio says little.
+The workload is eight replicas of one learner, an MLP 784-128-128-10 with batches of 128 and 10 local steps for the one
+delivered user of a round.  Both sides take turns with one thread per process.  Medians over the turns are printed,
+without the start of the processes, and the bar of the ratio.  Other load on the machine makes the ratio unreliable.
 
     python benchmarks/workers.py --workers 2
 """
@@ -29,19 +29,19 @@ from netfl.simulation.workers.process import process_workers
 from netfl.streams import Streams
 from netfl.types import Delivery, Round
 
-REPLICAS, STEPS, BATCH, HELD, USERS, CLASSES, BAR = 8, 10, 128, 2000, 10, 10, 0.45
+REPLICAS, STEPS, BATCH, SAMPLES, USERS, CLASSES, BAR = 8, 10, 128, 2000, 10, 10, 0.45
 
 
 def examples() -> Dataset:
-    """Made-up examples: what they are does not change the time."""
+    """Return random examples, as their values do not change the time."""
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((USERS * HELD, 784)).astype(np.float32)
+    x = rng.standard_normal((USERS * SAMPLES, 784)).astype(np.float32)
     y = rng.integers(CLASSES, size=len(x))
     return Dataset(x, y, x[:1000], y[:1000], CLASSES)
 
 
 def task(data: Dataset) -> LearningTask:
-    """What learners are made with."""
+    """Return the task of the learner."""
     spec = LearnerSpec(objective=Erm(), aggregation=Relay(), lr=1e-3, batch_size=BATCH, local_steps=STEPS)
     split = np.split(np.arange(len(data.train_y)), USERS)
     return LearningTask(
@@ -54,24 +54,24 @@ def task(data: Dataset) -> LearningTask:
     )
 
 
-class Ours:
-    """Learners, round after round."""
+class Netfl:
+    """The learner of netfl."""
 
     def __init__(self, learner: ParallelLearner | BatchedLearner) -> None:
         self._learner, self._done, self._rng = learner, 0, np.random.default_rng(1)
 
     def turn(self, rounds: int) -> None:
-        """Learn so many rounds, to their end."""
+        """Train a number of rounds."""
         for _ in range(rounds):
             self._done += 1
             users = self._rng.integers(USERS, size=REPLICAS)
-            heard = [(Delivery(int(user), self._done - 1, 0.0, 1.0),) for user in users]
-            self._learner.step([Round(self._done, 0.0, 1.0, one, self._done - 1) for one in heard])
+            deliveries = [(Delivery(int(user), self._done - 1, 0.0, 1.0),) for user in users]
+            self._learner.step([Round(self._done, 0.0, 1.0, delivery, self._done - 1) for delivery in deliveries])
         self._learner.version(0)
 
 
 class Plain:
-    """A model of each replica, trained one after the other."""
+    """Plain PyTorch models, one per replica, trained one after the other."""
 
     def __init__(self, data: Dataset) -> None:
         self._x, self._y = torch.from_numpy(data.train_x), torch.from_numpy(data.train_y)
@@ -82,7 +82,7 @@ class Plain:
         self._optimisers = [torch.optim.SGD(model.parameters(), lr=1e-3) for model in self._models]
 
     def turn(self, rounds: int) -> None:
-        """Train as much."""
+        """Train the same number of rounds."""
         criterion = nn.CrossEntropyLoss()
         for model, optimiser in zip(self._models, self._optimisers, strict=True):
             for _ in range(rounds * STEPS):
@@ -92,8 +92,8 @@ class Plain:
                 optimiser.step()
 
 
-def seconds(side: Ours | Plain, rounds: int) -> float:
-    """What a turn takes."""
+def seconds(side: Netfl | Plain, rounds: int) -> float:
+    """Return the duration of a turn in seconds."""
     begin = time.perf_counter()
     side.turn(rounds)
     return time.perf_counter() - begin
@@ -102,8 +102,8 @@ def seconds(side: Ours | Plain, rounds: int) -> float:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--workers", type=int, default=2, help="processes; with 1, this one alone")
-    parser.add_argument("--turns", type=int, default=11, help="how often the sides take turns")
+    parser.add_argument("--workers", type=int, default=2, help="number of processes; 1 for this one only")
+    parser.add_argument("--turns", type=int, default=11, help="number of turns of each side")
     parser.add_argument("--rounds", type=int, default=15, help="rounds in a turn")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -111,17 +111,17 @@ def main() -> None:
     work = task(data)
     learner = ParallelLearner(options.workers, work, process_workers) if options.workers > 1 else BatchedLearner(work)
     with learner.working():
-        ours, plain = Ours(learner), Plain(data)
-        for side in (plain, ours):
+        netfl_side, plain = Netfl(learner), Plain(data)
+        for side in (plain, netfl_side):
             side.turn(5)
-        pairs = [(seconds(plain, options.rounds), seconds(ours, options.rounds)) for _ in range(options.turns)]
+        pairs = [(seconds(plain, options.rounds), seconds(netfl_side, options.rounds)) for _ in range(options.turns)]
     slow, fast = (statistics.median(side) for side in zip(*pairs, strict=True))
-    ratio = statistics.median(ours / plain for plain, ours in pairs)
-    each = 1e6 / (options.rounds * STEPS * REPLICAS)
+    ratio = statistics.median(netfl_s / plain_s for plain_s, netfl_s in pairs)
+    scale_us = 1e6 / (options.rounds * STEPS * REPLICAS)
     print(
         f"torch {torch.__version__}; {REPLICAS} replicas, {options.workers} worker(s), medians of {options.turns} turns"
     )
-    print(f"plain loop {slow * each:6.1f} us a step, ours {fast * each:6.1f} us a step of a lane")
+    print(f"plain loop {slow * scale_us:6.1f} us a step, ours {fast * scale_us:6.1f} us a step of a lane")
     print(f"ratio {ratio:.3f}, bar {BAR:.2f}: {'met' if ratio <= BAR else 'MISSED'}")
 
 

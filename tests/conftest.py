@@ -1,4 +1,4 @@
-"""What tests of whole runs share."""
+"""Fixtures and hooks for all tests."""
 
 import functools
 import os
@@ -10,7 +10,7 @@ import typer.testing
 
 from netfl.learning.data import _download as cache
 
-# the command line is put together once, and not for each call of each test
+# build the command line once instead of once per call
 typer.testing._get_command = functools.cache(typer.testing._get_command)
 
 
@@ -34,7 +34,7 @@ from netfl.types import Law, Round
 
 
 class Watched(Access):
-    """Packets of 1000 bits come at random, for a time; each waits an exponential time."""
+    """Packets of 1000 bits arrive at random; each waits an exponential time."""
 
     rate: float = 50.0
 
@@ -77,7 +77,7 @@ class Watched(Access):
 
 @pytest.fixture
 def watched(tmp_path_factory, monkeypatch):
-    """An outside access that is watched for a time: its kind; its module is importable during the test."""
+    """The kind of an external access that runs for a duration; its module is importable during the test."""
     folder = tmp_path_factory.mktemp("outside")
     (folder / "watched.py").write_text(WATCHED)
     monkeypatch.syspath_prepend(folder)
@@ -87,13 +87,13 @@ def watched(tmp_path_factory, monkeypatch):
 
 @pytest.fixture
 def said_in(tmp_path):
-    """For a model that reads a file: what makes it, of the file's text and its other keys."""
+    """Return a function that builds models with a file, given the text of the file and the other fields."""
 
     def of(model):
-        def write(text, **said):
+        def write(text, **fields):
             path = tmp_path / "there.csv"
             path.write_text(text)
-            return model(file=path, **said)
+            return model(file=path, **fields)
 
         return write
 
@@ -102,15 +102,15 @@ def said_in(tmp_path):
 
 @pytest.fixture
 def real_data(monkeypatch):
-    """Points ``NETFL_DATA`` at a folder that holds the named set, or skips the test."""
+    """Return a function that points ``NETFL_DATA`` at the folder of a data set, or skips the test."""
 
     def use(name: str) -> Path:
-        beside = Path(__file__).parents[1].parent / "shared" / "datasets"
-        for root in (Path(os.environ.get("NETFL_DATA") or beside), beside):
+        default = Path(__file__).parents[1].parent / "shared" / "datasets"
+        for root in (Path(os.environ.get("NETFL_DATA") or default), default):
             monkeypatch.setenv("NETFL_DATA", str(root))
-            (listed,) = [one for one in cache.list_datasets() if one.name == name]
-            if listed.state == "here":
-                return listed.folder
-        pytest.skip(f"{name} is not here: set NETFL_DATA, or run `netfl data fetch {name}`")
+            (dataset,) = [dataset for dataset in cache.list_datasets() if dataset.name == name]
+            if dataset.state == "here":
+                return dataset.folder
+        pytest.skip(f"{name} is missing: set NETFL_DATA, or run `netfl data fetch {name}`")
 
     return use

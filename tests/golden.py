@@ -1,7 +1,7 @@
-"""Short runs whose tables are known, and what renews that on purpose: ``python tests/golden.py`` says what changes.
+"""Short runs with known digests of their tables; ``python tests/golden.py`` updates the digests.
 
-Numbers are rounded to `netfl.results.digests.DIGITS` digits before they are digested, so that another processor, whose
-logarithms may end in another bit, gives the same.
+Numbers are rounded to `netfl.results.digests.DIGITS` digits first, so that the digests do not depend on the last bits
+of a processor's logarithms.
 """
 
 import json
@@ -40,7 +40,7 @@ DIRECT = [
     "adversarial", "availability", "bernoulli", "bursty", "correlated", "cyclic", "drifting", "markov", "replay",
     "stationary",
 ]  # fmt: skip
-"""Accesses that are given directly, by the names of their files."""
+"""Direct accesses, by the names of their files."""
 NETWORKS = {
     "slotted aloha": {},
     "tdma": {"mac": {"kind": "tdma"}},
@@ -66,7 +66,7 @@ NETWORKS = {
     "buffered": {"round": {"kind": "buffered", "size": 3}},
     "asynchronous": {"round": "asynchronous"},
 }  # fmt: skip
-"""What networks say otherwise than `NETWORK`."""
+"""Overrides of `NETWORK`."""
 DCF = {
     "topology": {"kind": "star", "distance": "10 m"}, "mac": {"kind": "csma_ca", "standard": "802.11a"},
     "traffic": {"kind": "saturated", "size": {"distribution": "fixed", "mean": "1500 B"}, "destination": "tower"},
@@ -78,50 +78,52 @@ LOOP = {
 }  # fmt: skip
 
 
-def made(name, access, **more):
-    """A scenario of eight users."""
+def make_scenario(name, access, **overrides):
+    """Return a scenario of eight users."""
     return validate(
-        ScenarioDocument({"name": name, "seed": 4, "users": 8, "rounds": 6, "access": access, **more}, name)
+        ScenarioDocument({"name": name, "seed": 4, "users": 8, "rounds": 6, "access": access, **overrides}, name)
     )
 
 
-def played(name, folder):
-    """The run directory of the scenario of this name, done anew below *folder*."""
-    own = folder / name
+def run_named(name, folder):
+    """Run the scenario of this name below *folder* and return the run directory."""
+    run_folder = folder / name
     if name in DIRECT:
         with chdir(ROOT):
-            said = {"rounds": 30, "replicas": 1 if name == "replay" else 2}
-            return netfl.trace(netfl.load(f"scenarios/access/{name}.yaml", said), own).folder
+            overrides = {"rounds": 30, "replicas": 1 if name == "replay" else 2}
+            return netfl.trace(netfl.load(f"scenarios/access/{name}.yaml", overrides), run_folder).folder
     if name == "csma":
         access = {"kind": "network", **DCF}
-        return netfl.trace(made(name, access, rounds=None, duration="0.2 s", record="all"), own).folder
+        return netfl.trace(make_scenario(name, access, rounds=None, duration="0.2 s", record="all"), run_folder).folder
     if name == "closed loop, replayed":
         access = NETWORK | {"selection": {"kind": "power_of_choice", "d": 6, "m": 3}}
-        live = netfl.run(made(name, access, **LOOP), folder / "live", device="cpu")
-        return netfl.trace(made(name, {"kind": "replay", "run": str(live.folder)}), own).folder
-    return netfl.trace(made(name, NETWORK | NETWORKS[name], record="all"), own).folder
+        live = netfl.run(make_scenario(name, access, **LOOP), folder / "live", device="cpu")
+        return netfl.trace(make_scenario(name, {"kind": "replay", "run": str(live.folder)}), run_folder).folder
+    return netfl.trace(make_scenario(name, NETWORK | NETWORKS[name], record="all"), run_folder).folder
 
 
 NAMES = [*DIRECT, *NETWORKS, "csma", "closed loop, replayed"]
 
 
-def digested(folder):
-    """The digests of a run's tables to so many digits, and how many rows each has."""
+def table_digests(folder):
+    """Return the number of rows and the digest of each table of a run."""
     run = open_run(folder)
-    return {name: [len(run.table(name)), told] for name, told in digests.run_digests(folder, digests.DIGITS).items()}
+    return {
+        name: [len(run.table(name)), digest] for name, digest in digests.run_digests(folder, digests.DIGITS).items()
+    }
 
 
 def main():
-    """Write what runs give now, and say what of it is new."""
+    """Update the digests and print the changed ones."""
     before = json.loads(KNOWN.read_text()) if KNOWN.exists() else {}
     with tempfile.TemporaryDirectory() as folder:
-        now = {name: digested(played(name, Path(folder))) for name in NAMES}
+        now = {name: table_digests(run_named(name, Path(folder))) for name in NAMES}
     for name in sorted(before.keys() | now.keys()):
-        was, found = before.get(name, {}), now.get(name, {})
-        for table in sorted(was.keys() | found.keys()):
-            if was.get(table) != found.get(table):
-                (rows, _), (there, _) = was.get(table, [0, ""]), found.get(table, [0, ""])
-                sys.stdout.write(f"{name}: {table}: {rows} rows before, {there} now, of other content\n")
+        old, new = before.get(name, {}), now.get(name, {})
+        for table in sorted(old.keys() | new.keys()):
+            if old.get(table) != new.get(table):
+                (rows, _), (new_rows, _) = old.get(table, [0, ""]), new.get(table, [0, ""])
+                sys.stdout.write(f"{name}: {table}: {rows} rows before, {new_rows} now, of other content\n")
     KNOWN.write_text(json.dumps(now, indent=1) + "\n")
 
 

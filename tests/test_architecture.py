@@ -1,6 +1,6 @@
 """The page on the architecture and CONTRIBUTING.md agree with the code.
 
-`python tests/test_architecture.py` renews the table of layers.
+`python tests/test_architecture.py` updates the table of layers.
 """
 
 import ast
@@ -19,7 +19,7 @@ TABLE = re.compile(r"(<!-- layers: .*? -->\n).*?(<!-- end of layers -->)", re.DO
 def layers():
     """The layers of the import-linter contract as a table, with the first line of each package's docstring."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
-    (contract,) = [each for each in settings["contracts"] if each["type"] == "layers"]
+    (contract,) = [contract_ for contract_ in settings["contracts"] if contract_["type"] == "layers"]
     rows = ["| layer, from the top | what it holds |", "|---|---|"]
     for layer in contract["layers"]:
         names = re.split(r"\s*[|:]\s*", layer)
@@ -35,19 +35,19 @@ def summary(name):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_table_of_layers_is_that_of_the_contract(page):
+def test_table_of_layers_matches_contract(page):
     found = TABLE.search((ROOT / page).read_text())
-    assert found[0] == f"{found[1]}{layers()}{found[2]}", "renew it: python tests/test_architecture.py"
+    assert found[0] == f"{found[1]}{layers()}{found[2]}", "update it: python tests/test_architecture.py"
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_files_that_are_named_exist(page):
+def test_named_files_exist(page):
     named = set(re.findall(r"`((?:netfl|tests|docs|analysis|benchmarks)/[\w./]*)`", (ROOT / page).read_text()))
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
 
 
 if __name__ == "__main__":
-    for each in PAGES:
-        page = ROOT / each
+    for contract_ in PAGES:
+        page = ROOT / contract_
         page.write_text(TABLE.sub(lambda found: f"{found[1]}{layers()}{found[2]}", page.read_text()))
-        sys.stdout.write(f"{each}\n")
+        sys.stdout.write(f"{contract_}\n")

@@ -1,4 +1,4 @@
-"""The complete models in the docstrings of families work as they stand."""
+"""The complete models in the docstrings of network families work."""
 
 import importlib
 import inspect
@@ -23,7 +23,7 @@ STREAMS = Streams(11)
 
 
 def model_of(family):
-    """The model in a contract's docstring."""
+    """Return the model in the docstring of a family."""
     contract = importlib.import_module(f"netfl.network.{family}")
     _, _, text = inspect.cleandoc(contract.__doc__).partition("::\n\n")
     code = "\n".join(itertools.takewhile(lambda line: not line or line.startswith(" "), text.splitlines()))
@@ -31,9 +31,9 @@ def model_of(family):
     names = {**vars(types), **vars(units), **vars(contract), **shared, "__name__": "mylab"}
     exec(textwrap.dedent(code), names)
     (model,) = (
-        made
-        for made in names.values()
-        if inspect.isclass(made) and issubclass(made, Spec) and made.__module__ == "mylab"
+        member
+        for member in names.values()
+        if inspect.isclass(member) and issubclass(member, Spec) and member.__module__ == "mylab"
     )
     return model
 

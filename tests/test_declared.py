@@ -1,4 +1,4 @@
-"""Every package that the code imports is declared in pyproject.toml, so that a new environment has it."""
+"""Every imported package is declared in pyproject.toml."""
 
 import ast
 import functools
@@ -13,26 +13,29 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-OWN = {"netfl", "fromcode"} | {
+CHECKOUT_MODULES = {"netfl", "fromcode"} | {
     name
     for folder in ("tests", "analysis", "benchmarks")
     for path in (ROOT / folder).rglob("*.py")
     for name in (path.stem, path.parent.name)
 }
-"""Modules of the checkout, which pytest finds by its `pythonpath`."""
+"""Modules of the checkout that pytest finds by its `pythonpath`."""
 NAMED = {"mlflow": "mlflow-skinny"}
-"""Distributions that are called otherwise than their module, and may be missing."""
+"""Distributions named differently from their module."""
 TOOLS = {
     "benchmarks/fuzz.py": {"atheris"},
     "benchmarks/mutants.py": {"libcst", "mutmut"},
     "benchmarks/queues.py": {"ns"},
 }
-"""What scripts need beyond the extras, as CONTRIBUTING.md and their own docstrings say."""
+"""Packages that scripts need beyond the extras, as CONTRIBUTING.md documents."""
 
 
 def declared(*extras: str) -> set[str]:
-    """Names of the distributions that netfl requires with *extras*."""
-    required = [*PROJECT["dependencies"], *(line for one in extras for line in PROJECT["optional-dependencies"][one])]
+    """Return the names of the distributions that netfl requires with *extras*."""
+    required = [
+        *PROJECT["dependencies"],
+        *(line for extra in extras for line in PROJECT["optional-dependencies"][extra]),
+    ]
     return {canonical(re.split(r"[\[<>=!~; ]", line)[0]) for line in required}
 
 
@@ -41,7 +44,7 @@ def canonical(name: str) -> str:
 
 
 def statements(node: ast.AST) -> Iterator[ast.stmt]:
-    """All statements below *node*, without a look into expressions."""
+    """Yield all statements below *node*."""
     for block in ("body", "orelse", "finalbody", "handlers", "cases"):
         for inner in getattr(node, block, ()):
             yield inner
@@ -49,14 +52,14 @@ def statements(node: ast.AST) -> Iterator[ast.stmt]:
 
 
 def mentioned(text: str) -> set[str]:
-    """Names in lines that look like imports: at least those of `imported`, and found ten times as fast."""
+    """Return names in lines that look like imports: a superset of `imported`, found ten times as fast."""
     found = re.findall(r"^\s*(?:from\s+([\w.]+)\s+import|import\s+(.+))", text, re.MULTILINE)
-    names = [name for one, several in found for name in (one or several).split(",")]
+    names = [name for single, several in found for name in (single or several).split(",")]
     return {re.match(r"\s*(\w*)", name)[1] for name in names}
 
 
 def imported(text: str) -> set[str]:
-    """Top-level names of the modules that a file imports, wherever in it."""
+    """Return the top-level names of all modules that a file imports."""
     found = set()
     for node in statements(ast.parse(text)):
         if isinstance(node, ast.Import):
@@ -67,7 +70,7 @@ def imported(text: str) -> set[str]:
 
 
 def skips(text: str) -> list[tuple[str, bool]]:
-    """The packages for which a file calls `pytest.importorskip`, and whether each call gives a reason."""
+    """Return the packages passed to `pytest.importorskip`, and whether each call gives a reason."""
     if "importorskip" not in text:
         return []
     calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
@@ -80,20 +83,20 @@ def skips(text: str) -> list[tuple[str, bool]]:
 
 @functools.cache
 def providers() -> dict[str, list[str]]:
-    """The distributions that provide each module of this environment."""
+    """Return the distributions that provide each module of this environment."""
     return packages_distributions()
 
 
 def undeclared(path: Path, allowed: set[str]) -> list[str]:
-    """The imports of *path* that neither Python, the checkout nor the distributions in *allowed* provide.
+    """Return the imports of *path* that neither Python, the checkout nor *allowed* distributions provide.
 
-    Packages that the file names to `pytest.importorskip` may be missing.
+    Packages passed to `pytest.importorskip` may be missing.
     """
     text = path.read_text(encoding="utf-8")
 
     def provided(name: str) -> bool:
-        named = {canonical(one) for one in providers().get(name, [NAMED.get(name, name)])}
-        return name in sys.stdlib_module_names or name in OWN or bool(named & allowed)
+        named = {canonical(distribution) for distribution in providers().get(name, [NAMED.get(name, name)])}
+        return name in sys.stdlib_module_names or name in CHECKOUT_MODULES or bool(named & allowed)
 
     if all(map(provided, mentioned(text))):
         return []
@@ -105,32 +108,36 @@ def files(*folders: str) -> list[Path]:
     return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
-def unsound(paths: list[Path], allowed: set[str]) -> dict[str, list[str]]:
+def undeclared_in(paths: list[Path], allowed: set[str]) -> dict[str, list[str]]:
     found = {str(path.relative_to(ROOT)): undeclared(path, allowed) for path in paths}
     return {name: missing for name, missing in found.items() if set(missing) - TOOLS.get(name, set())}
 
 
-def test_what_tests_import_is_declared_for_tests():
-    assert unsound(files("tests", "analysis"), declared("dev")) == {}
+def test_imports_of_tests_are_declared():
+    assert undeclared_in(files("tests", "analysis"), declared("dev")) == {}
 
 
-def test_what_scripts_import_is_declared():
-    assert unsound(files("benchmarks"), declared("dev", "ray")) == {}
+def test_imports_of_scripts_are_declared():
+    assert undeclared_in(files("benchmarks"), declared("dev", "ray")) == {}
 
 
-def test_what_documents_import_is_declared():
-    assert unsound(files("docs"), declared("docs") | {"pygments"}) == {}
+def test_imports_of_documentation_are_declared():
+    assert undeclared_in(files("docs"), declared("docs") | {"pygments"}) == {}
 
 
-def test_what_netfl_imports_is_declared_for_users():
-    extras = [one for one in PROJECT["optional-dependencies"] if one not in {"dev", "docs", "release"}]
-    assert unsound(files("netfl"), declared(*extras)) == {}
+def test_imports_of_package_are_declared():
+    extras = [
+        distribution
+        for distribution in PROJECT["optional-dependencies"]
+        if distribution not in {"dev", "docs", "release"}
+    ]
+    assert undeclared_in(files("netfl"), declared(*extras)) == {}
 
 
-def test_what_may_be_missing_is_named_with_a_reason():
+def test_optional_imports_have_a_reason():
     found = {path.name: skips(path.read_text(encoding="utf-8")) for path in files("tests")}
-    assert [(name, package) for name, calls in found.items() for package, reasoned in calls if not reasoned] == []
-    needed = {canonical(one) for one in declared("dev")}
+    assert [(name, package) for name, calls in found.items() for package, has_reason in calls if not has_reason] == []
+    needed = {canonical(distribution) for distribution in declared("dev")}
     assert [(name, package) for name, calls in found.items() for package, _ in calls if package in needed] == []
 
 
@@ -145,7 +152,7 @@ def test_what_may_be_missing_is_named_with_a_reason():
         ("from . import beside\nimport conftest\n", []),
     ],
 )
-def test_the_search_finds_what_is_not_declared(tmp_path, text, missing):
+def test_search_finds_undeclared_imports(tmp_path, text, missing):
     path = tmp_path / "some.py"
     path.write_text(text)
     assert undeclared(path, declared("dev")) == missing

@@ -1,6 +1,6 @@
-"""What is released: what is in the wheel and the sdist, what the SBOM says, and that the wheel does without a checkout.
+"""The release: contents of the wheel, the sdist and the SBOM, and the wheel without a checkout.
 
-`make dist` makes them and names, in ``NETFL_INSTALLED``, the environment that the wheel is installed in.
+`make dist` builds them and sets ``NETFL_INSTALLED`` to the environment with the installed wheel.
 """
 
 import json
@@ -30,50 +30,50 @@ def wheel():
 
 
 def tracked(*folders):
-    """The files of the checkout below *folders* that a release has."""
+    """Return the tracked files below *folders*."""
     listed = subprocess.run(["git", "ls-files", *folders], cwd=ROOT, capture_output=True, text=True, check=True)
     return set(listed.stdout.split())
 
 
-def test_the_wheel_has_the_package_and_the_scenarios_and_nothing_else(wheel):
-    ours = {name for name in wheel.namelist() if not name.startswith(f"{NAME}.dist-info/")}
+def test_wheel_has_only_package_and_scenarios(wheel):
+    package_files = {name for name in wheel.namelist() if not name.startswith(f"{NAME}.dist-info/")}
     scenarios = {f"netfl/{name}" for name in tracked("scenarios") - {"scenarios/schema.json"}}
-    assert ours == tracked("netfl") | scenarios
+    assert package_files == tracked("netfl") | scenarios
     assert {
         "netfl/py.typed",
         "netfl/report/templates/page.css",
         "netfl/report/animation/player.js",
         f"{DIGITS}.npz",
-    } <= ours
+    } <= package_files
 
 
-def test_the_wheel_says_what_it_is(wheel):
+def test_wheel_has_metadata(wheel):
     licences = {f"{NAME}.dist-info/licenses/{name}" for name in ("LICENSE", f"{DIGITS}.LICENSE.txt")}
     assert licences <= set(wheel.namelist())
-    told = message_from_string(wheel.read(f"{NAME}.dist-info/METADATA").decode())
-    assert (told["Name"], told["Version"], told["License-Expression"]) == (
+    metadata = message_from_string(wheel.read(f"{NAME}.dist-info/METADATA").decode())
+    assert (metadata["Name"], metadata["Version"], metadata["License-Expression"]) == (
         "netfl-sim", netfl.__version__, "MIT AND CC-BY-4.0",
     )  # fmt: skip
-    assert "Typing :: Typed" in told.get_all("Classifier")
-    assert told.get_payload().startswith("# netfl")
+    assert "Typing :: Typed" in metadata.get_all("Classifier")
+    assert metadata.get_payload().startswith("# netfl")
     assert wheel.read(f"{NAME}.dist-info/entry_points.txt").decode().split() == [
         "[console_scripts]", "netfl", "=", "netfl.cli:main",
     ]  # fmt: skip
 
 
-def test_the_sdist_has_tests_and_docs_and_no_rubbish():
+def test_sdist_has_only_tracked_files():
     with tarfile.open(ROOT / f"dist/{NAME}.tar.gz") as file:
         names = {name.removeprefix(f"{NAME}/") for name in file.getnames()}
     assert names - {"PKG-INFO"} == tracked() - {".ci/run"}
     assert {"tests/test_dist.py", "docs/index.md", "LICENSE", "CITATION.cff"} <= names
 
 
-def test_the_sbom_names_what_the_wheel_needs_and_no_place_on_this_machine(wheel):
+def test_sbom_has_requirements_and_no_local_paths(wheel):
     text = (ROOT / "dist/netfl-sim.cdx.json").read_text()
-    told = json.loads(text)
-    parts = {part["name"].lower(): part["version"] for part in told["components"]}
+    sbom = json.loads(text)
+    parts = {part["name"].lower(): part["version"] for part in sbom["components"]}
     needed = message_from_string(wheel.read(f"{NAME}.dist-info/METADATA").decode()).get_all("Requires-Dist")
-    assert told["bomFormat"] == "CycloneDX"
+    assert sbom["bomFormat"] == "CycloneDX"
     assert parts["netfl-sim"] == netfl.__version__
     names = {line.split(">")[0].lower() for line in needed if "extra" not in line}
     assert {canonical(name) for name in names} <= {canonical(name) for name in parts}
@@ -81,13 +81,13 @@ def test_the_sbom_names_what_the_wheel_needs_and_no_place_on_this_machine(wheel)
     assert "file:" not in text
 
 
-def test_the_demo_runs_from_the_wheel_outside_the_checkout(tmp_path):
+def test_demo_runs_from_wheel_outside_checkout(tmp_path):
     def netfl_(*words):
         environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
         command = [ROOT / INSTALLED / "bin/netfl", *words]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
 
     assert netfl_("--version") == f"netfl {netfl.__version__}\n"
     assert netfl_("scenarios", "rural_outage") == "scenarios/rural_outage.yaml\n"

@@ -1,4 +1,4 @@
-"""Every block of code of every page runs, every command is one that there is."""
+"""Code blocks of the documentation run, and their commands exist."""
 
 import sys
 from pathlib import Path
@@ -10,17 +10,17 @@ import netfl
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 
-PLAYED = [*sorted((guides.ROOT / "docs/howto").glob("*.md")), guides.ROOT / "docs/tutorial.md"]
-"""Pages that are played with all their commands."""
-SPOKEN = [
+PAGES_WITH_COMMANDS = [*sorted((guides.ROOT / "docs/howto").glob("*.md")), guides.ROOT / "docs/tutorial.md"]
+"""Pages that run with all their commands."""
+PYTHON_PAGES = [
     page
     for page in guides.PAGES
-    if page not in PLAYED and any(block.language == "python" for block in guides.blocks(page))
+    if page not in PAGES_WITH_COMMANDS and any(block.language == "python" for block in guides.blocks(page))
 ]
-"""Pages whose Python alone is run."""
-FEWER = {"tutorial": ("--set", "rounds=12"), "traces": ("--set", "rounds=60", "--set", "replicas=2")}
-"""What is put behind the commands of pages that would take long."""
-SAID = {
+"""Pages of which only the Python code runs."""
+SHORTENED = {"tutorial": ("--set", "rounds=12"), "traces": ("--set", "rounds=60", "--set", "replicas=2")}
+"""Options that shorten the commands of slow pages."""
+SCENARIO = {
     "name": "first", "users": 10, "rounds": 25, "replicas": 2, "record": {"events": "all", "versions": True},
     "access": {
         "kind": "network", "round": {"kind": "first", "m": 1}, "topology": {"kind": "star", "radius": "1 km"},
@@ -39,31 +39,31 @@ SAID = {
         (("FedAvg", "erm"), ("FED-CVaR-AVG", {"kind": "cvar", "alpha": 0.1, "gamma": 0.1, "lr_t": 0.02}))
     },
 }  # fmt: skip
-"""A small run, for pages that speak of one that is there; with replicas, as it has after `netfl extend`."""
+"""The scenario of a small run, for pages that use an existing one."""
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     return netfl.run(
-        validate(ScenarioDocument(SAID, "small")), tmp_path_factory.mktemp("small") / "run", device="cpu"
+        validate(ScenarioDocument(SCENARIO, "small")), tmp_path_factory.mktemp("small") / "run", device="cpu"
     ).folder
 
 
 @pytest.fixture
 def empty(tmp_path, monkeypatch):
-    """An empty folder to be in, from which modules can be imported."""
+    """Change to an empty folder from which modules can be imported."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("COLUMNS", "110")
     for name in {Path(block.name).stem for page in guides.PAGES for block in guides.blocks(page) if block.name}:
-        monkeypatch.delitem(sys.modules, name, raising=False)  # another test's module of that name
+        monkeypatch.delitem(sys.modules, name, raising=False)  # a module of that name from another test
     yield tmp_path
     guides.forget(tmp_path)
 
 
 @pytest.fixture
-def there(empty):
-    """A folder to be in, with netfl's scenarios."""
+def folder(empty):
+    """Change to a folder with the shipped scenarios."""
     (empty / "scenarios").symlink_to(guides.ROOT / "scenarios")
     (empty / "runs").mkdir()
     return empty
@@ -71,8 +71,8 @@ def there(empty):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("empty")
-def test_readme_and_tutorial_can_be_followed_in_order_in_an_empty_folder():
-    """By the letter: every file, command and block of Python, as a new user meets them."""
+def test_readme_and_tutorial_run_in_an_empty_folder():
+    """Run every file, command and block of Python, as a new user does."""
     player = guides.Player()
     for page in ("README.md", "docs/tutorial.md"):
         player.play(guides.ROOT / page, commands=True)
@@ -81,28 +81,28 @@ def test_readme_and_tutorial_can_be_followed_in_order_in_an_empty_folder():
     assert netfl.open_run("runs/first").manifest["replicas"] == 5
 
 
-@pytest.mark.parametrize("page", PLAYED, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES_WITH_COMMANDS, ids=lambda page: page.stem)
 @pytest.mark.slow
-def test_guides_can_be_followed(page, there):
-    guides.Player(FEWER.get(page.stem, ())).play(page, commands=True)
+def test_guides_run(page, folder):
+    guides.Player(SHORTENED.get(page.stem, ())).play(page, commands=True)
 
 
-@pytest.mark.parametrize("page", SPOKEN, ids=lambda page: page.stem)
-def test_python_of_the_pages_runs(page, there, small):
+@pytest.mark.parametrize("page", PYTHON_PAGES, ids=lambda page: page.stem)
+def test_python_of_pages_runs(page, folder, small):
     for name in ("first", "mine-001", "rural_outage-001"):
-        (there / "runs" / name).symlink_to(small)
+        (folder / "runs" / name).symlink_to(small)
     guides.Player().play(page, commands=False)
 
 
 @pytest.mark.parametrize("page", guides.PAGES, ids=lambda page: page.stem)
-def test_commands_of_the_pages_are_commands(page):
+def test_commands_of_pages_exist(page):
     for block in guides.blocks(page):
         for words, _ in block.commands:
             if words[0] == "netfl":
                 guides.parse(words)
 
 
-def test_a_directive_does_not_hide_what_follows(tmp_path):
+def test_blocks_after_a_directive_are_found(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("```{note}\nx\n```\n\n```c++ y\n1\n```\n\n```python\nraise SystemExit\n```\n")
     assert [(block.language, block.text) for block in guides.blocks(page)] == [
@@ -111,7 +111,7 @@ def test_a_directive_does_not_hide_what_follows(tmp_path):
 
 
 def test_languages_of_blocks_are_known():
-    """Any other would be neither run nor read."""
+    """Blocks in other languages would not be tested."""
     assert {block.language for page in guides.PAGES for block in guides.blocks(page)} <= {
         "", "python", "yaml", "text", "bash", "csv", "xml", "{toctree}", "{include}"
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The reference that is made from the code holds everything that there is, and every public name says what it is."""
+"""The generated reference is complete, and every public name is documented."""
 
 import importlib
 import inspect
@@ -22,7 +22,7 @@ def pages():
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_each_family_has_its_models_keys_laws_and_contract(pages, family):
+def test_each_family_has_its_models_keys_properties_and_contract(pages, family):
     page, base = pages[families.name_of(family)], base_of(family)
     assert f".. automodule:: {base.__module__}" in page
     sections = page.split("\n## ")[1:-1]
@@ -35,7 +35,7 @@ def test_each_family_has_its_models_keys_laws_and_contract(pages, family):
         assert "Example::" not in section
 
 
-def test_scenarios_columns_and_kinds_are_all_there(pages):
+def test_keys_columns_and_kinds_are_listed(pages):
     assert [key for key, *_ in keys_of(Scenario, "") if f"| `{key}` |" not in pages["scenario"]] == []
     named = [*KINDS, *(column for schema in SCHEMAS.values() for column in schema.names)]
     assert [name for name in named if f"`{name}`" not in pages["columns"]] == []
@@ -58,9 +58,9 @@ def test_commands_have_their_options(pages, option):
     assert f"`{option}`" in pages["commands"] or f", {option}`" in pages["commands"]
 
 
-def test_every_command_is_there(pages):
+def test_every_command_is_listed(pages):
     headings = [line.removeprefix("## ") for line in pages["commands"].splitlines() if line.startswith("## ")]
-    wanted = [
+    expected = [
         "run",
         "trace",
         "resume",
@@ -75,21 +75,21 @@ def test_every_command_is_there(pages):
         "export",
         "verify",
     ]
-    assert set(headings) == {f"netfl {word}" for word in [*wanted, "scenarios", "version", "data list", "data fetch"]}
+    assert set(headings) == {f"netfl {word}" for word in [*expected, "scenarios", "version", "data list", "data fetch"]}
 
 
-def test_every_public_name_is_there_and_says_what_it_is(pages):
+def test_every_public_name_is_listed_and_documented(pages):
     public = [f"netfl.{name}" for name in netfl.__all__] + [f"netfl.plots.{name}" for name in plots.__all__]
     assert set(public) <= set(python.names())
     for name in python.names():
         assert f":: {name}\n" in pages["python"] or f":: {name}()\n" in pages["python"], name
         home, _, last = name.rpartition(".")
-        what = getattr(importlib.import_module(home), last)
-        if inspect.isclass(what) or inspect.isroutine(what):
-            assert inspect.getdoc(what), name
+        value = getattr(importlib.import_module(home), last)
+        if inspect.isclass(value) or inspect.isroutine(value):
+            assert inspect.getdoc(value), name
 
 
-def test_pages_are_written_only_where_they_change(tmp_path, monkeypatch):
+def test_only_changed_pages_are_written(tmp_path, monkeypatch):
     monkeypatch.setattr(fromcode, "pages", lambda: {"one": "# One\n"})
     (tmp_path / "old.md").write_text("gone")
     fromcode.write(tmp_path)

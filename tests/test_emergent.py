@@ -1,4 +1,4 @@
-"""Networks that are a random access model of each kind, without any that is given."""
+"""Networks whose selection process is stationary, Markovian or cyclic without an access model."""
 
 from pathlib import Path
 
@@ -15,9 +15,9 @@ KINDS = {"emergent_stationary": "stationary", "emergent_markov": "Markovian", "e
 
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.slow
-def test_a_network_is_the_random_access_that_its_file_says(name, tmp_path):
-    changes = {"record": "none", "partition.by": "distance"}
-    run = netfl.trace(netfl.load(SCENARIOS / f"{name}.yaml", changes), tmp_path / "run")
+def test_network_has_documented_selection_process(name, tmp_path):
+    overrides = {"record": "none", "partition.by": "distance"}
+    run = netfl.trace(netfl.load(SCENARIOS / f"{name}.yaml", overrides), tmp_path / "run")
     found = diagnose(read_participation(run.folder)[0])
     assert found.verdict == KINDS[name]
     if name == "emergent_cyclic":
@@ -25,14 +25,14 @@ def test_a_network_is_the_random_access_that_its_file_says(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("named", [(), ("buffered",)], ids=["rounds", "buffered"])
+@pytest.mark.parametrize("blocks", [(), ("buffered",)], ids=["rounds", "buffered"])
 @pytest.mark.quick_first
-def test_all_learners_run_on_its_trace(name, named, tmp_path):
-    changes = {"rounds": 30, "partition.by": "distance"}
-    run = netfl.run(netfl.load(SCENARIOS / f"{name}.yaml", changes, named), tmp_path / "run", device="cpu")
+def test_all_learners_run_on_network(name, blocks, tmp_path):
+    overrides = {"rounds": 30, "partition.by": "distance"}
+    run = netfl.run(netfl.load(SCENARIOS / f"{name}.yaml", overrides, blocks), tmp_path / "run", device="cpu")
     assert {"FedAvg", "FED-CVaR-AVG", "FedAU", "FedBuff"} == set(run.metrics["learner"].unique())
     age = run.deliveries["round"] - 1 - run.deliveries["base"]
-    assert (age.max() > 0) == bool(named)
+    assert (age.max() > 0) == bool(blocks)
     last = run.metrics.query("metric == 'accuracy' and group == '' and round == 30")["value"]
     assert np.isfinite(last).all()
-    assert last.min() > 0.12, "all have learned something"
+    assert last.min() > 0.12, "all learners improve"

@@ -1,4 +1,4 @@
-"""The complete models in the docstrings of families run as they are written."""
+"""The complete models in the docstrings of families work."""
 
 import importlib
 import textwrap
@@ -32,7 +32,7 @@ UNITS = {"Metres": Metres, "Seconds": Seconds, "Speed": Speed}
 
 
 def example(family, name):
-    """The class *name* of the example of a family, made from its docstring."""
+    """Return the class *name* from the docstring of a family."""
     text = importlib.import_module(f"netfl.{family}").__doc__
     code = text[text.index("::\n", text.index("A complete")) + 3 :]
     names = {**NAMES, **UNITS}
@@ -40,28 +40,28 @@ def example(family, name):
     return names[name]
 
 
-def test_an_access_delivers_one_user_in_turn():
+def test_access_example():
     access = example("access", "Turns")(round_length=2.0)
     context = AccessContext(3, 4, 0, STREAMS, np.ones(3), 1.0, 1.0, NullRecorder())
     rounds = list(access.rounds(context))
-    assert [one.deliveries[0].user for one in rounds] == [1, 2, 0, 1]
-    assert [one.closed_s for one in rounds] == [2.0, 4.0, 6.0, 8.0]
+    assert [round_.deliveries[0].user for round_ in rounds] == [1, 2, 0, 1]
+    assert [round_.closed_s for round_ in rounds] == [2.0, 4.0, 6.0, 8.0]
     assert access.max_deliveries(3, 4) == 1
 
 
-def test_a_selection_takes_shifts():
+def test_selection_example():
     selector = example("access.selection", "Shifts")(n=2).open(UserInfo(5, STREAMS))
-    chosen = [selector.choose(RoundInfo(index, np.ones(5), np.ones(5))).tolist() for index in (1, 2)]
-    assert chosen == [[1, 3], [0, 2, 4]]
+    selected = [selector.choose(RoundInfo(index, np.ones(5), np.ones(5))).tolist() for index in (1, 2)]
+    assert selected == [[1, 3], [0, 2, 4]]
 
 
-def test_a_topology_has_two_towers():
+def test_topology_example():
     layout = example("network.topology", "Pair")(distance=100.0).open(50, STREAMS)
     assert len(layout.towers) == 2
     assert (np.hypot(*layout.user_xy_m.T) <= 100.0).all()
 
 
-def test_a_motion_drives_east():
+def test_motion_example():
     layout = Disk(radius=1.0).open(4, np.zeros((1, 2)), STREAMS)
     sites = Layout(example("network.topology", "Pair")(distance=1.0).open(0, STREAMS).graph, layout)
     paths = example("network.motion", "Drive")(speed=10.0).open(sites, STREAMS)
@@ -69,7 +69,7 @@ def test_a_motion_drives_east():
     assert moved_m == pytest.approx(np.array([[10.0, 0.0], [30.0, 0.0]]))
 
 
-def test_a_placement_is_a_line():
+def test_placement_example():
     places = example("network.placement", "Line")(length=20.0).open(100, np.zeros((1, 2)), STREAMS)
     assert (places[:, 1] == 0.0).all()
     assert 0.0 <= places.min() < places.max() <= 20.0

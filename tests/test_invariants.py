@@ -1,6 +1,6 @@
-"""What holds of every run is held over the scenarios that netfl brings, cut short, and over random worlds.
+"""Invariants of every run, checked on shortened shipped scenarios and on random scenarios.
 
-``NETFL_EXAMPLES=2000 pytest tests/test_invariants.py`` tries so many random worlds in place of a few.
+``NETFL_EXAMPLES=2000 pytest tests/test_invariants.py`` increases the number of random scenarios.
 """
 
 import copy
@@ -14,9 +14,9 @@ from golden import EXPONENTIAL, NETWORK, NETWORKS
 from hypothesis import HealthCheck, Phase, given, reject, seed, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from support import random_scenarios as worlds
+from support import random_scenarios
 from support.recorders import Memory
-from support.run_invariants import hold, hold_tables, of_memory, watched
+from support.run_invariants import check_run, check_tables, tables_of_recorder, watched
 
 import netfl
 from netfl.access.network import NetworkAccess
@@ -30,8 +30,8 @@ from netfl.types import AccessContext, RunObserver, ScenarioFacts
 
 EXAMPLES = int(os.environ.get("NETFL_EXAMPLES", "40"))
 SEED = int(os.environ.get("NETFL_SEED", "0"))
-SHOWN = [name for name in examples.example_names() if not name.startswith(("learning/", "paper/"))]
-"""The others are direct accesses to data sets that take long to be handed out."""
+SHIPPED = [name for name in examples.example_names() if not name.startswith(("learning/", "paper/"))]
+"""The others use data sets that are slow to partition, and give the access directly."""
 ENERGY = {"per_training": 1.0, "per_sample": 0.02, "efficiency": 0.5, "receive": 0.3, "idle": 0.01}
 PARTS = [
     *NETWORKS.values(),
@@ -54,18 +54,18 @@ PARTS = [
     {"outages": [{"kind": "renewal", "nodes": nodes, "up": EXPONENTIAL, "down": EXPONENTIAL | {"mean": 20},
                   "spares_uploads": nodes == "users"} for nodes in ("users", "towers", "routers")]},
 ]  # fmt: skip
-"""What a network may say otherwise."""
+"""Overrides of `NETWORK`."""
 
 
 @st.composite
 def networks(draw):
-    """A network in which much goes wrong at once, and how many users and rounds it has."""
-    said = copy.deepcopy(NETWORK | {"energy": ENERGY})
+    """Draw a network with several sources of failures, its number of users and its number of rounds."""
+    settings_ = copy.deepcopy(NETWORK | {"energy": ENERGY})
     for part in draw(st.lists(st.sampled_from(PARTS), max_size=5)):
-        said |= part
+        settings_ |= part
     users, rounds = draw(st.integers(1, 7)), draw(st.integers(1, 6))
     try:
-        network = NetworkAccess.model_validate({key: value for key, value in said.items() if key != "kind"})
+        network = NetworkAccess.model_validate({key: value for key, value in settings_.items() if key != "kind"})
     except ValidationError:
         reject()
     if [*nested_faults(network, "", ScenarioFacts(users, rounds))]:
@@ -73,21 +73,21 @@ def networks(draw):
     return network, users, rounds
 
 
-def played(network, users, rounds, number):
-    """Its rounds, looked at while they go on, and all that was recorded."""
-    log, streams = Memory(), Streams(number).at("access", 0)
-    setting = AccessContext(
+def run_network(network, users, rounds, seed_number):
+    """Run a network under `watched`; return its rounds and its recorder."""
+    log, streams = Memory(), Streams(seed_number).at("access", 0)
+    context = AccessContext(
         users, rounds, 0, streams, np.full(users, 50.0), 1e4, 1e4, log, held=np.arange(1.0, users + 1)
     )
     try:
         with watched():
-            return list(network.rounds(setting)), log
-    except (ModelError, ScenarioError):  # nothing can happen any more; parts do not fit the topology
+            return list(network.rounds(context)), log
+    except (ModelError, ScenarioError):  # nothing can happen any more, or parts do not fit the topology
         return reject()
 
 
 class StopAfter(RunObserver):
-    """Stops a run after so many rounds."""
+    """Stops a run after a number of rounds."""
 
     def __init__(self, rounds):
         self.stop, self._rounds = False, rounds
@@ -96,25 +96,26 @@ class StopAfter(RunObserver):
         self.stop = progress.round >= self._rounds
 
 
-def short(name):
-    """The least that shows anything of a scenario."""
+def shortened(name):
+    """Return a shortened version of a shipped scenario."""
     whole = netfl.load(examples.examples_folder() / f"{name}.yaml")
-    less = {"replicas": 1, "record": "all"}
+    overrides = {"replicas": 1, "record": "all"}
     if whole.duration is not None:
-        return whole.at(less | {"duration": whole.duration / 1000, "warmup": whole.warmup / 1000})
-    less["rounds"] = 25 if "adversarial" in name else 4
+        return whole.at(overrides | {"duration": whole.duration / 1000, "warmup": whole.warmup / 1000})
+    overrides["rounds"] = 25 if "adversarial" in name else 4
     return whole.at(
-        less | ({"access.energy": ENERGY} if whole.access.info.has_positions and whole.access.energy is None else {})
+        overrides
+        | ({"access.energy": ENERGY} if whole.access.info.has_positions and whole.access.energy is None else {})
     )
 
 
-@pytest.mark.parametrize("name", SHOWN)
-def test_scenarios_that_netfl_brings(name, tmp_path):
-    scenario = short(name)
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_scenarios_keep_invariants(name, tmp_path):
+    scenario = shortened(name)
     with watched() as watch:
         run = (netfl.run if name == "closed_loop" else netfl.trace)(scenario, tmp_path / "run")
-    hold(run, scenario)
-    assert scenario.access.info.has_positions == (watch.worlds > 0)
+    check_run(run, scenario)
+    assert scenario.access.info.has_positions == (watch.finished > 0)
 
 
 ONCE = {"deadline": None, "database": None, "phases": [Phase.generate], "suppress_health_check": [*HealthCheck]}
@@ -124,31 +125,36 @@ ONCE = {"deadline": None, "database": None, "phases": [Phase.generate], "suppres
 @settings(max_examples=EXAMPLES, **ONCE)
 @given(networks(), st.integers(0, 99))
 @pytest.mark.slow
-def test_networks_in_which_much_goes_wrong(told, number):
-    network, users, rounds = told
-    tables = of_memory(*played(network, users, rounds, number))
-    hold_tables(tables, users, rounds, network.model_dump(mode="json"))
+def test_networks_with_failures_keep_invariants(case, seed_number):
+    network, users, rounds = case
+    tables = tables_of_recorder(*run_network(network, users, rounds, seed_number))
+    check_tables(tables, users, rounds, network.model_dump(mode="json"))
 
 
 @seed(SEED)
 @settings(max_examples=EXAMPLES // 5, **ONCE)
-@given(worlds.good([one for one in worlds.BASES if one[0].startswith(("access", "network"))]), st.integers(0, 4))
+@given(
+    random_scenarios.valid_scenarios(
+        [base for base in random_scenarios.BASES if base[0].startswith(("access", "network"))]
+    ),
+    st.integers(0, 4),
+)
 @pytest.mark.slow
-def test_worlds_of_all_models(said, again):
-    scenario = validate(ScenarioDocument(said | {"record": "all"}, "world"))
+def test_random_scenarios_of_all_models_keep_invariants(data, repeat):
+    scenario = validate(ScenarioDocument(data | {"record": "all"}, "random"))
     with tempfile.TemporaryDirectory() as folder:
         try:
             with watched():
                 run = netfl.trace(scenario, Path(folder, "run"))
         except (ModelError, ScenarioError):
             reject()
-        hold(run, scenario)
-        if not again and scenario.steps > 1:
-            same_however_done(run, scenario, Path(folder))
+        check_run(run, scenario)
+        if not repeat and scenario.steps > 1:
+            check_repeated_run(run, scenario, Path(folder))
 
 
-def same_however_done(run, scenario, folder):
-    """A second run, and one that is stopped and goes on, have the same tables."""
+def check_repeated_run(run, scenario, folder):
+    """A second run, and one that is stopped and resumed, have the same tables."""
     again = netfl.trace(scenario, folder / "again")
     netfl.trace(scenario, folder / "parts", observer=StopAfter(scenario.steps // 2))
     for other in (again, netfl.resume(folder / "parts")):

@@ -1,4 +1,4 @@
-"""Law 7: the YAML example of every model loads, round-trips and runs in a tiny world."""
+"""The YAML example of every model loads, round-trips and runs in a tiny scenario."""
 
 import pytest
 from support.tiny_scenarios import MODELS, said_of, world
@@ -12,11 +12,11 @@ from netfl.scenario.yaml_document import ScenarioDocument, parse
 
 @pytest.mark.parametrize(("family", "kind"), MODELS)
 def test_example_names_its_kind_and_round_trips(family, kind):
-    said = said_of(family, kind)
-    assert said["kind"] == kind
+    spec = said_of(family, kind)
+    assert spec["kind"] == kind
     model = find_model(base_of(family), kind)
-    made = model.model_validate({key: value for key, value in said.items() if key != "kind"})
-    assert model.model_validate(made.model_dump(mode="json")) == made
+    instance = model.model_validate({key: value for key, value in spec.items() if key != "kind"})
+    assert model.model_validate(instance.model_dump(mode="json")) == instance
 
 
 @pytest.mark.parametrize(("family", "kind"), MODELS)
@@ -28,7 +28,7 @@ def test_every_key_is_documented(family, kind):
 
 
 @pytest.mark.parametrize(("family", "kind"), MODELS)
-def test_example_runs_in_a_tiny_world(family, kind, tmp_path):
+def test_example_runs_in_a_tiny_scenario(family, kind, tmp_path):
     if family == "learning/data" and kind in SOURCES:
         pytest.skip("needs data files; tests/learning/test_data*.py read them where they are")
     scenario = validate(ScenarioDocument(world(family, said_of(family, kind), tmp_path), "tiny"))

@@ -1,4 +1,4 @@
-"""The package as a whole: what it imports and when, and the house rules that no linter keeps."""
+"""The whole package: lazy imports, and rules of the code that no linter checks."""
 
 import ast
 import functools
@@ -24,18 +24,18 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def everywhere(search, files=FILES) -> list[str]:
-    """What *search* finds in the syntax of *files*, each with its place."""
-    return [f"{path.relative_to(ROOT)}:{line}: {what}" for path in files for line, what in search(tree_of(path))]
+def search_all(search, files=FILES) -> list[str]:
+    """Return what *search* finds in the syntax trees of *files*, with locations."""
+    return [f"{path.relative_to(ROOT)}:{line}: {message}" for path in files for line, message in search(tree_of(path))]
 
 
 def imported_by(code: str, cwd: Path | None = None) -> set[str]:
-    """Which heavy packages a fresh interpreter has imported after *code*."""
-    ending = f"; import sys; print(sorted({HEAVY} & set(sys.modules)))"
-    done = subprocess.run(
-        [sys.executable, "-c", code + ending], capture_output=True, text=True, timeout=60, check=True, cwd=cwd
+    """Return the heavy packages that a new interpreter has imported after *code*."""
+    check = f"; import sys; print(sorted({HEAVY} & set(sys.modules)))"
+    process = subprocess.run(
+        [sys.executable, "-c", code + check], capture_output=True, text=True, timeout=60, check=True, cwd=cwd
     )
-    return set(ast.literal_eval(done.stdout.splitlines()[-1]))
+    return set(ast.literal_eval(process.stdout.splitlines()[-1]))
 
 
 def test_importing_netfl_imports_nothing_heavy():
@@ -52,14 +52,14 @@ def test_help_imports_nothing_heavy():
 
 
 @pytest.mark.slow
-def test_a_scenario_without_units_does_without_pint_and_torch(tmp_path):
+def test_scenario_without_units_imports_neither_pint_nor_torch(tmp_path):
     (tmp_path / "s.yaml").write_text("name: x\nusers: 2\nrounds: 5\naccess: {kind: stationary, rho: [0.5, 0.5]}\n")
     used = imported_by("import netfl; netfl.load('s.yaml')", tmp_path)
     assert not used & {"torch", "pint", "matplotlib", "simpy"}
 
 
 @pytest.mark.slow
-def test_tracing_a_direct_access_uses_neither_torch_nor_simpy(tmp_path):
+def test_tracing_a_direct_access_imports_neither_torch_nor_simpy(tmp_path):
     (tmp_path / "s.yaml").write_text("name: x\nusers: 2\nrounds: 5\naccess: {kind: stationary, rho: [0.5, 0.5]}\n")
     used = imported_by(TRACE, tmp_path)
     assert (tmp_path / "run" / "manifest.json").exists()
@@ -96,7 +96,7 @@ learners:
 
 
 @pytest.mark.slow
-def test_tracing_a_network_with_learners_uses_no_torch(tmp_path):
+def test_tracing_a_network_with_learners_does_not_import_torch(tmp_path):
     (tmp_path / "s.yaml").write_text(NETWORK)
     used = imported_by(TRACE, tmp_path)
     assert (tmp_path / "run" / "manifest.json").exists()
@@ -104,7 +104,7 @@ def test_tracing_a_network_with_learners_uses_no_torch(tmp_path):
     assert "torch" not in used
 
 
-def test_every_public_name_is_there():
+def test_every_public_name_exists():
     for name in netfl.__all__:
         assert callable(getattr(netfl, name))
         assert name in dir(netfl)
@@ -117,7 +117,7 @@ def test_no_module_hides_a_public_function():
 
 
 def public(tree, inside=""):
-    """The public definitions of a module or class, with their names."""
+    """Yield the public definitions of a module or class, with their names."""
     for node in tree.body:
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)) and not node.name.startswith("_"):
             yield f"{inside}{node.name}", node
@@ -126,7 +126,7 @@ def public(tree, inside=""):
 
 
 def undocumented(tree):
-    """Where a module, or a public name of it, has no docstring or a type that is not said."""
+    """Yield modules and public names without a docstring or with missing types."""
     if not ast.get_docstring(tree):
         yield 1, "no module docstring"
     for name, node in public(tree):
@@ -137,20 +137,24 @@ def undocumented(tree):
                 yield node.lineno, f"{name} has no type of what it returns"
             listed = node.args
             arguments = [*listed.posonlyargs, *listed.args, *listed.kwonlyargs, listed.vararg, listed.kwarg]
-            untyped = [one.arg for one in arguments if one and one.annotation is None]
-            yield from ((node.lineno, f"{name}: {one} has no type") for one in untyped if one not in {"self", "cls"})
+            untyped = [argument.arg for argument in arguments if argument and argument.annotation is None]
+            yield from (
+                (node.lineno, f"{name}: {argument} has no type")
+                for argument in untyped
+                if argument not in {"self", "cls"}
+            )
 
 
 def test_public_names_are_documented_and_typed():
-    assert everywhere(undocumented) == []
+    assert search_all(undocumented) == []
 
 
 OPTIONAL = {"tracking/tensorboard.py", "tracking/mlflow.py"}
-"""Modules whose packages may be missing."""
+"""Modules with optional dependencies."""
 
 
-def test_public_methods_are_documented_where_they_are_defined_or_in_what_they_override():
-    bare = []
+def test_public_methods_are_documented_or_override_documented_ones():
+    undocumented_methods = []
     for path in FILES:
         if path.name == "__main__.py" or "/".join(path.parts[-2:]) in OPTIONAL:
             continue
@@ -160,22 +164,24 @@ def test_public_methods_are_documented_where_they_are_defined_or_in_what_they_ov
                 methods = [
                     key for key, item in vars(kind).items() if inspect.isfunction(item) and not key.startswith("_")
                 ]
-                bare += [f"{name}.{kind.__name__}.{key}" for key in methods if not inspect.getdoc(getattr(kind, key))]
-    assert bare == []
+                undocumented_methods += [
+                    f"{name}.{kind.__name__}.{key}" for key in methods if not inspect.getdoc(getattr(kind, key))
+                ]
+    assert undocumented_methods == []
 
 
 GLOBAL = {"np.random.seed", "numpy.random.seed", "torch.manual_seed", "random.seed"}
 LOCAL = {"Generator", "SeedSequence", "default_rng", "Philox", "BitGenerator"}
-"""What of NumPy's random module draws from no generator that others share."""
+"""Names of NumPy's random module that do not use its global generator."""
 FROZEN = {"RandomState"}
-"""As well, where published sets are drawn: as objects of their own, whose draws NumPy no longer changes (NEP 19)."""
+"""Additional names for published splits: frozen generators, whose draws NumPy does not change (NEP 19)."""
 
 
-def loud(tree, *, frozen=False):
-    """Where a module prints, or uses a generator that others share; *frozen*: it may make objects of the old one."""
+def prints_and_global_random(tree, *, frozen=False):
+    """Yield prints and uses of global generators; *frozen* allows generators of the old kind."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and (called := ast.unparse(node.func)) in {"print", *GLOBAL}:
-            yield node.lineno, called
+        if isinstance(node, ast.Call) and (function := ast.unparse(node.func)) in {"print", *GLOBAL}:
+            yield node.lineno, function
         if isinstance(node, ast.Import) and "random" in {alias.name for alias in node.names}:
             yield node.lineno, "import random"
         if isinstance(node, ast.ImportFrom) and node.module == "random":
@@ -185,18 +191,20 @@ def loud(tree, *, frozen=False):
             yield node.lineno, f"np.random.{node.attr}"
 
 
-def test_nothing_is_printed_and_no_global_generator_is_used():
+def test_package_does_not_print_or_use_global_generators():
     legacy = ROOT / "learning/data/_splits.py"
-    assert everywhere(loud, [path for path in FILES if path != legacy]) == []
-    assert everywhere(lambda tree: loud(tree, frozen=True), [legacy]) == []
+    assert search_all(prints_and_global_random, [path for path in FILES if path != legacy]) == []
+    assert search_all(lambda tree: prints_and_global_random(tree, frozen=True), [legacy]) == []
 
 
 @pytest.mark.parametrize(
     "text",
     ["print(1)", "import random", "from random import choice", "np.random.seed(1)", "np.random.RandomState(1)"],
 )
-def test_the_search_for_prints_and_generators_finds_them(text):
-    assert [line for line, _ in loud(ast.parse(text))] == [1] * (2 if text == "np.random.seed(1)" else 1)
+def test_search_finds_prints_and_global_generators(text):
+    assert [line for line, _ in prints_and_global_random(ast.parse(text))] == [1] * (
+        2 if text == "np.random.seed(1)" else 1
+    )
 
 
 MUTATORS = {
@@ -205,8 +213,8 @@ MUTATORS = {
 }  # fmt: skip
 
 
-def held(tree):
-    """Names that a module binds at its top level, outside functions, with their values."""
+def module_names(tree):
+    """Yield the names that a module binds at top level, with their values."""
     for node in tree.body:
         if isinstance(node, ast.Assign):
             yield from ((target.id, node.value) for target in node.targets if isinstance(target, ast.Name))
@@ -214,8 +222,8 @@ def held(tree):
             yield node.target.id, node.value
 
 
-def changed(tree):
-    """Names that are changed in place, or bound anew by a function."""
+def modified_names(tree):
+    """Yield the names that are modified in place or rebound by a function."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Global):
             yield from node.names
@@ -227,14 +235,14 @@ def changed(tree):
 
 
 def stateful(tree):
-    """The names that a module holds and changes, or could change."""
-    names = dict(held(tree))
-    yield from ((1, f"{name} is changed") for name in set(names) & set(changed(tree)))
+    """Yield the module-level names that are, or could be, modified."""
+    names = dict(module_names(tree))
+    yield from ((1, f"{name} is modified") for name in set(names) & set(modified_names(tree)))
     mutable = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
     for name, value in names.items():
         if isinstance(value, mutable) and not (name.strip("_").isupper() or name == "__all__"):
-            yield value.lineno, f"{name} can be changed and is not named as a constant"
+            yield value.lineno, f"{name} can be modified and is not named as a constant"
 
 
-def test_modules_hold_no_state_that_changes():
-    assert everywhere(stateful) == []
+def test_modules_have_no_mutable_state():
+    assert search_all(stateful) == []

@@ -1,4 +1,4 @@
-"""Every experiment of the papers, and ours beyond them: there, whole, and run in a shortened form of its quick one."""
+"""Scenarios of the reproduced papers and of further experiments: complete, and run in a short form."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,42 +33,42 @@ def path_of(name):
 
 
 @pytest.fixture(scope="module")
-def made_up(tmp_path_factory):
-    """Examples in the shape of a set of pictures, whose labels can be learned; by shape and number of labels."""
-    folder, known = tmp_path_factory.mktemp("made-up"), {}
+def fake_images(tmp_path_factory):
+    """Return a function that writes learnable random images of a shape and number of labels."""
+    folder, files = tmp_path_factory.mktemp("made-up"), {}
 
     def of(shape, labels):
         key = (*shape, labels)
-        if key not in known:
+        if key not in files:
             rng, label = np.random.default_rng(1), np.arange(3000) % labels
             x = (rng.random((labels, int(np.prod(shape))))[label] + rng.random((3000, int(np.prod(shape))))) / 2
-            known[key] = folder / f"{'-'.join(map(str, key))}.npz"
-            np.savez(known[key], x=x.reshape(-1, *shape).astype(np.float32), label=label)
-        file = str(known[key])
+            files[key] = folder / f"{'-'.join(map(str, key))}.npz"
+            np.savez(files[key], x=x.reshape(-1, *shape).astype(np.float32), label=label)
+        file = str(files[key])
         return {"kind": "arrays", "file": file, "features": shape, "labels": labels, "test_share": 0.1}
 
     return of
 
 
-def test_no_scenario_is_forgotten():
+def test_every_scenario_belongs_to_an_experiment():
     assert sorted(NAMES) == sorted(path.stem for path in (ROOT / "scenarios/paper").iterdir())
     assert sorted(BEYOND) == sorted(path.stem for path in (ROOT / "scenarios/beyond").iterdir())
-    run = {part.scenario for one in paper.EXPERIMENTS.values() for part in one.parts.values()}
+    run = {part.scenario for experiment_ in paper.EXPERIMENTS.values() for part in experiment_.parts.values()}
     assert run == set(FILES)
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_quick_form_and_a_full_one(name):
+def test_scenario_has_quick_and_full_form(name):
     plain, quick, full = (netfl.load(path_of(name), named=named) for named in ((), ("quick",), ("full",)))
     assert {"quick", "full"} <= set(plain.overrides)
     assert quick != full
     assert full.rounds == plain.rounds
-    assert full.replicas >= 3 or name == "paper/qffl_synthetic"  # whose splits are runs of their own
+    assert full.replicas >= 3 or name == "paper/qffl_synthetic"  # its splits are separate runs
     assert quick.rounds <= plain.rounds
 
 
 @pytest.mark.parametrize("experiment", paper.EXPERIMENTS.values(), ids=[*paper.EXPERIMENTS])
-def test_rows_and_orders_ask_for_learners_that_there_are(experiment):
+def test_rows_and_orders_name_existing_learners(experiment):
     learners = {name: set(netfl.load(part.path, dict(part.changes), part.blocks).learners)
                 for name, part in experiment.parts.items()}  # fmt: skip
     for row in experiment.rows:
@@ -79,24 +79,24 @@ def test_rows_and_orders_ask_for_learners_that_there_are(experiment):
 
 
 LONG = {"paper/table1", *(f"paper/{name}" for name in FEDAU if name.endswith("cifar10"))}
-"""Those whose quick form takes long; others have the same models and shapes of data."""
+"""Scenarios whose quick form is slow; others have the same models and shapes of data."""
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in FILES]
 )
-def test_the_quick_form_runs(name, made_up, tmp_path, real_data):
+def test_quick_form_runs(name, fake_images, tmp_path, real_data):
     plain = netfl.load(path_of(name), named=("quick",))
     kind = plain.model_dump(mode="json")["data"]["kind"]
-    changes = {"rounds": 2, "evaluate.every": 1, "replicas": 1}
+    overrides = {"rounds": 2, "evaluate.every": 1, "replicas": 1}
     if kind in SHAPES:
-        moved = {} if plain.data.augment is None else {"augment": plain.data.augment.model_dump()}
-        changes["data"] = made_up(SHAPES[kind], plain.data.classes) | moved
+        augmentation = {} if plain.data.augment is None else {"augment": plain.data.augment.model_dump()}
+        overrides["data"] = fake_images(SHAPES[kind], plain.data.classes) | augmentation
     if kind in REAL:
         real_data(REAL[kind])
     if kind == "shakespeare":
-        changes |= {"data.min_samples": 64, "data.validation_share": 0.89, "rounds": 1, "model.hidden": 8}
-    netfl.run(netfl.load(path_of(name), changes, ("quick",)), tmp_path / "run")
+        overrides |= {"data.min_samples": 64, "data.validation_share": 0.89, "rounds": 1, "model.hidden": 8}
+    netfl.run(netfl.load(path_of(name), overrides, ("quick",)), tmp_path / "run")
     run = netfl.open_run(tmp_path / "run")
     assert run.status == "done"
     assert not run.diverged
@@ -106,7 +106,7 @@ def test_the_quick_form_runs(name, made_up, tmp_path, real_data):
 
 
 @pytest.mark.parametrize(("panel", "outputs"), [("fig2a", 3), ("fig2b", 4), ("fig2c", 3)])
-def test_the_panels_of_fig_2_share_their_network(panel, outputs):
+def test_panels_of_fig_2_share_their_model(panel, outputs):
     scenario = netfl.load(path_of(f"paper/{panel}"), named=("full",))
     network = scenario.model.open((2,), outputs)
     layout = {"layers.0.weight": (64, 2), "layers.0.bias": (64,)}
@@ -120,7 +120,7 @@ def test_the_panels_of_fig_2_share_their_network(panel, outputs):
 
 @pytest.mark.parametrize("process", ["bernoulli", "markov", "cyclic"])
 @pytest.mark.parametrize("block", ["full", "quick"])
-def test_fedau_crops_and_mirrors_cifar_and_leaves_fashion_as_it_is(process, block):
+def test_fedau_augments_cifar_only(process, block):
     cifar, fashion = (
         netfl.load(path_of(f"paper/fedau_{process}_{data}"), named=(block,)).data
         for data in ("cifar10", "fashion_mnist")
@@ -129,14 +129,14 @@ def test_fedau_crops_and_mirrors_cifar_and_leaves_fashion_as_it_is(process, bloc
     assert fashion.augment is None
 
 
-def test_the_guide_to_fedau_crops_and_mirrors_in_the_form_of_the_paper():
+def test_fedau_guide_augments_as_the_paper():
     scenario = netfl.load(path_of("learning/cifar_fedau"), named=("paper",))
     assert scenario.data == netfl.load(path_of("paper/fedau_bernoulli_cifar10")).data
     assert scenario.rounds == 10000
 
 
 @pytest.mark.parametrize(("name", "rounds"), [("afl_adult", 600), ("afl_fashion_mnist", 6000)])
-def test_afl_runs_as_long_as_published(name, rounds):
+def test_afl_has_published_settings(name, rounds):
     scenario = netfl.load(path_of(f"paper/{name}"), named=("full",))
     assert scenario.rounds == rounds
     for learner in scenario.learners.values():
@@ -147,10 +147,10 @@ def test_afl_runs_as_long_as_published(name, rounds):
 
 
 @pytest.mark.slow
-def test_afl_with_a_fixed_lambda_makes_the_versions_of_equal_weights(real_data, tmp_path):
+def test_afl_with_fixed_lambda_equals_equal_weights(real_data, tmp_path):
     real_data("adult")
-    changes = {"rounds": 4, "evaluate.every": 1, "replicas": 1, "record": {"versions": True}}
-    run = netfl.run(netfl.load(path_of("paper/afl_adult"), changes, ("full",)), tmp_path / "run")
+    overrides = {"rounds": 4, "evaluate.every": 1, "replicas": 1, "record": {"versions": True}}
+    run = netfl.run(netfl.load(path_of("paper/afl_adult"), overrides, ("full",)), tmp_path / "run")
     fixed, equal = run.versions("AFL, fixed λ"), run.versions("equal weights")
     for index in range(5):
         for name, value in fixed[index].items():
@@ -159,53 +159,61 @@ def test_afl_with_a_fixed_lambda_makes_the_versions_of_equal_weights(real_data, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("panel", "rounds"), [("fig2a", 1100), ("fig2c", 2500)])
-def test_what_is_rarely_heard_is_lost_to_fedavg_and_kept_by_cvar(panel, rounds, tmp_path):
-    quarter = {"batch_size": 400, "lr": 0.004}  # as far in a quarter of the steps
-    changes = {f"learners.{name}.{key}": quarter[key] for name in ("FedAvg", "FED-CVaR-AVG") for key in quarter}
-    changes |= {"learners.FED-CVaR-AVG.objective.lr_t": 0.004, "rounds": rounds, "evaluate.every": 50}
-    netfl.run(netfl.load(path_of(f"paper/{panel}"), changes), tmp_path / "run")
+def test_rare_class_is_learned_by_cvar_and_not_by_fedavg(panel, rounds, tmp_path):
+    quarter = {"batch_size": 400, "lr": 0.004}  # the same distance in a quarter of the steps
+    overrides = {f"learners.{name}.{key}": quarter[key] for name in ("FedAvg", "FED-CVaR-AVG") for key in quarter}
+    overrides |= {"learners.FED-CVaR-AVG.objective.lr_t": 0.004, "rounds": rounds, "evaluate.every": 50}
+    netfl.run(netfl.load(path_of(f"paper/{panel}"), overrides), tmp_path / "run")
     last = netfl.open_run(tmp_path / "run").summary
     assert last["FedAvg.accuracy/class:2.last_tenth"] == 0
-    assert last["FED-CVaR-AVG.accuracy/class:2.last_tenth"] > 0.6  # single rounds swing, otherwise on each processor
+    assert last["FED-CVaR-AVG.accuracy/class:2.last_tenth"] > 0.6  # single rounds vary, and depend on the processor
     assert last["FED-CVaR-AVG.accuracy.last_tenth"] > last["FedAvg.accuracy.last_tenth"]
 
 
 @pytest.mark.slow
-def test_users_of_one_class_stray_farther_than_those_of_all(made_up, tmp_path):
+def test_one_class_users_diverge_more_than_iid_users(fake_images, tmp_path):
     found = {}
     for case in ("iid", "one_class"):
-        changes = {"data": made_up(SHAPES["mnist"], 10), "replicas": 1, "rounds": 3}
-        netfl.run(netfl.load(path_of(f"paper/divergence_{case}"), changes, ("quick",)), tmp_path / case)
+        overrides = {"data": fake_images(SHAPES["mnist"], 10), "replicas": 1, "rounds": 3}
+        netfl.run(netfl.load(path_of(f"paper/divergence_{case}"), overrides, ("quick",)), tmp_path / case)
         found[case] = netfl.open_run(tmp_path / case).summary["FedAvg.weight_divergence.last_tenth"]
     assert found["one_class"] > 2 * found["iid"]
 
 
 @pytest.mark.slow
-def test_the_page_equals_the_stored_results():
+def test_page_equals_stored_results():
     text = (paper.DOCS / "reproduction.md").read_text(encoding="utf-8")
     results = paper.read_all_results()
     assert text == paper.page.text([*paper.EXPERIMENTS.values()], results, paper.DOCS / "reproduction")
 
 
 def test_stored_results_and_plots_belong_to_experiments():
-    known = {result_path(one, part, paper.RESULTS) for one in paper.EXPERIMENTS.values() for part in one.parts}
+    known = {
+        result_path(experiment_, part, paper.RESULTS)
+        for experiment_ in paper.EXPERIMENTS.values()
+        for part in experiment_.parts
+    }
     assert {*paper.RESULTS.iterdir()} <= known
-    drawn = {paper.DOCS / "reproduction" / name for one in paper.EXPERIMENTS.values() for name in one.plot_names}
+    drawn = {
+        paper.DOCS / "reproduction" / name
+        for experiment_ in paper.EXPERIMENTS.values()
+        for name in experiment_.plot_names
+    }
     assert {*(paper.DOCS / "reproduction").iterdir()} <= drawn
 
 
-def made_up_run(part):
-    """A run of *part* as far as pictures look at it: each figure is 0.2, 0.4, 0.6 over three rounds."""
+def fake_run(part):
+    """Return a fake run of *part* for plots; each metric is 0.2, 0.4 and 0.6 in three rounds."""
     learners = [*netfl.load(part.path, dict(part.changes), part.blocks).learners]
     names = ["accuracy", "rare_accuracy", "accuracy_users_worst10", "accuracy_users_variance", "weight_divergence"]
     metrics = [(name, "") for name in names]
-    metrics += [("accuracy", f"{kind}:{one}") for kind in ("class", "user") for one in range(10)]
+    metrics += [("accuracy", f"{kind}:{number}") for kind in ("class", "user") for number in range(10)]
     rows = [
-        (replica, 10 * place, float(place), learner, metric, group, 0.2 * place)
+        (replica, 10 * index, float(index), learner, metric, group, 0.2 * index)
         for replica in range(2)
         for learner in learners
         for metric, group in metrics
-        for place in (1, 2, 3)
+        for index in (1, 2, 3)
     ]
     table = pd.DataFrame(rows, columns=["replica", "round", "time_s", "learner", "metric", "group", "value"])
     summary = {f"{learner}.rare_accuracy.last_tenth": 0.5 for learner in learners}
@@ -214,9 +222,9 @@ def made_up_run(part):
 
 @pytest.mark.parametrize("name", [name for name in paper.EXPERIMENTS if name != "fig2"])
 @pytest.mark.slow
-def test_every_experiment_is_drawn(name, tmp_path):
+def test_every_experiment_is_plotted(name, tmp_path):
     experiment = paper.EXPERIMENTS[name]
-    runs = {part: made_up_run(one) for part, one in experiment.parts.items()}
+    runs = {name_: fake_run(part) for name_, part in experiment.parts.items()}
     drawn = experiment.draw_plots(runs, tmp_path)
     assert [path.name for path in drawn] == experiment.plot_names
     figure = Figure(layout="constrained")
@@ -228,7 +236,7 @@ def test_every_experiment_is_drawn(name, tmp_path):
         assert lines or name == "alpha_rho"
 
 
-def test_panels_that_share_an_axis_hide_no_curve():
+def test_panels_with_shared_axis_show_all_curves():
     def metrics(value):
         rows = [("A", 0, at, "accuracy", "", value * at) for at in (0, 1)]
         return pd.DataFrame(rows, columns=["learner", "replica", "round", "metric", "group", "value"])

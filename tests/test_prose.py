@@ -1,4 +1,4 @@
-"""Docstrings and names follow the two rules of CONTRIBUTING.md that a program can verify."""
+"""Docstrings and names follow two rules of CONTRIBUTING.md."""
 
 import ast
 import re
@@ -39,20 +39,20 @@ def bad_names(tree):
 
 def test_docstrings_begin_with_a_phrase_that_stands_alone():
     found = {name: [*bad_openings(ast.parse((ROOT / name).read_text()))] for name in files()}
-    assert {name: each for name, each in found.items() if each} == {}
+    assert {name: problems for name, problems in found.items() if problems} == {}
 
 
 def test_names_say_what_a_value_is():
     found = {name: [*bad_names(ast.parse((ROOT / name).read_text()))] for name in files()}
-    assert {name: each for name, each in found.items() if each} == {}
+    assert {name: problems for name, problems in found.items() if problems} == {}
 
 
 @pytest.mark.parametrize("word", sorted(OPENINGS))
-def test_an_opening_that_does_not_stand_alone_is_found(word):
+def test_bad_opening_is_found(word):
     tree = ast.parse(f'def f():\n    """{word} comes."""')
     assert [*bad_openings(tree)] == [f"f: {word} comes."]
 
 
-def test_a_name_that_says_nothing_is_found_where_it_is_bound():
+def test_bad_name_is_found_where_it_is_bound():
     tree = ast.parse("def f(told):\n    own = told\n    return own.most")
     assert Counter(found.split(": ")[1] for found in bad_names(tree)) == {"told": 1, "own": 1}

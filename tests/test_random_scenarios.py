@@ -1,4 +1,4 @@
-"""Whatever a scenario says, it runs, or is refused with its faults; `netfl check` and `netfl run` agree on which."""
+"""Every random scenario runs or is rejected with located errors, and `netfl check` and `netfl run` agree."""
 
 import os
 import random
@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, seed, settings
 from hypothesis import strategies as st
-from support import random_scenarios as worlds
+from support import random_scenarios
 from typer.main import get_command
 
 import netfl
@@ -24,30 +24,30 @@ from netfl.scenario import yaml_document
 from netfl.simulation.dry_run import run_dry
 
 EXAMPLES = int(os.environ.get("NETFL_EXAMPLES", "300"))
-"""Scenarios that are tried, all in all."""
+"""Total number of random scenarios."""
 SEED = int(os.environ.get("NETFL_EXAMPLES_SEED", "0"))
-"""Which: those of another seed are others."""
+"""Seed of the random scenarios."""
 LIMIT_S, LIMIT_BYTES = 30.0, 12 << 30
-"""Processor time, and memory, that one command may take that does not say how far it is."""
+"""Processor time and memory of one command that prints no progress."""
 LONG_S = 10.0
-"""What is told beforehand to take more processor time is believed."""
-LINES = 3
-"""So often a command must have said how far it is that has taken that long, and each time something else."""
-FAR = r"^.* simulated.*$"
-"""A line that says it."""
-UNKNOWN = {"rounds": {"energy_J"}, "events": {"value"}, "final_metrics": {"value"}}
-"""Columns in which a figure may be missing."""
-TOLD = r"^(?:{file}(?::\d+){{0,2}}: .*\n)+\Z"
-"""Faults, each located."""
+"""Scenarios with a longer estimated processor time are not run."""
+MIN_PROGRESS_LINES = 3
+"""Number of different lines of progress that excuse a command that takes longer than `LIMIT_S`."""
+PROGRESS_LINE = r"^.* simulated.*$"
+"""Pattern of a line of progress."""
+NULLABLE = {"rounds": {"energy_J"}, "events": {"value"}, "final_metrics": {"value"}}
+"""Columns in which a number may be missing."""
+ERRORS = r"^(?:{file}(?::\d+){{0,2}}: .*\n)+\Z"
+"""Pattern of errors that are all located."""
 
 
 class EndlessError(BaseException):
-    """A command has taken too long."""
+    """A command took too long."""
 
 
-def tried(share):
-    """How many examples are drawn, and that they are the same every time."""
-    chosen = settings(
+def sampled(share):
+    """Decorate a test that draws a share of `EXAMPLES`, the same ones every time."""
+    options = settings(
         max_examples=max(1, round(EXAMPLES * share)),
         deadline=None,
         database=None,
@@ -55,128 +55,129 @@ def tried(share):
         phases=[Phase.explicit, Phase.generate, Phase.shrink],
         print_blob=False,
     )
-    return lambda test: seed(SEED)(chosen(test))
+    return lambda test: seed(SEED)(options(test))
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Where scenarios lie and run."""
+    """Return the folder of scenarios and runs."""
     return tmp_path_factory.mktemp("random")
 
 
 @contextmanager
 def limited():
-    """Let nothing take for ever, or all the memory."""
+    """Limit processor time and memory."""
 
     def stop(*_):
         raise EndlessError
 
     before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_S, 1.0)  # again and again, as what is raised in a callback is lost
-    _, most = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (LIMIT_BYTES, most))
+    signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_S, 1.0)  # repeated, as an exception in a callback is lost
+    _, maximum = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (LIMIT_BYTES, maximum))
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        resource.setrlimit(resource.RLIMIT_AS, (maximum, maximum))
         signal.signal(signal.SIGVTALRM, before)
 
 
 @cache
 def command():
-    """The command line, which takes long to put together."""
+    """Build the command line once, as that is slow."""
     return get_command(app)
 
 
-def called(*words):
-    """What a command ends with, and what it says of faults; what it does not catch is raised.
+def run_command(*words):
+    """Run a command; return its exit code and its errors. Other exceptions propagate.
 
-    One that takes long, but says how far it is, is ended, as with Ctrl-C.
+    A command that takes long but prints its progress is stopped, as with Ctrl-C.
     """
-    said, told = StringIO(), StringIO()
-    with limited(), redirect_stdout(said), redirect_stderr(told):
+    output, errors = StringIO(), StringIO()
+    with limited(), redirect_stdout(output), redirect_stderr(errors):
         try:
             code = command().main([*map(str, words)], "netfl", standalone_mode=False) or 0
         except SystemExit as end:
             code = end.code
         except EndlessError:
-            if len({*re.findall(FAR, said.getvalue(), re.MULTILINE)}) < LINES:
+            if len({*re.findall(PROGRESS_LINE, output.getvalue(), re.MULTILINE)}) < MIN_PROGRESS_LINES:
                 raise
             code = 1
-    note(f"netfl {words[0]}: {code}\n{said.getvalue()}{told.getvalue()}")
-    return code, told.getvalue()
+    note(f"netfl {words[0]}: {code}\n{output.getvalue()}{errors.getvalue()}")
+    return code, errors.getvalue()
 
 
-def hold(text, folder, verb):
-    """Hold what *verb* makes of a scenario to what `netfl check` says of it."""
+def check_verb(text, folder, verb):
+    """Check that *verb* accepts a scenario if and only if `netfl check` does."""
     path, out = folder / "scenario.yaml", folder / "run"
     path.write_text(text, encoding="utf-8")
     shutil.rmtree(out, ignore_errors=True)
     note(text)
-    refused, faults = called("check", path)
-    if "would not end in a year" in faults:
-        return refused  # which a run only finds where its counts alone say so
-    if not refused and (faults or run_dry(netfl.load(path)).seconds > LONG_S):
-        return refused  # it says that it will take long, or ever longer
-    quiet, device = ["--quiet"] if refused else [], ["--device", "cpu"] if verb == "run" else []
-    code, told = called(verb, path, "--out", out, *quiet, *device)
-    if verb == "trace" and 2 in {refused, code} and faults != told and "learners" in text:  # a check is of a run
-        return hold(text, folder, "run")
-    assert "Traceback" not in told
+    rejected, check_errors = run_command("check", path)
+    if "would not end in a year" in check_errors:
+        return rejected  # a run detects this only from its counts
+    if not rejected and (check_errors or run_dry(netfl.load(path)).seconds > LONG_S):
+        return rejected  # the estimated time is too long
+    quiet, device = ["--quiet"] if rejected else [], ["--device", "cpu"] if verb == "run" else []
+    code, errors = run_command(verb, path, "--out", out, *quiet, *device)
+    # `check` validates the learners, which `trace` ignores
+    if verb == "trace" and 2 in {rejected, code} and check_errors != errors and "learners" in text:
+        return check_verb(text, folder, "run")
+    assert "Traceback" not in errors
     assert code in {0, 1, 2}
-    assert (code == 2) == (refused == 2)
+    assert (code == 2) == (rejected == 2)
     if code == 2:
-        assert re.fullmatch(TOLD.format(file=re.escape(str(path))), told)
-        assert faults == told
+        assert re.fullmatch(ERRORS.format(file=re.escape(str(path))), errors)
+        assert check_errors == errors
     elif code == 0:
         for table in out.glob("*.parquet"):
-            see(table)
+            check_numbers(table)
     return code
 
 
-def see(path):
-    """Hold a table to numbers that are numbers."""
+def check_numbers(path):
+    """Check that the columns of a table have no infinite and no missing numbers."""
     table = pd.read_parquet(path)
     for name, column in table.items():
         if column.dtype.kind != "f":
             continue
         assert not np.isinf(column).any(), (path.stem, name)
-        if name not in UNKNOWN.get(path.stem, ()):
+        if name not in NULLABLE.get(path.stem, ()):
             assert not column.isna().any(), (path.stem, name)
 
 
-@tried(0.4)
-@given(data=worlds.good(), learns=st.booleans())
+@sampled(0.4)
+@given(data=random_scenarios.valid_scenarios(), learns=st.booleans())
 @pytest.mark.slow
-def test_a_good_scenario_runs_or_is_refused(folder, data, learns):
-    hold(yaml_document.dump(data), folder, "run" if learns and data.get("learners") else "trace")
+def test_valid_scenario_runs_or_is_rejected(folder, data, learns):
+    check_verb(yaml_document.dump(data), folder, "run" if learns and data.get("learners") else "trace")
 
 
-@tried(0.2)
-@given(data=worlds.good(edits=2, wild=True), learns=st.booleans())
+@sampled(0.2)
+@given(data=random_scenarios.valid_scenarios(edits=2, wild=True), learns=st.booleans())
 @pytest.mark.slow
-def test_a_scenario_of_wild_figures_runs_or_is_refused(folder, data, learns):
-    hold(yaml_document.dump(data), folder, "run" if learns and data.get("learners") else "trace")
+def test_scenario_with_extreme_numbers_runs_or_is_rejected(folder, data, learns):
+    check_verb(yaml_document.dump(data), folder, "run" if learns and data.get("learners") else "trace")
 
 
 @pytest.mark.slow
-def test_a_wild_figure_anywhere_runs_or_is_refused(folder, monkeypatch):
-    """One figure of one model is wild, all else as in its tiny world: with 25,000 examples, each of them."""
-    tries = [(base, key, figure) for base, key in worlds.figures() for figure in worlds.WILD]
-    monkeypatch.setitem(globals(), "note", print)  # Hypothesis is not at work here
+def test_one_extreme_number_runs_or_is_rejected(folder, monkeypatch):
+    """Change one number of one model in its tiny scenario; 25,000 examples cover all of them."""
+    cases = [(base, key, number) for base, key in random_scenarios.numbers() for number in random_scenarios.WILD]
+    monkeypatch.setitem(globals(), "note", print)  # this test does not use Hypothesis
     failed = []
-    for base, key, figure in random.Random(SEED).sample(tries, min(len(tries), EXAMPLES // 5)):
-        data = worlds.put(worlds.base(*base)[0], key, figure)
+    for base, key, number in random.Random(SEED).sample(cases, min(len(cases), EXAMPLES // 5)):
+        data = random_scenarios.put(random_scenarios.base(*base)[0], key, number)
         try:
-            hold(yaml_document.dump(data), folder, "run" if base[0].startswith("learning") else "trace")
+            check_verb(yaml_document.dump(data), folder, "run" if base[0].startswith("learning") else "trace")
         except (Exception, EndlessError) as error:
-            failed.append((base, key, figure, repr(error)[:500]))
+            failed.append((base, key, number, repr(error)[:500]))
     assert failed == []
 
 
-@tried(0.4)
-@given(text=worlds.spoilt(), learns=st.booleans())
+@sampled(0.4)
+@given(text=random_scenarios.broken_scenarios(), learns=st.booleans())
 @pytest.mark.slow
-def test_any_scenario_runs_or_is_refused(folder, text, learns):
-    hold(text, folder, "run" if "learners" in text and learns else "trace")
+def test_broken_scenario_runs_or_is_rejected(folder, text, learns):
+    check_verb(text, folder, "run" if "learners" in text and learns else "trace")

@@ -1,6 +1,6 @@
-"""Models found by name: the kinds of netfl, outside models, and what is said when a name or a key is wrong."""
+"""Models found by name: kinds of netfl, external models, and errors for wrong names and keys."""
 
-# ruff: noqa: E501 - a message that is pinned stands on one line
+# ruff: noqa: E501 - each expected message is on one line
 
 import sys
 import textwrap
@@ -31,7 +31,7 @@ MAC = TypeAdapter(Annotated[Mac, FamilyMember()])
 
 
 class Inner(Spec):
-    """A model in a model."""
+    """A nested model."""
 
     size: Annotated[int, Field(ge=1)]
     """A number."""
@@ -40,7 +40,7 @@ class Inner(Spec):
 
 
 class Outer(Spec):
-    """A model of models."""
+    """A model with nested models."""
 
     access: Annotated[Access, FamilyMember()]
     """One of a family."""
@@ -50,8 +50,8 @@ class Outer(Spec):
     """In order."""
 
 
-def faults(model, value):
-    """What is said of *value*, line by line."""
+def errors_of(model, value):
+    """Return the errors of *value*."""
     with pytest.raises(ValidationError) as raised:
         (TypeAdapter(model) if not isinstance(model, TypeAdapter) else model).validate_python(value)
     return [str(fault) for fault in faults_of(raised.value)]
@@ -59,7 +59,7 @@ def faults(model, value):
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """Writes a module of the user's own that can be imported as ``mine.models``."""
+    """Return a function that writes a module ``mine.models``."""
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "__init__.py").write_text("")
@@ -83,7 +83,7 @@ MINE = """
 """
 
 
-def test_every_family_has_a_contract_and_finds_all_its_kinds():
+def test_every_family_finds_all_its_kinds():
     for family in FAMILIES:
         base = base_of(family)
         assert family_of(base) == family
@@ -93,12 +93,12 @@ def test_every_family_has_a_contract_and_finds_all_its_kinds():
             assert example(find_model(base, kind)).startswith("kind: ")
 
 
-def test_a_kind_alone_is_a_model_without_keys():
+def test_kind_alone_is_a_model_without_keys():
     assert MAC.validate_python("tdma") == MAC.validate_python({"kind": "tdma"})
     assert kind_of(type(MAC.validate_python("tdma"))) == "tdma"
 
 
-def test_a_model_passes_as_it_is_and_is_dumped_with_its_kind_first():
+def test_model_is_kept_and_dumped_with_kind_first():
     model = Stationary(rho=(0.5, 0.5))
     assert ACCESS.validate_python(model) is model
     dumped = ACCESS.dump_python(model, mode="json")
@@ -106,40 +106,40 @@ def test_a_model_passes_as_it_is_and_is_dumped_with_its_kind_first():
     assert ACCESS.validate_python(dumped) == model
 
 
-def test_a_model_of_another_family_is_refused():
-    said = faults(MAC, Stationary(rho=(1.0,)))
-    assert said[0].startswith("a model of network/mac is needed: its kind, or a mapping with 'kind'; kinds: ")
+def test_model_of_another_family_is_rejected():
+    errors = errors_of(MAC, Stationary(rho=(1.0,)))
+    assert errors[0].startswith("a model of network/mac is needed: its kind, or a mapping with 'kind'; kinds: ")
 
 
 @pytest.mark.parametrize(
-    ("kind", "near"),
+    ("kind", "suggestion"),
     [("stationry", "stationary"), ("bernouli", "bernoulli"), ("markow", "markov"), ("cycle", "cyclic"),
      ("repaly", "replay"), ("netwrok", "network")],
 )  # fmt: skip
-def test_a_misspelt_kind_gets_its_hint(kind, near):
-    assert faults(ACCESS, kind) == [f"no such access: '{kind}'; did you mean '{near}'?"]
+def test_misspelt_kind_gets_a_suggestion(kind, suggestion):
+    assert errors_of(ACCESS, kind) == [f"no such access: '{kind}'; did you mean '{suggestion}'?"]
 
 
 @pytest.mark.parametrize("kind", ["xyz", "", "_direct", "__init__", "stationary.py", "../access"])
-def test_a_kind_like_no_other_gets_the_list(kind):
-    (said,) = faults(ACCESS, kind)
-    assert "bernoulli" in said or "did you mean" in said
-    assert said.startswith("no such access")
+def test_unknown_kind_gets_the_list(kind):
+    (errors,) = errors_of(ACCESS, kind)
+    assert "bernoulli" in errors or "did you mean" in errors
+    assert errors.startswith("no such access")
 
 
-def test_a_wrong_kind_is_told_where_it_stands():
-    assert faults(ACCESS, {"kind": "markow"})[0].startswith("kind: no such access: 'markow'")
+def test_unknown_kind_is_located():
+    assert errors_of(ACCESS, {"kind": "markow"})[0].startswith("kind: no such access: 'markow'")
 
 
 @pytest.mark.parametrize("value", [5, None, [], {}, {"kind": 5}, {"rho": [1]}])
-def test_what_names_no_kind_gets_the_list(value):
-    (said,) = faults(ACCESS, value)
-    assert "a model of access is needed: its kind, or a mapping with 'kind'" in said
-    assert f"kinds: {', '.join(list_kinds(Access))}" in said
+def test_value_without_kind_gets_the_list(value):
+    (errors,) = errors_of(ACCESS, value)
+    assert "a model of access is needed: its kind, or a mapping with 'kind'" in errors
+    assert f"kinds: {', '.join(list_kinds(Access))}" in errors
 
 
-def test_faults_in_nested_models_carry_their_whole_path():
-    said = faults(
+def test_errors_in_nested_models_have_the_whole_path():
+    errors = errors_of(
         Outer,
         {
             "access": {"kind": "stationary", "rho": [0.5, "x"], "deliveris": 2, "round_length": "5 kg"},
@@ -148,7 +148,7 @@ def test_faults_in_nested_models_carry_their_whole_path():
             "lsted": [],
         },
     )
-    assert sorted(said) == [
+    assert sorted(errors) == [
         "access.deliveris: unknown key; did you mean 'deliveries'?",
         "access.rho.1: not a number ('x'); write a number",
         "access.round_length: a value in gram instead of a time ('5 kg'); write a number in s, or a quantity such as '20 ms'",
@@ -161,16 +161,16 @@ def test_faults_in_nested_models_carry_their_whole_path():
     ]
 
 
-def test_specs_are_frozen_and_refuse_infinity():
+def test_specs_are_frozen_and_reject_infinity():
     model = Inner(size=1)
     with pytest.raises(ValidationError):
         model.size = 2
-    assert faults(Inner, {"size": 1, "share": float("inf")}) == [
+    assert errors_of(Inner, {"size": 1, "share": float("inf")}) == [
         "share: not a finite number (inf); write a finite number"
     ]
 
 
-def test_an_outside_model_needs_no_registration(package):
+def test_external_model_needs_no_registration(package):
     package(MINE)
     model = ACCESS.validate_python({"kind": "mine.models:Mine", "rho": [1.0], "extra": 4})
     assert model.extra == 4
@@ -190,20 +190,20 @@ def test_an_outside_model_needs_no_registration(package):
         (":Mine", "':Mine' cannot be imported: it is not of the form package.module:Class; give the module and the class"),
     ],
 )  # fmt: skip
-def test_an_outside_model_that_is_none_is_told(package, kind, problem):
+def test_invalid_external_model_is_reported(package, kind, problem):
     package(MINE)
-    assert faults(ACCESS, kind) == [problem]
+    assert errors_of(ACCESS, kind) == [problem]
 
 
 @pytest.mark.parametrize("kind", [".mine:Mine", "mine.models:", "mine models:Mine", "a:b:c"])
-def test_a_strange_address_is_a_fault(package, kind):
+def test_malformed_name_is_an_error(package, kind):
     package(MINE)
-    (said,) = faults(ACCESS, kind)
-    assert said.startswith(f"'{kind}' cannot be imported: ")
+    (errors,) = errors_of(ACCESS, kind)
+    assert errors.startswith(f"'{kind}' cannot be imported: ")
 
 
 @pytest.mark.parametrize(
-    ("text", "how"),
+    ("text", "cause"),
     [
         ("def (:\n", "SyntaxError: invalid syntax (models.py, line 1)"),
         ("x = 1\n1 / 0\n", "ZeroDivisionError: division by zero (models.py, line 2)"),
@@ -211,19 +211,19 @@ def test_a_strange_address_is_a_fault(package, kind):
         ("import no_such_module\n", "ModuleNotFoundError: No module named 'no_such_module' (models.py, line 1)"),
     ],
 )
-def test_an_outside_module_that_is_broken_is_a_fault_that_says_how(package, text, how):
+def test_broken_external_module_is_an_error_with_its_cause(package, text, cause):
     package(text)
-    assert faults(ACCESS, "mine.models:Mine") == [
-        f"'mine.models:Mine' cannot be imported: 'mine.models' exists, but fails: {how}; fix it"
+    assert errors_of(ACCESS, "mine.models:Mine") == [
+        f"'mine.models:Mine' cannot be imported: 'mine.models' exists, but fails: {cause}; fix it"
     ]
 
 
-def test_find_raises_what_pydantic_understands():
+def test_find_model_raises_pydantic_error():
     with pytest.raises(PydanticCustomError, match="no such access: 'x'"):
         find_model(Access, "x")
 
 
-def test_a_file_must_hold_one_model(monkeypatch):
+def test_file_must_define_one_model(monkeypatch):
     module = sys.modules["netfl.access.stationary"]
     twin = type("Twin", (Stationary,), {"__module__": module.__name__})
     monkeypatch.setattr(module, "Twin", twin, raising=False)

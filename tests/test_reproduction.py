@@ -1,4 +1,4 @@
-"""Experiments of the papers: runs are identified, metrics equal those of pandas, verdicts equal those by hand."""
+"""Reproduced experiments: runs are identified, metrics equal those of pandas, verdicts those by hand."""
 
 import json
 import math
@@ -39,13 +39,13 @@ def run(tmp_path_factory):
 
 
 def result(**values):
-    """A result by hand: for each learner the mean of its metric x in each replica."""
-    metrics = {name: {"x": {"mean": each, "last": [x + 1 for x in each]}} for name, each in values.items()}
+    """Return a result with the mean of metric x per learner and replica."""
+    metrics = {name: {"x": {"mean": item, "last": [x + 1 for x in item]}} for name, item in values.items()}
     return Result({"figures": metrics})
 
 
 @pytest.mark.slow
-def test_a_run_is_assigned_to_its_part(run):
+def test_run_is_assigned_to_its_part(run):
     assert TOY.find_part(run) == "short"
     assert TOY.parts["long"].differences(run) == ["rounds", "evaluate.every"]
     other = replace(PART, changes={**SHORT, "learners.FED-CVaR-AVG.objective.alpha": 0.2})
@@ -53,7 +53,7 @@ def test_a_run_is_assigned_to_its_part(run):
 
 
 @pytest.mark.slow
-def test_seed_replicas_and_description_do_not_make_another_experiment(run):
+def test_seed_replicas_and_description_do_not_change_the_experiment(run):
     assert replace(PART, changes={**SHORT, "seed": 99, "replicas": 1, "description": "no"}).differences(run) == []
 
 
@@ -71,7 +71,7 @@ def test_stored_results_equal_those_of_pandas(run, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_missing_metric_is_an_error(run):
+def test_missing_metric_is_an_error(run):
     missing = replace(TOY, rows=[Row("no", ("short",), "FedAvg", "accuracy/class:7")])
     with pytest.raises(KeyError, match="no accuracy/class:7 of FedAvg"):
         extract_result(missing, "short", run)
@@ -86,7 +86,7 @@ def test_rows_pool_the_replicas_of_their_parts():
     assert estimate(results, row, last=True).mean == 40.0
 
 
-def test_orders_are_decided_in_pairs():
+def test_orders_use_paired_differences():
     results = {"a": result(A=[5.0, 25.0, 45.0], B=[4.0, 24.1, 43.9]), "b": result(A=[1.0, 1.0, 1.0])}
     pairs = Order("A above B", ("a",), "x", "A", "B", scale=1)
     assert difference(results, pairs).mean == pytest.approx(1.0)
@@ -95,11 +95,11 @@ def test_orders_are_decided_in_pairs():
     across = Order("A of a above A of b", ("a",), "x", "A", "A", against=("b",), scale=1)
     assert difference(results, across).mean == pytest.approx(24.0)
     assert verdict(difference(results, across)) == "open"
-    alone = {"a": result(A=[5.0], B=[1.0])}
-    assert verdict(difference(alone, pairs)) == "open"
+    single = {"a": result(A=[5.0], B=[1.0])}
+    assert verdict(difference(single, pairs)) == "open"
 
 
-def test_one_replica_outside_decides_nothing():
+def test_one_replica_is_open_unless_it_agrees():
     row = Row("x", ("a",), "A", "x", scale=1)
     assert agreement(estimate({"a": result(A=[49.0])}, row), Published(50.0, 0.5)) == "open"
     assert agreement(estimate({"a": result(A=[math.nan, math.nan])}, row), Published(50.0, 0.5)) == "open"
@@ -124,19 +124,19 @@ def test_values_agree_if_the_intervals_overlap(values, published, agrees):
 
 
 @pytest.mark.slow
-def test_the_page_of_a_run(run, tmp_path):
+def test_section_of_a_run(run, tmp_path):
     write_results(TOY, {"short": run}, tmp_path)
     text = "\n".join(page.section(TOY, read_results(TOY, tmp_path)))
     assert "| long | `netfl run scenarios/paper/fig2a.yaml` | not run |" in text
     assert "`netfl run scenarios/paper/fig2a.yaml --override full --set rounds=300 --set evaluate.every=25`" in text
     mean = 100 * np.mean(json.loads((tmp_path / "toy.short.json").read_text())["figures"]["FedAvg"]["accuracy"]["mean"])
     assert f"| FedAvg: accuracy | 100.0 ± 1.0 | {mean:.1f} ± " in text
-    apart = difference(read_results(TOY, tmp_path), ORDER)
-    assert f"| higher | {apart.mean:+.1f} ± {apart.half:.1f} | open |" in text
+    lead = difference(read_results(TOY, tmp_path), ORDER)
+    assert f"| higher | {lead.mean:+.1f} ± {lead.half:.1f} | open |" in text
 
 
 @pytest.mark.slow
-def test_the_script_of_an_experiment(run, tmp_path, capsys, monkeypatch):
+def test_script_of_an_experiment(run, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["toy.py", str(run.folder), "--out", str(tmp_path)])
     script.run_script([replace(TOY, draw=lambda runs, figure: figure.add_subplot().plot([1, 2]))], "toy")
     assert "## Toy: one" in capsys.readouterr().out
@@ -153,7 +153,7 @@ def test_the_script_of_an_experiment(run, tmp_path, capsys, monkeypatch):
     ],
 )
 @pytest.mark.slow
-def test_a_script_reports_the_problem_of_a_folder(problem, message, run, tmp_path, monkeypatch):
+def test_script_reports_problem_of_a_folder(problem, message, run, tmp_path, monkeypatch):
     texts = {"unfinished": '{"status": "interrupted"}', "damaged": '{"status": '}
     if problem in texts:
         (tmp_path / "manifest.json").write_text(texts[problem])
@@ -165,7 +165,7 @@ def test_a_script_reports_the_problem_of_a_folder(problem, message, run, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_damaged_run_among_others_is_reported_and_skipped(run, tmp_path, capsys):
+def test_damaged_run_is_reported_and_skipped(run, tmp_path, capsys):
     shutil.copytree(run.folder, tmp_path / "good")
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad/manifest.json").write_text('{"status": ')
@@ -216,13 +216,13 @@ def test_redrawn_biases_move_by_the_same_distance():
     np.testing.assert_array_equal(second[1], [0.5, 1.5])
 
 
-def test_a_redraw_of_biases_keeps_their_training(small):
+def test_redrawn_biases_keep_their_training(small):
     weight, start = np.zeros((10, 64), np.float32), np.linspace(-0.1, 0.1, 10, dtype=np.float32)
     learned = {"A": 5 * np.eye(10, dtype=np.float32)[3], "B": 5 * np.eye(10, dtype=np.float32)[7]}
     versions = {
         learner: {0: {"layers.0.weight": weight, "layers.0.bias": start},
-                  20: {"layers.0.weight": weight, "layers.0.bias": start + moved}}
-        for learner, moved in learned.items()
+                  20: {"layers.0.weight": weight, "layers.0.bias": start + change}}
+        for learner, change in learned.items()
     }  # fmt: skip
     run = SimpleNamespace(learners=[*learned], versions=versions.get)
     found = biases.redraw_biases(run, {"unit": small.data}, [3, 7])
@@ -234,7 +234,7 @@ def test_a_redraw_of_biases_keeps_their_training(small):
     assert [found[f"unit gain 3 {name}"] for name in ("own", "q90", "unpaired fall")] == [-1, -1, 1]
 
 
-def test_the_biases_of_a_run_are_redrawn(small, tmp_path):
+def test_biases_of_a_run_are_redrawn(small, tmp_path):
     run = netfl.run(small, tmp_path / "run")
     found = biases.redraw_biases(run, {"unit": small.data}, [3])
     assert found == biases.redraw_biases(run, {"unit": small.data}, [3])
@@ -244,7 +244,7 @@ def test_the_biases_of_a_run_are_redrawn(small, tmp_path):
         assert found[f"unit gain {name} own"] == pytest.approx(accuracies[1] - accuracies[0], abs=2e-4)
     for name in ("FedAvg all", "FED-CVaR-AVG all", "gain all"):
         assert found[f"unit {name} q10"] < found[f"unit {name} q50"] < found[f"unit {name} q90"]
-    assert found["unit FedAvg all q10"] > 0.5  # the trained weights are still there
+    assert found["unit FedAvg all q10"] > 0.5  # the trained weights are kept
     assert found["draws"] == biases.DRAWS
 
 
@@ -264,7 +264,7 @@ def test_readme_and_page_count_the_same_claims():
     assert agree + still_open + disagree == counted
     assert f"{[row[1] for row in rows].count('full')} experiments are run in full" in sentence
     assert f"{[row[1] for row in rows].count('shortened')} in a shortened form" in sentence
-    titles = {f'"{each.paper}"' for each in experiments if each.paper}
+    titles = {f'"{item.paper}"' for item in experiments if item.paper}
     assert all(title in text for title in titles)
     assert f"of {page.count_papers(experiments)} papers" in sentence
     assert f"experiments of {page.count_papers(experiments)} papers" in (paper.DOCS / "index.md").read_text()
@@ -272,7 +272,7 @@ def test_readme_and_page_count_the_same_claims():
     assert page.count_papers(experiments) == {4: "four", 5: "five"}[len(titles)]
 
 
-def test_claims_are_counted_by_full_runs_and_without_experiments_of_our_own():
+def test_claims_are_counted_from_full_runs_of_papers():
     both = {"short": result(A=[5.0, 5.1], B=[1.0, 1.0]), "long": result(A=[1.0, 1.0], B=[2.0, 2.1])}
     rows = [Row("a", (part,), "A", "x", Published(5.0, 0.5), scale=1) for part in ("short", "long")]
     orders = [Order("a", (part,), "x", "A", "B") for part in ("short", "long")]
@@ -283,14 +283,14 @@ def test_claims_are_counted_by_full_runs_and_without_experiments_of_our_own():
     claims = page.count_claims(toy, {"short": both["short"]})
     assert (claims.run, claims.orders, claims.values) == ("shortened", ["yes"], ["yes"])
     assert page.count_claims(toy, {}).run == "not run"
-    ours = replace(toy, name="ours", paper="")
-    assert page.claims_sentence([toy, ours], {"toy": both, "ours": {"short": both["short"]}}) == (
+    own_experiment = replace(toy, name="ours", paper="")
+    assert page.claims_sentence([toy, own_experiment], {"toy": both, "ours": {"short": both["short"]}}) == (
         "0 of 2 published claims of one paper agree with our runs, 0 are open and 2 disagree; "
         "1 experiment is run in full."
     )
 
 
-def test_the_sentence_goes_between_its_marks(tmp_path):
+def test_sentence_is_written_between_marks(tmp_path):
     path = tmp_path / "README.md"
     path.write_text(f"before\n{page.BEGIN}old\n{page.END}\nafter\n")
     for _ in range(2):
@@ -304,7 +304,7 @@ def test_the_sentence_goes_between_its_marks(tmp_path):
         page.write_between_marks(path, "new")
 
 
-def test_no_line_of_a_paragraph_begins_a_list():
+def test_wrapped_lines_do_not_begin_a_list():
     for width in range(20, 60):
         lines = page._wrapped("a long word (1 - γ)/α + γ = 2.6 times 10 % of it * 3 " * 3, width).split("\n")
         assert not [line for line in lines if line[0] in "-+*=%"]

@@ -1,4 +1,4 @@
-"""Files and names of strangers: what is small stays small, nothing else is run, nothing elsewhere is written."""
+"""Untrusted files: limited memory, no execution of code, no writes elsewhere."""
 
 import json
 import os
@@ -28,7 +28,7 @@ from netfl.scenario.sweep_condition import Condition
 
 
 @pytest.mark.parametrize("word", [".nan", ".inf", "-.inf", "1e999"])
-def test_what_is_no_finite_number_is_a_located_fault(tmp_path, word):
+def test_infinite_number_is_a_located_error(tmp_path, word):
     path = tmp_path / "s.yaml"
     path.write_text(f"name: x\nusers: 5\nrounds: 3\naccess:\n  kind: stationary\n  interval: {word}\n")
     with pytest.raises(ScenarioError) as raised:
@@ -36,7 +36,7 @@ def test_what_is_no_finite_number_is_a_located_fault(tmp_path, word):
     assert f"{path}:6: access.interval" in str(raised.value)
 
 
-def test_an_endless_file_is_read_no_further_than_the_limit(tmp_path, monkeypatch):
+def test_endless_file_is_read_up_to_the_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MAX_BYTES", 1000)
     with pytest.raises(OSError, match=r"larger than 0\.001 MB"):
         files.read_text(files.Path("/dev/zero"))
@@ -45,7 +45,7 @@ def test_an_endless_file_is_read_no_further_than_the_limit(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("name", ["a\\0b", "a\\eb", "../x", "a\\nb"])
-def test_a_name_can_stand_in_a_file_name(tmp_path, name):
+def test_name_with_invalid_characters_is_rejected(tmp_path, name):
     path = tmp_path / "s.yaml"
     path.write_text(f'name: "{name}"\nusers: 5\nrounds: 3\naccess: {{kind: stationary, deliveries: 1}}\n')
     with pytest.raises(ScenarioError, match=r"s\.yaml:1: name"):
@@ -63,19 +63,19 @@ def test_a_name_can_stand_in_a_file_name(tmp_path, name):
         ("(lambda: 1) == 1", "is not allowed"),
     ],
 )
-def test_a_condition_is_no_code(text, message):
+def test_condition_cannot_contain_code(text, message):
     with pytest.raises(ValueError, match=message):
         Condition.read(text, ["a"])
 
 
-EVIL = "open('ran', 'w').close()\n"
+MALICIOUS = "open('ran', 'w').close()\n"
 SCENARIO = "name: x\nusers: 5\nrounds: 3\naccess:\n  kind: evil:Evil\n"
 
 
 @pytest.fixture
-def evil(tmp_path, monkeypatch):
+def marker(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "evil.py").write_text(EVIL)
+    (tmp_path / "evil.py").write_text(MALICIOUS)
     (tmp_path / "s.yaml").write_text(SCENARIO)
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield tmp_path / "ran"
@@ -83,42 +83,42 @@ def evil(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["run", "trace", "check", "sweep"])
-def test_without_plugins_no_other_code_runs(evil, command):
-    done = CliRunner().invoke(app, [command, "s.yaml", "--no-plugins"])
-    assert done.exit_code == 2
-    assert "s.yaml:5: access.kind: 'evil:Evil' is not imported: only netfl's own code is allowed" in done.stderr
-    assert not evil.exists()
+def test_no_plugins_option_prevents_imports(marker, command):
+    result = CliRunner().invoke(app, [command, "s.yaml", "--no-plugins"])
+    assert result.exit_code == 2
+    assert "s.yaml:5: access.kind: 'evil:Evil' is not imported: only netfl's own code is allowed" in result.stderr
+    assert not marker.exists()
     assert registry.CLOSED not in os.environ
 
 
-def test_the_environment_refuses_plugins_too(evil, monkeypatch):
+def test_environment_variable_prevents_imports(marker, monkeypatch):
     monkeypatch.setenv(registry.CLOSED, "1")
     with pytest.raises(ScenarioError, match="is not imported"):
         load("s.yaml")
-    assert not evil.exists()
+    assert not marker.exists()
 
 
-def test_a_model_of_the_users_own_is_found_in_the_current_folder(evil):
+def test_user_defined_model_is_imported_from_current_folder(marker):
     with pytest.raises(ScenarioError, match="has no class 'Evil'"):
         load("s.yaml")
-    assert evil.exists()
+    assert marker.exists()
 
 
-def test_every_command_that_takes_a_scenario_or_a_run_can_go_without_plugins():
+def test_commands_have_no_plugins_option():
     for command in ("run", "trace", "check", "sweep", "resume", "extend", "ram", "report", "export"):
         assert "--no-plugins" in CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).stdout, command
 
 
 @pytest.mark.slow
-def test_the_current_folder_is_not_on_the_path_for_netfl_itself(tmp_path):
-    """A file called as some optional module that a library looks for must not be run."""
-    (tmp_path / "bottleneck.py").write_text(EVIL)
+def test_current_folder_is_not_on_the_path_of_netfl(tmp_path):
+    """A file named like an optional module of a library is not imported."""
+    (tmp_path / "bottleneck.py").write_text(MALICIOUS)
     (tmp_path / "s.yaml").write_text("name: x\nusers: 5\nrounds: 3\naccess: {kind: stationary, rho: {zipf: 1.0}}\n")
-    begin = "import sys; sys.argv = ['netfl', 'trace', 's.yaml', '-q']; from netfl.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", begin], cwd=tmp_path, capture_output=True, text=True, check=False
+    code = "import sys; sys.argv = ['netfl', 'trace', 's.yaml', '-q']; from netfl.cli import main; main()"
+    result = subprocess.run(
+        [sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
     assert [*tmp_path.glob("runs/*/rounds.parquet")]
     assert not (tmp_path / "ran").exists()
 
@@ -135,64 +135,64 @@ GRAPHS = {
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_a_hostile_graph_is_a_fault(tmp_path, name):
+def test_malicious_graph_is_an_error(tmp_path, name):
     path = tmp_path / name
     path.write_text(GRAPHS[name])
     with pytest.raises(ScenarioError, match=r"file: is not a |cannot be read"):
         read_graph(path, None)
 
 
-def test_a_table_that_claims_more_rows_than_it_can_hold_is_refused(tmp_path):
+def test_table_with_too_many_rows_is_rejected(tmp_path):
     path = tmp_path / "rounds.parquet"
     pq.write_table(pa.table({"replica": pa.array(np.zeros(2_000_000, np.int32))}), path)
     with pytest.raises(MachineError, match="states 2000000 rows"), open_parquet(path):
         pass
 
 
-def test_versions_that_lie_about_their_sizes_are_refused(tmp_path):
+def test_versions_with_wrong_sizes_are_rejected(tmp_path):
     path = tmp_path / "A-0.safetensors"
     path.write_bytes((2**62).to_bytes(8, "little") + b"{}")
     with pytest.raises(MachineError, match="cannot be read"):
         ModelSnapshots(path)
-    for told in ({"shape": [10**12], "data_offsets": [0, 4]}, {"shape": [1], "data_offsets": [400, 404]}):
-        head = json.dumps({"0/w": {"dtype": "F32", **told}}).encode()
+    for entry in ({"shape": [10**12], "data_offsets": [0, 4]}, {"shape": [1], "data_offsets": [400, 404]}):
+        head = json.dumps({"0/w": {"dtype": "F32", **entry}}).encode()
         path.write_bytes(len(head).to_bytes(8, "little") + head + bytes(4))
         with pytest.raises(MachineError, match="0/w does not match the header"):
             ModelSnapshots(path)
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "summary.json", "scenario.yaml"])
-def test_a_file_of_a_strangers_run_that_nests_too_deep_is_told(tmp_path, name):
+def test_deeply_nested_file_is_reported(tmp_path, name):
     (tmp_path / name).write_text("a: " * name.endswith("yaml") + "[" * 100_000)
     with pytest.raises(MachineError, match=rf"{name} cannot be read"):
         getattr(Run(tmp_path), name.partition(".")[0])
 
 
-def test_links_in_a_run_directory_lead_nothing_elsewhere(tmp_path):
-    mine, run = tmp_path / "mine", tmp_path / "run"
-    mine.write_text("mine")
+def test_links_in_run_directory_are_not_followed(tmp_path):
+    target, run = tmp_path / "mine", tmp_path / "run"
+    target.write_text("mine")
     run.mkdir()
-    (run / "report.html.part").symlink_to(mine)
+    (run / "report.html.part").symlink_to(target)
     with atomic_write(run / "report.html") as part:
         part.write_text("page")
-    assert (mine.read_text(), (run / "report.html").read_text()) == ("mine", "page")
-    (run / "events.parquet.part").symlink_to(mine)
+    assert (target.read_text(), (run / "report.html").read_text()) == ("mine", "page")
+    (run / "events.parquet.part").symlink_to(target)
     with pytest.raises(ScenarioError, match=r"events\.parquet\.part is a link"), locked(run):
         pass
 
 
-def test_arrays_of_objects_are_refused(tmp_path):
+def test_arrays_of_objects_are_rejected(tmp_path):
     path = tmp_path / "x.npz"
     np.savez(path, x=np.array([{}], object), label=[0])
     with pytest.raises(ValueError, match="allow_pickle=False"):
         arrays.Arrays(file=path, labels=2, features=(1,)).read(path)
 
 
-def test_every_set_that_is_fetched_comes_by_https_and_has_a_sum():
-    unsure = {"vehicle": "", "cinic10": "md5:6ee4d0c996905fe93221de577967a372"}
+def test_downloads_use_https_and_checksums():
+    weak_checksums = {"vehicle": "", "cinic10": "md5:6ee4d0c996905fe93221de577967a372"}
     for name, source in SOURCES.items():
         assert source.url.startswith("https://") or source.by_hand, name
         for file, expected in (source.files | source.alternative_files).items():
-            assert len(expected) == 64 or (source.by_hand and unsure.get(name) == expected), (name, file)
+            assert len(expected) == 64 or (source.by_hand and weak_checksums.get(name) == expected), (name, file)
             assert not file.startswith("/")
             assert ".." not in file

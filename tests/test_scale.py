@@ -1,4 +1,4 @@
-"""Many users and many rounds: what is done at once is what is done one by one, and what is left out is said."""
+"""Many users and rounds: batched and single rounds agree, and omissions are reported."""
 
 import importlib.util
 import json
@@ -31,9 +31,9 @@ ROOT = Path(__file__).parents[1]
 ONE = {"kind": "stationary", "rho": {"zipf": 1.0}, "deliveries": 1, "round_length": "0.3 s"}
 
 
-def scenario(users=7, rounds=30, access=ONE, **more):
+def scenario(users=7, rounds=30, access=ONE, **overrides):
     return validate(
-        ScenarioDocument({"name": "many", "seed": 4, "users": users, "rounds": rounds, "access": access, **more})
+        ScenarioDocument({"name": "many", "seed": 4, "users": users, "rounds": rounds, "access": access, **overrides})
     )
 
 
@@ -42,58 +42,60 @@ def tables(run):
 
 
 @pytest.mark.parametrize("replicas", [1, 3])
-def test_rounds_played_at_once_are_those_played_one_by_one(tmp_path, monkeypatch, replicas):
+def test_batched_rounds_equal_single_rounds(tmp_path, monkeypatch, replicas):
     monkeypatch.setattr("netfl.access.stationary._BLOCK", 64)
-    at_once = netfl.trace(scenario(replicas=replicas, record="none", rounds=300), tmp_path / "blocks")
-    one_by_one = netfl.trace(scenario(replicas=replicas, record=["broadcast"], rounds=300), tmp_path / "rounds")
-    for name, table in tables(at_once).items():
-        pd.testing.assert_frame_equal(table, tables(one_by_one)[name], check_exact=True)
+    batched = netfl.trace(scenario(replicas=replicas, record="none", rounds=300), tmp_path / "blocks")
+    single = netfl.trace(scenario(replicas=replicas, record=["broadcast"], rounds=300), tmp_path / "rounds")
+    for name, table in tables(batched).items():
+        pd.testing.assert_frame_equal(table, tables(single)[name], check_exact=True)
 
 
-def test_rounds_come_at_once_only_where_nothing_is_to_be_said_between_them():
+def test_rounds_are_batched_only_if_possible():
     class Wants(NullRecorder):
         def wants(self, kind):
             return kind == "superseded"
 
-    world = AccessContext(3, 5, 0, Streams(1), np.ones(3), 8.0, 2.0, NullRecorder())
+    context = AccessContext(3, 5, 0, Streams(1), np.ones(3), 8.0, 2.0, NullRecorder())
     access = Stationary(rho=(0.5, 0.3, 0.2), round_length=2.0)
-    [block] = access.round_batches(world)
+    [block] = access.round_batches(context)
     assert block.closed_s.tolist() == [2.0, 4.0, 6.0, 8.0, 10.0]
-    assert access.round_batches(replace(world, recorder=Wants())) is None
-    assert Stationary(rho=(0.5, 0.3, 0.2), deliveries=2).round_batches(world) is None
-    picky = Stationary.model_validate({"rho": [0.5, 0.3, 0.2], "selection": {"kind": "uniform", "m": 2}})
-    assert picky.round_batches(world) is None
-    rounds = [*access.rounds(world)]
+    assert access.round_batches(replace(context, recorder=Wants())) is None
+    assert Stationary(rho=(0.5, 0.3, 0.2), deliveries=2).round_batches(context) is None
+    selective = Stationary.model_validate({"rho": [0.5, 0.3, 0.2], "selection": {"kind": "uniform", "m": 2}})
+    assert selective.round_batches(context) is None
+    rounds = [*access.rounds(context)]
     for name in ("index", "opened_s", "closed_s", "oldest", "uplink_bits", "downlink_bits"):
-        assert getattr(block, name).tolist() == [getattr(one, name) for one in rounds]
+        assert getattr(block, name).tolist() == [getattr(round_, name) for round_ in rounds]
     for name in ("user", "base", "sent_s", "arrived_s", "attempts"):
-        assert getattr(block, name).tolist() == [getattr(each, name) for one in rounds for each in one.deliveries]
+        assert getattr(block, name).tolist() == [
+            getattr(delivery, name) for round_ in rounds for delivery in round_.deliveries
+        ]
 
 
-def test_a_tally_of_a_block_is_that_of_its_rounds():
-    world = AccessContext(5, 500, 0, Streams(2), np.ones(5), 0.1, 0.7, NullRecorder())
+def test_statistics_of_batch_equal_statistics_of_rounds():
+    context = AccessContext(5, 500, 0, Streams(2), np.ones(5), 0.1, 0.7, NullRecorder())
     access = Stationary(rho=(0.4, 0.3, 0.1, 0.1, 0.1))
     whole, single = RoundStatistics(5), RoundStatistics(5)
-    for block in access.round_batches(world):
+    for block in access.round_batches(context):
         whole.extend(block)
-    for one in access.rounds(world):
-        single.extend(RoundBatch.of([one]))
+    for round_ in access.rounds(context):
+        single.extend(RoundBatch.of([round_]))
     outcomes = dict.fromkeys(OUTCOMES, 1)
     assert whole.final_metrics(outcomes) == single.final_metrics(outcomes)
     assert [whole.until(index) for index in (0, 1, 250, 500)] == [single.until(index) for index in (0, 1, 250, 500)]
 
 
-def test_a_block_of_a_round_in_which_nobody_was_heard():
+def test_batch_of_a_round_without_deliveries():
     class Silent(Stationary):
         def candidates(self, context, limit=None):
             yield np.empty(0, np.int64)
 
-    [one] = Silent(rho=(0.5, 0.5)).rounds(AccessContext(2, 1, 0, Streams(1), np.ones(2), 1.0, 1.0, NullRecorder()))
-    block = RoundBatch.of([one])
+    [round_] = Silent(rho=(0.5, 0.5)).rounds(AccessContext(2, 1, 0, Streams(1), np.ones(2), 1.0, 1.0, NullRecorder()))
+    block = RoundBatch.of([round_])
     assert (block.delivered.tolist(), block.user.size, block.user.dtype) == ([0], 0, np.int64)
 
 
-def test_the_fates_of_a_million_unheard_users_are_counted_not_listed(tmp_path):
+def test_outcomes_of_a_million_users_are_counted(tmp_path):
     run = netfl.trace(scenario(users=10**6, rounds=20_000, record="none"), tmp_path / "run")
     assert run.summary["outcome.superseded"] == 19_999 * (10**6 - 1)
     assert run.summary["outcome.unfinished"] == 10**6 - 1
@@ -101,30 +103,30 @@ def test_the_fates_of_a_million_unheard_users_are_counted_not_listed(tmp_path):
     assert len(run.events) == 0
 
 
-def test_events_without_number_take_no_room(tmp_path):
+def test_unrecorded_events_are_only_counted(tmp_path):
     recorder = EventRecorder(TableWriter(tmp_path, "events", SCHEMAS["events"]), 0, EventFilter(frozenset()))
     recorder.event("superseded", np.broadcast_to(1.0, 10**12), round=1)
     assert recorder.counts["superseded"] == 10**12
 
 
 @pytest.mark.parametrize("users", [[5, 2], 3])
-def test_thinned_events_are_some_of_all_and_counts_are_of_all(tmp_path, users):
+def test_thinned_events_are_a_subset_with_full_counts(tmp_path, users):
     bernoulli = {"kind": "bernoulli", "probability": 0.4}
     whole = netfl.trace(scenario(access=bernoulli, record="all"), tmp_path / "all")
-    said = {"events": "all", "users": users, "every": 4}
-    thin = netfl.trace(scenario(access=bernoulli, record=said), tmp_path / "thin")
+    record = {"events": "all", "users": users, "every": 4}
+    thin = netfl.trace(scenario(access=bernoulli, record=record), tmp_path / "thin")
     for name, table in tables(whole).items():
         pd.testing.assert_frame_equal(table, tables(thin)[name], check_exact=True)
-    kept = users if isinstance(users, list) else [0, 3, 6]
+    kept_users = users if isinstance(users, list) else [0, 3, 6]
     rows = whole.events
-    rows = rows[(rows["user"].isin(kept) | (rows["user"] < 0)) & ((rows["round"] - 1) % 4 == 0)]
+    rows = rows[(rows["user"].isin(kept_users) | (rows["user"] < 0)) & ((rows["round"] - 1) % 4 == 0)]
     columns = ["time_s", "user", "round", "value"]
     pd.testing.assert_frame_equal(thin.events[columns], rows[columns].reset_index(drop=True))
     assert thin.events["kind"].astype(str).tolist() == rows["kind"].astype(str).tolist()
-    assert thin.manifest["events_thinned"] == {"users": len(kept), "of": 7, "every": 4}
+    assert thin.manifest["events_thinned"] == {"users": len(kept_users), "of": 7, "every": 4}
     assert "events_thinned" not in whole.manifest
-    told = f"Events were stored of {len(kept)} of 7 users and of one round in 4 only"
-    assert any(told in sentence for sentence in summary_text.run_summary(read_run_data(thin)))
+    sentence_ = f"Events were stored of {len(kept_users)} of 7 users and of one round in 4 only"
+    assert any(sentence_ in sentence for sentence in summary_text.run_summary(read_run_data(thin)))
     assert "events_thinned" not in whole.manifest
 
 
@@ -138,12 +140,12 @@ def test_thinned_events_are_some_of_all_and_counts_are_of_all(tmp_path, users):
         ({"users": 0}, "record.users"),
     ],
 )
-def test_thinning_that_cannot_be(record, problem):
+def test_invalid_thinning_is_rejected(record, problem):
     with pytest.raises(ScenarioError, match=problem.replace(".", r"\.")):
         scenario(record=record)
 
 
-def test_more_events_than_a_disk_should_hold_are_refused_before_the_run():
+def test_too_many_events_are_rejected_before_the_run():
     with pytest.raises(ScenarioError, match="outcomes of 1,000,000,000,000 updates would be stored"):
         scenario(users=10**6, rounds=10**6)
     for record in ("none", ["delivered"], {"users": 1000, "every": 10}):
@@ -155,20 +157,20 @@ def test_more_events_than_a_disk_should_hold_are_refused_before_the_run():
         scenario(users=10**6, rounds=10**6, record={"users": 100_000, "every": 2})
 
 
-def test_a_spread_of_users_is_even_and_has_both_ends():
-    for users, wanted in ((10, 3), (1000, 999), (5, 2)):
-        found = evenly_spaced(users, wanted)
-        assert (found[0], found[-1], len(set(found.tolist()))) == (0, users - 1, wanted)
+def test_evenly_spaced_users_include_both_ends():
+    for users, count in ((10, 3), (1000, 999), (5, 2)):
+        found = evenly_spaced(users, count)
+        assert (found[0], found[-1], len(set(found.tolist()))) == (0, users - 1, count)
         assert np.ptp(np.diff(found)) <= 1
 
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory):
-    """A run of more users than pictures show."""
+    """A run with more users than plots show."""
     return netfl.trace(scenario(users=25_000, rounds=60, record="none"), tmp_path_factory.mktemp("wide") / "run")
 
 
-def test_pictures_of_many_users_say_whom_they_show(wide):
+def test_plots_of_many_users_name_the_shown_ones(wide):
     users = wide.users.assign(delivered=np.arange(25_000) % 50, rare=False)
     rows, few = aggregates.sample_users(users, 2000)
     assert (len(rows), few) == (2000, "2,000 of 25,000 users, evenly spaced by rank")
@@ -182,20 +184,20 @@ def test_pictures_of_many_users_say_whom_they_show(wide):
 
 
 @pytest.mark.slow
-def test_a_report_of_many_users_says_what_it_leaves_out(wide):
+def test_report_of_many_users_states_omissions(wide):
     text = report.write(wide, None).read_text(encoding="utf-8")
     assert "2,000 of 25,000 users, evenly spaced by rank" in text
     assert f"more than the limit of {animation.MAX_USERS:,}" in text
     assert len(text) < 3e6
 
 
-def test_presence_is_told_of_the_users_that_are_asked_for():
+def test_delivery_shares_are_of_the_given_users():
     deliveries = pd.DataFrame({"round": [1, 1, 2, 4, 4], "user": [9_000_000, 3, 3, 7, 7]})
     share = aggregates.delivery_shares(deliveries, [7, 9_000_000], 4, bins=2)
     assert share.tolist() == [[0.0, 0.5], [0.5, 0.0]]
 
 
-def test_a_diagnosis_without_room_for_all_is_of_those_heard_most_and_says_so(wide, monkeypatch):
+def test_diagnosis_with_little_memory_uses_most_delivered_users(wide, monkeypatch):
     monkeypatch.setattr(reading, "MAX_BYTES", 60 * 1000)
     seen = reading.participation_of_run(open_run(wide.folder))
     counts = wide.deliveries["user"].value_counts()
@@ -206,39 +208,39 @@ def test_a_diagnosis_without_room_for_all_is_of_those_heard_most_and_says_so(wid
 
 
 @pytest.mark.slow
-def test_what_is_known_of_users_who_are_cut_off_changes_nothing(tmp_path, monkeypatch):
+def test_shortcut_for_users_that_are_down_changes_nothing(tmp_path, monkeypatch):
     changes = {"users": 120, "rounds": 12, "access.mac.probability": 0.2, "record": "all"}
-    asked = netfl.load(ROOT / "benchmarks/many_users.yaml", changes)
-    known = netfl.trace(asked, tmp_path / "known")
+    scenario_ = netfl.load(ROOT / "benchmarks/many_users.yaml", changes)
+    fast = netfl.trace(scenario_, tmp_path / "fast")
     monkeypatch.setattr("netfl.network.outage._combined.CombinedOutages.is_metered", property(lambda self: True))
-    anew = netfl.trace(asked, tmp_path / "anew")
+    slow = netfl.trace(scenario_, tmp_path / "slow")
     for name in ("events", "rounds", "deliveries"):
-        pd.testing.assert_frame_equal(known.table(name), anew.table(name), check_exact=True)
+        pd.testing.assert_frame_equal(fast.table(name), slow.table(name), check_exact=True)
 
 
 @pytest.fixture
 def scale(monkeypatch):
-    """What the benchmark of scale makes a page of."""
+    """The module `scale_page` of the benchmarks."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     return importlib.import_module("scale_page")
 
 
-def test_steepness_and_cost_are_those_of_curves_by_hand(scale):
+def test_steepness_and_cost_match_calculation_by_hand(scale):
     points = [{"x": x, "cpu_s": 5.0, "peak_mb": 2.0 * x**0.5} for x in (1, 10, 100, 1000)]
     assert scale.steepness(points, "peak_mb") == pytest.approx(0.5)
     assert scale.steepness(points, "cpu_s") == pytest.approx(0.0)
     assert scale.each([{"x": 1, "a": 3.0}, {"x": 11, "a": 8.0}], "a") == 0.5
 
 
-def test_the_page_of_scale_shows_what_was_measured(scale):
+def test_page_of_scale_shows_measurements(scale):
     kept = json.loads(scale.PAGE.with_suffix(".json").read_text(encoding="utf-8"))
     assert scale.tables(kept) in scale.PAGE.read_text(encoding="utf-8")
     assert scale.PAGE.with_suffix(".png").exists()
 
 
-def test_nothing_that_was_measured_grows_faster_than_linearly(scale):
+def test_no_measurement_grows_faster_than_linearly(scale):
     curves = json.loads(scale.PAGE.with_suffix(".json").read_text(encoding="utf-8"))["curves"]
     assert curves.keys() == scale.CURVES.keys()
     for name, points in curves.items():
-        for figure in ("cpu_s", "peak_mb", "disk_mb"):
-            assert scale.steepness(points, figure) < 1.15, (name, figure)
+        for metric in ("cpu_s", "peak_mb", "disk_mb"):
+            assert scale.steepness(points, metric) < 1.15, (name, metric)

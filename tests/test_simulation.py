@@ -1,4 +1,4 @@
-"""The step object: its rounds are those of a trace, and a caller may select the users of each round."""
+"""`netfl.Simulation`: its rounds equal those of a trace, and a caller may select the users of each round."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ SHIPPED = {
     "emergent_cyclic": {},
     "emergent_markov": {},
 }
-"""Shipped scenarios, with the changes that let them run for 60 rounds without learning."""
+"""Shipped scenarios, with overrides for 60 rounds without learning."""
 
 
-def load(name, **changes):
-    changes = {"rounds": ROUNDS, "record": "all", **SHIPPED[name], **changes}
-    return netfl.load(ROOT / f"scenarios/{name}.yaml", changes)
+def load(name, **overrides):
+    overrides = {"rounds": ROUNDS, "record": "all", **SHIPPED[name], **overrides}
+    return netfl.load(ROOT / f"scenarios/{name}.yaml", overrides)
 
 
 def direct(kind="bernoulli", users=6, rounds=20, **access):
@@ -43,26 +43,26 @@ def direct(kind="bernoulli", users=6, rounds=20, **access):
 def assert_equals_trace(rounds, run, replica):
     """Compare rounds with the tables of a run."""
     table = run.rounds[run.rounds["replica"] == replica]
-    assert [each.index for each in rounds] == table["round"].tolist()
-    assert [each.closed_s for each in rounds] == table["closed_s"].tolist()
-    assert [len(each.deliveries) for each in rounds] == table["delivered"].tolist()
+    assert [round_.index for round_ in rounds] == table["round"].tolist()
+    assert [round_.closed_s for round_ in rounds] == table["closed_s"].tolist()
+    assert [len(round_.deliveries) for round_ in rounds] == table["delivered"].tolist()
     deliveries = run.deliveries[run.deliveries["replica"] == replica]
     columns = ["user", "base", "sent_s", "arrived_s", "attempts"]
-    rows = [[d.user, d.base, d.sent_s, d.arrived_s, d.attempts] for each in rounds for d in each.deliveries]
+    rows = [[d.user, d.base, d.sent_s, d.arrived_s, d.attempts] for round_ in rounds for d in round_.deliveries]
     assert rows == deliveries[columns].to_numpy().tolist()
 
 
-def same_events(simulation, run):
+def assert_same_events(simulation, run):
     columns = ["time_s", "kind", "user", "node", "round", "value", "detail"]
-    one, other = (
+    first, second = (
         table[columns].astype({"kind": str, "node": str, "detail": str}).sort_values(columns).reset_index(drop=True)
         for table in (simulation.events, run.events[run.events["replica"] == simulation.replica])
     )
-    pd.testing.assert_frame_equal(one, other)
+    pd.testing.assert_frame_equal(first, second)
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_steps_give_the_rounds_and_events_of_a_trace(name, tmp_path):
+def test_steps_equal_rounds_and_events_of_a_trace(name, tmp_path):
     scenario = load(name)
     run = netfl.trace(scenario, tmp_path / "run")
     replica = scenario.replicas - 1
@@ -72,7 +72,7 @@ def test_steps_give_the_rounds_and_events_of_a_trace(name, tmp_path):
         assert simulation.is_done
         assert simulation.time_s == rounds[-1].closed_s
         simulation.finish()
-        same_events(simulation, run)
+        assert_same_events(simulation, run)
         pd.testing.assert_frame_equal(
             simulation.users, run.users.query(f"replica == {replica}")[[*simulation.users]].reset_index(drop=True)
         )
@@ -80,11 +80,11 @@ def test_steps_give_the_rounds_and_events_of_a_trace(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["access/markov", "rural_outage"])
-def test_selecting_everybody_changes_nothing(name):
+def test_selecting_all_users_changes_nothing(name):
     scenario = load(name, rounds=20)
     with netfl.Simulation(scenario) as free, netfl.Simulation(scenario) as imposed:
-        everybody = np.ones(scenario.users, bool)
-        assert [free.step() for _ in range(20)] == [imposed.step(everybody) for _ in range(20)]
+        all_users = np.ones(scenario.users, bool)
+        assert [free.step() for _ in range(20)] == [imposed.step(all_users) for _ in range(20)]
 
 
 @pytest.mark.parametrize("name", ["access/stationary", "access/adversarial", "access/drifting", "rural_outage"])
@@ -93,16 +93,16 @@ def test_only_selected_users_take_part(name):
     even = np.arange(scenario.users) % 2 == 0
     with netfl.Simulation(scenario) as simulation:
         for selected in (even, ~even, np.flatnonzero(even).tolist(), []) * 5:
-            played = simulation.step(selected)
+            round_ = simulation.step(selected)
             allowed = {*np.flatnonzero(selected).tolist()} if isinstance(selected, np.ndarray) else {*selected}
-            fresh = {delivery.user for delivery in played.deliveries if delivery.base == played.index - 1}
+            fresh = {delivery.user for delivery in round_.deliveries if delivery.base == round_.index - 1}
             assert fresh <= allowed
-            assert isinstance(played, Round)
+            assert isinstance(round_, Round)
         started = simulation.events.query("kind == 'sent' or kind == 'trained'").sort_values("time_s")
     assert name != "rural_outage" or len(started)
 
 
-def test_a_selection_may_end_and_come_again():
+def test_selection_may_stop_and_restart():
     with netfl.Simulation(direct(probability=1.0)) as simulation:
         users = [
             {d.user for d in simulation.step(selected).deliveries} for selected in (None, [4, 1], None, [True] * 6)
@@ -110,17 +110,17 @@ def test_a_selection_may_end_and_come_again():
     assert users == [{*range(6)}, {1, 4}, {*range(6)}, {*range(6)}]
 
 
-def test_the_selection_of_the_scenario_goes_on_where_it_is_not_overridden():
+def test_selection_of_scenario_continues_if_not_overridden():
     scenario = direct(probability=1.0, selection={"kind": "oldest", "m": 2})
     with netfl.Simulation(scenario) as free:
-        chosen = [{d.user for d in free.step().deliveries} for _ in range(3)]
+        selected_users = [{d.user for d in free.step().deliveries} for _ in range(3)]
     with netfl.Simulation(scenario) as simulation:
-        assert {d.user for d in simulation.step().deliveries} == chosen[0]
+        assert {d.user for d in simulation.step().deliveries} == selected_users[0]
         assert {d.user for d in simulation.step([5]).deliveries} == {5}
         assert len(simulation.step().deliveries) == 2
 
 
-def test_networks_have_a_layout_and_direct_accesses_have_none():
+def test_only_networks_have_a_layout():
     with netfl.Simulation(load("rural_outage")) as simulation:
         assert simulation.layout.users == simulation.scenario.users == len(simulation.users)
         assert {"x_m", "y_m", "distance_m", "tower"} <= {*simulation.users}
@@ -132,33 +132,33 @@ def test_networks_have_a_layout_and_direct_accesses_have_none():
         assert simulation.events.empty
 
 
-def test_what_cannot_be_selected_is_told(tmp_path):
-    def refused(scenario, *selections):
+def test_invalid_selection_is_reported(tmp_path):
+    def error_of(scenario, *selections):
         with netfl.Simulation(scenario) as simulation, pytest.raises(ScenarioError) as raised:
             for selected in selections:
                 simulation.step(selected)
         return str(raised.value)
 
     bernoulli = direct(probability=0.5)
-    assert "no such users" in refused(bernoulli, [1, 6])
-    assert "give 6 booleans, or a list of user numbers" in refused(bernoulli, [True] * 5)
-    assert "give 6 booleans, or a list of user numbers" in refused(bernoulli, [0.5])
+    assert "no such users" in error_of(bernoulli, [1, 6])
+    assert "give 6 booleans, or a list of user numbers" in error_of(bernoulli, [True] * 5)
+    assert "give 6 booleans, or a list of user numbers" in error_of(bernoulli, [0.5])
     one = direct("stationary", rho={"zipf": 1.0})
-    assert "give step() a selection from the first round on" in refused(one, None, [1])
+    assert "give step() a selection from the first round on" in error_of(one, None, [1])
     run = netfl.trace(bernoulli, tmp_path / "run")
     for selections in ([[1]], [None, [1]]):
-        assert "call step() without `selected`" in refused(direct("replay", run=str(run.folder)), *selections)
-    assert "all 20 rounds are done" in refused(bernoulli, *[None] * 21)
+        assert "call step() without `selected`" in error_of(direct("replay", run=str(run.folder)), *selections)
+    assert "all 20 rounds are done" in error_of(bernoulli, *[None] * 21)
     with pytest.raises(ScenarioError, match="use a replica from 0 to 0"):
         netfl.Simulation(bernoulli, 1)
 
 
-def test_an_access_that_needs_the_learners_is_refused():
+def test_access_that_needs_learners_is_rejected():
     with pytest.raises(ScenarioError, match="needs the learners' reports"):
         netfl.Simulation(netfl.load(ROOT / "scenarios/closed_loop.yaml"))
 
 
-def test_a_model_that_fails_is_told_with_its_time(monkeypatch):
+def test_failing_model_is_reported_with_its_time(monkeypatch):
     from netfl.access.bernoulli import Bernoulli
 
     def present(self, chances, rounds, streams):
@@ -172,7 +172,7 @@ def test_a_model_that_fails_is_told_with_its_time(monkeypatch):
             simulation.step()
 
 
-def test_the_documented_loop_ends(tmp_path):
+def test_documented_loop_ends(tmp_path):
     turns = cycle(([0, 1], [2, 3], None))
     with netfl.Simulation(direct(probability=1.0)) as simulation:
         rounds = []
@@ -181,7 +181,7 @@ def test_the_documented_loop_ends(tmp_path):
     assert len(rounds) == 20
 
 
-def test_a_selection_that_needs_data_or_airtimes_gets_them():
+def test_selection_gets_data_and_airtimes():
     by_size = netfl.load(ROOT / "scenarios/learning/synthetic_users.yaml", {"rounds": 5})
     by_airtime = load(
         "rural_outage", rounds=5, **{"access.selection": {"kind": "score", "m": 3, "value": "one", "power": 1}}

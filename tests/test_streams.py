@@ -1,4 +1,4 @@
-"""Streams against published vectors, and the promise that a draw depends on what it is for and on nothing else."""
+"""Streams compared with published vectors; a draw depends only on its purpose."""
 
 import math
 import random
@@ -12,7 +12,7 @@ from scipy import stats
 from netfl.streams import Streams, philox
 
 ALARM = 1e-6
-"""The rate of false alarms of each statistical check here."""
+"""Rate of false alarms of each statistical test."""
 N = 20_000
 
 VECTORS = [
@@ -27,32 +27,32 @@ VECTORS = [
 
 
 @pytest.mark.parametrize(("counter", "key", "expected"), VECTORS)
-def test_philox_gives_the_published_words(counter, key, expected):
+def test_philox_matches_published_words(counter, key, expected):
     words = philox(tuple(np.array([word], np.uint64) for word in counter), key)
     assert " ".join(f"{int(word[0]):08x}" for word in words) == expected
 
 
-def test_philox_of_few_counters_takes_a_key_for_each():
+def test_philox_of_few_counters_takes_one_key_each():
     counters = tuple(np.random.default_rng(4).integers(0, 2**32, (4, 3), dtype=np.uint64))
     keys = np.array([[1, 2, 3], [4, 5, 6]], np.uint64)
     together = np.array(philox(counters, (keys[0], keys[1])))
     for at, (first, second) in enumerate(keys.T.tolist()):
-        alone = np.array(philox(tuple(words[at : at + 1] for words in counters), (first, second)))
-        assert (together[:, at : at + 1] == alone).all()
+        single = np.array(philox(tuple(words[at : at + 1] for words in counters), (first, second)))
+        assert (together[:, at : at + 1] == single).all()
 
 
-def test_philox_of_many_counters_is_that_of_each():
+def test_philox_is_vectorised_over_counters():
     rng = np.random.default_rng(0)
     counters = rng.integers(0, 2**32, (4, 50), dtype=np.uint64)
     together = np.array(philox(tuple(counters), (7, 8)))
     for at in range(50):
-        alone = np.array(philox(tuple(counters[:, at : at + 1]), (7, 8)))
-        assert (together[:, at : at + 1] == alone).all()
+        single = np.array(philox(tuple(counters[:, at : at + 1]), (7, 8)))
+        assert (together[:, at : at + 1] == single).all()
     assert together.max() < 2**32
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 6, 7, 30])
-def test_few_counters_and_many_get_the_published_words(number):
+def test_field_words_match_philox(number):
     field = Streams(11).field("words")
     rng = np.random.default_rng(number)
     users, draws = rng.integers(0, 2**32, (2, number), dtype=np.uint64)
@@ -60,7 +60,7 @@ def test_few_counters_and_many_get_the_published_words(number):
     counters = (users, draws, index & np.uint64(2**32 - 1), index >> np.uint64(32))
     assert np.array_equal(field.words(users, index, draws), philox(counters, field.key))
     for draw in (3, 2**32 - 1):
-        alone = philox(
+        single = philox(
             (
                 users[:, None],
                 np.full((1, 2), draw, np.uint64),
@@ -69,7 +69,7 @@ def test_few_counters_and_many_get_the_published_words(number):
             ),
             field.key,
         )
-        assert np.array_equal(field.words(users[:, None], [5, 6], draw), alone)
+        assert np.array_equal(field.words(users[:, None], [5, 6], draw), single)
 
 
 @given(st.permutations(range(12)), st.integers(0, 2**64 - 1))
@@ -91,15 +91,15 @@ def test_users_index_and_draw_broadcast():
     assert field.geometric(1.0, np.arange(4)[:, None], np.arange(3)).shape == (4, 3)
 
 
-def test_all_of_user_index_and_draw_matter():
+def test_user_index_and_draw_change_the_value():
     field = Streams(5).field("x")
     base = field.uniform(1, 2, 3)
     others = [field.uniform(2, 2, 3), field.uniform(1, 2 + 2**32, 3), field.uniform(1, 3, 3), field.uniform(1, 2, 4)]
     assert base not in others
-    assert len({float(one) for one in others}) == 4
+    assert len({float(first) for first in others}) == 4
 
 
-def test_the_index_uses_all_its_64_bits():
+def test_index_uses_64_bits():
     draws = Streams(1).field("x").uniform(0, [2**bit for bit in range(64)])
     assert len(np.unique(draws)) == 64
 
@@ -120,7 +120,7 @@ def test_distributions(draw, cdf):
 
 
 @pytest.mark.parametrize("p", [1e-9, 0.01, 0.3, 0.999])
-def test_geometric_has_its_moments_and_its_support(p):
+def test_geometric_has_correct_mean_and_support(p):
     draws = Streams(11).field("law").geometric(p, np.arange(N)).astype(float)
     assert draws.min() >= 1
     error = math.sqrt((1 - p) / p**2 / N)
@@ -137,14 +137,14 @@ def test_neighbouring_users_and_indices_are_uncorrelated():
     assert abs(np.mean(draws[:, 1:] * draws[:, :-1])) < bound
 
 
-def test_uniform_draws_leave_out_both_ends():
+def test_uniform_draws_exclude_both_ends():
     draws = Streams(2).field("x").uniform(np.arange(N))
     assert draws.min() > 0
     assert draws.max() < 1
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         (("a", "b"), ("ab",)),
         (("a", "b"), ("b", "a")),
@@ -156,29 +156,29 @@ def test_uniform_draws_leave_out_both_ends():
         ((), ("",)),
     ],
 )
-def test_paths_that_look_alike_have_streams_of_their_own(one, other):
-    assert Streams(1).field(*one) != Streams(1).field(*other)
-    assert Streams(1).rng(*one).random() != Streams(1).rng(*other).random()
+def test_similar_paths_have_different_streams(first, second):
+    assert Streams(1).field(*first) != Streams(1).field(*second)
+    assert Streams(1).rng(*first).random() != Streams(1).rng(*second).random()
 
 
 @given(st.lists(st.text(max_size=3), max_size=3), st.lists(st.text(max_size=3), max_size=3))
 @settings(max_examples=200, deadline=None, derandomize=True, database=None)
-def test_streams_are_the_same_if_and_only_if_their_paths_are(one, other):
-    assert (Streams(1).field(*one) == Streams(1).field(*other)) == (one == other)
+def test_streams_are_equal_if_and_only_if_paths_are(first, second):
+    assert (Streams(1).field(*first) == Streams(1).field(*second)) == (first == second)
 
 
-def test_seeds_that_look_alike_have_streams_of_their_own():
+def test_similar_seeds_have_different_streams():
     assert len({Streams(seed).field("x").key for seed in (0, 1, 10, 2**32, 2**64 + 1)}) == 5
     assert Streams(1).at("1").field("x") != Streams(11).field("x")
 
 
-def test_a_number_in_a_path_is_its_digits_and_at_continues_the_path():
+def test_numbers_in_paths_are_digits_and_at_continues_the_path():
     streams = Streams(4)
     assert streams.field("replica", 3) == streams.at("replica").field("3")
     assert streams.at("a", "b") == streams.at("a").at("b")
 
 
-def test_a_generator_is_given_anew_and_other_streams_do_not_move_it():
+def test_generator_restarts_and_ignores_other_streams():
     streams = Streams(4)
     first = streams.rng("placement").random(5)
     streams.rng("other").random(100)
@@ -186,12 +186,12 @@ def test_a_generator_is_given_anew_and_other_streams_do_not_move_it():
     assert (streams.rng("placement").random(5) == first).all()
 
 
-def test_a_generator_and_a_field_of_one_name_differ():
+def test_generator_and_field_of_one_name_differ():
     digests = {Streams(1)._digest(("x",), purpose, 2) for purpose in (b"rng", b"field")}
     assert len(digests) == 2
 
 
-def test_drawing_leaves_the_global_generators_alone():
+def test_draws_do_not_use_global_generators():
     before = random.getstate(), np.random.get_state()  # noqa: NPY002
     Streams(1).rng("x").random(10)
     Streams(1).field("x").normal(np.arange(10))

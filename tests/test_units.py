@@ -1,4 +1,4 @@
-"""Quantities: every unit, what is refused and in which words, and numbers that pass as they are."""
+"""Quantities: all units, rejected texts with their messages, and plain numbers."""
 
 import math
 from contextlib import suppress
@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from netfl import units
 from netfl.units import to_si
 
-GOOD = [
+VALID = [
     ("20 ms", "s", 0.02),
     ("20ms", "s", 0.02),
     (" 2 min ", "s", 120),
@@ -47,12 +47,12 @@ GOOD = [
 ]
 
 
-@pytest.mark.parametrize(("text", "unit", "expected"), GOOD)
+@pytest.mark.parametrize(("text", "unit", "expected"), VALID)
 def test_quantities(text, unit, expected):
     assert to_si(text, unit) == pytest.approx(expected, rel=1e-12)
 
 
-WRONG = [
+INVALID = [
     ("5 kg", "bit/s", "a value in gram instead of a bit rate"),
     ("868 MHz", "bit/s", "a value in 1 / second instead of a bit rate"),
     ("5 Mbps", "Hz", "a value in bit / second instead of a frequency"),
@@ -74,8 +74,8 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "unit", "problem"), WRONG)
-def test_wrong_dimensions_are_told(text, unit, problem):
+@pytest.mark.parametrize(("text", "unit", "problem"), INVALID)
+def test_wrong_dimensions_are_reported(text, unit, problem):
     with pytest.raises(ValueError) as raised:
         to_si(text, unit)
     assert str(raised.value) == problem
@@ -86,7 +86,7 @@ def test_wrong_dimensions_are_told(text, unit, problem):
     ["", " ", "5", "ms", "fast", "1 000 s", "1,5 s", "1,000 s", "1.2.3 s", "nan s", "inf s", "[1] s", "5 %", "5 (s",
      "5 * 3 s", "{x} s", "π s", "1/2 s", "5 s; 3", "5 s 3", "--5 s", "5e s e"],
 )  # fmt: skip
-def test_what_is_no_quantity_is_refused(text):
+def test_invalid_text_is_rejected(text):
     with pytest.raises(ValueError, match=r"not a number with a unit|unknown unit|instead of a time"):
         to_si(text, "s")
 
@@ -103,13 +103,13 @@ TYPES = {
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_the_remedy_of_every_unit_names_a_quantity_that_is_accepted(name):
-    fitting = TypeAdapter(getattr(units, name))
+def test_remedy_of_every_unit_is_accepted(name):
+    adapter = TypeAdapter(getattr(units, name))
     with pytest.raises(ValidationError) as raised:
-        fitting.validate_python("5 kg")
+        adapter.validate_python("5 kg")
     remedy = raised.value.errors()[0]["ctx"]["remedy"]
     assert TYPES[name] in remedy
-    assert fitting.validate_python(TYPES[name]) == fitting.validate_python(remedy.split("'")[1])
+    assert adapter.validate_python(TYPES[name]) == adapter.validate_python(remedy.split("'")[1])
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -120,7 +120,7 @@ def test_numbers_pass_unchanged(name, number):
     assert TypeAdapter(getattr(units, name)).validate_python(number) == number
 
 
-BARE = [
+WITHOUT_UNIT = [
     ("DecibelMilliwatts", 0.025, "write '0.025 W' or '0.025 dBm'"),
     ("DecibelMilliwatts", 14, "write '14 W' or '14 dBm'"),
     ("DecibelMilliwatts", -3.5, "write '-3.5 dBm'"),
@@ -129,33 +129,33 @@ BARE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "number", "remedy"), BARE)
-def test_a_level_in_a_scenario_needs_its_unit(name, number, remedy):
-    """In the second reading `remedy` names the ratio's own decibels: 10 log10(6) = 7.782."""
-    fitting = TypeAdapter(getattr(units, name))
+@pytest.mark.parametrize(("name", "number", "remedy"), WITHOUT_UNIT)
+def test_level_in_a_scenario_needs_a_unit(name, number, remedy):
+    """The second remedy converts a ratio into decibels: 10 log10(6) = 7.782."""
+    adapter = TypeAdapter(getattr(units, name))
     with pytest.raises(ValidationError) as raised:
-        fitting.validate_python(number, context=units.WRITTEN)
-    (fault,) = raised.value.errors()
-    assert (fault["msg"], fault["ctx"]["remedy"]) == ("has no unit", remedy)
+        adapter.validate_python(number, context=units.WRITTEN)
+    (error,) = raised.value.errors()
+    assert (error["msg"], error["ctx"]["remedy"]) == ("has no unit", remedy)
     for text in remedy.split("'")[1::2]:
-        assert isinstance(fitting.validate_python(text, context=units.WRITTEN), float)
+        assert isinstance(adapter.validate_python(text, context=units.WRITTEN), float)
 
 
 @pytest.mark.parametrize("name", ["Decibels", "DecibelMilliwatts"])
 @given(number=st.floats(allow_nan=False, allow_infinity=False))
 @settings(max_examples=50, deadline=None, derandomize=True, database=None)
-def test_a_level_is_dumped_with_its_unit_and_reads_back_exactly(name, number):
+def test_level_is_dumped_with_its_unit_and_read_back_exactly(name, number):
     assume(name != "DecibelMilliwatts" or number <= 1000)
-    fitting = TypeAdapter(getattr(units, name) | None)
-    written = fitting.dump_python(fitting.validate_python(number), mode="json")
+    adapter = TypeAdapter(getattr(units, name) | None)
+    written = adapter.dump_python(adapter.validate_python(number), mode="json")
     assert isinstance(written, str)
-    assert fitting.validate_python(written, context=units.WRITTEN) == number
-    assert fitting.dump_python(None, mode="json") is None
+    assert adapter.validate_python(written, context=units.WRITTEN) == number
+    assert adapter.dump_python(None, mode="json") is None
 
 
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.parametrize("value", [None, [1], {"a": 1}])
-def test_what_is_neither_a_number_nor_a_text_is_refused(name, value):
+def test_value_of_another_type_is_rejected(name, value):
     with pytest.raises(ValidationError):
         TypeAdapter(getattr(units, name)).validate_python(value)
 
@@ -163,13 +163,13 @@ def test_what_is_neither_a_number_nor_a_text_is_refused(name, value):
 @given(st.text(max_size=12))
 @settings(max_examples=200, deadline=None, derandomize=True, database=None)
 @pytest.mark.slow
-def test_no_text_makes_more_than_a_value_error(text):
+def test_any_text_gives_a_value_or_value_error(text):
     with suppress(ValueError):
         assert isinstance(to_si(text, "bit/s"), float)
 
 
 @given(st.floats(1e-6, 1e6), st.sampled_from(["", "m", "k", "M"]))
 @settings(max_examples=50, deadline=None, derandomize=True, database=None)
-def test_a_prefix_is_its_power_of_ten(number, prefix):
+def test_prefix_is_its_power_of_ten(number, prefix):
     factor = {"": 1, "m": 1e-3, "k": 1e3, "M": 1e6}[prefix]
     assert to_si(f"{number!r} {prefix}Hz", "Hz") == pytest.approx(number * factor, rel=1e-12)

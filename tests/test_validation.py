@@ -1,9 +1,8 @@
-"""The network beside theory: every scenario of scenarios/validation, run and held to what the formula says of it.
+"""The network compared with theory: each scenario of scenarios/validation is run and compared with its formula.
 
-Replicas are independent, so that (mean - theory) / (standard deviation / sqrt(n)) follows Student's t with n - 1
-degrees of freedom; a comparison fails with probability `ALARM` if netfl is right, so that one seed in about thirty
-would fail one of those below by chance.  Seeds are fixed.  Queues are also held, packet by packet, to a recursion
-that is written here.
+Replicas are independent, so (mean - theory) / (standard deviation / sqrt(n)) follows Student's t with n - 1 degrees of
+freedom.  A comparison fails with probability `ALARM` although netfl is right, so about one seed in thirty fails one of
+them by chance.  Seeds are fixed.  Queues are also compared, packet by packet, with a recursion in this file.
 """
 
 import json
@@ -25,29 +24,29 @@ FOLDER = ROOT / "scenarios/validation"
 ALARM = 1e-3
 
 sys.path.insert(0, str(ROOT / "tests/network"))
-from support.dcf_reference import SETUPS, simulate  # noqa: E402 - lies beside the tests of the network
+from support.dcf_reference import SETUPS, simulate  # noqa: E402 - needs the path above
 
 
 @pytest.fixture
 def traced(tmp_path):
-    """``traced(name, {path: value})``: the figures of a scenario, ``{figure: array over replicas}``."""
+    """Return a function that traces a scenario with overrides; it returns ``{metric: array over replicas}``."""
 
-    def run(name, changes=None):
-        done = netfl.trace(netfl.load(FOLDER / f"{name}.yaml", changes), tmp_path / "run")
-        table = done.final_metrics.pivot_table(index="replica", columns="metric", values="value")
-        return {figure: table[figure].to_numpy() for figure in table}
+    def run(name, overrides=None):
+        run_ = netfl.trace(netfl.load(FOLDER / f"{name}.yaml", overrides), tmp_path / "run")
+        table = run_.final_metrics.pivot_table(index="replica", columns="metric", values="value")
+        return {metric: table[metric].to_numpy() for metric in table}
 
     return run
 
 
-def held(told, figure, theory):
-    """Hold the mean over replicas to theory."""
-    seen, wanted = told[figure], told[theory][0] if isinstance(theory, str) else theory
-    spread = seen.std(ddof=1) / np.sqrt(len(seen))
-    allowed = stats.t.ppf(1 - ALARM / 2, len(seen) - 1) * spread
-    apart = abs(seen.mean() - wanted)
-    assert apart <= allowed + 1e-9 * abs(wanted), f"{figure}: {seen.mean()} where theory says {wanted}"
-    assert allowed < 0.35 * abs(wanted) + 0.02, f"{figure}: {allowed} is too wide to tell anything"
+def check_mean(metrics, metric, theory):
+    """Check the mean over replicas against theory."""
+    values, expected = metrics[metric], metrics[theory][0] if isinstance(theory, str) else theory
+    spread = values.std(ddof=1) / np.sqrt(len(values))
+    allowed = stats.t.ppf(1 - ALARM / 2, len(values) - 1) * spread
+    difference = abs(values.mean() - expected)
+    assert difference <= allowed + 1e-9 * abs(expected), f"{metric}: {values.mean()} where theory gives {expected}"
+    assert allowed < 0.35 * abs(expected) + 0.02, f"{metric}: {allowed} is too wide for a comparison"
 
 
 CASES = {
@@ -78,20 +77,20 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.slow
-def test_the_model_agrees_with_theory(name, traced):
-    changes, pairs = CASES[name]
-    told = traced(name, changes | {"replicas": 10})
-    for figure, theory in pairs.items():
-        held(told, figure, theory)
+def test_model_agrees_with_theory(name, traced):
+    overrides, pairs = CASES[name]
+    metrics = traced(name, overrides | {"replicas": 10})
+    for metric, theory in pairs.items():
+        check_mean(metrics, metric, theory)
 
 
 @pytest.mark.parametrize("m", [0.5, 1, 1.5, 3])
 @pytest.mark.slow
 def test_outage_under_nakagami_fading(traced, m):
-    changes = {"access.channel.1.m": m, "access.topology.distance": "120 m", "duration": 1, "replicas": 10}
-    told = traced("nakagami_outage", changes)
-    assert told["attempts"].min() >= 999  # a slot of 1 ms each; the last ends with the run
-    held(told, "outage_probability", "outage_theory")
+    overrides = {"access.channel.1.m": m, "access.topology.distance": "120 m", "duration": 1, "replicas": 10}
+    metrics = traced("nakagami_outage", overrides)
+    assert metrics["attempts"].min() >= 999  # a slot of 1 ms each; the last ends with the run
+    check_mean(metrics, "outage_probability", "outage_theory")
 
 
 @pytest.mark.parametrize(
@@ -105,22 +104,22 @@ def test_outage_under_nakagami_fading(traced, m):
     ids=lambda law: law["distribution"],
 )
 @pytest.mark.slow
-def test_availability_whatever_the_laws(traced, law):
+def test_availability_depends_on_means_only(traced, law):
     outage = "access.outages.0"
     laws = {f"{outage}.up": law | {"mean": "50 min"}, f"{outage}.down": law | {"mean": "10 min"}}
-    told = traced("availability", laws | {"duration": "2 day", "users": 40, "replicas": 8})
-    held(told, "availability", 5 / 6)
+    metrics = traced("availability", laws | {"duration": "2 day", "users": 40, "replicas": 8})
+    check_mean(metrics, "availability", 5 / 6)
 
 
-def test_an_acoustic_link(traced):
-    told = traced("underwater_link", {"duration": 600})
-    assert told["delay_mean_s"] == pytest.approx(1500 / 1500 + 800 / 5000, rel=1e-9)
-    assert told["delay_mean_s"] == pytest.approx(told["delay_theory_s"], rel=1e-9)
-    assert told["snr_mean_db"] == pytest.approx(told["snr_theory_db"], abs=0.1)
+def test_acoustic_link(traced):
+    metrics = traced("underwater_link", {"duration": 600})
+    assert metrics["delay_mean_s"] == pytest.approx(1500 / 1500 + 800 / 5000, rel=1e-9)
+    assert metrics["delay_mean_s"] == pytest.approx(metrics["delay_theory_s"], rel=1e-9)
+    assert metrics["snr_mean_db"] == pytest.approx(metrics["snr_theory_db"], abs=0.1)
 
 
 def packets(name, duration_s, link_bps):
-    """The very packets that enter at the tower: when, and their sizes in bits."""
+    """Return the packets that enter at the tower, as (time in s, size in bits)."""
     scenario = netfl.load(FOLDER / f"{name}.yaml")
     (traffic,) = scenario.access.traffic
     streams = Streams(scenario.seed).at("replica", 0).at("access").at("traffic", 0, kind_of(type(traffic)))
@@ -134,102 +133,102 @@ def packets(name, duration_s, link_bps):
     return []
 
 
-def recursion(arrivals, links_bps, room, duration_s):
-    """Delays of what has arrived by the end, and how many have been turned away by then, one event after the other."""
+def recursion(arrivals, links_bps, capacity, duration_s):
+    """Return the delays of packets that arrived by the end, and the number of dropped packets."""
     ports = [deque() for _ in links_bps]
     events = sorted((born_s, 0, number) for number, (born_s, _) in enumerate(arrivals))
     delays_s, lost = [], 0
     for hop, link_bps in enumerate(links_bps):
-        following = []
+        next_events = []
         for now_s, _, number in events:
-            held_until_s = ports[hop]
-            while held_until_s and held_until_s[0] <= now_s:
-                held_until_s.popleft()
-            if len(held_until_s) >= room:
+            departures_s = ports[hop]
+            while departures_s and departures_s[0] <= now_s:
+                departures_s.popleft()
+            if len(departures_s) >= capacity:
                 lost += now_s <= duration_s
                 continue
-            start_s = held_until_s[-1] if held_until_s else now_s
-            held_until_s.append(start_s + arrivals[number][1] / link_bps)
-            following.append((held_until_s[-1], 0, number))
-        events = following
+            start_s = departures_s[-1] if departures_s else now_s
+            departures_s.append(start_s + arrivals[number][1] / link_bps)
+            next_events.append((departures_s[-1], 0, number))
+        events = next_events
     delays_s = [now_s - arrivals[number][0] for now_s, _, number in events if now_s <= duration_s]
     return delays_s, lost
 
 
 @pytest.mark.parametrize(
-    ("name", "links_bps", "room"),
+    ("name", "links_bps", "capacity"),
     [("mm1", [10e6], np.inf), ("md1", [10e6], np.inf), ("mm1k", [10e6], 10), ("tandem", [8e6] * 3, np.inf),
      ("finite_tandem", [8e6] * 3, 10)],
 )  # fmt: skip
 @pytest.mark.quick_first
-def test_queues_packet_by_packet(traced, name, links_bps, room):
-    told = traced(name, {"duration": 20, "warmup": 0})
-    delays_s, lost = recursion(packets(name, 20, links_bps[0]), links_bps, room, 20)
-    assert told["delivered"] == len(delays_s)
-    assert told["lost.dropped"] == lost
-    assert (lost > 0) == np.isfinite(room)
-    assert told["delay_mean_s"] == pytest.approx(np.mean(delays_s), rel=1e-9)
-    assert told["delay_p99_s"] == pytest.approx(np.quantile(delays_s, 0.99), rel=1e-9)
+def test_queues_match_the_recursion_packet_by_packet(traced, name, links_bps, capacity):
+    metrics = traced(name, {"duration": 20, "warmup": 0})
+    delays_s, lost = recursion(packets(name, 20, links_bps[0]), links_bps, capacity, 20)
+    assert metrics["delivered"] == len(delays_s)
+    assert metrics["lost.dropped"] == lost
+    assert (lost > 0) == np.isfinite(capacity)
+    assert metrics["delay_mean_s"] == pytest.approx(np.mean(delays_s), rel=1e-9)
+    assert metrics["delay_p99_s"] == pytest.approx(np.quantile(delays_s, 0.99), rel=1e-9)
 
 
 @pytest.mark.slow
-def test_a_packet_keeps_its_size_from_hop_to_hop(traced):
-    """At load 0.9 three equal links of 1 ms give 19.6 ms, where independent hops would give 30."""
-    told = traced("tandem", {"duration": 60, "replicas": 8})
-    assert told["delay_independent_s"][0] == pytest.approx(0.030)
-    assert told["delay_theory_s"][0] == pytest.approx(0.0196, abs=5 * told["delay_theory_se_s"][0] + 0.00005)
-    assert told["delay_theory_se_s"][0] < 0.00005
-    held(told, "delay_mean_s", "delay_theory_s")
+def test_packet_keeps_its_size_over_hops(traced):
+    """At load 0.9, three equal links of 1 ms give 19.6 ms; independent hops would give 30 ms."""
+    metrics = traced("tandem", {"duration": 60, "replicas": 8})
+    assert metrics["delay_independent_s"][0] == pytest.approx(0.030)
+    assert metrics["delay_theory_s"][0] == pytest.approx(0.0196, abs=5 * metrics["delay_theory_se_s"][0] + 0.00005)
+    assert metrics["delay_theory_se_s"][0] < 0.00005
+    check_mean(metrics, "delay_mean_s", "delay_theory_s")
 
 
 @pytest.mark.slow
-def test_finite_rooms_in_a_tandem(traced):
-    told = traced("finite_tandem", {"duration": 40, "replicas": 8, "access.theory.packets": 100_000})
-    told_by = {"loss_ratio": ("loss_ratio_theory", "loss_ratio_theory_se")}
-    told_by["delay_mean_s"] = ("delay_theory_s", "delay_theory_se_s")
-    for figure, (theory, error) in told_by.items():
-        seen = told[figure]
-        apart = np.hypot(seen.std(ddof=1) / np.sqrt(len(seen)), told[error][0])
-        assert abs(seen.mean() - told[theory][0]) < stats.t.ppf(1 - ALARM / 2, 7) * apart
+def test_finite_buffers_in_tandem(traced):
+    metrics = traced("finite_tandem", {"duration": 40, "replicas": 8, "access.theory.packets": 100_000})
+    theory_of = {"loss_ratio": ("loss_ratio_theory", "loss_ratio_theory_se")}
+    theory_of["delay_mean_s"] = ("delay_theory_s", "delay_theory_se_s")
+    for metric, (theory, error) in theory_of.items():
+        samples = metrics[metric]
+        standard_error = np.hypot(samples.std(ddof=1) / np.sqrt(len(samples)), metrics[error][0])
+        assert abs(samples.mean() - metrics[theory][0]) < stats.t.ppf(1 - ALARM / 2, 7) * standard_error
 
 
 @pytest.mark.parametrize("standard", SETUPS)
 @pytest.mark.parametrize("stations", [1, 2, 5, 10])
 @pytest.mark.quick_first
-def test_dcf_against_a_slot_exact_reference(traced, standard, stations):
-    """Over these times chance moves either by 0.3 % at most (standard deviation); all n in docs/validation.md."""
-    told = traced("dcf", {"users": stations, "access.mac.standard": standard, "duration": 31, "warmup": 1})
+def test_dcf_matches_slot_exact_reference(traced, standard, stations):
+    """The standard deviation over these durations is at most 0.3 %; docs/validation.md has all numbers of stations."""
+    metrics = traced("dcf", {"users": stations, "access.mac.standard": standard, "duration": 31, "warmup": 1})
     throughput_bps, collisions, *_ = simulate(standard, stations, 100.0, 5, edition=2016)
-    assert told["throughput_bps"][0] == pytest.approx(throughput_bps, rel=0.01)
+    assert metrics["throughput_bps"][0] == pytest.approx(throughput_bps, rel=0.01)
     if stations > 1:
-        assert told["collision_probability"][0] == pytest.approx(collisions, abs=0.01)
-    assert told["jain"][0] > 0.98
+        assert metrics["collision_probability"][0] == pytest.approx(collisions, abs=0.01)
+    assert metrics["jain"][0] > 0.98
 
 
 @pytest.mark.slow
-def test_dcf_of_one_station_by_hand(traced):
+def test_dcf_of_one_station_matches_calculation_by_hand(traced):
     """DIFS, 7.5 slots on average, data, SIFS, ACK."""
-    told = traced("dcf", {"users": 1, "duration": 31, "warmup": 1})
-    assert told["throughput_bps"][0] == pytest.approx(12_000 / (34 + 7.5 * 9 + 2072 + 16 + 44) * 1e6, rel=2e-3)
-    assert told["collision_probability"][0] == 0.0
+    metrics = traced("dcf", {"users": 1, "duration": 31, "warmup": 1})
+    assert metrics["throughput_bps"][0] == pytest.approx(12_000 / (34 + 7.5 * 9 + 2072 + 16 + 44) * 1e6, rel=2e-3)
+    assert metrics["collision_probability"][0] == 0.0
 
 
 @pytest.mark.slow
-def test_the_summary_has_the_promised_keys(tmp_path):
-    wanted = {
+def test_summary_has_documented_keys(tmp_path):
+    expected = {
         "dcf": {"throughput_bps", "collision_probability", "jain"},
         "mm1": {"delay_mean_s", "delay_theory_s"},
         "nakagami_outage": {"outage_probability", "outage_theory"},
     }
-    changes = {"dcf": {"users": 3, "access.mac.standard": "802.11b", "duration": "2 s", "seed": 7}}
-    changes["mm1"] = {"access.traffic.load": 0.8, "duration": 200}
-    changes["nakagami_outage"] = {"access.channel.1.m": 3, "access.topology.distance": "120 m", "duration": 1}
-    for name, keys in wanted.items():
-        netfl.trace(netfl.load(FOLDER / f"{name}.yaml", changes[name]), tmp_path / name)
+    overrides = {"dcf": {"users": 3, "access.mac.standard": "802.11b", "duration": "2 s", "seed": 7}}
+    overrides["mm1"] = {"access.traffic.load": 0.8, "duration": 200}
+    overrides["nakagami_outage"] = {"access.channel.1.m": 3, "access.topology.distance": "120 m", "duration": 1}
+    for name, keys in expected.items():
+        netfl.trace(netfl.load(FOLDER / f"{name}.yaml", overrides[name]), tmp_path / name)
         assert keys <= json.loads((tmp_path / name / "summary.json").read_text()).keys()
 
 
-WRONG = [
+INAPPLICABLE = [
     ("mm1", {"access.traffic.size.distribution": "fixed"}, "access.traffic", "exponential size"),
     ("mm1", {"access.traffic.load": 1.1}, "access.traffic", "a load below 1"),
     ("mm1", {"access.queue": {"kind": "drop_tail", "capacity": 5}}, "access.queue", "drop_tail without limits"),
@@ -265,22 +264,20 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "changes", "key", "words"), WRONG)
-def test_a_theory_that_does_not_hold_is_a_located_fault(tmp_path, name, changes, key, words):
-    with pytest.raises(ScenarioError) as caught:
-        netfl.trace(netfl.load(FOLDER / f"{name}.yaml", changes), tmp_path / "run")
-    assert any(fault.key == key and words in fault.problem for fault in caught.value.faults), str(caught.value)
+@pytest.mark.parametrize(("name", "overrides", "key", "message"), INAPPLICABLE)
+def test_inapplicable_theory_is_reported_with_its_key(tmp_path, name, overrides, key, message):
+    with pytest.raises(ScenarioError) as raised:
+        netfl.trace(netfl.load(FOLDER / f"{name}.yaml", overrides), tmp_path / "run")
+    assert any(fault.key == key and message in fault.problem for fault in raised.value.faults), str(raised.value)
     assert not (tmp_path / "run").exists()
 
 
 def test_every_theory_has_a_scenario():
-    shown = {netfl.load(path).access.theory for path in FOLDER.glob("*.yaml")} - {None}
-    assert {type(theory).__module__.rpartition(".")[2] for theory in shown} == set(
-        list_kinds(base_of("network/theory"))
-    )
+    used = {netfl.load(path).access.theory for path in FOLDER.glob("*.yaml")} - {None}
+    assert {type(theory).__module__.rpartition(".")[2] for theory in used} == set(list_kinds(base_of("network/theory")))
 
 
-def test_every_scenario_is_on_the_page():
+def test_documentation_lists_every_scenario():
     page = (ROOT / "docs/validation.md").read_text()
     names = [path.stem for path in FOLDER.glob("*.yaml")]
     assert [name for name in names if f"scenarios/validation/{name}.yaml" not in page] == []

@@ -1,6 +1,6 @@
-"""The command line: what it prints, what it ends with, and that bad input never shows a traceback."""
+"""The command line: output, exit codes, and errors without a traceback for invalid input."""
 
-# ruff: noqa: E501 - a message that is pinned stands on one line
+# ruff: noqa: E501 - each expected message is on one line
 
 import json
 import os
@@ -44,7 +44,7 @@ learners:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """Every test works in a folder of its own, with two scenarios in it."""
+    """Run every test in its own folder with two scenarios."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     (tmp_path / "good.yaml").write_text(GOOD)
@@ -53,7 +53,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def call(*words):
-    """Exit code and output of a command in this process; an error that is not meant for users is raised."""
+    """Return exit code and output of a command in this process; raise unexpected exceptions."""
     result = CliRunner().invoke(app, list(words))
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -61,14 +61,14 @@ def call(*words):
     return result.exit_code, result.output
 
 
-def subprocess_of(*words, **more):
+def run_process(*words, **kwargs):
     return subprocess.run(
-        [sys.executable, "-m", "netfl", *words], capture_output=True, text=True, timeout=60, check=False, **more
+        [sys.executable, "-m", "netfl", *words], capture_output=True, text=True, timeout=60, check=False, **kwargs
     )
 
 
-class TestGood:
-    def test_trace_says_where_and_what(self):
+class TestValidInput:
+    def test_trace_prints_folder_and_summary(self):
         code, output = call("trace", "good.yaml", "--out", "here")
         assert code == 0
         assert output.splitlines()[0] == "small → here"
@@ -82,33 +82,33 @@ class TestGood:
         assert Path("runs/small-001/manifest.json").exists()
         assert Path("runs/small-002/metrics.parquet").exists()
 
-    def test_run_shows_the_learners(self):
+    def test_run_prints_learners(self):
         code, output = call("run", "learning.yaml", "--device", "cpu")
         assert code == 0
         assert "FedAvg" in output
         assert "accuracy" in output
 
-    def test_options_reach_the_scenario(self):
+    def test_options_change_the_scenario(self):
         words = ["--set", "rounds=4", "--set", "access.rho=[0.2, 0.2, 0.6]", "--set", "record=none", "--seed", "7"]
         assert call("trace", "good.yaml", "--out", "here", *words)[0] == 0
         run = netfl.open_run("here")
         assert (run.scenario["rounds"], run.scenario["access"]["rho"], run.scenario["seed"]) == (4, [0.2, 0.2, 0.6], 7)
         assert run.events.empty
 
-    def test_override_blocks(self, folder):
+    def test_override_blocks_are_applied(self, folder):
         (folder / "good.yaml").write_text(GOOD + "overrides: {short: {rounds: 2}}\n")
         assert call("trace", "good.yaml", "--override", "short", "--out", "here")[0] == 0
         assert len(netfl.open_run("here").rounds) == 2
 
-    def test_check_rehearses_every_file(self):
+    def test_check_estimates_every_file(self):
         code, output = call("check", "good.yaml", "learning.yaml")
         assert code == 0
         assert output.splitlines()[::2] == ["good.yaml: valid", "learning.yaml: valid"]
-        told = r"  under 1 s of processor time \(.*, extrapolated from 10 rounds\) after the start of Python, 0\.15 GB of memory"
-        assert re.fullmatch(told, output.splitlines()[1])
+        pattern = r"  under 1 s of processor time \(.*, extrapolated from 10 rounds\) after the start of Python, 0\.15 GB of memory"
+        assert re.fullmatch(pattern, output.splitlines()[1])
         assert not Path("runs").exists()
 
-    def test_resume_goes_on(self, folder):
+    def test_resume_finishes_a_run(self, folder):
         call("trace", "good.yaml", "--out", "here", "-q")
         manifest = json.loads((folder / "here/manifest.json").read_text())
         (folder / "here/manifest.json").write_text(json.dumps(manifest | {"status": "running"}))
@@ -122,7 +122,7 @@ class TestGood:
         for command in ("run", "trace", "check", "resume", "extend", "list", "report", "data"):
             assert command in output
 
-    def test_list_shows_families_models_and_each_model(self):
+    def test_list_shows_families_and_models(self):
         code, output = call("list")
         assert code == 0
         for family in FAMILIES:
@@ -166,7 +166,7 @@ BAD_FILES = [
 
 @pytest.mark.parametrize(("content", "message"), BAD_FILES)
 @pytest.mark.parametrize("command", ["run", "trace", "check"])
-def test_a_bad_file_is_told_and_ends_with_2(folder, command, content, message):
+def test_invalid_file_is_reported_and_exits_with_2(folder, command, content, message):
     if content is not None:
         (folder / "bad.yaml").write_bytes(content if isinstance(content, bytes) else content.encode())
     assert call(command, "bad.yaml") == (2, message.replace("{here}", str(Path.cwd())) + "\n")
@@ -187,7 +187,7 @@ def test_a_bad_file_is_told_and_ends_with_2(folder, command, content, message):
         (["--out", "good.yaml"], "--out: good.yaml already exists and is not empty; use another folder, or remove it"),
     ],
 )  # fmt: skip
-def test_a_bad_option_is_told_and_ends_with_2(words, message):
+def test_invalid_option_is_reported_and_exits_with_2(words, message):
     assert call("trace", "good.yaml", *words) == (2, message + "\n")
     assert not Path("runs").exists()
 
@@ -196,7 +196,7 @@ def test_a_bad_option_is_told_and_ends_with_2(words, message):
     "words",
     [["trace", "good.yaml", "--seed", "-1"], ["trace", "good.yaml", "--seed", "x"], ["trace"], ["trac", "good.yaml"], ["run", "good.yaml", "--nope"]],
 )  # fmt: skip
-def test_what_typer_refuses_ends_with_2(words):
+def test_usage_error_exits_with_2(words):
     assert call(*words)[0] == 2
 
 
@@ -210,14 +210,14 @@ def test_what_typer_refuses_ends_with_2(words):
         (["trace", "good.yaml", "--learner"], "--set learners=VALUE?"),
     ],
 )
-def test_a_key_as_an_option_is_told_how_to_set_it(words, hint):
+def test_scenario_key_as_option_gets_a_suggestion(words, hint):
     code, output = call(*words)
     assert code == 2
     assert f"No such option: {next(word for word in words if word[:2] == '--').partition('=')[0]}" in output
     assert f"Did you mean {hint}" in " ".join(output.replace("│", "").split())
 
 
-def test_only_keys_of_scenarios_are_hinted_at_and_all_of_them(monkeypatch):
+def test_all_scenario_keys_and_no_others_are_suggested(monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     for words in (["resume", "here", "--replica", "3"], ["run", "good.yaml", "--nope", "3"]):
         assert "--set replicas" not in call(*words)[1]
@@ -243,11 +243,11 @@ def test_only_keys_of_scenarios_are_hinted_at_and_all_of_them(monkeypatch):
         (["list", "access", "x:Y"], "'x:Y' cannot be imported: there is no module 'x'; run in its folder, install its package, or add its folder to PYTHONPATH"),
     ],
 )  # fmt: skip
-def test_bad_words_are_told_and_end_with_2(words, message):
+def test_invalid_arguments_are_reported_and_exit_with_2(words, message):
     assert call(*words) == (2, message + "\n")
 
 
-def test_check_tells_the_faults_of_all_files(folder):
+def test_check_reports_errors_of_all_files(folder):
     (folder / "one.yaml").write_text(GOOD.replace("users", "usrs"))
     (folder / "two.yaml").write_text(GOOD.replace("stationary", "x"))
     code, output = call("check", "one.yaml", "good.yaml", "two.yaml", "no.yaml")
@@ -261,13 +261,13 @@ def test_check_tells_the_faults_of_all_files(folder):
     ]
 
 
-def test_resuming_what_is_finished_ends_with_2():
+def test_resuming_a_finished_run_exits_with_2():
     call("trace", "good.yaml", "--out", "here", "-q")
     assert call("resume", "here") == (2, "the run in here is finished; use netfl extend to add replicas\n")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]x", "5"])
-def test_a_damaged_manifest_is_the_machine_s_fault(folder, content):
+def test_damaged_manifest_exits_with_1(folder, content):
     (folder / "here").mkdir()
     (folder / "here/manifest.json").write_text(content)
     code, output = call("resume", "here")
@@ -276,7 +276,7 @@ def test_a_damaged_manifest_is_the_machine_s_fault(folder, content):
 
 
 @pytest.mark.parametrize("out", ["good.yaml/run", "/proc/netfl-run", "x" * 300])
-def test_a_folder_that_cannot_be_written_ends_with_1(out):
+def test_unwritable_folder_exits_with_1(out):
     code, output = call("trace", "good.yaml", "--out", out)
     assert code == 1
     assert output.startswith(f"cannot write a run into {out}: ")
@@ -284,21 +284,21 @@ def test_a_folder_that_cannot_be_written_ends_with_1(out):
 
 
 @pytest.mark.slow
-def test_a_full_disk_ends_with_1_and_leaves_no_table_that_looks_whole(folder):
+def test_full_disk_exits_with_1_and_leaves_no_complete_table(folder):
     limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)); from netfl.cli import main; main()"
     words = ["trace", "good.yaml", "--out", "here", "--set", "rounds=100000", "--set", "record=all"]
-    done = subprocess.run(
+    process_ = subprocess.run(
         [sys.executable, "-c", limited, *words], capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    assert done.stderr.startswith("cannot write here: ")
+    assert process_.returncode == 1
+    assert "Traceback" not in process_.stderr
+    assert process_.stderr.startswith("cannot write here: ")
     assert sorted(path.name for path in Path("here").glob("*.parquet")) == ["users.parquet"]
     assert netfl.open_run("here").manifest["status"] in {"failed", "running"}
 
 
 @pytest.mark.slow
-def test_a_model_of_the_user_s_that_fails_shows_where(folder):
+def test_failing_user_model_is_located(folder):
     (folder / "mine.py").write_text(
         "from netfl.access.stationary import Stationary\n"
         "class Mine(Stationary):\n"
@@ -307,17 +307,17 @@ def test_a_model_of_the_user_s_that_fails_shows_where(folder):
         "        raise LookupError('no more luck')\n"
     )
     environment = os.environ | {"PYTHONPATH": str(folder)}
-    done = subprocess_of("trace", "good.yaml", "--set", "access.kind='mine:Mine'", "--out", "here", env=environment)
-    assert done.returncode == 1
-    assert "mine.py" in done.stderr
-    assert done.stderr.splitlines()[-1] == "mine:Mine, at 4 s of simulated time: LookupError: no more luck"
+    process_ = run_process("trace", "good.yaml", "--set", "access.kind='mine:Mine'", "--out", "here", env=environment)
+    assert process_.returncode == 1
+    assert "mine.py" in process_.stderr
+    assert process_.stderr.splitlines()[-1] == "mine:Mine, at 4 s of simulated time: LookupError: no more luck"
     assert len(netfl.open_run("here").rounds) == 4
 
 
 @pytest.mark.parametrize("command", ["check", "trace", "run"])
-def test_a_fault_that_only_shows_when_nodes_are_laid_out_stands_where_the_scenario_says_it(folder, command):
-    laid = {"kind": "random_geometric", "routers": 4, "towers": 2, "side": "1 km", "max_distance": "1 m"}
-    access = SECTION | {"topology": laid}
+def test_error_of_node_layout_is_located(folder, command):
+    topology = {"kind": "random_geometric", "routers": 4, "towers": 2, "side": "1 km", "max_distance": "1 m"}
+    access = SECTION | {"topology": topology}
     (folder / "laid.yaml").write_text(as_yaml({**parse(GOOD + LEARNING, "good.yaml"), "access": access}))
     line = 1 + [text.strip() for text in (folder / "laid.yaml").read_text().splitlines()].index("max_distance: 1 m")
     code, output = call(command, "laid.yaml")
@@ -327,13 +327,13 @@ def test_a_fault_that_only_shows_when_nodes_are_laid_out_stands_where_the_scenar
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.slow
-def test_a_signal_ends_a_run_with_its_tables_readable(number):
+def test_tables_are_readable_after_a_signal(signal_number):
     words = [sys.executable, "-m", "netfl", "trace", "good.yaml", "--set", "rounds=100000000", "--out", "here"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "small → here\n"
-        process.send_signal(number)
+        process.send_signal(signal_number)
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert errors.splitlines() == ["interrupted; continue with: netfl resume here"]
@@ -344,10 +344,12 @@ def test_a_signal_ends_a_run_with_its_tables_readable(number):
     assert not list(run.folder.glob("*.part"))
 
 
-@pytest.mark.parametrize(("had", "words", "has"), [(True, [], True), (False, ["--report"], True), (False, [], False)])
+@pytest.mark.parametrize(
+    ("had_report", "words", "has_report"), [(True, [], True), (False, ["--report"], True), (False, [], False)]
+)
 @pytest.mark.parametrize("command", ["resume", "extend"])
 @pytest.mark.slow
-def test_a_run_that_goes_on_has_a_new_report_if_it_had_one_or_one_is_asked_for(monkeypatch, command, had, words, has):
+def test_continued_run_updates_its_report(monkeypatch, command, had_report, words, has_report):
     from netfl.simulation.progress import ProgressDisplay
 
     with monkeypatch.context() as patch:
@@ -355,23 +357,23 @@ def test_a_run_that_goes_on_has_a_new_report_if_it_had_one_or_one_is_asked_for(m
             patch.setattr(
                 ProgressDisplay, "on_round", lambda self, progress: setattr(self, "stop", progress.round >= 4)
             )
-        code, _ = call("run", "learning.yaml", "--out", "here", *["--report"] * had)
+        code, _ = call("run", "learning.yaml", "--out", "here", *["--report"] * had_report)
     assert code == (command == "resume")
     pages = Path("here")
-    assert (pages / "report.html").exists() == had
-    told = call(command, "here", *words, *(["--replicas", "2"] if command == "extend" else []))
-    assert told[0] == 0
-    assert ("report:  " in told[1]) == has
-    assert [(pages / name).exists() for name in ("report.html", "overview.png")] == [has, has]
-    if has:
+    assert (pages / "report.html").exists() == had_report
+    result = call(command, "here", *words, *(["--replicas", "2"] if command == "extend" else []))
+    assert result[0] == 0
+    assert ("report:  " in result[1]) == has_report
+    assert [(pages / name).exists() for name in ("report.html", "overview.png")] == [has_report, has_report]
+    if has_report:
         assert "This run is not finished" not in (pages / "report.html").read_text(encoding="utf-8")
 
 
-def test_targets_and_choices_are_told_on_the_terminal(folder):
+def test_targets_and_choices_are_printed(folder):
     learner = "{objective: erm, aggregation: relay, lr: 0.05, batch_size: 4, local_steps: 1}"
-    asked = "{every: 2, validation: 0.2, targets: [0.01, 1], choose: {tuned: {learners: [FedAvg, slow]}}}"
-    (folder / "asked.yaml").write_text(f"{GOOD}{LEARNING}  slow: {learner}\nevaluate: {asked}\n")
-    code, output = call("run", "asked.yaml", "--out", "here")
+    evaluate = "{every: 2, validation: 0.2, targets: [0.01, 1], choose: {tuned: {learners: [FedAvg, slow]}}}"
+    (folder / "targets.yaml").write_text(f"{GOOD}{LEARNING}  slow: {learner}\nevaluate: {evaluate}\n")
+    code, output = call("run", "targets.yaml", "--out", "here")
     assert code == 0
     assert "choices: last round" in " ".join(output.split())
     table = output[output.index("first evaluation with a test accuracy of") :]
@@ -383,7 +385,7 @@ def test_targets_and_choices_are_told_on_the_terminal(folder):
 
 
 @pytest.mark.slow
-def test_a_report_that_cannot_be_written_is_the_machine_s_fault():
+def test_unwritable_report_exits_with_1():
     assert call("trace", "good.yaml", "--out", "run", "--quiet")[0] == 0
     code, output = call("report", "run", "--out", "nowhere/report.html")
     assert (code, output.splitlines()[-1]) == (
@@ -391,7 +393,7 @@ def test_a_report_that_cannot_be_written_is_the_machine_s_fault():
     )  # fmt: skip
 
 
-def test_check_looks_into_blocks_of_overrides():
+def test_check_validates_override_blocks():
     text = Path("good.yaml").read_text() + "\noverrides: {wrong: {rounds: 0}, right: {rounds: 2}}\n"
     Path("blocks.yaml").write_text(text)
     code, output = call("check", "blocks.yaml", "good.yaml")
@@ -401,7 +403,7 @@ def test_check_looks_into_blocks_of_overrides():
     assert call("check", "good.yaml", "--seed", "4")[0] == 0
 
 
-def test_cuda_where_there_is_none():
+def test_missing_cuda_device_is_reported():
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device here")
     main = Path(__file__).parents[2] / "scenarios/paper/fig2a.yaml"
@@ -412,7 +414,7 @@ def test_cuda_where_there_is_none():
     assert not Path("run").exists()
 
 
-def test_list_shows_the_keys_of_mappings_and_around_models():
+def test_list_shows_nested_keys():
     assert "down.distribution" in call("list", "outage", "renewal")[1]
     assert "compute.speed" in call("list", "access", "network")[1]
     assert "learners.NAME.lr" in call("list", "scenario")[1]
@@ -420,8 +422,8 @@ def test_list_shows_the_keys_of_mappings_and_around_models():
 
 @pytest.mark.parametrize("place", ["lr:0.1", "50% ä/x y", "s3:/x", "a#b?c[1]*"])
 @pytest.mark.slow
-def test_a_folder_may_have_any_name(place):
-    """To pyarrow a relative path with a colon is an address."""
+def test_folder_may_have_any_name(place):
+    """A relative path with a colon is an address for pyarrow."""
     assert call("trace", "good.yaml", "--out", place, "-q") == (0, "")
     assert len(netfl.open_run(place).rounds) == 10
     assert call("extend", place, "--replicas", "2", "-q") == (0, "")
@@ -437,7 +439,7 @@ ADDRESSES = ["s3://bucket/x", "gs://b", "file:///tmp/x"]
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_an_address_is_no_folder(folder, address):
+def test_address_instead_of_folder_is_reported(folder, address):
     expected = (
         f"{address}: an address ({address.partition(':')[0]}://) instead of a local path; give a path on this machine."
     )
@@ -450,13 +452,13 @@ def test_an_address_is_no_folder(folder, address):
         code, output = call(*words)
         assert code == 2
         assert expected in " ".join(output.replace("│", " ").split())
-    for doing in (netfl.open_run, netfl.open_sweep, netfl.load, lambda out: netfl.run(netfl.load("good.yaml"), out)):
+    for function in (netfl.open_run, netfl.open_sweep, netfl.load, lambda out: netfl.run(netfl.load("good.yaml"), out)):
         with pytest.raises(ScenarioError, match="an address"):
-            doing(address)
+            function(address)
     assert sorted(file.name for file in folder.iterdir()) == ["good.yaml", "learning.yaml"]
 
 
-def test_no_metric_is_cut_on_a_narrow_terminal():
+def test_metrics_are_complete_on_a_narrow_terminal():
     keys = {f"access.radio.a_long_key_{number}": ["0.1", "a long value of a key"] for number in range(5)}
     columns = {"fedavg\naccuracy": ["81.2 ± 2.1", "70.1 ± 0.3"], "fedavg\nloss": ["0.1", "0.2"]}
     output = StringIO()

@@ -1,4 +1,4 @@
-"""What a shell is told when a word is begun."""
+"""Completion of words in a shell."""
 
 import pytest
 from typer.testing import CliRunner
@@ -7,7 +7,7 @@ from netfl.cli import app
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "completions"),
     [
         ("netfl re", ["resume", "report"]),
         ("netfl run --ov", ["--override"]),
@@ -17,7 +17,7 @@ from netfl.cli import app
         ("netfl new ma", ["mac"]),
     ],
 )
-def test_a_word_that_is_begun(words, told):
+def test_incomplete_word_is_completed(words, completions):
     shell = {"_NETFL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
     result = CliRunner().invoke(app, prog_name="netfl", env=shell)
-    assert sorted(result.output.split()) == sorted(told), result.output
+    assert sorted(result.output.split()) == sorted(completions), result.output

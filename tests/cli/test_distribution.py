@@ -1,4 +1,4 @@
-"""netfl is published as `netfl-sim`; a package of another project named `netfl` is reported, and one of ours is not."""
+"""netfl is published as `netfl-sim`; a package of another project named `netfl` is reported."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ def metadata(site, name, entry_points=None):
 
 @pytest.mark.parametrize("name", ["netfl-1.5.0.dist-info", "NetFL-1.5.0.dist-info"])
 @pytest.mark.parametrize("entry_points", [THEIRS, None])
-def test_another_projects_distribution_is_reported_with_its_place_and_the_remedy(tmp_path, name, entry_points):
+def test_other_project_is_reported_with_path_and_remedy(tmp_path, name, entry_points):
     found = metadata(tmp_path, name, entry_points)
     assert conflict(tmp_path / "netfl") == (
         f"netfl: another project's package of this name is installed ({found}). "
@@ -37,25 +37,25 @@ def test_another_projects_distribution_is_reported_with_its_place_and_the_remedy
 @pytest.mark.parametrize(
     ("name", "entry_points"),
     [
-        ("netfl-0.1.0.dist-info", OURS),  # a checkout of before, or a wheel made from one
+        ("netfl-0.1.0.dist-info", OURS),  # an older checkout, or a wheel made from one
         ("netfl_sim-0.2.0.dist-info", OURS),
         ("netfl_tools-1.0.dist-info", None),
         ("netflix-1.0.dist-info", None),
         ("netfl-notes", None),
     ],
 )
-def test_ours_and_those_of_other_names_are_not_reported(tmp_path, name, entry_points):
+def test_own_and_unrelated_packages_are_not_reported(tmp_path, name, entry_points):
     metadata(tmp_path, name, entry_points)
     assert conflict(tmp_path / "netfl") is None
 
 
-def test_the_environment_of_these_tests_has_no_conflict():
+def test_current_environment_has_no_conflict():
     assert conflict() is None
 
 
 @pytest.fixture
 def overwritten(tmp_path):
-    """A folder of packages in which the other project was installed over ours: its files, and its empty `__init__`."""
+    """A folder of packages in which the other project was installed over netfl, with an empty `__init__`."""
     package = tmp_path / "site/netfl"
     package.mkdir(parents=True)
     for path in PACKAGE.iterdir():
@@ -68,11 +68,11 @@ def overwritten(tmp_path):
     return tmp_path / "site"
 
 
-def test_the_command_begins_with_the_line_and_goes_on(overwritten):
-    done = subprocess.run(
+def test_command_prints_the_warning_and_continues(overwritten):
+    process_ = subprocess.run(
         [sys.executable, "-m", "netfl", "--version"],
         env=os.environ | {"PYTHONPATH": str(overwritten)}, cwd=overwritten, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stdout == f"netfl {netfl.__version__}\n"
-    (line,) = done.stderr.splitlines()
+    assert process_.stdout == f"netfl {netfl.__version__}\n"
+    (line,) = process_.stderr.splitlines()
     assert line.startswith(f"netfl: another project's package of this name is installed ({overwritten}/netfl-1.5.0")

@@ -1,4 +1,4 @@
-"""What ``netfl list`` prints, as it stands on a terminal."""
+"""The output of ``netfl list`` on a terminal."""
 
 import textwrap
 
@@ -19,9 +19,9 @@ from netfl.types import Law
 
 
 class Mine(SnrThreshold):
-    """A threshold of ``my`` own, whose first paragraph is long enough to be set anew on any terminal that there is.
+    """A threshold of ``my`` own, whose first paragraph is long enough to be wrapped again on every terminal there is.
 
-    - one: of two things that are listed, and told at some length so that they take two lines.
+    - one: of two things that are listed, and described at such a length that they take two lines.
     - two: short
 
         as it stands
@@ -37,16 +37,16 @@ class Mine(SnrThreshold):
 '''
 
 
-def listed(*words, columns=80, monkeypatch=None):
+def listed(*arguments, columns=80, monkeypatch=None):
     monkeypatch.setenv("COLUMNS", str(columns))
-    result = CliRunner().invoke(app, ["list", *words])
+    result = CliRunner().invoke(app, ["list", *arguments])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, "\n".join(line.rstrip() for line in result.output.splitlines())
 
 
 @pytest.fixture
-def mine(tmp_path, monkeypatch):
-    """Writes a module with a model of the user's own: ``my_catalogued:Mine``."""
+def write_model(tmp_path, monkeypatch):
+    """Return a function that writes a module with a user-defined model ``Mine``."""
 
     def write(name, example):
         (tmp_path / f"{name}.py").write_text(MINE.replace("{example}", example))
@@ -56,19 +56,19 @@ def mine(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-def test_no_line_is_wider_than_the_terminal(monkeypatch, columns):
-    for words in [
+def test_lines_fit_the_terminal(monkeypatch, columns):
+    for arguments in [
         (),
         ("channel",),
         ("scenario",),
         *(("reception", kind) for kind in list_kinds(base_of("network/reception"))),
     ]:
-        code, output = listed(*words, columns=columns, monkeypatch=monkeypatch)
+        code, output = listed(*arguments, columns=columns, monkeypatch=monkeypatch)
         assert code == 0
         assert max(map(cell_len, output.splitlines())) <= columns
 
 
-def test_laws_are_told_with_their_claims(monkeypatch):
+def test_properties_are_listed_with_their_values(monkeypatch):
     assert listed("access", "bernoulli", monkeypatch=monkeypatch)[1].endswith(
         textwrap.dedent("""
         Stated properties, for the example
@@ -80,7 +80,7 @@ def test_laws_are_told_with_their_claims(monkeypatch):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_claim_of_every_model_is_printed(monkeypatch, family):
+def test_every_property_of_every_model_is_printed(monkeypatch, family):
     for kind in list_kinds(base_of(family)):
         code, output = listed(family, kind, columns=200, monkeypatch=monkeypatch)
         assert code == 0
@@ -88,17 +88,17 @@ def test_every_claim_of_every_model_is_printed(monkeypatch, family):
         assert [name for name in find_model(base_of(family), kind).model_fields if f"  {name}: " not in output] == []
 
 
-def test_a_model_of_the_users_own(monkeypatch, mine):
-    mine("my_catalogued", "{kind: my_catalogued:Mine, threshold: 2 dB, rate: 1000}")
+def test_user_defined_model_is_listed(monkeypatch, write_model):
+    write_model("my_catalogued", "{kind: my_catalogued:Mine, threshold: 2 dB, rate: 1000}")
     output = listed("reception", "my_catalogued:Mine", monkeypatch=monkeypatch)[1]
-    told, _, keys = output.partition("\n\nKeys\n")
-    assert told == (
+    description, _, keys = output.partition("\n\nKeys\n")
+    assert description == (
         "my_catalogued:Mine\n"
-        "A threshold of my own, whose first paragraph is long enough to be set anew on\n"
-        "any terminal that there is.\n"
+        "A threshold of my own, whose first paragraph is long enough to be wrapped again\n"
+        "on every terminal there is.\n"
         "\n"
-        "- one: of two things that are listed, and told at some length so that they take\n"
-        "  two lines.\n"
+        "- one: of two things that are listed, and described at such a length that they\n"
+        "  take two lines.\n"
         "- two: short\n"
         "\n"
         "    as it stands\n"
@@ -111,37 +111,40 @@ def test_a_model_of_the_users_own(monkeypatch, mine):
     )
 
 
-def test_examples_that_are_none(monkeypatch, mine):
-    mine("mine_bad", "{kind: mine_bad:Mine, threshold: 2 dB, rat: 1000}")
+def test_invalid_examples_are_reported(monkeypatch, write_model):
+    write_model("mine_bad", "{kind: mine_bad:Mine, threshold: 2 dB, rat: 1000}")
     code, output = listed("reception", "mine_bad:Mine", monkeypatch=monkeypatch)
     assert code == 2
     assert "the example of mine_bad:Mine: rat" in output
-    mine("mine_odd", "kind: [")
+    write_model("mine_odd", "kind: [")
     code, output = listed("reception", "mine_odd:Mine", monkeypatch=monkeypatch)
     assert (code, output.split(":", 1)[0]) == (2, "the example of mine_odd")
 
 
-def test_what_is_not_there(monkeypatch):
-    told = "the keys of a scenario are always listed together ('users'); write: netfl list scenario"
-    assert listed("scenario", "users", columns=120, monkeypatch=monkeypatch) == (2, told)
+def test_unknown_names_are_reported(monkeypatch):
+    message = "the keys of a scenario are always listed together ('users'); write: netfl list scenario"
+    assert listed("scenario", "users", columns=120, monkeypatch=monkeypatch) == (2, message)
     assert listed("chanel", monkeypatch=monkeypatch) == (2, "no such family ('chanel'); did you mean 'channel'?")
     code, output = listed("channel", "raileigh", monkeypatch=monkeypatch)
     assert (code, output) == (2, "no such network/channel: 'raileigh'; did you mean 'rayleigh'?")
 
 
 @pytest.mark.parametrize("columns", [80, 100, 120])
-def test_no_key_is_ever_broken(monkeypatch, columns):
-    """A key that is cut off, or goes on in the next line, cannot be copied."""
-    for words, model in [(("scenario",), Scenario), (("access", "network"), find_model(base_of("access"), "network"))]:
-        _, output = listed(*words, columns=columns, monkeypatch=monkeypatch)
+def test_keys_are_never_wrapped(monkeypatch, columns):
+    """A key that is cut off or wrapped cannot be copied."""
+    for arguments, model in [
+        (("scenario",), Scenario),
+        (("access", "network"), find_model(base_of("access"), "network")),
+    ]:
+        _, output = listed(*arguments, columns=columns, monkeypatch=monkeypatch)
         shown = {line.strip().split(":")[0] for line in output.splitlines()}
         assert {key for key, *_ in keys_of(model, "")} <= shown
 
 
 @pytest.mark.parametrize("columns", [40, 80])
-def test_no_folder_and_no_address_of_a_data_set_is_broken(monkeypatch, columns):
+def test_folders_and_addresses_of_data_sets_are_never_wrapped(monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
     lines = CliRunner().invoke(app, ["data", "list"]).output.splitlines()
-    for one in _download.list_datasets():
-        assert f"    folder: {one.folder}" in lines
-        assert any(line.startswith("    source: ") and line.endswith(str(one[-1])) for line in lines)
+    for dataset in _download.list_datasets():
+        assert f"    folder: {dataset.folder}" in lines
+        assert any(line.startswith("    source: ") and line.endswith(str(dataset[-1])) for line in lines)

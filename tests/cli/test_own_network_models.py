@@ -1,6 +1,6 @@
-"""Mistakes of authors of channels and MACs: one line with place, key, class and remedy, and never a traceback."""
+"""Errors of user-defined channels and MACs: one line with location, key, class and remedy, without a traceback."""
 
-# ruff: noqa: E501 - a message that is pinned stands on one line
+# ruff: noqa: E501 - each expected message is on one line
 
 import itertools
 import textwrap
@@ -36,8 +36,8 @@ FINITE = "return a finite number of dB for each user, [n]"
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch):
-    """Writes a module with a model ``Own`` and a scenario with it; returns the outputs of check and of trace."""
+def run_commands(tmp_path, monkeypatch):
+    """Return a function that writes a model ``Own`` and a scenario, and yields the outputs of check and trace."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -80,9 +80,9 @@ def body_of(template, body):
         ("return StaticGain(np.zeros(layout.users) - np.zeros(3))", "open() of own:Own fails: ValueError: operands could not be broadcast together with shapes (4,) (3,) (own.py, line 9); return a LinkGain"),
     ],
 )  # fmt: skip
-def test_a_channel_that_gives_no_gains(own, body, problem):
+def test_channel_without_valid_gains_is_rejected(run_commands, body, problem):
     first, _, last = problem.partition("*")
-    for code, output in own(body_of(CHANNEL, body), "channel"):
+    for code, output in run_commands(body_of(CHANNEL, body), "channel"):
         assert code == 2
         [line] = output.splitlines()
         assert line.startswith("own.yaml:")
@@ -90,8 +90,8 @@ def test_a_channel_that_gives_no_gains(own, body, problem):
         assert line.endswith(last)
 
 
-def test_an_open_without_all_its_arguments(own):
-    for code, output in own(CHANNEL.replace(", streams", "").format(body="return StaticGain(0)"), "channel"):
+def test_open_with_missing_argument_is_rejected(run_commands):
+    for code, output in run_commands(CHANNEL.replace(", streams", "").format(body="return StaticGain(0)"), "channel"):
         assert code == 2
         assert "access.channel.1: open() of own:Own fails: TypeError: Own.open() takes 2 positional" in output
 
@@ -109,8 +109,8 @@ def test_an_open_without_all_its_arguments(own):
         ("yield cell.env.timeout(200)\nyield cell.attempt([0], begin_s=cell.env.now - 100)", "attempt() is given begin_s=100, which lies 100 s before now ([0]); take next_slot and wait_until"),
     ],
 )  # fmt: skip
-def test_a_mac_that_violates_its_contract(own, body, problem):
-    for code, output in own(body_of(MAC, body), "mac"):
+def test_mac_that_violates_its_contract_is_rejected(run_commands, body, problem):
+    for code, output in run_commands(body_of(MAC, body), "mac"):
         assert code == 2
         line = output.splitlines()[-1]
         assert line.startswith("own.yaml:")
@@ -118,7 +118,7 @@ def test_a_mac_that_violates_its_contract(own, body, problem):
         assert line.endswith(f" s of simulated time: {problem}")
 
 
-def test_a_right_mac_in_slots_is_not_refused(own):
+def test_correct_slotted_mac_is_accepted(run_commands):
     body = """\
 slot = -1
 while True:
@@ -126,10 +126,10 @@ while True:
     slot = cell.next_slot(cell.airtime_s, after=slot)
     yield cell.wait_until(slot * cell.airtime_s)
     yield cell.attempt(cell.backlog()[:1], begin_s=slot * cell.airtime_s)"""
-    assert [code for code, _ in own(body_of(MAC, body), "mac")] == [0, 0]
+    assert [code for code, _ in run_commands(body_of(MAC, body), "mac")] == [0, 0]
 
 
-def test_a_mac_may_catch_the_failure_of_an_event(own):
+def test_mac_may_catch_a_failed_event(run_commands):
     body = """\
 failing = cell.env.event()
 failing.fail(ValueError("on purpose"))
@@ -140,15 +140,15 @@ except ValueError:
 while True:
     yield cell.wait_for_backlog()
     yield cell.attempt(cell.backlog()[:1])"""
-    assert [code for code, _ in own(body_of(MAC, body), "mac")] == [0, 0]
+    assert [code for code, _ in run_commands(body_of(MAC, body), "mac")] == [0, 0]
 
 
 @pytest.mark.parametrize(
     ("laws", "problem"),
     [('return "none"', "returns 'none' from laws(); return a tuple of Law"), ("return ()", "states no property; if it has none, give the reason with Law.none(reason)")],
 )  # fmt: skip
-def test_check_warns_of_laws_that_are_none(own, laws, problem):
+def test_check_warns_of_invalid_properties(run_commands, laws, problem):
     code = body_of(CHANNEL, "return StaticGain(np.zeros(layout.users))")
-    (status, output), _ = own(code.replace('return (Law.none("nothing is drawn"),)', laws), "channel")
+    (status, output), _ = run_commands(code.replace('return (Law.none("nothing is drawn"),)', laws), "channel")
     assert status == 0
     assert output.splitlines()[-1] == f"  access.channel.1: own:Own {problem}"

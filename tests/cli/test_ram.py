@@ -1,4 +1,4 @@
-"""`netfl ram`: what it prints, what it ends with, and what it says of bad input."""
+"""`netfl ram`: output, exit codes and errors."""
 
 import json
 import shutil
@@ -46,31 +46,31 @@ def call(*words, width=120):
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_a_run_is_told_of(run, width):
-    code, told = call(run, width=width)
-    words = " ".join(told.split())
+def test_run_is_described(run, width):
+    code, output = call(run, width=width)
+    words = " ".join(output.split())
     assert code == 0
-    assert told.startswith("stationary\nThe selection is consistent with a stationary one")
+    assert output.startswith("stationary\nThe selection is consistent with a stationary one")
     assert "Stated (access stationary): stationary, as in the result; its rates are in all intervals." in words
     assert "replica 0 of 2" in words
     assert "not tested: one user per" in words
     assert "the 5 rarest users" in words
     assert "α = 0.2 of CVaR can hold the 2 rarest users whole" in words
     assert "α = 0.001 of narrow is below the reach of any user" in words
-    assert max(map(len, told.splitlines())) <= width
-    assert "…" not in told
+    assert max(map(len, output.splitlines())) <= width
+    assert "…" not in output
 
 
-def test_json_is_valid_and_whole(run):
-    code, told = call(run, "--json", "--replica", 1, "--alpha", 0.5)
-    flat = json.loads(told, parse_constant=pytest.fail)
+def test_json_is_valid_and_complete(run):
+    code, output = call(run, "--json", "--replica", 1, "--alpha", 0.5)
+    flat = json.loads(output, parse_constant=pytest.fail)
     assert code == 0
     assert flat["rounds"] == 400
     assert flat["expected.process"] == "stationary"
     assert flat["reach.tails.alpha"] == [0.5, 0.2, 0.001]
 
 
-def test_a_table_of_netfls_own_says_the_same(run):
+def test_delivery_table_gives_the_same_result(run):
     whole = json.loads(call(run, "--json")[1])
     table = json.loads(call(run / "deliveries.parquet", "--json", "--users", 5, "--rounds", 400)[1])
     assert [table[name] for name in ("verdict", "rates.deliveries", "tests.memory.p")] == [
@@ -79,17 +79,17 @@ def test_a_table_of_netfls_own_says_the_same(run):
 
 
 @pytest.mark.parametrize("sign", [",", ";", "\t"])
-def test_a_foreign_table(tmp_path, sign):
+def test_table_of_another_program(tmp_path, sign):
     rng = np.random.default_rng(1)
     table = pd.DataFrame({"round": np.arange(1, 301), "user": rng.choice(["Zoë", "ab c", "3"], 300)})
     table.to_csv(tmp_path / "t.csv", index=False, sep=sign)
-    code, told = call(tmp_path / "t.csv")
+    code, output = call(tmp_path / "t.csv")
     assert code == 0
-    assert "Zoë" in told
-    assert "The table has 3 users, taken as all users" in told
+    assert "Zoë" in output
+    assert "The table has 3 users, taken as all users" in output
 
 
-BAD = {
+INVALID_TABLES = {
     "empty": ("", "is empty"),
     "header": ("round,user\n", "the table has no rows"),
     "columns": ("a,b\n1,2\n", "the columns round and user are needed; it has: a, b"),
@@ -100,26 +100,26 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_bad_tables(tmp_path, name):
-    text, said = BAD[name]
+@pytest.mark.parametrize("name", INVALID_TABLES)
+def test_invalid_tables_are_reported(tmp_path, name):
+    text, message = INVALID_TABLES[name]
     (tmp_path / "t.csv").write_text(text)
-    code, told = call(tmp_path / "t.csv")
+    code, output = call(tmp_path / "t.csv")
     assert code == 2
-    assert said in told
-    assert len(told.splitlines()) == 1
+    assert message in output
+    assert len(output.splitlines()) == 1
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
-def test_no_table_at_all(tmp_path, name):
+def test_binary_file_is_reported(tmp_path, name):
     (tmp_path / name).write_bytes(bytes(range(128, 256)))
-    code, told = call(tmp_path / name)
+    code, output = call(tmp_path / name)
     assert code == 2
-    assert "is not a table" in told
+    assert "is not a table" in output
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--replica", 9], "no such replica (9); there are: 0, 1"),
         (["--alpha", 0], "not a share in (0, 1]"),
@@ -128,20 +128,20 @@ def test_no_table_at_all(tmp_path, name):
         (["--users", 5], "a run stores its own value"),
     ],
 )
-def test_bad_options(run, words, said):
-    code, told = call(run, *words)
+def test_invalid_options_are_reported(run, words, message):
+    code, output = call(run, *words)
     assert code == 2
-    assert said in told
+    assert message in output
 
 
-def test_no_such_place(tmp_path):
+def test_missing_folder_is_reported(tmp_path):
     assert call(tmp_path / "nothing")[0] == 2
-    code, told = call(tmp_path)
+    code, output = call(tmp_path)
     assert code == 2
-    assert "is not a run directory" in told
+    assert "is not a run directory" in output
 
 
-def test_an_unfinished_run_is_told_to_be_so(run, tmp_path):
+def test_unfinished_run_is_marked(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     manifest = json.loads((tmp_path / "run/manifest.json").read_text())
     (tmp_path / "run/manifest.json").write_text(json.dumps(manifest | {"status": "interrupted"}))
@@ -149,58 +149,60 @@ def test_an_unfinished_run_is_told_to_be_so(run, tmp_path):
     rounds[rounds["round"] <= 300].to_parquet(tmp_path / "run/rounds.parquet")
     deliveries = pd.read_parquet(tmp_path / "run/deliveries.parquet")
     deliveries[deliveries["round"] <= 300].to_parquet(tmp_path / "run/deliveries.parquet")
-    code, told = call(tmp_path / "run")
+    code, output = call(tmp_path / "run")
     assert code == 0
-    assert "The run is not finished (interrupted): it has 300 of 400 rounds." in told
+    assert "The run is not finished (interrupted): it has 300 of 400 rounds." in output
 
 
-def test_a_run_that_has_no_rounds_yet(run, tmp_path):
+def test_run_without_rounds_is_reported(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     (tmp_path / "run/rounds.parquet").unlink()
-    code, told = call(tmp_path / "run")
+    code, output = call(tmp_path / "run")
     assert code == 2
-    assert "has no readable rounds" in told
+    assert "has no readable rounds" in output
 
 
-def test_a_run_that_watches_traffic(watched, tmp_path):
+def test_run_with_duration_is_reported(watched, tmp_path):
     text = f"name: w\nusers: 2\nduration: 10 s\naccess: {{kind: '{watched}'}}\n"
     (tmp_path / "w.yaml").write_text(text)
     run = netfl.trace(netfl.load(tmp_path / "w.yaml"), tmp_path / "run")
-    code, told = call(run.folder)
+    code, output = call(run.folder)
     assert code == 2
-    assert "has a duration instead of rounds" in told
+    assert "has a duration instead of rounds" in output
 
 
 @pytest.mark.slow
-def test_a_cycle_is_told_in_seconds_too(tmp_path):
+def test_cycle_has_its_period_in_hours(tmp_path):
     text = SCENARIO.replace("400", "1000").replace(
         "{kind: stationary, rho: [0.4, 0.3, 0.15, 0.1, 0.05]}",
         "{kind: cyclic, probability: 0.3, cycle: 24, round_length: 1 h}",
     )
     (tmp_path / "s.yaml").write_text(text)
     run = netfl.trace(netfl.load(tmp_path / "s.yaml"), tmp_path / "run")
-    code, told = call(run.folder)
+    code, output = call(run.folder)
     assert code == 0
-    assert "it repeats every 24 h 00 min (24 rounds), and users are available for " in " ".join(told.split())
+    assert "it repeats every 24 h 00 min (24 rounds), and users are available for " in " ".join(output.split())
 
 
 @pytest.mark.slow
-def test_help_does_without_scipy():
+def test_help_does_not_import_scipy():
     code = "from typer.testing import CliRunner; from netfl.cli import app; CliRunner().invoke(app, ['ram', '--help'])"
-    ending = "; import sys; print('scipy' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code + ending], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout.strip() == "False"
+    check = "; import sys; print('scipy' in sys.modules)"
+    process_ = subprocess.run(
+        [sys.executable, "-c", code + check], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert process_.stdout.strip() == "False"
 
 
-def test_who_is_heard_together_is_named(tmp_path):
+def test_users_delivered_together_are_named(tmp_path):
     rng = np.random.default_rng(2)
     up = rng.random((1500, 2)) < 0.6
     at, user = np.nonzero(up[:, [0, 0, 1, 1, 1]] & (rng.random((1500, 5)) < 0.7))
     pd.DataFrame({"round": at + 1, "user": user}).to_csv(tmp_path / "t.csv", index=False)
-    code, told = call(tmp_path / "t.csv", "--users", 5, "--rounds", 1500)
+    code, output = call(tmp_path / "t.csv", "--users", 5, "--rounds", 1500)
     assert code == 0
-    assert told.startswith("emergent-correlated")
-    assert "delivered together: 2, 3, 4 | 0, 1" in told
+    assert output.startswith("emergent-correlated")
+    assert "delivered together: 2, 3, 4 | 0, 1" in output
 
 
 @pytest.mark.quick_first
@@ -213,7 +215,7 @@ def test_who_is_heard_together_is_named(tmp_path):
         ("{kind: adversarial, users: [0, 1], per_round: 1, inner: {kind: bernoulli, probability: 0.5}}", None),
     ],
 )
-def test_what_is_stated_holds(tmp_path, access, process):
+def test_stated_process_is_compared(tmp_path, access, process):
     (tmp_path / "s.yaml").write_text(f"name: s\nusers: 5\nrounds: 400\naccess: {access}\n")
     run = netfl.trace(netfl.load(tmp_path / "s.yaml"), tmp_path / "run")
     flat = json.loads(call(run.folder, "--json")[1])
@@ -222,10 +224,10 @@ def test_what_is_stated_holds(tmp_path, access, process):
     assert ("Stated" in call(run.folder)[1]) == (process is not None)
 
 
-def test_rounds_written_as_text(tmp_path):
+def test_rounds_as_text_are_read(tmp_path):
     rng = np.random.default_rng(1)
-    rounds = [f"{one}.0" for one in range(1, 301)]
+    rounds = [f"{number}.0" for number in range(1, 301)]
     pd.DataFrame({"round": rounds, "user": rng.integers(0, 3, 300)}).to_parquet(tmp_path / "t.parquet")
-    code, told = call(tmp_path / "t.parquet", "--json")
+    code, output = call(tmp_path / "t.parquet", "--json")
     assert code == 0
-    assert json.loads(told)["rounds"] == 300
+    assert json.loads(output)["rounds"] == 300

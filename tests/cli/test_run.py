@@ -1,4 +1,4 @@
-"""Whole runs with workers, with versions, with learners that diverge: their tables, and how they end and go on."""
+"""Whole runs with workers, recorded versions and diverging learners: tables, exit and resumption."""
 
 import json
 import os
@@ -30,8 +30,8 @@ NETWORK = ("rounds", "deliveries", "events", "users")
 LEARNER = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 2}
 
 
-def a_scenario(**more):
-    said = {
+def a_scenario(**overrides):
+    settings = {
         "name": "small",
         "users": 4,
         "rounds": 12,
@@ -45,54 +45,54 @@ def a_scenario(**more):
             "B": LEARNER | {"objective": {"kind": "cvar", "alpha": 0.4, "gamma": 0.5, "lr_t": 0.1}},
         },
         "evaluate": {"every": 4},
-        **more,
+        **overrides,
     }
-    return validate(ScenarioDocument(said, "small"))
+    return validate(ScenarioDocument(settings, "small"))
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
+def single(tmp_path_factory):
     return netfl.run(a_scenario(record={"versions": True}), tmp_path_factory.mktemp("alone") / "run", device="cpu")
 
 
-def assert_same(one, other):
+def assert_same(first, second):
     for name in NETWORK:
-        pd.testing.assert_frame_equal(one.table(name), other.table(name), check_exact=True)
-    pd.testing.assert_frame_equal(one.metrics, other.metrics, rtol=1e-5, atol=1e-6)
-    assert one.summary.keys() == other.summary.keys()
+        pd.testing.assert_frame_equal(first.table(name), second.table(name), check_exact=True)
+    pd.testing.assert_frame_equal(first.metrics, second.metrics, rtol=1e-5, atol=1e-6)
+    assert first.summary.keys() == second.summary.keys()
 
 
-def assert_same_versions(one, other):
+def assert_same_versions(first, second):
     for learner in ("A", "B"):
         for replica in range(3):
-            ours, theirs = one.versions(learner, replica), other.versions(learner, replica)
-            assert [*ours] == [*theirs] == list(range(13))
-            for index in ours:
-                for name, values in ours[index].items():
-                    np.testing.assert_allclose(values, theirs[index][name], rtol=1e-4, atol=1e-6)
+            versions, other_versions = first.versions(learner, replica), second.versions(learner, replica)
+            assert [*versions] == [*other_versions] == list(range(13))
+            for index in versions:
+                for name, values in versions[index].items():
+                    np.testing.assert_allclose(values, other_versions[index][name], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("workers", [2, 3])
 @pytest.mark.slow
-def test_tables_do_not_depend_on_the_number_of_workers(alone, tmp_path, workers):
+def test_tables_do_not_depend_on_the_number_of_workers(single, tmp_path, workers):
     run = netfl.run(a_scenario(record={"versions": True}), tmp_path / "run", device="cpu", workers=workers)
-    assert_same(run, alone)
-    assert_same_versions(run, alone)
+    assert_same(run, single)
+    assert_same_versions(run, single)
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_with_another_number_of_workers(alone, tmp_path):
+def test_run_resumes_with_another_number_of_workers(single, tmp_path):
     scenario, folder = a_scenario(record={"versions": True}), tmp_path / "run"
     assert netfl.run(scenario, folder, device="cpu", workers=2, observer=StopAfter(3)).status == "interrupted"
     with pytest.raises(ScenarioError, match=r"A-0\.safetensors does not exist"):
         netfl.open_run(folder).versions("A")
     assert netfl.resume(folder, device="cpu", observer=StopAfter(7)).status == "interrupted"
-    assert_same(run := netfl.resume(folder, device="cpu", workers=3), alone)
-    assert_same_versions(run, alone)
+    assert_same(run := netfl.resume(folder, device="cpu", workers=3), single)
+    assert_same_versions(run, single)
 
 
 @pytest.mark.slow
-def test_versions_are_the_same_file_whether_a_run_was_stopped_or_not(alone, tmp_path):
+def test_versions_of_stopped_run_are_the_same_file(single, tmp_path):
     scenario, folder = a_scenario(record={"versions": True}), tmp_path / "run"
     netfl.run(scenario, folder, device="cpu", observer=StopAfter(5))
     netfl.resume(folder, device="cpu", observer=StopAfter(2))
@@ -100,7 +100,7 @@ def test_versions_are_the_same_file_whether_a_run_was_stopped_or_not(alone, tmp_
     files = sorted(path.name for path in (folder / "versions").iterdir())
     assert files == [f"{learner}-{replica}.safetensors" for learner in "AB" for replica in range(3)]
     for name in files:
-        assert (folder / "versions" / name).read_bytes() == (alone.folder / "versions" / name).read_bytes()
+        assert (folder / "versions" / name).read_bytes() == (single.folder / "versions" / name).read_bytes()
     last = load_file(folder / "versions/B-2.safetensors")
     t = run.metrics.query("learner == 'B' and replica == 2 and metric == 't' and round == 12")["value"].item()
     assert last["12/t"] == np.float32(t) != 0
@@ -109,22 +109,22 @@ def test_versions_are_the_same_file_whether_a_run_was_stopped_or_not(alone, tmp_
 
 
 @pytest.mark.slow
-def test_versions_of_some_rounds_are_those_of_all(alone, tmp_path):
+def test_some_versions_equal_those_of_full_record(single, tmp_path):
     scenario, folder = a_scenario(record={"versions": 5}), tmp_path / "run"
     run = netfl.run(scenario, folder, device="cpu", workers=2)
-    some, every = run.versions("B", 1), alone.versions("B", 1)
-    assert [*some] == [0, 5, 10, 12]
-    assert all(np.array_equal(some[index][name], every[index][name]) for index in some for name in every[index])
+    selected, whole = run.versions("B", 1), single.versions("B", 1)
+    assert [*selected] == [0, 5, 10, 12]
+    assert all(np.array_equal(selected[index][name], whole[index][name]) for index in selected for name in whole[index])
 
 
 @pytest.mark.slow
-def test_replicas_that_are_added_bring_their_versions(alone, tmp_path):
+def test_added_replicas_record_versions(single, tmp_path):
     netfl.run(a_scenario(record={"versions": True}, replicas=2), tmp_path / "run", device="cpu")
-    assert_same_versions(netfl.extend(tmp_path / "run", 3, device="cpu"), alone)
+    assert_same_versions(netfl.extend(tmp_path / "run", 3, device="cpu"), single)
 
 
 @pytest.mark.parametrize(
-    ("record", "fault"),
+    ("record", "message"),
     [
         ({"version": True}, "record.version: unknown key; did you mean 'versions'?"),
         ({"events": ["delivred"]}, "record.events.0: unknown value ('delivred'); did you mean 'delivered'?"),
@@ -132,26 +132,27 @@ def test_replicas_that_are_added_bring_their_versions(alone, tmp_path):
         (["delivred"], "record.0: unknown value ('delivred'); did you mean 'delivered'?"),
     ],
 )
-def test_what_cannot_be_recorded_is_a_fault(record, fault):
-    with pytest.raises(ScenarioError) as wrong:
+def test_invalid_record_is_an_error(record, message):
+    with pytest.raises(ScenarioError) as raised:
         a_scenario(record=record)
-    assert str(wrong.value).endswith(fault)
+    assert str(raised.value).endswith(message)
 
 
-def test_versions_of_nothing_are_a_fault():
+def test_versions_without_learners_are_an_error():
     with pytest.raises(ScenarioError, match=r"record\.versions: there are no learners"):
         a_scenario(record={"versions": True}, data=None, partition=None, model=None, learners={}, evaluate=None)
 
 
-def test_a_scenario_that_records_versions_is_written_as_it_was():
+def test_recorded_versions_survive_a_round_trip():
     scenario = a_scenario(record={"events": ["delivered"], "versions": True})
     assert "versions: true" in scenario.to_yaml()
     assert scenario.keeping.kinds == {"delivered"}
     assert a_scenario(record={}).keeping.kinds == a_scenario().keeping.kinds
-    kept = [
-        [*a_scenario(record=said, rounds=4).versions_kept] for said in ({}, {"versions": True}, {"versions": 3}, "all")
+    versions = [
+        [*a_scenario(record=record, rounds=4).versions_kept]
+        for record in ({}, {"versions": True}, {"versions": 3}, "all")
     ]
-    assert kept == [[], [0, 1, 2, 3, 4], [0, 3, 4], []]
+    assert versions == [[], [0, 1, 2, 3, 4], [0, 3, 4], []]
 
 
 @pytest.fixture
@@ -160,60 +161,60 @@ def wild():
     return a_scenario(learners=learners, evaluate={"every": 1})
 
 
-def test_a_learner_that_diverges_is_named_wherever_a_run_is_looked_at(wild, tmp_path):
+def test_diverged_learner_is_named_in_all_outputs(wild, tmp_path):
     run = netfl.run(wild, tmp_path / "run", device="cpu")
-    lost = run.manifest["diverged"]
-    assert {(one["learner"], one["replica"]) for one in lost} == {("wild", 0), ("wild", 1), ("wild", 2)}
-    assert [one["round"] for one in lost] == sorted(one["round"] for one in lost)
+    diverged = run.manifest["diverged"]
+    assert {(entry["learner"], entry["replica"]) for entry in diverged} == {("wild", 0), ("wild", 1), ("wild", 2)}
+    assert [entry["round"] for entry in diverged] == sorted(entry["round"] for entry in diverged)
     assert run.summary["wild.loss.last_tenth"] is None
     assert run.summary["wild.accuracy.last_tenth"] is None
     assert run.summary["calm.loss.last_tenth"] > 0
-    for one, told in zip(lost, run.diverged, strict=True):
-        rounds = run.metrics[(run.metrics["learner"] == "wild") & (run.metrics["replica"] == one["replica"])]["round"]
-        assert rounds.max() == one["round"] - 1
-        assert told.startswith(f"wild, replica {one['replica']}")
-        assert any(told in sentence for sentence in summary_text.run_status(RunData(run)))
+    for entry, message in zip(diverged, run.diverged, strict=True):
+        rounds = run.metrics[(run.metrics["learner"] == "wild") & (run.metrics["replica"] == entry["replica"])]["round"]
+        assert rounds.max() == entry["round"] - 1
+        assert message.startswith(f"wild, replica {entry['replica']}")
+        assert any(message in sentence for sentence in summary_text.run_status(RunData(run)))
 
 
-def test_the_command_names_who_diverged_and_ends_well_however_quiet_it_is(wild, tmp_path, monkeypatch):
+def test_quiet_command_names_diverged_learners(wild, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("wild.yaml").write_text(wild.to_yaml())
-    told = CliRunner().invoke(app, ["run", "wild.yaml", "--out", "run", "--device", "cpu", "--quiet"])
-    assert told.exit_code == 0
-    assert told.output.splitlines() == [f"diverged: {one}" for one in netfl.open_run("run").diverged]
-    assert "diverged: wild, replica 2" in told.output
+    result = CliRunner().invoke(app, ["run", "wild.yaml", "--out", "run", "--device", "cpu", "--quiet"])
+    assert result.exit_code == 0
+    assert result.output.splitlines() == [f"diverged: {entry}" for entry in netfl.open_run("run").diverged]
+    assert "diverged: wild, replica 2" in result.output
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.slow
-def test_who_diverged_is_known_after_a_stop_too(wild, tmp_path, workers):
+def test_diverged_learners_are_known_after_a_stop(wild, tmp_path, workers):
     whole = netfl.run(wild, tmp_path / "whole", device="cpu").manifest["diverged"]
     stopped = netfl.run(wild, tmp_path / "run", device="cpu", observer=StopAfter(8), workers=workers)
-    assert stopped.manifest["diverged"] == [one for one in whole if one["round"] <= 8]
+    assert stopped.manifest["diverged"] == [entry for entry in whole if entry["round"] <= 8]
     assert netfl.resume(tmp_path / "run", device="cpu", workers=3 - workers).manifest["diverged"] == whole
 
 
 @pytest.mark.slow
-def test_added_replicas_that_diverge_stand_behind_the_others(wild, tmp_path):
+def test_diverged_added_replicas_come_last(wild, tmp_path):
     netfl.run(wild.model_copy(update={"replicas": 2}), tmp_path / "run", device="cpu")
-    lost = netfl.extend(tmp_path / "run", 3, device="cpu").manifest["diverged"]
-    assert sorted(one["replica"] for one in lost[:2]) == [0, 1]
-    assert [one["replica"] for one in lost[2:]] == [2]
+    diverged = netfl.extend(tmp_path / "run", 3, device="cpu").manifest["diverged"]
+    assert sorted(entry["replica"] for entry in diverged[:2]) == [0, 1]
+    assert [entry["replica"] for entry in diverged[2:]] == [2]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.slow
-def test_where_all_diverge_the_run_fails(tmp_path, workers):
+def test_run_fails_if_all_learners_diverge(tmp_path, workers):
     scenario = a_scenario(learners={"wild": LEARNER | {"lr": 1e30, "local_steps": 6}})
     with pytest.raises(ModelError, match="training diverged"):
         netfl.run(scenario, tmp_path / "run", device="cpu", workers=workers)
     assert netfl.open_run(tmp_path / "run").status == "failed"
 
 
-def test_what_does_not_fit_into_memory_is_refused_before_anything_is_written(tmp_path, monkeypatch):
+def test_lack_of_memory_is_reported_before_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "netfl.simulation.memory.check_before_loading", lambda *told, **more: None
-    )  # refuses users that do not fit
+        "netfl.simulation.memory.check_before_loading", lambda *args, **kwargs: None
+    )  # would reject the run first
     monkeypatch.setattr(memory, "available", lambda: 100)
     with pytest.raises(ScenarioError, match=r"learners: they need .* GB of memory"):
         netfl.run(a_scenario(), tmp_path / "run", device="cpu")
@@ -223,12 +224,12 @@ def test_what_does_not_fit_into_memory_is_refused_before_anything_is_written(tmp
 SCRIPT = """\
 import signal
 import netfl
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have begun all this in the background
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background process may ignore it
 scenario = netfl.load("long.yaml")
 netfl.run(scenario, "run", device="cpu", workers=2)
 """
 LOUD = '''\
-"""An aggregation of the user's own, which prints, beside a script without a guard."""
+"""A user-defined aggregation that prints, beside a script without a guard."""
 from netfl.learning.aggregation.average import Average
 
 
@@ -240,14 +241,14 @@ class Loud(Average):
 
 
 @pytest.fixture
-def begun(tmp_path):
-    """Begins a script in a folder of its own, which has begun to learn then, and is ended with the test."""
+def start_script(tmp_path):
+    """Return a function that starts a script and waits until it trains; the script is killed after the test."""
     with ExitStack() as stack:
-        yield lambda rounds: stack.enter_context(_begun(tmp_path, rounds))
+        yield lambda rounds: stack.enter_context(_started_script(tmp_path, rounds))
 
 
 @contextmanager
-def _begun(folder, rounds):
+def _started_script(folder, rounds):
     loud = LEARNER | {"aggregation": "loud:Loud"}
     folder.joinpath("loud.py").write_text(LOUD)
     folder.joinpath("script.py").write_text(SCRIPT)
@@ -271,24 +272,24 @@ def _begun(folder, rounds):
 
 
 def children(process):
-    """The workers that the process of this number has started, on Linux; a test may have had other children before."""
+    """Return the ids of the workers that a process has started, on Linux."""
     started = map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split())
-    return [one for one in started if b"netfl.learning" in Path(f"/proc/{one}/cmdline").read_bytes()]
+    return [pid for pid in started if b"netfl.learning" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
-def gone(processes):
+def have_ended(processes):
     until = time.monotonic() + 10
-    while (left := any(Path(f"/proc/{one}").exists() for one in processes)) and time.monotonic() < until:
+    while (is_alive := any(Path(f"/proc/{pid}").exists() for pid in processes)) and time.monotonic() < until:
         time.sleep(0.05)
-    return not left
+    return not is_alive
 
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at processes in /proc")
 
 
 @pytest.mark.slow
-def test_a_script_without_a_guard_runs_workers_with_a_model_that_is_beside_it_and_prints(begun, tmp_path):
-    process = begun(rounds=20)
+def test_script_without_guard_runs_workers_with_its_own_model(start_script, tmp_path):
+    process = start_script(rounds=20)
     assert process.wait(60) == 0, tmp_path.joinpath("out").read_text()
     assert netfl.open_run(tmp_path / "run").status == "done"
     assert "averaging" in tmp_path.joinpath("out").read_text()
@@ -296,32 +297,32 @@ def test_a_script_without_a_guard_runs_workers_with_a_model_that_is_beside_it_an
 
 @linux
 @pytest.mark.slow
-def test_a_killed_worker_stops_the_run_and_what_it_kept_goes_on_elsewhere(begun, tmp_path):
-    process = begun(rounds=200_000)
+def test_killed_worker_stops_the_run(start_script, tmp_path):
+    process = start_script(rounds=200_000)
     workers = children(process.pid)
     assert len(workers) == 2
     os.kill(workers[0], signal.SIGKILL)
     assert process.wait(30) == 1
     assert "MachineError: worker 1 of 2 was killed by signal 9" in tmp_path.joinpath("out").read_text()
     assert json.loads(tmp_path.joinpath("run/manifest.json").read_text())["status"] == "failed"
-    assert gone(workers)
+    assert have_ended(workers)
 
 
 @linux
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGINT])
 @pytest.mark.slow
-def test_workers_do_not_outlive_their_run(begun, number):
-    process = begun(rounds=200_000)
+def test_workers_end_with_their_run(start_script, signal_number):
+    process = start_script(rounds=200_000)
     workers = children(process.pid)
     assert len(workers) == 2
-    process.send_signal(number)
+    process.send_signal(signal_number)
     process.wait(30)
-    assert gone(workers)
+    assert have_ended(workers)
 
 
 @linux
 @pytest.mark.slow
-def test_a_worker_that_dies_leaves_a_checkpoint_to_go_on_from(alone, tmp_path):
+def test_run_resumes_from_checkpoint_after_worker_died(single, tmp_path):
     scenario, folder = a_scenario(record={"versions": True}), tmp_path / "run"
     netfl.run(scenario, folder, device="cpu", workers=2, observer=StopAfter(4))
 
@@ -334,13 +335,13 @@ def test_a_worker_that_dies_leaves_a_checkpoint_to_go_on_from(alone, tmp_path):
         netfl.resume(folder, device="cpu", workers=2, observer=Killing())
     assert (folder / "checkpoint.pt").exists()
     run = netfl.resume(folder, device="cpu")
-    assert_same(run, alone)
-    assert_same_versions(run, alone)
+    assert_same(run, single)
+    assert_same_versions(run, single)
 
 
 @pytest.mark.slow
-def test_a_scenario_of_300_000_values_is_read_back(tmp_path):
-    """More than a scenario of YAML may hold, which a run may have that is made in Python."""
+def test_scenario_of_300_000_values_is_read_back(tmp_path):
+    """A scenario made in Python may be larger than the limit of YAML files."""
     users = 300_000
     document = ScenarioDocument({"name": "large", "users": users, "rounds": 2, "record": "none"})
     document.data["access"] = {
@@ -349,6 +350,6 @@ def test_a_scenario_of_300_000_values_is_read_back(tmp_path):
         "deliveries": 3,
     }
     scenario = validate(document)
-    done = netfl.trace(scenario, tmp_path / "run")
-    assert done.scenario["access"]["probability"] == document.data["access"]["probability"]
+    run = netfl.trace(scenario, tmp_path / "run")
+    assert run.scenario["access"]["probability"] == document.data["access"]["probability"]
     assert netfl.load(tmp_path / "run" / "scenario.yaml") == scenario

@@ -1,4 +1,4 @@
-"""``netfl new``: what it writes works at once, by the commands that a user would give."""
+"""``netfl new``: the written files work with the documented commands."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from netfl.registry import FAMILIES
 
 SHORT = [family.rpartition("/")[2] for family in FAMILIES]
 NETFL = "from netfl.cli import main; main()"
-"""As the console script, which has not the working folder on its path."""
+"""Code of the console script, which does not have the working folder on its path."""
 
 
 @pytest.fixture(autouse=True)
@@ -29,24 +29,24 @@ def new(*words):
 
 
 def shell(*words, safe_path=True):
-    """A command of its own process, in the folder, and its output; Python itself does not look there for modules."""
+    """Run Python in the current folder and return its output; *safe_path* keeps the folder off its path."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | {"COLUMNS": "100"}
     options = ["-P"] if safe_path else []
-    done = subprocess.run(
+    process_ = subprocess.run(
         [sys.executable, *options, *words], capture_output=True, text=True, timeout=300, check=False, env=environment
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert process_.returncode == 0, process_.stdout + process_.stderr
+    return process_.stdout
 
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory):
-    """A starter of each family, and what pytest says of them all."""
-    where = tmp_path_factory.mktemp("starters")
-    here = Path.cwd()
-    os.chdir(where)
+    """Write a starter of each family; return the folder, the outputs and the output of pytest."""
+    starters = tmp_path_factory.mktemp("starters")
+    previous = Path.cwd()
+    os.chdir(starters)
     try:
-        told = {family: new(family, f"my_{family}")[1] for family in SHORT}
+        outputs = {family: new(family, f"my_{family}")[1] for family in SHORT}
         words = [
             "-m",
             "pytest",
@@ -59,37 +59,37 @@ def everything(tmp_path_factory):
             "--continue-on-collection-errors",
             ".",
         ]
-        done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=300, check=False)
+        process_ = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=300, check=False)
     finally:
-        os.chdir(here)
-    return where, told, done.stdout
+        os.chdir(previous)
+    return starters, outputs, process_.stdout
 
 
 @pytest.mark.parametrize("family", SHORT)
 @pytest.mark.slow
-def test_a_starter_of_each_family_passes_its_own_test(everything, family):
-    where, told, said = everything
+def test_starter_of_each_family_passes_its_test(everything, family):
+    starters, outputs, pytest_output = everything
     model = f"my_{family}:My{family.capitalize()}"
-    assert model in told[family]
-    assert f"PASSED test_my_{family}.py::test_it_holds_its_laws" in said
-    assert f"PASSED test_my_{family}.py::test_it_runs_by_its_name" in said
-    assert len((where / f"my_{family}.py").read_text().splitlines()) <= 70
+    assert model in outputs[family]
+    assert f"PASSED test_my_{family}.py::test_it_holds_its_laws" in pytest_output
+    assert f"PASSED test_my_{family}.py::test_it_runs_by_its_name" in pytest_output
+    assert len((starters / f"my_{family}.py").read_text().splitlines()) <= 70
 
 
 @pytest.mark.parametrize("family", SHORT)
 @pytest.mark.slow
-def test_a_starter_of_each_family_is_listed(everything, monkeypatch, family):
+def test_starter_of_each_family_is_listed(everything, monkeypatch, family):
     monkeypatch.chdir(everything[0])
-    said = shell("-c", NETFL, "list", family, f"my_{family}:My{family.capitalize()}")
-    assert f"kind: my_{family}:My{family.capitalize()}" in said
-    assert "Stated properties" in said
+    output = shell("-c", NETFL, "list", family, f"my_{family}:My{family.capitalize()}")
+    assert f"kind: my_{family}:My{family.capitalize()}" in output
+    assert "Stated properties" in output
 
 
 @pytest.mark.slow
-def test_a_channel_from_start_to_trace(folder):
-    code, told = new("channel", "my_fading")
+def test_channel_from_new_to_trace(folder):
+    code, output = new("channel", "my_fading")
     assert code == 0
-    assert told.splitlines() == [
+    assert output.splitlines() == [
         "my_fading.py: a small working model to change; its kind in a scenario is my_fading:MyFading",
         "test_my_fading.py: tests the distributions that it states, and runs it",
         "next: netfl list channel my_fading:MyFading, or pytest test_my_fading.py",
@@ -105,46 +105,46 @@ def test_a_channel_from_start_to_trace(folder):
 
 
 @pytest.mark.slow
-def test_a_module_in_the_folder_does_not_hide_an_installed_one(folder):
+def test_module_in_folder_does_not_hide_installed_module(folder):
     (folder / "simpy.py").write_text("raise RuntimeError('not this one')\n")
     new("channel", "mine")
     assert "Stated properties" in shell("-c", NETFL, "list", "channel", "mine:Mine")
 
 
-def test_into_another_folder(folder):
-    code, told = new("queue", "lifo", "--out", "there/deep")
+def test_starter_in_another_folder(folder):
+    code, output = new("queue", "lifo", "--out", "there/deep")
     assert code == 0
     assert (folder / "there/deep/lifo.py").exists()
-    assert told.splitlines()[-1] == (
+    assert output.splitlines()[-1] == (
         "next: PYTHONPATH=there/deep netfl list queue lifo:Lifo, or pytest there/deep/test_lifo.py"
     )
 
 
 @pytest.mark.parametrize("name", ["my-fading", "class", "_2", "a/b", "../up", "é b", ""])
-def test_names_that_python_cannot_import(folder, name):
+def test_invalid_names_are_rejected(folder, name):
     remedy = "write letters, digits and underscores, such as my_fading"
     assert new("channel", name) == (2, f"not a valid name of a Python module ({name!r}); {remedy}\n")
     assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["queue", "numpy", "netfl"])
-def test_names_that_are_taken(folder, name):
+def test_existing_names_are_rejected(folder, name):
     assert new("channel", name) == (2, f"a Python module of this name already exists ('{name}'); use another name\n")
     assert list(folder.iterdir()) == []
 
 
-def test_families_that_there_are_not(folder):
+def test_unknown_family_is_rejected(folder):
     assert new("chanel", "mine") == (2, "no such family ('chanel'); did you mean 'channel'?\n")
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("there", ["mine.py", "test_mine.py"])
-def test_nothing_is_overwritten(folder, there):
-    (folder / there).write_text("precious")
-    assert new("channel", "mine") == (2, f"{there} already exists; use another name, or move the file away\n")
-    assert [(path.name, path.read_text()) for path in folder.iterdir()] == [(there, "precious")]
+@pytest.mark.parametrize("existing", ["mine.py", "test_mine.py"])
+def test_nothing_is_overwritten(folder, existing):
+    (folder / existing).write_text("precious")
+    assert new("channel", "mine") == (2, f"{existing} already exists; use another name, or move the file away\n")
+    assert [(path.name, path.read_text()) for path in folder.iterdir()] == [(existing, "precious")]
 
 
-def test_a_folder_that_cannot_be_written_ends_with_1(folder):
+def test_unwritable_folder_exits_with_1(folder):
     (folder / "file").write_text("")
     assert new("channel", "mine", "--out", "file") == (1, "cannot write into file: File exists\n")

@@ -1,4 +1,4 @@
-"""Run directories made up for the report's tests: what a network and two learners might have left behind."""
+"""Fake run directories for the tests of reports: a network with two learners."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def make_run(
     seed: int = 5,
     attempts: int = 40,
 ) -> Run:
-    """A run directory with the tables that its arguments ask for; the last users are rare and seldom delivered."""
+    """Write a fake run directory with the requested tables; the last users are rare and seldom delivered."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(seed)
     scenario = {
@@ -51,27 +51,27 @@ def make_run(
     with (folder / "scenario.yaml").open("w") as file:
         yaml.dump(scenario, file)
     (folder / "manifest.json").write_text(json.dumps({"status": status, "seed": seed}))
-    keep = Keeper(folder)
+    write = TableFolder(folder)
     rho = np.concatenate([np.linspace(3, 1, users - RARE_USERS), np.full(RARE_USERS, 0.05)])
     rho[-1] = 0.0
     delivered = rng.choice(users, (replicas, rounds), p=rho / rho.sum())
     closed = np.cumsum(rng.gamma(4.0, 30.0, (replicas, rounds)), axis=1)
-    keep("rounds", rounds_table(closed))
-    keep("deliveries", deliveries_table(delivered, closed, rng))
-    keep("users", users_table(users, replicas, network, rng))
+    write("rounds", rounds_table(closed))
+    write("deliveries", deliveries_table(delivered, closed, rng))
+    write("users", users_table(users, replicas, network, rng))
     if network:
-        keep("events", events_table(delivered, closed, users, rng, attempts))
-        keep("nodes", nodes_table(replicas))
+        write("events", events_table(delivered, closed, users, rng, attempts))
+        write("nodes", nodes_table(replicas))
     if learners:
-        keep("metrics", metrics_table(learners, closed, users, swing=swing, gap=gap, rng=rng))
+        write("metrics", metrics_table(learners, closed, users, swing=swing, gap=gap, rng=rng))
     if plane:
-        keep("regions", regions_table(learners))
-        keep("points", pd.DataFrame({"x": rng.normal(size=90), "y": rng.normal(size=90), "label": np.arange(90) % 3}))
+        write("regions", regions_table(learners))
+        write("points", pd.DataFrame({"x": rng.normal(size=90), "y": rng.normal(size=90), "label": np.arange(90) % 3}))
     return open_run(folder)
 
 
-class Keeper:
-    """Writes tables as a run does, repeated words as categories."""
+class TableFolder:
+    """Writes tables as a run does, with categories for repeated words."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -159,8 +159,8 @@ def events_table(delivered, closed, users, rng, attempts):
         )
         parts.append(pd.DataFrame({"kind": "sent", "round": 1, "user": np.arange(users)}))
         parts[-1]["node"] = [f"tower:{user % 3}" for user in range(users)]
-        parts += [flips(rng, times[-1], user=user) for user in range(0, users, 2)]
-        parts.append(flips(rng, times[-1], node="tower:1"))
+        parts += [outages(rng, times[-1], user=user) for user in range(0, users, 2)]
+        parts.append(outages(rng, times[-1], node="tower:1"))
         for part in parts:
             part["replica"] = part.get("replica", replica)
             if "time_s" not in part:
@@ -172,29 +172,29 @@ def events_table(delivered, closed, users, rng, attempts):
     return table[columns].sort_values(["replica", "time_s"], kind="stable", ignore_index=True)
 
 
-def flips(rng, end, **who):
+def outages(rng, end, **columns):
     times = np.cumsum(rng.exponential(end / 8, 8))
     kinds = np.where(np.arange(8) % 2 == 0, "down", "up")
-    return pd.DataFrame({"kind": kinds, "time_s": times, "round": 1, **who})[times < end]
+    return pd.DataFrame({"kind": kinds, "time_s": times, "round": 1, **columns})[times < end]
 
 
 def metrics_table(learners, closed, users, *, swing, gap, rng):
     replicas, rounds = closed.shape
-    at = np.unique(np.append(np.arange(0, rounds + 1, 5), rounds))
+    rounds_ = np.unique(np.append(np.arange(0, rounds + 1, 5), rounds))
     parts = []
 
     def put(metric, group, learner, replica, value):
-        when = np.where(at > 0, closed[replica][np.maximum(at, 1) - 1], 0.0)
+        times_s = np.where(rounds_ > 0, closed[replica][np.maximum(rounds_, 1) - 1], 0.0)
         names = {"learner": learner, "replica": replica, "metric": metric, "group": group}
-        parts.append(pd.DataFrame({**names, "round": at, "time_s": when, "value": value}))
+        parts.append(pd.DataFrame({**names, "round": rounds_, "time_s": times_s, "value": value}))
 
     for index, learner in enumerate(learners):
         better = gap * index / max(1, len(learners) - 1)
         for replica in range(replicas):
-            rise = 1 - np.exp(-at / (rounds / 5))
+            rise = 1 - np.exp(-rounds_ / (rounds / 5))
 
             def noisy(level, scale=swing, rise=rise):
-                return np.clip(level * rise + rng.normal(0, scale, len(at)), 0, 1)
+                return np.clip(level * rise + rng.normal(0, scale, len(rounds_)), 0, 1)
 
             rare = noisy(0.5 + better + rng.normal(0, 0.01), 2 * swing)
             put("accuracy", "", learner, replica, noisy(0.85 + 0.05 * better))
@@ -217,9 +217,9 @@ def metrics_table(learners, closed, users, *, swing, gap, rng):
                 ("jain", 0.93 + 0.05 * better),
             ):
                 put(f"accuracy_users_{name}", "", learner, replica, noisy(level))
-            put("accuracy_users_variance", "", learner, replica, 0.03 * (1 - better) * np.ones(len(at)))
+            put("accuracy_users_variance", "", learner, replica, 0.03 * (1 - better) * np.ones(len(rounds_)))
             if index:
-                put("t", "", learner, replica, 1.5 * rise * np.exp(-at / rounds))
+                put("t", "", learner, replica, 1.5 * rise * np.exp(-rounds_ / rounds))
                 put("objective", "", learner, replica, 2.5 - 2 * rise)
                 put("cvar", "alpha:0.3", learner, replica, 3.5 - 2.4 * rise)
     return pd.concat(parts, ignore_index=True)
@@ -236,19 +236,19 @@ def regions_table(learners):
 
 @pytest.fixture(scope="session", name="make_run")
 def _make_run():
-    """``make_run(folder, **what)`` gives a made-up run in a folder of its own."""
+    """Return `make_run`."""
     return make_run
 
 
 @pytest.fixture
 def make(tmp_path):
-    """``make(**what)`` gives a made-up run."""
-    return lambda **what: make_run(tmp_path / "run", **what)
+    """Return a function that writes a fake run with the given options of `make_run`."""
+    return lambda **options: make_run(tmp_path / "run", **options)
 
 
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory):
-    """The page of a run that has everything that a report can show."""
+    """The page of a run with everything that a report can show."""
     run = make_run(tmp_path_factory.mktemp("whole") / "run", plane=True, users=12, rounds=60)
     return report.write(run).read_text(encoding="utf-8")
 
@@ -263,13 +263,13 @@ def filmed(tmp_path_factory):
 
 @pytest.fixture
 def sketched(monkeypatch):
-    """Figures of pages are painted but not rendered, which takes most of the time of a page."""
+    """Skip the rendering of plots as SVG, which takes most of the time."""
     rendered = Figure.savefig
 
-    def savefig(self, out, *, format, **told):
+    def savefig(self, out, *, format, **options):
         if format == "svg":
             out.write('<svg height="1pt" viewBox="0 0 1 1" width="1pt"></svg>')
         else:
-            rendered(self, out, format=format, **told)
+            rendered(self, out, format=format, **options)
 
     monkeypatch.setattr(Figure, "savefig", savefig)

@@ -1,4 +1,4 @@
-"""Tables of final values, their intervals and differences, against SciPy; and the same in LaTeX."""
+"""Tables of final values, intervals and differences compared with SciPy, and their LaTeX output."""
 
 import numpy as np
 import pandas as pd
@@ -14,13 +14,13 @@ from netfl.errors import ScenarioError
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """Two runs with other seeds, so that they share no trace."""
+    """Two runs with different seeds, which share no trace."""
     root = tmp_path_factory.mktemp("compare")
     return [make_run(root / name, seed=seed).folder for name, seed in (("a", 5), ("b", 6))]
 
 
 def finals(folder, learner, metric="accuracy"):
-    """The mean of the last tenth of each replica, straight from the table of metrics."""
+    """Return the mean over the last tenth of rounds of each replica."""
     rows = netfl.open_run(folder).metrics.query("metric == @metric and group == '' and learner == @learner")
     rows = rows[rows["round"] >= 0.9 * rows["round"].max()]
     return rows.groupby("replica")["value"].mean().to_numpy()
@@ -51,7 +51,7 @@ def test_runs_without_a_common_trace_are_compared_by_welch(folders):
     )
 
 
-def test_values_are_pooled_over_what_is_not_named(folders):
+def test_values_are_pooled_over_other_columns(folders):
     table = netfl.compare(folders, by="learner")
     pooled = np.concatenate([finals(folder, "FedAvg") for folder in folders])
     assert table["replicas"].tolist() == [6, 6]
@@ -83,13 +83,13 @@ def test_latex_has_booktabs_and_the_cells_of_reports(folders, tmp_path):
         ({"baseline": "FedAvrg"}, "did you mean 'FedAvg'?"),
     ],
 )
-def test_what_is_not_there_is_an_error_with_a_remedy(folders, arguments, message):
+def test_unknown_names_are_errors_with_a_remedy(folders, arguments, message):
     with pytest.raises(ScenarioError) as raised:
         netfl.compare(folders[0], **arguments)
     assert message in str(raised.value)
 
 
-def test_the_report_command_writes_the_table(folders, tmp_path):
+def test_report_command_writes_the_table(folders, tmp_path):
     path = tmp_path / "table.tex"
     command = ["report", *map(str, folders), "--out", str(tmp_path / "report.html"), "--latex", str(path)]
     assert CliRunner().invoke(app, command).exit_code == 0

@@ -1,4 +1,4 @@
-"""What is drawn is what the tables say."""
+"""Plots show the values of the tables."""
 
 import io
 import re
@@ -19,12 +19,12 @@ USERS = pd.DataFrame({"user": [0, 1, 2, 3], "delivered": [5, 0, 9, 1], "rare": [
 
 
 def drawn(ax):
-    """Draw the figure of *ax* to the end."""
+    """Draw the figure of *ax*."""
     ax.figure.savefig(io.BytesIO(), format="png")
     return ax
 
 
-def test_axes_are_taken_or_made_without_a_registry():
+def test_plots_use_given_axes_and_no_pyplot_state():
     ax = Figure().add_subplot()
     assert deliveries.participation_bars(USERS, ax=ax) is ax
     assert drawn(deliveries.participation_bars(USERS)) is not ax
@@ -41,7 +41,7 @@ def test_bars_are_counts_in_order_and_rare_users_differ():
     assert ax.collections[0].get_offsets().tolist() == [[3.0, 0.0]]
 
 
-def test_of_many_users_bars_are_one_area_for_each_kind():
+def test_bars_of_many_users_are_areas():
     delivered = np.arange(200) % 7
     users = pd.DataFrame({"user": np.arange(200), "delivered": delivered, "rare": np.arange(200) % 5 == 0})
     ax = drawn(deliveries.participation_bars(users))
@@ -51,7 +51,7 @@ def test_of_many_users_bars_are_one_area_for_each_kind():
     assert len(ax.collections[0].get_offsets()) == (delivered == 0).sum()
 
 
-def test_bars_by_distance_go_outwards():
+def test_bars_are_sorted_by_distance():
     ax = deliveries.participation_bars(USERS.assign(distance_m=[30.0, 10.0, 20.0, 40.0]), by="distance_m")
     assert [text.get_text() for text in ax.get_xticklabels()] == ["1", "2", "0", "3"]
 
@@ -60,15 +60,15 @@ def test_bars_by_distance_go_outwards():
 def test_curves_are_means_in_percent(make):
     view = RunData(make())
     ax = learning.curves(view.metrics, "accuracy", learners=LEARNERS)
-    known = aggregates.metric_table(view.metrics, "accuracy")["FedAvg"].mean(axis="columns")
-    assert np.allclose(ax.lines[0].get_ydata(), 100 * known)
+    expected = aggregates.metric_table(view.metrics, "accuracy")["FedAvg"].mean(axis="columns")
+    assert np.allclose(ax.lines[0].get_ydata(), 100 * expected)
     assert ax.lines[0].get_color() == style.PALETTE[0]
     assert "(%)" in ax.get_ylabel()
     drawn(ax)
 
 
 @pytest.mark.slow
-def test_a_learner_that_diverges_ends_in_a_cross_and_hides_no_other(make):
+def test_curve_of_diverged_learner_ends_in_a_cross(make):
     run = make(replicas=2)
     early = run.metrics["learner"] == "FED-CVaR-AVG"
     metrics = run.metrics[~early | (run.metrics["round"] == 0)]
@@ -90,24 +90,24 @@ def test_rounds_are_whole_numbers_on_the_axis(make):
 
 def test_many_learners_differ_in_colour_and_in_style():
     strokes = [*style.line_styles([f"learner {index}" for index in range(20)]).values()]
-    assert len({(one["color"], str(one["linestyle"])) for one in strokes}) == 20
-    assert len({one["color"] for one in strokes[:10]}) == 10
-    assert len({str(one["linestyle"]) for one in strokes[:6]}) == 6
+    assert len({(style_["color"], str(style_["linestyle"])) for style_ in strokes}) == 20
+    assert len({style_["color"] for style_ in strokes[:10]}) == 10
+    assert len({str(style_["linestyle"]) for style_ in strokes[:6]}) == 6
 
 
-def test_weights_stand_against_how_often_users_were_delivered():
+def test_weights_are_plotted_over_deliveries():
     table = pd.DataFrame({"learner": ["A", "A"], "value": [1.5, 4.0], "delivered": [9, 1]})
     ax = drawn(learning.user_weights(table, learners=["A"]))
     assert ax.collections[0].get_offsets().tolist() == [[9.0, 1.5], [1.0, 4.0]]
 
 
 @pytest.mark.slow
-def test_a_swinging_curve_is_drawn_raw_and_smoothed(make):
+def test_noisy_curve_is_drawn_raw_and_smoothed(make):
     view = RunData(make(rounds=400, swing=0.1))
     ax = learning.curves(view.metrics, "rare_accuracy", learners=LEARNERS)
     raw, smooth = (np.asarray(line.get_ydata(), float) for line in ax.lines[:2])
-    known = aggregates.metric_table(view.metrics, "rare_accuracy")["FedAvg"].mean(axis="columns")
-    assert np.allclose(raw, 100 * known)
+    expected = aggregates.metric_table(view.metrics, "rare_accuracy")["FedAvg"].mean(axis="columns")
+    assert np.allclose(raw, 100 * expected)
     assert np.abs(np.diff(smooth)).mean() < 0.5 * np.abs(np.diff(raw)).mean()
 
 
@@ -122,7 +122,7 @@ def test_stacked_areas_reach_the_total(make):
     assert names == ["superseded", "given up", "dropped", "late", "delivered"]
 
 
-def test_the_raster_has_a_row_for_each_user():
+def test_raster_has_a_row_per_user():
     users = pd.DataFrame({"user": [7, 8], "delivered": 1, "rare": [False, True]})
     table = pd.DataFrame({"replica": 0, "round": [2, 1, 1], "user": [7, 8, 8]})
     ax = drawn(deliveries.participation(users, table))
@@ -132,17 +132,17 @@ def test_the_raster_has_a_row_for_each_user():
 
 
 @pytest.mark.slow
-def test_the_heat_map_is_final_accuracy(make):
+def test_heat_map_shows_final_accuracy(make):
     view = RunData(make())
     ax = drawn(learning.class_accuracy(view.metrics, learners=LEARNERS, rare=(8, 9)))
     cells = np.asarray(ax.collections[0].get_array()).reshape(2, 10)
-    known = aggregates.final(view.metrics, "accuracy", "class:9")
-    assert cells[1, 9] == pytest.approx(100 * known["FED-CVaR-AVG"].mean())
+    expected = aggregates.final(view.metrics, "accuracy", "class:9")
+    assert cells[1, 9] == pytest.approx(100 * expected["FED-CVaR-AVG"].mean())
     bold = [text.get_text() for text in ax.get_xticklabels() if text.get_fontweight() == "bold"]
     assert bold == ["8", "9"]
 
 
-def test_the_timeline_shows_each_outage_where_it_was():
+def test_timeline_shows_each_outage():
     spans = pd.DataFrame({"row": [0, 1], "from_s": [0.0, 50.0], "to_s": [10.0, 100.0], "by_tower": False})
     arrived = pd.DataFrame({"row": [1], "arrived_s": [20.0]})
     rows = pd.DataFrame({"label": ["tower 0", "user 4"], "rare": [False, True]})
@@ -153,7 +153,7 @@ def test_the_timeline_shows_each_outage_where_it_was():
     assert ax.get_yticklabels()[1].get_fontweight() == "bold"
 
 
-def test_the_map_is_to_scale_and_coloured():
+def test_map_is_to_scale_and_coloured():
     users = USERS.assign(x_m=[0.0, 4000.0, 0.0, 1000.0], y_m=[0.0, 0.0, 1000.0, 500.0])
     nodes = pd.DataFrame({"node": ["tower:0"], "role": ["tower"], "x_m": [8000.0], "y_m": [0.0]})
     ax = drawn(network.user_map(users, "delivered", "deliveries", nodes=nodes))
@@ -165,7 +165,7 @@ def test_the_map_is_to_scale_and_coloured():
     assert np.ptp(ax.get_xlim()) == pytest.approx(np.ptp(ax.get_ylim()))
 
 
-def test_regions_show_the_grid_the_right_way_up():
+def test_regions_have_y_upwards():
     grid = pd.DataFrame({"x": [0.0, 1.0, 0.0, 1.0], "y": [0.0, 0.0, 2.0, 2.0], "label": [0, 1, 2, 2]})
     points = pd.DataFrame({"x": [0.1, 0.2], "y": [0.0, 0.1], "label": [0, 2]})
     ax = drawn(learning.regions(grid, points, rare=(2,)))
@@ -175,7 +175,7 @@ def test_regions_show_the_grid_the_right_way_up():
     assert list(image.get_extent()) == [-0.5, 1.5, -1.0, 3.0]
 
 
-def test_users_without_rare_classes_need_no_ring():
+def test_users_without_rare_classes_have_no_ring():
     table = pd.DataFrame({"learner": "A", "value": [0.5, 1.0], "delivered": [1, 2], "rare": False})
     spread = drawn(learning.user_accuracy(table, learners=["A"]))
     assert max(spread.lines[0].get_ydata()) == 100.0
@@ -183,7 +183,7 @@ def test_users_without_rare_classes_need_no_ring():
     assert scatter.collections[1].get_offsets().shape == (0, 2)
 
 
-def test_names_stand_in_legends_as_they_are():
+def test_legends_show_names_literally():
     names = ["_hidden", "$a$"]
 
     with style.theme():
@@ -196,14 +196,14 @@ def test_names_stand_in_legends_as_they_are():
 
 
 @pytest.mark.slow
-def test_users_are_served_cell_by_cell(make):
+def test_heat_map_of_users_is_sorted_by_deliveries(make):
     view = RunData(make(users=8, rounds=30, replicas=1))
     ax = drawn(learning.user_heat(view.accuracy, learners=LEARNERS))
     order = view.first_users.sort_values(["delivered", "user"], ascending=[False, True])["user"]
     shown = [int(text.get_text()) for text in ax.get_xticklabels()]
     assert shown == order.tolist()
     cells = ax.images[0].get_array()
-    known = view.accuracy.set_index(["learner", "user"])["value"]
-    assert cells[1, 0] == pytest.approx(100 * known["FED-CVaR-AVG", shown[0]])
+    expected = view.accuracy.set_index(["learner", "user"])["value"]
+    assert cells[1, 0] == pytest.approx(100 * expected["FED-CVaR-AVG", shown[0]])
     bold = [int(text.get_text()) for text in ax.get_xticklabels() if text.get_fontweight() == "bold"]
     assert sorted(bold) == [5, 6, 7]

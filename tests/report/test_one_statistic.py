@@ -1,4 +1,4 @@
-"""One value everywhere: terminal, report, summary.json and the tables of a sweep are compared cell by cell.
+"""Values on the terminal, in reports, in summary.json and in the tables of sweeps are compared cell by cell.
 
 The expected cells are computed here from ``metrics.parquet``, by the definition and SciPy's t distribution.
 """
@@ -26,7 +26,7 @@ HEADS = {"accuracy": "Accuracy", "rare_accuracy": "Rare classes", "accuracy_user
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory):
-    """The scenario of the README, as a file."""
+    """Write the scenario of the README to a file."""
     path = tmp_path_factory.mktemp("first") / "first.yaml"
     (text,) = (block.text for block in blocks(ROOT / "README.md") if block.text.startswith(("name: first", "# first")))
     path.write_text(text, "utf-8")
@@ -37,24 +37,24 @@ def first(tmp_path_factory):
 def run(request, first, tmp_path_factory):
     """A short run of one learner scenario."""
     path = first if request.param == "first" else ROOT / "scenarios/rural_outage.yaml"
-    changes = {"rounds": 40, "replicas": 2 if request.param == "first" else 1, "evaluate.every": 2}
-    return netfl.run(netfl.load(path, changes), tmp_path_factory.mktemp(request.param) / "run", device="cpu")
+    overrides = {"rounds": 40, "replicas": 2 if request.param == "first" else 1, "evaluate.every": 2}
+    return netfl.run(netfl.load(path, overrides), tmp_path_factory.mktemp(request.param) / "run", device="cpu")
 
 
 @pytest.fixture(scope="module")
 def sweep(first, tmp_path_factory):
-    """A small sweep of the README's scenario, whose values differ between the last round and the last tenth."""
-    changes = {"rounds": 60, "replicas": 2, "sweep": {"access.mac.probability": [0.05, 0.2]}}
-    return netfl.sweep(netfl.load(first, changes), tmp_path_factory.mktemp("sweep") / "s", engine=Here())
+    """A small sweep of the scenario of the README; its last round and last tenth differ."""
+    overrides = {"rounds": 60, "replicas": 2, "sweep": {"access.mac.probability": [0.05, 0.2]}}
+    return netfl.sweep(netfl.load(first, overrides), tmp_path_factory.mktemp("sweep") / "s", engine=Here())
 
 
 def expected(metrics, metric):
-    """The cell of each learner, and its mean and half width."""
+    """Return the cell, mean and half width of each learner."""
     rows = metrics[(metrics["metric"] == metric) & (metrics["group"] == "")].astype({"learner": str})
     late = rows[rows["round"] >= 0.9 * rows["round"].max()]
     found = {}
-    for learner, own in late.groupby("learner"):
-        values = own.groupby("replica")["value"].mean()
+    for learner, rows_ in late.groupby("learner"):
+        values = rows_.groupby("replica")["value"].mean()
         half = (
             stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5 if len(values) > 1 else None
         )
@@ -64,14 +64,14 @@ def expected(metrics, metric):
 
 
 def printed(show, value, width):
-    """What is shown on a terminal of this width."""
-    shown = StringIO()
-    show(value, Console(file=shown, width=width, markup=False))
-    return shown.getvalue()
+    """Return the output of *show* on a terminal of a given width."""
+    terminal = StringIO()
+    show(value, Console(file=terminal, width=width, markup=False))
+    return terminal.getvalue()
 
 
 def terminal_cells(text, keys):
-    """The cells of all tables on a terminal, by row and heading; *keys* columns name the rows."""
+    """Return the cells of all tables of a terminal by row and heading; the first *keys* columns name the row."""
     cells, lines = {}, text.splitlines()
     for at, line in enumerate(lines):
         if not line.strip() or set(line.strip()) != {"─"}:
@@ -88,16 +88,16 @@ def terminal_cells(text, keys):
 
 
 def report_cells(page, section):
-    """The cells of all tables of a section, by row and heading, each a list; and the captions."""
+    """Return the cells of all tables of a section by row and heading, each a list, and the captions."""
     part = re.search(rf'<section id="{section}">.*?</section>', page, re.DOTALL)[0]
     cells = {}
     for table in re.findall(r"<table>.*?</table>", part, re.DOTALL):
-        heads = [_text(one) for one in re.findall(r'<th scope="col">(.*?)</th>', table)]
+        heads = [_text(markup) for markup in re.findall(r'<th scope="col">(.*?)</th>', table)]
         for row in re.findall(r"<tr><th scope=\"row\">.*?</tr>", table, re.DOTALL):
-            name, *own = [_text(one) for one in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)]
-            for head, cell in zip(heads[1:], own, strict=True):
+            name, *cells_ = [_text(markup) for markup in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)]
+            for head, cell in zip(heads[1:], cells_, strict=True):
                 cells.setdefault((name, head), []).append(cell)
-    return cells, [_text(one) for one in re.findall(r"<figcaption>(.*?)</figcaption>", part)]
+    return cells, [_text(markup) for markup in re.findall(r"<figcaption>(.*?)</figcaption>", part)]
 
 
 def _text(markup):
@@ -106,7 +106,7 @@ def _text(markup):
 
 @pytest.mark.quick_first
 @pytest.mark.parametrize("width", [80, 120, 200])
-def test_the_terminal_shows_every_value_of_the_summary_in_any_width(run, width):
+def test_terminal_shows_all_values_at_any_width(run, width):
     text = printed(show_run, run, width)
     assert f"learners: {FINAL}" in text
     cells = terminal_cells(text[text.index("learners:") :], 1)
@@ -121,13 +121,13 @@ def test_the_terminal_shows_every_value_of_the_summary_in_any_width(run, width):
 
 
 @pytest.mark.slow
-def test_the_report_has_the_same_cells_as_the_terminal(run, tmp_path):
+def test_report_has_same_cells_as_terminal(run, tmp_path):
     page = write(run, tmp_path / "page.html").read_text("utf-8")
     cells, captions = report_cells(page, "final_metrics")
-    shown = terminal_cells(printed(show_run, run, 200).partition("learners:")[2], 1)
+    terminal = terminal_cells(printed(show_run, run, 200).partition("learners:")[2], 1)
     for metric, head in HEADS.items():
         for learner, (cell, *_) in expected(run.metrics, metric).items():
-            assert {*cells[learner, head]} == {cell} == {shown[learner, head.lower()]}
+            assert {*cells[learner, head]} == {cell} == {terminal[learner, head.lower()]}
     assert FINAL in captions[0]
     spread = "± is the half width of the 95 % t interval"
     assert [spread in caption for caption in captions[:2]] == 2 * [run.summary["replicas"] > 1]
@@ -135,7 +135,7 @@ def test_the_report_has_the_same_cells_as_the_terminal(run, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_network_s_values_are_the_same_too(run, tmp_path):
+def test_report_has_same_network_metrics_as_terminal(run, tmp_path):
     page = write(run, tmp_path / "page.html").read_text("utf-8")
     cells, _ = report_cells(page, "network-metrics")
     text = " ".join(printed(show_run, run, 200).split())
@@ -160,21 +160,21 @@ def test_the_network_s_values_are_the_same_too(run, tmp_path):
 
 @pytest.mark.parametrize("width", [60, 80, 160])
 @pytest.mark.slow
-def test_a_sweep_has_the_same_cells_on_the_terminal_in_its_summary_and_its_report(sweep, tmp_path, width):
+def test_sweep_has_same_cells_everywhere(sweep, tmp_path, width):
     text = printed(show_sweep, sweep, width)
     assert f"learners: {FINAL}" in text
     assert "Means over 2 replicas; ± is the half width of the 95 % t interval." in " ".join(text.split())
-    shown = terminal_cells(text, 1)
+    terminal = terminal_cells(text, 1)
     page = write_sweep(sweep, tmp_path / "page.html").read_text("utf-8")
     cells, captions = report_cells(page, "points")
     assert FINAL in captions[0]
     summary = sweep.summary.set_index(["point", "learner", "metric"])
     tops = {}
     for point, probability in enumerate([0.05, 0.2]):
-        own = sweep.metrics[sweep.metrics["point"] == point]
+        point_metrics = sweep.metrics[sweep.metrics["point"] == point]
         for metric in ("accuracy", "rare_accuracy"):
-            for learner, (cell, mean, half) in expected(own, metric).items():
-                assert shown[f"{probability:g}", f"{learner} {HEADS[metric].lower()}"] == cell
+            for learner, (cell, mean, half) in expected(point_metrics, metric).items():
+                assert terminal[f"{probability:g}", f"{learner} {HEADS[metric].lower()}"] == cell
                 assert cells[str(point), f"{learner}: {HEADS[metric]}"] == [cell]
                 row = summary.loc[point, learner, f"{metric}.last_tenth"]
                 assert (row["mean"], row["half"]) == (pytest.approx(mean), pytest.approx(half))
@@ -184,17 +184,17 @@ def test_a_sweep_has_the_same_cells_on_the_terminal_in_its_summary_and_its_repor
         assert f"{title}: {best} ends highest, at {100 * mean:.1f}" in _text(page)
 
 
-def test_a_sweep_and_a_run_of_its_point_have_the_same_values(sweep, first, tmp_path):
-    changes = {"rounds": 60, "replicas": 2, "access.mac.probability": 0.05}
-    alone = netfl.run(netfl.load(first, changes), tmp_path / "alone", device="cpu")
+def test_point_of_sweep_equals_single_run(sweep, first, tmp_path):
+    overrides = {"rounds": 60, "replicas": 2, "access.mac.probability": 0.05}
+    single = netfl.run(netfl.load(first, overrides), tmp_path / "alone", device="cpu")
     found = sweep.summary[sweep.summary["point"] == 0].set_index(["learner", "metric"])
-    for learner in alone.learners:
+    for learner in single.learners:
         for metric in HEADS:
             row, name = found.loc[learner, f"{metric}.last_tenth"], f"{learner}.{metric}.last_tenth"
-            assert row["mean"] == pytest.approx(alone.summary[name], abs=1e-3)
+            assert row["mean"] == pytest.approx(single.summary[name], abs=1e-3)
 
 
-def test_what_a_table_of_a_sweep_leaves_out_is_counted(sweep, monkeypatch):
+def test_omitted_points_and_columns_are_counted(sweep, monkeypatch):
     monkeypatch.setattr("netfl.cli.views.sweep.COLUMNS", 2)
     monkeypatch.setattr("netfl.cli.views.sweep.SHOWN", 1)
     text = " ".join(printed(show_sweep, sweep, 80).split())

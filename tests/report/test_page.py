@@ -1,4 +1,4 @@
-"""The report as a file: whole, harmless, self-contained, the same each time."""
+"""The report as a file: complete, safe, self-contained and reproducible."""
 
 import json
 import re
@@ -23,11 +23,11 @@ NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
 
 
 class Reader(HTMLParser):
-    """Gathers what a browser would make of a page."""
+    """Collects the tags, attributes and texts of a page."""
 
     def __init__(self, page):
         super().__init__()
-        self.tags, self.attributes, self.said = [], [], []
+        self.tags, self.attributes, self.texts = [], [], []
         self.feed(page)
 
     def handle_starttag(self, tag, attrs):
@@ -35,7 +35,7 @@ class Reader(HTMLParser):
         self.attributes += attrs
 
     def handle_data(self, data):
-        self.said.append(data)
+        self.texts.append(data)
 
     def of(self, name):
         return [value for key, value in self.attributes if key == name]
@@ -46,9 +46,9 @@ def read(run):
 
 
 @pytest.mark.slow
-def test_it_holds_all_chapters(whole):
+def test_report_has_all_sections(whole):
     found = Reader(whole)
-    wanted = {
+    expected = {
         "summary",
         "final_metrics",
         "accuracy",
@@ -61,13 +61,13 @@ def test_it_holds_all_chapters(whole):
         "network",
         "replay",
     }
-    assert wanted <= set(found.of("id"))
+    assert expected <= set(found.of("id"))
     assert found.tags.count("svg") == 12
-    assert "".join(found.said).count("FED-CVaR-AVG") > 5
+    assert "".join(found.texts).count("FED-CVaR-AVG") > 5
 
 
 @pytest.mark.slow
-def test_it_fetches_nothing_and_runs_nothing_but_the_replay(whole):
+def test_report_loads_nothing_and_runs_only_the_replay(whole):
     found = Reader(whole)
     assert found.tags.count("script") == 2
     assert found.of("content")[0].split("; ") == [
@@ -89,7 +89,7 @@ def test_it_fetches_nothing_and_runs_nothing_but_the_replay(whole):
     assert set(re.findall(r"url\((.)", whole)) <= {"#"}
 
 
-def test_ids_are_unique_and_references_lead_somewhere(whole):
+def test_ids_are_unique_and_references_exist(whole):
     found = Reader(whole)
     ids = found.of("id")
     assert len(ids) == len(set(ids))
@@ -101,31 +101,31 @@ def test_ids_are_unique_and_references_lead_somewhere(whole):
 
 @pytest.mark.usefixtures("sketched")
 @pytest.mark.slow
-def test_the_table_holds_means_with_their_t_intervals(make):
+def test_table_has_means_with_t_intervals(make):
     run = make(users=8, rounds=60, learners=("B", "A"))
     rows = run.metrics[(run.metrics["metric"] == "rare_accuracy") & (run.metrics["round"] >= 54)]
     ends = 100 * rows[rows["learner"] == "A"].groupby("replica")["value"].mean()
-    known = stats.ttest_1samp(ends, 0.0).confidence_interval(0.95)
+    interval = stats.ttest_1samp(ends, 0.0).confidence_interval(0.95)
     page = report.write(run).read_text(encoding="utf-8")
     table = page[page.index("<tbody>") : page.index("</tbody>")]
     assert table.index(">B<") < table.index(">A<")
-    half = (known.high - known.low) / 2
+    half = (interval.high - interval.low) / 2
     assert f'<td class="best">{ends.mean():.1f}<small>± {half:.1f}</small></td>' in table
 
 
 @pytest.mark.slow
-def test_what_a_scenario_says_is_only_text(make):
-    evil = ("</svg><script>alert(1)</script>", "_a $x^$ & 'b' \"c\"", 'id="x" #010203 漢')
-    found = read(make(name="<script>alert(2)</script>", learners=evil, users=8, rounds=30))
-    said = "".join(found.said)
+def test_texts_of_scenario_are_escaped(make):
+    malicious = ("</svg><script>alert(1)</script>", "_a $x^$ & 'b' \"c\"", 'id="x" #010203 漢')
+    found = read(make(name="<script>alert(2)</script>", learners=malicious, users=8, rounds=30))
+    text = "".join(found.texts)
     assert found.tags.count("script") == 2
-    assert "<script>alert(2)</script>" in said
-    for name in evil[:2]:
-        assert said.count(name) >= 4
+    assert "<script>alert(2)</script>" in text
+    for name in malicious[:2]:
+        assert text.count(name) >= 4
 
 
 @pytest.mark.slow
-def test_the_same_run_gives_the_same_page_whatever_the_users_style(make):
+def test_page_does_not_depend_on_matplotlib_style(make):
     run = make(plane=True, users=8, rounds=30, replicas=2)
     first = report.write(run).read_bytes()
     with mpl.rc_context({"axes.facecolor": "red", "svg.fonttype": "path", "font.size": 30}):
@@ -133,7 +133,7 @@ def test_the_same_run_gives_the_same_page_whatever_the_users_style(make):
 
 
 @pytest.mark.slow
-def test_no_trace_is_left_in_matplotlib(make):
+def test_report_leaves_matplotlib_unchanged(make):
     before = dict(mpl.rcParams)
     run = make(users=8, rounds=30)
     report.write(run)
@@ -145,21 +145,21 @@ def test_no_trace_is_left_in_matplotlib(make):
 @pytest.mark.usefixtures("sketched")
 @pytest.mark.parametrize("status", ["running", "interrupted", "failed"])
 @pytest.mark.quick_first
-def test_a_run_without_tables_has_a_page(tmp_path, status):
+def test_run_without_tables_has_a_page(tmp_path, status):
     (tmp_path / "manifest.json").write_text(json.dumps({"status": status, "error": "the disk is <full>"}))
     run = open_run(tmp_path)
-    said = "".join(read(run).said)
-    assert {"running": "crashed"}.get(status, status) in said
-    assert f"netfl resume {tmp_path}" in said
-    assert "no rounds yet" in said
-    assert ("the disk is <full>" in said) == (status == "failed")
+    text = "".join(read(run).texts)
+    assert {"running": "crashed"}.get(status, status) in text
+    assert f"netfl resume {tmp_path}" in text
+    assert "no rounds yet" in text
+    assert ("the disk is <full>" in text) == (status == "failed")
     assert report.picture(run).exists()
 
 
 @pytest.mark.usefixtures("sketched")
 @pytest.mark.parametrize("missing", ["rounds", "deliveries", "events", "metrics", "users", "nodes"])
 @pytest.mark.slow
-def test_any_table_may_be_missing(make, missing):
+def test_report_without_one_table(make, missing):
     run = make(users=8, rounds=30)
     (run.folder / f"{missing}.parquet").unlink()
     run = open_run(run.folder)
@@ -169,51 +169,51 @@ def test_any_table_may_be_missing(make, missing):
 
 @pytest.mark.usefixtures("sketched")
 @pytest.mark.slow
-def test_a_direct_access_has_no_map_and_says_that_fates_are_unknown(make):
+def test_direct_access_has_no_map_and_no_outcomes(make):
     found = read(make(network=False))
     assert "network" not in found.of("id")
-    assert "No outcomes of updates were recorded" in "".join(found.said)
+    assert "No outcomes of updates were recorded" in "".join(found.texts)
 
 
 @pytest.mark.usefixtures("sketched")
 @pytest.mark.slow
 @pytest.mark.parametrize("network", [True, False])
-def test_a_network_says_where_to_read_what_it_leaves_out(make, network):
-    """The page that it names exists."""
-    said = "".join(read(make(learners=(), network=network)).said)
-    assert ("docs/not_modelled.md" in said) == network
+def test_report_of_network_links_to_its_limitations(make, network):
+    """The linked page exists."""
+    text = "".join(read(make(learners=(), network=network)).texts)
+    assert ("docs/not_modelled.md" in text) == network
     assert (Path(__file__).parents[2] / "docs/not_modelled.md").exists()
 
 
 @pytest.mark.usefixtures("sketched")
 @pytest.mark.slow
-def test_users_are_rare_only_where_others_are_not(make):
+def test_users_are_not_rare_if_all_are(make):
     run = make(network=False)
-    held = run.users.assign(**{"class:8": 1})
-    held.to_parquet(run.folder / "users.parquet")
-    assert "hold a rare class" not in "".join(read(open_run(run.folder)).said)
+    users = run.users.assign(**{"class:8": 1})
+    users.to_parquet(run.folder / "users.parquet")
+    assert "hold a rare class" not in "".join(read(open_run(run.folder)).texts)
 
 
 @pytest.mark.usefixtures("sketched")
 @pytest.mark.slow
-def test_fairness_and_final_figures_have_the_same_interval_of_student_s_t(make):
+def test_fairness_and_final_metrics_have_the_same_t_interval(make):
     run = make()
-    said = "".join(read(run).said)
-    assert "Fairness: the average of test accuracy over data points and over users" in said
+    text = "".join(read(run).texts)
+    assert "Fairness: the average of test accuracy over data points and over users" in text
     metrics = run.metrics
     late = metrics[(metrics["metric"] == "accuracy_users_worst10") & (metrics["learner"] == "FedAvg")]
     finals = 100 * late[late["round"] >= 0.9 * late["round"].max()].groupby("replica")["value"].mean()
     low, high = stats.ttest_1samp(finals, 0.0).confidence_interval(0.95)
-    assert said.count(f"{finals.mean():.1f}± {(high - low) / 2:.1f}") == 2, "once in each of the two tables"
-    assert "± is the half width of the 95\u00a0% t interval over 3 replicas" in said
-    assert "standard deviation" not in said
+    assert text.count(f"{finals.mean():.1f}± {(high - low) / 2:.1f}") == 2, "once in each of the two tables"
+    assert "± is the half width of the 95\u00a0% t interval over 3 replicas" in text
+    assert "standard deviation" not in text
 
 
 @pytest.mark.usefixtures("sketched")
 @pytest.mark.slow
-def test_what_it_took_to_reach_targets_is_told_where_there_are_any(make):
+def test_targets_are_shown_if_defined(make):
     run = make(replicas=2)
-    assert "first evaluation that reaches it" not in "".join(read(run).said)
+    assert "first evaluation that reaches it" not in "".join(read(run).texts)
     lines = [(0, "FedAvg.target:0.8.rounds", 40.0), (1, "FedAvg.target:0.8.rounds", 60.0)]
     lines += [(replica, "FedAvg.target:0.8.time_s", 7200.0) for replica in range(2)]
     lines += [(0, "FedAvg.target:0.9.rounds", float("nan")), (1, "FedAvg.target:0.9.rounds", 70.0)]
@@ -229,26 +229,26 @@ def test_what_it_took_to_reach_targets_is_told_where_there_are_any(make):
 
 @pytest.mark.usefixtures("sketched")
 @pytest.mark.slow
-def test_divergence_gradients_and_staleness_are_drawn_where_they_were_asked_for(make):
+def test_additional_metrics_are_plotted_if_recorded(make):
     run = make()
     assert "besides" not in read(run).of("id")
     metrics = run.metrics.astype({"metric": str})
     metrics[metrics["metric"] == "loss"].assign(metric="weight_divergence").pipe(
-        lambda own: pd.concat([metrics, own])
+        lambda group_rows: pd.concat([metrics, group_rows])
     ).to_parquet(run.folder / "metrics.parquet")
     found = read(open_run(run.folder))
     assert "besides" in found.of("id")
-    assert "relative to the norm of the latter" in "".join(found.said)
-    assert "Gradient norm" not in "".join(found.said)
+    assert "relative to the norm of the latter" in "".join(found.texts)
+    assert "Gradient norm" not in "".join(found.texts)
 
 
-def with_choices(run):
-    """*run* as if a choice for all and one for each user had been made among its learners, and more been asked for."""
+def add_choices(run):
+    """Add to *run* a choice for all users, one per user, weights and validation metrics."""
     metrics = run.metrics.astype({"learner": str, "metric": str, "group": str})
-    one = metrics[metrics["learner"] == "FedAvg"]
-    accuracy = one[(one["metric"] == "accuracy") & (one["group"] == "")]
+    fedavg = metrics[metrics["learner"] == "FedAvg"]
+    accuracy = fedavg[(fedavg["metric"] == "accuracy") & (fedavg["group"] == "")]
     last = accuracy["round"] == accuracy["round"].max()
-    more = [
+    extra = [
         accuracy.assign(learner="tuned", value=np.where(last, 0.25, 0.999)),
         accuracy.assign(learner="tuned", metric="chosen", value=np.where(last, 1.0, 0.0)),
         *(
@@ -259,52 +259,52 @@ def with_choices(run):
         accuracy.assign(metric="validation_accuracy"),
         accuracy.assign(metric="validation_loss"),
     ]
-    pd.concat([metrics, *more]).to_parquet(run.folder / "metrics.parquet")
+    pd.concat([metrics, *extra]).to_parquet(run.folder / "metrics.parquet")
     scenario = dict(run.scenario)
-    of = {"learners": ["FedAvg", "FED-CVaR-AVG"], "by": "validation_loss"}
-    scenario["evaluate"] |= {"choose": {"tuned": of | {"per": "all"}, "own": of | {"per": "user"}}}
+    spec = {"learners": ["FedAvg", "FED-CVaR-AVG"], "by": "validation_loss"}
+    scenario["evaluate"] |= {"choose": {"tuned": spec | {"per": "all"}, "own": spec | {"per": "user"}}}
     (run.folder / "scenario.yaml").write_text(json.dumps(scenario))
     return open_run(run.folder)
 
 
 @pytest.mark.usefixtures("sketched")
 @pytest.mark.slow
-def test_choices_stand_as_last_made_and_win_nothing(make):
-    run = with_choices(make(users=8, rounds=60, replicas=1))
+def test_choices_show_their_last_value_and_are_not_ranked(make):
+    run = add_choices(make(users=8, rounds=60, replicas=1))
     page = report.write(run).read_text(encoding="utf-8")
     row = next(row for row in page.split("<tr>") if ">tuned<" in row)
     assert "<td>25.0" in row
     assert "best" not in row
     assert "tuned and own: last round (60), when the choice was made last" in page
-    said = "".join(Reader(page).said)
-    assert "tunedvalidation lossone for allFED-CVaR-AVG\n" in said
-    assert "FedAvg (2 of 8 users), FED-CVaR-AVG (6 of 8 users)" in said
+    text = "".join(Reader(page).texts)
+    assert "tunedvalidation lossone for allFED-CVaR-AVG\n" in text
+    assert "FedAvg (2 of 8 users), FED-CVaR-AVG (6 of 8 users)" in text
     assert not any("tuned" in line for line in summary_text.verdicts(RunData(run)))
 
 
 @pytest.mark.usefixtures("sketched")
 @pytest.mark.slow
-def test_validation_and_weights_are_shown_where_they_were_asked_for(make):
-    found = read(with_choices(make(users=8, rounds=60, replicas=1)))
-    said = "".join(found.said)
-    assert "on the validation examples" in said
-    assert "validation loss" in said
-    assert "Smallest weightMedianLargest" in said
-    assert "FedAvg14.58" in said
+def test_validation_and_weights_are_shown_if_recorded(make):
+    found = read(add_choices(make(users=8, rounds=60, replicas=1)))
+    text = "".join(found.texts)
+    assert "on the validation examples" in text
+    assert "validation loss" in text
+    assert "Smallest weightMedianLargest" in text
+    assert "FedAvg14.58" in text
 
 
 @pytest.mark.slow
-def test_a_learner_that_diverged_says_so_in_legends(make):
+def test_legends_mark_diverged_learners(make):
     run = make(users=8, rounds=40, replicas=2)
-    lost = [{"learner": "FedAvg", "replica": 0, "round": 1, "user": None, "problem": "p"}]
-    for told, sure in ((lost, False), ([*lost, lost[0] | {"replica": 1}], True)):
-        (run.folder / "manifest.json").write_text(json.dumps({"status": "done", "diverged": told}))
-        assert ("FedAvg (diverged)" in "".join(read(open_run(run.folder)).said)) == sure
+    failure = [{"learner": "FedAvg", "replica": 0, "round": 1, "user": None, "problem": "p"}]
+    for diverged, is_marked in ((failure, False), ([*failure, failure[0] | {"replica": 1}], True)):
+        (run.folder / "manifest.json").write_text(json.dumps({"status": "done", "diverged": diverged}))
+        assert ("FedAvg (diverged)" in "".join(read(open_run(run.folder)).texts)) == is_marked
 
 
 @pytest.mark.usefixtures("sketched")
 @pytest.mark.slow
-def test_it_can_be_written_elsewhere(make, tmp_path):
+def test_report_is_written_to_given_path(make, tmp_path):
     run = make(learners=(), network=False)
     path = report.write(run, tmp_path / "here.html")
     assert path == tmp_path / "here.html"
@@ -313,13 +313,13 @@ def test_it_can_be_written_elsewhere(make, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_long_run_stays_small(make):
+def test_report_of_long_run_is_small(make):
     path = report.write(make(rounds=2000, replicas=1, attempts=60))
     assert path.stat().st_size < 3e6
 
 
 @pytest.mark.slow
-def test_the_picture_is_a_png_and_the_same_each_time(make):
+def test_overview_is_a_reproducible_png(make):
     run = make()
     path = report.picture(run)
     assert path == run.folder / "overview.png"
@@ -329,33 +329,33 @@ def test_the_picture_is_a_png_and_the_same_each_time(make):
 
 
 def test_importing_netfl_imports_no_plots():
-    asked = "import sys, netfl, netfl.cli; sys.exit(any(name in sys.modules for name in ('matplotlib', 'seaborn')))"
-    assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0
+    code = "import sys, netfl, netfl.cli; sys.exit(any(name in sys.modules for name in ('matplotlib', 'seaborn')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 class Areas(HTMLParser):
-    """The attributes of the elements that a reader may have to find, scroll or hear."""
+    """Collects the attributes of plots and scrollable areas."""
 
     def __init__(self, page):
         super().__init__()
-        self.pictures, self.areas = [], []
+        self.plots, self.areas = [], []
         self.feed(page)
 
     def handle_starttag(self, tag, attrs):
-        own = dict(attrs)
+        attributes = dict(attrs)
         if tag == "svg":
-            self.pictures.append(own)
-        if tag == "pre" or own.get("class") in {"drawing", "scroll"}:
-            self.areas.append(own)
+            self.plots.append(attributes)
+        if tag == "pre" or attributes.get("class") in {"drawing", "scroll"}:
+            self.areas.append(attributes)
 
 
 @pytest.mark.slow
-def test_pictures_have_a_role_and_a_name_and_areas_that_scroll_can_have_the_focus(make):
+def test_plots_have_labels_and_scroll_areas_are_focusable(make):
     found = Areas(report.write(make(users=8, rounds=30, replicas=1)).read_text(encoding="utf-8"))
-    assert len(found.pictures) > 5
-    assert len(found.areas) > len(found.pictures)
-    assert [one for one in found.pictures if one.get("role") != "img" or not one.get("aria-label")] == []
-    assert [one for one in found.areas if (one.get("tabindex"), one.get("role")) != ("0", "region")] == []
-    labels = [one["aria-label"] for one in found.areas]
+    assert len(found.plots) > 5
+    assert len(found.areas) > len(found.plots)
+    assert [entry for entry in found.plots if entry.get("role") != "img" or not entry.get("aria-label")] == []
+    assert [entry for entry in found.areas if (entry.get("tabindex"), entry.get("role")) != ("0", "region")] == []
+    labels = [entry["aria-label"] for entry in found.areas]
     assert all(labels)
     assert len(set(labels)) == len(labels)

@@ -1,4 +1,4 @@
-"""Reports of what is damaged, missing or no run at all: a page that says so, or one line."""
+"""Reports of damaged, incomplete and missing runs: a page with a warning, or an error of one line."""
 
 import json
 import os
@@ -34,18 +34,18 @@ def run(make):
 
 
 def damaged(run, name, content):
-    """*run*, opened again, with a file of this content in place of its own; ``None``: it is gone."""
+    """Open *run* again with *content* in one of its files, or without the file if ``None``."""
     path = run.folder / name
     path.unlink(missing_ok=True) if content is None else path.write_bytes(content)
     return open_run(run.folder)
 
 
-def told(run):
-    """What the top of a run's report says of its state."""
+def status_text(run):
+    """Return the text on the status of a run at the top of its report."""
     return "\n".join(summary_text.run_status(read_run_data(run)))
 
 
-def test_what_is_whole_stays_as_it_is(run):
+def test_intact_run_is_unchanged(run):
     found, damage = salvage_run(run)
     assert found is run
     assert damage == ()
@@ -53,7 +53,7 @@ def test_what_is_whole_stays_as_it_is(run):
 
 @pytest.mark.parametrize("name", ["rounds", "metrics"])
 @pytest.mark.slow
-def test_a_truncated_table_is_named_and_the_rest_is_shown(run, name):
+def test_truncated_table_is_named_and_the_rest_is_shown(run, name):
     whole = (run.folder / f"{name}.parquet").read_bytes()
     found = damaged(run, f"{name}.parquet", whole[: len(whole) // 2])
     text = report.write(found).read_text(encoding="utf-8")
@@ -62,7 +62,7 @@ def test_a_truncated_table_is_named_and_the_rest_is_shown(run, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "why"),
+    ("name", "content", "reason"),
     [
         ("manifest.json", b"{nonsense", "Expecting property name"),
         ("manifest.json", b"[1, 2]", "cannot convert dictionary update sequence"),
@@ -72,23 +72,25 @@ def test_a_truncated_table_is_named_and_the_rest_is_shown(run, name):
         ("metrics.parquet", b"", "Parquet file size is 0 bytes"),
     ],
 )
-def test_nonsense_is_named_and_the_rest_is_shown(run, name, content, why):
+def test_invalid_file_is_named(run, name, content, reason):
     found = damaged(run, name, content)
-    assert f"{name} cannot be read" in told(found)
-    assert why in told(found)
+    assert f"{name} cannot be read" in status_text(found)
+    assert reason in status_text(found)
 
 
-def test_a_manifest_of_no_use_leaves_open_whether_the_run_is_finished(run):
-    assert "It is unknown whether this run is finished. It has 30 rounds." in told(damaged(run, "manifest.json", b"?"))
+def test_status_is_unknown_without_manifest(run):
+    assert "It is unknown whether this run is finished. It has 30 rounds." in status_text(
+        damaged(run, "manifest.json", b"?")
+    )
 
 
 @pytest.mark.parametrize("name", ["events.parquet", "metrics.parquet", "scenario.yaml"])
-def test_what_a_finished_run_lacks_is_told(run, name):
-    assert f"{name} is missing from the run" not in told(run)
-    assert f"{name} is missing from the run" in told(damaged(run, name, None))
+def test_missing_file_of_finished_run_is_named(run, name):
+    assert f"{name} is missing from the run" not in status_text(run)
+    assert f"{name} is missing from the run" in status_text(damaged(run, name, None))
 
 
-def test_a_run_that_was_killed_says_so(run):
+def test_killed_run_is_marked(run):
     (run.folder / "manifest.json").write_text(json.dumps({"status": "running", "rounds": 30}))
     for name in ("rounds", "deliveries", "events", "metrics"):
         (run.folder / f"{name}.parquet").rename(run.folder / f"{name}.parquet.part")
@@ -98,10 +100,10 @@ def test_a_run_that_was_killed_says_so(run):
     assert "It has no checkpoint, so it starts over." in text
     assert "is missing from the run" not in text
     (run.folder / "checkpoint.pt").touch()
-    assert "Its checkpoint keeps the models." in told(run)
+    assert "Its checkpoint keeps the models." in status_text(run)
 
 
-def test_what_is_no_run_is_told_in_one_line(run, tmp_path):
+def test_folder_without_run_gives_one_line(run, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("hello")
     shutil.copytree(run.folder, tmp_path / "bare")
@@ -114,7 +116,7 @@ def test_what_is_no_run_is_told_in_one_line(run, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_folder_that_may_not_be_read_is_told_in_one_line(run):
+def test_unreadable_folder_gives_one_line(run):
     run.folder.chmod(0)
     try:
         result = CliRunner().invoke(app, ["report", str(run.folder)])
@@ -124,7 +126,7 @@ def test_a_folder_that_may_not_be_read_is_told_in_one_line(run):
     assert len(result.output.strip().splitlines()) == 1
 
 
-def test_without_scenario_and_users_the_selection_is_still_diagnosed(run):
+def test_selection_is_diagnosed_without_scenario_and_users(run):
     (run.folder / "scenario.yaml").write_text("junk")
     (run.folder / "users.parquet").unlink()
     view = read_run_data(open_run(run.folder))
@@ -142,14 +144,14 @@ run_writer.FLUSH_EVERY_S = 0.2
 changes = {"rounds": 5_000, "evaluate.every": 5, "partition.by": "distance"}
 netfl.run(load(sys.argv[1], changes), sys.argv[2], device="cpu")
 """
-"""Begins a run that goes on until it is killed."""
+"""A script whose run continues until it is killed."""
 
 
 @pytest.mark.slow
-def test_of_a_run_that_is_killed_the_report_shows_what_its_tables_hold(tmp_path):
+def test_report_of_killed_run_shows_its_tables(tmp_path):
     root, folder = Path(__file__).parents[2], tmp_path / "run"
-    words_of = [sys.executable, "-c", KILLED, root / "scenarios/rural_outage.yaml", folder]
-    with subprocess.Popen(words_of, env=os.environ | {"PYTHONPATH": str(root)}) as process:
+    command = [sys.executable, "-c", KILLED, root / "scenarios/rural_outage.yaml", folder]
+    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(root)}) as process:
         path, end = stream_of(folder, "metrics"), time.monotonic() + 100
         while time.monotonic() < end and not (path.exists() and len(read_stream(path)) > 500):
             time.sleep(0.2)
@@ -162,18 +164,18 @@ def test_of_a_run_that_is_killed_the_report_shows_what_its_tables_hold(tmp_path)
     text = report.write(run).read_text(encoding="utf-8")
     assert f"This run is not finished (crashed): it has {last} of 5000 rounds." in text
     assert text.count("<svg") >= 8
-    for chapter in ("final_metrics", "participation", "outcomes", "network", "replay"):
-        assert f'<section id="{chapter}">' in text
-    changes = {"rounds": last, "partition.by": "distance"}
-    whole = netfl.trace(netfl.load(root / "scenarios/rural_outage.yaml", changes), tmp_path / "whole")
+    for section in ("final_metrics", "participation", "outcomes", "network", "replay"):
+        assert f'<section id="{section}">' in text
+    overrides = {"rounds": last, "partition.by": "distance"}
+    whole = netfl.trace(netfl.load(root / "scenarios/rural_outage.yaml", overrides), tmp_path / "whole")
     columns = ["replica", "round", "opened_s", "closed_s", "delivered"]
     pd.testing.assert_frame_equal(view.run.rounds[columns], whole.rounds[columns])
     pd.testing.assert_frame_equal(view.run.deliveries, whole.deliveries)
     assert view.run.events["time_s"].max() <= whole.rounds["closed_s"].max()
-    assert run.rounds.empty, "only a report reads what is not finished"
+    assert run.rounds.empty, "only a report reads unfinished tables"
 
 
-def test_a_table_that_is_cut_off_or_damaged_is_read_up_to_there(tmp_path):
+def test_damaged_stream_is_read_up_to_the_damage(tmp_path):
     table = TableWriter(tmp_path, "rounds", SCHEMAS["rounds"])
     for index in range(5):
         table.append([np.full(10, value) for value in (0, index, 0.0, 1.0, 1, 0, 9.0, 3.0, np.nan)])
@@ -194,14 +196,14 @@ def test_a_table_that_is_cut_off_or_damaged_is_read_up_to_there(tmp_path):
     table.abandon()
 
 
-def test_tables_of_a_crash_end_with_the_last_round_of_which_all_is_there(run):
+def test_tables_of_crashed_run_end_with_last_complete_round(run):
     whole = {name: run.table(name) for name in ("rounds", "deliveries", "events", "metrics")}
     (run.folder / "manifest.json").write_text(json.dumps({"status": "running", "rounds": 30}))
     last = {"rounds": 30, "deliveries": 21, "events": 30, "metrics": 10}
     for name, full in whole.items():
         rows = full[full["round"] <= last[name]]
         table = TableWriter(run.folder, name, SCHEMAS[name])
-        table.append([pa.array(rows[one.name], one.type) for one in SCHEMAS[name]])
+        table.append([pa.array(rows[field.name], field.type) for field in SCHEMAS[name]])
         table.flush()
         (run.folder / f"{name}.parquet").unlink()
     found, _ = salvage_run(open_run(run.folder))
@@ -211,19 +213,19 @@ def test_tables_of_a_crash_end_with_the_last_round_of_which_all_is_there(run):
     assert len(found.events) == (whole["events"]["time_s"] <= closed_s).sum() < len(whole["events"])
 
 
-def grow(run, last):
-    """Make *run* one that has crashed after it was stopped and resumed: its tables, and streams up to round *last*."""
+def write_streams(run, last):
+    """Turn *run* into one that crashed after it was resumed, with streams up to round *last*."""
     (run.folder / "manifest.json").write_text(json.dumps({"status": "running", "rounds": 30}))
     for name in ("rounds", "deliveries", "events", "metrics"):
         rows = run.table(name)
         rows = rows[rows["round"] <= last]
         table = TableWriter(run.folder, name, SCHEMAS[name])
-        table.append([pa.array(rows[one.name], one.type) for one in SCHEMAS[name]])
+        table.append([pa.array(rows[field.name], field.type) for field in SCHEMAS[name]])
         table.flush()
 
 
-def cut(run, last):
-    """End the tables of *run* with round *last*, as an earlier stop left them."""
+def truncate_tables(run, last):
+    """Truncate the tables of *run* after round *last*, as after an earlier stop."""
     for name in ("rounds", "deliveries", "events", "metrics"):
         rows = run.table(name)
         pa.parquet.write_table(
@@ -233,17 +235,17 @@ def cut(run, last):
 
 
 @pytest.mark.parametrize(("stopped", "crashed"), [(5, 20), (20, 5)])
-def test_of_a_resumed_run_that_crashed_whatever_reaches_farther_is_shown(run, stopped, crashed):
-    grow(run, crashed)
-    cut(run, stopped)
+def test_report_uses_the_longer_of_tables_and_streams(run, stopped, crashed):
+    write_streams(run, crashed)
+    truncate_tables(run, stopped)
     found, damage = salvage_run(open_run(run.folder))
     assert damage == ()
     assert found.rounds["round"].max() == found.deliveries["round"].max() == 20
     assert (run.folder / "rounds.arrows.part").exists()
 
 
-def test_a_stream_of_other_columns_is_named_and_left_out(run):
-    grow(run, 20)
+def test_stream_with_other_columns_is_named_and_ignored(run):
+    write_streams(run, 20)
     (run.folder / "rounds.parquet").unlink()
     path = stream_of(run.folder, "rounds")
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, pa.schema({"a": pa.int8()})) as stream:
@@ -254,11 +256,11 @@ def test_a_stream_of_other_columns_is_named_and_left_out(run):
     assert found.rounds.empty
 
 
-def test_a_stream_of_a_newer_netfl_is_refused(run):
-    grow(run, 20)
+def test_stream_of_newer_version_is_rejected(run):
+    write_streams(run, 20)
     path = stream_of(run.folder, "rounds")
     schema = SCHEMAS["rounds"].with_metadata({b"netfl.format": b"99"})
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, schema) as stream:
-        stream.write_batch(pa.RecordBatch.from_arrays([pa.array([], one.type) for one in schema], schema=schema))
+        stream.write_batch(pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema))
     with pytest.raises(ScenarioError, match="newer than 1"):
         read_stream(path)

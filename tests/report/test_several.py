@@ -1,4 +1,4 @@
-"""Several runs on one page: how they differ, who won where, paired and not; whole, harmless, self-contained."""
+"""The page of several runs: differences, rankings and comparisons; complete, safe and self-contained."""
 
 import json
 import re
@@ -23,32 +23,32 @@ from netfl.report.run_data import RunData
 from netfl.results import aggregates
 from netfl.results.run_reader import open_run
 
-EVIL = "</svg><script>alert(1)</script> 'x' \"ü\" " + "long " * 40
+MALICIOUS = "</svg><script>alert(1)</script> 'x' \"ü\" " + "long " * 40
 SMALL = {"users": 8, "rounds": 30, "replicas": 3}
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory, make_run):
-    """Folders: ``a`` and ``b`` share a trace, ``c`` has another seed, ``d`` no learners, ``e`` is evil."""
+    """Return runs: ``a`` and ``b`` share a trace, ``c`` has another seed, ``d`` no learners, ``e`` malicious names."""
     at = tmp_path_factory.mktemp("several")
     make_run(at / "a", **SMALL)
     make_run(at / "b", gap=0.1, swing=0.05, **SMALL)
     make_run(at / "c", seed=6, network=False, **SMALL)
     make_run(at / "d", seed=7, learners=(), name="silent", **SMALL)
-    make_run(at / "e", learners=(EVIL, "FedAvg"), name=EVIL, **SMALL | {"replicas": 1})
-    scenario = dict(open_run(at / "b").scenario) | {"access": {"mac": {"kind": "<b>tdma</b>"}}, EVIL: [EVIL]}
+    make_run(at / "e", learners=(MALICIOUS, "FedAvg"), name=MALICIOUS, **SMALL | {"replicas": 1})
+    scenario = dict(open_run(at / "b").scenario) | {"access": {"mac": {"kind": "<b>tdma</b>"}}, MALICIOUS: [MALICIOUS]}
     (at / "b" / "scenario.yaml").write_text(json.dumps(scenario))
     return at
 
 
 @pytest.fixture
-def cast(runs):
+def group(runs):
     return gather_runs([runs / name for name in "abc"])
 
 
 @pytest.fixture(scope="module")
 def page(runs):
-    """The page of three runs, of one that was killed, of one that is damaged, and of a folder that is none."""
+    """The page of three runs, of a killed one, of a damaged one and of a folder without a run."""
     killed = runs / "killed"
     shutil.copytree(runs / "a", killed)
     (killed / "manifest.json").write_text(json.dumps({"status": "running", "rounds": 30, "seed": 5}))
@@ -69,10 +69,10 @@ def text(page):
 
 
 @pytest.mark.slow
-def test_it_holds_all_chapters_and_fetches_nothing(page):
-    said = text(page)
-    ids = re.findall(r'<section id="([\w-]+)"', said)
-    wanted = [
+def test_page_has_all_sections_and_loads_nothing(page):
+    content = text(page)
+    ids = re.findall(r'<section id="([\w-]+)"', content)
+    expected = [
         "summary",
         "runs",
         "differences",
@@ -83,72 +83,72 @@ def test_it_holds_all_chapters_and_fetches_nothing(page):
         "outcome-shares",
         "delays",
     ]
-    assert ids == wanted
-    assert set(re.findall(r"https?://[^\"' <)]+", said)) <= {
+    assert ids == expected
+    assert set(re.findall(r"https?://[^\"' <)]+", content)) <= {
         "http://www.w3.org/2000/svg",
         "http://www.w3.org/1999/xlink",
     }
-    assert "content=\"default-src 'none'; base-uri 'none'; form-action 'none'; " in said
-    assert "script-src 'none'\"" in said
-    assert not re.search(r"<(script|link|iframe|object|embed|base|form)\b", said)
+    assert "content=\"default-src 'none'; base-uri 'none'; form-action 'none'; " in content
+    assert "script-src 'none'\"" in content
+    assert not re.search(r"<(script|link|iframe|object|embed|base|form)\b", content)
     assert page.stat().st_size < 4e6
 
 
 @pytest.mark.slow
-def test_what_scenarios_and_learners_are_called_is_only_text(page):
-    said = text(page)
-    assert "<script>" not in said
-    assert "<b>tdma" not in said
-    assert "&lt;b&gt;tdma&lt;/b&gt;" in said
-    assert said.count("&lt;script&gt;alert(1)") > 3
+def test_names_are_escaped(page):
+    content = text(page)
+    assert "<script>" not in content
+    assert "<b>tdma" not in content
+    assert "&lt;b&gt;tdma&lt;/b&gt;" in content
+    assert content.count("&lt;script&gt;alert(1)") > 3
 
 
-def test_what_is_broken_is_shown_as_what_it_is(page):
-    said = text(page)
-    assert "not all done" in said
-    assert "B: This run has no learners: it simulates the network alone." in said
-    assert "D: This run is not finished (crashed): it has 0 of 30 rounds." in said
-    assert "E: metrics.parquet cannot be read, so its plots and tables are missing: " in said
-    assert re.search(r"Not shown: \S*none is not a run directory: it has no manifest.json\.", said)
+def test_damaged_and_unfinished_runs_are_marked(page):
+    content = text(page)
+    assert "not all done" in content
+    assert "B: This run has no learners: it simulates the network alone." in content
+    assert "D: This run is not finished (crashed): it has 0 of 30 rounds." in content
+    assert "E: metrics.parquet cannot be read, so its plots and tables are missing: " in content
+    assert re.search(r"Not shown: \S*none is not a run directory: it has no manifest.json\.", content)
 
 
-def test_links_lead_to_the_reports_that_runs_have(page, runs):
+def test_page_links_to_existing_reports(page, runs):
     links = [unquote(link) for link in re.findall(r'<a href="([^"#]+)"', text(page))]
     assert links == ["../b/report.html"]
     assert (page.parent / links[0]).resolve() == (runs / "b" / "report.html").resolve()
 
 
-def test_runs_of_one_name_are_told_apart_by_their_folders(runs):
-    names = [one.name for one in gather_runs([runs / name for name in "abd"]).members]
+def test_runs_of_one_name_are_labelled_by_folder(runs):
+    names = [member.name for member in gather_runs([runs / name for name in "abd"]).members]
     assert names == ["rural_outage (a)", "rural_outage (b)", "silent"]
-    evil = gather_runs([runs / "e"]).members[0]
-    assert evil.name == EVIL
-    assert len(evil.label) < 40
+    malicious = gather_runs([runs / "e"]).members[0]
+    assert malicious.name == MALICIOUS
+    assert len(malicious.label) < 40
 
 
-def test_keys_that_differ_stand_with_every_value():
-    one = {"name": "x", "seed": 1, "access": {"mac": {"kind": "tdma"}}, "channel": [{"kind": "rain", "more": None}]}
-    two = {"name": "y", "seed": 1, "access": {"mac": {"kind": "aloha", "p": 0.5}}, "channel": [{"kind": "rain"}]}
-    three = {"seed": 1, "access": {"mac": {"kind": "tdma"}}, "channel": [{"kind": "rain"}, {"kind": "z" * 99}]}
-    assert differing_keys([one, two, three], max_chars=10) == {
+def test_differing_keys_have_all_values():
+    first = {"name": "x", "seed": 1, "access": {"mac": {"kind": "tdma"}}, "channel": [{"kind": "rain", "more": None}]}
+    second = {"name": "y", "seed": 1, "access": {"mac": {"kind": "aloha", "p": 0.5}}, "channel": [{"kind": "rain"}]}
+    third = {"seed": 1, "access": {"mac": {"kind": "tdma"}}, "channel": [{"kind": "rain"}, {"kind": "z" * 99}]}
+    assert differing_keys([first, second, third], max_chars=10) == {
         "access.mac.kind": ["tdma", "aloha", "tdma"],
         "access.mac.p": ["–", "0.5", "–"],
         "channel.1.kind": ["–", "–", "zzzzzzzzz…"],
     }
-    assert differing_keys([one, one]) == {}
+    assert differing_keys([first, first]) == {}
 
 
 @pytest.mark.slow
-def test_a_trace_is_shared_by_the_same_seed_and_the_same_deliveries(cast):
-    first, same, other = (one.data for one in cast.members)
+def test_trace_is_shared_with_same_seed_and_deliveries(group):
+    first, same, other = (member.data for member in group.members)
     assert comparison_data.shared_rounds(same, first) == 30
     assert comparison_data.shared_rounds(other, first) == 0
-    said = summary_text.comparison_summary(cast, [])
-    assert any(line.startswith("B shares the trace of A: the same seed") for line in said)
-    assert any(line.startswith("C does not share the trace of A") for line in said)
+    sentences = summary_text.comparison_summary(group, [])
+    assert any(line.startswith("B shares the trace of A: the same seed") for line in sentences)
+    assert any(line.startswith("C does not share the trace of A") for line in sentences)
 
 
-def test_the_same_deliveries_under_another_seed_are_no_pairs(runs, tmp_path):
+def test_trace_is_not_shared_with_another_seed(runs, tmp_path):
     shutil.copytree(runs / "a", tmp_path / "a")
     (tmp_path / "a" / "manifest.json").write_text(json.dumps({"status": "done", "seed": 99}))
     assert comparison_data.shared_rounds(RunData(open_run(tmp_path / "a")), RunData(open_run(runs / "a"))) == 0
@@ -160,37 +160,39 @@ def ends(view, learner):
     return rows.groupby("replica")["value"].mean()
 
 
-def test_paired_differences_are_student_s(cast):
-    first, same, _ = (one.data for one in cast.members)
+def test_paired_differences_have_student_interval(group):
+    first, same, _ = (member.data for member in group.members)
     gap = ends(same, "FED-CVaR-AVG") - ends(first, "FED-CVaR-AVG")
-    known = stats.ttest_1samp(gap, 0.0).confidence_interval(0.95)
+    interval = stats.ttest_1samp(gap, 0.0).confidence_interval(0.95)
     found = comparison_data.final_difference(same, first, "rare_accuracy", "FED-CVaR-AVG", paired=True)
-    assert (found.mean - found.half, found.mean + found.half) == pytest.approx((known.low, known.high))
+    assert (found.mean - found.half, found.mean + found.half) == pytest.approx((interval.low, interval.high))
 
 
-def test_others_are_welch_s(cast):
-    first, _, other = (one.data for one in cast.members)
+def test_unpaired_differences_have_welch_interval(group):
+    first, _, other = (member.data for member in group.members)
     both = [ends(view, "FedAvg").to_numpy() for view in (other, first)]
-    known = stats.ttest_ind(*both, equal_var=False).confidence_interval(0.95)
+    interval = stats.ttest_ind(*both, equal_var=False).confidence_interval(0.95)
     found = comparison_data.final_difference(other, first, "rare_accuracy", "FedAvg", paired=False)
-    assert (found.mean - found.half, found.mean + found.half) == pytest.approx((known.low, known.high))
+    assert (found.mean - found.half, found.mean + found.half) == pytest.approx((interval.low, interval.high))
     assert np.isnan(comparison_data.welch(np.array([1.0]), np.array([1.0, 2.0])).half)
 
 
-def test_the_table_of_differences_says_which_are_pairs(cast):
-    table = "".join(comparison.difference_table(cast))
+def test_table_of_differences_marks_pairs(group):
+    table = "".join(comparison.difference_table(group))
     rows = [re.sub("<[^>]+>", "|", row) for row in re.findall("<tr>(.*?)</tr>", table)]
-    by = {row.split("|")[1]: row for row in rows}
-    assert "by replica (3)" in by["FedAvg: B − A"]
-    assert "none: another seed" in by["FedAvg: C − A"]
-    gap = 100 * (ends(cast.members[1].data, "FedAvg") - ends(cast.members[0].data, "FedAvg")).mean()
-    assert f"{gap:+.1f}".replace("-", "−") in by["FedAvg: B − A"]
+    row_of = {row.split("|")[1]: row for row in rows}
+    assert "by replica (3)" in row_of["FedAvg: B − A"]
+    assert "none: another seed" in row_of["FedAvg: C − A"]
+    gap = 100 * (ends(group.members[1].data, "FedAvg") - ends(group.members[0].data, "FedAvg")).mean()
+    assert f"{gap:+.1f}".replace("-", "−") in row_of["FedAvg: B − A"]
 
 
-def test_final_figures_stand_for_each_run_and_the_best_is_bold(cast):
-    table = comparison.final_table(cast)
+def test_final_table_has_each_run_and_marks_the_best(group):
+    table = comparison.final_table(group)
     means = {
-        (one.letter, name): 100 * ends(one.data, name).mean() for one in cast.members for name in one.data.learners
+        (member.letter, name): 100 * ends(member.data, name).mean()
+        for member in group.members
+        for name in member.data.learners
     }
     for (letter, name), mean in means.items():
         row = next(row for row in table.split("<tr>") if f">{letter} · {name}<" in row)
@@ -198,18 +200,18 @@ def test_final_figures_stand_for_each_run_and_the_best_is_bold(cast):
         assert (f'<td class="best">{mean:.1f}<' in row) == (mean == max(means.values()))
 
 
-def test_rates_are_shares_of_rounds(cast):
-    one = cast.members[0]
-    by_hand = one.data.run.deliveries.groupby("user").size().reindex(range(8), fill_value=0) / 90
-    np.testing.assert_allclose(comparison.participation_rates(one), by_hand)
+def test_participation_rates_are_shares_of_rounds(group):
+    member = group.members[0]
+    by_hand = member.data.run.deliveries.groupby("user").size().reindex(range(8), fill_value=0) / 90
+    np.testing.assert_allclose(comparison.participation_rates(member), by_hand)
 
 
-def test_curves_are_means_over_replicas_thinned_to_the_last(cast, monkeypatch):
-    tables = {one.letter: one.data.metrics for one in cast.members}
+def test_curves_are_thinned_means_over_replicas(group, monkeypatch):
+    tables = {member.letter: member.data.metrics for member in group.members}
     whole = plots.run_courses(tables, "accuracy", "round")
-    own = tables["B"].query("metric == 'accuracy' and group == '' and learner == 'FedAvg'")
+    rows_b = tables["B"].query("metric == 'accuracy' and group == '' and learner == 'FedAvg'")
     rows = whole[(whole["run"] == "B") & (whole["learner"] == "FedAvg")]
-    np.testing.assert_allclose(rows["mean"], own.groupby("round")["value"].mean())
+    np.testing.assert_allclose(rows["mean"], rows_b.groupby("round")["value"].mean())
     monkeypatch.setattr(plots, "MAX_POINTS", 3)
     thin = plots.run_courses(tables, "accuracy", "round")
     assert len(thin) < len(whole) / 1.5
@@ -217,12 +219,12 @@ def test_curves_are_means_over_replicas_thinned_to_the_last(cast, monkeypatch):
 
 
 @pytest.mark.slow
-def test_of_few_curves_all_share_panels_and_of_many_each_run_has_its_own(cast, monkeypatch):
-    together = "".join(comparison.learning_curves(cast))
+def test_many_curves_have_a_panel_per_run(group, monkeypatch):
+    together = "".join(comparison.learning_curves(group))
     assert together.count("<figure>") == 2
     assert "Colours are learners, dashes are runs" in together
     monkeypatch.setattr(comparison, "MAX_CURVES", 5)
-    apart = "".join(comparison.learning_curves(cast))
+    apart = "".join(comparison.learning_curves(group))
     assert apart.count("<figure>") == 6
     assert "all panels have the same axes" in apart
 
@@ -233,56 +235,56 @@ def call(*arguments):
 
 
 @pytest.mark.slow
-def test_several_folders_give_a_page_here(runs, tmp_path, monkeypatch):
+def test_command_writes_page_of_several_runs(runs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert call("report", runs / "c", runs / "d") == (0, "report:  report.html")
     assert Path("report.html").read_text().startswith("<!DOCTYPE html>")
     check_target(Path("report.html"))
 
 
-def test_nothing_is_overwritten_but_a_report(runs, tmp_path, monkeypatch):
+def test_only_reports_are_overwritten(runs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("report.html").write_text("<p>mine</p>")
     Path("folder").mkdir()
-    for more in ((), ("--out", "folder")):
-        code, said = call("report", runs / "c", runs / "d", *more)
-        assert (code, len(said.splitlines())) == (2, 1)
-        assert "already exists and is not a report of netfl" in said
+    for arguments in ((), ("--out", "folder")):
+        code, output = call("report", runs / "c", runs / "d", *arguments)
+        assert (code, len(output.splitlines())) == (2, 1)
+        assert "already exists and is not a report of netfl" in output
     assert Path("report.html").read_text() == "<p>mine</p>"
     assert call("report", runs / "c", "--out", "report.html")[0] == 2
-    code, said = call("report", runs / "c", runs / "d", "--out", runs / "d" / "report.html")
+    code, output = call("report", runs / "c", runs / "d", "--out", runs / "d" / "report.html")
     assert code == 2
-    assert "is the path of the report of that run" in said
+    assert "is the path of the report of that run" in output
 
 
-def test_where_nothing_can_be_shown_there_is_one_line(tmp_path):
-    code, said = call("report", tmp_path / "x", tmp_path / "y", "--out", tmp_path / "z.html")
-    assert (code, len(said.splitlines())) == (2, 1)
-    assert "none of these folders is a run directory" in said
+def test_folders_without_runs_are_reported(tmp_path):
+    code, output = call("report", tmp_path / "x", tmp_path / "y", "--out", tmp_path / "z.html")
+    assert (code, len(output.splitlines())) == (2, 1)
+    assert "none of these folders is a run directory" in output
     with pytest.raises(ScenarioError, match="too many"):
         gather_runs([tmp_path / str(number) for number in range(27)])
 
 
 @pytest.mark.slow
-def test_long_runs_stay_small(tmp_path, make_run):
-    folders = [tmp_path / f"{number}" for number in range(4)]  # enough that each has panels of its own
+def test_page_of_long_runs_is_small(tmp_path, make_run):
+    folders = [tmp_path / f"{number}" for number in range(4)]  # enough for a panel per run
     for number, folder in enumerate(folders):
         make_run(folder, rounds=2000, replicas=1, users=10, attempts=2, seed=number)
     assert report.write_several(folders, tmp_path / "x.html").stat().st_size < len(folders) * 8e5
     assert pd.read_parquet(folders[0] / "rounds.parquet")["round"].max() == 2000
 
 
-def test_final_figures_are_worked_out_once(cast, monkeypatch):
-    view, asked = cast.members[0].data, []
+def test_final_metrics_are_computed_once(group, monkeypatch):
+    view, calls = group.members[0].data, []
     monkeypatch.setattr(
-        aggregates, "final", lambda *told, real=aggregates.final, **more: (asked.append(1), real(*told, **more))[1]
+        aggregates, "final", lambda *args, real=aggregates.final, **kwargs: (calls.append(1), real(*args, **kwargs))[1]
     )
     assert view.final("accuracy") is view.final("accuracy")
     assert view.final("rare_accuracy").keys() == view.final("accuracy").keys()
-    assert len(asked) == 2
+    assert len(calls) == 2
 
 
-def test_who_is_delivered_twice_in_a_round_is_delivered_in_one(runs, tmp_path):
+def test_participation_counts_a_round_once(runs, tmp_path):
     shutil.copytree(runs / "a", tmp_path / "a")
     table = pd.read_parquet(tmp_path / "a/deliveries.parquet")
     pd.concat([table] * 3).sort_values(["replica", "round"]).to_parquet(tmp_path / "a/deliveries.parquet")
@@ -290,31 +292,32 @@ def test_who_is_delivered_twice_in_a_round_is_delivered_in_one(runs, tmp_path):
     pd.testing.assert_series_equal(once, thrice)
 
 
-def test_traces_that_differ_by_a_little_are_not_shared(runs, tmp_path):
-    for column, little in (("arrived_s", 1e-6), ("user", 1)):
+def test_traces_with_small_differences_are_not_shared(runs, tmp_path):
+    for column, change in (("arrived_s", 1e-6), ("user", 1)):
         folder = tmp_path / column
         shutil.copytree(runs / "a", folder)
         table = pd.read_parquet(folder / "deliveries.parquet")
-        table.loc[table.index[-1], column] += little
+        table.loc[table.index[-1], column] += change
         table.to_parquet(folder / "deliveries.parquet")
-        first, other = (one.data for one in gather_runs([runs / "a", folder]).members)
+        first, other = (member.data for member in gather_runs([runs / "a", folder]).members)
         assert comparison_data.shared_rounds(first, first) == 30
         assert comparison_data.shared_rounds(first, other) == 0
 
 
-def test_of_runs_without_deliveries_nothing_is_said_of_traces(runs, tmp_path):
+def test_summary_ignores_traces_without_deliveries(runs, tmp_path):
     for name in "ab":
         shutil.copytree(runs / "a", tmp_path / name)
         pd.read_parquet(runs / "a/deliveries.parquet").iloc[:0].to_parquet(tmp_path / name / "deliveries.parquet")
     assert not any(
-        "trace" in one for one in summary_text.comparison_summary(gather_runs([tmp_path / "a", tmp_path / "b"]), [])
+        "trace" in sentence
+        for sentence in summary_text.comparison_summary(gather_runs([tmp_path / "a", tmp_path / "b"]), [])
     )
 
 
-def test_a_run_s_own_report_is_known_by_any_path(runs, tmp_path, monkeypatch):
+def test_report_of_a_run_is_not_overwritten_by_any_path(runs, tmp_path, monkeypatch):
     for name in "ab":
         shutil.copytree(runs / name, tmp_path / name)
     monkeypatch.chdir(tmp_path / "a")
-    code, told = call("report", "../a", "../b")
+    code, output = call("report", "../a", "../b")
     assert code == 2
-    assert "is the path of the report of that run" in told
+    assert "is the path of the report of that run" in output

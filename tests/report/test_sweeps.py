@@ -1,4 +1,4 @@
-"""The page of a sweep: who is best where, no more certain than replicas allow; what is missing; whole and harmless."""
+"""The page of a sweep: rankings as certain as the replicas allow, missing points, complete and safe HTML."""
 
 import re
 from itertools import product
@@ -18,9 +18,9 @@ from netfl.report.sweep_data import SweepData
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 
-EVIL = "<script>alert(1)</script> & \"it\" 'broke'"
-SAID = {
-    "name": "tiny", "seed": 3, "users": 4, "rounds": 8, "replicas": 2, "description": EVIL,
+MALICIOUS = "<script>alert(1)</script> & \"it\" 'broke'"
+SCENARIO = {
+    "name": "tiny", "seed": 3, "users": 4, "rounds": 8, "replicas": 2, "description": MALICIOUS,
     "access": {"kind": "bernoulli", "probability": 0.5},
     "data": {"kind": "blobs", "centers": [[0, 0], [1, 1], [0, 1]], "samples": 90, "std": 0.5},
     "partition": "by_class", "model": "logistic",
@@ -34,32 +34,32 @@ SAID = {
 GRID = {"learners.B.objective.alpha": [0.2, 0.5, 1.0], "users": [4, 6, 8]}
 
 
-class Made:
-    """A sweep made up: A is the same whatever its first axis is, B gains 0.1 with each value of it.
+class FakeSweep:
+    """A fake sweep: A does not depend on the first axis, B gains 0.1 with each of its values.
 
     Args:
-        folder: where its scenario is.
-        axes: the values of each.
-        noise: of each replica.
-        section: where the scenario's sweep says them.
+        folder: the folder of its scenario.
+        axes: the values of each axis.
+        noise: the noise of each replica.
+        section: the section of the scenario's sweep.
     """
 
     def __init__(self, folder, axes, noise=(0.0, 0.01, 0.03), section="grid"):
         self.folder, self.axes = folder, [*axes]
-        of = {"draws": 1, "parameters": {axis: {"uniform": [0, 9]} for axis in axes}} if section == "random" else axes
-        document = {"name": "made", "replicas": len(noise), "sweep": {section: of}}
+        spec = {"draws": 1, "parameters": {axis: {"uniform": [0, 9]} for axis in axes}} if section == "random" else axes
+        document = {"name": "made", "replicas": len(noise), "sweep": {section: spec}}
         (folder / "scenario.yaml").write_text(repr(document))
         values = [*(product(*axes.values()) if section == "grid" else zip(*axes.values(), strict=True))]
         self.points = pd.DataFrame(values, columns=self.axes).assign(trace="w", status="done")
         self.points.insert(0, "point", range(len(values)))
         first = [*dict.fromkeys(value[0] for value in values)]
         lanes, rows = [], []
-        for (number, own), learner, replica in product(enumerate(values), "AB", range(len(noise))):
-            lane = str(own[1:]) if learner == "A" else str(own)
+        for (number, point_values), learner, replica in product(enumerate(values), "AB", range(len(noise))):
+            lane = str(point_values[1:]) if learner == "A" else str(point_values)
             lanes.append((number, learner, replica, "t", f"{learner} {lane}"))
-            gain = 0.0 if learner == "A" else 0.1 * first.index(own[0]) - 0.05
-            shake = noise[replica] * (1 if learner == "A" else -1)
-            rows.append((number, *own, learner, replica, "accuracy", 0.5 + gain + shake))
+            difference = 0.0 if learner == "A" else 0.1 * first.index(point_values[0]) - 0.05
+            deviation = noise[replica] * (1 if learner == "A" else -1)
+            rows.append((number, *point_values, learner, replica, "accuracy", 0.5 + difference + deviation))
         self.lanes = pd.DataFrame(lanes, columns=["point", "learner", "replica", "task", "lane"])
         self.final_metrics = pd.DataFrame(rows, columns=["point", *axes, "learner", "replica", "metric", "value"])
         self.tasks = pd.DataFrame([("t", "w", "done", 1, 0, 1, 1.0, "")], columns=["task", "trace", "status", "lanes",
@@ -75,35 +75,35 @@ class Made:
         return table.assign(half=half).rename(columns={"count": "replicas"}).drop(columns="std")
 
 
-def scenario(sweep, **said):
-    return validate(ScenarioDocument({**SAID, **said, "sweep": sweep}, "tiny"))
+def scenario(sweep, **overrides):
+    return validate(ScenarioDocument({**SCENARIO, **overrides, "sweep": sweep}, "tiny"))
 
 
 def text(page):
-    """What a reader reads."""
+    """Return the visible text of a page."""
     return re.sub(r"<[^>]+>", " ", re.sub(r"<(svg|style).*?</\1>", "", page, flags=re.DOTALL))
 
 
 @pytest.fixture(scope="module")
 def partial(tmp_path_factory):
-    """Two axes, of which a world failed."""
+    """A sweep over two axes in which a run failed."""
 
-    return netfl.sweep(scenario(GRID), tmp_path_factory.mktemp("sweeps") / "s", engine=Here(fail={1}, error=EVIL))
+    return netfl.sweep(scenario(GRID), tmp_path_factory.mktemp("sweeps") / "s", engine=Here(fail={1}, error=MALICIOUS))
 
 
 @pytest.fixture(scope="module")
 def page(partial):
     run = partial.run(partial.tasks["task"][0])
     (run.folder / "report.html").write_text("its own")
-    told = CliRunner().invoke(app, ["report", str(partial.folder)])
-    assert told.exit_code == 0, told.output
-    assert told.output.split() == ["report:", str(partial.folder / "report.html")]
+    result = CliRunner().invoke(app, ["report", str(partial.folder)])
+    assert result.exit_code == 0, result.output
+    assert result.output.split() == ["report:", str(partial.folder / "report.html")]
     return (partial.folder / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
 class TestPage:
-    def test_it_needs_nothing_else_and_is_harmless(self, page):
+    def test_page_is_self_contained_and_safe(self, page):
         assert "<script" not in page
         assert not re.findall(r'(?:src|href)="(?!#|tasks/)[^"]*"', re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL))
         assert "script-src 'none'" in page
@@ -111,30 +111,30 @@ class TestPage:
         assert len(ids) == len(set(ids))
         assert len(page) < 400_000
 
-    def test_it_says_what_is_missing_and_why(self, page):
-        said = text(page)
-        assert "Not all points are done: 6 of 9, 3 missing." in said
-        assert "1 run failed and will be repeated: &lt;script&gt;" in said
-        assert re.search(r"failed\s+1, 4, 7\s+&lt;script&gt;alert", said)
+    def test_page_lists_missing_points_with_reasons(self, page):
+        visible = text(page)
+        assert "Not all points are done: 6 of 9, 3 missing." in visible
+        assert "1 run failed and will be repeated: &lt;script&gt;" in visible
+        assert re.search(r"failed\s+1, 4, 7\s+&lt;script&gt;alert", visible)
         assert re.search(r'href="tasks/task%3Dt\w+/report.html"', page)
 
-    def test_each_figure_has_a_chapter(self, page):
+    def test_each_metric_has_a_section(self, page):
         keys = re.findall(r'<section id="([^"]+)"', page)
         figures = ["accuracy", "rare_accuracy", "accuracy_users_worst10"]
         assert keys == ["summary", *figures, "curves", "points", "tasks"]
         assert 'id="accuracy-over-' in page
 
-    def test_its_words_are_the_figures_of_the_tables(self, partial, page):
+    def test_summary_matches_tables(self, partial, page):
         late = partial.metrics.query("metric == 'accuracy' and group == '' and round == 8")
         means = late.groupby(["point", "learner"])["value"].mean()
         top = re.search(r"Accuracy: (\w).*? ends highest, at ([\d.]+)", text(page))
         assert float(top[2]) == pytest.approx(100 * means.max(), abs=0.051)
         assert top[1] in means[means > means.max() - 1e-9].index.get_level_values("learner")
 
-    def test_where_nobody_learns_it_shows_the_network(self, tmp_path):
-        left = {name: SAID[name] for name in ("name", "seed", "users", "rounds", "replicas", "access")}
-        swept = validate(ScenarioDocument({**left, "sweep": {"users": [3, 9]}}, "tiny"))
-        sweep = netfl.sweep(swept, tmp_path / "s", engine=Here())
+    def test_sweep_without_learners_shows_network_metrics(self, tmp_path):
+        settings = {name: SCENARIO[name] for name in ("name", "seed", "users", "rounds", "replicas", "access")}
+        scenario_ = validate(ScenarioDocument({**settings, "sweep": {"users": [3, 9]}}, "tiny"))
+        sweep = netfl.sweep(scenario_, tmp_path / "s", engine=Here())
         page = report.write_sweep(sweep).read_text(encoding="utf-8")
         ends = sweep.summary.query("metric == 'delivered_per_round'")["mean"]
         low, high = re.search(r"Delivered per round: from ([\d.]+).*? at users = 3 to ([\d.]+)", text(page)).groups()
@@ -143,87 +143,89 @@ class TestPage:
         assert '<section id="delivered_per_round">' in page
 
 
-class TestContest:
-    def test_points_that_are_the_same_to_a_learner_are_one(self, tmp_path):
-        found = sweep_data.ranking_entries(SweepData(Made(tmp_path, {"alpha": [1, 2, 3], "users": [4, 8]})), "accuracy")
-        assert [one.name for one in found if one.learner == "A"] == ["A at users = 4", "A at users = 8"]
-        assert [one.points for one in found if one.learner == "A"] == [(0, 2, 4), (1, 3, 5)]
-        assert len([one for one in found if one.learner == "B"]) == 6
+class TestRanking:
+    def test_equal_points_of_a_learner_are_merged(self, tmp_path):
+        found = sweep_data.ranking_entries(
+            SweepData(FakeSweep(tmp_path, {"alpha": [1, 2, 3], "users": [4, 8]})), "accuracy"
+        )
+        assert [entry.name for entry in found if entry.learner == "A"] == ["A at users = 4", "A at users = 8"]
+        assert [entry.points for entry in found if entry.learner == "A"] == [(0, 2, 4), (1, 3, 5)]
+        assert len([entry for entry in found if entry.learner == "B"]) == 6
 
-    def test_the_best_is_ahead_by_the_paired_interval(self, tmp_path):
-        view = SweepData(Made(tmp_path, {"alpha": [1, 2]}))
+    def test_lead_has_paired_interval(self, tmp_path):
+        view = SweepData(FakeSweep(tmp_path, {"alpha": [1, 2]}))
         found = sweep_data.rank_points(view, "accuracy")
-        assert [one.name for one in found.complete] == ["B at alpha = 2", "A", "B at alpha = 1"]
+        assert [entry.name for entry in found.complete] == ["B at alpha = 2", "A", "B at alpha = 1"]
         gaps = 0.05 - 2 * np.array([0.0, 0.01, 0.03])
         assert found.lead.mean == pytest.approx(gaps.mean())
         assert found.lead.half == pytest.approx(stats.t.ppf(0.975, 2) * gaps.std(ddof=1) / np.sqrt(3))
         assert "which is within the noise" in " ".join(summary_text.point_verdict(found, "accuracy"))
 
-    def test_a_difference_beyond_chance_is_told_as_one(self, tmp_path):
-        view = SweepData(Made(tmp_path, {"alpha": [1, 2]}, noise=(0.0, 0.001, 0.002)))
-        said = " ".join(summary_text.point_verdict(sweep_data.rank_points(view, "accuracy"), "accuracy"))
+    def test_significant_difference_is_reported(self, tmp_path):
+        view = SweepData(FakeSweep(tmp_path, {"alpha": [1, 2]}, noise=(0.0, 0.001, 0.002)))
+        visible = " ".join(summary_text.point_verdict(sweep_data.rank_points(view, "accuracy"), "accuracy"))
         spread = "± is the half width of the 95 % t interval over 3 replicas"
-        assert f"B at alpha = 2 ends highest, at 54.9 ± 0.2 % (mean of the last 10 % of rounds; {spread})." in said
-        assert "). Next is A with 50.1 %, 4.8 points below, beyond" in said
+        assert f"B at alpha = 2 ends highest, at 54.9 ± 0.2 % (mean of the last 10 % of rounds; {spread})." in visible
+        assert "). Next is A with 50.1 %, 4.8 points below, beyond" in visible
 
-    def test_replicas_that_differ_by_as_much_tell_nothing_of_chance(self, tmp_path):
-        found = sweep_data.rank_points(SweepData(Made(tmp_path, {"alpha": [1, 2]}, noise=(0.0, 0.0))), "accuracy")
+    def test_equal_replicas_have_no_interval(self, tmp_path):
+        found = sweep_data.rank_points(SweepData(FakeSweep(tmp_path, {"alpha": [1, 2]}, noise=(0.0, 0.0))), "accuracy")
         assert "too few and too similar for an interval" in " ".join(summary_text.point_verdict(found, "accuracy"))
         assert found.significantly_worse == 0
 
-    def test_who_diverged_is_not_ranked(self, tmp_path):
-        made = Made(tmp_path, {"alpha": [1, 2]})
-        lost = (
-            (made.final_metrics["point"] == 1)
-            & (made.final_metrics["learner"] == "B")
-            & (made.final_metrics["replica"] == 0)
+    def test_diverged_learner_is_not_ranked(self, tmp_path):
+        sweep_ = FakeSweep(tmp_path, {"alpha": [1, 2]})
+        diverged = (
+            (sweep_.final_metrics["point"] == 1)
+            & (sweep_.final_metrics["learner"] == "B")
+            & (sweep_.final_metrics["replica"] == 0)
         )
-        made.final_metrics.loc[lost, "value"] = np.nan
-        said = " ".join(summary_text.sweep_summary(SweepData(made)))
-        assert "Accuracy: A ends highest" in said
-        assert "Training diverged in some replicas of B at 1 point:" in said
-        assert "1 result is not ranked on accuracy" in said
+        sweep_.final_metrics.loc[diverged, "value"] = np.nan
+        visible = " ".join(summary_text.sweep_summary(SweepData(sweep_)))
+        assert "Accuracy: A ends highest" in visible
+        assert "Training diverged in some replicas of B at 1 point:" in visible
+        assert "1 result is not ranked on accuracy" in visible
 
-    def test_one_replica_tells_nothing_of_chance(self, tmp_path):
-        found = sweep_data.rank_points(SweepData(Made(tmp_path, {"alpha": [1, 2]}, noise=(0.0,))), "accuracy")
+    def test_one_replica_has_no_interval(self, tmp_path):
+        found = sweep_data.rank_points(SweepData(FakeSweep(tmp_path, {"alpha": [1, 2]}, noise=(0.0,))), "accuracy")
         assert "one replica does not show how much of that is chance" in " ".join(
             summary_text.point_verdict(found, "accuracy")
         )
 
-    def test_many_comparisons_ask_for_more(self):
+    def test_significance_is_corrected_for_many_comparisons(self):
         differences = np.array([1.0, 1.2, 0.5, 1.4])
         assert sweep_data.is_significant(differences, 0.05)
         assert not sweep_data.is_significant(differences, 0.05 / 20)
 
 
-class TestPictures:
+class TestPlots:
     @pytest.mark.slow
-    def test_axes_for_which_there_is_no_room_stay_at_the_best_point(self, tmp_path):
+    def test_surplus_axes_are_fixed_at_the_best_point(self, tmp_path):
         axes = {"alpha": [1, 2, 3, 4], "users": [4, 8, 16], "mac": ["a", "b"], "seed": [1, 2]}
-        view = SweepData(Made(tmp_path, axes))
+        view = SweepData(FakeSweep(tmp_path, axes))
         values = sweep.MetricRows(view, "accuracy", ["A", "B"], view.summary_of("accuracy"))
-        own = sweep.assign_axes(values, [*axes], 5, sweep.MAX_PANELS)
-        assert (own.x, own.panels_by, own.fixed) == ("alpha", ("users", "mac"), {"seed": 2})
-        assert [title for title, _ in own.panels][:2] == ["users = 4, mac = a", "users = 4, mac = b"]
+        assignment = sweep.assign_axes(values, [*axes], 5, sweep.MAX_PANELS)
+        assert (assignment.x, assignment.panels_by, assignment.fixed) == ("alpha", ("users", "mac"), {"seed": 2})
+        assert [title for title, _ in assignment.panels][:2] == ["users = 4, mac = a", "users = 4, mac = b"]
         two = sweep.assign_axes(values, [*axes], 5, 0)
         assert (two.panels_by, two.fixed) == (("users",), {"seed": 2, "mac": "a"})
         assert not two.rows.duplicated(["alpha", "users", "learner"]).any()
         assert "With mac = a, as at the best point." in next(sweep.metric_plots(view, "accuracy", 5))
 
-    def test_lists_that_are_zipped_are_one_axis(self, tmp_path):
-        view = SweepData(Made(tmp_path, {"alpha": [1, 2, 3], "lr": [0.3, 0.2, 0.1]}, section="zip"))
+    def test_zipped_lists_are_one_axis(self, tmp_path):
+        view = SweepData(FakeSweep(tmp_path, {"alpha": [1, 2, 3], "lr": [0.3, 0.2, 0.1]}, section="zip"))
         assert (view.free, view.zipped) == (["alpha"], ["alpha", "lr"])
         assert len([*sweep.metric_plots(view, "accuracy", 0)]) == 1
         assert "alpha (1, 2 and 3, and with it lr)" in summary_text.varied_axes(view)[0]
 
-    def test_values_that_are_drawn_have_a_panel_each(self, tmp_path):
-        view = SweepData(Made(tmp_path, {"alpha": [1.5, 2.5, 3.1], "lr": [0.3, 0.2, 0.1]}, section="random"))
+    def test_random_axes_have_a_panel_each(self, tmp_path):
+        view = SweepData(FakeSweep(tmp_path, {"alpha": [1.5, 2.5, 3.1], "lr": [0.3, 0.2, 0.1]}, section="random"))
         (only,) = sweep.metric_plots(view, "accuracy", 0)
         assert "against each random axis" in only
         assert "alpha and lr are drawn at random" in summary_text.varied_axes(view)[0]
 
-    def test_more_points_than_a_table_holds_are_counted(self, tmp_path, monkeypatch):
+    def test_long_table_of_points_is_truncated(self, tmp_path, monkeypatch):
         monkeypatch.setattr(sweep, "MAX_POINTS", 2)
-        table = sweep.point_table(SweepData(Made(tmp_path, {"alpha": [1, 2, 3]})))
+        table = sweep.point_table(SweepData(FakeSweep(tmp_path, {"alpha": [1, 2, 3]})))
         assert table.count("<tr>") == 3
         assert "The first 2 of 3." in table

@@ -1,4 +1,4 @@
-"""A headless Chromium for tests: a page is opened, asked and pictured over the browser's debugging pipe."""
+"""A headless Chromium for tests, controlled over its debugging pipe."""
 
 import base64
 import fcntl
@@ -17,9 +17,9 @@ class Browser:
     """One page: ``with Browser(folder) as page: page.open(path)``.
 
     Args:
-        folder: where the browser may keep what it needs.
-        dark: whether its user likes dark pages.
-        calm: whether its user wants less motion.
+        folder: the data folder of the browser.
+        dark: whether dark pages are preferred.
+        calm: whether reduced motion is preferred.
         size: width and height of the page in pixels.
     """
 
@@ -37,14 +37,14 @@ class Browser:
             "prefers-color-scheme": "dark" if dark else "light",
             "prefers-reduced-motion": "reduce" if calm else "no-preference",
         }
-        self.number, self.session, self.rest, self.faults = 0, None, b"", []
+        self.number, self.session, self.rest, self.errors = 0, None, b"", []
 
     def __enter__(self):
-        (its_in, self.says), (self.hears, its_out) = _pipe(), _pipe()
+        (browser_in, self.writer), (self.reader, browser_out) = _pipe(), _pipe()
 
         def wire():
-            os.dup2(its_in, 3)
-            os.dup2(its_out, 4)
+            os.dup2(browser_in, 3)
+            os.dup2(browser_out, 4)
 
         self.process = subprocess.Popen(
             [CHROMIUM, *self.flags],
@@ -54,8 +54,8 @@ class Browser:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        os.close(its_in)
-        os.close(its_out)
+        os.close(browser_in)
+        os.close(browser_out)
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self.ask("Runtime.enable")
@@ -65,41 +65,41 @@ class Browser:
         return self
 
     def __exit__(self, *error):
-        os.close(self.says)
-        os.close(self.hears)
+        os.close(self.writer)
+        os.close(self.reader)
         self.process.kill()
         self.process.wait()
 
     def ask(self, method, **params):
-        """What the browser answers to a command of the DevTools protocol."""
+        """Send a command of the DevTools protocol and return the result."""
         self.number += 1
         message = {"id": self.number, "method": method, "params": params}
         if self.session:
             message["sessionId"] = self.session
-        os.write(self.says, json.dumps(message).encode() + b"\0")
+        os.write(self.writer, json.dumps(message).encode() + b"\0")
         end = time.monotonic() + PATIENCE_S
         while True:
-            told = self._hear(end)
-            entry = told.get("params", {}).get("entry", {})
-            if told.get("method") == "Runtime.exceptionThrown" or entry.get("level") == "error":
-                self.faults.append(told["params"])
-            if told.get("id") == self.number:
-                assert "error" not in told, told
-                return told["result"]
+            reply = self._receive(end)
+            entry = reply.get("params", {}).get("entry", {})
+            if reply.get("method") == "Runtime.exceptionThrown" or entry.get("level") == "error":
+                self.errors.append(reply["params"])
+            if reply.get("id") == self.number:
+                assert "error" not in reply, reply
+                return reply["result"]
 
     def open(self, path, until):
-        """Open a file, and wait until an expression of JavaScript is true in it."""
+        """Open a file and wait until a JavaScript expression is true in it."""
         self.ask("Page.navigate", url=path.absolute().as_uri())
         end = time.monotonic() + PATIENCE_S
         while not self.js(f"document.readyState === 'complete' && Boolean({until})"):
-            assert time.monotonic() < end, self.faults
+            assert time.monotonic() < end, self.errors
             time.sleep(0.1)
 
     def js(self, expression):
-        """The value of an expression of JavaScript, or of what it promises."""
-        told = self.ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in told, told
-        return told["result"].get("value")
+        """Return the value of a JavaScript expression, and wait for it if it is a promise."""
+        message_ = self.ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in message_, message_
+        return message_["result"].get("value")
 
     def press(self, key, *, shift=False):
         """Press a key."""
@@ -107,17 +107,17 @@ class Browser:
             self.ask("Input.dispatchKeyEvent", type=kind, key=key, modifiers=8 if shift else 0)
 
     def picture(self, path):
-        """Write what is seen of the page as a PNG file."""
+        """Write a screenshot of the page as a PNG file."""
         path.write_bytes(base64.b64decode(self.ask("Page.captureScreenshot", format="png")["data"]))
         return path
 
-    def _hear(self, end):
-        """The next message of the browser."""
+    def _receive(self, end):
+        """Return the next message of the browser."""
         while b"\0" not in self.rest:
             left = end - time.monotonic()
             assert left > 0, "the browser does not answer"
-            if select.select([self.hears], [], [], left)[0]:
-                part = os.read(self.hears, 1 << 20)
+            if select.select([self.reader], [], [], left)[0]:
+                part = os.read(self.reader, 1 << 20)
                 assert part, "the browser is gone"
                 self.rest += part
         text, self.rest = self.rest.split(b"\0", 1)
@@ -125,7 +125,7 @@ class Browser:
 
 
 def _pipe():
-    """A pipe whose ends have numbers above those that the browser wants for its own."""
+    """Create a pipe with file descriptors above those that the browser uses."""
     ends = os.pipe()
     moved = tuple(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends)
     for end in ends:

@@ -1,16 +1,16 @@
-"""A reference for saturated 802.11 DCF, slot-exact, in whole microseconds; it shares no line of code with netfl.
+"""A slot-exact reference for saturated 802.11 DCF in whole microseconds, independent of the code of netfl.
 
 All stations hear each other, propagation takes no time, nothing is captured, frames are lost by collisions alone.
-The rules of the standard that matter:
+The relevant rules of the standard:
 
-1. A station counts its backoff down by one for each slot that is idle from beginning to end.  A slot in which somebody
-   begins to send counts for nobody: counters freeze.
-2. After a success everybody counts slots from DIFS after the ACK.  Those who were frozen have at least one slot left;
-   the winner draws anew and may draw 0, so that the slot right after DIFS can be used by the winner alone.
+1. A station decrements its backoff counter for each slot that is idle from beginning to end.  In a slot in which a
+   station begins to send, all counters freeze.
+2. After a success all stations count slots from DIFS after the ACK.  A frozen counter has at least one slot left.  The
+   winner draws a new backoff, which may be 0, so that only the winner can use the first slot after DIFS.
 3. After a collision the colliders wait for the end of the ACK time-out, and then for DIFS, before they count slots
-   (older reading, *edition* 2016: without DIFS); the bystanders count from DIFS (802.11a: they sense energy but cannot
+   (older reading, *edition* 2016: without DIFS).  The bystanders count from DIFS (802.11a: they sense energy but cannot
    decode) or EIFS (802.11b: they take it for a frame in error) after the end of the frames.  Their slots are then out
-   of step until somebody sends.
+   of step until a station sends.
 4. Windows: CW = least, after each collision 2 CW + 1 up to most, after a success least again.  A frame is dropped with
    its *limit*-th collision.  The window then continues: a station counts its collisions in a row, of whatever frames,
    as k, and CW = min(2^k (least + 1) - 1, most), until k would exceed the limit and begins at 0 (older reading: CW =
@@ -24,7 +24,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class SetUp:
-    """Times in microseconds; *bystanders* is what they wait after a collision."""
+    """Times in microseconds; *bystanders* is the wait of bystanders after a collision."""
 
     slot: int
     sifs: int
@@ -43,7 +43,7 @@ SETUPS = {
     "802.11b": SetUp(20, 10, 50, 1310, 203, 222, 364, 31, 1023),
 }
 FULL = {"802.11a": SetUp(9, 16, 34, 20 + 4 * 779, 44, 45, 34, 15, 1023, 8 * 2296)}
-"""The same for frames of 2304 bytes of MSDU, 2332 with MAC header and FCS: 18 678 bits in symbols of 24."""
+"""Set-ups for an MSDU of 2304 bytes, 2332 with MAC header and FCS: 18 678 bits in symbols of 24."""
 
 
 def simulate(
@@ -56,7 +56,7 @@ def simulate(
     limit: int = 0,
     setups: dict[str, SetUp] = SETUPS,
 ):
-    """Payload throughput in bit/s, collisions per attempt, frames through and frames dropped, ``[stations]`` each.
+    """Return payload throughput in bit/s, collisions per attempt, and sent and dropped frames, ``[stations]`` each.
 
     Without *limit* no frame is dropped.
     """
@@ -72,9 +72,9 @@ def simulate(
         return draw(window)
 
     windows, counters = [setup.least] * stations, [draw(setup.least) for _ in range(stations)]
-    begins = [setup.difs] * stations  # when each begins to count slots
+    begins = [setup.difs] * stations  # time from which each station counts slots
     successes, attempts, collided, dropped = [0] * stations, 0, 0, [0] * stations
-    tries, row = [0] * stations, [0] * stations  # collisions of the frame at hand, and in a row
+    tries, row = [0] * stations, [0] * stations  # collisions of the current frame, and in a row
     colliders_wait = setup.timeout + (setup.difs if edition == 2020 else 0)
     while True:
         at = [begin + slot * counter for begin, counter in zip(begins, counters, strict=True)]

@@ -1,4 +1,4 @@
-"""Every touch of the disk made to fail in turn: the disk is full from there on, or the process dies there."""
+"""Simulated faults of the disk: it is full from a given operation on, or the process dies there."""
 
 import errno
 import io
@@ -11,17 +11,17 @@ import pyarrow.parquet as pq
 
 
 class DiedError(BaseException):
-    """The process is gone: nothing catches it, and nothing touches the disk any more."""
+    """The simulated death of the process, which no handler catches."""
 
 
 class Disk:
-    """Counts what is done to the disk below a folder, and lets one of these fail, with all that follow.
+    """Counts the operations on the disk below a folder and lets one of them, and all that follow, fail.
 
     Args:
-        folder: what lies elsewhere is left alone.
-        point: the number of the act that fails; ``None``: none does.
-        dies: whether the process dies there, between two halves of what is written; else there is no space left, and
-            only what takes none still goes on.
+        folder: other folders are not affected.
+        point: the number of the operation that fails, or ``None`` for no failure.
+        dies: whether the process dies there, in the middle of a write. Otherwise no space is left, and only operations
+            that need no space succeed.
     """
 
     def __init__(self, folder, point=None, *, dies=False):
@@ -31,11 +31,11 @@ class Disk:
 
     @property
     def failed(self):
-        """Whether the point was reached."""
+        """Return whether the point was reached."""
         return self._point is not None and len(self.acts) > self._point
 
     def act(self, kind, path, *, takes_space=True):
-        """Count an act, unless it fails."""
+        """Count an operation, or let it fail."""
         if not str(path).startswith(self._folder):
             return
         self.acts.append((kind, Path(path).name))
@@ -46,16 +46,18 @@ class Disk:
 
     @contextmanager
     def watched(self):
-        """Everything that touches the disk is an act, within this."""
-        olds = [(os, name, getattr(os, name)) for name in ("replace", "unlink", "mkdir", "rmdir", "truncate", "fsync")]
-        olds += [(io, "open", io.open), (shutil, "rmtree", shutil.rmtree), (pq, "write_table", pq.write_table)]
-        olds += [(pq, "ParquetWriter", pq.ParquetWriter)]
-        real = {name: old for _, name, old in olds}
+        """Count all operations on the disk inside this context."""
+        originals = [
+            (os, name, getattr(os, name)) for name in ("replace", "unlink", "mkdir", "rmdir", "truncate", "fsync")
+        ]
+        originals += [(io, "open", io.open), (shutil, "rmtree", shutil.rmtree), (pq, "write_table", pq.write_table)]
+        originals += [(pq, "ParquetWriter", pq.ParquetWriter)]
+        real = {name: old for _, name, old in originals}
 
         def simple(name, *, takes_space):
-            def call(path, *more, **said):
+            def call(path, *args, **kwargs):
                 self.act(name, path, takes_space=takes_space)
-                return real[name](path, *more, **said)
+                return real[name](path, *args, **kwargs)
 
             return call
 
@@ -63,44 +65,46 @@ class Disk:
             self.act("fsync", Path(f"/proc/self/fd/{number}").readlink())
             return real["fsync"](number)
 
-        def opened(path, mode="r", *more, **said):
+        def opened(path, mode="r", *args, **kwargs):
             if (
-                said.get("opener")
+                kwargs.get("opener")
                 or isinstance(path, int)
                 or not str(path).startswith(self._folder)
                 or not set(mode) & set("wax+")
             ):
-                return real["open"](path, mode, *more, **said)
+                return real["open"](path, mode, *args, **kwargs)
             self.act("open", path)
             raw = _File(self, path, mode.replace("b", "").replace("t", ""))
             return raw if "b" in mode else io.TextIOWrapper(raw, "utf-8", write_through=True)
 
-        def write_table(table, path, **said):
+        def write_table(table, path, **kwargs):
             self.act("write_table", path)
-            return real["write_table"](table, path, **said)
+            return real["write_table"](table, path, **kwargs)
 
-        def writer(path, schema, **said):
+        def writer(path, schema, **kwargs):
             self.act("ParquetWriter", path)
-            self._writers.append(real["ParquetWriter"](path, schema, **said))
+            self._writers.append(real["ParquetWriter"](path, schema, **kwargs))
             return _Writer(self, path, self._writers[-1])
 
         spaceless = {"replace", "unlink", "rmdir", "truncate"}
-        news = {name: simple(name, takes_space=name not in spaceless) for name in (*spaceless, "mkdir", "rmtree")}
-        news |= {"fsync": fsync, "open": opened, "write_table": write_table, "ParquetWriter": writer}
+        replacements = {
+            name: simple(name, takes_space=name not in spaceless) for name in (*spaceless, "mkdir", "rmtree")
+        }
+        replacements |= {"fsync": fsync, "open": opened, "write_table": write_table, "ParquetWriter": writer}
         try:
-            for module, name, _ in olds:
-                setattr(module, name, news[name])
+            for module, name, _ in originals:
+                setattr(module, name, replacements[name])
             yield self
         finally:
-            for module, name, old in olds:
+            for module, name, old in originals:
                 setattr(module, name, old)
-            for one in self._writers:
+            for writer_ in self._writers:
                 with suppress(Exception):
-                    one.close()
+                    writer_.close()
 
 
 class _File(io.FileIO):
-    """A file whose every write is an act; one that fails has written half."""
+    """A file whose writes are counted. A write that fails has written half of its data."""
 
     def __init__(self, disk, path, mode):
         super().__init__(path, mode)
@@ -118,7 +122,7 @@ class _File(io.FileIO):
 
 
 class _Writer:
-    """A Parquet writer whose every write is an act."""
+    """A Parquet writer whose writes are counted."""
 
     def __init__(self, disk, path, real):
         self._disk, self._path, self._real = disk, path, real

@@ -1,4 +1,4 @@
-"""Plays pages of the documents: writes their files, runs their Python and commands, compares what they print."""
+"""Runs pages of the documentation: writes their files, runs their code and commands, and compares the output."""
 
 import importlib
 import inspect
@@ -26,7 +26,7 @@ STARTS = re.compile(r"(exec )?netfl |pytest |(\w+=\w+ )*bash ")
 
 @dataclass(frozen=True)
 class Block:
-    """One block of a page; *name* is the file that its first line names, or nothing."""
+    """One code block of a page; *name* is the file named in its first line, or empty."""
 
     language: str
     text: str
@@ -38,7 +38,7 @@ class Block:
 
     @property
     def commands(self):
-        """The lines that call netfl or pytest, as words, and whether they state that they find an error."""
+        """Return the words of each line that calls netfl or pytest, and whether it is expected to fail."""
         if self.language not in {"", "bash"}:
             return []
         whole = self.text.replace("\\\n", " ")
@@ -47,12 +47,12 @@ class Block:
 
 
 def blocks(page):
-    """The blocks of a page, in their order."""
+    """Return the code blocks of a page, in order."""
     return [Block(language, text) for language, text in FENCE.findall(page.read_text("utf-8"))]
 
 
 def _words(line):
-    """A command's words, up to what a shell would make of its output; variables are 1."""
+    """Return the words of a command up to a pipe or redirection, with 1 for each variable."""
     line = re.sub(r" \$\w+(?= )", "", line).removeprefix("exec ")
     words = shlex.split(re.sub(r"\$\{?\w+\}?", "1", line), comments=True)
     ends = [index for index, word in enumerate(words) if word in {">", "|", "&&", ";"}]
@@ -60,10 +60,10 @@ def _words(line):
 
 
 def parse(words):
-    """Hold a command's words to the commands and options that there are.
+    """Check the words of a command against the existing commands and options.
 
     Raises:
-        Exception: typer's own, if there is no such command or option.
+        Exception: an error of typer if a command or an option does not exist.
     """
     command, name, rest = typer.main.get_command(app), "netfl", words[1:]
     while hasattr(command, "commands"):
@@ -74,17 +74,17 @@ def parse(words):
 
 
 class Player:
-    """Plays one page in the folder that it is in.
+    """Runs one page in the current folder.
 
     Args:
-        extra: words that are put behind commands that run something, such as fewer rounds.
+        extra: options appended to commands that simulate, such as fewer rounds.
     """
 
     def __init__(self, extra=()):
         self.extra, self.known, self.printed = list(extra), {"__name__": "page"}, ""
 
     def play(self, page, *, commands):
-        """Play a page from its beginning; *commands*: also what it calls."""
+        """Run a page from its beginning, including its commands if *commands*."""
         for block in blocks(page):
             if block.name and block.language:
                 Path(block.name).write_text(block.text, "utf-8")
@@ -92,26 +92,26 @@ class Player:
             if block.language == "python":
                 self._python(block)
             elif block.language == "text" and self.printed and commands:
-                told = [line for line in block.text.splitlines() if line.strip() not in {"", "…"}]
+                expected = [line for line in block.text.splitlines() if line.strip() not in {"", "…"}]
                 printed = {_plain(line) for line in self.printed.splitlines()}
-                assert [line for line in told if _plain(line) not in printed] == [], self.printed
+                assert [line for line in expected if _plain(line) not in printed] == [], self.printed
             elif commands and not block.name:
-                self.printed = "".join(self.call(*one) for one in block.commands) or self.printed
+                self.printed = "".join(self.call(*command_) for command_ in block.commands) or self.printed
 
-    def call(self, words, faulty):
-        """What a command prints."""
+    def call(self, words, fails):
+        """Run a command and return its output."""
         if words[0] == "pytest":
             return self._tests(Path(words[1]))
         if words[0] != "netfl":
             subprocess.run(shlex.join(words).replace("'", ""), shell=True, check=True, env=_environment())
             return ""
-        more = self.extra if words[1] in {"run", "trace"} else []
-        result = CliRunner().invoke(app, [*words[1:], *more])
-        assert result.exit_code == (2 if faulty else 0), (words, result.output, result.exception)
+        extra = self.extra if words[1] in {"run", "trace"} else []
+        result = CliRunner().invoke(app, [*words[1:], *extra])
+        assert result.exit_code == (2 if fails else 0), (words, result.output, result.exception)
         return result.output
 
     def _python(self, block):
-        """Import what is a file; run the rest in one namespace."""
+        """Import blocks that are files; run the others in one namespace."""
         if not block.name:
             with redirect_stdout(StringIO()) as printed:
                 exec(compile(block.text, "a block of the page", "exec"), self.known)
@@ -121,9 +121,9 @@ class Player:
 
     @staticmethod
     def _tests(path):
-        """Call every test of a file as pytest would."""
+        """Call every test of a file as pytest does."""
         found = importlib.import_module(path.stem)
-        tests = {name: one for name, one in vars(found).items() if name.startswith("test_")}
+        tests = {name: test for name, test in vars(found).items() if name.startswith("test_")}
         assert tests
         for name, test in tests.items():
             test(*[Path.cwd() / name] if "tmp_path" in inspect.signature(test).parameters else [])
@@ -131,17 +131,17 @@ class Player:
 
 
 def _environment():
-    """That of this process, in which `netfl` is this one."""
+    """Return the environment of this process, in which `netfl` is this package."""
     return os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
 
 
 def _plain(line):
-    """A line without the lines of tables and blanks."""
+    """Return a line without table borders and repeated blanks."""
     return " ".join(re.sub(r"[│─╭╮╰╯┃━]", " ", line).split())
 
 
 def forget(folder):
-    """Forget modules that lie in a folder."""
+    """Remove the modules of a folder from `sys.modules`."""
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None) or "").startswith(str(folder)):
             del sys.modules[name]

@@ -1,4 +1,4 @@
-"""How many draws the suite holds laws to: with more of them smaller faults are seen (`NETFL_DRAWS=20000 make test`)."""
+"""Number of draws in tests of distributions. More draws reveal smaller errors (`NETFL_DRAWS=20000 make test`)."""
 
 import os
 

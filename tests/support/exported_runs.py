@@ -1,4 +1,4 @@
-"""Scenarios whose runs are exported, and how tests call the command line."""
+"""Scenarios whose runs are exported, and a helper that calls the command line."""
 
 from typer.testing import CliRunner
 

@@ -1,4 +1,4 @@
-"""Files that `readers` take, small: each the start of many that are nearly right."""
+"""Small valid files for `file_readers`, from which nearly valid ones are run_folder."""
 
 import atexit
 import gzip
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "network" / "data"
 FILES = ROOT / "scenarios" / "files"
 RNG = np.random.default_rng(7)
-SAID = {
+SCENARIO = {
     "name": "small", "users": 4, "rounds": 3, "replicas": 2, "access": SECTION,
     "data": {"kind": "blobs", "centers": [[0, 0], [3, 3]], "samples": 20}, "partition": "iid", "model": "logistic",
     "learners": {"A": {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 1}},
@@ -44,56 +44,56 @@ ALIASES = "a: &a {x: 1, y: [1.5, two, null, true]}\nb: {<<: *a, z: *a}\nc: |\n  
 
 
 @cache
-def made() -> Path:
-    """A folder with a finished run, and one that was stopped behind its first round."""
+def run_folder() -> Path:
+    """Return a folder with a finished run, and one that was stopped after its first round."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    scenario = validate(ScenarioDocument(SAID, "small"))
+    scenario = validate(ScenarioDocument(SCENARIO, "small"))
     netfl.run(scenario, folder / "done", device="cpu")
     netfl.run(scenario, folder / "stopped", device="cpu", observer=Stopping(1))
     return folder
 
 
 def of_run(name):
-    """The seeds of a file in a run directory."""
-    return lambda: [(made() / ("stopped" if name == CHECKPOINT else "done") / name).read_bytes()]
+    """Return a function that returns the content of a file in a run directory."""
+    return lambda: [(run_folder() / ("stopped" if name == CHECKPOINT else "done") / name).read_bytes()]
 
 
 def shipped(pattern, folder=ROOT / "scenarios"):
-    """Files of netfl's own."""
+    """Return the contents of shipped files."""
     return [path.read_bytes() for path in sorted(folder.glob(pattern))]
 
 
 def packed(files, mode="w"):
-    """A tar archive."""
-    into = io.BytesIO()
-    with tarfile.open(fileobj=into, mode=mode) as tar:
+    """Return a tar archive."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=mode) as tar:
         for name, data in files.items():
             member = tarfile.TarInfo(name)
             member.size = len(data)
             tar.addfile(member, io.BytesIO(data))
-    return into.getvalue()
+    return buffer.getvalue()
 
 
 def gzipped(data):
-    """Data as gzip packs them, at no time."""
+    """Return gzip-compressed data, without a time stamp."""
     return gzip.compress(data, mtime=0)
 
 
 def zipped(files):
-    """A zip archive."""
-    into = io.BytesIO()
-    with zipfile.ZipFile(into, "w", zipfile.ZIP_STORED) as archive:
+    """Return a zip archive."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, data in files.items():
             archive.writestr(name, data)
-    return into.getvalue()
+    return buffer.getvalue()
 
 
-def written(write, *more, **said):
-    """What *write* writes into a file."""
-    into = io.BytesIO()
-    write(into, *more, **said)
-    return into.getvalue()
+def written(write, *args, **kwargs):
+    """Return the bytes that *write* writes into a file."""
+    buffer = io.BytesIO()
+    write(buffer, *args, **kwargs)
+    return buffer.getvalue()
 
 
 def texts():
@@ -101,7 +101,7 @@ def texts():
 
 
 def scenarios():
-    return [SMALL.encode(), dump(SAID).encode(), dump({**SAID, "access": REPLAYED, "data": OWN}).encode()]
+    return [SMALL.encode(), dump(SCENARIO).encode(), dump({**SCENARIO, "access": REPLAYED, "data": OWN}).encode()]
 
 
 def walks():
@@ -149,10 +149,10 @@ def edges():
     return [*shipped("*.edges", DATA), b"a b {'delay_s': 0.1, 'rate_bps': 1e6}\nb c {}\n# no\nc a\n"]
 
 
-def _matlab(**said):
-    """MATLAB's files with these arrays, without the date in their heads: plain, and packed."""
-    files = [written(savemat, said, do_compression=packing) for packing in (False, True)]
-    return [b"MATLAB 5.0 MAT-file".ljust(116) + one[116:] for one in files]
+def _matlab(**arrays):
+    """Return MATLAB files with these arrays, plain and compressed, without the date in their headers."""
+    files = [written(savemat, arrays, do_compression=compress) for compress in (False, True)]
+    return [b"MATLAB 5.0 MAT-file".ljust(116) + file[116:] for file in files]
 
 
 def vehicle():
@@ -173,8 +173,8 @@ def _frame():
 
 
 def arrays_packed():
-    said = {"x": np.ones((6, 2), np.float32), "label": np.arange(6) % 3}
-    return [written(np.savez, **said), written(np.savez_compressed, **said, user=np.array(list("ababab")))]
+    arrays_ = {"x": np.ones((6, 2), np.float32), "label": np.arange(6) % 3}
+    return [written(np.savez, **arrays_), written(np.savez_compressed, **arrays_, user=np.array(list("ababab")))]
 
 
 def arrays():
@@ -182,9 +182,9 @@ def arrays():
 
 
 def pack_arrays(data):
-    """The array *data* among good ones, in the place that its first byte says."""
+    """Return an archive of arrays in which *data* replaces the one that its first bytes select."""
     files = {"x.npy": np.ones((6, 2)), "label.npy": np.arange(6) % 3, "user.npy": np.arange(6) % 2}
-    files = {name: written(np.save, one) for name, one in files.items()}
+    files = {name: written(np.save, array) for name, array in files.items()}
     return zipped(files | {[*files][sum(data[:9]) % 3]: data})
 
 
@@ -196,48 +196,59 @@ def tables_parquet():
     return [_frame().to_parquet(index=False)]
 
 
-def _heard():
+def _deliveries():
     return pd.DataFrame(
         {"round": [1, 1, 2, 3], "user": [0, 1, 0, 2], "closed_s": [1.0, 1.0, 2.0, 3.5], "replica": [0] * 4}
     )
 
 
-def heard_csv():
-    return [_heard().to_csv(index=False).encode(), b"round;user\n1;ann\n2;bob\n5;ann\n", b"round\tuser\n0\t7\n1\t8\n"]
+def deliveries_csv():
+    return [
+        _deliveries().to_csv(index=False).encode(),
+        b"round;user\n1;ann\n2;bob\n5;ann\n",
+        b"round\tuser\n0\t7\n1\t8\n",
+    ]
 
 
-def heard_parquet():
-    return [_heard().to_parquet(index=False)]
+def deliveries_parquet():
+    return [_deliveries().to_parquet(index=False)]
 
 
 def pickled():
-    with zipfile.ZipFile(made() / "stopped" / CHECKPOINT) as archive:
+    with zipfile.ZipFile(run_folder() / "stopped" / CHECKPOINT) as archive:
         return [archive.read("archive/data.pkl")]
 
 
 def pack_checkpoint(data):
-    """The checkpoint whose objects are those that *data* say."""
-    with zipfile.ZipFile(made() / "stopped" / CHECKPOINT) as archive:
+    """Return the checkpoint with *data* as its pickled objects."""
+    with zipfile.ZipFile(run_folder() / "stopped" / CHECKPOINT) as archive:
         return zipped({name: archive.read(name) for name in archive.namelist()} | {"archive/data.pkl": data})
 
 
 def manifests():
-    lost = {"learner": "A", "replica": 0, "user": None, "problem": "no number"}
-    told = {"status": "done", "format": 1, "scenario": "small", "replicas": 2, "learning": True, "digests": {"a": "b"}}
-    return [json.dumps(told | {"diverged": diverged}).encode() for diverged in ([], [lost])]
+    diverged_ = {"learner": "A", "replica": 0, "user": None, "problem": "no number"}
+    manifest = {
+        "status": "done",
+        "format": 1,
+        "scenario": "small",
+        "replicas": 2,
+        "learning": True,
+        "digests": {"a": "b"},
+    }
+    return [json.dumps(manifest | {"diverged": diverged}).encode() for diverged in ([], [diverged_])]
 
 
 def sweeps():
     tasks = {"t": {"trace": "x", "lanes": {"l": "A"}, "first": 0, "stop": 1, "levels": [0.5]}}
     points = [{"values": {"seed": 1}, "trace": "x", "lanes": {"A": "l"}, "levels": [0.5], "choices": ["best"]}]
-    told = {"format": 1, "replicas": 1, "points": points, "tasks": tasks, "errors": {"t": "broke"}}
-    return [json.dumps(told).encode()]
+    index = {"format": 1, "replicas": 1, "points": points, "tasks": tasks, "errors": {"t": "broke"}}
+    return [json.dumps(index).encode()]
 
 
 def lay(folder: Path) -> None:
-    """Put what readers find beside their files: a run, what it says of itself, a recording, a sweep's only task."""
+    """Create the files beside those of the readers: a run, its documents, a recorded run, a task of a sweep."""
     for name in ("run", "replay", "tasks/t"):
-        shutil.copytree(made() / "done", folder / name)
-    (folder / "papers").mkdir()
+        shutil.copytree(run_folder() / "done", folder / name)
+    (folder / "documents").mkdir()
     for name in ("manifest.json", "summary.json", "scenario.yaml"):
-        shutil.copy(made() / "done" / name, folder / "papers")
+        shutil.copy(run_folder() / "done" / name, folder / "documents")

@@ -1,8 +1,8 @@
-"""Every reader of files that users bring: what reads one, files that it takes, and what it may do with any other.
+"""Readers of all files that users provide, each with valid files as seeds.
 
-Whatever the bytes, a reader gives what is in them or says in one of netfl's own errors what is wrong, and where.
-`tests/test_readers.py` replays what was found and tries some thousand files that are nearly right; ``python
-benchmarks/fuzz.py`` looks for others, led by what code they reach.
+For any bytes, a reader returns their content or raises an error of netfl that locates the problem.
+`tests/test_readers.py` repeats known problems and tries some thousand nearly valid files; ``python
+benchmarks/fuzz.py`` searches for more, guided by coverage.
 """
 
 import warnings
@@ -59,11 +59,11 @@ class Reader:
     """One reader.
 
     Args:
-        file: what its file is called; what lies beside it is there already.
-        read: reads the file, and uses it as a run would.
-        seeds: files that it takes.
-        tries: how many files that are nearly right the suite tries.
-        pack: what becomes of the bytes before they are read: checksums that hold let nearly right ones in.
+        file: the name of its file; the files beside it exist already.
+        read: reads the file and uses it as a run does.
+        seeds: returns valid files.
+        tries: number of nearly valid files that the test suite tries.
+        pack: transforms the bytes before they are read, for example to correct checksums.
     """
 
     file: str
@@ -73,10 +73,10 @@ class Reader:
     pack: Callable[[bytes], bytes] = bytes
 
     def target(self, folder: Path, data: bytes) -> str:
-        """Read *data* as the file in *folder*: what is said against it, if anything.
+        """Read *data* as the file in *folder*; return the error message, or an empty text.
 
         Raises:
-            Exception: whatever is no error of netfl's, or one that does not say where.
+            Exception: any error that is not one of netfl or is not located.
         """
         path = folder / self.file
         before = path.read_bytes() if path.exists() else None
@@ -85,50 +85,52 @@ class Reader:
             with warnings.catch_warnings(action="error"), registry.plugins_disabled():
                 self.read(path)
         except NetflError as error:
-            said = str(error)
+            message = str(error)
             faults = error.faults if isinstance(error, ScenarioError) else ()
-            assert path.stem in said or (faults and all(one.key or one.where for one in faults)), f"nowhere: {said}"
-            return said
+            assert path.stem in message or (faults and all(entry.key or entry.where for entry in faults)), (
+                f"not located: {message}"
+            )
+            return message
         finally:
             path.unlink() if before is None else path.write_bytes(before)
         return ""
 
 
-def of_model(model: type, **said: object) -> Callable[[Path], object]:
-    """Reads a file as the model that names it does."""
+def of_model(model: type, **options: object) -> Callable[[Path], object]:
+    """Return a function that reads a file as *model* does."""
 
     def read(path: Path) -> None:
-        one = model(file=path, **said)
-        faults = [*one.faults(FACTS)]
+        model_ = model(file=path, **options)
+        faults = [*model_.faults(FACTS)]
         if faults:
             raise ScenarioError(faults)
-        if isinstance(one, Trajectory):
-            one.open(SITES, STREAMS).xy_m(np.arange(USERS), 3.0)
-        elif isinstance(one, Calendar | File):
-            one.open(SITES if isinstance(one, Calendar) else USERS, STREAMS)
-        elif isinstance(one, Places):
-            one.open(USERS, np.zeros((1, 2)), STREAMS)
-        elif isinstance(one, Availability):
-            deque(one.rounds(setting()), 0)
+        if isinstance(model_, Trajectory):
+            model_.open(SITES, STREAMS).xy_m(np.arange(USERS), 3.0)
+        elif isinstance(model_, Calendar | File):
+            model_.open(SITES if isinstance(model_, Calendar) else USERS, STREAMS)
+        elif isinstance(model_, Places):
+            model_.open(USERS, np.zeros((1, 2)), STREAMS)
+        elif isinstance(model_, Availability):
+            deque(model_.rounds(setting()), 0)
         else:
-            one.load(STREAMS)
+            model_.load(STREAMS)
 
     return read
 
 
 def setting() -> AccessContext:
-    """The world of one replica."""
+    """Return the access context of one replica."""
     ones = np.ones(USERS)
     return AccessContext(USERS, ROUNDS, 0, STREAMS.at("access", 0), ones, 1e3, 1e3, Memory(), held=ones)
 
 
 def content(read: Callable[[FileContent], object]) -> Callable[[Path], object]:
-    """Reads a file of a published set."""
+    """Return a function that reads a file of a published data set."""
     return lambda path: read(FileContent(path, path.read_bytes()))
 
 
 def _yaml(path: Path) -> None:
-    """As a scenario is read, and as the copy in a run directory is."""
+    """Read a scenario, and the copy in a run directory."""
     documents.dump(documents.read(path).data)
     yaml_document.parse(path.read_text("latin-1"), str(path))
 
@@ -147,23 +149,23 @@ def _replay(path: Path) -> None:
     deque(access.rounds(setting()), 0)
 
 
-def _papers(path: Path) -> None:
-    """What a run says of itself: as it is, and what can be saved of it."""
+def _run_documents(path: Path) -> None:
+    """Read the manifest, summary and scenario of a run, directly and after salvage."""
     run = open_run(path.parent)
-    sound, _ = salvage_run(run)
-    for one in (sound, run):
-        _ = one.status, one.diverged, one.summary, one.learners, one.choices
+    salvaged, _ = salvage_run(run)
+    for view in (salvaged, run):
+        _ = view.status, view.diverged, view.summary, view.learners, view.choices
 
 
 def _run(path: Path) -> None:
-    """As reports and the diagnosis read a run."""
-    sound, _ = salvage_run(open_run(path.parent))
-    sound.final_metrics_of(range(2))
-    reading.participation_of_run(sound)
+    """Read a run as reports and the diagnosis do."""
+    salvaged, _ = salvage_run(open_run(path.parent))
+    salvaged.final_metrics_of(range(2))
+    reading.participation_of_run(salvaged)
 
 
 def _table(name: str) -> Callable[[Path], object]:
-    """As a table of a run is read for itself."""
+    """Return a function that reads one table of a run."""
 
     def read(path: Path) -> None:
         getattr(Run(path.parent), name)
@@ -174,20 +176,20 @@ def _table(name: str) -> Callable[[Path], object]:
 
 
 def _sweep(path: Path) -> None:
-    ledger = SweepIndex.read(path.parent)
-    lanes = ledger.lane_table()
-    ledger.point_table(lanes)
+    index = SweepIndex.read(path.parent)
+    lanes = index.lane_table()
+    index.point_table(lanes)
 
 
 def _checkpoint(path: Path) -> None:
-    """As a run that goes on reads it."""
+    """Read a checkpoint as a resumed run does."""
     LearningSession(learner(), CheckpointStore(path.parent)).restore()
 
 
 @cache
 def learner() -> BatchedLearner:
-    """One that can go on from the checkpoint that is a seed."""
-    return build_learner(prepare_run(validate(ScenarioDocument(seeds.SAID, "small")), learning=True), "cpu")
+    """Return a learner that can continue from the checkpoint of the seeds."""
+    return build_learner(prepare_run(validate(ScenarioDocument(seeds.SCENARIO, "small")), learning=True), "cpu")
 
 
 def _versions(path: Path) -> None:
@@ -219,13 +221,13 @@ READERS: dict[str, Reader] = {
     "arrays_packed": Reader("mine.npz", of_model(Arrays, features=(2,), **OWN), seeds.arrays_packed),
     "table_csv": Reader("mine.csv", of_model(Table, features=2, user="user", **OWN), seeds.tables_csv, tries=50),
     "table_parquet": Reader("mine.parquet", of_model(Table, features=2, user="user", **OWN), seeds.tables_parquet, 30),
-    "deliveries_csv": Reader("heard.csv", reading.read_participation, seeds.heard_csv, tries=50),
-    "deliveries_parquet": Reader("heard.parquet", reading.read_participation, seeds.heard_parquet, tries=30),
+    "deliveries_csv": Reader("deliveries.csv", reading.read_participation, seeds.deliveries_csv, tries=50),
+    "deliveries_parquet": Reader("deliveries.parquet", reading.read_participation, seeds.deliveries_parquet, tries=30),
     "replay_rounds": Reader("replay/rounds.parquet", _replay, seeds.of_run("rounds.parquet"), tries=10),
     "replay_deliveries": Reader("replay/deliveries.parquet", _replay, seeds.of_run("deliveries.parquet"), tries=10),
-    "manifest": Reader("papers/manifest.json", _papers, seeds.manifests, tries=50),
-    "summary": Reader("papers/summary.json", _papers, seeds.of_run("summary.json"), tries=50),
-    "resolved": Reader("papers/scenario.yaml", _papers, seeds.of_run("scenario.yaml"), tries=5),
+    "manifest": Reader("documents/manifest.json", _run_documents, seeds.manifests, tries=50),
+    "summary": Reader("documents/summary.json", _run_documents, seeds.of_run("summary.json"), tries=50),
+    "resolved": Reader("documents/scenario.yaml", _run_documents, seeds.of_run("scenario.yaml"), tries=5),
     "rounds": Reader("rounds.parquet", _table("rounds"), seeds.of_run("rounds.parquet"), tries=30),
     "events": Reader("events.parquet", _table("events"), seeds.of_run("events.parquet"), tries=30),
     "metrics": Reader("run/metrics.parquet", _run, seeds.of_run("metrics.parquet"), tries=5),
@@ -235,4 +237,4 @@ READERS: dict[str, Reader] = {
     "checkpoint_packed": Reader("checkpoint.pt", _checkpoint, seeds.of_run(CHECKPOINT), tries=20),
     "versions": Reader("A-0.safetensors", _versions, seeds.of_run("versions/A-0.safetensors")),
 }
-"""All of them, by name."""
+"""All readers, by name."""

@@ -1,4 +1,4 @@
-"""Small learners, rounds for them to learn from, and their model in plain PyTorch."""
+"""Small learners, rounds to train on, and their model in plain PyTorch."""
 
 import numpy as np
 import torch
@@ -41,15 +41,15 @@ def spec(objective=None, aggregation=None, lr=0.05, batch_size=8, **amount):
 
 
 def learning_task(*, datasets, splits, streams, validation=(), first=0, **options):
-    """A task whose replicas are given column by column."""
+    """Return a task whose replicas are given as columns."""
     columns = zip(datasets, splits, streams, validation or [None] * len(splits), strict=True)
     replicas = [ReplicaData(number, *parts) for number, parts in enumerate(columns, start=first)]
     return LearningTask(replicas=replicas, **options)
 
 
-def draw_batches(sampler, lines, work, repeats=None):
-    """The mini-batches of users given as lines of (replica, user, base, size)."""
-    replicas, users, bases, sizes = np.array(lines).T
+def draw_batches(sampler, rows, work, repeats=None):
+    """Return the mini-batches of users given as rows of (replica, user, base, size)."""
+    replicas, users, bases, sizes = np.array(rows).T
     return sampler.draw(Cohort(replicas, users, bases, (), repeats), sizes, work)
 
 
@@ -70,13 +70,13 @@ def learner(specs, replicas=(0,), model=TANH, datasets=None, dtype=torch.float64
 
 
 def a_round(index, *deliveries, oldest=0):
-    """Deliveries as (user, base)."""
-    heard = tuple(Delivery(user, base, 0.0, 1.0) for user, base in deliveries)
-    return Round(index, index - 1.0, float(index), heard, oldest)
+    """Return a round with deliveries given as (user, base)."""
+    deliveries_ = tuple(Delivery(user, base, 0.0, 1.0) for user, base in deliveries)
+    return Round(index, index - 1.0, float(index), deliveries_, oldest)
 
 
 def network(replica, rounds=6):
-    """Rounds of a network of its own: several deliveries, old bases, now and then nobody."""
+    """Yield random rounds with several deliveries, old base versions and some empty rounds."""
     rng = np.random.default_rng(replica)
     for index in range(1, rounds + 1):
         users = rng.permutation(USERS)[: rng.integers(0, USERS)]
@@ -84,7 +84,7 @@ def network(replica, rounds=6):
 
 
 def mixture():
-    """Learners of every sort: both objectives in one group, and other groups."""
+    """Return learners of several groups, one of which has two objectives."""
     return {
         "erm": spec(),
         "cvar": spec(Cvar(alpha=0.3, gamma=0.2, lr_t=0.1)),
@@ -109,6 +109,6 @@ def flat(module):
 
 def stored(stack, like):
     """Return the parameters of *stack*, in the shape of *like*."""
-    into = torch.empty_like(like)
-    stack.store(into)
-    return into
+    buffer = torch.empty_like(like)
+    stack.store(buffer)
+    return buffer

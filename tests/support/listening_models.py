@@ -1,4 +1,4 @@
-"""Accesses and selections that no lab would use: they listen to the learners, hurry, or look at what users hold."""
+"""Accesses and selections for tests that use feedback from the learners or the sample counts of users."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from netfl.types import Delivery, Law, Round
 
 
 class Listening(Access):
-    """The users of the highest loss are heard; how far they all would move says how long the round takes.
+    """Delivers the users with the highest loss; the norms of all updates set the length of the round.
 
     User 0 is slow: it starts from the version before the newest.
     """
@@ -17,14 +17,14 @@ class Listening(Access):
     learner: str | None = None
 
     def rounds(self, setting):
-        everybody, reply, at_s = tuple(range(setting.users)), None, 0.0
+        users, reply, at_s = tuple(range(setting.users)), None, 0.0
         for index in range(1, setting.rounds + 1):
-            loss, norm = (None if reply is None else reply.answer(one) for one in ("loss", "norm"))
-            heard = np.arange(self.m) if loss is None else np.argsort(-loss, kind="stable")[: self.m]
+            loss, norm = (None if reply is None else reply.answer(metric) for metric in ("loss", "norm"))
+            delivered = np.arange(self.m) if loss is None else np.argsort(-loss, kind="stable")[: self.m]
             end_s = at_s + 1 + (0.0 if norm is None else float(norm.sum()))
-            bases = {user: max(0, index - 2) if user == 0 else index - 1 for user in heard.tolist()}
+            bases = {user: max(0, index - 2) if user == 0 else index - 1 for user in delivered.tolist()}
             deliveries = tuple(Delivery(user, base, at_s, end_s) for user, base in bases.items())
-            asks = {"loss": everybody, "norm": everybody[1:]} if index % 4 else {}
+            asks = {"loss": users, "norm": users[1:]} if index % 4 else {}
             reply = yield Round(index, at_s, end_s, deliveries, max(0, index - 1), 1.0, 1.0, asks)
             at_s = end_s
 
@@ -40,19 +40,19 @@ class Listening(Access):
 
 
 class Hurried(Access):
-    """No rounds for users: each goes on at once from the newest version; a version is made of 0 to 4 deliveries."""
+    """Asynchronous users that restart at once from the newest version; each version has 0 to 4 deliveries."""
 
     def rounds(self, setting):
-        rng, holds = setting.streams.rng("hurry"), np.zeros(setting.users, np.int64)
+        rng, versions = setting.streams.rng("hurry"), np.zeros(setting.users, np.int64)
         chances = 0.5 ** np.arange(setting.users)
         for index in range(1, setting.rounds + 1):
-            heard, deliveries = rng.choice(setting.users, size=index % 5, p=chances / chances.sum()), []
-            for at, user in enumerate(heard.tolist()):
-                deliveries.append(Delivery(user, int(holds[user]), index - 1.0, index - 0.9 + 0.1 * at))
-                holds[user] = index - 1
-            holds[heard[-1:]] = index
-            needed = tuple(int(base) for base in np.unique(holds) if base < index)
-            yield Round(index, index - 1.0, float(index), tuple(deliveries), int(holds.min()), needed=needed)
+            delivered, deliveries = rng.choice(setting.users, size=index % 5, p=chances / chances.sum()), []
+            for at, user in enumerate(delivered.tolist()):
+                deliveries.append(Delivery(user, int(versions[user]), index - 1.0, index - 0.9 + 0.1 * at))
+                versions[user] = index - 1
+            versions[delivered[-1:]] = index
+            needed = tuple(int(base) for base in np.unique(versions) if base < index)
+            yield Round(index, index - 1.0, float(index), tuple(deliveries), int(versions.min()), needed=needed)
 
     def max_deliveries(self, users, rounds):
         return 4
@@ -62,7 +62,7 @@ class Hurried(Access):
 
 
 class Neediest(Selection):
-    """The user of the highest loss may try."""
+    """Selects the user with the highest loss."""
 
     def open(self, population):
         return _Neediest(population.size)
@@ -85,12 +85,12 @@ class _Neediest(Selector):
     def choose(self, moment):
         return np.array([0 if np.isnan(moment.loss).any() else moment.loss.argmax()])
 
-    def queries(self, round, *told):
+    def queries(self, round, *args):
         return {"loss": np.arange(self._users)}
 
 
 class Richest(Selection):
-    """Those who hold more than the others on average may try."""
+    """Selects the users with more samples than average."""
 
     def open(self, population):
         return _Richest(np.flatnonzero(population.sample_counts > population.sample_counts.mean()))

@@ -1,7 +1,7 @@
-"""Federated learning as its papers write it, in NumPy, user by user and step by step; it shares no code with netfl.
+"""Reference implementations of published federated algorithms in NumPy, independent of the code of netfl.
 
-Models are flat vectors, θ and, last, t.  A rule is an object with `step`, from a version and what was heard to the next
-version; it may have a `drift`.  `play` lets one run over a trace: for each round who is heard, and from which version.
+A model is a flat vector: θ, followed by t.  A rule has a method `step`, which maps a version and the delivered updates
+to the next version, and optionally a method `drift`.  `play` runs a rule over a trace of (user, base version).
 """
 
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ HIDDEN, CLASSES = 5, 3
 
 
 @dataclass
-class Heard:
-    """A delivery: user and base version, both models, samples held, steps, step sizes on θ and t, the base's loss."""
+class DeliveredUpdate:
+    """A delivered update: its user, base version, models, samples, steps, step sizes and the loss of the base."""
 
     user: int
     since: int
@@ -32,7 +32,7 @@ class Heard:
 
 @dataclass
 class Local:
-    """What users do: an objective, its step sizes, and what else is in a step."""
+    """Local training: the objective, step sizes and regularisation."""
 
     objective: object
     lr: float
@@ -43,12 +43,12 @@ class Local:
     factor: object = lambda version: 1.0
 
     def rates(self, version):
-        """Step sizes on θ and t of who starts from *version*."""
+        """Return the step sizes on θ and t of an update that starts from *version*."""
         return self.lr * self.factor(version), self.lr_t * self.factor(version)
 
 
 def backward(theta, x, y):
-    """Each example's cross-entropy, and its gradient, of a network 2-5-3 with tanh: ``[n]`` and ``[n, parameters]``."""
+    """Return the cross-entropies, ``[n]``, and their gradients, ``[n, parameters]``, of a 2-5-3 network with tanh."""
     cut = np.cumsum([HIDDEN * x.shape[1], HIDDEN, CLASSES * HIDDEN])
     w1, b1, w2, b2 = np.split(theta, cut)
     w1, w2 = w1.reshape(HIDDEN, -1), w2.reshape(CLASSES, HIDDEN)
@@ -61,7 +61,7 @@ def backward(theta, x, y):
     return -log_p[np.arange(len(y)), y], np.hstack([part.reshape(len(y), -1) for part in parts])
 
 
-# objectives: from losses and t to what each example counts, and the slope of t
+# objectives: map losses and t to the weight of each example and the derivative by t
 
 
 def erm(losses, t):
@@ -93,7 +93,7 @@ def tilted(tau):
 
 
 def trained(base, local, version, batches, drift):
-    """What a user makes of *base* with the mini-batches, pairs of x and y."""
+    """Train from *base* on mini-batches of (x, y); return the model and both step sizes."""
     theta, t, velocity = base[:-1].copy(), base[-1], 0.0
     lr, lr_t = local.rates(version)
     for x, y in batches:
@@ -106,27 +106,29 @@ def trained(base, local, version, batches, drift):
 
 
 def play(rule, local, start, trace, *, data, batches):
-    """All versions, ``[rounds + 1, parameters + 1]``.
+    """Return all versions, ``[rounds + 1, parameters + 1]``.
 
     Args:
-        rule: of the server.
-        local: what users do.
+        rule: the aggregation rule.
+        local: the local training.
         start: version 0.
-        trace: pairs of user and base for each round.
+        trace: pairs of user and base version for each round.
         data: x and y of each user.
-        batches: the mini-batches of a user from a base, for the how manieth time.
+        batches: returns the mini-batches of a user, given its base version and the number of earlier repetitions.
     """
-    versions, turns = [start], {}
-    for lines in trace:
-        heard = []
-        for user, since in lines:
-            turn = turns[user, since] = turns.get((user, since), -1) + 1
-            base, own = versions[since], batches(user, since, turn)
+    versions, repeats = [start], {}
+    for round_ in trace:
+        updates = []
+        for user, since in round_:
+            repeat = repeats[user, since] = repeats.get((user, since), -1) + 1
+            base, mini_batches = versions[since], batches(user, since, repeat)
             drift = rule.drift(user, since) if hasattr(rule, "drift") else np.zeros(len(start))
-            model, lr, lr_t = trained(base, local, since, own, drift)
+            model, lr, lr_t = trained(base, local, since, mini_batches, drift)
             loss = backward(base[:-1], *data[user])[0].mean()
-            heard.append(Heard(user, since, base, model, len(data[user][1]), len(own), lr, lr_t, loss))
-        versions.append(rule.step(versions[-1], heard))
+            updates.append(
+                DeliveredUpdate(user, since, base, model, len(data[user][1]), len(mini_batches), lr, lr_t, loss)
+            )
+        versions.append(rule.step(versions[-1], updates))
     return np.array(versions)
 
 
@@ -134,92 +136,94 @@ def play(rule, local, start, trace, *, data, batches):
 
 
 class Relay:
-    def step(self, x, heard):
-        return heard[0].model if heard else x
+    def step(self, x, updates):
+        return updates[0].model if updates else x
 
 
 class Average:
     def __init__(self, by_size=True, eta=1.0):
         self.by_size, self.eta = by_size, eta
 
-    def step(self, x, heard):
-        if not heard:
+    def step(self, x, updates):
+        if not updates:
             return x
-        mean = np.average([one.model for one in heard], axis=0, weights=[one.samples**self.by_size for one in heard])
+        mean = np.average(
+            [update.model for update in updates], axis=0, weights=[update.samples**self.by_size for update in updates]
+        )
         return x + self.eta * (mean - x)
 
 
 class Weighted:
-    """Average over all, with a weight for each user."""
+    """Average over all users, with a weight for each."""
 
     def __init__(self, weights, eta=1.0):
         self.weights, self.eta = weights, eta
 
-    def step(self, x, heard):
-        return x + self.eta / len(self.weights) * sum(self.weights[one.user] * one.change for one in heard)
+    def step(self, x, updates):
+        return x + self.eta / len(self.weights) * sum(self.weights[update.user] * update.change for update in updates)
 
 
 class Fedau:
     """Wang and Ji, algorithms 1 and 2."""
 
     def __init__(self, users, cutoff=None, eta=1.0):
-        self.weights, self.ended, self.lasting = np.ones(users), [0] * users, [0] * users
+        self.weights, self.ended, self.waiting = np.ones(users), [0] * users, [0] * users
         self.cutoff, self.eta = cutoff, eta
 
-    def step(self, x, heard):
-        x = Weighted(self.weights.copy(), self.eta).step(x, heard)
-        there = {one.user for one in heard}
+    def step(self, x, updates):
+        x = Weighted(self.weights.copy(), self.eta).step(x, updates)
+        delivered = {update.user for update in updates}
         for n in range(len(self.weights)):
-            self.lasting[n] += 1
-            if n in there or self.lasting[n] == self.cutoff:
-                m, s = self.ended[n], self.lasting[n]
+            self.waiting[n] += 1
+            if n in delivered or self.waiting[n] == self.cutoff:
+                m, s = self.ended[n], self.waiting[n]
                 self.weights[n] = s if m == 0 else (m * self.weights[n] + s) / (m + 1)
-                self.ended[n], self.lasting[n] = m + 1, 0
+                self.ended[n], self.waiting[n] = m + 1, 0
         return x
 
 
 class Fedbuff:
     def __init__(self, eta, exponent):
-        self.eta, self.exponent, self.made = eta, exponent, 0
+        self.eta, self.exponent, self.round = eta, exponent, 0
 
-    def step(self, x, heard):
-        buffer = sum(one.change / (1 + self.made - one.since) ** self.exponent for one in heard)
-        self.made += 1
-        return x + self.eta * buffer / len(heard) if heard else x
+    def step(self, x, updates):
+        buffer = sum(update.change / (1 + self.round - update.since) ** self.exponent for update in updates)
+        self.round += 1
+        return x + self.eta * buffer / len(updates) if updates else x
 
 
 class Fedasync:
     def __init__(self, alpha, a):
-        self.alpha, self.a, self.made = alpha, a, 0
+        self.alpha, self.a, self.round = alpha, a, 0
 
-    def step(self, x, heard):
-        for one in heard:
-            weight = self.alpha * (1 + self.made - one.since) ** -self.a
-            x = (1 - weight) * x + weight * one.model
-        self.made += 1
+    def step(self, x, updates):
+        for update in updates:
+            weight = self.alpha * (1 + self.round - update.since) ** -self.a
+            x = (1 - weight) * x + weight * update.model
+        self.round += 1
         return x
 
 
 class Mifa:
-    """Gu et al., algorithm 1: G of those who are not active stays, and is taken with the step size of the round.
+    """Gu et al., algorithm 1: G of inactive users stays and is applied with the step size of the round.
 
     Args:
-        users: how many there are.
-        rates: η_t on θ and on t, from the number of the version that a round begins with.
-        eta: a factor of the server's own.
+        users: number of users.
+        rates: returns η_t on θ and on t, given the version at the start of the round.
+        eta: server step size.
     """
 
     rests = False
 
     def __init__(self, users, rates, eta=1.0):
-        self.gradients, self.rates, self.eta, self.made = [0.0] * users, rates, eta, 0
+        self.gradients, self.rates, self.eta, self.round = [0.0] * users, rates, eta, 0
 
-    def step(self, x, heard):
-        for one in heard:
-            per = np.append(np.full(len(x) - 1, one.lr), one.lr_t or np.inf)
-            self.gradients[one.user] = (one.base - one.model) / per
-        lr, lr_t = self.rates(self.made)
-        self.made += 1
+    def step(self, x, updates):
+        for update in updates:
+            step_sizes = np.append(np.full(len(x) - 1, update.lr), update.lr_t or np.inf)
+            self.gradients[update.user] = (update.base - update.model) / step_sizes
+        lr, lr_t = self.rates(self.round)
+        self.round += 1
         mean = sum(self.gradients) / len(self.gradients)
         return x - self.eta * np.append(np.full(len(x) - 1, lr), lr_t) * mean
 
@@ -232,51 +236,51 @@ class Fedvarp:
     def __init__(self, users, eta=1.0):
         self.y, self.eta = [0.0] * users, eta
 
-    def step(self, x, heard):
+    def step(self, x, updates):
         v = sum(self.y) / len(self.y)
-        for one in heard:
-            v = v + (one.change - self.y[one.user]) / len(heard)
-        for one in heard:
-            self.y[one.user] = one.change
+        for update in updates:
+            v = v + (update.change - self.y[update.user]) / len(updates)
+        for update in updates:
+            self.y[update.user] = update.change
         return x + self.eta * v
 
 
 class Qfedavg:
-    """Li et al., algorithm 2; the norm is that of θ, and t goes with it."""
+    """Li et al., algorithm 2; the norm is that of θ, and t takes the same step."""
 
     def __init__(self, q):
         self.q = q
 
-    def step(self, x, heard):
+    def step(self, x, updates):
         deltas, h = [], []
-        for one in heard:
-            big_l, f = 1 / one.lr, one.loss + 1e-10
-            dw = -big_l * one.change
+        for update in updates:
+            big_l, f = 1 / update.lr, update.loss + 1e-10
+            dw = -big_l * update.change
             deltas.append(f**self.q * dw)
             h.append(self.q * f ** (self.q - 1) * np.sum(dw[:-1] ** 2) + big_l * f**self.q)
-        return x - sum(deltas) / sum(h) if heard else x
+        return x - sum(deltas) / sum(h) if updates else x
 
 
 class Qfedsgd:
-    """Li et al., algorithm 1, with gradients of the mean loss over all that users hold."""
+    """Li et al., algorithm 1, with gradients of the mean loss over all examples of a user."""
 
     def __init__(self, q, data):
         self.q, self.data = q, data
 
-    def step(self, x, heard):
-        if not heard:
+    def step(self, x, updates):
+        if not updates:
             return x
         deltas, h = 0.0, 0.0
-        for one in heard:
-            losses, gradients = backward(one.base[:-1], *self.data[one.user])
+        for update in updates:
+            losses, gradients = backward(update.base[:-1], *self.data[update.user])
             f, gradient = losses.mean() + 1e-10, np.append(gradients.mean(0), 0.0)
             deltas = deltas + f**self.q * gradient
-            h += self.q * f ** (self.q - 1) * (gradient @ gradient) + f**self.q / one.lr
+            h += self.q * f ** (self.q - 1) * (gradient @ gradient) + f**self.q / update.lr
         return x - deltas / h
 
 
 def nearest_on_simplex(point):
-    """``max(point - τ, 0)`` with the τ at which it sums to 1, by bisection."""
+    """Return ``max(point - τ, 0)`` with the τ at which it sums to 1, by bisection."""
     low, high = point.min() - 1, point.max()
     for _ in range(200):
         middle = (low + high) / 2
@@ -285,16 +289,16 @@ def nearest_on_simplex(point):
 
 
 class Afl:
-    """Mohri et al., figure 3; who is silent adds nothing."""
+    """Mohri et al., figure 3; users without a delivery add nothing."""
 
     def __init__(self, users, lr_lambda):
         self.weights, self.lr_lambda = np.full(users, 1 / users), lr_lambda
 
-    def step(self, x, heard):
+    def step(self, x, updates):
         following, rise = x, np.zeros(len(self.weights))
-        for one in heard:
-            following = following + self.weights[one.user] * one.change
-            rise[one.user] += one.loss
+        for update in updates:
+            following = following + self.weights[update.user] * update.change
+            rise[update.user] += update.loss
         self.weights = nearest_on_simplex(self.weights + self.lr_lambda * rise)
         return following
 
@@ -303,32 +307,34 @@ class Scaffold:
     """Karimireddy et al., algorithm 1, option II."""
 
     def __init__(self, users, size, eta=1.0):
-        self.own, self.eta = [np.zeros(size)] * users, eta
+        self.variates, self.eta = [np.zeros(size)] * users, eta
         self.sent = [np.zeros(size)]
 
     def drift(self, user, since):
-        return self.sent[since] - self.own[user]
+        return self.sent[since] - self.variates[user]
 
-    def step(self, x, heard):
-        before = list(self.own)
-        for one in heard:
-            per = np.append(np.full(len(x) - 1, one.lr), one.lr_t or np.inf)
-            self.own[one.user] = before[one.user] - self.sent[one.since] - one.change / (one.steps * per)
-        self.sent.append(np.mean(self.own, axis=0))
-        return x + self.eta * np.mean([one.change for one in heard], axis=0) if heard else x
+    def step(self, x, updates):
+        before = list(self.variates)
+        for update in updates:
+            step_sizes = np.append(np.full(len(x) - 1, update.lr), update.lr_t or np.inf)
+            self.variates[update.user] = (
+                before[update.user] - self.sent[update.since] - update.change / (update.steps * step_sizes)
+            )
+        self.sent.append(np.mean(self.variates, axis=0))
+        return x + self.eta * np.mean([update.change for update in updates], axis=0) if updates else x
 
 
 class Fedavgm:
-    """Hsu et al.; nothing moves where the inner rule rests."""
+    """Hsu et al.; the version does not change if the inner rule rests."""
 
     def __init__(self, inner, eta, beta):
         self.inner, self.eta, self.beta, self.v = inner, eta, beta, 0.0
         if hasattr(inner, "drift"):
             self.drift = inner.drift
 
-    def step(self, x, heard):
-        change = self.inner.step(x, heard) - x
-        if not heard and getattr(self.inner, "rests", True):
+    def step(self, x, updates):
+        change = self.inner.step(x, updates) - x
+        if not updates and getattr(self.inner, "rests", True):
             return x
         return x + self.move(change)
 

@@ -1,4 +1,4 @@
-"""Data as users of netfl would bring them along: rows of tokens."""
+"""A user-defined data set: rows of tokens."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from netfl.types import Law
 
 
 class Letters(Data):
-    """Letters in rows, and a label each, all at random."""
+    """Random rows of letters with random labels."""
 
     length: Annotated[int, Field(ge=0)] = 6
 

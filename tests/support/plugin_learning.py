@@ -1,4 +1,4 @@
-"""Objectives and aggregations as users of netfl would bring them along, right and wrong ones."""
+"""User-defined objectives and aggregations, correct and faulty."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from netfl.registry import FamilyMember
 
 
 class Softened(Objective):
-    """Right."""
+    """A correct objective."""
 
     power: float = 0.5
 
@@ -38,7 +38,7 @@ class OneWeight(Erm):
 
 
 class WeightOfAll(Erm):
-    """One number a job, which would be stretched over its examples."""
+    """Returns one number per user, which would be broadcast over its examples."""
 
     @staticmethod
     def gradient_weights(losses, share, t, h):
@@ -46,7 +46,7 @@ class WeightOfAll(Erm):
 
 
 class OnPadding(Erm):
-    """What fills a batch up counts as well."""
+    """Gives weight to the padding of a batch."""
 
     @staticmethod
     def gradient_weights(losses, share, t, h):
@@ -65,7 +65,7 @@ class Wordy(Erm):
 
 
 class Kept(Aggregation):
-    """Right: counts rounds, wants all that there is, and says no more than one delivery goes."""
+    """A correct aggregation that keeps state and uses losses and messages."""
 
     def open(self, users, current):
         return {"rounds": current.new_zeros(())}
@@ -83,7 +83,7 @@ class Kept(Aggregation):
 
 
 class Single(Average):
-    """Right where a round brings one delivery."""
+    """Correct only for rounds with one delivery."""
 
     def step(self, state, current, updates):
         (model,) = updates.models
@@ -106,7 +106,7 @@ class Failing(Average):
 
 
 class FailingHook(Average):
-    """Fails in the method that *hook* names."""
+    """Fails in the method named *hook*."""
 
     hook: str
 
@@ -131,7 +131,7 @@ class Idle(Average):
 
 
 class InPlace(Average):
-    """Gives what `Average` gives, and leaves the version, the updates or the rates other than it found them."""
+    """Returns the result of `Average`, but modifies one of its arguments in place."""
 
     where: str = "current"
 
@@ -149,12 +149,12 @@ class InPlace(Average):
 
     def open(self, users, current):
         if self.where == "open":
-            current.numpy()[0] += 1.0  # past what torch sees
+            current.numpy()[0] += 1.0  # hidden from torch
         return {"count": current.new_zeros(users)}
 
 
 class CountsInPlace(Average):
-    """Right: the state is its own."""
+    """A correct aggregation that modifies its own state in place."""
 
     def open(self, users, current):
         return {"count": current.new_zeros(users)}
@@ -165,7 +165,7 @@ class CountsInPlace(Average):
 
 
 class WeightsInPlace(Erm):
-    """Writes into the shares of a mini-batch."""
+    """Modifies the shares of a mini-batch in place."""
 
     @staticmethod
     def gradient_weights(losses, share, t, h):
@@ -173,7 +173,7 @@ class WeightsInPlace(Erm):
 
 
 class ValueInPlace(Erm):
-    """Sorts what it is given."""
+    """Sorts its argument in place."""
 
     def value(self, losses, rho, t):
         losses.sort()
@@ -182,7 +182,7 @@ class ValueInPlace(Erm):
 
 
 class Inside(Average):
-    """Right around what knows all by itself: the other's state is opened, but it is not told who is heard how often."""
+    """A wrapper that is correct unless the inner aggregation needs participation rates."""
 
     inner: Annotated[Aggregation, FamilyMember()]
 
@@ -194,20 +194,20 @@ class Inside(Average):
 
 
 class Telling(Inside):
-    """Right around all."""
+    """A correct wrapper for every inner aggregation."""
 
-    def with_participation(self, heard):
-        return self.model_copy(update={"inner": self.inner.with_participation(heard)})
+    def with_participation(self, rates):
+        return self.model_copy(update={"inner": self.inner.with_participation(rates)})
 
 
 class Around(Average):
-    """Right, but for what it may be put around."""
+    """An aggregation that ignores its inner aggregation."""
 
     inner: Annotated[Aggregation, FamilyMember()]
 
 
 class Remembering(Average):
-    """Its state is wrong in one way or another, from the first round or from the second."""
+    """Has a faulty state, from the first or the second round on."""
 
     fault: str
 
@@ -230,7 +230,7 @@ class Remembering(Average):
 
 
 class Nan(Average):
-    """Gives no numbers from its third round on."""
+    """Returns NaN from its third round on."""
 
     def open(self, users, current):
         return {"rounds": current.new_zeros(())}

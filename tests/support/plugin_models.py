@@ -1,4 +1,4 @@
-"""Models as users of netfl would bring them along, for 64 numbers and ten classes: right and wrong ones."""
+"""User-defined models, correct and faulty, for 64 inputs and ten classes."""
 
 import numpy as np
 from torch import nn
@@ -8,7 +8,7 @@ from netfl.learning.model import Model
 
 
 class Linear(Model):
-    """Right."""
+    """A correct linear model, unless *fault* names an error."""
 
     fault: str = ""
 
@@ -44,7 +44,7 @@ class Defaulted(Linear):
 
 
 class Embedded(Model):
-    """For tokens; *whole* and *takes* are what its author may forget."""
+    """A model of tokens; *whole* and *takes* are declarations that an author may forget."""
 
     whole: bool = True
     takes: bool = True

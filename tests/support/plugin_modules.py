@@ -1,11 +1,11 @@
-"""Networks as users of netfl would bring them along, for pictures of 1 x 8 x 8 and ten classes unless they say so."""
+"""User-defined PyTorch modules, by default for images of 1 x 8 x 8 and ten classes."""
 
 import torch
 from torch import nn
 
 
 class Small(nn.Sequential):
-    """Two layers, and a constant that is no parameter."""
+    """Two layers and a buffer that is not a parameter."""
 
     def __init__(self, width, inputs=64, classes=10):
         super().__init__(nn.Flatten(), nn.Linear(inputs, width), nn.Tanh(), nn.Linear(width, classes))
@@ -16,7 +16,7 @@ class Small(nn.Sequential):
 
 
 class Tied(nn.Module):
-    """Tokens in, and the embedding's weights once more on the way out."""
+    """A model of tokens whose output layer shares the weights of the embedding."""
 
     def __init__(self, tokens=5, width=3):
         super().__init__()
@@ -39,7 +39,7 @@ class Dropping(nn.Sequential):
 
 
 class Mixing(nn.Module):
-    """Centres its batch."""
+    """Centres its batch, so that examples depend on each other."""
 
     def __init__(self):
         super().__init__()
@@ -51,7 +51,7 @@ class Mixing(nn.Module):
 
 
 class Counting(nn.Module):
-    """Counts how often it is called."""
+    """Counts its calls in a buffer."""
 
     def __init__(self):
         super().__init__()
@@ -70,7 +70,7 @@ class Frozen(nn.Sequential):
 
 
 class Pair(nn.Module):
-    """Gives two things."""
+    """Returns two values."""
 
     def __init__(self):
         super().__init__()
@@ -81,7 +81,7 @@ class Pair(nn.Module):
 
 
 class Double(nn.Sequential):
-    """In float64 throughout."""
+    """Computes in float64."""
 
     def __init__(self):
         super().__init__(nn.Flatten(), nn.Linear(64, 10).double())
@@ -99,7 +99,7 @@ class Half(nn.Sequential):
 
 
 class DoubleInside(nn.Sequential):
-    """Its layer is float32, what it is given is not."""
+    """Passes float64 inputs to a float32 layer."""
 
     def __init__(self):
         super().__init__(nn.Flatten(), nn.Linear(64, 10))
@@ -109,7 +109,7 @@ class DoubleInside(nn.Sequential):
 
 
 class DoubleScores(nn.Sequential):
-    """Only what it gives is float64."""
+    """Returns float64 outputs of a float32 layer."""
 
     def __init__(self):
         super().__init__(nn.Flatten(), nn.Linear(64, 10))

@@ -1,8 +1,8 @@
-"""Random scenarios, as Hypothesis draws them: tiny ones that are good, and ones with something wrong in them.
+"""Hypothesis strategies for random scenarios: tiny valid ones, and ones with errors.
 
-A good one begins as the tiny world of one model (`tiny`), whichever there are, and is then edited: a key anywhere in it
-gets another value of its type, within its bounds, and keeps it if the scenario is good with it.  So a new model, or a
-new key, is tried without being named here.
+A valid scenario starts as the tiny scenario of one model (`tiny_scenarios`). Then keys anywhere in it are edited: a key
+gets another value of its type, within its bounds, and keeps it if the scenario remains valid.  New models and new keys
+are covered without being listed here.
 """
 
 import copy
@@ -33,39 +33,39 @@ USUAL = {
     "byte": (1.0, 1e4), "J": (0.01, 100.0), "W": (0.01, 10.0), "dB": (-30.0, 30.0), "dBm": (-20.0, 60.0),
     "": (0.01, 4.0),
 }  # fmt: skip
-"""What figures of each unit are drawn from, as far as a key's bounds let them."""
+"""Ranges from which numbers of each unit are drawn, within the bounds of the key."""
 SMALL = {"users": 8, "rounds": 5, "replicas": 2}
-"""What keeps worlds tiny."""
+"""Limits that keep scenarios tiny."""
 SHORT = {"duration": 2.0, "warmup": 1.0}
 FIXED = {"name", "description", "format", "track", "sweep", "overrides"}
-"""Sections that are left as they are."""
+"""Sections that are not edited."""
 NAMES = ("server", "tower:0", "router:0", "tower:0-server", "user:0", "one", "two")
-"""Texts that may name something."""
+"""Texts that may be the name of something."""
 EDITS = 6
-"""Edits that are tried at most."""
+"""Largest number of edits."""
 WILD = (0, 1e-300, 1e-12, 1e-6, 1e-3, 1, 1e3, 1e6, 1e12, 1e300, -1e3, -1e300)
-"""Figures at which reckoning ends."""
-MUCH = {"users", "rounds", "duration", "replicas"}
+"""Extreme numbers."""
+LARGE_RUN_KEYS = {"users", "rounds", "duration", "replicas"}
 """Values that ask for a large run; `netfl.simulation.dry_run` reports one that is too large."""
 BASES = [(family, kind) for family, kind in MODELS if family != "learning/data" or kind not in SOURCES]
 
 
 class UndrawnError(Exception):
-    """A type that is left as it is: a file, code."""
+    """A type without a strategy, such as a file or code."""
 
 
 @st.composite
-def good(draw, bases=BASES, edits=EDITS, wild=False):
-    """A good scenario, as plain data; a *wild* one has a figure or two that are hardly ever meant."""
+def valid_scenarios(draw, bases=BASES, edits=EDITS, wild=False):
+    """Draw a valid scenario, as plain data. A *wild* one has some extreme numbers."""
     data, scenario = copy.deepcopy(base(*draw(st.sampled_from(bases))))
     for _ in range(draw(st.integers(0, edits))):
         key, field = draw(st.sampled_from(places(scenario)))
         try:
-            told = value(draw, field.annotation, field.metadata, key[-1])
-            if wild and isinstance(told, int | float) and not isinstance(told, bool) and key[0] not in MUCH:
-                told = draw(st.sampled_from(WILD))
-            changed = put(data, key, told)
-            scenario = validate(ScenarioDocument(changed, "world"))
+            new = value(draw, field.annotation, field.metadata, key[-1])
+            if wild and isinstance(new, int | float) and not isinstance(new, bool) and key[0] not in LARGE_RUN_KEYS:
+                new = draw(st.sampled_from(WILD))
+            changed = put(data, key, new)
+            scenario = validate(ScenarioDocument(changed, "random"))
         except (ScenarioError, UndrawnError):
             continue
         data = changed
@@ -73,17 +73,17 @@ def good(draw, bases=BASES, edits=EDITS, wild=False):
 
 
 @st.composite
-def spoilt(draw):
-    """A scenario that may have something wrong in it, as text."""
-    data = draw(good(edits=2))
+def broken_scenarios(draw):
+    """Draw a scenario that may contain errors, as text."""
+    data = draw(valid_scenarios(edits=2))
     for _ in range(draw(st.integers(1, 3))):
-        data = copy.deepcopy(data)  # what was drawn may be drawn again, as it was
+        data = copy.deepcopy(data)  # a drawn value may be drawn again and must not change
         *above, last = draw(st.sampled_from([key for key in _keys(data, ()) if key[:1] != ("name",)] or [("name",)]))
         at = data
         for part in above:
             at = at[part]
         if last in at or isinstance(at, list):
-            draw(st.sampled_from(_HARMS))(draw, at, last)
+            draw(st.sampled_from(_DAMAGES))(draw, at, last)
     lines = documents.dump(data).splitlines()
     if draw(st.integers(0, 9)) == 0:
         at = draw(st.integers(0, len(lines) - 1))
@@ -93,26 +93,26 @@ def spoilt(draw):
 
 @cache
 def base(family, kind):
-    """The tiny world of a model, and what it is read as."""
+    """Return the tiny scenario of a model, as plain data and validated."""
     data = world(family, said_of(family, kind), _folder())
     return data, validate(ScenarioDocument(data, "tiny"))
 
 
 @cache
 def _folder():
-    """Where the files lie that worlds read, as long as this process lives."""
-    holder = tempfile.TemporaryDirectory(prefix="netfl-worlds-")
+    """Return the folder of the files that scenarios read, which lives as long as the process."""
+    holder = tempfile.TemporaryDirectory(prefix="netfl-scenarios-")
     _folder.holder = holder
     return Path(holder.name)
 
 
 def places(scenario):
-    """Every key that a scenario has or could have, with its field."""
+    """Return every key that a scenario has or could have, with its field."""
     return [(key, field) for key, field in _below(scenario, ()) if key[0] not in FIXED]
 
 
 def _below(part, key):
-    """Those at and below one part of it."""
+    """Yield the keys and fields of one part."""
     if isinstance(part, BaseModel):
         for name, field in type(part).model_fields.items():
             yield (*key, name), field
@@ -123,67 +123,67 @@ def _below(part, key):
 
 
 def put(data, key, value):
-    """A copy of *data* with another value at *key*."""
-    document = ScenarioDocument(copy.deepcopy(data), "world")
+    """Return a copy of *data* with another value at *key*."""
+    document = ScenarioDocument(copy.deepcopy(data), "random")
     document.put(".".join(map(str, key)), value, "an edit")
     return document.data
 
 
 def _keys(part, above):
-    """Every key below one part of plain data."""
+    """Yield every key below one part of plain data."""
     entries = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
     for name, entry in entries:
         yield (*above, name)
         yield from _keys(entry, (*above, name))
 
 
-def _replace(draw, at, last):
-    """Something else stands there."""
-    at[last] = draw(st.sampled_from(NASTY))
+def _replace(draw, entries, key):
+    """Replace the value by a wrong one."""
+    entries[key] = draw(st.sampled_from(WRONG_VALUES))
 
 
-def _scale(draw, at, last):
-    """A number far from what it was."""
-    if isinstance(at[last], int | float):
-        at[last] *= draw(st.sampled_from([-1, 0, 0.5, 1e-6, 1e-12, 1e-300, 7, 1e3, 1e9]))
+def _scale(draw, entries, key):
+    """Scale a number."""
+    if isinstance(entries[key], int | float):
+        entries[key] *= draw(st.sampled_from([-1, 0, 0.5, 1e-6, 1e-12, 1e-300, 7, 1e3, 1e9]))
 
 
-def _lose(draw, at, last):
-    """Nothing stands there."""
-    del at[last]
+def _delete(draw, entries, key):
+    """Delete the entry."""
+    del entries[key]
 
 
-def _misspell(draw, at, last):
-    """Another key, or an entry twice."""
-    if isinstance(at, dict):
-        at[f"{last}s"] = at.pop(last) if draw(st.booleans()) else at[last]
+def _misspell(draw, entries, key):
+    """Misspell a key, or repeat an entry."""
+    if isinstance(entries, dict):
+        entries[f"{key}s"] = entries.pop(key) if draw(st.booleans()) else entries[key]
     else:
-        at.append(at[last])
+        entries.append(entries[key])
 
 
-def _wrap(draw, at, last):
-    """A list in place of one thing, or one thing in place of a list."""
-    at[last] = at[last][0] if isinstance(at[last], list) and at[last] else [at[last]]
+def _wrap(draw, entries, key):
+    """Put a value into a list, or replace a list by its first entry."""
+    entries[key] = entries[key][0] if isinstance(entries[key], list) and entries[key] else [entries[key]]
 
 
-_HARMS = (_replace, _replace, _scale, _scale, _lose, _misspell, _wrap)
-NASTY = (
+_DAMAGES = (_replace, _replace, _scale, _scale, _delete, _misspell, _wrap)
+WRONG_VALUES = (
     None, True, False, "", " ", "x", "nosuch", "tower:7", "user:99", "5 kg", "-1 s", "0 m", "1e999 s", "3 dBm", "nan",
     "{remedy}", "ü\u202e", 0, -1, 1, 7, 2**31, 2**63, 10**30, -0.0, 0.5, 1e-12, 5e-324, 1e300, -1e300, math.nan,
     math.inf, -math.inf, [], {}, [[]], [0], [0, 0], [-1.0, 2.0], {"kind": "nosuch"}, {"kind": 3}, {"a": 1},
     "random_simplex", "support.plugin_data:Letters", "support.plugin_data:Nothing", "os:system", "all", "2026-01-01",
 )  # fmt: skip
-"""What hardly ever is right."""
+"""Values that are almost always wrong."""
 
 
 def value(draw, kind, metadata=(), name=""):
-    """A value of a type, as a scenario writes it."""
+    """Draw a value of a type, as it is written in a scenario."""
     metadata = [*metadata]
     while get_origin(kind) is Annotated:
-        kind, *more = get_args(kind)
-        for one in more:
-            metadata += one.metadata if isinstance(one, FieldInfo) else [one]
-    if any(isinstance(one, FamilyMember) for one in metadata):
+        kind, *annotations = get_args(kind)
+        for item in annotations:
+            metadata += item.metadata if isinstance(item, FieldInfo) else [item]
+    if any(isinstance(item, FamilyMember) for item in metadata):
         return member(draw, kind)
     if kind in _PLAIN:
         return _PLAIN[kind](draw, metadata, name)
@@ -193,16 +193,16 @@ def value(draw, kind, metadata=(), name=""):
     if origin is Literal:
         return draw(st.sampled_from(args))
     if origin is tuple and args[-1] is not Ellipsis:
-        return [value(draw, one) for one in args]
+        return [value(draw, item) for item in args]
     return _several(draw, kind, args, metadata)
 
 
 def _several(draw, kind, args, metadata):
-    """A value of an open number of others."""
+    """Draw a collection or a nested model."""
     origin = get_origin(kind) or kind
     if origin is tuple:
-        least = next((one.min_length for one in metadata if isinstance(one, MinLen)), 0)
-        return [value(draw, args[0]) for _ in range(draw(st.integers(least, least + 3)))]
+        min_length = next((item.min_length for item in metadata if isinstance(item, MinLen)), 0)
+        return [value(draw, args[0]) for _ in range(draw(st.integers(min_length, min_length + 3)))]
     if issubclass(origin, Mapping | dict) and args[1] is not Any:
         return {value(draw, args[0]): value(draw, args[1]) for _ in range(draw(st.integers(1, 2)))}
     if issubclass(origin, BaseModel):
@@ -211,19 +211,19 @@ def _several(draw, kind, args, metadata):
 
 
 def member(draw, family):
-    """A model of a family: its example, with some keys said otherwise where that makes one."""
-    kind = draw(st.sampled_from([kind for kind in list_kinds(family) if _drawn(family_of(family), kind)]))
-    said = said_of(family_of(family), kind) | OF_FILES.get((family_of(family), kind), {})
+    """Draw a model of a family: its example, with some keys changed if the result is valid."""
+    kind = draw(st.sampled_from([kind for kind in list_kinds(family) if _can_draw(family_of(family), kind)]))
+    spec = said_of(family_of(family), kind) | OF_FILES.get((family_of(family), kind), {})
     model = find_model(family, kind)
-    changed = said | fields(draw, model, said)
-    return changed if _makes(model, changed) else said
+    changed = spec | fields(draw, model, spec)
+    return changed if _is_valid(model, changed) else spec
 
 
-def fields(draw, model, said=None):
-    """Values for the keys that *model* needs, and for some of the others."""
-    told = {}
+def fields(draw, model, known=None):
+    """Draw values for the required keys of *model* and for some of the others."""
+    values = {}
     for name, field in model.model_fields.items():
-        needed = field.is_required() and name not in (said or {})
+        needed = field.is_required() and name not in (known or {})
         if needed or draw(st.integers(0, 3)) == 0:
             try:
                 found = value(draw, field.annotation, field.metadata, name)
@@ -231,50 +231,50 @@ def fields(draw, model, said=None):
                 if needed:
                     raise
                 continue
-            told |= {} if found is None else {name: found}
-    return told
+            values |= {} if found is None else {name: found}
+    return values
 
 
-def _makes(model: type[Spec], said):
-    """Whether *said* makes a model of that kind."""
+def _is_valid(model: type[Spec], spec):
+    """Return whether *spec* is a valid model."""
     try:
-        model.model_validate({key: entry for key, entry in said.items() if key != "kind"})
+        model.model_validate({key: entry for key, entry in spec.items() if key != "kind"})
     except ValueError:
         return False
     return True
 
 
 @cache
-def _drawn(family, kind):
-    """Whether a model can stand anywhere: it reads no files, or some that are there."""
-    said = said_of(family, kind) | OF_FILES.get((family, kind), {})
-    named = [said[key] for key in ("file", "run") if key in said]
-    return (family, kind) in BASES and all(Path(one).exists() for one in named)
+def _can_draw(family, kind):
+    """Return whether a model can be drawn anywhere: it reads no files, or files that exist."""
+    spec = said_of(family, kind) | OF_FILES.get((family, kind), {})
+    named = [spec[key] for key in ("file", "run") if key in spec]
+    return (family, kind) in BASES and all(Path(path).exists() for path in named)
 
 
 def _bounds(metadata):
-    """What a number must not be below, and not above."""
-    low = [one.ge if isinstance(one, Ge) else one.gt for one in metadata if isinstance(one, Ge | Gt)]
-    high = [one.le if isinstance(one, Le) else one.lt for one in metadata if isinstance(one, Le | Lt)]
+    """Return the lower and upper bound of a number."""
+    low = [bound.ge if isinstance(bound, Ge) else bound.gt for bound in metadata if isinstance(bound, Ge | Gt)]
+    high = [bound.le if isinstance(bound, Le) else bound.lt for bound in metadata if isinstance(bound, Le | Lt)]
     return max(low, default=None), min(high, default=None)
 
 
 def _whole(draw, metadata, name):
-    """A small whole number."""
+    """Draw a small integer."""
     low, high = _bounds(metadata)
     low = 0 if low is None else int(low)
     return draw(st.integers(low, min(high or low + 6, SMALL.get(name, low + 6))))
 
 
-def _figure(draw, metadata, name):
-    """A usual figure, in SI or with its unit."""
-    unit = next((one.symbol for one in metadata if isinstance(one, Unit)), "")
-    (low, high), (least, most) = USUAL[unit], _bounds(metadata)
-    high = SHORT.get(name, high if most is None else min(high, most))
-    low = low if least is None else max(low, least)
+def _number(draw, metadata, name):
+    """Draw a usual number, in SI or with its unit."""
+    unit = next((item.symbol for item in metadata if isinstance(item, Unit)), "")
+    (low, high), (lower, upper) = USUAL[unit], _bounds(metadata)
+    high = SHORT.get(name, high if upper is None else min(high, upper))
+    low = low if lower is None else max(low, lower)
     if low > high:
-        low, high = least, most if most is not None else 10.0 * least
-    ends = [float(end) for end in (least, most) if end is not None]
+        low, high = lower, upper if upper is not None else 10.0 * lower
+    ends = [float(end) for end in (lower, upper) if end is not None]
     found = draw(st.one_of(st.floats(low, high, allow_subnormal=False), *([st.sampled_from(ends)] if ends else [])))
     return f"{found!r} {unit}" if unit and draw(st.integers(0, 3)) == 0 else found
 
@@ -283,37 +283,37 @@ _PLAIN = {
     NoneType: lambda *_: None,
     bool: lambda draw, *_: draw(st.booleans()),
     int: _whole,
-    float: _figure,
+    float: _number,
     str: lambda draw, *_: draw(st.sampled_from(NAMES)),
 }
-"""How values of the simple types are drawn."""
+"""Strategies of the simple types."""
 
 
-def figures():
-    """Every figure that a model has: where it stands in that model's tiny world, of each class and name once."""
+def numbers():
+    """Yield every number of every model as (model, key in its tiny scenario), once per class and name."""
     seen = set()
     for family, kind in BASES:
         _, scenario = base(family, kind)
-        for key, owner in _figures(scenario, ()):
-            if key[0] not in FIXED | MUCH and (owner, key[-1]) not in seen:
+        for key, owner in _numbers(scenario, ()):
+            if key[0] not in FIXED | LARGE_RUN_KEYS and (owner, key[-1]) not in seen:
                 seen.add((owner, key[-1]))
                 yield (family, kind), key
 
 
-def _figures(part, key):
-    """Figures at and below one part: their keys, and the classes that they stand in."""
+def _numbers(part, key):
+    """Yield the key and the class of each number in one part."""
     if isinstance(part, BaseModel):
         for name, field in type(part).model_fields.items():
-            if _is_figure(field.annotation):
+            if _is_number(field.annotation):
                 yield (*key, name), type(part)
-            yield from _figures(getattr(part, name), (*key, name))
+            yield from _numbers(getattr(part, name), (*key, name))
     elif isinstance(part, Mapping | tuple):
         for name, below in part.items() if isinstance(part, Mapping) else enumerate(part):
-            yield from _figures(below, (*key, name))
+            yield from _numbers(below, (*key, name))
 
 
-def _is_figure(annotation):
-    """Whether a number may stand there."""
+def _is_number(annotation):
+    """Return whether the field takes a number."""
     if annotation in {int, float}:
         return True
-    return get_origin(annotation) in {Annotated, Union, UnionType} and any(map(_is_figure, get_args(annotation)))
+    return get_origin(annotation) in {Annotated, Union, UnionType} and any(map(_is_number, get_args(annotation)))

@@ -1,16 +1,16 @@
-"""A recorder that keeps all that it is told."""
+"""A recorder that keeps everything in memory."""
 
 import numpy as np
 
 
 class Memory:
-    """Keeps every event as (kind, time_s, round, user, node, value, detail), the figures as `told`.
+    """Keeps events as rows of (kind, time_s, round, user, node, value, detail).
 
-    What users spent is kept as `spendings`.
+    Final metrics are in `told`, the energy of users in `spendings`.
 
     Args:
-        wanted: the kinds of events that are wanted; without any, all are.
-        unknown: what stands for values that are not numbers.
+        wanted: the kinds of events to keep; all if empty.
+        unknown: replaces NaN values.
     """
 
     def __init__(self, *wanted, unknown=np.nan):
@@ -26,6 +26,6 @@ class Memory:
         self.spendings = dict(values)
 
     def event(self, kind, time_s, *, round, user=-1, node="", value=np.nan, detail=""):
-        for time, who, figure in np.broadcast(time_s, user, value):
-            told = self._unknown if np.isnan(figure) else float(figure)
-            self.rows.append((kind, float(time), round, int(who), node, told, detail))
+        for time, user_id, number in np.broadcast(time_s, user, value):
+            entry = self._unknown if np.isnan(number) else float(number)
+            self.rows.append((kind, float(time), round, int(user_id), node, entry, detail))

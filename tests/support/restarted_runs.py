@@ -1,4 +1,4 @@
-"""A small scenario that learns, and comparisons of its runs, for tests that stop or damage runs."""
+"""A small scenario with a learner, and comparisons of its runs, for tests that stop or damage runs."""
 
 import copy
 
@@ -14,8 +14,8 @@ LEARNER = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size"
 ROUNDS = 4
 
 
-def a_scenario(**more):
-    said = {
+def a_scenario(**overrides):
+    settings = {
         "name": "small",
         "users": 3,
         "rounds": ROUNDS,
@@ -27,20 +27,24 @@ def a_scenario(**more):
         "evaluate": {"every": 2},
         "record": {"events": "all", "versions": True},
         "checkpoint": {"rounds": 1},
-        **more,
+        **overrides,
     }
-    return validate(ScenarioDocument({key: value for key, value in said.items() if value is not None}, "small"))
+    return validate(ScenarioDocument({key: value for key, value in settings.items() if value is not None}, "small"))
 
 
-def assert_same_tables(one, other, names=TABLES):
+def assert_same_tables(first, second, names=TABLES):
     for name in names:
-        pd.testing.assert_frame_equal(one.table(name), other.table(name), check_exact=True)
+        pd.testing.assert_frame_equal(first.table(name), second.table(name), check_exact=True)
 
 
-def assert_same(one, other):
-    assert_same_tables(one, other)
-    assert one.summary == other.summary
-    for replica in range(one.manifest["replicas"]):
-        ours, theirs = one.versions("A", replica), other.versions("A", replica)
-        assert [*ours] == [*theirs]
-        assert all(np.array_equal(ours[index][key], theirs[index][key]) for index in ours for key in ours[index])
+def assert_same(first, second):
+    assert_same_tables(first, second)
+    assert first.summary == second.summary
+    for replica in range(first.manifest["replicas"]):
+        versions, other_versions = first.versions("A", replica), second.versions("A", replica)
+        assert [*versions] == [*other_versions]
+        assert all(
+            np.array_equal(versions[index][key], other_versions[index][key])
+            for index in versions
+            for key in versions[index]
+        )

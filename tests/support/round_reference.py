@@ -1,6 +1,6 @@
-"""A simulator of rounds, event by event in plain Python, that shares no code with the network.
+"""A reference simulator of rounds, event by event in plain Python, independent of the code of the network.
 
-Every user has a tower, a channel and links of its own, so that nobody meets or waits for anybody.
+Each user has its own tower, channel and links, so that users do not interact.
 """
 
 import heapq
@@ -13,7 +13,7 @@ _TIE = 1e-4
 
 @dataclass
 class Case:
-    """What is played: times in s, one for each user; outages are lists of (from, to) for each user."""
+    """A case to simulate: times in s per user, and outages as lists of (from, to) per user."""
 
     train: list
     delay: list
@@ -43,15 +43,15 @@ class Update:
     base: int
     tried: int = 0
     state: str = "training"  # then: waiting, air, flying, over
-    left: bool = False  # by its user, who is at another
-    stuck: bool = False  # as its user has found out, for good
+    left: bool = False  # its user has abandoned it
+    stuck: bool = False  # its user is down for ever
 
 
 @dataclass
 class User:
-    """What a user has, what it is at, and which versions are on their way to it."""
+    """The state of a user: its version, its update and the versions on their way to it."""
 
-    held: int = -1
+    version: int = -1
     update: Update | None = None
     coming: list = field(default_factory=list)
     air_free: float = 0.0
@@ -59,38 +59,38 @@ class User:
 
 
 class Play:
-    """The rounds of a case: `told` has (closed, [(user, base, arrived)]) for each."""
+    """Simulates the rounds of a case; `closed` has (time, [(user, base, arrived)]) for each round."""
 
     def __init__(self, case, rounds):
         self.case, self.rounds, self.users = case, rounds, [User() for _ in case.train]
-        self.queue, self.order, self.now, self.round, self.told = [], count(), 0.0, 0, []
+        self.queue, self.order, self.now, self.round, self.closed = [], count(), 0.0, 0, []
         self.updates, self.tied, self.moments = set(), False, []
 
-    def at(self, when, what, *rest):
-        """Versions come before all else that happens at the same time."""
+    def at(self, when, action, *rest):
+        """Schedule a call. At equal times, the reception of versions comes first."""
         if when < NEVER:
-            heapq.heappush(self.queue, (when, what != self.receive, next(self.order), what, rest))
+            heapq.heappush(self.queue, (when, action != self.receive, next(self.order), action, rest))
 
-    def back(self, k, t):
-        """When user k is up, from t on."""
+    def next_up_s(self, k, t):
+        """Return the first time from t on at which user k is up."""
         spans = self.case.outages[k] if self.case.outages else []
         while ends := [b for a, b in spans if a <= t < b]:
             t = max(ends)
         return t
 
     def run(self):
-        """All rounds, or as many as there can be."""
+        """Simulate all rounds, or as many as are possible."""
         self.open()
-        while len(self.told) < self.rounds and self.queue:
-            self.now, _, _, what, rest = heapq.heappop(self.queue)
-            what(*rest)
-            self.despair()
-        return self.told
+        while len(self.closed) < self.rounds and self.queue:
+            self.now, _, _, action, rest = heapq.heappop(self.queue)
+            action(*rest)
+            self.close_hopeless_rounds()
+        return self.closed
 
     def open(self):
-        case, everybody = self.case, range(len(self.users))
+        case, users = self.case, range(len(self.users))
         self.round, self.got, self.is_open = self.round + 1, [], True
-        self.may = set(case.chosen[(self.round - 1) % len(case.chosen)] if case.chosen else everybody)
+        self.may = set(case.chosen[(self.round - 1) % len(case.chosen)] if case.chosen else users)
         if case.deadline is not None:
             self.at(self.now + case.deadline, self.expire, self.round)
         for k, user in enumerate(self.users):
@@ -105,8 +105,8 @@ class Play:
                 user.coming = []
 
     def resting(self, k):
-        """Whether no version is on its way to user k, and no update of it on its way to the server."""
-        return not self.users[k].coming and not any(one.user == k for one in self.updates)
+        """Return whether user k has no version on its way to it and no outstanding update."""
+        return not self.users[k].coming and not any(update.user == k for update in self.updates)
 
     def send(self, k):
         entry = [self.round - 1]
@@ -117,134 +117,136 @@ class Play:
         user, case = self.users[k], self.case
         if entry not in user.coming:
             return
-        user.coming = user.coming[next(i for i, one in enumerate(user.coming) if one is entry) :]
-        if (back := self.back(k, self.now)) > self.now:
+        user.coming = user.coming[next(i for i, other in enumerate(user.coming) if other is entry) :]
+        if (next_up_s := self.next_up_s(k, self.now)) > self.now:
             if case.rule == "available" and entry[0] == self.round - 1:
                 user.expected = False
-            if back == NEVER:
+            if next_up_s == NEVER:
                 user.coming.remove(entry)
-            self.at(back, self.receive, k, entry)
+            self.at(next_up_s, self.receive, k, entry)
         else:
             self.receive(k, entry)
 
     def receive(self, k, entry):
         user = self.users[k]
-        if not any(one is entry for one in user.coming):
+        if not any(other is entry for other in user.coming):
             return
-        user.coming = [one for one in user.coming if one is not entry]
-        at_work = user.update is not None
-        if at_work and self.case.busy == "ignore":
+        user.coming = [other for other in user.coming if other is not entry]
+        is_busy = user.update is not None
+        if is_busy and self.case.busy == "ignore":
             return
-        user.held = entry[0]
-        if not at_work or self.case.busy == "restart":
+        user.version = entry[0]
+        if not is_busy or self.case.busy == "restart":
             self.begin(k)
 
     def begin(self, k):
         user = self.users[k]
         self.leave(user)
-        user.update = Update(k, user.held)
+        user.update = Update(k, user.version)
         self.updates.add(user.update)
         self.at(self.now + self.case.train[k], self.ready, user.update)
 
     def leave(self, user):
-        """A user stops what it is at; what is on the air goes on to the end of that."""
-        if (one := user.update) is not None:
-            user.update, one.left = None, True
-            if one.state != "air":
-                self.over(one)
+        """Let a user abandon its update. A frame on the air continues to its end."""
+        if (update := user.update) is not None:
+            user.update, update.left = None, True
+            if update.state != "air":
+                self.over(update)
 
-    def over(self, one):
-        self.updates.discard(one)
-        one.state = "over"
-        if self.case.continuous and self.is_open and one.user in self.may:
-            self.send(one.user)
+    def over(self, update):
+        self.updates.discard(update)
+        update.state = "over"
+        if self.case.continuous and self.is_open and update.user in self.may:
+            self.send(update.user)
 
-    def ready(self, one):
-        if one.state not in {"training", "waiting"}:
+    def ready(self, update):
+        if update.state not in {"training", "waiting"}:
             return
-        one.state, user = "waiting", self.users[one.user]
+        update.state, user = "waiting", self.users[update.user]
         if self.now < user.air_free:
-            self.at(user.air_free, self.ready, one)
+            self.at(user.air_free, self.ready, update)
             return
         user.air_free = self.now + self.case.air
-        if (back := self.back(one.user, self.now)) > self.now:  # asked in vain, which takes as long
-            one.stuck = back == NEVER
-            self.at(max(back, user.air_free), self.ready, one)
+        if (next_up_s := self.next_up_s(update.user, self.now)) > self.now:  # a vain attempt takes as long
+            update.stuck = next_up_s == NEVER
+            self.at(max(next_up_s, user.air_free), self.ready, update)
         else:
-            one.state = "air"
-            self.at(user.air_free, self.landed, one, self.now)
+            update.state = "air"
+            self.at(user.air_free, self.landed, update, self.now)
 
-    def landed(self, one, start):
-        case, user = self.case, self.users[one.user]
-        spans = case.outages[one.user] if case.outages else []
+    def landed(self, update, start):
+        case, user = self.case, self.users[update.user]
+        spans = case.outages[update.user] if case.outages else []
         cut = not case.spares and any(start < a < self.now for a, _ in spans)
-        one.tried += 1
-        if cut and not one.left and one.tried != case.attempts:
-            one.state = "waiting"
-            self.ready(one)
+        update.tried += 1
+        if cut and not update.left and update.tried != case.attempts:
+            update.state = "waiting"
+            self.ready(update)
             return
-        if user.update is one:
+        if user.update is update:
             user.update = None
         if cut:
-            self.over(one)
+            self.over(update)
         else:
-            one.state = "flying"
-            self.at(self.now + case.hop + case.delay[one.user], self.arrive, one)
-        if user.update is None and not one.left and case.busy == "finish" and user.held > one.base:
-            self.begin(one.user)
+            update.state = "flying"
+            self.at(self.now + case.hop + case.delay[update.user], self.arrive, update)
+        if user.update is None and not update.left and case.busy == "finish" and user.version > update.base:
+            self.begin(update.user)
 
     def fresh(self, base):
         limit = self.case.staleness
         return limit is None or self.round - 1 - base <= limit
 
-    def tell(self):
-        """Two things at the server at one time, but for rounding: which comes first is no matter of rules."""
+    def note_time(self):
+        """Note whether two events at the server coincide up to rounding, as their order is then undefined."""
         self.tied |= any(abs(self.now - other) < _TIE for other in self.moments)
         self.moments = [*self.moments[-3:], self.now]
 
-    def arrive(self, one):
-        self.tell()
-        if self.is_open and self.fresh(one.base):
-            self.got.append((one.user, one.base, self.now))
+    def arrive(self, update):
+        self.note_time()
+        if self.is_open and self.fresh(update.base):
+            self.got.append((update.user, update.base, self.now))
             self.is_open = not self.enough()
-        self.over(one)
+        self.over(update)
         if not self.is_open:
             self.close()
 
     def enough(self):
-        rule, wanted = self.case.rule, len(self.may) if self.case.rule == "available" else self.case.size
-        return len(self.got) >= (1 if rule == "asynchronous" else wanted)
+        rule, needed = self.case.rule, len(self.may) if self.case.rule == "available" else self.case.size
+        return len(self.got) >= (1 if rule == "asynchronous" else needed)
 
     def expire(self, number):
-        self.tell()
+        self.note_time()
         if number == self.round and self.is_open:
             self.close()
 
     def close(self):
         self.is_open = False
-        self.told.append((self.now, self.got if len(self.got) >= self.case.least else []))
+        self.closed.append((self.now, self.got if len(self.got) >= self.case.least else []))
         self.open()
 
-    def despair(self):
-        """Without a deadline a round closes as soon as nothing that counts can come any more."""
-        while self.case.deadline is None and not self.hope() and len(self.told) < self.rounds:
-            before = self.now, len(self.told)
+    def close_hopeless_rounds(self):
+        """Close a round without a deadline as soon as no update can be delivered any more."""
+        while self.case.deadline is None and not self.can_deliver() and len(self.closed) < self.rounds:
+            before = self.now, len(self.closed)
             self.close()
-            if not self.hope():
-                self.told = self.told[: before[1] + 1]
+            if not self.can_deliver():
+                self.closed = self.closed[: before[1] + 1]
                 self.queue = []
                 return
 
-    def hope(self):
-        some = self.case.rule == "available"
-        return any((user.expected or not some) and self.promising(k) for k, user in enumerate(self.users))
+    def can_deliver(self):
+        only_expected = self.case.rule == "available"
+        return any(
+            (user.expected or not only_expected) and self.can_deliver_from(k) for k, user in enumerate(self.users)
+        )
 
-    def promising(self, k):
-        user, mine = self.users[k], [one for one in self.updates if one.user == k]
-        again = self.case.continuous  # what comes of no use makes room for another
-        if any(again or self.fresh(version) for (version,) in user.coming):
+    def can_deliver_from(self, k):
+        user, updates = self.users[k], [update for update in self.updates if update.user == k]
+        retries = self.case.continuous  # a useless arrival is followed by another update
+        if any(retries or self.fresh(version) for (version,) in user.coming):
             return True
-        if any(one.state in {"air", "flying"} and (again or self.fresh(one.base)) for one in mine):
+        if any(update.state in {"air", "flying"} and (retries or self.fresh(update.base)) for update in updates):
             return True
-        one = user.update
-        return one is not None and not one.stuck and (again or self.fresh(max(one.base, user.held)))
+        update = user.update
+        return update is not None and not update.stuck and (retries or self.fresh(max(update.base, user.version)))

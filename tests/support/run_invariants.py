@@ -1,4 +1,4 @@
-"""What holds of every run, whatever its scenario: of its tables, and, within `watched`, of its network at work."""
+"""Invariants of every run: of its tables and, inside `watched`, of the network while it runs."""
 
 from collections import Counter, defaultdict
 from contextlib import contextmanager
@@ -19,149 +19,152 @@ from netfl.results.tables import SCHEMAS
 from netfl.types import OUTCOMES
 
 SLACK = 1e-9
-"""Of a time, or a sum, in relation to itself."""
-AT_ONCE = (*(set(OUTCOMES) - {"superseded"}), "broadcast", "sent", "failed", "forwarded")
-"""Kinds of events that are recorded the moment they come about, in rounds; the others may be told later."""
+"""Relative tolerance of times and sums."""
+ORDERED_KINDS = (*(set(OUTCOMES) - {"superseded"}), "broadcast", "sent", "failed", "forwarded")
+"""Kinds of events that are recorded when they happen. Other kinds may be recorded later."""
 
 
 class Tables(NamedTuple):
-    """What one replica has left behind."""
+    """The tables of one replica."""
 
     rounds: pd.DataFrame
-    heard: pd.DataFrame
+    deliveries: pd.DataFrame
     events: pd.DataFrame
-    spent: pd.DataFrame
-    figures: dict[str, float]
+    energy: pd.DataFrame
+    metrics: dict[str, float]
 
 
-def of_memory(rounds, log):
-    """The tables that rounds and a `recorders.Memory` of all events come to."""
-    numbers = [(one.index, one.opened_s, one.closed_s, len(one.deliveries), one.oldest, one.uplink_bits,
-                one.downlink_bits, one.energy_j) for one in rounds]  # fmt: skip
-    heard = [(one.index, *astuple(each)) for one in rounds for each in one.deliveries]
+def tables_of_recorder(rounds, log):
+    """Build the tables from rounds and a `recorders.Memory` of all events."""
+    rows = [(round_.index, round_.opened_s, round_.closed_s, len(round_.deliveries), round_.oldest, round_.uplink_bits,
+                round_.downlink_bits, round_.energy_j) for round_ in rounds]  # fmt: skip
+    deliveries = [(round_.index, *astuple(delivery)) for round_ in rounds for delivery in round_.deliveries]
     columns = ["kind", "time_s", "round", "user", "node", "value", "detail"]
     return Tables(
-        pd.DataFrame(numbers, columns=[name for name in SCHEMAS["rounds"].names if name != "replica"]),
-        pd.DataFrame(heard, columns=[name for name in SCHEMAS["deliveries"].names if name != "replica"]),
+        pd.DataFrame(rows, columns=[name for name in SCHEMAS["rounds"].names if name != "replica"]),
+        pd.DataFrame(deliveries, columns=[name for name in SCHEMAS["deliveries"].names if name != "replica"]),
         pd.DataFrame(log.rows, columns=columns),
         pd.DataFrame(log.spendings),
         log.told,
     )
 
 
-def hold(run, scenario):
-    """All that holds of a run of *scenario* that is done and has all events on record."""
+def check_run(run, scenario):
+    """Check a finished run of *scenario* that recorded all events."""
     for replica in range(scenario.replicas):
-        rounds, heard, events, spent = (
+        rounds, deliveries, events, energy = (
             table if table.empty else table[table["replica"] == replica].reset_index(drop=True)
             for table in (run.rounds, run.deliveries, run.table("events"), run.energy)
         )
         events = events.assign(**{name: events[name].astype(str) for name in ("kind", "node", "detail")})
-        figures = run.final_metrics_of([replica])[0]
+        metrics = run.final_metrics_of([replica])[0]
         access = scenario.access.model_dump(mode="json") if kind_of(type(scenario.access)) == "network" else None
-        hold_tables(Tables(rounds, heard, events, spent, figures), scenario.users, scenario.steps, access)
+        check_tables(Tables(rounds, deliveries, events, energy, metrics), scenario.users, scenario.steps, access)
 
 
-def hold_tables(tables, users, count, network):
-    """All that holds of one replica of so many rounds, or windows; *network* is what its scenario says of one."""
-    rounds, heard, events, spent, figures = tables
-    rounds_are_whole(rounds, heard, count)
-    deliveries_are_possible(rounds, heard, users)
-    figures_are_possible(figures, rounds)
-    events_are_in_time(events, rounds)
+def check_tables(tables, users, count, network):
+    """Check one replica of *count* rounds or windows; *network* is the access section, ``None`` if it is direct."""
+    rounds, deliveries, events, energy, metrics = tables
+    check_rounds(rounds, deliveries, count)
+    check_deliveries(rounds, deliveries, users)
+    check_final_metrics(metrics, rounds)
+    check_event_times(events, rounds)
     if network is None or network["round"] is not None:
-        deliveries_are_told(events, heard)
+        check_delivered_events(events, deliveries)
     if network is not None:
-        who_sends_is_up(events, network)
-        if not spent.empty:
-            joules_add_up(spent, rounds, figures)
+        check_outages(events, network)
+        if not energy.empty:
+            check_energy(energy, rounds, metrics)
         if network["round"] is not None:
-            updates_end_once(events, spent)
-            bits_add_up(events, rounds, mixed=bool(network["traffic"]))
+            check_outcomes(events, energy)
+            check_bits(events, rounds, mixed=bool(network["traffic"]))
 
 
-def rounds_are_whole(rounds, heard, count):
-    """Numbered without a gap, one after the other; each counts its deliveries."""
+def check_rounds(rounds, deliveries, count):
+    """Rounds are numbered without gaps, do not overlap, and count their deliveries."""
     assert rounds["round"].tolist() == [*range(1, count + 1)]
     opened_s, closed_s = rounds["opened_s"].to_numpy(), rounds["closed_s"].to_numpy()
     assert np.isfinite([opened_s, closed_s]).all()
     assert (closed_s >= opened_s).all()
     assert (opened_s[1:] >= closed_s[:-1]).all()
-    assert rounds["delivered"].tolist() == heard["round"].value_counts().reindex(rounds["round"], fill_value=0).tolist()
+    assert (
+        rounds["delivered"].tolist()
+        == deliveries["round"].value_counts().reindex(rounds["round"], fill_value=0).tolist()
+    )
     assert (rounds[["uplink_bits", "downlink_bits"]] >= 0).all(axis=None)
     assert (rounds["oldest"] >= 0).all()
     assert (rounds["oldest"] <= rounds["round"]).all()
 
 
-def deliveries_are_possible(rounds, heard, users):
-    """From users that there are, from versions that were sent and may still be started from, and not back in time."""
-    if heard.empty:
+def check_deliveries(rounds, deliveries, users):
+    """Deliveries have a valid user, base version and order in time."""
+    if deliveries.empty:
         return
     opened_s, closed_s, oldest = (rounds[name].to_numpy() for name in ("opened_s", "closed_s", "oldest"))
-    own, base = heard["round"].to_numpy(), heard["base"].to_numpy()
-    assert heard["user"].between(0, users - 1).all()
-    assert (np.diff(own) >= 0).all()
+    index, base = deliveries["round"].to_numpy(), deliveries["base"].to_numpy()
+    assert deliveries["user"].between(0, users - 1).all()
+    assert (np.diff(index) >= 0).all()
     assert (base >= 0).all()
-    assert (base < own).all()
-    assert (base >= np.append(0, np.maximum.accumulate(oldest))[own - 1]).all()
-    assert (heard["sent_s"] >= opened_s[base]).all()
-    assert (heard["arrived_s"] >= heard["sent_s"]).all()
-    assert (heard["arrived_s"] >= opened_s[own - 1]).all()
-    assert (heard["arrived_s"] <= closed_s[own - 1]).all()
-    assert (np.diff(heard["arrived_s"])[np.diff(own) == 0] >= 0).all(), "in the order of arrival"
-    assert (heard["attempts"] >= 1).all()
-    shares = heard["user"].value_counts() / len(heard)
-    assert shares.sum() == pytest.approx(1.0)
+    assert (base < index).all()
+    assert (base >= np.append(0, np.maximum.accumulate(oldest))[index - 1]).all()
+    assert (deliveries["sent_s"] >= opened_s[base]).all()
+    assert (deliveries["arrived_s"] >= deliveries["sent_s"]).all()
+    assert (deliveries["arrived_s"] >= opened_s[index - 1]).all()
+    assert (deliveries["arrived_s"] <= closed_s[index - 1]).all()
+    assert (np.diff(deliveries["arrived_s"])[np.diff(index) == 0] >= 0).all(), "in the order of arrival"
+    assert (deliveries["attempts"] >= 1).all()
+    participation = deliveries["user"].value_counts() / len(deliveries)
+    assert participation.sum() == pytest.approx(1.0)
 
 
-def figures_are_possible(figures, rounds):
-    """Shares are shares, quantiles in order, and all updates of some outcome."""
-    assert not np.isinf([*figures.values()]).any()
-    for name, value in figures.items():
+def check_final_metrics(metrics, rounds):
+    """Shares lie in [0, 1], quantiles are ordered, and the shares of outcomes sum to 1."""
+    assert not np.isinf([*metrics.values()]).any()
+    for name, value in metrics.items():
         if name.startswith(("utilisation.", "share.")) or name.endswith(("_probability", "_ratio")):
             assert np.isnan(value) or -SLACK <= value <= 1 + SLACK, name
         if name.endswith("jain"):
             assert np.isnan(value) or 0 < value <= 1 + SLACK
-    shares = [value for name, value in figures.items() if name.startswith("share.") and not np.isnan(value)]
+    shares = [value for name, value in metrics.items() if name.startswith("share.") and not np.isnan(value)]
     assert not shares or sum(shares) == pytest.approx(1.0)
-    p50, p95, p99 = (figures.get(f"delay_p{share}_s", np.nan) for share in (50, 95, 99))
+    p50, p95, p99 = (metrics.get(f"delay_p{share}_s", np.nan) for share in (50, 95, 99))
     assert np.isnan(p50) or 0 <= p50 <= p95 <= p99
     for name in ("uplink_bits", "downlink_bits"):
-        assert figures.get(name, rounds[name].sum()) == pytest.approx(rounds[name].sum())
+        assert metrics.get(name, rounds[name].sum()) == pytest.approx(rounds[name].sum())
 
 
-def joules_add_up(spent, rounds, figures):
-    """By cause, by user and by round; nobody is on the air for longer than there is time."""
-    parts = spent[["train_J", "send_J", "receive_J", "idle_J"]]
+def check_energy(energy, rounds, metrics):
+    """Energy adds up by cause, by user and by round."""
+    parts = energy[["train_J", "send_J", "receive_J", "idle_J"]]
     assert (parts >= 0).all(axis=None)
-    assert spent["energy_J"].to_numpy() == pytest.approx(parts.sum(axis=1).to_numpy())
-    assert (spent["trained"] <= spent["begun"] * (1 + SLACK)).all()
-    total, by_round = spent["energy_J"].sum(), rounds["energy_J"].dropna().to_numpy(float)
-    assert figures["energy_J"] == pytest.approx(total)
+    assert energy["energy_J"].to_numpy() == pytest.approx(parts.sum(axis=1).to_numpy())
+    assert (energy["trained"] <= energy["begun"] * (1 + SLACK)).all()
+    total, by_round = energy["energy_J"].sum(), rounds["energy_J"].dropna().to_numpy(float)
+    assert metrics["energy_J"] == pytest.approx(total)
     assert (np.diff(by_round) >= -SLACK * by_round[1:]).all()
     assert not by_round.size or by_round[-1] == pytest.approx(total)
 
 
-def events_are_in_time(events, rounds):
-    """Each within its round, but for rounding."""
-    own, time_s = events["round"].to_numpy() - 1, events["time_s"].to_numpy()
+def check_event_times(events, rounds):
+    """Each event lies within its round, up to rounding."""
+    index, time_s = events["round"].to_numpy() - 1, events["time_s"].to_numpy()
     slack_s = SLACK * time_s
-    wrong = (time_s < rounds["opened_s"].to_numpy()[own] - slack_s) | (
-        time_s > rounds["closed_s"].to_numpy()[own] + slack_s
+    wrong = (time_s < rounds["opened_s"].to_numpy()[index] - slack_s) | (
+        time_s > rounds["closed_s"].to_numpy()[index] + slack_s
     )
     assert not wrong.any(), events[wrong]
 
 
-def deliveries_are_told(events, heard):
-    """Whatever counted, and nothing else, is recorded as delivered."""
-    told = events[events["kind"] == "delivered"][["round", "user", "time_s"]]
-    rows = heard[["round", "user", "arrived_s"]]
-    assert sorted(told.itertuples(index=False, name=None)) == sorted(rows.itertuples(index=False, name=None))
+def check_delivered_events(events, deliveries):
+    """The events of kind `delivered` are exactly the deliveries."""
+    delivered = events[events["kind"] == "delivered"][["round", "user", "time_s"]]
+    rows = deliveries[["round", "user", "arrived_s"]]
+    assert sorted(delivered.itertuples(index=False, name=None)) == sorted(rows.itertuples(index=False, name=None))
 
 
-def updates_end_once(events, spent):
-    """Every update of a network has one outcome; none begins from a version that is not there yet, or not received."""
-    assert (np.diff(events[events["kind"].isin(AT_ONCE)]["time_s"]) >= 0).all()
+def check_outcomes(events, energy):
+    """Each update has one outcome and starts from a version that its user has received."""
+    assert (np.diff(events[events["kind"].isin(ORDERED_KINDS)]["time_s"]) >= 0).all()
     based = events[events["kind"].isin((*OUTCOMES, "received", "trained", "queued"))]
     assert (based["value"] >= 0).all()
     assert (based["value"] < based["round"]).all()
@@ -171,107 +174,109 @@ def updates_end_once(events, spent):
     )
     assert set(outcomes.index) <= set(received.index)
     assert (trained <= outcomes.reindex(trained.index, fill_value=0)).all()
-    if not spent.empty:
-        ended = outcomes.groupby("user").sum().reindex(spent["user"], fill_value=0)
-        assert spent["begun"].tolist() == ended.tolist()
+    if not energy.empty:
+        counts = outcomes.groupby("user").sum().reindex(energy["user"], fill_value=0)
+        assert energy["begun"].tolist() == counts.tolist()
 
 
-def bits_add_up(events, rounds, *, mixed):
-    """The bits of a round are those of its attempts, and of traffic where that is *mixed* with them."""
+def check_bits(events, rounds, *, mixed):
+    """The uplink bits of a round are those of its attempts, plus those of traffic if *mixed*."""
     sent = events[events["kind"] == "sent"]
     if sent.empty:
         return
-    each = sent.groupby("round")["value"].sum().reindex(rounds["round"], fill_value=0.0).to_numpy()
-    left = rounds["uplink_bits"].to_numpy() - each
-    assert (left >= -SLACK * each).all()
-    assert mixed or (left <= SLACK * each).all()
+    attempted = sent.groupby("round")["value"].sum().reindex(rounds["round"], fill_value=0.0).to_numpy()
+    extra = rounds["uplink_bits"].to_numpy() - attempted
+    assert (extra >= -SLACK * attempted).all()
+    assert mixed or (extra <= SLACK * attempted).all()
 
 
-def who_sends_is_up(events, access):
-    """Each goes down and comes up in turn, and no attempt begins while its user or its tower is down.
+def check_outages(events, access):
+    """Outages alternate between down and up, and no attempt begins while its user or tower is down.
 
-    A battery may bring its user up and be emptied by what that sends in one instant, of which no event tells.
+    Batteries are left out: one may restart and be empty again in the same instant, without an event.
     """
     ends_s = defaultdict(list)
     changes = events[events["kind"].isin(("up", "down"))].sort_values("time_s", kind="stable")
     for kind, time_s, user, node in changes[["kind", "time_s", "user", "node"]].itertuples(index=False):
-        known = ends_s[node if user < 0 else user]
-        assert len(known) % 2 == (kind == "up")
-        known.append(time_s)
-    if not ends_s or any(one["kind"] == "battery" for one in access["outages"]):
+        times_s = ends_s[node if user < 0 else user]
+        assert len(times_s) % 2 == (kind == "up")
+        times_s.append(time_s)
+    if not ends_s or any(outage["kind"] == "battery" for outage in access["outages"]):
         return
-    spared = (access.get("spare") or {}).get("outage") or ()
-    sent = events[(events["kind"] == "sent") & ~events["user"].isin(list(spared))]
-    for place in ("user", "node"):
-        for one, times_s in sent.groupby(place)["time_s"]:
-            before, by = (np.searchsorted(ends_s.get(one, []), times_s, side=side) % 2 for side in ("left", "right"))
-            assert not (before & by).any(), f"{one} sends while it is down"
+    exempt = (access.get("spare") or {}).get("outage") or ()
+    sent = events[(events["kind"] == "sent") & ~events["user"].isin(list(exempt))]
+    for column in ("user", "node"):
+        for label, sent_s in sent.groupby(column)["time_s"]:
+            before, during = (
+                np.searchsorted(ends_s.get(label, []), sent_s, side=side) % 2 for side in ("left", "right")
+            )
+            assert not (before & during).any(), f"{label} sends while it is down"
 
 
 class Watch:
-    """What a network's parts have done, looked at as they do it.
+    """Checks the parts of a network while they work.
 
     Attributes:
-        worlds: how many were played to their end.
-        messages: how many entered a port.
-        place: the port where each message is that is in one or on its wire.
-        airtimes_s: of each air and channel, when what was received there began and ended.
+        finished: number of simulations that ended.
+        messages: number of messages that entered a port.
+        place: the port that each message is in, or on whose link it is.
+        airtimes_s: start and end of each received frame, by cell and channel.
     """
 
     def __init__(self):
-        self.worlds = self.messages = 0
+        self.finished = self.messages = 0
         self.place, self.airtimes_s = {}, defaultdict(list)
 
     def enters(self, port, message):
-        """A message is in one place at a time."""
-        assert message not in self.place, "it is somewhere else still"
+        """Record that a message entered a port. It must be in no other."""
+        assert message not in self.place, "the message is still in another port"
         self.place[message] = port
         self.messages += 1
 
     def leaves(self, port, message):
-        """It was there."""
+        """Record that a message left its port."""
         assert self.place.pop(message) is port
 
-    def ends(self, world):
-        """A run has ended: each port holds what has come to it and has not left."""
-        now_s = world._env.now
-        for port, held in Counter(self.place.values()).items():
-            assert len(port._buffer) + (port._sending is not None) <= held
-        for busy_s in world._links_busy_s(now_s).values():
+    def ends(self, simulator):
+        """Check the ports at the end of a simulation: their contents match the recorded messages."""
+        now_s = simulator._env.now
+        for port, count in Counter(self.place.values()).items():
+            assert len(port._buffer) + (port._sending is not None) <= count
+        for busy_s in simulator._links_busy_s(now_s).values():
             assert -SLACK * now_s <= busy_s <= now_s * (1 + SLACK)
         for spans_s in self.airtimes_s.values():
             for (_, end_s), (begin_s, _) in pairwise(sorted(spans_s)):
-                assert begin_s >= end_s * (1 - SLACK), "two were received at a time"
-        self.worlds += 1
+                assert begin_s >= end_s * (1 - SLACK), "two frames were received at the same time"
+        self.finished += 1
         self.place.clear()
         self.airtimes_s.clear()
 
 
 @contextmanager
 def watched():
-    """Everything that networks do meanwhile is looked at: a `RunObserver`."""
-    watch, olds = Watch(), []
+    """Check all networks that run inside this context; yield the `Watch`."""
+    watch, originals = Watch(), []
 
-    def around(kind, name):
-        def put(made):
+    def patched(kind, name):
+        def put(replacement):
             old = getattr(kind, name)
-            olds.append((kind, name, old))
-            setattr(kind, name, made(old))
+            originals.append((kind, name, old))
+            setattr(kind, name, replacement(old))
 
         return put
 
-    @around(OutputPort, "__init__")
+    @patched(OutputPort, "__init__")
     def _(old):
-        def made(port, context, link, buffer, onward):
-            def past(message):
+        def init(port, context, link, buffer, onward):
+            def leave(message):
                 watch.leaves(port, message)
                 onward(message)
 
-            old(port, context, link, buffer, past)
+            old(port, context, link, buffer, leave)
 
-        return made
+        return init
 
-    @around(OutputPort, "enter")
+    @patched(OutputPort, "enter")
     def _(old):
         def enter(port, message):
             watch.enters(port, message)
@@ -279,51 +284,51 @@ def watched():
 
         return enter
 
-    @around(OutputPort, "_end")
+    @patched(OutputPort, "_end")
     def _(old):
-        def end(port, message, *told):
+        def end(port, message, *more):
             watch.leaves(port, message)
-            old(port, message, *told)
+            old(port, message, *more)
 
         return end
 
-    @around(FifoBuffer, "push")
+    @patched(FifoBuffer, "push")
     def _(old):
-        def push(row, message, time_s):
-            taken = old(row, message, time_s)
-            assert len(row) <= row._capacity
-            assert row._capacity_bits == np.inf or sum(one.bits for one in row.waiting) <= row._capacity_bits * (
-                1 + SLACK
-            )
+        def push(queue, message, time_s):
+            taken = old(queue, message, time_s)
+            assert len(queue) <= queue._capacity
+            assert queue._capacity_bits == np.inf or sum(
+                queued.bits for queued in queue.waiting
+            ) <= queue._capacity_bits * (1 + SLACK)
             return taken
 
         return push
 
-    @around(Cell, "_end_transmission")
+    @patched(Cell, "_end_transmission")
     def _(old):
         def land(cell, flight, event):
             old(cell, flight, event)
-            medium, heard = cell._medium, event.value[list(flight.places)]
+            medium, received = cell._medium, event.value[list(flight.places)]
             alone = getattr(medium, "_capture_db", None) is None and not getattr(medium, "_sinr", False)
-            if alone and heard.any():
-                assert np.count_nonzero(heard) == 1
+            if alone and received.any():
+                assert np.count_nonzero(received) == 1
                 watch.airtimes_s[cell._channel, flight.channel].append((flight.start_s, flight.end_s))
 
         return land
 
-    @around(NetworkSimulator, "_finish")
+    @patched(NetworkSimulator, "_finish")
     def _(old):
-        def finish(world, now_s):
-            assert set(world._log.in_flight) <= watch.place.keys(), "what is behind the air is in a port"
-            old(world, now_s)
-            assert not world._log.in_flight
-            assert not world._outstanding.open_updates, "what has begun has ended"
-            watch.ends(world)
+        def finish(simulator, now_s):
+            assert set(simulator._log.in_flight) <= watch.place.keys(), "a message that is not on the air is in a port"
+            old(simulator, now_s)
+            assert not simulator._log.in_flight
+            assert not simulator._outstanding.open_updates, "every update has ended"
+            watch.ends(simulator)
 
         return finish
 
     try:
         yield watch
     finally:
-        for kind, name, old in reversed(olds):
+        for kind, name, old in reversed(originals):
             setattr(kind, name, old)

@@ -1,4 +1,4 @@
-"""An access that takes its time, so that a test can do something in the middle of a run, and one that gives up."""
+"""An access that is slow, so that a test can act during a run, or that fails."""
 
 from time import sleep
 
@@ -7,18 +7,18 @@ from netfl.types import Delivery, Law, Round
 
 
 class Slow(Access):
-    """Users take turns; a round takes so many seconds of the clock on the wall, and from *until* on none comes."""
+    """Users take turns; each round takes *pause* seconds of wall-clock time, and round *until* fails."""
 
     pause: float = 0.0
     until: int | None = None
     offset: int = 0
 
-    def rounds(self, setting):
-        for index in range(1, setting.rounds + 1):
+    def rounds(self, context):
+        for index in range(1, context.rounds + 1):
             if index == self.until:
                 raise RuntimeError("the toy is broken")
             sleep(self.pause)
-            user = (index + self.offset + setting.replica) % setting.users
+            user = (index + self.offset + context.replica) % context.users
             yield Round(
                 index, index - 1.0, index + 0.0, (Delivery(user, index - 1, index - 1.0, index + 0.0),), index - 1
             )

@@ -1,4 +1,4 @@
-"""A small network in which every delivery can be worked out by hand, and a selection that is written down."""
+"""A small network whose deliveries can be computed by hand, and a fixed selection."""
 
 import copy
 import io
@@ -23,7 +23,7 @@ PLAIN = {
     "update_size": 1000.0,
     "round": {"kind": "first", "m": 1},
 }
-"""Users send 1 s each; versions are with them at once."""
+"""A network in which each update takes 1 s and versions arrive at once."""
 SECTION = {
     "kind": "network",
     "round": {"kind": "first", "m": 1, "deadline": "10 min"},
@@ -35,7 +35,7 @@ SECTION = {
     "compute": {"speed": 100},
     "broadcast_rate": "50 kbps",
 }
-"""The access of a scenario: a network in which updates get through."""
+"""The access section of a scenario: a network that delivers updates."""
 RULES = [
     {"kind": "first", "m": 2},
     {"kind": "first", "m": 1, "deadline": 7.0},
@@ -44,27 +44,27 @@ RULES = [
     {"kind": "buffered", "size": 3},
     "asynchronous",
 ]
-"""All rules of rounds, as a scenario says them."""
+"""All round rules, as written in a scenario."""
 FADES = [{"kind": "log_distance", "exponent": 3.0, "frequency": "868 MHz"}, {"kind": "rayleigh", "coherence": "1 s"}]
-"""Channels on which signals are too weak now and then."""
+"""Channels on which some signals are too weak."""
 
 
-def make(users, rounds, seed=1, **said):
-    """The network with some keys said otherwise, a setting for it, and what records it."""
-    log, access = Memory(unknown=None), NetworkAccess.model_validate(copy.deepcopy(PLAIN) | said)
+def make(users, rounds, seed=1, **overrides):
+    """Return the network with overrides, an access context and its recorder."""
+    log, access = Memory(unknown=None), NetworkAccess.model_validate(copy.deepcopy(PLAIN) | overrides)
     streams = Streams(seed).at("access", 0)
-    setting = AccessContext(users, rounds, 0, streams, np.ones(users), 1e3, 1e3, log, held=np.arange(1.0, users + 1))
-    return access, setting, log
+    context = AccessContext(users, rounds, 0, streams, np.ones(users), 1e3, 1e3, log, held=np.arange(1.0, users + 1))
+    return access, context, log
 
 
-def play(users, rounds, seed=1, **said):
-    """Its rounds, and what was recorded."""
-    access, setting, log = make(users, rounds, seed, **said)
-    return list(access.rounds(setting)), log
+def play(users, rounds, seed=1, **overrides):
+    """Run the network with overrides; return its rounds and its recorder."""
+    access, context, log = make(users, rounds, seed, **overrides)
+    return list(access.rounds(context)), log
 
 
 class Listed(Selection):
-    """Who may try is written down, round by round, and begins anew."""
+    """Selects a fixed list of users in each round, and repeats from the start."""
 
     turns: tuple[tuple[int, ...], ...]
 
@@ -84,7 +84,7 @@ class _Listed(Selector):
 
 
 def as_yaml(data):
-    """*data* as YAML text with one key on each line."""
+    """Return *data* as YAML text with one key per line."""
     writer, text = YAML(typ="safe", pure=True), io.StringIO()
     writer.default_flow_style = False
     writer.dump(data, text)

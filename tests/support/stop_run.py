@@ -1,4 +1,4 @@
-"""Stops a run."""
+"""An observer that stops a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from netfl.types import RunObserver
 
 
 class StopAfter(RunObserver):
-    """Asks a run to stop when so many rounds, or windows, are closed; with 0, at once."""
+    """Stops a run after a number of rounds or windows; with 0, at once."""
 
     def __init__(self, rounds):
         self.stop, self._rounds = rounds == 0, rounds

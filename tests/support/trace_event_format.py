@@ -1,4 +1,4 @@
-"""The Trace Event Format as its documentation has it (Duca and Sinclair), as far as it is used."""
+"""A schema of the used part of the Trace Event Format (Duca and Sinclair)."""
 
 from collections import defaultdict
 from itertools import pairwise
@@ -12,17 +12,22 @@ _NAME = {"type": "string", "minLength": 1}
 
 
 def _event(phase, required, **properties):
-    known = {"ph": {"const": phase}, "name": _NAME, "cat": _NAME, **_TRACK, "args": {"type": "object"}, **properties}
+    fields = {"ph": {"const": phase}, "name": _NAME, "cat": _NAME, **_TRACK, "args": {"type": "object"}, **properties}
     return {
         "type": "object",
-        "properties": known,
+        "properties": fields,
         "required": ["ph", "name", "pid", "tid", *required],
         "additionalProperties": False,
     }
 
 
-def _metadata(name, told):
-    return _event("M", ["args"], name={"const": name}, args={"type": "object", "properties": told, "required": [*told]})
+def _metadata(name, properties):
+    return _event(
+        "M",
+        ["args"],
+        name={"const": name},
+        args={"type": "object", "properties": properties, "required": [*properties]},
+    )
 
 
 SCHEMA = {
@@ -54,44 +59,46 @@ SCHEMA = {
 
 
 class Trace:
-    """A trace, checked: of the format, no slices of a track overlap, every arrow's ends are slices.
+    """A validated trace: it fits the format, slices of a track do not overlap, and arrows end at slices.
 
     Attributes:
-        slices: by group and track, in order: name, beginning and end in whole nanoseconds, what else is told.
-        arrows: each a list of group, track and name of the slices that it touches.
-        counters: by name, the times and values.
+        slices: by group and track, in order: name, begin and end in whole nanoseconds, arguments.
+        arrows: for each arrow, the group, track and name of the slices that it touches.
+        counters: times and values by name.
     """
 
     def __init__(self, content):
         jsonschema.Draft202012Validator(SCHEMA).validate(content)
         events = content["traceEvents"]
-        groups = {one["pid"]: one["args"]["name"] for one in events if one["name"] == "process_name"}
-        tracks = {(one["pid"], one["tid"]): one["args"]["name"] for one in events if one["name"] == "thread_name"}
+        groups = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+        tracks = {
+            (event["pid"], event["tid"]): event["args"]["name"] for event in events if event["name"] == "thread_name"
+        }
         assert len({*tracks.values()}) <= len(tracks) == len({number for _, number in tracks})
         self.other = content["otherData"]
         self.slices, self.counters = defaultdict(list), defaultdict(list)
         beginnings, arrows = defaultdict(list), defaultdict(list)
-        for one in events:
-            place = one["pid"], one["tid"]
-            begin = round(one.get("ts", 0) * 1000)
-            if one["ph"] == "X":
+        for event in events:
+            place = event["pid"], event["tid"]
+            begin = round(event.get("ts", 0) * 1000)
+            if event["ph"] == "X":
                 named = groups[place[0]], tracks[place]
-                self.slices[named].append((one["name"], begin, begin + round(one["dur"] * 1000), one["args"]))
-                beginnings[place, begin].append((*named, one["name"]))
-            elif one["ph"] == "C":
-                self.counters[one["name"]].append((one["ts"] / 1e6, one["args"]["value"]))
-            elif one["ph"] in "stf":
-                arrows[one["id"]].append((one["ph"], place, begin))
+                self.slices[named].append((event["name"], begin, begin + round(event["dur"] * 1000), event["args"]))
+                beginnings[place, begin].append((*named, event["name"]))
+            elif event["ph"] == "C":
+                self.counters[event["name"]].append((event["ts"] / 1e6, event["args"]["value"]))
+            elif event["ph"] in "stf":
+                arrows[event["id"]].append((event["ph"], place, begin))
         for own in self.slices.values():
-            own.sort(key=lambda one: one[1:3])
-            assert all(one[2] <= other[1] for one, other in pairwise(own))
+            own.sort(key=lambda event: event[1:3])
+            assert all(event[2] <= other[1] for event, other in pairwise(own))
         for own in arrows.values():
             assert "".join(phase for phase, *_ in own) == "s" + "t" * (len(own) - 2) + "f"
             assert [begin for *_, begin in own] == sorted(begin for *_, begin in own)
         self.arrows = [[beginnings[place, begin][-1] for _, place, begin in own] for own in arrows.values()]
 
     def of(self, group, name=""):
-        """Lengths in seconds of the slices of a group of that name."""
+        """Return the lengths in seconds of the slices of a group, or of those with a name."""
         return [
             (end - begin) / 1e9
             for (own, _), slices in self.slices.items()

@@ -1,4 +1,4 @@
-"""What a replay takes from the tables of a run, against the tables."""
+"""The data of a replay compared with the tables of the run."""
 
 import base64
 import json
@@ -37,61 +37,61 @@ access:
 
 
 def unpacked(text):
-    """The arrays of packed data, by name, as a page reads them."""
-    told = json.loads(text)
-    raw, at, found = zlib.decompress(base64.b64decode(told["block"])), 0, {}
-    for name, kind, length in told["arrays"]:
+    """Return the header and the arrays of packed data, as a page reads them."""
+    header = json.loads(text)
+    raw, at, found = zlib.decompress(base64.b64decode(header["block"])), 0, {}
+    for name, kind, length in header["arrays"]:
         assert at % int(kind[1]) == 0
         found[name] = np.frombuffer(raw, f"<{kind}", length, at)
         at += found[name].nbytes
-    return told, found
+    return header, found
 
 
-def test_arrays_come_back_as_they_were():
+def test_arrays_survive_packing():
     arrays = {"a": np.array([1, 2, 3], np.uint8), "b": np.array([1.5, np.nan], np.float32), "c": np.zeros(0, np.uint16)}
-    told, found = unpacked(pack_data({"name": "n"}, arrays))
-    assert told["name"] == "n"
+    header, found = unpacked(pack_data({"name": "n"}, arrays))
+    assert header["name"] == "n"
     for name, array in arrays.items():
         np.testing.assert_array_equal(found[name], array)
 
 
-def test_packed_data_cannot_end_their_element():
+def test_packed_data_is_escaped():
     text = pack_data({"learners": ["</script><script>alert(1)</script>"]}, {})
     assert "<" not in text
     assert json.loads(text)["learners"] == ["</script><script>alert(1)</script>"]
 
 
-def test_times_are_kept_to_a_tick():
+def test_times_are_accurate_to_a_tick():
     times = np.array([0.0, 0.1, 0.1, 7.3, 50.0])
     back = np.cumsum(tick_differences(times, 50.0).astype(np.int64)) * 50.0 / TICKS
     np.testing.assert_allclose(back, times, atol=50.0 / TICKS)
 
 
-def test_a_film_that_is_cut_says_so_and_ends_there(make, monkeypatch):
+def test_truncated_replay_is_marked(make, monkeypatch):
     monkeypatch.setattr(events, "MAX_EVENTS", 30)
     view = RunData(make(users=8, rounds=40, replicas=2))
-    film = AnimationData(view)
-    assert film.end_s < view.end_s
-    said = page.caption("replay", film)
-    assert "Shown: replica 0 of 2." in said
-    assert "left out" in said
-    assert f"of {clock(view.end_s)}: a page has no room for more events" in said
-    _, arrays = unpacked(pack_data(film.header(), film.arrays()))
+    replay = AnimationData(view)
+    assert replay.end_s < view.end_s
+    caption = page.caption("replay", replay)
+    assert "Shown: replica 0 of 2." in caption
+    assert "left out" in caption
+    assert f"of {clock(view.end_s)}: a page has no room for more events" in caption
+    _, arrays = unpacked(pack_data(replay.header(), replay.arrays()))
     assert arrays["event_time"].sum(dtype=np.int64) <= TICKS
 
 
-def test_its_rounds_and_deliveries_are_those_of_the_tables(make):
+def test_rounds_and_deliveries_match_tables(make):
     run = make(users=8, rounds=40, replicas=2)
-    film = AnimationData(RunData(run))
-    _, arrays = unpacked(pack_data(film.header(), film.arrays()))
-    own = run.rounds[run.rounds["replica"] == 0]
+    replay = AnimationData(RunData(run))
+    _, arrays = unpacked(pack_data(replay.header(), replay.arrays()))
+    rounds_ = run.rounds[run.rounds["replica"] == 0]
     back = {
-        name: np.cumsum(arrays[name].astype(np.int64)) * film.end_s / TICKS
-        for name in film.arrays()
+        name: np.cumsum(arrays[name].astype(np.int64)) * replay.end_s / TICKS
+        for name in replay.arrays()
         if name in {"round_open", "round_close", "score_time", "user_score_time"}
     }
-    np.testing.assert_allclose(back["round_open"], own["opened_s"], atol=1e-4)
-    np.testing.assert_allclose(back["round_close"], own["closed_s"], atol=1e-4)
+    np.testing.assert_allclose(back["round_open"], rounds_["opened_s"], atol=1e-4)
+    np.testing.assert_allclose(back["round_close"], rounds_["closed_s"], atol=1e-4)
     events = run.events[(run.events["replica"] == 0) & (run.events["kind"] == "delivered")]
     assert arrays["delivered_user"].tolist() == events["user"].tolist()
     metrics = run.metrics[(run.metrics["replica"] == 0) & (run.metrics["metric"] == "accuracy")]
@@ -103,23 +103,23 @@ def test_its_rounds_and_deliveries_are_those_of_the_tables(make):
     np.testing.assert_allclose(shares, [last[f"user:{user}"] for user in range(8)], atol=0.0026)
 
 
-def test_accuracies_are_thinned_where_there_are_too_many(make, monkeypatch):
+def test_accuracies_are_thinned(make, monkeypatch):
     monkeypatch.setattr(data, "MAX_USER_VALUES", 50)
-    film = AnimationData(RunData(make(users=8, rounds=40, replicas=1)))
-    assert f"one evaluation in {film.scores.stride}" in page.caption("replay", film)
-    assert film.arrays()["user_score"].size <= 50 + 16
+    replay = AnimationData(RunData(make(users=8, rounds=40, replicas=1)))
+    assert f"one evaluation in {replay.scores.stride}" in page.caption("replay", replay)
+    assert replay.arrays()["user_score"].size <= 50 + 16
 
 
-def test_without_events_rounds_and_deliveries_tell(make):
+def test_replay_without_events_uses_rounds_and_deliveries(make):
     run = make(users=8, rounds=40, replicas=1, network=False)
-    film = AnimationData(RunData(run))
-    assert film.events["kind"].value_counts().to_dict() == {"broadcast": 40, "delivered": 40}
-    assert film.paths["user"].tolist() == run.deliveries["user"].tolist()
-    assert "Users have no positions in this run" in page.caption("replay", film)
+    replay = AnimationData(RunData(run))
+    assert replay.events["kind"].value_counts().to_dict() == {"broadcast": 40, "delivered": 40}
+    assert replay.paths["user"].tolist() == run.deliveries["user"].tolist()
+    assert "Users have no positions in this run" in page.caption("replay", replay)
 
 
 @pytest.mark.parametrize("users", [1, 8, 60, 61, 10_000])
-def test_users_without_places_stand_apart_around_the_server(users):
+def test_users_without_positions_are_on_a_circle(users):
     places = circular_positions(users)
     assert places.shape == (users, 2)
     reach = np.hypot(*places.T)
@@ -130,20 +130,20 @@ def test_users_without_places_stand_apart_around_the_server(users):
 
 @pytest.fixture(scope="module")
 def walkers(tmp_path_factory):
-    """A finished trace of users who move."""
+    """A finished trace of moving users."""
     folder = tmp_path_factory.mktemp("walkers")
     (folder / "walkers.yaml").write_text(WALKERS)
     return netfl.trace(netfl.load(folder / "walkers.yaml"), folder / "run")
 
 
-def test_links_and_moving_users_are_those_of_the_scenario(walkers):
+def test_links_and_motion_match_scenario(walkers):
     places = AnimationData(RunData(walkers)).layout
     assert places.has_scenario_links
     assert {frozenset(places.names[end] for end in link) for link in places.links} == {
         frozenset(link) for link in [("server", "router:0"), ("router:0", "tower:0"), ("router:0", "tower:1")]
     }
-    ways = {name: places.names[to] for name, to in zip(places.names, places.next_hops, strict=True)}
-    assert ways == {"server": "server", "router:0": "server", "tower:0": "router:0", "tower:1": "router:0"}
+    next_hops = {name: places.names[to] for name, to in zip(places.names, places.next_hops, strict=True)}
+    assert next_hops == {"server": "server", "router:0": "server", "tower:0": "router:0", "tower:1": "router:0"}
     frames = places.frames(100.0)
     np.testing.assert_allclose(frames[0], walkers.users[["x_m", "y_m"]])
     steps = np.hypot(*(frames[1:] - frames[:-1]).transpose(2, 0, 1)) / (100.0 / (len(frames) - 1))
@@ -151,14 +151,14 @@ def test_links_and_moving_users_are_those_of_the_scenario(walkers):
     assert steps.max() > 1.0
 
 
-def test_a_scenario_that_is_no_use_any_more_leaves_what_the_tables_tell(walkers):
+def test_replay_without_usable_scenario_uses_tables(walkers):
     (walkers.folder / "scenario.yaml").write_text("name: walkers\nusers: 3\nrounds: 5\n")
-    film = AnimationData(RunData(netfl.open_run(walkers.folder)))
-    assert not film.layout.has_scenario_links
-    assert {places for link in film.layout.links for places in link} == set(range(4))
-    assert "no longer matches this network" in page.caption("replay", film)
+    replay = AnimationData(RunData(netfl.open_run(walkers.folder)))
+    assert not replay.layout.has_scenario_links
+    assert {places for link in replay.layout.links for places in link} == set(range(4))
+    assert "no longer matches this network" in page.caption("replay", replay)
 
 
-def test_a_run_in_which_nothing_happened_has_no_replay(tmp_path):
+def test_empty_run_has_no_replay(tmp_path):
     (tmp_path / "manifest.json").write_text("{}")
     assert animation.animation_section(RunData(netfl.open_run(tmp_path))) is None

@@ -1,4 +1,4 @@
-"""The replay in a real browser: what it shows at the cursor against the tables, and how fast it plays."""
+"""The replay in a real browser, compared with the tables, and its speed."""
 
 import json
 import struct
@@ -38,42 +38,42 @@ FRAMES_PER_S = """new Promise((done) => {
 
 @pytest.fixture(scope="module")
 def page(filmed, tmp_path_factory):
-    """The report of `filmed`, open."""
+    """The opened report of `filmed`."""
     with Browser(tmp_path_factory.mktemp("browser")) as opened:
         opened.open(filmed.folder / "report.html", READY)
         yield opened
-        assert opened.faults == []
+        assert opened.errors == []
 
 
 def text(page, name):
-    """What an element of the replay says."""
+    """Return the text of an element of the replay."""
     return page.js(f"document.getElementById('replay-{name}').textContent")
 
 
 def choose(page, name, value, event):
-    """Set a control of the replay as a reader would."""
+    """Set a control of the replay."""
     control = f"document.getElementById('replay-{name}')"
     page.js(f"{control}.value = {json.dumps(value)}, {control}.dispatchEvent(new Event('{event}'))")
 
 
 def move(page, share, end_s):
-    """Move the slider; the simulated time in seconds at which it then stands."""
+    """Move the slider; return its simulated time in seconds."""
     choose(page, "cursor", round(1e6 * share), "input")
     return round(1e6 * share) / 1e6 * end_s
 
 
 def seconds(clock):
-    """A time as the replay's clock shows it, in seconds."""
+    """Return the seconds of a time on the clock of the replay."""
     return sum(float(part) * 60**power for power, part in enumerate(reversed(clock.removesuffix(" s").split(":"))))
 
 
 def down(events, at_s):
-    """How many users and how many nodes are down, by the table of events."""
+    """Return the numbers of users and nodes that are down, from the table of events."""
     rows = events[events["kind"].isin(["down", "up"])].astype({"node": str})
     found = []
-    for own in (rows[rows["user"] >= 0], rows[rows["user"] < 0]):
+    for nodes_ in (rows[rows["user"] >= 0], rows[rows["user"] < 0]):
         count = 0
-        for _, turns in own.groupby(["user", "node"]):
+        for _, turns in nodes_.groupby(["user", "node"]):
             past = turns[turns["time_s"] <= at_s]
             count += (past["kind"].iloc[-1] == "down") if len(past) else (turns["kind"].iloc[0] == "up")
         found.append(count)
@@ -81,13 +81,13 @@ def down(events, at_s):
 
 
 def quiet(events, end_s):
-    """Shares of the run near which nothing happens, at its start, middle and end."""
+    """Return times without nearby events at the start, middle and end, as shares of the run."""
     times = events["time_s"].unique() / end_s
     wide = [at for at in np.linspace(0.02, 0.98, 400) if np.abs(times - at).min() > 3e-6]
     return [wide[0], wide[len(wide) // 2], wide[-1]]
 
 
-def test_what_is_shown_at_the_cursor_is_what_the_tables_say(filmed, page):
+def test_values_at_cursor_match_tables(filmed, page):
     view = RunData(filmed)
     events = gathering.recorded_events(view)
     rounds = filmed.rounds[filmed.rounds["replica"] == 0]
@@ -98,15 +98,15 @@ def test_what_is_shown_at_the_cursor_is_what_the_tables_say(filmed, page):
         assert int(text(page, "round")) == (rounds["opened_s"] <= at_s).sum()
         assert (int(text(page, "down")), int(text(page, "broken"))) == down(events, at_s)
         past = scores[scores["time_s"] <= at_s].sort_values("time_s").groupby("learner", observed=True)["value"].last()
-        said = [
+        lines = [
             line.split("%")[0] for line in page.js("document.getElementById('replay-scores').innerText").split("\n")
         ]
-        assert [float(one) for one in said[1::2]] == pytest.approx(
+        assert [float(score) for score in lines[1::2]] == pytest.approx(
             [100 * past[name] for name in ("FedAvg", "FED-CVaR-AVG")], abs=0.051
         )
 
 
-def test_the_list_is_of_the_latest_events(filmed, page):
+def test_list_has_latest_events(filmed, page):
     view = RunData(filmed)
     events = gathering.recorded_events(view)
     for share in quiet(events, view.end_s):
@@ -128,7 +128,7 @@ def test_the_list_is_of_the_latest_events(filmed, page):
             expected = first - 1
 
 
-def test_keys_step_from_round_to_round_and_from_event_to_event(filmed, page):
+def test_keys_step_through_rounds_and_events(filmed, page):
     view = RunData(filmed)
     opened = filmed.rounds[filmed.rounds["replica"] == 0]["opened_s"].to_numpy()
     page.js("document.getElementById('replay-stage').focus()")
@@ -148,7 +148,7 @@ def test_keys_step_from_round_to_round_and_from_event_to_event(filmed, page):
     assert seconds(text(page, "clock")) == pytest.approx(view.end_s, abs=0.06)
 
 
-def test_it_plays_only_when_asked_and_stops_again(page):
+def test_replay_starts_and_stops_on_request(page):
     page.js("document.getElementById('replay-stage').focus()")
     page.press("Home")
     time.sleep(0.3)
@@ -157,14 +157,14 @@ def test_it_plays_only_when_asked_and_stops_again(page):
     time.sleep(0.5)
     assert text(page, "play") == "Pause"
     page.press(" ")
-    stood = text(page, "clock")
-    assert seconds(stood) > 0.0
+    shown = text(page, "clock")
+    assert seconds(shown) > 0.0
     time.sleep(0.3)
-    assert text(page, "clock") == stood
+    assert text(page, "clock") == shown
     assert text(page, "play") == "Play"
 
 
-def test_with_less_motion_it_shows_one_frame_a_second(filmed, tmp_path):
+def test_reduced_motion_shows_one_frame_per_second(filmed, tmp_path):
     with Browser(tmp_path / "browser", calm=True) as page:
         page.open(filmed.folder / "report.html", READY)
         page.js("document.getElementById('replay-play').click()")
@@ -175,7 +175,7 @@ def test_with_less_motion_it_shows_one_frame_a_second(filmed, tmp_path):
         assert 1 < len(seen) < 6
 
 
-def test_users_can_be_coloured_by_any_learner_and_by_how_often_they_were_delivered(filmed, page):
+def test_users_are_coloured_by_accuracy_or_deliveries(filmed, page):
     move(page, 0.7, RunData(filmed).end_s)
     options = page.js("[...document.getElementById('replay-hue').options].map((one) => one.text)")
     assert options == ["accuracy of FedAvg", "accuracy of FED-CVaR-AVG", "number of deliveries"]
@@ -190,7 +190,7 @@ def test_users_can_be_coloured_by_any_learner_and_by_how_often_they_were_deliver
     choose(page, "hue", "0", "change")
 
 
-def test_going_back_shows_what_was_there_before(filmed, page):
+def test_moving_back_restores_the_picture(filmed, page):
     end_s = RunData(filmed).end_s
     move(page, 0.3, end_s)
     before = page.js(PIXELS)
@@ -201,21 +201,21 @@ def test_going_back_shows_what_was_there_before(filmed, page):
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_it_has_a_picture_in_light_and_dark(filmed, tmp_path, dark):
+def test_replay_has_light_and_dark_colours(filmed, tmp_path, dark):
     with Browser(tmp_path / "browser", dark=dark, calm=True) as page:
         page.open(filmed.folder / "report.html", READY)
         page.js("document.getElementById('replay').scrollIntoView({behavior: 'instant'})")
         raw = page.picture(tmp_path / "replay.png").read_bytes()
         colour = page.js("getComputedStyle(document.body).backgroundColor")
-        assert page.faults == []
+        assert page.errors == []
     assert raw.startswith(b"\x89PNG")
     assert struct.unpack(">II", raw[16:24])[0] == 1200
     assert colour == ("rgb(18, 21, 26)" if dark else "rgb(245, 246, 248)")
 
 
-def test_thirty_users_over_300_rounds_play_at_more_than_30_frames_a_second(tmp_path):
-    changes = {"rounds": 300, "partition.by": "distance", "record": "all"}
-    run = netfl.trace(netfl.load(RURAL, changes), tmp_path / "run")
+def test_replay_of_thirty_users_exceeds_30_frames_per_second(tmp_path):
+    overrides = {"rounds": 300, "partition.by": "distance", "record": "all"}
+    run = netfl.trace(netfl.load(RURAL, overrides), tmp_path / "run")
     report.write(run)
     with Browser(tmp_path / "browser") as page:
         page.open(run.folder / "report.html", READY)
@@ -225,7 +225,7 @@ def test_thirty_users_over_300_rounds_play_at_more_than_30_frames_a_second(tmp_p
         assert seconds(text(page, "clock")) > 10.0
 
 
-def test_ten_thousand_users_load_and_are_drawn(tmp_path, monkeypatch):
+def test_replay_of_ten_thousand_users_is_drawn(tmp_path, monkeypatch):
     (tmp_path / "many.yaml").write_text(
         "{name: many, seed: 1, users: 10000, rounds: 5, access: {kind: bernoulli, probability: 0.01}}"
     )
@@ -235,22 +235,22 @@ def test_ten_thousand_users_load_and_are_drawn(tmp_path, monkeypatch):
     with Browser(tmp_path / "browser") as page:
         page.open(run.folder / "report.html", READY)
         assert text(page, "users") == "of 10000"
-        nobody = page.js(PIXELS)
+        before = page.js(PIXELS)
         move(page, 0.6, RunData(run).end_s)
-        assert page.js(PIXELS) != nobody
-        assert page.faults == []
+        assert page.js(PIXELS) != before
+        assert page.errors == []
 
 
-def test_a_whole_run_takes_about_a_minute_at_the_speed_it_starts_with(filmed, page):
-    chosen = float(page.js("document.getElementById('replay-speed').value"))
-    assert RunData(filmed).end_s / chosen == pytest.approx(60.0, rel=0.05)
+def test_default_speed_plays_a_run_in_one_minute(filmed, page):
+    default = float(page.js("document.getElementById('replay-speed').value"))
+    assert RunData(filmed).end_s / default == pytest.approx(60.0, rel=0.05)
     speeds = page.js("[...document.getElementById('replay-speed').options].map((one) => Number(one.value))")
     assert speeds == sorted({*speeds})
-    assert min(speeds) < chosen
+    assert min(speeds) < default
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_on_a_phone_play_stands_below_the_map_and_all_that_scrolls_can_have_the_focus(filmed, tmp_path, dark):
+def test_layout_on_a_phone(filmed, tmp_path, dark):
     with Browser(tmp_path / "browser", dark=dark, size=(420, 800)) as page:
         page.ask("Emulation.setDeviceMetricsOverride", width=420, height=800, deviceScaleFactor=1, mobile=True)
         page.open(filmed.folder / "report.html", READY)
@@ -266,4 +266,4 @@ def test_on_a_phone_play_stands_below_the_map_and_all_that_scrolls_can_have_the_
         )
         assert unfocusable == []
         assert page.js("document.documentElement.scrollWidth") <= 420
-        assert page.faults == []
+        assert page.errors == []
