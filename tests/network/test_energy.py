@@ -295,12 +295,12 @@ class TestEnergyTable:
         assert run.energy["energy_J"].to_numpy() == pytest.approx(parts.to_numpy())
 
     @pytest.mark.slow
-    def test_replicas_that_are_added_spend_what_they_would_have(self, tmp_path):
+    def test_added_replicas_have_same_energy(self, tmp_path):
         netfl.trace(scenario(), tmp_path / "two")
         whole = netfl.trace(scenario(replicas=4), tmp_path / "four")
         assert netfl.extend(tmp_path / "two", 4).energy.equals(whole.energy)
 
-    def test_there_is_none_where_nobody_counts(self, tmp_path):
+    def test_table_is_empty_without_energy_model(self, tmp_path):
         raw = {"name": "free", "users": 5, "rounds": 2, "access": {"kind": "network"} | PLAIN}
         run = netfl.trace(validate(ScenarioDocument(raw)), tmp_path / "run")
         assert run.energy.empty
@@ -309,10 +309,10 @@ class TestEnergyTable:
 
 
 def find_problems(energy, *, timed=False, **overrides):
-    """What is wrong with the energy of the plain network, with some keys said otherwise."""
+    """Return the errors in the energy settings of the plain network with *overrides*."""
     access = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | overrides | {"energy": energy})
-    told = ScenarioFacts(users=USERS, rounds=5, duration_s=60.0 if timed else None)
-    found = nested_faults(access, "access", told)
+    scenario_facts = ScenarioFacts(users=USERS, rounds=5, duration_s=60.0 if timed else None)
+    found = nested_faults(access, "access", scenario_facts)
     return {fault.key.removeprefix("access.energy."): fault for fault in found if "energy" in fault.key}
 
 

@@ -60,13 +60,13 @@ class BatchRecorder:
     """Recorder of results that wants no intermediate events."""
 
     def __init__(self):
-        self.rows, self.told = [], {}
+        self.rows, self.metrics = [], {}
 
     def wants(self, kind):
         return False
 
     def final_metrics(self, values):
-        self.told = dict(values)
+        self.metrics = dict(values)
 
     def event(self, kind, time_s, *, round, user=-1, node="", value=np.nan, detail=""):
         columns = np.broadcast_arrays(time_s, user, value)
@@ -86,9 +86,9 @@ def run_traffic(config, monkeypatch, *, events, windows=3):
 
 
 def assert_same(first, second):
-    assert first.told.keys() == second.told.keys()
-    for name, value in first.told.items():
-        assert value == pytest.approx(second.told[name], rel=1e-9, nan_ok=True), name
+    assert first.metrics.keys() == second.metrics.keys()
+    for name, value in first.metrics.items():
+        assert value == pytest.approx(second.metrics[name], rel=1e-9, nan_ok=True), name
     assert [first_row[:4] for first_row in first.rows] == [first_row[:4] for first_row in second.rows]
     for first_row, second_row in zip(first.rows, second.rows, strict=True):
         for first_column, second_column in zip(first_row[4:], second_row[4:], strict=True):
@@ -109,8 +109,8 @@ def test_batches_equal_events(make_layout, monkeypatch, seed, size, capacity):
     queues = {"router:0": DropTail(capacity=0), "tower:1": DropTail(capacity=1)} if capacity else {}
     config = build_config(layout, traffic, DropTail(capacity=capacity), queues)
     by_events, by_batches = (run_traffic(config, monkeypatch, events=events) for events in (True, False))
-    assert by_events.told["delivered"] > 1000
-    assert (by_events.told["lost.dropped"] > 0) == (capacity is not None)
+    assert by_events.metrics["delivered"] > 1000
+    assert (by_events.metrics["lost.dropped"] > 0) == (capacity is not None)
     assert_same(by_events, by_batches)
 
 
@@ -122,7 +122,7 @@ def test_results_are_independent_of_windows_and_batches(make_layout, monkeypatch
     monkeypatch.setattr(fast_path, "_PACKETS", 5)
     assert_same(whole, run_traffic(config, monkeypatch, events=False, windows=1))
     in_windows = run_traffic(config, monkeypatch, events=False, windows=17)
-    assert in_windows.told == pytest.approx(whole.told, rel=1e-9)
+    assert in_windows.metrics == pytest.approx(whole.metrics, rel=1e-9)
 
 
 def test_busy_time_at_any_time(make_layout):

@@ -46,13 +46,13 @@ class LoraSimulation:
 
     def __init__(self, mac, snr_db, size=50, endless=False, **options):
         self.env, self.sent, self.delivered, self.endless = simpy.Environment(0.0), [], [], endless
-        users_ = len(snr_db)
-        event_log = EventLog(self, users_)
-        queue = UpdateQueue(np.arange(users_), 8.0 * size, "tower:0", event_log)
-        self.updates = UserPopulation(queue, np.zeros(users_), OutstandingUpdates(users_))
-        presence = NodeState(CombinedOutages(), users_ + 1)
+        count = len(snr_db)
+        event_log = EventLog(self, count)
+        queue = UpdateQueue(np.arange(count), 8.0 * size, "tower:0", event_log)
+        self.updates = UserPopulation(queue, np.zeros(count), OutstandingUpdates(count))
+        presence = NodeState(CombinedOutages(), count + 1)
         medium = FadingMedium(ScriptedLinks(snr_db), Lora(), presence, Streams(1), **options)
-        air = AirInterface(NodeId("tower:0", users_), medium, SharedChannel())
+        air = AirInterface(NodeId("tower:0", count), medium, SharedChannel())
         self.cell = Cell(self.env, air, queue, Streams(1), self.uplink)
         Tower(self.cell, self.updates, medium).schedule_broadcast(0, 0.0)
         self.failure = None
@@ -180,7 +180,7 @@ def test_success_rate_of_uplinks(factor, channels):
     mac = Lorawan(spreading_factor=factor, sub_bands=[{"channels": channels, "duty_cycle": 1.0}], max_attempts=1)
     successes, ended = attempt_outcomes(
         BenchSetup(mac, users, airtime_s, Streams(2)),
-        lambda users_, now_s: now_s + 2.0 + rng.exponential(pause_s, len(users_)),
+        lambda sender_ids, now_s: now_s + 2.0 + rng.exponential(pause_s, len(sender_ids)),
         40 * cycle_s / users,
         rows,
     )

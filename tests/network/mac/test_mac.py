@@ -106,7 +106,7 @@ def test_aloha_sleeps_during_outage(assert_mac_sleeps):
     assert_mac_sleeps(SlottedAloha(probability=0.1))
 
 
-def test_tdma_gives_each_user_its_own_slot(make_cell):
+def test_tdma_gives_each_user_one_slot(make_cell):
     """Frames of three slots; ready at 4.25, users 0 to 2 send in slots 6, 7 and 5."""
     simulation = make_cell(3)
     assert run_updates(simulation, Tdma(), [4.25], 30.0) == [(2, 5.0, 6.0), (0, 6.0, 7.0), (1, 7.0, 8.0)]

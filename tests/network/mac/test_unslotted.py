@@ -87,7 +87,7 @@ def test_success_probability_of_attempt(users, load, limit):
     rng, rows = np.random.default_rng(users), 100
     successes, ended = attempt_outcomes(
         BenchSetup(PureAloha(backoff=pause_s, max_attempts=limit), users, 1.0, Streams(2)),
-        lambda users_, now_s: now_s + rng.exponential(pause_s, len(users_)),
+        lambda sender_ids, now_s: now_s + rng.exponential(pause_s, len(sender_ids)),
         100 / load,
         rows,
     )

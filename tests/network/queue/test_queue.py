@@ -81,8 +81,7 @@ def served_bits(queue, sizes, services):
 
 class TestDrr:
     def test_order_by_hand(self):
-        """Quantum 500.  First turns: 200 (300 left), nothing (400 left of 500: 600 is more), 500.  Then 750 of 800,
-        20 of the 50 that are left; 600 and 300 of 1000; a flow that has nothing left keeps nothing."""
+        """Quantum 500: 200 (300 left), nothing (400 < 600), 500; then 750 of 800, 20 of 50; 600 and 300 of 1000."""
         buffer = Drr(quantum=500).open(1.0, STREAMS)
         for flow, sizes in enumerate([(200, 750, 20), (600, 300), (500,)]):
             for bits in sizes:

@@ -85,7 +85,7 @@ def build_simulation(traffic, users, *, limit=None, medium=None, ids=None):
 def simulate_queue(arrivals, capacity, until_s):
     """Return (born_s, departed_s) of the served packets, the times of drops, and the final length, event by event."""
     system, served, drops, arrivals = [], [], [], list(arrivals)
-    free_s = np.inf  # when the one in service leaves
+    free_s = np.inf  # when the packet in service departs
     while True:
         arrival_s = arrivals[0][0] if arrivals else np.inf
         if min(arrival_s, free_s) > until_s:
