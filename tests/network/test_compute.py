@@ -39,9 +39,9 @@ def compute(**overrides):
     return Compute(**{"samples": 100} | overrides)
 
 
-def run_rounds(users=10, rounds=20, seed=3, wanted=(), **overrides):
+def run_rounds(users=10, rounds=20, seed=3, recorded_kinds=(), **overrides):
     """Return the rounds, the recorder and the user columns of a run of the plain network with *overrides*."""
-    access, log = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | overrides), Memory(*wanted)
+    access, log = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | overrides), Memory(*recorded_kinds)
     setting = AccessContext(users, rounds, 0, Streams(seed), np.full(users, 50.0), 1e4, 1e4, log)
     return [*access.rounds(setting)], log, access.user_columns(setting)
 
@@ -132,7 +132,9 @@ class TestDraws:
 
 class TestRun:
     def test_training_time_follows_device_speed(self):
-        _, log, user_columns = run_rounds(compute={"devices": FLEET, "samples": 500}, wanted=("received", "trained"))
+        _, log, user_columns = run_rounds(
+            compute={"devices": FLEET, "samples": 500}, recorded_kinds=("received", "trained")
+        )
         assert set(user_columns["device"]) <= set(FLEET)
         received_s = {}
         for kind, time_s, _, user, *_ in sorted(log.rows, key=lambda row: (row[1], row[0] == "received")):
@@ -148,7 +150,7 @@ class TestRun:
         spans = {}
         for m in (1, 4):
             overrides = {"compute": {"speed": 10, "samples": 50, "jitter": 0.5}, "round": {"kind": "first", "m": m}}
-            _, log, _ = run_rounds(wanted=("received", "trained"), **overrides)
+            _, log, _ = run_rounds(recorded_kinds=("received", "trained"), **overrides)
             start_s, number = {}, np.full(10, -1)
             for kind, time_s, _, user, *_ in sorted(log.rows, key=lambda row: (row[1], row[0] == "received")):
                 if kind == "received":
@@ -223,9 +225,9 @@ class TestProblems:
         ],
     )
     def test_device_counts_that_do_not_match_users_are_rejected(self, devices, key, problem):
-        found = find_problems({"devices": devices, "samples": 1})
-        assert problem in found[f"access.compute.{key}"].problem
-        assert found[f"access.compute.{key}"].remedy
+        problems = find_problems({"devices": devices, "samples": 1})
+        assert problem in problems[f"access.compute.{key}"].problem
+        assert problems[f"access.compute.{key}"].remedy
 
     def test_valid_devices_have_no_problems(self):
         assert find_problems({"devices": FLEET, "samples": 1}) == {}

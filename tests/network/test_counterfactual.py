@@ -108,7 +108,7 @@ def test_isolated_streams_share_fields_and_separate_generators():
     streams = Streams(3).at("mac", 0)
     first, second = (IsolatedStreams(streams.seed, streams.path, user) for user in (4, 5))
     assert first.field("gap") == second.field("gap") == streams.field("gap")
-    assert len({each.rng("backoff").random() for each in (first, second, streams)}) == 3
+    assert len({each_streams.rng("backoff").random() for each_streams in (first, second, streams)}) == 3
 
 
 @pytest.mark.parametrize("name", ["contention", "queue"])
@@ -241,8 +241,8 @@ def find_problems(facts=None, **overrides):
 
 
 def test_exemption_without_effect_is_rejected():
-    found = find_problems(exempt={"outage": [1], "compute": [1]})
-    assert found == {
+    problems = find_problems(exempt={"outage": [1], "compute": [1]})
+    assert problems == {
         "exempt.outage": "has no effect because there are no outages",
         "exempt.compute": "has no effect because all users train for the same time",
     }
@@ -331,6 +331,6 @@ def test_every_update_has_one_outcome_for_any_exemption(overrides, seed):
         ("queue", {"dropped"}),
     ):
         assert not [row for row in log.rows if row[3] in exempt[cause] and kinds & {row[0], row[6]}]
-    again, setting, other = make(7, 6, seed, **overrides)
-    assert list(again.rounds(setting)) == rounds
-    assert other.rows == log.rows
+    same_access, setting, same_log = make(7, 6, seed, **overrides)
+    assert list(same_access.rounds(setting)) == rounds
+    assert same_log.rows == log.rows

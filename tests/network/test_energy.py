@@ -297,8 +297,8 @@ class TestEnergyTable:
     @pytest.mark.slow
     def test_added_replicas_have_same_energy(self, tmp_path):
         netfl.trace(scenario(), tmp_path / "two")
-        whole = netfl.trace(scenario(replicas=4), tmp_path / "four")
-        assert netfl.extend(tmp_path / "two", 4).energy.equals(whole.energy)
+        expected = netfl.trace(scenario(replicas=4), tmp_path / "four")
+        assert netfl.extend(tmp_path / "two", 4).energy.equals(expected.energy)
 
     def test_table_is_empty_without_energy_model(self, tmp_path):
         raw = {"name": "free", "users": 5, "rounds": 2, "access": {"kind": "network"} | PLAIN}
@@ -312,8 +312,8 @@ def find_problems(energy, *, timed=False, **overrides):
     """Return the errors in the energy settings of the plain network with *overrides*."""
     access = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | overrides | {"energy": energy})
     scenario_facts = ScenarioFacts(users=USERS, rounds=5, duration_s=60.0 if timed else None)
-    found = nested_faults(access, "access", scenario_facts)
-    return {fault.key.removeprefix("access.energy."): fault for fault in found if "energy" in fault.key}
+    problems = nested_faults(access, "access", scenario_facts)
+    return {fault.key.removeprefix("access.energy."): fault for fault in problems if "energy" in fault.key}
 
 
 class TestProblems:
@@ -333,9 +333,9 @@ class TestProblems:
             Energy.model_validate(overrides)
 
     def test_unknown_device_is_rejected(self):
-        found = find_problems({"idle": 1, "devices": {"phones": {"idle": 2}, "board": {"idle": 3}}})
-        assert [*found] == ["devices.phones"]
-        assert "did you mean 'phone'?" in found["devices.phones"].remedy
+        problems = find_problems({"idle": 1, "devices": {"phones": {"idle": 2}, "board": {"idle": 3}}})
+        assert [*problems] == ["devices.phones"]
+        assert "did you mean 'phone'?" in problems["devices.phones"].remedy
         assert [*find_problems({"idle": 1, "devices": {"board": {"idle": 3}}}, compute={"speed": 1})] == [
             "devices.board"
         ]
@@ -361,9 +361,9 @@ class TestProblems:
         unset = dict.fromkeys(("compute", "broadcast_rate", "update_size", "round"))
         traffic = {"kind": "poisson", "rate": 1, "size": {"distribution": "fixed", "mean": 1000.0}}
         energy = {"per_training": 1, "per_sample": 1, "receive": 1, "transmit": 1, "idle": 1}
-        found = find_problems(energy, timed=True, traffic=traffic, **unset)
-        assert {*found} == {"per_training", "per_sample", "receive"}
-        assert all(fault.remedy for fault in found.values())
+        problems = find_problems(energy, timed=True, traffic=traffic, **unset)
+        assert {*problems} == {"per_training", "per_sample", "receive"}
+        assert all(fault.remedy for fault in problems.values())
         assert {*find_problems({"transmit": 1}, timed=True, traffic=traffic | {"source": "towers"}, **unset)} == {
             "transmit"
         }

@@ -118,11 +118,11 @@ def test_batches_equal_events(make_layout, monkeypatch, seed, size, capacity):
 def test_results_are_independent_of_windows_and_batches(make_layout, monkeypatch):
     layout = random_tree(make_layout, np.random.default_rng(7), routers=3, towers=3)
     config = build_config(layout, (poisson_traffic(300.0, "towers"),), DropTail(capacity=5))
-    whole = run_traffic(config, monkeypatch, events=False, windows=1)
+    single_window = run_traffic(config, monkeypatch, events=False, windows=1)
     monkeypatch.setattr(fast_path, "_PACKETS", 5)
-    assert_same(whole, run_traffic(config, monkeypatch, events=False, windows=1))
+    assert_same(single_window, run_traffic(config, monkeypatch, events=False, windows=1))
     in_windows = run_traffic(config, monkeypatch, events=False, windows=17)
-    assert in_windows.metrics == pytest.approx(whole.metrics, rel=1e-9)
+    assert in_windows.metrics == pytest.approx(single_window.metrics, rel=1e-9)
 
 
 def test_busy_time_at_any_time(make_layout):

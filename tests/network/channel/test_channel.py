@@ -140,13 +140,13 @@ class TestLinkBudget:
     def test_draws_are_independent_of_other_channels(self):
         layout, users = equal_distance(5), np.arange(5)
         fading = Rayleigh(coherence=0.01)
-        near, far = (
+        exponent_2_db, exponent_4_db = (
             LinkBudget(RADIO, [LogDistance(exponent=exponent, reference_loss=40), fading], layout, STREAMS).snr_db(
                 users, 1.0
             )
             for exponent in (2, 4)
         )
-        assert near - far == pytest.approx([40.0] * 5)
+        assert exponent_2_db - exponent_4_db == pytest.approx([40.0] * 5)
 
     def test_draws_are_independent_of_order(self):
         layout, users = equal_distance(5), np.arange(5)
@@ -160,11 +160,11 @@ class TestLinkBudget:
 
     def test_channels_of_one_kind_draw_independently(self):
         layout, users = equal_distance(5), np.arange(5)
-        once, twice = (
+        single_db, double_db = (
             LinkBudget(RADIO, [Rayleigh(coherence=1)] * count, layout, STREAMS).snr_db(users, 1.0) for count in (1, 2)
         )
         static_db = 14 - RADIO.noise_dbm
-        assert (np.abs(twice - static_db - 2 * (once - static_db)) > 1e-9).all()
+        assert (np.abs(double_db - static_db - 2 * (single_db - static_db)) > 1e-9).all()
 
 
 class InvertedLoss(Channel):

@@ -72,10 +72,12 @@ class TestBlocks:
         """The density 2 m^m x^(2m-1) exp(-m x²) / Γ(m) is integrated."""
         amplitude = np.sqrt(powers(Nakagami(m=m, coherence=1), np.arange(20_000), 0.0))
         for level in (0.3, 0.7, 1.0, 1.5):
-            below, _ = integrate.quad(
+            expected, _ = integrate.quad(
                 lambda x: 2 * m**m * x ** (2 * m - 1) * math.exp(-m * x * x) / math.gamma(m), 0, level
             )
-            assert (amplitude < level).mean() == pytest.approx(below, abs=4.9 * math.sqrt(below * (1 - below) / 20_000))
+            assert (amplitude < level).mean() == pytest.approx(
+                expected, abs=4.9 * math.sqrt(expected * (1 - expected) / 20_000)
+            )
 
     @pytest.mark.parametrize("model", [Rician(k_factor=3, coherence=0.02), Nakagami(m=2, coherence=0.02)])
     def test_gain_is_constant_within_block(self, model):
@@ -106,12 +108,12 @@ class TestCorrelatedShadowing:
     def test_shadowing_is_correlated_in_space(self):
         """2,000 landscapes of separate networks; the product of two normals has variance 1 + ρ²."""
         positions = [[1000, 0], [1010, 0], [1000, 50], [900, 0], [-1000, 0]]
-        found = np.array([self.gains(positions, seed) for seed in range(2000)]) / 8
+        shadowing = np.array([self.gains(positions, seed) for seed in range(2000)]) / 8
         for other, distance_m in enumerate([0, 10, 50, 100, 2000]):
             rho = math.exp(-distance_m / 50)
-            product = (found[:, 0] * found[:, other]).mean()
+            product = (shadowing[:, 0] * shadowing[:, other]).mean()
             assert product == pytest.approx(rho, abs=4.9 * math.sqrt((1 + rho**2) / 2000))
-        assert stats.kstest(found[:, 0], stats.norm.cdf).pvalue > 1e-6
+        assert stats.kstest(shadowing[:, 0], stats.norm.cdf).pvalue > 1e-6
 
     def test_moving_user_has_shadowing_of_its_position(self):
         start, end = np.array([[300.0, 40.0]]), np.array([[340.0, 40.0]])
@@ -126,11 +128,11 @@ class TestCorrelatedShadowing:
     @pytest.mark.slow
     def test_shadowing_is_correlated_in_time(self):
         model = CorrelatedShadowing(sigma=8, decorrelation_distance=50, decorrelation_time="10 s")
-        found = [
+        shadowing = [
             [self.gains([[500, 0]], seed, model, time_s)[0] / 8 for seed in range(2000)] for time_s in (40.0, 45.0)
         ]
         rho = math.exp(-0.5)
-        assert np.mean(np.prod(found, axis=0)) == pytest.approx(rho, abs=4.9 * math.sqrt((1 + rho**2) / 2000))
+        assert np.mean(np.prod(shadowing, axis=0)) == pytest.approx(rho, abs=4.9 * math.sqrt((1 + rho**2) / 2000))
 
     def test_distant_users_have_independent_shadowing(self):
         """Users far apart have independent shadowing with the stated distribution."""

@@ -29,8 +29,8 @@ def open_gain(model, users=1, distance=100.0):
 
 
 def states(model, users, time_s, size=None):
-    found = open_gain(model, size or int(np.max(users)) + 1).gain_db(users, time_s)
-    return np.argmax(found[:, None] == np.array(model.gains), axis=1)
+    gains_db = open_gain(model, size or int(np.max(users)) + 1).gain_db(users, time_s)
+    return np.argmax(gains_db[:, None] == np.array(model.gains), axis=1)
 
 
 class TestMarkov:
@@ -145,9 +145,9 @@ class TestGilbertElliott:
         assert time.process_time() - start_s < 5
         error = 4.9 * math.sqrt(share * (1 - share) / 4000)
         assert is_good.mean() == pytest.approx(share, abs=error + 1e-9)
-        both = share * (share + (1 - share) * (math.exp(-0.5) if rate < 1e7 else 1.0))
+        joint_probability = share * (share + (1 - share) * (math.exp(-0.5) if rate < 1e7 else 1.0))
         assert (is_good & is_good_later).mean() == pytest.approx(
-            both, abs=4.9 * math.sqrt(both * (1 - both) / 4000) + 1e-9
+            joint_probability, abs=4.9 * math.sqrt(joint_probability * (1 - joint_probability) / 4000) + 1e-9
         )
         assert (open_gain(model, 4000).gain_db(users[::-1], 1e7)[::-1] == np.where(is_good, 0, -20)).all()
 
@@ -181,8 +181,8 @@ class TestRain:
             100: (1.3671, 0.6815, 1.3680, 0.6765),
         }
         for ghz, printed in table.items():
-            found = (*coefficients(ghz * 1e9, "horizontal"), *coefficients(ghz * 1e9, "vertical"))
-            assert found == pytest.approx(printed, rel=1e-3, abs=6e-5 if ghz > 1 else 6e-8)
+            computed = (*coefficients(ghz * 1e9, "horizontal"), *coefficients(ghz * 1e9, "vertical"))
+            assert computed == pytest.approx(printed, rel=1e-3, abs=6e-5 if ghz > 1 else 6e-8)
 
     @pytest.mark.parametrize(
         ("ghz", "elevation", "tilt", "k"),
@@ -203,8 +203,8 @@ class TestRain:
         """k = 0.1, α = 1: 4 dB/km at 40 mm/h; 2 km lose 8 dB, and 20 km no more than 5 km."""
         model = Rain(**WEATHER, k=0.1, alpha=1)
         times = 300.0 * np.arange(400) + 1
-        found = set(np.unique(open_gain(model, distance=2000).gain_db(np.zeros(400, int), times)))
-        assert found == {0.0, -1.0, -8.0}
+        gains_db = set(np.unique(open_gain(model, distance=2000).gain_db(np.zeros(400, int), times)))
+        assert gains_db == {0.0, -1.0, -8.0}
         assert open_gain(model, distance=20_000).gain_db(np.zeros(400, int), times).min() == pytest.approx(-20.0)
 
     def test_users_of_area_share_weather(self):

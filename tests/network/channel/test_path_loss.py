@@ -51,8 +51,8 @@ class TestFreeSpace:
         assert loss_db(FreeSpace(frequency=frequency), distance_m) == pytest.approx([expected], abs=0.01)
 
     def test_doubled_distance_loses_6_db(self):
-        near, far = loss_db(FreeSpace(frequency=1e9), 50, 100)
-        assert far - near == pytest.approx(20 * math.log10(2))
+        near_db, far_db = loss_db(FreeSpace(frequency=1e9), 50, 100)
+        assert far_db - near_db == pytest.approx(20 * math.log10(2))
 
     def test_user_in_near_field_is_rejected(self):
         model = FreeSpace(frequency="3 MHz")
@@ -63,8 +63,8 @@ class TestFreeSpace:
     def test_gain_is_finite_at_tower(self):
         gain = FreeSpace(frequency="299.792458 MHz").open(walking_users(3), STREAMS)
         users = np.arange(3)
-        found = gain.gain_db(users, [0.0, 1.0, 10.0])
-        assert found == pytest.approx([-21.98, -21.98, -41.98], abs=0.01)
+        measured_db = gain.gain_db(users, [0.0, 1.0, 10.0])
+        assert measured_db == pytest.approx([-21.98, -21.98, -41.98], abs=0.01)
         assert gain.peak_db(users) == pytest.approx([-21.98] * 3, abs=0.01)
 
 
@@ -111,14 +111,14 @@ class TestTwoRay:
     def test_rays_add_as_complex_numbers(self, frequency, tower, user):
         distances = np.geomspace(5, 3000, 40)
         wavelength = self.SPEED / frequency
-        found = loss_db(
+        measured_db = loss_db(
             TwoRay(frequency=frequency, tower_height=tower, user_height=user, form="interference"), *distances
         )
         rays = [np.sqrt(distances**2 + height**2) for height in (tower - user, tower + user)]
         field = sum(
             sign * np.exp(-2j * np.pi * ray / wavelength) / ray for sign, ray in zip((1, -1), rays, strict=True)
         )
-        assert 10 ** (-found / 10) == pytest.approx(np.abs(wavelength / (4 * np.pi) * field) ** 2, rel=1e-6)
+        assert 10 ** (-measured_db / 10) == pytest.approx(np.abs(wavelength / (4 * np.pi) * field) ** 2, rel=1e-6)
 
     def test_both_forms_have_fourth_power_at_large_distance(self):
         heights = {"frequency": 868e6, "tower_height": 15, "user_height": 1.5}
@@ -156,8 +156,8 @@ class TestHata:
 
     def test_open_area_matches_3gpp(self):
         """TR 36.942, §4.5.3 (rural, 900 MHz, 45 m): 95.5 + 34.1 log10 R."""
-        found = loss_db(OkumuraHata(frequency=9e8, area="open", tower_height=45), 1000, 5000)
-        assert found == pytest.approx([95.5, 95.5 + 34.1 * math.log10(5)], abs=0.06)
+        measured_db = loss_db(OkumuraHata(frequency=9e8, area="open", tower_height=45), 1000, 5000)
+        assert measured_db == pytest.approx([95.5, 95.5 + 34.1 * math.log10(5)], abs=0.06)
 
     def test_suburb_loses_less_than_city(self):
         """2 (log10(900/28))² + 5.4 = 9.943 dB."""
@@ -170,8 +170,8 @@ class TestHata:
     def test_antenna_correction_of_large_city(self, mhz, user, expected):
         """a(hm) by hand: 3.2 (log10 17.625)² - 4.97 is 0, 8.29 (log10 7.7)² - 1.1 = 5.415 below 300 MHz."""
         median = 69.55 + 26.16 * math.log10(mhz) - 13.82 * math.log10(30)
-        found = loss_db(OkumuraHata(frequency=mhz * 1e6, area="large_city", user_height=user), 1000)
-        assert median - found == pytest.approx([expected], abs=0.002)
+        measured_db = loss_db(OkumuraHata(frequency=mhz * 1e6, area="large_city", user_height=user), 1000)
+        assert median - measured_db == pytest.approx([expected], abs=0.002)
 
     def test_loss_is_at_least_free_space(self):
         """150 MHz at 200 m in an open area: the formula has 56.7 dB at 1 km, free space 75.97, on the slant 76.1."""
@@ -234,7 +234,7 @@ class TestHata:
         links = [("server", "tower:0", 1e9, 0.0), ("server", "tower:1", 1e9, 0.0)]
         layout = make_layout(links, [(2000.0, 0.0)], {"tower:1": (30_000.0, 0.0)})
         model = OkumuraHata(frequency=9e8, area="small_city")
-        own, other = (
+        own_db, other_db = (
             -model.open(view, STREAMS).gain_db(np.zeros(1, int), 0.0) for view in (layout, layout.towards("tower:1"))
         )
-        assert other - own == pytest.approx([35.225 * math.log10(14)], abs=0.01)
+        assert other_db - own_db == pytest.approx([35.225 * math.log10(14)], abs=0.01)

@@ -64,8 +64,8 @@ class TestLineOfSight:
         ],
     )
     def test_high_users_have_larger_probability(self, height, distance, expected):
-        found = Uma(frequency=2e9, user_height=height).los_probability(np.array([float(distance)]))
-        assert found == pytest.approx([expected], rel=1e-5)
+        computed = Uma(frequency=2e9, user_height=height).los_probability(np.array([float(distance)]))
+        assert computed == pytest.approx([expected], rel=1e-5)
 
     def test_values_are_probabilities(self):
         distances = np.geomspace(0.1, 20_000, 5000)
@@ -243,14 +243,14 @@ class TestLinks:
         positions = [(0.0, 1.0 * user) for user in range(300)]
         layout = make_layout(links, positions, {"tower:0": (-100.0, 0.0), "tower:1": (200.0, 0.0)})
         model, users = Umi(frequency=2e9), np.arange(300)
-        own, same, other = (
+        own_db, same_db, other_db = (
             model.open(view, STREAMS).gain_db(users, 0.0)
             for view in (layout, layout.towards("tower:0"), layout.towards("tower:1"))
         )
-        assert own.tolist() == same.tolist()
+        assert own_db.tolist() == same_db.tolist()
         medians = Umi(frequency=2e9, shadowing=False)
         medians_db = [medians.open(view, STREAMS).gain_db(users, 0.0) for view in (layout, layout.towards("tower:1"))]
-        shadowing = own - medians_db[0], other - medians_db[1]
+        shadowing = own_db - medians_db[0], other_db - medians_db[1]
         assert abs(np.corrcoef(*shadowing)[0, 1]) < 4.9 / math.sqrt(300)
 
     def test_users_out_of_range_are_rejected(self):

@@ -49,8 +49,8 @@ class TestNoise:
     @pytest.mark.parametrize("khz", [1.0, 3.0, 10.0, 30.0])
     def test_published_approximation(self, khz):
         """Stojanovic (2007): moderate shipping without wind has about 50 dB at 1 kHz less 18 dB per decade."""
-        found = density_db(np.array([khz * 1000]), 0.5, 0.0)
-        assert found == pytest.approx([50 - 18 * np.log10(khz)], abs=5.0)
+        noise_db = density_db(np.array([khz * 1000]), 0.5, 0.0)
+        assert noise_db == pytest.approx([50 - 18 * np.log10(khz)], abs=5.0)
 
     def test_value_by_hand(self):
         """10 kHz, s = 0.5, w = 0: -13, 5.92, 29.32 and 5 dB; 29.35 together."""
@@ -76,8 +76,8 @@ class TestNoise:
         density = lambda hz: 10 ** (density_db(np.array([hz]), 0.5, 3.0)[0] / 10)  # noqa: E731
         points = np.geomspace(centre - width / 2, centre + width / 2, 12)
         total = sum(quad(density, *pair, epsrel=1e-9)[0] for pair in itertools.pairwise(points))
-        found = Underwater(frequency=centre, wind=3).noise_dbm(width) + 140.8
-        assert found == pytest.approx(10 * np.log10(total), abs=0.001)
+        noise_db = Underwater(frequency=centre, wind=3).noise_dbm(width) + 140.8
+        assert noise_db == pytest.approx(10 * np.log10(total), abs=0.001)
 
     def test_band_below_1_hz_is_rejected(self):
         with pytest.raises(ScenarioError, match="frequency: a band of 50000 Hz around it reaches below 1 Hz"):

@@ -93,9 +93,9 @@ def test_success_probabilities(channels, load, min_probability):
     rng = np.random.default_rng(2)
     is_sending = rng.random((100_000, 5)) < p
     channel_of = np.where(is_sending, rng.integers(0, channels, is_sending.shape), -1 - np.arange(5))
-    alone = is_sending & ((channel_of[:, :, None] == channel_of[:, None, :]).sum(axis=2) == 1)
+    is_success = is_sending & ((channel_of[:, :, None] == channel_of[:, None, :]).sum(axis=2) == 1)
     expected = [probability * np.prod(1 - np.delete(p, user) / channels) for user, probability in enumerate(p)]
-    assert np.abs(alone.mean(axis=0) - expected).max() < 4.5 * 0.5 / np.sqrt(100_000)
+    assert np.abs(is_success.mean(axis=0) - expected).max() < 4.5 * 0.5 / np.sqrt(100_000)
     z = (successes.mean(axis=0) - expected) / np.sqrt(
         np.maximum(np.array(expected) * (1 - np.array(expected)), 1e-9) / slots
     )

@@ -134,9 +134,9 @@ def run_until(mac, until_us, traffic, users, **options):
     return simulation
 
 
-def scripted_traffic(*at, **options):
+def scripted_traffic(*times_us, **options):
     """Return packets of each station at these times in microseconds."""
-    return ScriptedTraffic.model_validate({"at": at, **options})
+    return ScriptedTraffic.model_validate({"at": times_us, **options})
 
 
 def node_state(planned_outages, plan):
@@ -527,7 +527,7 @@ def test_window_continues_after_drop(monkeypatch):
     script_backoffs(monkeypatch, *[(0, window) for window in windows for _ in range(2)])
     cycle = 2072 + 45 + 34
     simulation = run_until(EDITION_2020.model_copy(update={"max_attempts": 3}), 9 * cycle, Saturated(), 2)
-    assert [at for at, *_ in simulation.sent] == [34 + cycle * turn for turn in range(9)]
+    assert [start_us for start_us, *_ in simulation.sent] == [34 + cycle * turn for turn in range(9)]
     assert simulation.event_log.packets.lost["given_up"] == 2 * 3
 
 
@@ -540,7 +540,7 @@ def test_window_continues_after_drop_with_empty_queue(monkeypatch):
         scripted_traffic([0, 9000, 19_000], [0, 9000, 19_000]),
         2,
     )
-    assert [at for at, *_ in simulation.sent] == [43, 9000, 19_000]
+    assert [start_us for start_us, *_ in simulation.sent] == [43, 9000, 19_000]
 
 
 def test_superseded_update_keeps_window(monkeypatch):
@@ -557,6 +557,6 @@ def test_slots_do_not_drift_at_late_times():
     """At 10^6 s the cycle of a single station is still DIFS, whole slots, frame and ACK."""
     env_us = 1e12
     simulation = run_until(A, env_us + 1e5, scripted_traffic([env_us, env_us + 1, env_us + 2]), 1)
-    gaps = np.diff([at for at, *_ in simulation.sent]) - 2166
+    gaps = np.diff([start_us for start_us, *_ in simulation.sent]) - 2166
     assert len(gaps) == 2
     assert np.abs(gaps / 9 - np.round(gaps / 9)).max() < 1e-3

@@ -85,10 +85,10 @@ def test_explicit_transport_takes_precedence():
 )
 def test_packets_above_frame_size_are_rejected(transport, key):
     access = NetworkAccess.model_validate(PLAIN | {"update_size": "5 kB", "transport": transport})
-    found = [*nested_faults(access, "", ScenarioFacts(10, 1))]
-    assert [fault.key for fault in found] == ([key] if key else [])
+    problems = [*nested_faults(access, "", ScenarioFacts(10, 1))]
+    assert [fault.key for fault in problems] == ([key] if key else [])
     if key:
-        assert "2296 B" in found[0].problem
+        assert "2296 B" in problems[0].problem
     assert CsmaCa().max_payload_bits == FULL_BITS
 
 

@@ -20,17 +20,17 @@ from netfl.network.reception.lora import Lora
     ],
 )
 def test_airtimes_match_published_calculators(size, coding, milliseconds):
-    found = 1e3 * time_on_air_s(size, np.arange(6), 125e3, coding)
+    airtimes = 1e3 * time_on_air_s(size, np.arange(6), 125e3, coding)
     for mode, published in enumerate(milliseconds):
         if published is not None:
-            assert found[mode] == pytest.approx(published, abs=5e-4), f"SF{mode + 7}"
+            assert airtimes[mode] == pytest.approx(published, abs=5e-4), f"SF{mode + 7}"
 
 
 def test_low_data_rate_optimisation_depends_on_symbol_length():
     """At 250 kHz only symbols of SF12 exceed 16 ms: a block has 44 bits at SF11, but 40 at SF12."""
-    found = time_on_air_s(20, [4, 5], 250e3) * 250e3 / 2.0 ** np.array([11, 12]) - 12.25
+    airtimes = time_on_air_s(20, [4, 5], 250e3) * 250e3 / 2.0 ** np.array([11, 12]) - 12.25
     blocks_11, blocks_12 = -(-(160 - 44 + 44) // 44), -(-(160 - 48 + 44) // 40)
-    assert found.tolist() == pytest.approx([8 + 5 * blocks_11, 8 + 5 * blocks_12])
+    assert airtimes.tolist() == pytest.approx([8 + 5 * blocks_11, 8 + 5 * blocks_12])
 
 
 def test_rates_and_sensitivities_match_data_sheet():

@@ -137,8 +137,8 @@ class TestParquet:
     def test_truncated_file_is_rejected(self, tmp_path):
         path = tmp_path / "there.parquet"
         write_availability(path, [UserSchedule(user, True, np.arange(1.0, 50.0)) for user in range(50)])
-        whole = path.read_bytes()
-        for content in (whole[:-20], whole[:200], b"user,start\n0,on\n", b""):
+        complete = path.read_bytes()
+        for content in (complete[:-20], complete[:200], b"user,start\n0,on\n", b""):
             path.write_bytes(content)
             rows, (fault,) = read_availability(path)
             assert not rows

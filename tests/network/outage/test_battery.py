@@ -65,8 +65,8 @@ class TestByHand:
         )
         hours = np.array([0, 6, 16, 22])
         # from half: full after 4 h at 36 kJ per hour; then empty after 16 h at 18 kJ per hour
-        found = timeline.charge_j(np.zeros(4, int), hours * HOUR)
-        assert found == pytest.approx([144e3, 288e3, 108e3, 0], abs=1e-3)
+        charge_j = timeline.charge_j(np.zeros(4, int), hours * HOUR)
+        assert charge_j == pytest.approx([144e3, 288e3, 108e3, 0], abs=1e-3)
 
     def test_solar_energy_of_day(self):
         timeline = open_battery(
@@ -131,8 +131,8 @@ class TestByHand:
         rows = np.zeros(len(times_s), int)
         assert timeline.up(rows, times_s).tolist() == [at_s < 100 or at_s // 20 % 2 == 0 for at_s in times_s]
         is_past = times_s < 200
-        found = timeline.next_change(rows[is_past], times_s[is_past])
-        assert found == pytest.approx(np.maximum(100.0, 20.0 * (times_s[is_past] // 20 + 1)))
+        next_changes_s = timeline.next_change(rows[is_past], times_s[is_past])
+        assert next_changes_s == pytest.approx(np.maximum(100.0, 20.0 * (times_s[is_past] // 20 + 1)))
         assert timeline.next_change(np.zeros(3, int), [205.0, 210.0, 212.0]) == pytest.approx([215.0] * 3)
 
     def test_battery_is_up_for_use_at_restart(self):

@@ -93,9 +93,9 @@ class TestInvalidFiles:
         ],
     )
     def test_errors_name_line(self, write_calendar, text, expected_problems):
-        found = list_problems(write_calendar(text))
-        assert len(found) == len(expected_problems)
-        for problem, expected in zip(found, expected_problems, strict=True):
+        problems = list_problems(write_calendar(text))
+        assert len(problems) == len(expected_problems)
+        for problem, expected in zip(problems, expected_problems, strict=True):
             assert expected in problem
 
     def test_missing_file_is_rejected(self, tmp_path):
@@ -113,8 +113,8 @@ class TestInvalidFiles:
         ]
 
     def test_number_of_errors_is_limited(self, write_calendar):
-        found = list_problems(write_calendar("node,start_s,end_s\n" + "0,5,4\n" * 50))
-        assert (len(found), found[-1]) == (11, "and 40 more errors of this kind")
+        problems = list_problems(write_calendar("node,start_s,end_s\n" + "0,5,4\n" * 50))
+        assert (len(problems), problems[-1]) == (11, "and 40 more errors of this kind")
 
     def test_mixed_time_zones_are_rejected(self, write_calendar):
         (problem,) = list_problems(write_calendar("node,start,end\n0,2024-03-01T00:00Z,\n", origin="2024-03-01"))

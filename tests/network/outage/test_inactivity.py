@@ -66,9 +66,9 @@ def test_share_up_solves_kolmogorov_equation():
     solution = integrate.solve_ivp(
         derivative, (0, 6 * DAY), [1.0], max_step=60.0, rtol=1e-9, atol=1e-11, dense_output=True
     ).sol
-    for part, found in enumerate(mean_share_up(WEIGHTS, DAY, up_s, down_s)):
+    for part, share_up in enumerate(mean_share_up(WEIGHTS, DAY, up_s, down_s)):
         instants = 5 * DAY + (part + (np.arange(2000) + 0.5) / 2000) * DAY / 5
-        assert found == pytest.approx(solution(instants)[0].mean(), abs=1e-5)
+        assert share_up == pytest.approx(solution(instants)[0].mean(), abs=1e-5)
 
 
 class TestDiurnalRate:
@@ -85,8 +85,8 @@ class TestDiurnalRate:
         solution = integrate.solve_ivp(derivative, (0, 6 * DAY), [1.0], max_step=60.0, dense_output=True).sol
         for hour in (0, 4, 9, 12, 16, 20, 23):
             p = float(solution(5 * DAY + hour * HOUR)[0])
-            found = timeline.up(users, start_s + hour * HOUR).mean()
-            assert found == pytest.approx(p, abs=Z * math.sqrt(p * (1 - p) / 20_000))
+            share_up = timeline.up(users, start_s + hour * HOUR).mean()
+            assert share_up == pytest.approx(p, abs=Z * math.sqrt(p * (1 - p) / 20_000))
 
     def test_share_up_obeys_renewal_equation(self):
         """p(t) + ∫ λ(s) p(s) ds over the last repair time = 1: users that are down failed within it."""
@@ -148,8 +148,8 @@ class TestInactivity:
         timeline = Inactivity(gap=self.IDLE, session=self.USE).open(star(20_000), STREAMS)
         share = 60 / 66
         for time_s in (0.0, 5 * HOUR):
-            found = timeline.up(np.arange(20_000), time_s).mean()
-            assert found == pytest.approx(share, abs=Z * math.sqrt(share * (1 - share) / 20_000))
+            share_up = timeline.up(np.arange(20_000), time_s).mean()
+            assert share_up == pytest.approx(share, abs=Z * math.sqrt(share * (1 - share) / 20_000))
 
     @pytest.mark.slow
     def test_diversity_of_users(self):

@@ -86,8 +86,8 @@ class TestRenewal:
         timeline = open_renewal(up, down, 20_000)
         share = up["mean"] / (up["mean"] + down["mean"])
         for time_s in (0.0, 13.0, 77.0, 2000.0):
-            found = timeline.up(users, time_s).mean()
-            assert found == pytest.approx(share, abs=Z * math.sqrt(share * (1 - share) / 20_000))
+            share_up = timeline.up(users, time_s).mean()
+            assert share_up == pytest.approx(share, abs=Z * math.sqrt(share * (1 - share) / 20_000))
 
     @pytest.mark.quick_first
     def test_sojourns_follow_distributions(self, up, down):
@@ -120,12 +120,14 @@ class TestRenewal:
         )
         horizon_s = cycles * (mu + md)
         outages = CombinedOutages([open_renewal(up, down, users, start="up")])
-        when, _, went_up = outages.changes(np.arange(users), 0.0, horizon_s)
-        down_s = np.where(went_up, when, -when).sum() + horizon_s * (~outages.up(np.arange(users), horizon_s)).sum()
-        found = 1.0 - down_s / (users * horizon_s)
+        times_s, _, went_up = outages.changes(np.arange(users), 0.0, horizon_s)
+        down_s = (
+            np.where(went_up, times_s, -times_s).sum() + horizon_s * (~outages.up(np.arange(users), horizon_s)).sum()
+        )
+        share_up = 1.0 - down_s / (users * horizon_s)
         deviation = math.sqrt((sd**2 * mu**2 + su**2 * md**2) / (mu + md) ** 3 / (users * horizon_s))
         start_up = 2.0 / cycles  # the bias of a start in the up state
-        assert found == pytest.approx(mu / (mu + md), abs=Z * deviation + start_up)
+        assert share_up == pytest.approx(mu / (mu + md), abs=Z * deviation + start_up)
 
     @pytest.mark.slow
     def test_results_are_independent_of_earlier_queries(self, up, down):
@@ -285,16 +287,16 @@ def test_leap_equals_steps(down, monkeypatch):
 
     def query_all(timeline, first_s):
         users = np.arange(4)
-        found = [timeline.next_change(users, first_s).tolist()]
-        return found + [
+        results = [timeline.next_change(users, first_s).tolist()]
+        return results + [
             [timeline.up(users, t).tolist(), timeline.next_change(users, t).tolist()] for t in query_times_s
         ]
 
     leaping = open_renewal(up, down, 4)
-    found = query_all(leaping, far_s)
+    expected = query_all(leaping, far_s)
     monkeypatch.setattr(AlternatingRenewal, "_leap", None)
     monkeypatch.setattr("netfl.network.outage._alternating_renewal._LEAP", 0)
-    assert query_all(open_renewal(up, down, 4), far_s) == found
+    assert query_all(open_renewal(up, down, 4), far_s) == expected
 
 
 def test_leap_takes_few_steps(monkeypatch):

@@ -35,7 +35,7 @@ class TestDropTail:
     def test_capacity_in_bytes(self):
         buffer = DropTail(capacity_bytes=1000).open(1.0, STREAMS)
         large, small, third = message(6400.0), message(1600.0), message(1.0)
-        assert [list(buffer.push(each, 0.0)) for each in (large, small, third)] == [[], [], [third]], (
+        assert [list(buffer.push(arriving, 0.0)) for arriving in (large, small, third)] == [[], [], [third]], (
             "8000 bits are full"
         )
         assert buffer.pop(0.0) is large
@@ -58,7 +58,7 @@ class TestPriority:
     def test_classes_are_served_in_order_with_separate_capacity(self):
         buffer = Priority(capacity=2).open(1.0, STREAMS)
         messages = [message(priority=level) for level in (2, 0, 2, 7, 2, 0, 0)]
-        refused = [victim for each in messages for victim in buffer.push(each, 0.0)]
+        refused = [victim for arriving in messages for victim in buffer.push(arriving, 0.0)]
         assert refused == [messages[4], messages[6]]
         assert len(buffer) == 5
         assert drain(buffer) == [messages[1], messages[5], messages[0], messages[2], messages[3]]
@@ -86,7 +86,7 @@ class TestDrr:
         for flow, sizes in enumerate([(200, 750, 20), (600, 300), (500,)]):
             for bits in sizes:
                 buffer.push(message(bits, flow), 0.0)
-        assert [one.bits for one in drain(buffer)] == [200, 500, 750, 20, 600, 300]
+        assert [served.bits for served in drain(buffer)] == [200, 500, 750, 20, 600, 300]
 
     @pytest.mark.parametrize("quantum", [7.0, 100.0, 1500.0])
     @pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), (1.0, 2.5, 4.0)])
@@ -108,12 +108,12 @@ class TestDrr:
         buffer = Drr(quantum=1e-3).open(1.0, STREAMS)
         for flow in range(3):
             buffer.push(message(1e9 + flow, flow), 0.0)
-        assert [one.flow for one in drain(buffer)] == [0, 1, 2]
+        assert [served.flow for served in drain(buffer)] == [0, 1, 2]
 
-    def test_each_flow_has_its_own_capacity(self):
+    def test_flows_have_separate_capacity(self):
         buffer = Drr(capacity=1).open(1.0, STREAMS)
         pushed = [message(flow=flow) for flow in (0, 0, 1)]
-        assert [list(buffer.push(each, 0.0)) for each in pushed] == [[], [pushed[1]], []]
+        assert [list(buffer.push(arriving, 0.0)) for arriving in pushed] == [[], [pushed[1]], []]
 
     def test_capacity_of_zero(self):
         buffer = Drr(capacity=0).open(1.0, STREAMS)

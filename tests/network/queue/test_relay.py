@@ -78,7 +78,7 @@ def test_priority_takes_turns_among_equal_flows():
 def test_newest_messages_of_flow_are_kept():
     buffer = Relay(policy="round_robin", flow_capacity=2).open(1.0, STREAMS)
     messages = [message(0, base) for base in range(4)]
-    assert [list(buffer.push(each, 0.0)) for each in messages] == [[], [], [messages[0]], [messages[1]]]
+    assert [list(buffer.push(arriving, 0.0)) for arriving in messages] == [[], [], [messages[0]], [messages[1]]]
     other = message(1)
     assert not buffer.push(other, 0.0)
     assert len(buffer) == 3

@@ -60,7 +60,7 @@ def build_simulation(traffic, users, *, limit=None, medium=None, ids=None):
     env, rows = simpy.Environment(0.0), []
     ids = np.arange(users) if ids is None else np.array(ids)
     recorder = SimpleNamespace(
-        wants=lambda kind: True, event=lambda outcome, at, **row: rows.append((outcome, at, row))
+        wants=lambda kind: True, event=lambda outcome, time_s, **row: rows.append((outcome, time_s, row))
     )
     event_log = EventLog(recorder, int(ids.max()) + 1, nodes=int(ids.max()) + 1, record_packets=True)
     arrivals = [traffic.blocks(user, 1.0, Streams(1)) for user in ids.tolist()]
@@ -114,14 +114,18 @@ def test_queue_matches_event_by_event_reference(capacity, load):
     simulation.env.run(until=until_s)
     simulation.cell.finish()
     assert len(simulation.delivered) == len(served)
-    np.testing.assert_allclose([(born, at) for _, born, _, at, *_ in simulation.delivered], served, rtol=1e-12)
+    np.testing.assert_allclose([(born, time_s) for _, born, _, time_s, *_ in simulation.delivered], served, rtol=1e-12)
     counter = simulation.counter
     assert counter.lost == ({"dropped": len(drops)} if drops else {})
-    assert counter.offered == np.searchsorted([at for at, _ in arrivals], until_s) == len(served) + len(drops) + left
-    assert counter.offered_bits == pytest.approx(sum(bits for at, bits in arrivals if at <= until_s))
+    assert (
+        counter.offered
+        == np.searchsorted([time_s for time_s, _ in arrivals], until_s)
+        == len(served) + len(drops) + left
+    )
+    assert counter.offered_bits == pytest.approx(sum(bits for time_s, bits in arrivals if time_s <= until_s))
     np.testing.assert_allclose(counter.delays_s, [end - born for born, end in served], rtol=1e-9)
     simulation.event_log.flush_packets()
-    dropped_s = np.concatenate([[], *[at for outcome, at, _ in simulation.rows if outcome == "dropped"]])
+    dropped_s = np.concatenate([[], *[time_s for outcome, time_s, _ in simulation.rows if outcome == "dropped"]])
     np.testing.assert_allclose(np.sort(dropped_s), drops)
 
 
@@ -202,8 +206,8 @@ def test_packets_are_conserved(capacity):
         *_, count_at_start = simulate_queue(arrivals, capacity or np.inf, start_s)
         counter = simulation.counter
         assert counter.delivered == sum(end > start_s for _, end in served)
-        assert counter.lost.get("dropped", 0) == sum(at > start_s for at in drops)
-        assert counter.offered == sum(start_s < at <= until_s for at, _ in arrivals)
+        assert counter.lost.get("dropped", 0) == sum(time_s > start_s for time_s in drops)
+        assert counter.offered == sum(start_s < time_s <= until_s for time_s, _ in arrivals)
         assert count_at_start + counter.offered == counter.delivered + sum(counter.lost.values()) + count_at_end
         delays_s = [end - born for born, end in served if born >= start_s]
         np.testing.assert_allclose(counter.delays_s, delays_s, rtol=1e-9)

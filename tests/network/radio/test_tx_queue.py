@@ -168,14 +168,16 @@ def test_every_update_has_one_outcome(recorder, planned_outages):
     rng = np.random.default_rng(3)
     users = 6
     plan = {
-        user: [(at, at + 3.0) for at in np.cumsum(rng.exponential(12.0, 40)) + 4 * np.arange(40)]
+        user: [
+            (arrivals_s, arrivals_s + 3.0) for arrivals_s in np.cumsum(rng.exponential(12.0, 40)) + 4 * np.arange(40)
+        ]
         for user in (0, 1, 100)
     }
-    at = [np.round(np.cumsum(rng.exponential(3.0, 60)), 3).tolist() for _ in range(users)]
+    arrivals_s = [np.round(np.cumsum(rng.exponential(3.0, 60)), 3).tolist() for _ in range(users)]
     presence = NodeState(CombinedOutages([planned_outages(plan)]), 101)
     rng_failures = np.random.default_rng(4)
     options = {"presence": presence, "limit": 3, "busy": lambda now_s: rng_failures.random() < 0.4}
-    simulation = build_simulation(recorder, packets(*at), rng.exponential(4.0, users), **options)
+    simulation = build_simulation(recorder, packets(*arrivals_s), rng.exponential(4.0, users), **options)
     for version, at_s in enumerate(np.cumsum(rng.exponential(9.0, 15))):
         simulation.env.run(until=at_s)
         simulation.event_log.open_round(version + 1)
@@ -188,7 +190,7 @@ def test_every_update_has_one_outcome(recorder, planned_outages):
     assert received == ended
     assert set(received.values()) == {1}
     assert len({kind for kind, *_ in recorder.rows if kind in OUTCOMES}) >= 3
-    counter, arrived = simulation.counter, sum(sum(time_s < 250 for time_s in each) for each in at)
+    counter, arrived = simulation.counter, sum(sum(time_s < 250 for time_s in times_s) for times_s in arrivals_s)
     assert counter.offered == arrived
     assert 0 <= arrived - counter.delivered - sum(counter.lost.values()) <= users * 60
     assert counter.delivered == sum(kind == "packet" for _, _, kind, *_ in simulation.delivered)

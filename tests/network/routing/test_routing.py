@@ -62,10 +62,10 @@ def test_next_hops_match_cheapest_paths(seed):
         graph.edges[first, second]["delay_s"] = float(rng.integers(1, 4)) / 10
     hops = least_cost(graph, "server", "delay_s")
     assert set(hops) == nx.node_connected_component(graph, "server") - {"server"}
-    for node, found in hops.items():
+    for node, next_nodes in hops.items():
         paths = cheapest_paths(graph, node, "delay_s")
-        assert set(found) == {path[1] for path in paths}
-        assert min(len(path) for path in paths) == min(len(path) for path in paths if path[1] == found[0])
+        assert set(next_nodes) == {path[1] for path in paths}
+        assert min(len(path) for path in paths) == min(len(path) for path in paths if path[1] == next_nodes[0])
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -190,8 +190,8 @@ class TestStatic:
         ],
     )
     def test_errors_name_key_and_remedy(self, make_network, next_hops, key, problem, remedy):
-        [(found, message)] = list_problems(Static(next=next_hops), make_network())
-        assert found == key
+        [(found_key, message)] = list_problems(Static(next=next_hops), make_network())
+        assert found_key == key
         assert problem in message
         assert message.endswith(remedy)
 

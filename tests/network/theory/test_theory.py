@@ -170,12 +170,14 @@ class TestLinks:
 
     def test_sonar_equation_by_hand(self):
         """20 kHz has 4.13 dB/km by Thorp (Stojanovic 2007, fig. 1); 1 W is 170.8 dB re 1 µPa at 1 m."""
-        near, far = (predict("underwater_link", {"access.topology.distance": d}) for d in (1000.0, 2000.0))
-        loss_db = near["snr_theory_db"] - far["snr_theory_db"]
+        near_metrics, far_metrics = (
+            predict("underwater_link", {"access.topology.distance": d}) for d in (1000.0, 2000.0)
+        )
+        loss_db = near_metrics["snr_theory_db"] - far_metrics["snr_theory_db"]
         assert loss_db == pytest.approx(15 * np.log10(2) + 4.13, abs=0.02)
-        assert near["delay_theory_s"] == pytest.approx(1000 / 1500 + 800 / 5000)
-        louder = predict("underwater_link", {"access.topology.distance": 1000.0, "access.radio.power": "33 dBm"})
-        assert louder["snr_theory_db"] - near["snr_theory_db"] == pytest.approx(3.0)
+        assert near_metrics["delay_theory_s"] == pytest.approx(1000 / 1500 + 800 / 5000)
+        loud_metrics = predict("underwater_link", {"access.topology.distance": 1000.0, "access.radio.power": "33 dBm"})
+        assert loud_metrics["snr_theory_db"] - near_metrics["snr_theory_db"] == pytest.approx(3.0)
 
 
 class SineLinks:
@@ -225,8 +227,8 @@ class TestProbe:
 
     def test_metrics_are_independent_of_windows(self):
         edges = [0.0, 0.013, 0.02, 0.5, 3.3337, 5.0]
-        whole, split = probe_metrics([(0.0, 5.0)], self.PROBE), probe_metrics([*pairwise(edges)], self.PROBE)
-        assert split == pytest.approx(whole)
+        single_window, split = probe_metrics([(0.0, 5.0)], self.PROBE), probe_metrics([*pairwise(edges)], self.PROBE)
+        assert split == pytest.approx(single_window)
 
     def test_warmup_is_excluded(self):
         assert probe_metrics([(0.0, 2.0), (2.0, 5.0)], self.PROBE, since_s=3.0) == pytest.approx(
