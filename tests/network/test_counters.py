@@ -79,7 +79,7 @@ def test_deliver_all_equals_single_deliveries():
     assert singly.metrics(2.0) == pytest.approx(together.metrics(2.0))
 
 
-def test_loss_counts_by_event_time_not_by_birth():
+def test_loss_counts_by_time_of_event():
     recorder = type("Deaf", (), {"wants": lambda self, kind: False})()
     event_log = EventLog(recorder, 100, nodes=2)
     event_log.packets.restart(10.0)

@@ -150,7 +150,10 @@ class TestLosses:
         assert (np.diff(nlos_db) > 0).all()
 
     def test_effective_environment_of_high_users(self):
-        """At 22.5 m and 300 m, C = 0.95^1.5 x 1.25 x 27 x e^-2 = 4.2293: 1 m has 1 of 5.2293, or 12, 15, 18, 21 m."""
+        """At 22.5 m and 300 m, C = 0.95^1.5 x 1.25 x 27 x e^-2 = 4.2293.
+
+        The environment is at 1 m with probability 1 / 5.2293, otherwise at 12, 15, 18 or 21 m.
+        """
         model = Uma(frequency=2e9, user_height=22.5)
         surroundings = (np.arange(100_000) + 0.5) / 100_000
         heights_m, counts = np.unique(model._ground_m(np.full(100_000, 300.0), surroundings), return_counts=True)

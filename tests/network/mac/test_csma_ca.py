@@ -455,7 +455,7 @@ def test_superseded_update_on_air_is_completed(monkeypatch):
 
 @pytest.mark.parametrize("users", [1, 10])
 def test_low_load_is_delivered_with_short_delays(users):
-    """At 2 % load, M/D/1 over 2166 µs waits ρ/(2(1-ρ)) = 1 % of a service; half of the frames draw 7.5 slots."""
+    """At 2 % load, M/D/1 over 2166 µs waits ρ/(2(1-ρ)) = 1 % of a service; half of these draw 7.5 slots."""
     mac, rate_hz = A, 0.02 / 2132e-6 / users
     traffic = Poisson.model_validate({"rate": rate_hz, "size": {"mean": BITS}})
     simulation = run_until(mac, 120e6, traffic, users)

@@ -125,7 +125,7 @@ def test_tdma_repeats_one_frame_later(make_cell):
 
 @pytest.mark.quick_first
 @pytest.mark.parametrize("users", [1, 4, 9])
-def test_tdma_wait_is_uniform_over_the_frame(users):
+def test_tdma_wait_is_uniform_over_frame(users):
     size, airtime_s = 2000, 0.5
     wait_s = waiting_times(BenchSetup(Tdma(), users, airtime_s, Streams(3)), size)
     frame_s = users * airtime_s

@@ -138,7 +138,7 @@ class TestRandomWaypoint:
             RandomWaypoint(**{"speed": [1, 2], **settings})
 
     @pytest.mark.slow
-    def test_a_hundred_thousand_users(self):
+    def test_many_users_have_finite_positions(self):
         _, paths = open_walks(100_000)
         positions = [paths.xy_m(np.arange(100_000), time) for time in (0.0, 60.0, 600.0)]
         assert np.isfinite(positions).all()

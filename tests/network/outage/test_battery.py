@@ -1,4 +1,4 @@
-"""Batteries compared with a simulation in steps of one second, and with values worked out by hand."""
+"""Batteries compared with a stepwise simulation, and with values worked out by hand."""
 
 import math
 

@@ -50,7 +50,7 @@ class TestValidFiles:
         assert list_changes(model, 0) == [(10.0, False), (40.0, True), (50.0, False), (60.0, True)]
         assert list_changes(model, 1) == [(12.0, False), (13.0, True)]
 
-    def test_dates_are_counted_from_the_origin(self, write_calendar):
+    def test_dates_are_counted_from_origin(self, write_calendar):
         rows = "node,start,end\n0,2024-02-29T23:30,2024-03-01T01:00\n1,60,2024-03-01\n"
         model = write_calendar(rows, origin="2024-02-29T00:00")
         assert list_changes(model, 0) == [(23.5 * 3600, False), (25 * 3600.0, True)]

@@ -164,7 +164,7 @@ def test_queries_without_nodes_are_empty():
 
 
 @pytest.mark.slow
-def test_real_outages_agree_with_a_fine_grid():
+def test_outages_match_fine_grid():
     """Three outages of 20 users over two days are compared with states on a grid."""
     outages = CombinedOutages.open(
         [

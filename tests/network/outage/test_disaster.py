@@ -93,7 +93,7 @@ def test_results_are_independent_of_earlier_queries():
     "repair", [REPAIR, {"distribution": "fixed", "mean": "5 h"}, {"distribution": "pareto", "mean": "5 h", "shape": 3}]
 )
 def test_availability_matches_boolean_model(repair):
-    """The user has all points within 3 km inside the square of 20 km; its share of time up is over 60 replicas."""
+    """The area of 20 km contains all points within 3 km of the user; its share of time up is a mean of 60 replicas."""
     expected = math.exp(-(5 / 10) * math.pi * 3.0**2 / 20.0**2)
     times = np.arange(0.0, 4000.0, 20.0) * HOUR
     shares = []

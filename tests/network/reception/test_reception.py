@@ -43,7 +43,7 @@ def is_within_error(count, probability):
 
 @pytest.mark.parametrize("distance_m", [50.0, 150.0, 300.0])
 @pytest.mark.parametrize("threshold_db", [-3.0, 0.0, 7.0, 15.0])
-def test_outage_probability_of_a_threshold(threshold_db, distance_m):
+def test_outage_probability_of_threshold(threshold_db, distance_m):
     expected = 1 - math.exp(-(10 ** (threshold_db / 10)) / mean_snr(distance_m))
     assert is_within_error(count_outages(SnrThreshold(threshold=threshold_db, rate=1e6), distance_m), expected)
 

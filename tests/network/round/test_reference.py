@@ -25,7 +25,7 @@ RADIO_SETTINGS = {
 
 
 def draw_outages(rng, permanent):
-    """Draw the outages of a user, which do not touch; with *for_good* one in fourteen never ends."""
+    """Draw the outages of a user, which do not touch; with *permanent* one in fourteen never ends."""
     outages, at_s = [], rng.uniform(-2, 15)
     while at_s < HORIZON_S and (not outages or outages[-1][1] < NEVER):
         end_s = NEVER if permanent and rng.random() < 0.07 else at_s + rng.uniform(0.3, 10)

@@ -39,7 +39,7 @@ MODELS = {
 def test_rate_matches_theory(name, rate_hz):
     """On/off: Σ P(L > 0.1 k) = 1 / (1 - e^-0.2) = 5.517 packets in a cycle of 1.5 s.
 
-    The number per cycle deviates by about 10 packets, so 4.5 errors of 20 000 cycles are 4 %.
+    A cycle deviates by about 5.5 packets of the burst and by 1.1 s, so 4.5 errors of 20 000 cycles are 4 %.
     """
     model, until_s = MODELS[name], 30_000.0
     count = len(read_packets(model, until_s)[0])

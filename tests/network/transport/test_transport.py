@@ -90,8 +90,9 @@ class RandomReception(SnrThreshold):
 
 @pytest.fixture
 def make_simulation(make_layout, scripted_links, planned_outages, recorder):
-    """Users at one tower receive a version at 0.25 + 1 + 2 = 3.25 s; air and link have 1000 bit/s, the delay is 0.25
-    s.
+    """Users at one tower receive a version at 0.25 + 1 + 2 = 3.25 s.
+
+    The air and the link have 1000 bit/s; the delay of the link is 0.25 s.
     """
 
     def make(
@@ -395,7 +396,7 @@ def test_lorawan_carries_large_updates_in_packets(arq):
     assert sum(len(result.deliveries) for result in rounds) > 0
 
 
-def test_slots_hold_the_largest_frame():
+def test_slots_hold_largest_frame():
     """At 20 kbit/s a slot lasts 150 ms for 3 kbit, also for the last packet."""
     _, log = run_rounds({"mac": {"kind": "tdma"}, "transport": {"grain": "packet", "mtu": 3000}}, users=4)
     slots = np.array([row[1] for row in log.rows if row[0] == "sent"]) / 0.15
