@@ -80,7 +80,7 @@ def test_deliver_all_equals_single_deliveries():
 
 
 def test_loss_counts_by_time_of_event():
-    recorder = type("Deaf", (), {"wants": lambda self, kind: False})()
+    recorder = type("SilentRecorder", (), {"wants": lambda self, kind: False})()
     event_log = EventLog(recorder, 100, nodes=2)
     event_log.packets.restart(10.0)
     event_log.record_outcome(Message(0, TRAFFIC, 1.0, np.nan, 0, born_s=9.0), "dropped", 9.0)

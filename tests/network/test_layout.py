@@ -23,7 +23,7 @@ def layout():
 
 
 def test_users_are_numbered_first(layout):
-    assert (layout.users, layout.nodes) == (3, 13), "users, five sites, five links"
+    assert (layout.users, layout.nodes) == (3, 13), "three users, five nodes, five links"
     assert [layout.number(name) for name in layout.names] == [3, 4, 5, 6, 7]
     assert layout.number("server-router:1") == layout.number("router:1-server") == 9
     assert (layout.name(4), layout.name(9)) == ("router:0", "router:1-server")

@@ -237,7 +237,7 @@ def test_bystanders_of_802_11b_wait_eifs(monkeypatch):
     script_backoffs(monkeypatch, (2, 31), (2, 31), (5, 31), (12, 63), (30, 63), (31, 31), (31, 31))
     simulation = run_until(B, 5200, Saturated(), 3)
     assert simulation.sent[:2] == [(90, 0, 1), (1824, 2)], "0 would be at 1622 + 240 = 1862"
-    assert simulation.sent[2] == (1824 + 1523 + 50 + 2 * 20, 0), "it has counted 10 whole slots by 1824"
+    assert simulation.sent[2] == (1824 + 1523 + 50 + 2 * 20, 0), "station 0 has counted 10 whole slots by 1824"
 
 
 def test_frame_is_sent_at_once_on_idle_medium(monkeypatch):
@@ -510,8 +510,10 @@ def test_colliding_stations_wait_difs_after_timeout(monkeypatch):
     simulation = run_until(EDITION_2020, 6700, Saturated(), 3)
     assert simulation.sent[:2] == [(52, 0, 1), (2203 + 9, 0)]
     start_us = 2212 + 2132 + 34
-    assert simulation.sent[2] == (start_us + 9, 2), "it has counted six whole slots by 2212, and has one left"
-    assert simulation.sent[3] == (start_us + 9 + 2132 + 34 + 8 * 9, 1), "it has counted one before 2212, and one after"
+    assert simulation.sent[2] == (start_us + 9, 2), "station 2 has counted six slots by 2212, with one left"
+    assert simulation.sent[3] == (start_us + 9 + 2132 + 34 + 8 * 9, 1), (
+        "station 1 has counted one slot before 2212 and one after"
+    )
 
 
 def test_station_waits_difs_after_rts_timeout(monkeypatch):

@@ -137,7 +137,7 @@ def test_slot_with_idle_time_is_reported():
     (warning,) = list_warnings(mac={"kind": "tdma", "slot": 1.0}, reception=MODES, radio=radio, update_size="1 Mbit")
     assert "tdma: a slot lasts 1 s and holds one frame, so that in the fastest mode 98 % of it stay idle" in warning
     assert list_warnings(mac={"kind": "round_robin"}, reception=MODES, radio=radio) == []
-    assert list_warnings(mac={"kind": "tdma"}) == [], "one mode fills its slot"
+    assert list_warnings(mac={"kind": "tdma"}) == [], "a single mode fills its slot"
 
 
 def test_load_is_computed_per_tower():

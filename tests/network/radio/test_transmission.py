@@ -24,7 +24,7 @@ def interfering_pairs(*spans, channels=None):
     pairs = {
         (i, j) for i, first in enumerate(flights) for j, second in enumerate(flights) if second in first.interferers
     }
-    assert pairs == {(j, i) for i, j in pairs}, "if one meets the other, the other meets it"
+    assert pairs == {(j, i) for i, j in pairs}, "interference is symmetric"
     return {pair for pair in pairs if pair[0] < pair[1]}
 
 
