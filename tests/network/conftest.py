@@ -1,4 +1,4 @@
-"""Small worlds under full control: planned outages, a recorder that keeps all, one cell with a scripted air."""
+"""Fixtures for small networks: planned outages, an event recorder, scripted links and one radio cell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import simpy
-from support.recorders import Memory as Recorder
+from support.recorders import Memory
 
 from netfl.network.event_log import EventLog
 from netfl.network.layout import Layout, NodeId
@@ -27,24 +27,24 @@ from netfl.streams import Streams
 from netfl.types import OUTCOMES
 
 
-class Memory(Recorder):
-    """What tests of the network ask of a record."""
+class EventRecorder(Memory):
+    """Recorder of all events with queries for the tests of the network."""
 
-    def of(self, *kinds):
-        """(time_s, user) of the events of these kinds, in order of time."""
+    def events(self, *kinds):
+        """Return (time_s, user) of the events of these kinds, in order of time."""
         return sorted((row[1], row[3]) for row in self.rows if row[0] in kinds)
 
     def outcomes(self):
-        """The outcomes of each (user, base)."""
-        told = {}
+        """Return the outcomes of each update, by (user, base)."""
+        outcomes = {}
         for kind, _, _, user, _, base, detail in self.rows:
             if kind in OUTCOMES:
-                told.setdefault((user, base), []).append(f"{kind} {detail}".strip())
-        return told
+                outcomes.setdefault((user, base), []).append(f"{kind} {detail}".strip())
+        return outcomes
 
 
-class Planned(NodeAvailability):
-    """Nodes that are down in the stated intervals [start, end)."""
+class PlannedOutages(NodeAvailability):
+    """Outages of nodes in the stated intervals [start, end)."""
 
     def __init__(self, plan):
         self.plan = plan
@@ -62,11 +62,11 @@ class Planned(NodeAvailability):
             [t2 for span in self.plan.get(int(n), []) for t2 in span if t2 > t]
             for n, t in zip(nodes, times, strict=True)
         )
-        return np.array([min(one, default=np.inf) for one in edges], float)
+        return np.array([min(ends, default=np.inf) for ends in edges], float)
 
 
-class Air:
-    """Links whose SNR in dB is a function of (users, time)."""
+class ScriptedLinks:
+    """Links whose SNR in dB is a function of the users and the time."""
 
     radio = SimpleNamespace(bandwidth=1e5)
 
@@ -80,18 +80,20 @@ class Air:
         return np.asarray(self._snr_db(users, time_s), float)
 
 
-def cell_of(users, *, plan=None, snr_db=lambda users, time_s: np.zeros(len(users)), compute_s=0.0, seed=1, **options):
-    """A cell of one-second airtimes whose tower is node 100; `sent_on` takes what got through."""
-    env, memory, sent_on = simpy.Environment(0.0), Memory(), []
-    ledger = EventLog(memory, users)
-    ledger.open_round(1)
+def build_cell(
+    users, *, plan=None, snr_db=lambda users, time_s: np.zeros(len(users)), compute_s=0.0, seed=1, **options
+):
+    """Build a cell whose tower is node 100, with airtimes of 1 s; `sent_on` lists what the tower forwards."""
+    env, recorder, sent_on = simpy.Environment(0.0), EventRecorder(), []
+    event_log = EventLog(recorder, users)
+    event_log.open_round(1)
     compute_s = np.broadcast_to(np.asarray(compute_s, float), users)
-    queue, outstanding = UpdateQueue(np.arange(users), 1000.0, "tower:0", ledger), OutstandingUpdates(users)
-    ledger.on_updates_end = outstanding.end
+    queue, outstanding = UpdateQueue(np.arange(users), 1000.0, "tower:0", event_log), OutstandingUpdates(users)
+    event_log.on_updates_end = outstanding.end
     updates = UserPopulation(queue, compute_s, outstanding)
-    presence = NodeState(CombinedOutages([Planned(plan or {})]), 101)
+    presence = NodeState(CombinedOutages([PlannedOutages(plan or {})]), 101)
     reception = SnrThreshold(threshold=-3, rate=1000)
-    medium = FadingMedium(Air(snr_db, users), reception, presence, Streams(seed), **options)
+    medium = FadingMedium(ScriptedLinks(snr_db, users), reception, presence, Streams(seed), **options)
     cell = Cell(
         env,
         AirInterface(NodeId("tower:0", 100), medium, SharedChannel()),
@@ -100,59 +102,65 @@ def cell_of(users, *, plan=None, snr_db=lambda users, time_s: np.zeros(len(users
         uplink=lambda message: sent_on.append((env.now, message)),
     )
     tower = Tower(cell, updates, medium)
-    told = {"memory": memory, "ledger": ledger, "updates": updates, "outstanding": outstanding, "sent_on": sent_on}
-    return SimpleNamespace(env=env, cell=cell, tower=tower, **told)
+    parts = {
+        "recorder": recorder,
+        "event_log": event_log,
+        "updates": updates,
+        "outstanding": outstanding,
+        "sent_on": sent_on,
+    }
+    return SimpleNamespace(env=env, cell=cell, tower=tower, **parts)
 
 
-def sites_of(links, users_at, towers_at):
-    """Sites with the stated links (from, to, rate, delay), users and towers."""
+def build_layout(links, users_at, towers_at):
+    """Build a layout with the stated links (from, to, rate, delay), users and towers."""
     graph = nx.Graph()
-    for one, other, rate_bps, delay_s in links:
-        for name in (one, other):
+    for first, second, rate_bps, delay_s in links:
+        for name in (first, second):
             x, y = towers_at.get(name, (0.0, 0.0))
             graph.add_node(name, role=name.partition(":")[0], x_m=x, y_m=y)
-        graph.add_edge(one, other, rate_bps=rate_bps, delay_s=delay_s)
+        graph.add_edge(first, second, rate_bps=rate_bps, delay_s=delay_s)
     return Layout(graph, np.array(users_at, float))
 
 
 @pytest.fixture
-def memory():
-    return Memory()
+def recorder():
+    return EventRecorder()
 
 
 @pytest.fixture
-def planned():
-    return Planned
+def planned_outages():
+    return PlannedOutages
 
 
 @pytest.fixture
 def make_cell():
-    return cell_of
+    return build_cell
 
 
 @pytest.fixture
-def make_sites():
-    return sites_of
+def make_layout():
+    return build_layout
 
 
 @pytest.fixture
-def make_air():
-    return Air
+def scripted_links():
+    return ScriptedLinks
 
 
 @pytest.fixture
-def sleeps(make_cell):
-    """Holds a MAC to it that a million slots of a dead tower cost next to no events, and are over when it is back."""
+def assert_mac_sleeps(make_cell):
+    """Check that a MAC needs few events while its tower is down for a million slots, and sends again afterwards."""
 
-    def hold(mac):
-        world = make_cell(4, plan={100: [(10.5, 1e6)]}, compute_s=12.0)
-        world.env.process(mac.serve(world.cell))
-        world.tower.schedule_broadcast(0, 0.0)
-        steps = 0
-        while len(world.sent_on) < 4:
-            world.env.step()
-            steps += 1
-        assert steps < 500
-        assert min(time_s for time_s, _ in world.memory.of("sent")) >= 1e6
+    def check(mac):
+        simulation = make_cell(4, plan={100: [(10.5, 1e6)]}, compute_s=12.0)
+        simulation.env.process(mac.serve(simulation.cell))
+        simulation.tower.schedule_broadcast(0, 0.0)
+        events = 0
+        while len(simulation.sent_on) < 4:
+            simulation.env.step()
+            events += 1
+        assert events < 500
+        assert min(time_s for time_s, _ in simulation.recorder.events("sent")) >= 1e6
 
-    return hold
+    return check

@@ -1,4 +1,4 @@
-"""How fast users compute: classes of devices, spreads and jitter, held to closed forms and to what worlds do."""
+"""Compute times of users: device classes, spread and jitter, compared with closed forms and simulated runs."""
 
 import copy
 import math
@@ -35,26 +35,26 @@ PLAIN = {
 }
 
 
-def compute(**said):
-    return Compute(**{"samples": 100} | said)
+def compute(**overrides):
+    return Compute(**{"samples": 100} | overrides)
 
 
-def play(users=10, rounds=20, seed=3, wanted=(), **said):
-    """The rounds and the record of a world of the plain network, with some keys said otherwise."""
-    access, log = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | said), Memory(*wanted)
+def run_rounds(users=10, rounds=20, seed=3, recorded_kinds=(), **overrides):
+    """Return the rounds, the recorder and the user columns of a run of the plain network with *overrides*."""
+    access, log = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | overrides), Memory(*recorded_kinds)
     setting = AccessContext(users, rounds, 0, Streams(seed), np.full(users, 50.0), 1e4, 1e4, log)
     return [*access.rounds(setting)], log, access.user_columns(setting)
 
 
-def faults(said, **facts):
-    access = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | {"compute": said})
-    told = ScenarioFacts(**({"users": 10, "rounds": 5, "sized": True} | facts))
-    return {fault.key: fault for fault in nested_faults(access, "access", told) if ".compute" in fault.key}
+def find_problems(settings, **facts):
+    access = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | {"compute": settings})
+    scenario_facts = ScenarioFacts(**({"users": 10, "rounds": 5, "sized": True} | facts))
+    return {fault.key: fault for fault in nested_faults(access, "access", scenario_facts) if ".compute" in fault.key}
 
 
-class TestLaws:
+class TestDistributions:
     @pytest.mark.parametrize(
-        "said",
+        "overrides",
         [
             {"speed": 80.0, "spread": 0.6},
             {"speed": 80.0, "jitter": 0.5},
@@ -63,113 +63,118 @@ class TestLaws:
             {"devices": {"one": {"share": 1.0, "speed": 3.0}}},
         ],
     )
-    def test_what_is_drawn_holds_the_laws(self, said):
-        assert check_laws(compute(**said), STREAMS, DRAWS) == []
+    def test_draws_follow_stated_distributions(self, overrides):
+        assert check_laws(compute(**overrides), STREAMS, DRAWS) == []
 
-    def test_wrong_shares_and_medians_would_be_caught(self):
+    def test_check_detects_wrong_shares_and_medians(self):
         laws = compute(devices=FLEET).laws()
         other = compute(devices=FLEET | {"phone": FLEET["phone"] | {"speed": 206.0}})
-        moved = compute(
+        other_shares = compute(
             devices=FLEET | {"board": FLEET["board"] | {"share": 0.22}, "phone": FLEET["phone"] | {"share": 0.68}}
         )
         assert not np.allclose(laws[0].mean, other.laws()[0].mean)
-        speeds, has = other.speeds(200_000, STREAMS), moved.device(200_000, STREAMS)
+        speeds, device_indices = other.speeds(200_000, STREAMS), other_shares.device(200_000, STREAMS)
         assert abs(speeds.mean() - laws[0].mean) > 5 * speeds.std() / math.sqrt(len(speeds))
-        assert abs((has == 1).mean() - 0.2) > 5 * math.sqrt(0.16 / len(has))
+        assert abs((device_indices == 1).mean() - 0.2) > 5 * math.sqrt(0.16 / len(device_indices))
 
-    def test_nothing_drawn_is_said(self):
+    def test_model_without_draws_states_no_distribution(self):
         assert (
             compute(devices={"a": {"users": [0], "speed": 1.0}, "b": {"users": 1, "speed": 2.0}}).laws()[0].quantity
             == "none"
         )
         assert compute(speed=[1.0, 2.0]).laws()[0].quantity == "none"
 
-    def test_the_moments_of_a_class_by_hand(self):
-        """Medians 200 and spread 0.4: the logarithms have that mean and deviation; boards have no spread at all."""
+    def test_moments_of_device_class(self):
+        """The median is 200 and the spread of log speed is 0.4; boards have no spread."""
         model = compute(devices=FLEET)
-        has, speeds = model.device(60_000, STREAMS), model.speeds(60_000, STREAMS)
-        assert np.bincount(has) / 60_000 == pytest.approx([0.7, 0.2, 0.1], abs=0.008)
-        logs = np.log(speeds[has == 0])
-        assert logs.mean() == pytest.approx(math.log(200.0), abs=0.01)
-        assert logs.std() == pytest.approx(0.4, abs=0.006)
-        assert set(speeds[has == 1]) == {20.0}
+        device_indices, speeds = model.device(60_000, STREAMS), model.speeds(60_000, STREAMS)
+        assert np.bincount(device_indices) / 60_000 == pytest.approx([0.7, 0.2, 0.1], abs=0.008)
+        log_speeds = np.log(speeds[device_indices == 0])
+        assert log_speeds.mean() == pytest.approx(math.log(200.0), abs=0.01)
+        assert log_speeds.std() == pytest.approx(0.4, abs=0.006)
+        assert set(speeds[device_indices == 1]) == {20.0}
 
 
 class TestDraws:
-    def test_a_users_device_does_not_hang_on_how_many_users_there_are(self):
+    def test_device_is_independent_of_number_of_users(self):
         model = compute(devices=FLEET)
         few, many = model.device(50, STREAMS), model.device(5000, STREAMS)
         assert (few == many[:50]).all()
         assert (model.speeds(50, STREAMS) == model.speeds(5000, STREAMS)[:50]).all()
 
-    def test_a_class_of_all_is_as_fast_as_no_class(self):
-        alone, classed = (
+    def test_single_class_has_speeds_of_no_class(self):
+        without_class, with_class = (
             compute(speed=80.0, spread=0.6),
             compute(devices={"x": {"share": 1, "speed": 80, "spread": 0.6}}),
         )
-        assert (alone.speeds(40, STREAMS) == classed.speeds(40, STREAMS)).all()
+        assert (without_class.speeds(40, STREAMS) == with_class.speeds(40, STREAMS)).all()
 
-    def test_counts_are_exact_and_fall_on_anybody(self):
+    def test_device_counts_are_exact_and_uniform_over_users(self):
         model = compute(
             devices={"a": {"users": [3, 5], "speed": 1}, "b": {"users": 6, "speed": 2}, "c": {"users": 2, "speed": 3}}
         )
         hits = np.zeros(10)
         for seed in range(400):
-            has = model.device(10, Streams(seed))
-            assert np.bincount(has).tolist() == [2, 6, 2]
-            assert has[[3, 5]].tolist() == [0, 0]
-            hits += has == 2
-        free = np.delete(hits, [3, 5])
-        assert free / 400 == pytest.approx(np.full(8, 0.25), abs=4.5 * math.sqrt(0.1875 / 400))
+            device_indices = model.device(10, Streams(seed))
+            assert np.bincount(device_indices).tolist() == [2, 6, 2]
+            assert device_indices[[3, 5]].tolist() == [0, 0]
+            hits += device_indices == 2
+        unlisted = np.delete(hits, [3, 5])
+        assert unlisted / 400 == pytest.approx(np.full(8, 0.25), abs=4.5 * math.sqrt(0.1875 / 400))
 
     def test_jitter_is_keyed_by_user_and_update(self):
-        luck = compute(speed=1.0, jitter=0.3).training_jitter(STREAMS)
-        table = luck(np.repeat(np.arange(4), 5), np.tile(np.arange(5), 4)).reshape(4, 5)
-        assert luck(np.array([2]), np.array([3]))[0] == table[2, 3]
+        jitter = compute(speed=1.0, jitter=0.3).training_jitter(STREAMS)
+        table = jitter(np.repeat(np.arange(4), 5), np.tile(np.arange(5), 4)).reshape(4, 5)
+        assert jitter(np.array([2]), np.array([3]))[0] == table[2, 3]
         assert len(np.unique(table)) == 20
         assert compute(speed=1.0).training_jitter(STREAMS) is None
 
 
-class TestInAWorld:
-    def test_users_train_as_long_as_their_device_says(self):
-        _, log, places = play(compute={"devices": FLEET, "samples": 500}, wanted=("received", "trained"))
-        assert set(places["device"]) <= set(FLEET)
-        last = {}
+class TestRun:
+    def test_training_time_follows_device_speed(self):
+        _, log, user_columns = run_rounds(
+            compute={"devices": FLEET, "samples": 500}, recorded_kinds=("received", "trained")
+        )
+        assert set(user_columns["device"]) <= set(FLEET)
+        received_s = {}
         for kind, time_s, _, user, *_ in sorted(log.rows, key=lambda row: (row[1], row[0] == "received")):
             if kind == "received":
-                last[user] = time_s
+                received_s[user] = time_s
             elif kind == "trained":
-                assert time_s - last[user] == pytest.approx(500 / places["speed"][user])
-        board = places["device"] == "board"
-        assert (places["speed"][board] == 20.0).all()
+                assert time_s - received_s[user] == pytest.approx(500 / user_columns["speed"][user])
+        board = user_columns["device"] == "board"
+        assert (user_columns["speed"][board] == 20.0).all()
 
-    def test_every_update_takes_its_own_time(self):
-        """The k-th training of a user lasts its usual time times the k-th draw of its own, whoever is heard."""
+    def test_each_update_has_its_own_training_time(self):
+        """The k-th training of a user lasts its base time multiplied by its k-th draw, for any deliveries."""
         spans = {}
         for m in (1, 4):
-            said = {"compute": {"speed": 10, "samples": 50, "jitter": 0.5}, "round": {"kind": "first", "m": m}}
-            _, log, _ = play(wanted=("received", "trained"), **said)
-            begun, number = {}, np.full(10, -1)
+            overrides = {"compute": {"speed": 10, "samples": 50, "jitter": 0.5}, "round": {"kind": "first", "m": m}}
+            _, log, _ = run_rounds(recorded_kinds=("received", "trained"), **overrides)
+            start_s, number = {}, np.full(10, -1)
             for kind, time_s, _, user, *_ in sorted(log.rows, key=lambda row: (row[1], row[0] == "received")):
                 if kind == "received":
                     number[user] += 1
-                    begun[user] = time_s
+                    start_s[user] = time_s
                 elif kind == "trained":
-                    spans[m, user, number[user]] = time_s - begun[user]
+                    spans[m, user, number[user]] = time_s - start_s[user]
         field, variance = Streams(3).at("compute").field("jitter"), math.log(1.25)
         for (_, user, number), span in spans.items():
             factor = math.exp(math.sqrt(variance) * field.normal([user], [number])[0] - variance / 2)
             assert span == pytest.approx(5.0 * factor)
         assert len(spans) > 50
 
-    def test_jitter_in_packets_and_with_users_who_finish(self):
-        said = {"compute": {"speed": 10, "samples": 50, "jitter": 0.5}, "transport": {"grain": "packet", "mtu": 2000}}
-        rounds, log, _ = play(on_new_version="finish", **said)
-        assert sum(len(one.deliveries) for one in rounds) == 40
+    def test_jitter_with_packets_and_finished_trainings(self):
+        overrides = {
+            "compute": {"speed": 10, "samples": 50, "jitter": 0.5},
+            "transport": {"grain": "packet", "mtu": 2000},
+        }
+        rounds, log, _ = run_rounds(on_new_version="finish", **overrides)
+        assert sum(len(delivery_round.deliveries) for delivery_round in rounds) == 40
         spans = np.array([row[1] for row in log.rows if row[0] == "trained"])
         assert len(np.unique(spans)) == len(spans)
 
-    def test_the_table_of_users_tells_device_and_speed(self, tmp_path):
+    def test_users_table_has_device_and_speed(self, tmp_path):
         raw = {"name": "fleet", "users": 9, "rounds": 3, "replicas": 2}
         raw |= {"access": {"kind": "network"} | PLAIN | {"compute": {"devices": FLEET, "samples": 9}}}
         users = netfl.trace(validate(ScenarioDocument(raw)), tmp_path / "run").users
@@ -183,13 +188,13 @@ class TestInAWorld:
         assert set(plain["speed"]) == {10.0}
 
 
-class TestFaults:
-    def test_a_spread_beside_a_list_of_speeds(self):
+class TestProblems:
+    def test_spread_with_list_of_speeds_is_rejected(self):
         (fault,) = Compute(speed=[1, 2], spread=0.1, samples=1).faults(ScenarioFacts(users=2, rounds=1))
         assert str(fault) == "spread: has no effect with a list of speeds (0.1); leave one of them out"
 
     @pytest.mark.parametrize(
-        ("said", "problem"),
+        ("overrides", "problem"),
         [
             ({}, "give exactly one of speed and devices"),
             ({"speed": 1, "devices": FLEET}, "give exactly one of speed and devices"),
@@ -206,9 +211,9 @@ class TestFaults:
             ({"speed": 1, "jitter": -0.1}, "greater than or equal to 0"),
         ],
     )
-    def test_what_cannot_be(self, said, problem):
+    def test_invalid_settings_are_rejected(self, overrides, problem):
         with pytest.raises(ScenarioError, match=problem):
-            compute(**said)
+            compute(**overrides)
 
     @pytest.mark.parametrize(
         ("devices", "key", "problem"),
@@ -219,23 +224,26 @@ class TestFaults:
             ({"a": {"users": [0, *range(8)], "speed": 1}, "b": {"users": [1], "speed": 1}}, "devices", "listed twice"),
         ],
     )
-    def test_devices_that_do_not_fit_the_users(self, devices, key, problem):
-        found = faults({"devices": devices, "samples": 1})
-        assert problem in found[f"access.compute.{key}"].problem
-        assert found[f"access.compute.{key}"].remedy
+    def test_device_counts_that_do_not_match_users_are_rejected(self, devices, key, problem):
+        problems = find_problems({"devices": devices, "samples": 1})
+        assert problem in problems[f"access.compute.{key}"].problem
+        assert problems[f"access.compute.{key}"].remedy
 
-    def test_devices_that_fit(self):
-        assert faults({"devices": FLEET, "samples": 1}) == {}
-        assert faults({"devices": {"a": {"users": 9, "speed": 1}, "b": {"users": [9], "speed": 1}}, "samples": 1}) == {}
+    def test_valid_devices_have_no_problems(self):
+        assert find_problems({"devices": FLEET, "samples": 1}) == {}
+        assert (
+            find_problems({"devices": {"a": {"users": 9, "speed": 1}, "b": {"users": [9], "speed": 1}}, "samples": 1})
+            == {}
+        )
 
-    def test_it_round_trips(self):
+    def test_model_survives_json_round_trip(self):
         model = compute(devices=FLEET, jitter=0.2)
         assert Compute.model_validate(model.model_dump(mode="json")) == model
         assert [*Compute.model_validate(model.model_dump(mode="json")).devices] == [*FLEET]
 
 
 @pytest.mark.parametrize(
-    ("said", "alike"),
+    ("overrides", "expected"),
     [
         ({"speed": 1}, True),
         ({"speed": 1, "jitter": 0.1}, False),
@@ -246,11 +254,11 @@ class TestFaults:
         ({"devices": {"a": {"share": 1, "speed": 1, "spread": 1}}}, False),
     ],
 )
-def test_users_who_train_equally_long(said, alike):
-    assert compute(**said).alike is alike
+def test_alike_is_true_for_equal_training_times(overrides, expected):
+    assert compute(**overrides).alike is expected
 
 
-@pytest.mark.parametrize("said", [{"spread": 1e6}, {"jitter": 1e300}])
-def test_speeds_and_times_that_no_number_could_hold_are_refused(said):
+@pytest.mark.parametrize("overrides", [{"spread": 1e6}, {"jitter": 1e300}])
+def test_overflowing_speeds_and_times_are_rejected(overrides):
     with pytest.raises(ScenarioError, match="less than or equal to"):
-        Compute(speed=1.0, samples=1, **said)
+        Compute(speed=1.0, samples=1, **overrides)

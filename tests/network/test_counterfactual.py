@@ -1,4 +1,4 @@
-"""Users who are spared a cause: what it does to them, what it leaves as it was, and what has no effect."""
+"""Users exempt from a cause of loss: effects on them, effects on other users, and settings without effect."""
 
 import copy
 from collections import Counter
@@ -27,23 +27,24 @@ RENEWAL = {
 }
 
 
-def play(users, rounds, seed=1, **said):
-    """The rounds, and the rows that were recorded."""
-    found, log = small.play(users, rounds, seed, **said)
-    return found, log.rows
+def run_rounds(users, rounds, seed=1, **overrides):
+    """Return the rounds and the recorded rows."""
+    results, log = small.play(users, rounds, seed, **overrides)
+    return results, log.rows
 
 
-def of(rows, users, *kinds):
-    """What happened to some users."""
+def rows_of(rows, users, *kinds):
+    """Return the rows of *users*, sorted, optionally of some kinds only."""
     return sorted(row for row in rows if row[3] in users and (not kinds or row[0] in kinds))
 
 
-def heard(rounds):
-    return Counter(one.user for each in rounds for one in each.deliveries)
+def delivery_counts(rounds):
+    """Return the number of deliveries of each user."""
+    return Counter(delivery.user for result in rounds for delivery in result.deliveries)
 
 
 DEADLINE = {"round": {"kind": "first", "deadline": 30.0}}
-WORLD = DEADLINE | {
+SETTINGS = DEADLINE | {
     "topology": {"kind": "tree", "fanout": [2], "ring": "1 km", "radius": "600 m", "rate": "1 Gbps", "delay": 0},
     "radio": {"power": "0 dBm", "bandwidth": "125 kHz"},
     "channel": FADES,
@@ -54,152 +55,159 @@ WORLD = DEADLINE | {
 
 @pytest.mark.parametrize("cause", CAUSES)
 @pytest.mark.quick_first
-def test_what_is_drawn_for_others_stays(cause):
-    """TDMA, rounds of fixed length, room on the links: nobody meets anybody, and the others live as they did."""
-    apart = {"queue": [2, 5]} if cause == "contention" else {}  # who meet in a slot no more may meet at a port
-    plain, was = play(8, 25, **WORLD, exempt=apart or None)
-    spared, now = play(8, 25, **WORLD, exempt=apart | {cause: [2, 5]})
+def test_draws_of_other_users_are_unchanged(cause):
+    """With TDMA and fixed rounds, users do not interact, so the others are unaffected."""
+    base_exemptions = {"queue": [2, 5]} if cause == "contention" else {}  # users without contention may queue at a port
+    plain_rounds, plain_rows = run_rounds(8, 25, **SETTINGS, exempt=base_exemptions or None)
+    exempt_rounds, exempt_rows = run_rounds(8, 25, **SETTINGS, exempt=base_exemptions | {cause: [2, 5]})
     others = {0, 1, 3, 4, 6, 7}
-    assert of(was, others) == of(now, others)
-    gain = heard(spared)[2] + heard(spared)[5] - heard(plain)[2] - heard(plain)[5]
+    assert rows_of(plain_rows, others) == rows_of(exempt_rows, others)
+    gain = (
+        delivery_counts(exempt_rounds)[2]
+        + delivery_counts(exempt_rounds)[5]
+        - delivery_counts(plain_rounds)[2]
+        - delivery_counts(plain_rounds)[5]
+    )
     assert gain >= 0
-    assert (of(was, {2, 5}) != of(now, {2, 5})) == (cause != "queue"), "a queue that never fills costs nobody anything"
+    assert (rows_of(plain_rows, {2, 5}) != rows_of(exempt_rows, {2, 5})) == (cause != "queue"), (
+        "a queue that never fills loses no update"
+    )
 
 
 @pytest.mark.slow
-def test_nobody_spared_is_the_plain_run():
-    access, setting, log = make(8, 25, **WORLD)
-    log_of_nobody = Memory(unknown=None)
-    same = list(access.model_copy(update={"exempt": NO_EXEMPTIONS}).rounds(replace(setting, recorder=log_of_nobody)))
-    assert same == list(access.rounds(setting))
-    assert log_of_nobody.rows == log.rows
-    assert log_of_nobody.told == log.told
+def test_empty_exemption_equals_plain_run():
+    access, setting, log = make(8, 25, **SETTINGS)
+    other_log = Memory(unknown=None)
+    rounds = list(access.model_copy(update={"exempt": NO_EXEMPTIONS}).rounds(replace(setting, recorder=other_log)))
+    assert rounds == list(access.rounds(setting))
+    assert other_log.rows == log.rows
+    assert other_log.told == log.told
 
 
-def test_alone_on_its_medium_a_user_meets_nobody():
-    """Everybody sends in every slot: all collide for ever but one who is alone, and the others never know."""
-    crowd = {"mac": {"kind": "slotted_aloha", "probability": 1.0}} | DEADLINE
-    plain, was = play(5, 4, **crowd)
-    spared, now = play(5, 4, **crowd, exempt={"contention": 3})
-    assert not heard(plain)
-    assert heard(spared) == {3: 4}
-    assert of(was, {0, 1, 2, 4}) == of(now, {0, 1, 2, 4})
+def test_user_exempt_from_contention_never_collides():
+    """All users send in every slot and collide, except the exempt one; the others are unaffected."""
+    collisions = {"mac": {"kind": "slotted_aloha", "probability": 1.0}} | DEADLINE
+    plain_rounds, plain_rows = run_rounds(5, 4, **collisions)
+    exempt_rounds, exempt_rows = run_rounds(5, 4, **collisions, exempt={"contention": 3})
+    assert not delivery_counts(plain_rounds)
+    assert delivery_counts(exempt_rounds) == {3: 4}
+    assert rows_of(plain_rows, {0, 1, 2, 4}) == rows_of(exempt_rows, {0, 1, 2, 4})
 
 
 @pytest.mark.parametrize("mac", ["tdma", "round_robin", "max_snr", "pure_aloha", "slotted_aloha"])
-def test_who_are_alone_never_wait_for_each_other(mac):
-    """All MACs: of five users with a medium of their own everybody is heard in every round."""
-    how = {"pure_aloha": {"backoff": 3.0}, "slotted_aloha": {"adaptive": "known"}}
-    said = {"mac": {"kind": mac} | how.get(mac, {}), "round": {"kind": "first", "deadline": 3.5}}
-    rounds, rows = play(5, 6, **said, exempt={"contention": [*range(5)]})
-    assert heard(rounds) == dict.fromkeys(range(5), 6)
-    assert not of(rows, range(5), "failed", "collided")
+def test_users_exempt_from_contention_do_not_wait(mac):
+    """With every MAC, five users with a medium of their own deliver in every round."""
+    mac_settings = {"pure_aloha": {"backoff": 3.0}, "slotted_aloha": {"adaptive": "known"}}
+    overrides = {"mac": {"kind": mac} | mac_settings.get(mac, {}), "round": {"kind": "first", "deadline": 3.5}}
+    rounds, rows = run_rounds(5, 6, **overrides, exempt={"contention": [*range(5)]})
+    assert delivery_counts(rounds) == dict.fromkeys(range(5), 6)
+    assert not rows_of(rows, range(5), "failed", "collided")
 
 
-def test_what_a_mac_draws_for_a_user_stays_and_what_it_draws_for_the_next_is_its_own():
+def test_isolated_streams_share_fields_and_separate_generators():
     streams = Streams(3).at("mac", 0)
-    one, other = (IsolatedStreams(streams.seed, streams.path, user) for user in (4, 5))
-    assert one.field("gap") == other.field("gap") == streams.field("gap")
-    assert len({each.rng("backoff").random() for each in (one, other, streams)}) == 3
+    first, second = (IsolatedStreams(streams.seed, streams.path, user) for user in (4, 5))
+    assert first.field("gap") == second.field("gap") == streams.field("gap")
+    assert len({each_streams.rng("backoff").random() for each_streams in (first, second, streams)}) == 3
 
 
 @pytest.mark.parametrize("name", ["contention", "queue"])
-def test_csma_with_users_on_a_medium_of_their_own(name):
-    how = {"mac": {"kind": "csma_ca"}, "radio": None, "reception": None, "channel": []}
-    access, setting, log = make(6, 5, **how, **DEADLINE, exempt={name: [0, 1]})
-    assert heard(list(access.rounds(setting))) == dict.fromkeys(range(6), 5)
-    assert (log.told["attempts"] == 30) == (not of(log.rows, range(6), "failed"))
+def test_csma_ca_with_isolated_users(name):
+    mac_settings = {"mac": {"kind": "csma_ca"}, "radio": None, "reception": None, "channel": []}
+    access, setting, log = make(6, 5, **mac_settings, **DEADLINE, exempt={name: [0, 1]})
+    assert delivery_counts(list(access.rounds(setting))) == dict.fromkeys(range(6), 5)
+    assert (log.told["attempts"] == 30) == (not rows_of(log.rows, range(6), "failed"))
 
 
-def test_a_signal_that_is_always_enough():
-    """At 0 dB below what is needed nobody is heard; one is, and in the fastest mode."""
+def test_user_exempt_from_fading_is_always_received():
+    """At 1 dB below the threshold only the exempt user delivers, and it uses the fastest mode."""
     noise_dbm = -174 + 10 * np.log10(125e3)
     weak = {"channel": [{"kind": "constant", "gain": -(20 - noise_dbm) + 1.0}], "unreachable": "keep"} | DEADLINE
     mcs = {"reception": {"kind": "mcs", "standard": "lte"}}
-    plain, _ = play(4, 5, **weak)
-    assert set(heard(plain)) == {0, 1, 2, 3}
-    low = weak | {"channel": [{"kind": "constant", "gain": -(20 - noise_dbm) - 1.0}]}
-    assert not heard(play(4, 5, **low)[0])
-    assert heard(play(4, 5, **low, exempt={"fading": [2]})[0]) == {2: 5}
-    rows = play(4, 5, **weak, **mcs, exempt={"fading": [2]})[1]
-    took = {row[3]: row[1] for row in rows if row[0] == "delivered" and row[2] == 1}
-    sent = {row[3]: row[1] for row in reversed(rows) if row[0] == "sent" and row[2] == 1}
-    assert took[2] - sent[2] < 0.2 * (took[1] - sent[1])
+    plain_rounds, _ = run_rounds(4, 5, **weak)
+    assert set(delivery_counts(plain_rounds)) == {0, 1, 2, 3}
+    too_weak = weak | {"channel": [{"kind": "constant", "gain": -(20 - noise_dbm) - 1.0}]}
+    assert not delivery_counts(run_rounds(4, 5, **too_weak)[0])
+    assert delivery_counts(run_rounds(4, 5, **too_weak, exempt={"fading": [2]})[0]) == {2: 5}
+    rows = run_rounds(4, 5, **weak, **mcs, exempt={"fading": [2]})[1]
+    delivered_s = {row[3]: row[1] for row in rows if row[0] == "delivered" and row[2] == 1}
+    sent_s = {row[3]: row[1] for row in reversed(rows) if row[0] == "sent" and row[2] == 1}
+    assert delivered_s[2] - sent_s[2] < 0.2 * (delivered_s[1] - sent_s[1])
 
 
-def test_a_strong_signal_still_collides():
-    """Without noise it is held against what it meets: as strong as that, and so not received."""
-    crowd = {"mac": {"kind": "slotted_aloha", "probability": 1.0}} | DEADLINE
-    for how in ({"interference": "sinr"}, {"capture": "3 dB"}, {}):
-        rounds, rows = play(3, 3, **crowd, **how, exempt={"fading": [1]})
-        assert not heard(rounds)
-        assert {row[6] for row in of(rows, {1}, "failed")} == {"collided"}
+def test_user_exempt_from_fading_still_collides():
+    """Without noise the SINR depends on interference, which is as strong as the signal."""
+    collisions = {"mac": {"kind": "slotted_aloha", "probability": 1.0}} | DEADLINE
+    for interference in ({"interference": "sinr"}, {"capture": "3 dB"}, {}):
+        rounds, rows = run_rounds(3, 3, **collisions, **interference, exempt={"fading": [1]})
+        assert not delivery_counts(rounds)
+        assert {row[6] for row in rows_of(rows, {1}, "failed")} == {"collided"}
 
 
-def test_without_noise_the_stronger_is_heard():
-    """Both are 10 dB below what noise lets through; 3 dB apart, one of them is heard over the other at -6 dB."""
+def test_stronger_signal_is_received_without_noise():
+    """Both users are 10 dB below the threshold with noise; without noise the stronger one is received at -6 dB."""
     noise_dbm = -174 + 10 * np.log10(125e3)
-    said = {
+    overrides = {
         "mac": {"kind": "slotted_aloha", "probability": 1.0},
         "channel": [{"kind": "constant", "gain": -(20 - noise_dbm) - 16.0}],
         "reception": {"kind": "snr_threshold", "threshold": "-6 dB", "rate": "1 kbps"},
         "interference": "sinr",
         "unreachable": "keep",
     } | DEADLINE
-    assert not heard(play(2, 3, **said)[0])
-    assert heard(play(2, 3, **said, exempt={"fading": [1]})[0]) == {1: 3}
+    assert not delivery_counts(run_rounds(2, 3, **overrides)[0])
+    assert delivery_counts(run_rounds(2, 3, **overrides, exempt={"fading": [1]})[0]) == {1: 3}
 
 
-def away(tmp_path, *rows):
-    file = tmp_path / "away.csv"
-    file.write_text("node,start_s,end_s\n" + "\n".join(",".join(map(str, row)) for row in rows) + "\n")
-    return {"outages": [{"kind": "calendar", "file": str(file)}]}
+def write_outages(tmp_path, *rows):
+    path = tmp_path / "away.csv"
+    path.write_text("node,start_s,end_s\n" + "\n".join(",".join(map(str, row)) for row in rows) + "\n")
+    return {"outages": [{"kind": "calendar", "file": str(path)}]}
 
 
 @pytest.mark.parametrize("routing", [{}, {"routing": {"kind": "shortest_path", "convergence": 0.1}}])
 @pytest.mark.parametrize("node", ["1", "tower:0", "tower:0-server"])
-def test_nothing_is_down_for_who_is_spared_that(tmp_path, node, routing):
-    """Whatever is down from 20 s on: user 1 goes on as before, the others as with the outage."""
-    said = away(tmp_path, (node, 20.0, 1e6)) | {"round": {"kind": "first", "deadline": 10.0}} | routing
-    plain, was = play(3, 8, **said)
-    spared, now = play(3, 8, **said, exempt={"outage": [1]})
-    assert heard(plain)[1] == 2
-    assert heard(spared)[1] == 8
-    assert of(was, {0, 2}) == of(now, {0, 2})
+def test_outage_does_not_affect_exempt_user(tmp_path, node, routing):
+    """A node goes down at 20 s: user 1 continues as before, the others as with the outage."""
+    overrides = write_outages(tmp_path, (node, 20.0, 1e6)) | {"round": {"kind": "first", "deadline": 10.0}} | routing
+    plain_rounds, plain_rows = run_rounds(3, 8, **overrides)
+    exempt_rounds, exempt_rows = run_rounds(3, 8, **overrides, exempt={"outage": [1]})
+    assert delivery_counts(plain_rounds)[1] == 2
+    assert delivery_counts(exempt_rounds)[1] == 8
+    assert rows_of(plain_rows, {0, 2}) == rows_of(exempt_rows, {0, 2})
 
 
-def test_what_an_outage_cuts_on_a_link_arrives_all_the_same_as_if_nothing_had_been(tmp_path):
-    """1 s on the link, which goes down in the middle of that and of the 2 s of its delay."""
+def test_exempt_update_crosses_link_during_outage(tmp_path):
+    """The link goes down during the transmission time of 1 s and during the delay of 2 s."""
     slow = {"topology": {"kind": "star", "radius": "100 m", "rate": "1 kbps", "delay": 2.0}, **DEADLINE}
-    free, _ = play(1, 1, **slow, mac={"kind": "round_robin"})
-    at_s = free[0].deliveries[0].arrived_s
+    free_rounds, _ = run_rounds(1, 1, **slow, mac={"kind": "round_robin"})
+    at_s = free_rounds[0].deliveries[0].arrived_s
     for start_s in (at_s - 2.5, at_s - 1.0):
-        said = away(tmp_path, ("tower:0-server", start_s, 1e6)) | slow
-        assert not heard(play(1, 1, **said, mac={"kind": "round_robin"})[0])
-        spared, _ = play(1, 1, **said, mac={"kind": "round_robin"}, exempt={"outage": [0]})
-        assert spared[0].deliveries[0].arrived_s == pytest.approx(at_s)
+        overrides = write_outages(tmp_path, ("tower:0-server", start_s, 1e6)) | slow
+        assert not delivery_counts(run_rounds(1, 1, **overrides, mac={"kind": "round_robin"})[0])
+        exempt_rounds, _ = run_rounds(1, 1, **overrides, mac={"kind": "round_robin"}, exempt={"outage": [0]})
+        assert exempt_rounds[0].deliveries[0].arrived_s == pytest.approx(at_s)
 
 
-def test_who_does_not_queue_is_neither_kept_waiting_nor_dropped():
-    """Ten updates at once from a cell with as many channels onto a link that takes 1 s for each and keeps two."""
-    said = {
+def test_user_exempt_from_queues_neither_waits_nor_loses():
+    """Ten updates leave a cell at once for a link that takes 1 s for each and stores two."""
+    overrides = {
         "topology": {"kind": "star", "radius": "100 m", "rate": "1 kbps", "delay": 0.5},
         "queue": {"kind": "drop_tail", "capacity": 2},
         "exempt": None,
     } | DEADLINE
-    apart = {"contention": [*range(10)]}
-    plain, was = play(10, 1, **said | {"exempt": apart})
-    assert len(heard(plain)) == 3
-    spared, now = play(10, 1, **said | {"exempt": apart | {"queue": [8, 9]}})
-    assert {one.user: one.arrived_s for one in spared[0].deliveries if one.user > 7} == pytest.approx(
-        dict.fromkeys((8, 9), min(one.arrived_s for one in plain[0].deliveries))
-    )
-    assert of(was, range(8)) == of(now, range(8))
+    base_exemptions = {"contention": [*range(10)]}
+    plain_rounds, plain_rows = run_rounds(10, 1, **overrides | {"exempt": base_exemptions})
+    assert len(delivery_counts(plain_rounds)) == 3
+    exempt_rounds, exempt_rows = run_rounds(10, 1, **overrides | {"exempt": base_exemptions | {"queue": [8, 9]}})
+    assert {
+        delivery.user: delivery.arrived_s for delivery in exempt_rounds[0].deliveries if delivery.user > 7
+    } == pytest.approx(dict.fromkeys((8, 9), min(delivery.arrived_s for delivery in plain_rounds[0].deliveries)))
+    assert rows_of(plain_rows, range(8)) == rows_of(exempt_rows, range(8))
 
 
-def test_copies_of_a_version_for_one_user_do_not_queue_either():
-    """Ten unicast copies over a link that takes 1 s for each and keeps two: 0 to 2 have one, and 9, who is spared."""
-    said = {
+def test_unicast_copies_for_exempt_user_do_not_queue():
+    """Ten copies cross a link that takes 1 s for each and stores two: users 0 to 2 and exempt user 9 receive."""
+    overrides = {
         "topology": {"kind": "star", "radius": "100 m", "rate": "1 kbps", "delay": 0},
         "queue": {"kind": "drop_tail", "capacity": 2},
         "broadcast_rate": None,
@@ -207,52 +215,52 @@ def test_copies_of_a_version_for_one_user_do_not_queue_either():
         "downlink": {"mode": "unicast"},
         "round": {"kind": "first", "m": 1},
     }
-    received = of(play(10, 1, **said, exempt={"queue": [9]})[1], range(10), "received")
+    received = rows_of(run_rounds(10, 1, **overrides, exempt={"queue": [9]})[1], range(10), "received")
     assert {row[3]: round(row[1], 1) for row in received} == {0: 1.0, 1: 2.0, 2: 3.0, 9: 1.0}
 
 
-def test_an_outage_still_ends_what_does_not_queue(tmp_path):
-    said = away(tmp_path, ("tower:0-server", 2.5, 1e6)) | DEADLINE
-    said |= {
+def test_outage_ends_update_of_user_exempt_from_queues(tmp_path):
+    overrides = write_outages(tmp_path, ("tower:0-server", 2.5, 1e6)) | DEADLINE
+    overrides |= {
         "topology": {"kind": "star", "radius": "100 m", "rate": "1 kbps", "delay": 0},
         "mac": {"kind": "round_robin"},
     }
-    rounds, rows = play(1, 1, **said, exempt={"queue": [0]})
-    assert not heard(rounds)
-    assert of(rows, {0}, *OUTCOMES)[0][0] == "lost"
+    rounds, rows = run_rounds(1, 1, **overrides, exempt={"queue": [0]})
+    assert not delivery_counts(rounds)
+    assert rows_of(rows, {0}, *OUTCOMES)[0][0] == "lost"
 
 
-def test_who_is_spared_computing_is_as_fast_as_the_fastest():
+def test_user_exempt_from_compute_is_as_fast_as_fastest():
     access, setting, _ = make(4, 1, compute={"speed": [1, 2, 4, 0.5], "samples": 4}, exempt={"compute": [0, 3]})
     assert build_network(access, setting).service.compute_s.tolist() == [1.0, 2.0, 1.0, 1.0]
 
 
-def faults(facts=None, **said):
-    access = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | said)
-    return {one.key: one.problem for one in nested_faults(access, "", facts or ScenarioFacts(4, 3))}
+def find_problems(facts=None, **overrides):
+    access = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | overrides)
+    return {fault.key: fault.problem for fault in nested_faults(access, "", facts or ScenarioFacts(4, 3))}
 
 
-def test_what_has_no_effect_is_a_fault():
-    found = faults(exempt={"outage": [1], "compute": [1]})
-    assert found == {
+def test_exemption_without_effect_is_rejected():
+    problems = find_problems(exempt={"outage": [1], "compute": [1]})
+    assert problems == {
         "exempt.outage": "has no effect because there are no outages",
         "exempt.compute": "has no effect because all users train for the same time",
     }
-    assert [*faults(exempt={})] == ["exempt"]
-    assert [*faults(exempt={"queue": [1, 7]})] == ["exempt.queue"]
-    assert "exempt.contention" in faults(ScenarioFacts(1, 3), exempt={"contention": 0})
-    bare = {"radio": None, "reception": None, "channel": [], "mac": {"kind": "csma_ca"}}
-    assert [*faults(**bare, exempt={"fading": 0})] == ["exempt.fading"]
-    assert not faults(exempt={"contention": [0], "fading": 2, "queue": [3]})
-    assert faults(ScenarioFacts(4, 3, duration_s=9.0), exempt={"queue": [1]})["exempt"].startswith(
+    assert [*find_problems(exempt={})] == ["exempt"]
+    assert [*find_problems(exempt={"queue": [1, 7]})] == ["exempt.queue"]
+    assert "exempt.contention" in find_problems(ScenarioFacts(1, 3), exempt={"contention": 0})
+    without_radio = {"radio": None, "reception": None, "channel": [], "mac": {"kind": "csma_ca"}}
+    assert [*find_problems(**without_radio, exempt={"fading": 0})] == ["exempt.fading"]
+    assert not find_problems(exempt={"contention": [0], "fading": 2, "queue": [3]})
+    assert find_problems(ScenarioFacts(4, 3, duration_s=9.0), exempt={"queue": [1]})["exempt"].startswith(
         "has no effect with a duration"
     )
 
 
-def test_one_user_is_a_list_of_one():
-    spare = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | {"exempt": {"contention": [3, 5], "fading": 3}}).exempt
-    assert (spare.contention, spare.fading, spare.queue) == ((3, 5), (3,), ())
-    assert spare.among("contention", np.array([5, 0, 3])).tolist() == [True, False, True]
+def test_single_user_is_accepted_as_list():
+    exempt = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | {"exempt": {"contention": [3, 5], "fading": 3}}).exempt
+    assert (exempt.contention, exempt.fading, exempt.queue) == ((3, 5), (3,), ())
+    assert exempt.among("contention", np.array([5, 0, 3])).tolist() == [True, False, True]
 
 
 MACS = [{"kind": "slotted_aloha", "probability": 0.3}, {"kind": "tdma"}, {"kind": "round_robin"}]
@@ -264,57 +272,65 @@ GRAINS = [
 
 
 @st.composite
-def what_ifs(draw):
-    """Networks in which all goes wrong that can, and users who are spared some of it."""
+def network_overrides(draw):
+    """Draw networks with many causes of loss, and users exempt from some of them."""
     rule = draw(st.sampled_from(RULES))
     continuous = rule == "asynchronous" or rule["kind"] == "buffered"
-    said = {
+    overrides = {
         "round": rule,
         "on_new_version": "restart" if continuous else draw(st.sampled_from(["restart", "finish", "ignore"])),
     }
     if draw(st.booleans()):
-        down = {"mode": draw(st.sampled_from(["unicast", "multicast"])), "max_attempts": draw(st.integers(1, 2))}
-        said |= {"broadcast_rate": None, "downlink": down}
-    said["selection"] = draw(st.sampled_from(["all", {"kind": "uniform", "m": 3}]))
-    said["mac"] = draw(st.sampled_from(MACS)) | {"max_attempts": draw(st.sampled_from([None, 2]))}
-    said["outages"] = [RENEWAL | {"nodes": nodes} for nodes in ("users", "towers", "links")[: draw(st.integers(1, 3))]]
-    said["queue"] = {"kind": "drop_tail", "capacity": draw(st.integers(0, 3))}
-    said["compute"] = {"speed": 1.0, "spread": 1.0, "samples": 4.0}
-    said["topology"] = WORLD["topology"] | {"rate": draw(st.sampled_from(["500 bps", "20 kbps"]))}
-    said["channel"], said["transport"] = FADES, draw(st.sampled_from(GRAINS))
-    said["interference"] = draw(st.sampled_from(["collide", "sinr"]))
-    said["shared_air"] = said["interference"] == "sinr" and draw(st.booleans())
-    some = st.lists(st.integers(0, 6), unique=True, max_size=7)
-    said["exempt"] = {cause: draw(some) for cause in CAUSES} | {
+        downlink = {"mode": draw(st.sampled_from(["unicast", "multicast"])), "max_attempts": draw(st.integers(1, 2))}
+        overrides |= {"broadcast_rate": None, "downlink": downlink}
+    overrides["selection"] = draw(st.sampled_from(["all", {"kind": "uniform", "m": 3}]))
+    overrides["mac"] = draw(st.sampled_from(MACS)) | {"max_attempts": draw(st.sampled_from([None, 2]))}
+    overrides["outages"] = [
+        RENEWAL | {"nodes": nodes} for nodes in ("users", "towers", "links")[: draw(st.integers(1, 3))]
+    ]
+    overrides["queue"] = {"kind": "drop_tail", "capacity": draw(st.integers(0, 3))}
+    overrides["compute"] = {"speed": 1.0, "spread": 1.0, "samples": 4.0}
+    overrides["topology"] = SETTINGS["topology"] | {"rate": draw(st.sampled_from(["500 bps", "20 kbps"]))}
+    overrides["channel"], overrides["transport"] = FADES, draw(st.sampled_from(GRAINS))
+    overrides["interference"] = draw(st.sampled_from(["collide", "sinr"]))
+    overrides["shared_air"] = overrides["interference"] == "sinr" and draw(st.booleans())
+    user_lists = st.lists(st.integers(0, 6), unique=True, max_size=7)
+    overrides["exempt"] = {cause: draw(user_lists) for cause in CAUSES} | {
         draw(st.sampled_from(CAUSES)): [draw(st.integers(0, 6))]
     }
-    return said
+    return overrides
 
 
 @settings(max_examples=50, deadline=None, derandomize=True, database=None)
-@given(what_ifs(), st.integers(0, 5))
+@given(network_overrides(), st.integers(0, 5))
 @pytest.mark.slow
-def test_whoever_is_spared_whatever_every_update_has_one_fate(said, seed):
-    access, setting, log = make(7, 6, seed, **said)
+def test_every_update_has_one_outcome_for_any_exemption(overrides, seed):
+    access, setting, log = make(7, 6, seed, **overrides)
     assert not [*nested_faults(access, "", ScenarioFacts(7, 6))]
     try:
         rounds = list(access.rounds(setting))
     except ModelError:
         reject()
     ended = Counter((row[3], row[5]) for row in log.rows if row[0] in OUTCOMES)
-    told = [(row[3], row[5], row[1]) for row in log.rows if row[0] == "delivered"]
-    assert sorted(told) == sorted((one.user, one.base, one.arrived_s) for each in rounds for one in each.deliveries)
-    if said["on_new_version"] == "restart" and "downlink" not in said and isinstance(said["round"], dict):
-        begun = Counter((row[3], row[5]) for row in log.rows if row[0] == "received")
-        assert said["round"]["kind"] == "buffered" or begun == ended
-    spared = said["exempt"]
+    delivered = [(row[3], row[5], row[1]) for row in log.rows if row[0] == "delivered"]
+    assert sorted(delivered) == sorted(
+        (delivery.user, delivery.base, delivery.arrived_s) for result in rounds for delivery in result.deliveries
+    )
+    if (
+        overrides["on_new_version"] == "restart"
+        and "downlink" not in overrides
+        and isinstance(overrides["round"], dict)
+    ):
+        received = Counter((row[3], row[5]) for row in log.rows if row[0] == "received")
+        assert overrides["round"]["kind"] == "buffered" or received == ended
+    exempt = overrides["exempt"]
     for cause, kinds in (
         ("contention", {"collided"}),
         ("fading", {"faded"}),
         ("outage", {"lost"}),
         ("queue", {"dropped"}),
     ):
-        assert not [row for row in log.rows if row[3] in spared[cause] and kinds & {row[0], row[6]}]
-    again, setting, other = make(7, 6, seed, **said)
-    assert list(again.rounds(setting)) == rounds
-    assert other.rows == log.rows
+        assert not [row for row in log.rows if row[3] in exempt[cause] and kinds & {row[0], row[6]}]
+    same_access, setting, same_log = make(7, 6, seed, **overrides)
+    assert list(same_access.rounds(setting)) == rounds
+    assert same_log.rows == log.rows

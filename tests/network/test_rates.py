@@ -1,4 +1,4 @@
-"""Probabilities that fall as a power of the user's number: by one mechanism wherever a user's probability is stated."""
+"""Probabilities that follow Zipf's law, wherever the probability of a user is stated."""
 
 import numpy as np
 import pytest
@@ -44,40 +44,45 @@ def drifting(probability):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_formula_is_the_list_that_it_stands_for(tmp_path, kind):
+def test_formula_equals_its_list(tmp_path, kind):
     runs = [
-        netfl.trace(scenario(said, 300, kind=kind, **KINDS[kind]), tmp_path / name)
-        for name, said in (("zipf", ZIPF), ("list", LISTED))
+        netfl.trace(scenario(probability, 300, kind=kind, **KINDS[kind]), tmp_path / name)
+        for name, probability in (("zipf", ZIPF), ("list", LISTED))
     ]
     assert runs[0].deliveries.equals(runs[1].deliveries)
     assert len(runs[0].deliveries) > 100
 
 
-def test_knots_of_a_drift_take_the_formula(tmp_path):
-    runs = [netfl.trace(drifting(said), tmp_path / name) for name, said in (("zipf", ZIPF), ("list", LISTED))]
+def test_drift_knots_accept_formula(tmp_path):
+    runs = [
+        netfl.trace(drifting(probability), tmp_path / name) for name, probability in (("zipf", ZIPF), ("list", LISTED))
+    ]
     assert runs[0].deliveries.equals(runs[1].deliveries)
     assert len(runs[0].deliveries) > 10
 
 
 @pytest.mark.slow
-def test_users_are_heard_as_often_as_the_formula_says(tmp_path):
-    """p_i = 0.6 (i + 1)^-1.5, each count binomial: within 4 standard deviations."""
+def test_delivery_rates_follow_formula(tmp_path):
+    """p_i = 0.6 (i + 1)^-1.5; each binomial count is within 4 standard deviations."""
     run = netfl.trace(scenario(ZIPF, ROUNDS, kind="bernoulli"), tmp_path / "run")
     counts = run.deliveries.groupby("user").size().to_numpy()
     p = np.array(LISTED)
     assert (np.abs(counts - ROUNDS * p) < 4 * np.sqrt(ROUNDS * p * (1 - p))).all()
 
 
-def test_the_formula_reads_back():
-    told = scenario({"zipf": 1}, kind="bernoulli")
-    written = parse(told.to_yaml(), "n")
-    assert written["access"]["probability"] == {"zipf": 1.0, "max_probability": 1.0}
-    assert validate(ScenarioDocument(written)) == told
+def test_formula_survives_yaml_round_trip():
+    original = scenario({"zipf": 1}, kind="bernoulli")
+    yaml = parse(original.to_yaml(), "n")
+    assert yaml["access"]["probability"] == {"zipf": 1.0, "max_probability": 1.0}
+    assert validate(ScenarioDocument(yaml)) == original
 
 
-def test_an_aggregation_that_knows_the_probabilities_takes_the_formula():
+def test_known_participation_accepts_formula():
     start = torch.zeros(3, dtype=torch.float64)
-    weights = [KnownParticipation(probability=said).open(USERS, start)["weights"] for said in (ZIPF, tuple(LISTED))]
+    weights = [
+        KnownParticipation(probability=probability).open(USERS, start)["weights"]
+        for probability in (ZIPF, tuple(LISTED))
+    ]
     assert weights[0].tolist() == pytest.approx([1 / p for p in LISTED])
     assert weights[0].tolist() == pytest.approx(weights[1].tolist())
 
@@ -93,13 +98,13 @@ def test_an_aggregation_that_knows_the_probabilities_takes_the_formula():
         ({"zip": 1}, "access.probability.zip: unknown key; did you mean 'zipf'?"),
     ],
 )
-def test_what_is_no_probability_is_a_located_fault(probability, message):
+def test_invalid_probability_is_reported_with_its_key(probability, message):
     with pytest.raises(ScenarioError) as raised:
         scenario(probability, kind="bernoulli")
     assert message in str(raised.value)
 
 
-def test_users_who_are_always_there_are_found_in_a_formula_too():
+def test_always_available_users_are_found_in_formula():
     with pytest.raises(
         ScenarioError, match=r"access\.probability: users that are always available keep their groups available"
     ):

@@ -1,6 +1,6 @@
-"""Traffic in batches against the same traffic by events, on random worlds: the same figures, the same record.
+"""Traffic in batches compared with the same traffic by events, on random networks.
 
-Figures agree to 1e-9 of their value, which leaves room for sums in another order; so do recorded times and delays.
+Metrics, recorded times and delays agree to 1e-9 of their value, which allows other orders of sums.
 """
 
 import numpy as np
@@ -24,25 +24,25 @@ EXPONENTIAL = {"distribution": "exponential", "mean": "1 kB"}
 FIXED = {"distribution": "fixed", "mean": "1 kB"}
 
 
-def poisson(rate, enters, size=EXPONENTIAL):
-    return Poisson.model_validate({"rate": rate, "source": enters, "size": size})
+def poisson_traffic(rate, source, size=EXPONENTIAL):
+    return Poisson.model_validate({"rate": rate, "source": source, "size": size})
 
 
-def tree(make_sites, rng, routers, towers):
-    """A random tree; every node hangs below the server or a router."""
+def random_tree(make_layout, rng, routers, towers):
+    """Return a random tree in which every node is below the server or a router."""
     names = ["server", *(f"router:{i}" for i in range(routers)), *(f"tower:{i}" for i in range(towers))]
     links = [
         (name, names[rng.integers(min(index, routers) + 1)], rng.uniform(4e6, 8e6), rng.choice([0.0, 2e-3]))
         for index, name in enumerate(names[1:])
     ]
     towers_at = {name: (0.0, 0.0) for name in names if name.startswith("tower")}
-    return make_sites(links, [(0.0, 0.0)], towers_at)
+    return make_layout(links, [(0.0, 0.0)], towers_at)
 
 
-def parts_of(sites, traffic, queue, queues=None, outages=None):
-    """Traffic alone, without any air."""
+def build_config(layout, traffic, queue, queues=None, outages=None):
+    """Build a network with traffic and without radio."""
     return NetworkConfig(
-        layout=sites,
+        layout=layout,
         medium=None,
         mac=None,
         shared_air=False,
@@ -50,106 +50,115 @@ def parts_of(sites, traffic, queue, queues=None, outages=None):
         queues=queues or {},
         routing=ShortestPath(),
         outages=outages or CombinedOutages(),
-        node_state=NodeState(outages or CombinedOutages(), sites.nodes),
+        node_state=NodeState(outages or CombinedOutages(), layout.nodes),
         traffic=traffic,
         service=None,
     )
 
 
-class Deaf:
-    """Keeps what it is told, but wants no steps on the way."""
+class BatchRecorder:
+    """Recorder of results that wants no intermediate events."""
 
     def __init__(self):
-        self.rows, self.told = [], {}
+        self.rows, self.metrics = [], {}
 
     def wants(self, kind):
         return False
 
     def final_metrics(self, values):
-        self.told = dict(values)
+        self.metrics = dict(values)
 
     def event(self, kind, time_s, *, round, user=-1, node="", value=np.nan, detail=""):
         columns = np.broadcast_arrays(time_s, user, value)
         self.rows.append((kind, round, node, detail, *map(np.array, columns)))
 
 
-def played(parts, monkeypatch, *, events, windows=3):
-    """What is told of 6 s, the first of them warm-up."""
-    recorder = Deaf()
+def run_traffic(config, monkeypatch, *, events, windows=3):
+    """Return the recorder of a run of 6 s, the first of which is warm-up."""
+    recorder = BatchRecorder()
     with monkeypatch.context() as patch:
         if events:
-            patch.setattr(traffic_sources, "can_batch", lambda *told: False)
-        world = NetworkSimulator(parts, Streams(8), recorder)
-        assert (world._fast_traffic is None) == events
-        list(world.windows(windows, 6.0, 1.0))
+            patch.setattr(traffic_sources, "can_batch", lambda *args: False)
+        simulation = NetworkSimulator(config, Streams(8), recorder)
+        assert (simulation._fast_traffic is None) == events
+        list(simulation.windows(windows, 6.0, 1.0))
     return recorder
 
 
-def assert_same(one, other):
-    assert one.told.keys() == other.told.keys()
-    for name, value in one.told.items():
-        assert value == pytest.approx(other.told[name], rel=1e-9, nan_ok=True), name
-    assert [row[:4] for row in one.rows] == [row[:4] for row in other.rows]
-    for row, same in zip(one.rows, other.rows, strict=True):
-        for column, equal in zip(row[4:], same[4:], strict=True):
-            np.testing.assert_allclose(column, equal, rtol=1e-9)
+def assert_same(first, second):
+    assert first.metrics.keys() == second.metrics.keys()
+    for name, value in first.metrics.items():
+        assert value == pytest.approx(second.metrics[name], rel=1e-9, nan_ok=True), name
+    assert [first_row[:4] for first_row in first.rows] == [first_row[:4] for first_row in second.rows]
+    for first_row, second_row in zip(first.rows, second.rows, strict=True):
+        for first_column, second_column in zip(first_row[4:], second_row[4:], strict=True):
+            np.testing.assert_allclose(first_column, second_column, rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("size", "capacity"), [(EXPONENTIAL, None), (EXPONENTIAL, 3), (FIXED, None)])
-def test_batches_are_events(make_sites, monkeypatch, seed, size, capacity):
-    """Some links are overloaded, some have rooms of their own, two kinds of traffic meet."""
+def test_batches_equal_events(make_layout, monkeypatch, seed, size, capacity):
+    """Some links are overloaded, some have queues of their own, and several kinds of traffic are mixed."""
     rng = np.random.default_rng(seed)
-    sites = tree(make_sites, rng, routers=4, towers=5)
-    traffic = (poisson(120.0, "towers", size), poisson(60.0, "routers", size), poisson(30.0, "towers", size))
+    layout = random_tree(make_layout, rng, routers=4, towers=5)
+    traffic = (
+        poisson_traffic(120.0, "towers", size),
+        poisson_traffic(60.0, "routers", size),
+        poisson_traffic(30.0, "towers", size),
+    )
     queues = {"router:0": DropTail(capacity=0), "tower:1": DropTail(capacity=1)} if capacity else {}
-    parts = parts_of(sites, traffic, DropTail(capacity=capacity), queues)
-    slow, fast = (played(parts, monkeypatch, events=events) for events in (True, False))
-    assert slow.told["delivered"] > 1000
-    assert (slow.told["lost.dropped"] > 0) == (capacity is not None)
-    assert_same(slow, fast)
+    config = build_config(layout, traffic, DropTail(capacity=capacity), queues)
+    by_events, by_batches = (run_traffic(config, monkeypatch, events=events) for events in (True, False))
+    assert by_events.metrics["delivered"] > 1000
+    assert (by_events.metrics["lost.dropped"] > 0) == (capacity is not None)
+    assert_same(by_events, by_batches)
 
 
 @pytest.mark.slow
-def test_neither_windows_nor_stretches_matter(make_sites, monkeypatch):
-    sites = tree(make_sites, np.random.default_rng(7), routers=3, towers=3)
-    parts = parts_of(sites, (poisson(300.0, "towers"),), DropTail(capacity=5))
-    whole = played(parts, monkeypatch, events=False, windows=1)
+def test_results_are_independent_of_windows_and_batches(make_layout, monkeypatch):
+    layout = random_tree(make_layout, np.random.default_rng(7), routers=3, towers=3)
+    config = build_config(layout, (poisson_traffic(300.0, "towers"),), DropTail(capacity=5))
+    single_window = run_traffic(config, monkeypatch, events=False, windows=1)
     monkeypatch.setattr(fast_path, "_PACKETS", 5)
-    assert_same(whole, played(parts, monkeypatch, events=False, windows=1))
-    apart = played(parts, monkeypatch, events=False, windows=17)
-    assert apart.told == pytest.approx(whole.told, rel=1e-9)
+    assert_same(single_window, run_traffic(config, monkeypatch, events=False, windows=1))
+    in_windows = run_traffic(config, monkeypatch, events=False, windows=17)
+    assert in_windows.metrics == pytest.approx(single_window.metrics, rel=1e-9)
 
 
-def test_time_in_use_at_any_instant(make_sites):
-    """Of packets of 1000 bits at 1 kb/s that come at 0, 0.5 and 0.75 s, the third finds one waiting, and no room."""
-    line = FastPathPort("tower:0", 1000.0, 0.0, 1, EventLog(Deaf(), 0, nodes=1))
+def test_busy_time_at_any_time(make_layout):
+    """Packets of 1000 bits arrive at 0, 0.5 and 0.75 s at 1 kb/s; the third is dropped."""
+    port = FastPathPort("tower:0", 1000.0, 0.0, 1, EventLog(BatchRecorder(), 0, nodes=1))
     times_s = np.array([0.0, 0.5, 0.75])
-    line.carry(PacketArray(times_s, np.full(3, 1000.0), times_s, np.zeros(3, np.int64)))
-    assert line.busy_by_s(1.5) == 1.5
-    assert line.take(1.5).time_s.tolist() == [1.0]
-    assert line.busy_by_s(2.5) == 2.0
-    assert line.take(2.5).time_s.tolist() == [2.0]
+    port.carry(PacketArray(times_s, np.full(3, 1000.0), times_s, np.zeros(3, np.int64)))
+    assert port.busy_by_s(1.5) == 1.5
+    assert port.take(1.5).time_s.tolist() == [1.0]
+    assert port.busy_by_s(2.5) == 2.0
+    assert port.take(2.5).time_s.tolist() == [2.0]
 
 
-def test_whatever_could_differ_goes_by_events(make_sites, monkeypatch, memory, planned):
-    sites = tree(make_sites, np.random.default_rng(1), routers=2, towers=2)
-    good, room = (poisson(50.0, "towers"),), DropTail(capacity=2)
-    even, steps = (poisson(50.0, "towers", FIXED),), (Constant.model_validate({"every": "10 ms", "source": "towers"}),)
+def test_traffic_that_could_differ_runs_by_events(make_layout, monkeypatch, recorder, planned_outages):
+    layout = random_tree(make_layout, np.random.default_rng(1), routers=2, towers=2)
+    traffic, limited = (poisson_traffic(50.0, "towers"),), DropTail(capacity=2)
+    fixed_size, constant = (
+        (poisson_traffic(50.0, "towers", FIXED),),
+        (Constant.model_validate({"every": "10 ms", "source": "towers"}),),
+    )
 
-    def fast(*told, recorder=None, **options):
+    def is_fast(*args, listener=None, **options):
         return (
-            NetworkSimulator(parts_of(sites, *told, **options), Streams(8), recorder or Deaf())._fast_traffic
+            NetworkSimulator(
+                build_config(layout, *args, **options), Streams(8), listener or BatchRecorder()
+            )._fast_traffic
             is not None
         )
 
-    assert fast(good, room)
-    assert fast(even, DropTail())
-    assert not fast(even, room), "packets of one size come just when others leave"
-    assert not fast(even, DropTail(), queues={"router:0": room})
-    assert not fast(steps, DropTail()), "two towers may send at one instant"
-    assert not fast(good, DropTail(capacity_bytes=4000))
-    assert not fast(good, Priority())
-    assert not fast(good, room, queues={"router:0": Priority()})
-    assert not fast(good, room, outages=CombinedOutages([planned({3: [(1.0, 2.0)]})]))
-    assert not fast(good, room, recorder=memory), "who records every hop gets every hop"
+    assert is_fast(traffic, limited)
+    assert is_fast(fixed_size, DropTail())
+    assert not is_fast(fixed_size, limited), "packets of one size arrive exactly when others leave"
+    assert not is_fast(fixed_size, DropTail(), queues={"router:0": limited})
+    assert not is_fast(constant, DropTail()), "two towers may send at the same time"
+    assert not is_fast(traffic, DropTail(capacity_bytes=4000))
+    assert not is_fast(traffic, Priority())
+    assert not is_fast(traffic, limited, queues={"router:0": Priority()})
+    assert not is_fast(traffic, limited, outages=CombinedOutages([planned_outages({3: [(1.0, 2.0)]})]))
+    assert not is_fast(traffic, limited, listener=recorder), "a recorder of all hops needs events"

@@ -1,4 +1,4 @@
-"""Retries at slot boundaries under block fading, through the whole network, beside their closed forms."""
+"""Retries at slot boundaries under block fading, through the whole network, compared with closed forms."""
 
 import math
 from statistics import NormalDist
@@ -10,24 +10,29 @@ import netfl
 
 Z_99 = NormalDist().inv_cdf(0.995)
 LIMIT = 4
-"""Attempts of a frame at most."""
+"""Maximum number of attempts of a frame."""
 THRESHOLD_DB = -3.0
-FADES = 1.0 - math.exp(-(10.0 ** (THRESHOLD_DB / 10.0)))
+FADE_PROBABILITY = 1.0 - math.exp(-(10.0 ** (THRESHOLD_DB / 10.0)))
 """The probability that a Rayleigh block of mean SNR 0 dB fades."""
-MOVES = np.array([[0.9, 0.1], [0.25, 0.75]])
+TRANSITIONS = np.array([[0.9, 0.1], [0.25, 0.75]])
 """Transition matrix of the Markov channel: state 0 is received, state 1 fades."""
 CHANNELS = {
-    "rayleigh": np.array([[1.0 - FADES, FADES], [1.0 - FADES, FADES]]),
-    "markov": MOVES,
+    "rayleigh": np.array([[1.0 - FADE_PROBABILITY, FADE_PROBABILITY], [1.0 - FADE_PROBABILITY, FADE_PROBABILITY]]),
+    "markov": TRANSITIONS,
 }
 
 
 def faded_slots(tmp_path, kind, slot_s, coherence, slots):
-    """Return whether each slot's attempt faded, ``[slots]``, of one user who sends in every slot."""
-    pace = f"{coherence * slot_s!r} s"
-    channel = {"kind": "rayleigh", "coherence": pace}
+    """Return whether the attempt in each slot faded, ``[slots]``, for one user who sends in every slot."""
+    duration = f"{coherence * slot_s!r} s"
+    channel = {"kind": "rayleigh", "coherence": duration}
     if kind == "markov":
-        channel = {"kind": "markov", "gains": ["0 dB", "-20 dB"], "transitions": MOVES.tolist(), "block": pace}
+        channel = {
+            "kind": "markov",
+            "gains": ["0 dB", "-20 dB"],
+            "transitions": TRANSITIONS.tolist(),
+            "block": duration,
+        }
     scenario = {
         "name": "retries",
         "users": 1,
@@ -46,14 +51,14 @@ def faded_slots(tmp_path, kind, slot_s, coherence, slots):
     }
     events = netfl.trace(netfl.Scenario.model_validate(scenario), tmp_path / "run").events
     events = events.sort_values("time_s", kind="stable")
-    ends = np.rint(events.time_s.to_numpy() / slot_s).astype(int)  # a frame follows another without a gap
-    found = np.ones(ends[-1], bool)
-    found[ends[(events.kind == "delivered").to_numpy()] - 1] = False
-    return found
+    ends = np.rint(events.time_s.to_numpy() / slot_s).astype(int)  # frames follow one another without gaps
+    is_faded = np.ones(ends[-1], bool)
+    is_faded[ends[(events.kind == "delivered").to_numpy()] - 1] = False
+    return is_faded
 
 
-def frames_of(faded):
-    """Return each whole frame's number of attempts, as slots that fade are repeated up to the limit."""
+def count_attempts(faded):
+    """Return the number of attempts of each completed frame, where faded slots are repeated up to the limit."""
     attempts, current = [], 0
     for failed in faded.tolist():
         current += 1
@@ -66,27 +71,27 @@ def frames_of(faded):
 def three_failures(matrix, coherence):
     """Return the share of frames whose first three attempts fail.
 
-    That is from the stationary law of the chain of (slot in the block, state, attempt), which is solved for here.
+    The result is from the stationary distribution of the chain of (slot in the block, state, attempt).
     """
     index = {}
     for phase in range(coherence):
         for state in (0, 1):
             for attempt in range(1, LIMIT + 1):
                 index[phase, state, attempt] = len(index)
-    moves = np.zeros((len(index), len(index)))
+    rates = np.zeros((len(index), len(index)))
     for (phase, state, attempt), row in index.items():
-        following = attempt + 1 if state and attempt < LIMIT else 1
+        next_attempt = attempt + 1 if state and attempt < LIMIT else 1
         for other in (0, 1):
-            chance = matrix[state, other] if phase == coherence - 1 else float(other == state)
-            moves[row, index[(phase + 1) % coherence, other, following]] += chance
-    system = np.vstack([moves.T - np.eye(len(index)), np.ones(len(index))])
+            probability = matrix[state, other] if phase == coherence - 1 else float(other == state)
+            rates[row, index[(phase + 1) % coherence, other, next_attempt]] += probability
+    system = np.vstack([rates.T - np.eye(len(index)), np.ones(len(index))])
     share = np.linalg.lstsq(system, np.append(np.zeros(len(index)), 1.0), rcond=None)[0]
-    begun = sum(share[index[phase, state, 1]] for phase in range(coherence) for state in (0, 1))
-    return sum(share[index[phase, 1, 3]] for phase in range(coherence)) / begun
+    started = sum(share[index[phase, state, 1]] for phase in range(coherence) for state in (0, 1))
+    return sum(share[index[phase, 1, 3]] for phase in range(coherence)) / started
 
 
 def interval(failed, expected, batches=200):
-    """Return the measured share and half its 99 % interval; frames are correlated, so the error is that of batches."""
+    """Return the measured share and half of its 99 % interval, from batches, because frames are correlated."""
     parts = np.array_split(failed - expected, batches)
     residuals = np.array([part.sum() for part in parts])
     return failed.mean(), Z_99 * residuals.std(ddof=1) * math.sqrt(batches) / len(failed)
@@ -95,30 +100,28 @@ def interval(failed, expected, batches=200):
 @pytest.mark.parametrize("slot_s", [0.1, 1 / 3, 7e-3, 1e-3])
 @pytest.mark.parametrize("coherence", [1, 2, 5])
 @pytest.mark.parametrize("kind", [*CHANNELS])
-def test_the_slots_of_a_block_fade_together_and_the_slot_on_a_boundary_belongs_to_the_next(
-    tmp_path, kind, coherence, slot_s
-):
+def test_slots_of_block_fade_together(tmp_path, kind, coherence, slot_s):
     faded = faded_slots(tmp_path, kind, slot_s, coherence, 600)
     faded = faded[: len(faded) // coherence * coherence].reshape(-1, coherence)
     assert 0.1 < faded.mean() < 0.7
     assert (faded == faded[:, :1]).all()
     if kind == "rayleigh":
         repeats = np.mean(faded[1:, 0] == faded[:-1, 0])
-        assert abs(repeats - (1 - 2 * FADES * (1 - FADES))) < 4.5 * 0.5 / math.sqrt(len(faded))
+        assert abs(repeats - (1 - 2 * FADE_PROBABILITY * (1 - FADE_PROBABILITY))) < 4.5 * 0.5 / math.sqrt(len(faded))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("slot_s", [0.1, 1 / 3, 7e-3])
 @pytest.mark.parametrize("coherence", [1, 2, 5])
 @pytest.mark.parametrize("kind", [*CHANNELS])
-def test_frames_fail_three_times_in_a_row_as_often_as_the_closed_form(tmp_path, kind, coherence, slot_s):
-    """At 10⁵ frames, with the 99 % interval."""
+def test_three_failures_match_closed_form(tmp_path, kind, coherence, slot_s):
+    """10⁵ frames are compared within the 99 % interval."""
     expected = three_failures(CHANNELS[kind], coherence)
-    attempts = frames_of(faded_slots(tmp_path, kind, slot_s, coherence, 200_000))[:100_000]
+    attempts = count_attempts(faded_slots(tmp_path, kind, slot_s, coherence, 200_000))[:100_000]
     assert len(attempts) == 100_000
     share, half = interval(attempts > 3, expected)
     assert abs(share - expected) < half, f"{share:.4%} ± {half:.4%}, expected {expected:.4%}"
 
 
-def test_the_closed_form_of_a_block_a_slot_is_p_cubed():
-    assert three_failures(CHANNELS["rayleigh"], 1) == pytest.approx(FADES**3)
+def test_closed_form_of_one_slot_per_block():
+    assert three_failures(CHANNELS["rayleigh"], 1) == pytest.approx(FADE_PROBABILITY**3)

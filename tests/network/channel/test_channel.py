@@ -1,4 +1,4 @@
-"""Channels and the air against hand-made link budgets and closed forms; false-alarm rate 1e-6 per statistic."""
+"""Channels and link budgets compared with hand calculations and closed forms; false-alarm rate 1e-6 per statistic."""
 
 import math
 
@@ -26,20 +26,20 @@ def star(*distances_m):
     return Star(distances=distances_m).open(len(distances_m), STREAMS)
 
 
-def crowd(users, distance_m=100.0):
+def equal_distance(users, distance_m=100.0):
     return Star(distance=distance_m).open(users, STREAMS)
 
 
 class TestLogDistance:
-    def test_free_space_of_a_wavelength_and_a_decade(self):
-        """At 299.792458 MHz the wavelength is 1 m: 20 log10(4π) at 1 m, 10 n more in each decade, flat below d0."""
+    def test_slope_and_reference(self):
+        """At 299.792458 MHz the wavelength is 1 m: 20 log10(4π) at 1 m, then 10 n per decade."""
         gain = LogDistance(exponent=3, frequency="299.792458 MHz").open(star(0.1, 1, 10, 1000), STREAMS)
         at_1_m = -21.984197280441926
         expected = [at_1_m, at_1_m, at_1_m - 30, at_1_m - 90]
         assert gain.gain_db(np.arange(4), 0.0) == pytest.approx(expected, abs=1e-9)
         assert gain.peak_db(np.arange(4)) == pytest.approx(expected, abs=1e-9)
 
-    def test_exponent_2_is_friis_everywhere(self):
+    def test_exponent_2_is_friis(self):
         distance_m, frequency_hz = 740.0, 868e6
         gain = LogDistance(exponent=2, frequency=frequency_hz).open(star(distance_m), STREAMS)
         wavelength_m = 299_792_458 / frequency_hz
@@ -47,24 +47,24 @@ class TestLogDistance:
             (wavelength_m / (4 * math.pi * distance_m)) ** 2
         )
 
-    def test_a_stated_reference(self):
+    def test_explicit_reference(self):
         model = LogDistance(exponent=2.32, reference_loss="128.95 dB", reference_distance="1 km")
         gain = model.open(star(500, 10_000), STREAMS)
         assert gain.gain_db(np.arange(2), 0.0) == pytest.approx([-128.95, -128.95 - 23.2])
 
     @pytest.mark.parametrize(
-        "given",
+        "settings",
         [{}, {"frequency": 1e9, "reference_loss": 40}, {"frequency": -1}, {"frequency": 1e6, "reference_distance": 1}],
     )
-    def test_one_sound_reference(self, given):
+    def test_invalid_references_are_rejected(self, settings):
         with pytest.raises(ScenarioError):
-            LogDistance(exponent=2, **given)
+            LogDistance(exponent=2, **settings)
 
 
 class TestShadowing:
     @pytest.mark.parametrize("sigma", [0.5, 4.0, 12.0])
-    def test_moments_for_good(self, sigma):
-        gain = LognormalShadowing(sigma=sigma).open(crowd(20_000), STREAMS)
+    def test_constant_shadowing_has_moments(self, sigma):
+        gain = LognormalShadowing(sigma=sigma).open(equal_distance(20_000), STREAMS)
         users = np.arange(20_000)
         drawn = gain.gain_db(users, 0.0)
         assert stats.kstest(drawn, stats.norm(0, sigma).cdf).pvalue > 1e-6
@@ -73,21 +73,21 @@ class TestShadowing:
         assert (gain.gain_db(users, 1e7) == drawn).all()
         assert (gain.peak_db(users) == drawn).all()
 
-    def test_a_new_draw_each_coherence_time(self):
-        gain = LognormalShadowing(sigma="6 dB", coherence="10 s").open(crowd(1), STREAMS)
+    def test_new_draw_each_coherence_time(self):
+        gain = LognormalShadowing(sigma="6 dB", coherence="10 s").open(equal_distance(1), STREAMS)
         user = np.zeros(20_000, int)
         drawn = gain.gain_db(user, 10.0 * np.arange(20_000))
         assert stats.kstest(drawn, stats.norm(0, 6).cdf).pvalue > 1e-6
         assert abs(np.corrcoef(drawn[1:], drawn[:-1])[0, 1]) < 4.9 / math.sqrt(20_000)
         assert gain.gain_db(user[:3], [20.0, 25.0, 29.999]).tolist() == [drawn[2]] * 3
 
-    def test_the_peak_is_exceeded_once_in_a_thousand_million(self):
-        gain = LognormalShadowing(sigma=6, coherence=1).open(crowd(2), STREAMS)
+    def test_peak_is_exceeded_with_probability_1e_9(self):
+        gain = LognormalShadowing(sigma=6, coherence=1).open(equal_distance(2), STREAMS)
         assert stats.norm(0, 6).sf(gain.peak_db(np.arange(2))) == pytest.approx(1e-9, rel=1e-4)
 
 
 class TestRayleigh:
-    GAIN = Rayleigh(coherence="20 ms").open(crowd(20_000), STREAMS)
+    GAIN = Rayleigh(coherence="20 ms").open(equal_distance(20_000), STREAMS)
 
     def power(self, users, time_s):
         return 10 ** (self.GAIN.gain_db(users, time_s) / 10)
@@ -95,78 +95,80 @@ class TestRayleigh:
     @pytest.mark.parametrize(
         ("users", "time_s"), [(np.arange(20_000), 0.0), (np.zeros(20_000, int), 0.02 * np.arange(20_000) + 0.01)]
     )
-    def test_power_is_exponential_over_users_and_over_time(self, users, time_s):
+    def test_power_is_exponential(self, users, time_s):
         power = self.power(users, time_s)
         assert stats.kstest(power, stats.expon.cdf).pvalue > 1e-6
         assert abs(np.corrcoef(power[1:], power[:-1])[0, 1]) < 4.9 / math.sqrt(20_000)
 
-    def test_the_gain_holds_for_a_block_and_changes_with_it(self):
+    def test_gain_is_constant_within_block(self):
         user = np.zeros(4, int)
         inside = self.power(user, [0.0401, 0.05, 0.0599, 0.0601])
         assert inside[0] == inside[1] == inside[2] != inside[3]
 
-    def test_no_answer_depends_on_what_else_is_asked(self):
+    def test_results_are_independent_of_other_queries(self):
         users, times = np.arange(100), np.linspace(0, 1, 100)
         at_once = self.GAIN.gain_db(users, times)
         singly = [self.GAIN.gain_db(users[[i]], times[i])[0] for i in reversed(range(100))]
         assert (at_once == singly[::-1]).all()
 
-    def test_the_peak_is_exceeded_once_in_a_thousand_million(self):
+    def test_peak_is_exceeded_with_probability_1e_9(self):
         peak = 10 ** (self.GAIN.peak_db(np.arange(3)) / 10)
         assert np.exp(-peak) == pytest.approx(1e-9)
 
 
-class TestAir:
-    def test_link_budget(self):
-        """14 dBm sent, 40 + 60 dB lost over 100 m; heard in -174 + 50.97 + 6 = -117.03 dBm of noise: 31.03 dB."""
-        air = LinkBudget(RADIO, [LogDistance(exponent=3, reference_loss=40)], crowd(2), STREAMS)
+class TestLinkBudget:
+    def test_snr_by_hand(self):
+        """14 dBm less 40 + 60 dB over 100 m, with -174 + 50.97 + 6 = -117.03 dBm of noise: 31.03 dB."""
+        links = LinkBudget(RADIO, [LogDistance(exponent=3, reference_loss=40)], equal_distance(2), STREAMS)
         assert RADIO.noise_dbm == pytest.approx(-117.0309, abs=1e-4)
-        assert air.snr_db(np.arange(2), 0.0) == pytest.approx([31.0309] * 2, abs=1e-4)
+        assert links.snr_db(np.arange(2), 0.0) == pytest.approx([31.0309] * 2, abs=1e-4)
 
-    def test_gains_add_in_db_and_so_do_peaks(self):
+    def test_gains_and_peaks_add_in_db(self):
         channels = [LogDistance(exponent=3, reference_loss=40), LognormalShadowing(sigma=8), Rayleigh(coherence=0.01)]
-        sites, users = crowd(6), np.array([4, 0, 2])
-        air = LinkBudget(RADIO, channels, sites, STREAMS)
+        layout, users = equal_distance(6), np.array([4, 0, 2])
+        links = LinkBudget(RADIO, channels, layout, STREAMS)
         kinds = ("log_distance", "lognormal_shadowing", "rayleigh")
         gains = [
-            channel.open(sites, STREAMS.at("channel", 0, kind)) for channel, kind in zip(channels, kinds, strict=True)
+            channel.open(layout, STREAMS.at("channel", 0, kind)) for channel, kind in zip(channels, kinds, strict=True)
         ]
         total = sum(gain.gain_db(users, 3.0) for gain in gains)
-        assert air.snr_db(users, 3.0) == pytest.approx(14 + total + 117.0309, abs=1e-4)
+        assert links.snr_db(users, 3.0) == pytest.approx(14 + total + 117.0309, abs=1e-4)
         best = sum(gain.peak_db(users) for gain in gains)
-        assert air.best_snr_db(users) == pytest.approx(14 + best + 117.0309, abs=1e-4)
-        assert (air.best_snr_db(users) >= air.snr_db(users, 3.0)).all()
+        assert links.best_snr_db(users) == pytest.approx(14 + best + 117.0309, abs=1e-4)
+        assert (links.best_snr_db(users) >= links.snr_db(users, 3.0)).all()
 
-    def test_swapping_one_channel_leaves_the_others_draws(self):
-        sites, users = crowd(5), np.arange(5)
+    def test_draws_are_independent_of_other_channels(self):
+        layout, users = equal_distance(5), np.arange(5)
         fading = Rayleigh(coherence=0.01)
-        near, far = (
-            LinkBudget(RADIO, [LogDistance(exponent=n, reference_loss=40), fading], sites, STREAMS).snr_db(users, 1.0)
-            for n in (2, 4)
+        exponent_2_db, exponent_4_db = (
+            LinkBudget(RADIO, [LogDistance(exponent=exponent, reference_loss=40), fading], layout, STREAMS).snr_db(
+                users, 1.0
+            )
+            for exponent in (2, 4)
         )
-        assert near - far == pytest.approx([40.0] * 5)
+        assert exponent_2_db - exponent_4_db == pytest.approx([40.0] * 5)
 
-    def test_the_order_of_the_channels_leaves_their_draws(self):
-        sites, users = crowd(5), np.arange(5)
+    def test_draws_are_independent_of_order(self):
+        layout, users = equal_distance(5), np.arange(5)
         path, fading, shadowing = LogDistance(exponent=3, reference_loss=40), Rayleigh(coherence=1), Constant(gain=-3)
         first, *others = (
-            LinkBudget(RADIO, channels, sites, STREAMS).snr_db(users, 1.0)
+            LinkBudget(RADIO, channels, layout, STREAMS).snr_db(users, 1.0)
             for channels in ([path, fading, shadowing], [path, shadowing, fading], [fading, path, shadowing])
         )
         for other in others:
             assert other == pytest.approx(first, abs=1e-9)
 
-    def test_channels_of_one_kind_draw_for_themselves(self):
-        sites, users = crowd(5), np.arange(5)
-        once, twice = (
-            LinkBudget(RADIO, [Rayleigh(coherence=1)] * count, sites, STREAMS).snr_db(users, 1.0) for count in (1, 2)
+    def test_channels_of_one_kind_draw_independently(self):
+        layout, users = equal_distance(5), np.arange(5)
+        single_db, double_db = (
+            LinkBudget(RADIO, [Rayleigh(coherence=1)] * count, layout, STREAMS).snr_db(users, 1.0) for count in (1, 2)
         )
         static_db = 14 - RADIO.noise_dbm
-        assert (np.abs(twice - static_db - 2 * (once - static_db)) > 1e-9).all()
+        assert (np.abs(double_db - static_db - 2 * (single_db - static_db)) > 1e-9).all()
 
 
-class Inverted(Channel):
-    """A path loss whose author returned a gain where `distance_gain` takes a loss."""
+class InvertedLoss(Channel):
+    """Path loss that returns a gain where `distance_gain` expects a loss."""
 
     def open(self, layout, streams):
         return distance_gain(layout, lambda distance_m: -20.0 - distance_m)
@@ -176,15 +178,15 @@ class Inverted(Channel):
 
 
 class TestAmplifiedLinks:
-    """The warning about links whose mean gain is above 0 dB."""
+    """The warning for links whose mean gain is above 0 dB."""
 
     @staticmethod
-    def warnings(channel, **said):
-        access, setting, _ = make(5, 1, channel=channel, topology={"kind": "star", "distance": "30 m"}, **said)
+    def warnings(channel, **overrides):
+        access, setting, _ = make(5, 1, channel=channel, topology={"kind": "star", "distance": "30 m"}, **overrides)
         return [*access.warnings(setting)]
 
-    def test_a_loss_with_the_wrong_sign(self):
-        (warning,) = self.warnings([{"kind": "constant", "gain": -10}, Inverted()])
+    def test_wrong_sign_is_reported(self):
+        (warning,) = self.warnings([{"kind": "constant", "gain": -10}, InvertedLoss()])
         assert "user 0 to tower:0: 40 dB, user 1 to tower:0: 40 dB" in warning
         assert "and 2 more" in warning
         assert "access.channel.1, " in warning
@@ -192,5 +194,5 @@ class TestAmplifiedLinks:
         assert "check the sign" in warning
 
     @pytest.mark.parametrize("gain", [0, -60])
-    def test_fading_that_is_above_0_dB_at_times_is_none(self, gain):
+    def test_fading_above_0_db_is_not_reported(self, gain):
         assert self.warnings([{"kind": "constant", "gain": gain}, {"kind": "rayleigh", "coherence": "1 s"}]) == []

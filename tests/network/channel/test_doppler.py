@@ -1,4 +1,4 @@
-"""Fading in continuous time against Rice and Clarke, computed apart; false-alarm rate 1e-6 per statistic."""
+"""Fading in continuous time compared with Rice and Clarke; false-alarm rate 1e-6 per statistic."""
 
 import math
 
@@ -40,29 +40,29 @@ def bessel_0(x):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.slow
-def test_every_variant_holds_its_laws(variant):
+def test_variants_follow_stated_distributions(variant):
     assert check_laws(VARIANTS[variant], Streams(20_240_607).at(variant), DRAWS) == []
 
 
-class Hurried(Rayleigh):
-    """Fades faster than it says."""
+class FastFading(Rayleigh):
+    """Rayleigh fading that is faster than stated."""
 
-    haste: float = 1.1
+    factor: float = 1.1
 
-    def open(self, sites, streams):
-        return Rayleigh(doppler=self.doppler * self.haste).open(sites, streams)
+    def open(self, layout, streams):
+        return Rayleigh(doppler=self.doppler * self.factor).open(layout, streams)
 
 
 @pytest.mark.slow
-def test_a_doppler_shift_that_is_off_by_a_tenth_is_caught():
-    found = check_laws(Hurried(doppler=20), STREAMS)
-    assert any("autocorrelation" in one for one in found)
-    assert check_laws(Hurried(doppler=20, haste=1.0), STREAMS, DRAWS) == []
+def test_check_detects_wrong_doppler_shift():
+    problems = check_laws(FastFading(doppler=20), STREAMS)
+    assert any("autocorrelation" in problem for problem in problems)
+    assert check_laws(FastFading(doppler=20, factor=1.0), STREAMS, DRAWS) == []
 
 
 class TestRayleighOverTime:
-    def test_the_square_of_the_power(self):
-        """E[g²] is 2 - 1/N; its estimate from n draws has the variance (E[g⁴] - 4) / n, E[g⁴] = 24."""
+    def test_second_moment_of_power(self):
+        """E[g²] is 2 - 1/N; its estimate from n draws has variance (E[g⁴] - 4) / n, with E[g⁴] = 24."""
         power = powers(Rayleigh(doppler=10), np.arange(10_000), 3.3)
         assert power.mean() == pytest.approx(1, abs=4.9 / 100)
         assert (power**2).mean() == pytest.approx(2 - 1 / 128, abs=4.9 * math.sqrt(20) / 100)
@@ -70,39 +70,39 @@ class TestRayleighOverTime:
 
     @pytest.mark.parametrize("periods", [0.1, 0.25, 0.383, 0.6, 1.0])
     @pytest.mark.slow
-    def test_correlation_of_the_power_is_the_square_of_bessels(self, periods):
-        """In 8,000 users; J0 by its integral, 0 at 0.383 periods."""
+    def test_autocorrelation_is_squared_bessel_function(self, periods):
+        """8,000 users; J0 from its integral has a zero at 0.383 periods."""
         users, f = np.arange(8000), 50.0
-        now, then = (powers(Rayleigh(doppler=f), users, 2.0 + lag / f) for lag in (0.0, periods))
-        products = (now - 1) * (then - 1)
+        early, late = (powers(Rayleigh(doppler=f), users, 2.0 + lag / f) for lag in (0.0, periods))
+        products = (early - 1) * (late - 1)
         assert products.mean() == pytest.approx(
             bessel_0(2 * math.pi * periods) ** 2, abs=4.9 * products.std() / math.sqrt(8000)
         )
 
     @pytest.mark.slow
-    def test_one_user_over_a_long_time(self):
-        """Each user by itself fades with Rice's rate and durations, and has the mean power 1: 2,000 periods of it."""
+    def test_single_user_is_ergodic(self):
+        """Each user fades with Rice's rate and durations, and has mean power 1, over 2,000 periods."""
         f, step_s = 10.0, 0.001
         time_s = step_s * np.arange(200_000)
         for user in range(2):
             power = powers(Rayleigh(doppler=f), np.full(len(time_s), user), time_s, size=2)
             assert power.mean() == pytest.approx(1, abs=0.06)
             for rho in (0.5, 1.0):
-                low = power < rho**2
-                falls = (low[1:] & ~low[:-1]).sum()
+                is_faded = power < rho**2
+                crossings = (is_faded[1:] & ~is_faded[:-1]).sum()
                 rate = math.sqrt(2 * math.pi) * f * rho * math.exp(-(rho**2))
-                assert falls / 200 == pytest.approx(rate, rel=0.1)
-                assert low.mean() * 200 / falls == pytest.approx(
+                assert crossings / 200 == pytest.approx(rate, rel=0.1)
+                assert is_faded.mean() * 200 / crossings == pytest.approx(
                     (math.exp(rho**2) - 1) / (rho * f * math.sqrt(2 * math.pi)), rel=0.1
                 )
 
-    def test_speed_and_frequency_make_the_shift(self):
+    def test_doppler_shift_from_speed_and_frequency(self):
         """30 m/s at 2.998 GHz: a wavelength of 0.1 m, 300 Hz."""
         moving = Rayleigh(speed="108 km/h", frequency="2.99792458 GHz")
         assert moving.doppler_hz == pytest.approx(300)
         assert powers(moving, np.arange(4), 1.0) == pytest.approx(powers(Rayleigh(doppler=300), np.arange(4), 1.0))
 
-    def test_no_answer_depends_on_what_else_is_asked_nor_on_what_is_kept(self, monkeypatch):
+    def test_results_are_independent_of_other_queries_and_cache(self, monkeypatch):
         users, times = np.arange(300) % 100, np.linspace(0, 1, 300)
         at_once = powers(VARIANTS["rayleigh"], users, times)
         singly = [powers(VARIANTS["rayleigh"], users[[i]], times[i], size=100)[0] for i in reversed(range(300))]
@@ -114,14 +114,14 @@ class TestRayleighOverTime:
         monkeypatch.setattr(_fading, "_CHUNK", 128 * 7)
         assert (at_once == powers(VARIANTS["rayleigh"], users, times)).all()
 
-    def test_more_users_change_nobody(self):
+    def test_more_users_do_not_change_others(self):
         few, many = (powers(VARIANTS["six Gaussians"], np.arange(5), 0.7, size=size) for size in (5, 500))
         assert (few == many).all()
 
 
-class TestTheSteadyPath:
-    def test_its_shift_beats_against_the_scattered_ones(self):
-        """A path as strong as K = 40 dB turns by itself: the gain hardly changes; K = -30 dB is Rayleigh."""
+class TestDirectPath:
+    def test_gain_with_strong_and_weak_direct_path(self):
+        """With K = 40 dB the gain is nearly constant; with K = -30 dB it is Rayleigh."""
         users = np.arange(5000)
         strong = powers(Rician(k_factor="40 dB", doppler=20, path_doppler=-20), users, 5.0)
         assert abs(10 * np.log10(strong)).max() < 0.5
@@ -130,26 +130,26 @@ class TestTheSteadyPath:
 
     @pytest.mark.parametrize("shift", [0.0, 14.0])
     @pytest.mark.slow
-    def test_correlation_from_the_waves_themselves(self, shift):
-        """Simulated apart, as Gaussian waves from 64 directions and a path, against the model, at one lag."""
+    def test_correlation_matches_sum_of_waves(self, shift):
+        """An independent simulation of Gaussian waves from 64 directions and a path is compared at one lag."""
         rng, k, f, lag_s = np.random.default_rng(3), 2.0, 20.0, 0.011
         angle = rng.uniform(0, 2 * np.pi, (20_000, 64))
         waves = rng.normal(size=(20_000, 64)) + 1j * rng.normal(size=(20_000, 64))
         path = math.sqrt(k) * np.exp(2j * np.pi * rng.uniform(size=20_000))
-        found = []
+        expected = []
         for time_s in (0.0, lag_s):
             h = (waves * np.exp(2j * np.pi * f * np.cos(angle) * time_s)).sum(axis=1) / math.sqrt(128)
-            found.append(np.abs(h + path * np.exp(2j * np.pi * shift * time_s)) ** 2 / (k + 1))
+            expected.append(np.abs(h + path * np.exp(2j * np.pi * shift * time_s)) ** 2 / (k + 1))
         model = Rician(k_factor=10 * math.log10(k), doppler=f, path_doppler=shift)
-        mine = [powers(model, np.arange(20_000), 1.0 + time_s) for time_s in (0.0, lag_s)]
-        theirs, ours = ((now - 1) * (then - 1) for now, then in (found, mine))
-        assert ours.mean() == pytest.approx(
-            theirs.mean(), abs=4.9 * math.hypot(ours.std(), theirs.std()) / math.sqrt(20_000)
+        simulated = [powers(model, np.arange(20_000), 1.0 + time_s) for time_s in (0.0, lag_s)]
+        expected_products, products = ((early - 1) * (late - 1) for early, late in (expected, simulated))
+        assert products.mean() == pytest.approx(
+            expected_products.mean(), abs=4.9 * math.hypot(products.std(), expected_products.std()) / math.sqrt(20_000)
         )
 
 
 @pytest.mark.parametrize(
-    ("model", "given", "told"),
+    ("model", "settings", "problem"),
     [
         (Rayleigh, {}, "exactly one"),
         (Rayleigh, {"coherence": 1, "doppler": 5}, "exactly one"),
@@ -166,6 +166,6 @@ class TestTheSteadyPath:
         (Nakagami, {"m": 20, "doppler": 1}, "multiple of 1/2"),
     ],
 )
-def test_what_cannot_be_is_told(model, given, told):
-    with pytest.raises(ScenarioError, match=told):
-        model(**given)
+def test_invalid_settings_are_rejected(model, settings, problem):
+    with pytest.raises(ScenarioError, match=problem):
+        model(**settings)

@@ -1,4 +1,4 @@
-"""LoRa: airtimes against published calculators, rates and least SNR against the data sheet."""
+"""LoRa airtimes compared with published calculators; rates and thresholds compared with the data sheet."""
 
 import numpy as np
 import pytest
@@ -19,30 +19,30 @@ from netfl.network.reception.lora import Lora
         (13, 1, [None, None, 164.864, None, None, None]),
     ],
 )
-def test_airtimes_are_those_of_published_calculators(size, coding, milliseconds):
-    found = 1e3 * time_on_air_s(size, np.arange(6), 125e3, coding)
+def test_airtimes_match_published_calculators(size, coding, milliseconds):
+    airtimes = 1e3 * time_on_air_s(size, np.arange(6), 125e3, coding)
     for mode, published in enumerate(milliseconds):
         if published is not None:
-            assert found[mode] == pytest.approx(published, abs=5e-4), f"SF{mode + 7}"
+            assert airtimes[mode] == pytest.approx(published, abs=5e-4), f"SF{mode + 7}"
 
 
-def test_low_data_rates_are_optimised_by_the_symbols_length():
-    """At 250 kHz only SF12's symbols last longer than 16 ms: 44 bits of a block at SF11, but 40 at SF12."""
-    found = time_on_air_s(20, [4, 5], 250e3) * 250e3 / 2.0 ** np.array([11, 12]) - 12.25
+def test_low_data_rate_optimisation_depends_on_symbol_length():
+    """At 250 kHz only symbols of SF12 exceed 16 ms: a block has 44 bits at SF11, but 40 at SF12."""
+    airtimes = time_on_air_s(20, [4, 5], 250e3) * 250e3 / 2.0 ** np.array([11, 12]) - 12.25
     blocks_11, blocks_12 = -(-(160 - 44 + 44) // 44), -(-(160 - 48 + 44) // 40)
-    assert found.tolist() == pytest.approx([8 + 5 * blocks_11, 8 + 5 * blocks_12])
+    assert airtimes.tolist() == pytest.approx([8 + 5 * blocks_11, 8 + 5 * blocks_12])
 
 
-def test_rates_and_least_snr_are_those_of_the_data_sheet():
-    """Bit rates at 125 kHz and code rate 4/5; sensitivities at a noise figure of 6 dB within a dB."""
+def test_rates_and_sensitivities_match_data_sheet():
+    """Bit rates at 125 kHz and code rate 4/5; sensitivities at a noise figure of 6 dB."""
     model = Lora()
     rates = [model.rate_bps(125e3, mode) for mode in range(6)]
     assert np.round(rates).tolist() == [5469, 3125, 1758, 977, 537, 293]
     noise_dbm = -174 + 10 * np.log10(125e3) + 6
     for mode, sensitivity_dbm in enumerate([-123, -126, -129, -132, -134.5, -137]):
         levels = np.arange(-150.0, -110.0, 0.25)
-        good = model.success(levels - noise_dbm, 125e3, 400.0, mode)
-        assert levels[good > 0][0] == pytest.approx(sensitivity_dbm, abs=1.5)
+        success = model.success(levels - noise_dbm, 125e3, 400.0, mode)
+        assert levels[success > 0][0] == pytest.approx(sensitivity_dbm, abs=1.5)
     assert model.choose(np.array([3.0, -7.5, -9.0, -19.0, -25.0]), 125e3).tolist() == [0, 0, 1, 5, 5]
     assert Lora(margin=5.0).choose(np.array([0.0, -4.0]), 125e3).tolist() == [0, 1]
     assert model.threshold_db(125e3) == -20.0

@@ -1,4 +1,4 @@
-"""LoRaWAN: duty cycles, retries, spreading factors, who disturbs whom, and what is too large."""
+"""LoRaWAN: duty cycles, retries, spreading factors, interference between factors, and updates that are too large."""
 
 from types import SimpleNamespace
 
@@ -26,8 +26,8 @@ from netfl.streams import Streams
 ALWAYS = [{"channels": 1, "duty_cycle": 1.0}]
 
 
-class Radio:
-    """Users at stated SNRs."""
+class ScriptedLinks:
+    """Links with a constant SNR for each user."""
 
     radio = SimpleNamespace(bandwidth=125e3)
 
@@ -41,18 +41,18 @@ class Radio:
         return self._snr_db[users]
 
 
-class World:
-    """Users at stated SNRs who send updates of *size* bytes over LoRa; each has the next at once if *endless*."""
+class LoraSimulation:
+    """Users with given SNRs send updates of *size* bytes over LoRa; each has the next at once if *endless*."""
 
     def __init__(self, mac, snr_db, size=50, endless=False, **options):
-        self.env, self.sent, self.heard, self.endless = simpy.Environment(0.0), [], [], endless
-        n = len(snr_db)
-        ledger = EventLog(self, n)
-        queue = UpdateQueue(np.arange(n), 8.0 * size, "tower:0", ledger)
-        self.updates = UserPopulation(queue, np.zeros(n), OutstandingUpdates(n))
-        presence = NodeState(CombinedOutages(), n + 1)
-        medium = FadingMedium(Radio(snr_db), Lora(), presence, Streams(1), **options)
-        air = AirInterface(NodeId("tower:0", n), medium, SharedChannel())
+        self.env, self.sent, self.delivered, self.endless = simpy.Environment(0.0), [], [], endless
+        count = len(snr_db)
+        event_log = EventLog(self, count)
+        queue = UpdateQueue(np.arange(count), 8.0 * size, "tower:0", event_log)
+        self.updates = UserPopulation(queue, np.zeros(count), OutstandingUpdates(count))
+        presence = NodeState(CombinedOutages(), count + 1)
+        medium = FadingMedium(ScriptedLinks(snr_db), Lora(), presence, Streams(1), **options)
+        air = AirInterface(NodeId("tower:0", count), medium, SharedChannel())
         self.cell = Cell(self.env, air, queue, Streams(1), self.uplink)
         Tower(self.cell, self.updates, medium).schedule_broadcast(0, 0.0)
         self.failure = None
@@ -67,110 +67,110 @@ class World:
     def wants(self, kind):
         return kind == "sent"
 
-    def event(self, kind, time_s, *, user=-1, **told):
+    def event(self, kind, time_s, *, user=-1, **fields):
         if kind == "sent":
-            self.sent += [(self.env.now, int(who)) for who in np.atleast_1d(user)]
+            self.sent += [(self.env.now, int(user_id)) for user_id in np.atleast_1d(user)]
 
     def final_metrics(self, values):
         pass
 
     def uplink(self, message):
-        self.heard.append((message.user, self.env.now))
+        self.delivered.append((message.user, self.env.now))
         if self.endless:
             self.updates.receive_and_train(np.array([message.user]), np.array([self.env.now]), 0)
 
-    def starts(self, until_s):
+    def start_times(self, until_s):
         self.env.run(until=until_s)
         return np.array([time_s for time_s, _ in self.sent])
 
 
-def test_a_lone_user_keeps_to_its_duty_cycle():
-    """50 bytes at SF7 take 118.016 ms (63 bytes in all); at 1 % one every 100 airtimes."""
+def test_single_user_respects_duty_cycle():
+    """50 bytes at SF7 take 118.016 ms (63 bytes in all); at 1 % a user sends once in 100 airtimes."""
     airtime_s = float(time_on_air_s(63, 0, 125e3))
     mac = Lorawan(spreading_factor=7, sub_bands=[{"channels": 3, "duty_cycle": 0.01}])
-    starts = World(mac, [10.0], endless=True).starts(500 * airtime_s)
-    assert starts == pytest.approx(100 * airtime_s * np.arange(5))
+    start_times = LoraSimulation(mac, [10.0], endless=True).start_times(500 * airtime_s)
+    assert start_times == pytest.approx(100 * airtime_s * np.arange(5))
 
 
 @pytest.mark.slow
-def test_a_second_sub_band_adds_its_share():
+def test_second_sub_band_adds_its_duty_cycle():
     """1 % and 10 % together allow 11 % of the time, but 2 s pass after each uplink."""
     airtime_s = float(time_on_air_s(63, 5, 125e3))
     mac = Lorawan(spreading_factor=12, sub_bands=[{"duty_cycle": 0.01}, {"channels": 1, "duty_cycle": 0.1}])
-    starts = World(mac, [10.0], endless=True).starts(3e4)
-    assert len(starts) * airtime_s / 3e4 == pytest.approx(0.11, abs=0.003)
-    assert np.diff(starts).min() == pytest.approx(airtime_s + 2.0)
+    start_times = LoraSimulation(mac, [10.0], endless=True).start_times(3e4)
+    assert len(start_times) * airtime_s / 3e4 == pytest.approx(0.11, abs=0.003)
+    assert np.diff(start_times).min() == pytest.approx(airtime_s + 2.0)
 
 
-def test_nothing_is_sent_before_the_second_window():
+def test_users_wait_for_second_receive_window():
     airtime_s = float(time_on_air_s(63, 1, 125e3))
-    starts = World(Lorawan(spreading_factor=8, sub_bands=ALWAYS), [10.0], endless=True).starts(50.0)
-    assert np.diff(starts) == pytest.approx(airtime_s + 2.0)
+    start_times = LoraSimulation(Lorawan(spreading_factor=8, sub_bands=ALWAYS), [10.0], endless=True).start_times(50.0)
+    assert np.diff(start_times) == pytest.approx(airtime_s + 2.0)
 
 
-def test_retries_wait_for_a_random_time_out():
-    """From the end of an attempt to the next 2 s and then U(1, 3) s: mean 4, variance 1/3."""
+def test_retries_wait_for_random_timeout():
+    """The gap after an attempt is 2 s plus U(1, 3) s: mean 4, variance 1/3."""
     airtime_s, gaps = float(time_on_air_s(63, 0, 125e3)), []
-    world = World(Lorawan(spreading_factor=7, sub_bands=ALWAYS, max_attempts=8), [-30.0] * 60)
-    world.env.run(until=100)
+    simulation = LoraSimulation(Lorawan(spreading_factor=7, sub_bands=ALWAYS, max_attempts=8), [-30.0] * 60)
+    simulation.env.run(until=100)
     for user in range(60):
-        mine = np.array([time_s for time_s, who in world.sent if who == user])
-        assert len(mine) == 8
-        gaps += (np.diff(mine) - airtime_s).tolist()
+        own_times = np.array([time_s for time_s, sender in simulation.sent if sender == user])
+        assert len(own_times) == 8
+        gaps += (np.diff(own_times) - airtime_s).tolist()
     assert min(gaps) > 3
     assert max(gaps) < 5
     assert abs(np.mean(gaps) - 4) < 4.5 * np.sqrt(1 / 3 / len(gaps))
     assert np.var(gaps) == pytest.approx(1 / 3, rel=0.25)
 
 
-def test_an_unconfirmed_uplink_is_sent_once():
-    world = World(Lorawan(spreading_factor=7, max_attempts=1), [-30.0])
-    assert len(world.starts(1e4)) == 1
+def test_unconfirmed_uplink_is_sent_once():
+    simulation = LoraSimulation(Lorawan(spreading_factor=7, max_attempts=1), [-30.0])
+    assert len(simulation.start_times(1e4)) == 1
 
 
-def test_the_least_spreading_factor_that_the_snr_bears():
-    """With 10 dB in hand SF7 takes 2.5 dB, SF8 0 dB and so on; below -10 dB SF12 has to do."""
+def test_smallest_feasible_spreading_factor_is_used():
+    """With a margin of 10 dB SF7 needs 2.5 dB, SF8 0 dB and so on; below -10 dB SF12 is used."""
     snr_db = [2.5, 2.4, -0.1, -2.6, -5.1, -7.6, -19.0]
-    world = World(Lorawan(sub_bands=[{"channels": 64, "duty_cycle": 1.0}]), snr_db, size=40)
-    world.env.run(until=2.9)
-    ends = dict(world.heard)
+    simulation = LoraSimulation(Lorawan(sub_bands=[{"channels": 64, "duty_cycle": 1.0}]), snr_db, size=40)
+    simulation.env.run(until=2.9)
+    end_s = dict(simulation.delivered)
     expected = time_on_air_s(53, [0, 1, 2, 3, 4, 5, 5], 125e3)
-    assert [ends[user] for user in range(7)] == pytest.approx(expected)
-    tight = World(Lorawan(margin=0.0), [-7.5])
-    tight.env.run(until=5)
-    assert tight.heard[0][1] == pytest.approx(time_on_air_s(63, 0, 125e3))
+    assert [end_s[user] for user in range(7)] == pytest.approx(expected)
+    no_margin = LoraSimulation(Lorawan(margin=0.0), [-7.5])
+    no_margin.env.run(until=5)
+    assert no_margin.delivered[0][1] == pytest.approx(time_on_air_s(63, 0, 125e3))
 
 
 @pytest.mark.slow
-def test_random_spreading_factors_are_uniform_and_stay():
+def test_random_spreading_factors_are_uniform_and_constant():
     mac = Lorawan(spreading_factor="random", sub_bands=[{"channels": 10_000, "duty_cycle": 1.0}])
-    world = World(mac, [10.0] * 600, size=20, endless=True)
-    world.env.run(until=30)
+    simulation = LoraSimulation(mac, [10.0] * 600, size=20, endless=True)
+    simulation.env.run(until=30)
     airtimes = time_on_air_s(33, np.arange(6), 125e3)
-    first = {}
-    for user, at_s in world.heard:
-        first.setdefault(user, at_s)
-    modes = np.abs(np.array(list(first.values()))[:, None] - airtimes).argmin(axis=1)
+    first_s = {}
+    for user, at_s in simulation.delivered:
+        first_s.setdefault(user, at_s)
+    modes = np.abs(np.array(list(first_s.values()))[:, None] - airtimes).argmin(axis=1)
     assert np.abs(np.bincount(modes, minlength=6) / len(modes) - 1 / 6).max() < 4.5 * np.sqrt(5 / 36 / 600)
-    mine = np.diff([at_s for user, at_s in world.heard if user == 0])
-    assert mine == pytest.approx(first[0] + 2.0)
+    own_times = np.diff([at_s for user, at_s in simulation.delivered if user == 0])
+    assert own_times == pytest.approx(first_s[0] + 2.0)
 
 
 @pytest.mark.parametrize(
-    ("orthogonal", "capture_db", "heard"), [(True, None, {0, 1}), (False, None, set()), (False, 6.0, {0})]
+    ("orthogonal", "capture_db", "delivered"), [(True, None, {0, 1}), (False, None, set()), (False, 6.0, {0})]
 )
-def test_who_disturbs_whom(orthogonal, capture_db, heard):
-    """Users at 12 and -4 dB: SF7 and SF10 on one channel at once."""
+def test_interference_between_spreading_factors(orthogonal, capture_db, delivered):
+    """Users at 12 and -4 dB use SF7 and SF10 on one channel at once."""
     mac = Lorawan(sub_bands=ALWAYS, orthogonal=orthogonal, max_attempts=1)
-    world = World(mac, [12.0, -4.0], capture_db=capture_db)
-    world.env.run(until=20)
-    assert {user for user, _ in world.heard} == heard
+    simulation = LoraSimulation(mac, [12.0, -4.0], capture_db=capture_db)
+    simulation.env.run(until=20)
+    assert {user for user, _ in simulation.delivered} == delivered
 
 
 @pytest.mark.parametrize(("factor", "channels"), [(7, 3), (9, 1), (12, 1)])
 @pytest.mark.slow
-def test_uplinks_that_are_received(factor, channels):
-    """Silent for 2 s, longer than an airtime, and then for an exponential time: (1 - 2T/(Mμ))^(n-1), near e^(-2G)."""
+def test_success_rate_of_uplinks(factor, channels):
+    """Users are silent for 2 s and an exponential time: (1 - 2T/(Mμ))^(n-1), near e^(-2G)."""
     airtime_s, users, rows = float(time_on_air_s(14, factor - 7, 125e3)), 60, 100
     load, rng = 0.3, np.random.default_rng(factor)
     cycle_s = users * airtime_s / load / channels
@@ -178,38 +178,41 @@ def test_uplinks_that_are_received(factor, channels):
     if pause_s <= 0:
         cycle_s, pause_s = airtime_s + 3.0, 1.0
     mac = Lorawan(spreading_factor=factor, sub_bands=[{"channels": channels, "duty_cycle": 1.0}], max_attempts=1)
-    good, ended = attempt_outcomes(
+    successes, ended = attempt_outcomes(
         BenchSetup(mac, users, airtime_s, Streams(2)),
-        lambda who, now: now + 2.0 + rng.exponential(pause_s, len(who)),
+        lambda sender_ids, now_s: now_s + 2.0 + rng.exponential(pause_s, len(sender_ids)),
         40 * cycle_s / users,
         rows,
     )
     share = (1 - 2 * airtime_s / (channels * cycle_s)) ** (users - 1)
-    g = users * airtime_s / (channels * cycle_s)
-    assert share == pytest.approx(np.exp(-2 * g), abs=0.02)
-    assert abs(good.mean() / ended.mean() - share) < 4.5 * (good - share * ended).std() / np.sqrt(rows) / ended.mean()
+    channel_load = users * airtime_s / (channels * cycle_s)
+    assert share == pytest.approx(np.exp(-2 * channel_load), abs=0.02)
+    assert (
+        abs(successes.mean() / ended.mean() - share)
+        < 4.5 * (successes - share * ended).std() / np.sqrt(rows) / ended.mean()
+    )
 
 
-@pytest.mark.parametrize(("factor", "size", "fits"), [(12, 52, 9), (9, 116, 8), (7, 223, None)])
-def test_an_update_that_is_too_large_is_a_fault(factor, size, fits):
-    world = World(Lorawan(spreading_factor=factor), [10.0], size=size)
-    world.env.run(until=1)
-    [fault] = world.failure.faults
+@pytest.mark.parametrize(("factor", "size", "max_factor"), [(12, 52, 9), (9, 116, 8), (7, 223, None)])
+def test_update_that_is_too_large_is_rejected(factor, size, max_factor):
+    simulation = LoraSimulation(Lorawan(spreading_factor=factor), [10.0], size=size)
+    simulation.env.run(until=1)
+    [fault] = simulation.failure.faults
     assert fault.key == "mac.spreading_factor"
     assert f"{size} bytes" in fault.problem
     assert f"at most {MAX_PAYLOAD_BYTES[factor - 7]} bytes" in fault.remedy
-    assert fault.remedy.startswith(f"use a spreading_factor of at most {fits}") == (fits is not None)
+    assert fault.remedy.startswith(f"use a spreading_factor of at most {max_factor}") == (max_factor is not None)
 
 
-def test_adaptive_takes_what_the_update_fits_in():
-    """200 bytes fit up to SF8 only, however low the SNR."""
-    world = World(Lorawan(), [-9.0], size=200)
-    world.env.run(until=5)
-    assert world.heard[0][1] == pytest.approx(time_on_air_s(213, 1, 125e3))
+def test_adaptive_factor_respects_update_size():
+    """200 bytes fit up to SF8 only, for any SNR."""
+    simulation = LoraSimulation(Lorawan(), [-9.0], size=200)
+    simulation.env.run(until=5)
+    assert simulation.delivered[0][1] == pytest.approx(time_on_air_s(213, 1, 125e3))
 
 
 @pytest.mark.parametrize(
-    "said",
+    "overrides",
     [
         {"spreading_factor": 6},
         {"spreading_factor": 13},
@@ -221,6 +224,6 @@ def test_adaptive_takes_what_the_update_fits_in():
         {"preamble": 3},
     ],
 )
-def test_what_is_out_of_range(said):
+def test_values_out_of_range_are_rejected(overrides):
     with pytest.raises(ScenarioError):
-        Lorawan(**said)
+        Lorawan(**overrides)

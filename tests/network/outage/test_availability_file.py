@@ -1,6 +1,6 @@
-"""Availability files: read, written, exported, and each thing that can be wrong with them."""
+"""Availability files: reading, writing, export, and errors."""
 
-# ruff: noqa: E501 - a message that is pinned stands on one line
+# ruff: noqa: E501 - expected messages are on one line
 
 import json
 
@@ -29,23 +29,23 @@ from netfl.results.export.availability import availability, presence_by_rounds
 
 
 @pytest.fixture
-def said(tmp_path):
-    """Writes a text to a file of that name and reads it: rows as plain values, and what is wrong."""
+def read_text(tmp_path):
+    """Fixture that writes text to a file and reads it as plain rows and errors."""
 
-    def of(text, name="there.csv"):
+    def read(text, name="there.csv"):
         path = tmp_path / name
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         rows, faults = read_availability(path)
         return [(row.user, row.start, row.times.tolist()) for row in rows], [str(fault) for fault in faults]
 
-    return of
+    return read
 
 
-RISE = "times are not ascending"
-WANTED = [(0, True, [3600.0, 7200.5]), (1, False, [120.0]), (2, True, [])]
+NOT_ASCENDING = "times are not ascending"
+EXPECTED = [(0, True, [3600.0, 7200.5]), (1, False, [120.0]), (2, True, [])]
 
 
-class TestGood:
+class TestValidFiles:
     @pytest.mark.parametrize(
         "text",
         [
@@ -54,8 +54,8 @@ class TestGood:
             "\ufeffUser , start , times\r\n0, TRUE, 3600 , 7.2005e3\r\n\r\n1,False,120,,,\r\n2,on,,,\r\n",
         ],
     )
-    def test_csv(self, said, text):
-        assert said(text) == (WANTED, [])
+    def test_csv(self, read_text, text):
+        assert read_text(text) == (EXPECTED, [])
 
     @pytest.mark.parametrize(
         "text",
@@ -64,19 +64,19 @@ class TestGood:
             '\n[\n{"start": "true", "user": "0", "times": ["3600", 7200.5]}, {"user": 1, "start": false, "times": [120]}\n,{"user": 2, "start": 1, "times": []}]\n',
         ],
     )
-    def test_json(self, said, text):
-        assert said(text, "there.json") == (WANTED, [])
+    def test_json(self, read_text, text):
+        assert read_text(text, "there.json") == (EXPECTED, [])
 
-    def test_users_come_in_any_order(self, said):
-        assert said("5,on\n3,off,1\n")[0] == [(5, True, []), (3, False, [1.0])]
+    def test_users_can_have_any_order(self, read_text):
+        assert read_text("5,on\n3,off,1\n")[0] == [(5, True, []), (3, False, [1.0])]
 
-    def test_a_timetable_lays_rows_flat(self):
-        told = AvailabilitySchedule.from_rows(
+    def test_schedule_stores_flat_arrays(self):
+        schedule = AvailabilitySchedule.from_rows(
             [UserSchedule(2, False, np.array([1.0, 4.0])), UserSchedule(0, True, np.array([3.0]))], 4
         )
-        assert told.start.tolist() == [True, True, False, True]
-        assert told.first.tolist() == [0, 1, 1, 3, 3]
-        assert told.times.tolist() == [3.0, 1.0, 4.0]
+        assert schedule.start.tolist() == [True, True, False, True]
+        assert schedule.first.tolist() == [0, 1, 1, 3, 3]
+        assert schedule.times.tolist() == [3.0, 1.0, 4.0]
 
 
 class TestParquet:
@@ -88,10 +88,10 @@ class TestParquet:
 
     @pytest.mark.parametrize("start", [[True, False, True], ["on", "off", "TRUE"], [1, 0, 1]])
     @pytest.mark.parametrize("times", [[[3600, 7200.5], [120], []], [np.array([3600, 7200.5]), [120.0], None]])
-    def test_the_columns_are_those_of_the_other_forms(self, tmp_path, start, times):
-        assert self.read(tmp_path, {"user": [0, 1, 2], "start": start, "times": times}) == (WANTED, [])
+    def test_parquet_has_same_columns(self, tmp_path, start, times):
+        assert self.read(tmp_path, {"user": [0, 1, 2], "start": start, "times": times}) == (EXPECTED, [])
 
-    def test_lists_of_other_writers_and_times_that_users_share_are_read(self, tmp_path):
+    def test_large_lists_and_shared_times_are_read(self, tmp_path):
         path, times = tmp_path / "there.parquet", np.arange(1.0, 3001.0)
         shared = pa.array([times] * 1000, pa.large_list(pa.float64()))
         pq.write_table(
@@ -102,11 +102,11 @@ class TestParquet:
         assert len(rows) == 1000
         np.testing.assert_array_equal(rows[-1].times, times)
 
-    def test_who_never_changes_needs_no_times(self, tmp_path):
+    def test_times_are_optional(self, tmp_path):
         assert self.read(tmp_path, {"user": [4], "start": [True]}) == ([(4, True, [])], [])
 
     @pytest.mark.parametrize(
-        ("columns", "told"),
+        ("columns", "problem"),
         [
             (
                 {"user": [0, 1], "start": ["on", "x"]},
@@ -131,14 +131,14 @@ class TestParquet:
             ({"user": [], "start": []}, "there.parquet has no user"),
         ],
     )
-    def test_what_is_wrong_is_told_by_its_row(self, tmp_path, columns, told):
-        assert told in self.read(tmp_path, columns)[1][0]
+    def test_errors_name_row(self, tmp_path, columns, problem):
+        assert problem in self.read(tmp_path, columns)[1][0]
 
-    def test_a_file_that_is_cut_off_or_no_parquet(self, tmp_path):
+    def test_truncated_file_is_rejected(self, tmp_path):
         path = tmp_path / "there.parquet"
         write_availability(path, [UserSchedule(user, True, np.arange(1.0, 50.0)) for user in range(50)])
-        whole = path.read_bytes()
-        for content in (whole[:-20], whole[:200], b"user,start\n0,on\n", b""):
+        complete = path.read_bytes()
+        for content in (complete[:-20], complete[:200], b"user,start\n0,on\n", b""):
             path.write_bytes(content)
             rows, (fault,) = read_availability(path)
             assert not rows
@@ -147,38 +147,47 @@ class TestParquet:
 
 @pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
 @pytest.mark.parametrize("kind", ["access", "outage"])
-def test_a_file_is_read_once_while_a_scenario_loads_and_runs(tmp_path, monkeypatch, kind, ending):
+def test_file_is_read_once_per_scenario(tmp_path, monkeypatch, kind, ending):
     path = tmp_path / f"there.{ending}"
     write_availability(
         path, [UserSchedule(user, True, np.arange(1.0, 9.0)) for user in range(7 if kind == "access" else 6)]
     )
-    opened, reading = [], files.read_text
-    monkeypatch.setattr(files, "read_text", lambda file, *most: opened.append(file) or reading(file, *most))
+    opened, read_text_file = [], files.read_text
+    monkeypatch.setattr(files, "read_text", lambda path_, *args: opened.append(path_) or read_text_file(path_, *args))
     read_frame = files.read_frame
-    monkeypatch.setattr(files, "read_frame", lambda file: opened.append(file) or read_frame(file))
-    said = f"{{kind: availability, file: {path}, repeat: 20}}"
-    text = DIRECT.replace("ACCESS", said)
+    monkeypatch.setattr(files, "read_frame", lambda path_: opened.append(path_) or read_frame(path_))
+    model = f"{{kind: availability, file: {path}, repeat: 20}}"
+    text = DIRECT.replace("ACCESS", model)
     if kind == "outage":
-        text = NETWORK.partition("  outages:")[0].replace("RECORD", "none") + f"  outages: [{said}]\n"
+        text = NETWORK.partition("  outages:")[0].replace("RECORD", "none") + f"  outages: [{model}]\n"
     (tmp_path / "s.yaml").write_text(text)
     netfl.trace(netfl.load(tmp_path / "s.yaml"), tmp_path / "run")
     assert opened.count(path) == 1
 
 
-class TestBad:
+class TestInvalidFiles:
     @pytest.mark.parametrize(
-        ("text", "told"),
+        ("text", "problem"),
         [
             ("0,up\n1,on\n", "there.csv:1: not a valid initial state ('up'); write on or off, true or false, 1 or 0"),
             ("user,start\n0\n", "there.csv:2: not a valid initial state (''); write on or off, true or false, 1 or 0"),
-            ("0,on,5,4\n", f"there.csv:1: {RISE}: 4 follows 5; write finite times above 0 in order, each once"),
-            ("0,on,5,5\n", f"there.csv:1: {RISE}: 5 follows 5; write finite times above 0 in order, each once"),
+            (
+                "0,on,5,4\n",
+                f"there.csv:1: {NOT_ASCENDING}: 4 follows 5; write finite times above 0 in order, each once",
+            ),
+            (
+                "0,on,5,5\n",
+                f"there.csv:1: {NOT_ASCENDING}: 5 follows 5; write finite times above 0 in order, each once",
+            ),
             (
                 "0,on\n1,on,-5\n",
-                f"there.csv:2: {RISE}: -5 follows 0; write finite times above 0 in order, each once",
+                f"there.csv:2: {NOT_ASCENDING}: -5 follows 0; write finite times above 0 in order, each once",
             ),
-            ("0,on,0\n", f"there.csv:1: {RISE}: 0 follows 0; write finite times above 0 in order, each once"),
-            ("0,on,1,inf\n", f"there.csv:1: {RISE}: inf follows 1; write finite times above 0 in order, each once"),
+            ("0,on,0\n", f"there.csv:1: {NOT_ASCENDING}: 0 follows 0; write finite times above 0 in order, each once"),
+            (
+                "0,on,1,inf\n",
+                f"there.csv:1: {NOT_ASCENDING}: inf follows 1; write finite times above 0 in order, each once",
+            ),
             (
                 "0,on,2 h\n",
                 "there.csv:1: not a list of times: could not convert string to float: '2 h'; write numbers, such as 3600",
@@ -191,18 +200,18 @@ class TestBad:
             ("user,start,times\n", "there.csv has no users; give a row for each user: user,start,times"),
         ],
     )
-    def test_csv(self, said, text, told):
-        (fault,) = said(text)[1]
-        assert fault == f"file: {told}"
+    def test_csv(self, read_text, text, problem):
+        (fault,) = read_text(text)[1]
+        assert fault == f"file: {problem}"
 
     @pytest.mark.parametrize(
-        ("text", "told"),
+        ("text", "problem"),
         [
-            ('[{"user": 0, "start": "on", "times": [5, 4]}]', f"there.json:1: {RISE}: 4 follows 5"),
+            ('[{"user": 0, "start": "on", "times": [5, 4]}]', f"there.json:1: {NOT_ASCENDING}: 4 follows 5"),
             ('[{"user": 0, "start": "on"}, {"user": 1, "start": 2}]', "there.json:2: not a valid initial state (2)"),
             ('[{"user": 0, "start": null}]', "there.json:1: not a valid initial state"),
             ('[{"user": true, "start": 1}]', "there.json:1: not the number of a user (True)"),
-            ('[{"user": 0, "start": 1, "times": [1, null]}]', f"there.json:1: {RISE}: nan follows 1"),
+            ('[{"user": 0, "start": 1, "times": [1, null]}]', f"there.json:1: {NOT_ASCENDING}: nan follows 1"),
             ('[{"user": 0, "start": 1, "times": 5}]', "there.json:1: not a list of times (5)"),
             ('[\n{"user": 0, "begin": 1}]', "cannot be read: entry 1 has keys other than user, start and times"),
             ('[{"user": 0, "start": 1, "time": [1]}]', "cannot be read: entry 1 has keys other"),
@@ -211,25 +220,25 @@ class TestBad:
             ("", "cannot be read: Expecting value"),
         ],
     )
-    def test_json(self, said, text, told):
-        (fault,) = said(text, "there.json")[1]
-        assert fault.startswith(f"file: {told}")
+    def test_json(self, read_text, text, problem):
+        (fault,) = read_text(text, "there.json")[1]
+        assert fault.startswith(f"file: {problem}")
 
-    def test_empty_json(self, said):
-        assert "has no user" in said("[]", "there.json")[1][0]
+    def test_empty_json(self, read_text):
+        assert "has no user" in read_text("[]", "there.json")[1][0]
 
-    def test_good_rows_are_read_beside_bad_ones(self, said):
-        rows, faults = said("0,on\n1,maybe\n2,off,3\n3,off,3,2\n")
+    def test_valid_rows_are_read_beside_invalid_rows(self, read_text):
+        rows, faults = read_text("0,on\n1,maybe\n2,off,3\n3,off,3,2\n")
         assert [row[0] for row in rows] == [0, 2]
         assert [fault.split(": ")[1] for fault in faults] == ["there.csv:2", "there.csv:4"]
 
-    def test_files_that_cannot_be_read(self, said, tmp_path):
-        assert "cannot be read" in said(b"\xff\xfe,on\n")[1][0]
-        assert "cannot be read" in said('"0,on\n')[1][0]
+    def test_unreadable_files_are_rejected(self, read_text, tmp_path):
+        assert "cannot be read" in read_text(b"\xff\xfe,on\n")[1][0]
+        assert "cannot be read" in read_text('"0,on\n')[1][0]
         assert "No such file" in str(read_availability(tmp_path / "none.csv")[1][0])
         assert "cannot be read" in str(read_availability(tmp_path)[1][0])
 
-    def test_strangers_and_what_is_never_reached(self):
+    def test_unknown_users_and_late_changes_are_rejected(self):
         rows = [UserSchedule(0, True, np.array([5.0]), "f:1"), UserSchedule(7, True, np.array([2.0, 9.0]), "f:2")]
         assert [fault.problem for fault in schedule_faults(rows, 7, 9.0)] == [
             "f:2: no such user",
@@ -237,13 +246,13 @@ class TestBad:
         ]
         assert not [*schedule_faults(rows, 8, 9.5)]
 
-    def test_many_faults_are_not_all_told(self, said, tmp_path):
+    def test_number_of_errors_is_limited(self, read_text, tmp_path):
         (tmp_path / "many.csv").write_text("".join(f"{user},no\n" for user in range(30)))
-        assert len(told := limit_faults(read_availability(tmp_path / "many.csv")[1])) == 11
-        assert told[-1].problem == "and 20 more errors of this kind"
+        assert len(limited := limit_faults(read_availability(tmp_path / "many.csv")[1])) == 11
+        assert limited[-1].problem == "and 20 more errors of this kind"
 
 
-class TestWritten:
+class TestWriting:
     @settings(
         max_examples=40,
         deadline=None,
@@ -261,16 +270,16 @@ class TestWritten:
         st.sampled_from(["f.csv", "f.json", "F.JSON", "f.parquet"]),
     )
     @pytest.mark.slow
-    def test_what_is_written_is_read_exactly(self, tmp_path, wanted, name):
+    def test_written_file_is_read_exactly(self, tmp_path, expected, name):
         path = tmp_path / name
         write_availability(
-            path, [UserSchedule(user, start, np.array(sorted(times))) for user, (start, times) in wanted.items()]
+            path, [UserSchedule(user, start, np.array(sorted(times))) for user, (start, times) in expected.items()]
         )
         rows, faults = read_availability(path)
         assert not faults
-        assert {row.user: (row.start, set(row.times.tolist())) for row in rows} == wanted
+        assert {row.user: (row.start, set(row.times.tolist())) for row in rows} == expected
 
-    def test_json_is_json(self, tmp_path):
+    def test_json_format(self, tmp_path):
         write_availability(
             tmp_path / "f.json", [UserSchedule(0, True, np.array([1.5])), UserSchedule(1, False, np.empty(0))]
         )
@@ -279,7 +288,7 @@ class TestWritten:
             {"user": 1, "start": "off", "times": []},
         ]
 
-    def test_other_endings_and_folders_that_are_not_there(self, tmp_path):
+    def test_unknown_suffixes_and_missing_folders_are_rejected(self, tmp_path):
         with pytest.raises(ScenarioError, match=r"the suffix is not \.csv, \.json or \.parquet"):
             write_availability(tmp_path / "f.txt", [])
         for name in ("f.csv", "f.parquet"):
@@ -288,9 +297,9 @@ class TestWritten:
 
 
 def test_presence_by_rounds_by_hand():
-    heard = np.array([[0, 1], [0, 2], [0, 4], [2, 2], [2, 3], [3, 1], [3, 2], [3, 3], [3, 4]])
+    deliveries = np.array([[0, 1], [0, 2], [0, 4], [2, 2], [2, 3], [3, 1], [3, 2], [3, 3], [3, 4]])
     opened, closed = np.array([0.0, 10.0, 21.0, 30.0]), np.array([10.0, 20.0, 30.0, 40.0])
-    rows = presence_by_rounds(4, heard, opened, closed)
+    rows = presence_by_rounds(4, deliveries, opened, closed)
     assert [(row.user, row.start, row.times.tolist()) for row in rows] == [
         (0, True, [20.0, 30.0]),
         (1, False, []),
@@ -332,8 +341,8 @@ BURSTY = "{kind: bursty, probability: 0.4, presence: {distribution: exponential,
 
 
 @pytest.fixture
-def traced(tmp_path, monkeypatch):
-    """Traces a scenario in text in a folder of that name, by the command line's own path."""
+def trace_scenario(tmp_path, monkeypatch):
+    """Fixture that writes a scenario to a file, loads it and traces it."""
     monkeypatch.chdir(tmp_path)
 
     def run(text, name, overrides=None):
@@ -343,76 +352,79 @@ def traced(tmp_path, monkeypatch):
     return run
 
 
-def call(*words):
-    result = CliRunner().invoke(app, [str(word) for word in words])
+def run_cli(*arguments):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert "Traceback" not in result.output
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result.exit_code, result.output
 
 
-def heard(run, replica):
-    own = run.deliveries[run.deliveries["replica"] == replica]
-    return [set(own["user"][own["round"] == index]) for index in range(1, int(run.rounds["round"].max()) + 1)]
+def delivered_users(run, replica):
+    """Return the set of delivered users of each round."""
+    deliveries = run.deliveries[run.deliveries["replica"] == replica]
+    return [
+        set(deliveries["user"][deliveries["round"] == index]) for index in range(1, int(run.rounds["round"].max()) + 1)
+    ]
 
 
-class TestExported:
+class TestExport:
     @pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
     @pytest.mark.parametrize("unit", ["s", "rounds"])
     @pytest.mark.parametrize("access", [BURSTY, "{kind: stationary, rho: {zipf: 1}, deliveries: 2, round_length: 0.1}"])
     @pytest.mark.quick_first
-    def test_a_direct_access_read_again_hears_the_same_users(self, traced, access, unit, ending):
-        run = traced(DIRECT.replace("ACCESS", access), "first")
-        more = ["--rounds"] if unit == "rounds" else []
-        assert call("export", "first", "--availability", f"there.{ending}", "--replica", "1", *more)[0] == 0
-        again = f"{{kind: availability, file: there.{ending}, unit: {unit}, round_length: 0.1}}"
-        second = traced(DIRECT.replace("ACCESS", again), "second")
-        assert heard(second, 0) == heard(run, 1)
-        assert heard(run, 0) != heard(run, 1)
+    def test_exported_direct_access_delivers_same_users(self, trace_scenario, access, unit, ending):
+        run = trace_scenario(DIRECT.replace("ACCESS", access), "first")
+        options = ["--rounds"] if unit == "rounds" else []
+        assert run_cli("export", "first", "--availability", f"there.{ending}", "--replica", "1", *options)[0] == 0
+        access_settings = f"{{kind: availability, file: there.{ending}, unit: {unit}, round_length: 0.1}}"
+        second = trace_scenario(DIRECT.replace("ACCESS", access_settings), "second")
+        assert delivered_users(second, 0) == delivered_users(run, 1)
+        assert delivered_users(run, 0) != delivered_users(run, 1)
 
     @pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
     @pytest.mark.quick_first
-    def test_outages_read_again_are_the_same(self, traced, ending):
+    def test_exported_outages_are_identical(self, trace_scenario, ending):
         text = NETWORK.replace("RECORD", "all")
-        run = traced(text, "first", {"replicas": 1})
-        code, output = call("export", "first", "--availability", f"there.{ending}")
+        run = trace_scenario(text, "first", {"replicas": 1})
+        code, output = run_cli("export", "first", "--availability", f"there.{ending}")
         assert code == 0
         assert output.startswith(f"there.{ending}: 6 users, ")
         users = f"    - {{kind: availability, file: there.{ending}}}\n"
-        again = traced("".join(text.splitlines(keepends=True)[:-2]) + users, "second", {"replicas": 1})
+        second = trace_scenario("".join(text.splitlines(keepends=True)[:-2]) + users, "second", {"replicas": 1})
         for name in ("rounds", "deliveries", "events"):
-            pd.testing.assert_frame_equal(getattr(again, name), getattr(run, name), check_exact=True)
+            pd.testing.assert_frame_equal(getattr(second, name), getattr(run, name), check_exact=True)
         changes = run.events[run.events["user"] >= 0]["kind"].isin(["down", "up"]).sum()
         starts_down = ((run.events["kind"] == "down") & (run.events["time_s"] == 0)).sum()
         assert changes - starts_down == int(output.split()[-2]) > 40
         assert starts_down > 0
 
     @pytest.mark.slow
-    def test_who_was_heard_in_a_network_in_rounds(self, traced):
-        run = traced(NETWORK.replace("RECORD", "none"), "first")
-        assert call("export", "first", "--availability", "there.csv", "--rounds")[0] == 0
+    def test_export_of_network_deliveries_by_rounds(self, trace_scenario):
+        run = trace_scenario(NETWORK.replace("RECORD", "none"), "first")
+        assert run_cli("export", "first", "--availability", "there.csv", "--rounds")[0] == 0
         text = "name: x\nusers: 6\nrounds: 30\naccess: {kind: availability, file: there.csv, unit: rounds, round_length: 1 min}\n"
-        assert heard(traced(text, "second"), 0) == heard(run, 0)
+        assert delivered_users(trace_scenario(text, "second"), 0) == delivered_users(run, 0)
 
     @pytest.mark.slow
-    def test_outages_that_were_not_recorded(self, traced):
-        traced(NETWORK.replace("RECORD", "[delivered, up]"), "first")
-        code, output = call("export", "first", "--availability", "there.csv")
+    def test_export_requires_recorded_outages(self, trace_scenario):
+        trace_scenario(NETWORK.replace("RECORD", "[delivered, up]"), "first")
+        code, output = run_cli("export", "first", "--availability", "there.csv")
         assert code == 2
         assert "record: events of the kind down were not recorded, but state when users were available" in output
         assert "--set record=all" in output
 
-    def test_a_network_without_outages_is_always_up(self, traced):
-        traced(NETWORK.replace("RECORD", "all").partition("  outages:")[0], "first")
-        assert call("export", "first", "--availability", "there.csv") == (0, "there.csv: 6 users, 0 changes\n")
+    def test_export_of_network_without_outages(self, trace_scenario):
+        trace_scenario(NETWORK.replace("RECORD", "all").partition("  outages:")[0], "first")
+        assert run_cli("export", "first", "--availability", "there.csv") == (0, "there.csv: 6 users, 0 changes\n")
 
-    def test_what_cannot_be_exported(self, traced):
-        run = traced(DIRECT.replace("ACCESS", BURSTY), "first")
-        assert call("export", "first")[0] == 2
-        code, output = call("export", "first", "--availability", "there.csv", "--replica", "2")
+    def test_impossible_exports_are_rejected(self, trace_scenario):
+        run = trace_scenario(DIRECT.replace("ACCESS", BURSTY), "first")
+        assert run_cli("export", "first")[0] == 2
+        code, output = run_cli("export", "first", "--availability", "there.csv", "--replica", "2")
         assert (code, "recorded replicas: [0, 1]" in output) == (2, True)
-        assert call("export", ".", "--availability", "there.csv")[0] == 2
-        assert call("export", "first", "--availability", "there.txt")[0] == 2
-        assert call("export", "first", "--availability", "none/there.csv")[0] == 1
+        assert run_cli("export", ".", "--availability", "there.csv")[0] == 2
+        assert run_cli("export", "first", "--availability", "there.txt")[0] == 2
+        assert run_cli("export", "first", "--availability", "none/there.csv")[0] == 1
         run.rounds.loc[3, "closed_s"] = run.rounds.loc[3, "opened_s"]
         with pytest.raises(ScenarioError, match="have a duration of 0"):
             availability(run, int(run.rounds.loc[3, "replica"]))

@@ -1,4 +1,4 @@
-"""Where a rising function comes to 0: against closed forms, and how many values it takes."""
+"""Root finding for batteries: results compared with closed forms, and numbers of evaluations."""
 
 import math
 
@@ -22,38 +22,40 @@ ROOTS = {
 
 
 @pytest.mark.parametrize("name", ROOTS)
-def test_it_is_where_the_closed_form_says(name):
+def test_root_matches_closed_form(name):
     function, root = ROOTS[name]
-    found = find_crossing(function, np.zeros(1), np.ones(1))
-    assert found == pytest.approx([root], abs=1e-11 if "cube" not in name else 1e-5)
-    assert function(found) >= 0.0
+    crossing = find_crossing(function, np.zeros(1), np.ones(1))
+    assert crossing == pytest.approx([root], abs=1e-11 if "cube" not in name else 1e-5)
+    assert function(crossing) >= 0.0
 
 
-def test_just_before_it_the_function_is_below():
-    found = find_crossing(lambda x: x**2 - 2.0, np.zeros(1), np.full(1, 2.0))
-    assert found**2 >= 2.0 > np.nextafter(np.nextafter(found, 0.0), 0.0) ** 2
+def test_function_is_negative_before_crossing():
+    crossing = find_crossing(lambda x: x**2 - 2.0, np.zeros(1), np.full(1, 2.0))
+    assert crossing**2 >= 2.0 > np.nextafter(np.nextafter(crossing, 0.0), 0.0) ** 2
 
 
-def test_each_has_its_own():
+def test_roots_are_found_for_each_element():
     goals = np.random.default_rng(3).uniform(0, 1, 200)
     low, high = np.full(200, 1e7), np.full(200, 1e7 + 43_200.0)  # late in a long run
-    found = find_crossing(lambda x: (1.0 - np.cos(math.pi * (x - low) / 43_200.0)) / 2.0 - goals, low, high)
+    crossings = find_crossing(lambda x: (1.0 - np.cos(math.pi * (x - low) / 43_200.0)) / 2.0 - goals, low, high)
     expected = low + np.arccos(1.0 - 2.0 * goals) / math.pi * 43_200.0
-    np.testing.assert_allclose(found - low, expected - low, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(crossings - low, expected - low, rtol=0, atol=1e-7)
 
 
-def test_nobody_asks():
+def test_empty_input_has_no_roots():
     assert find_crossing(lambda x: x, np.zeros(0), np.zeros(0)).size == 0
 
 
-@pytest.mark.parametrize(("name", "most"), [("a line", 6), ("from flat to steep", 40), ("nearly a step", 40)])
-def test_few_values_are_asked_for(name, most):
-    """Where interpolation is of no use it halves, which alone would take 52 and more."""
-    asked = []
+@pytest.mark.parametrize(
+    ("name", "max_evaluations"), [("a line", 6), ("from flat to steep", 40), ("nearly a step", 40)]
+)
+def test_number_of_evaluations_is_limited(name, max_evaluations):
+    """Where interpolation fails the search bisects, which alone would take 52 evaluations or more."""
+    evaluated = []
 
     def function(x):
-        asked.append(x)
+        evaluated.append(x)
         return ROOTS[name][0](x)
 
     find_crossing(function, np.zeros(1), np.ones(1))
-    assert len(asked) <= most
+    assert len(evaluated) <= max_evaluations

@@ -1,4 +1,4 @@
-"""A calendar of outages, from its file to the timeline, and each thing that can be wrong with the file."""
+"""Calendars of outages: timelines, and errors of files."""
 
 import math
 
@@ -13,65 +13,67 @@ from netfl.streams import Streams
 from netfl.types import ScenarioFacts
 
 STREAMS = Streams(47)
-SITES = Star(radius=10).open(4, STREAMS)
-TOWER, LINK = SITES.number("tower:0"), SITES.number("server-tower:0")
+LAYOUT = Star(radius=10).open(4, STREAMS)
+TOWER, LINK = LAYOUT.number("tower:0"), LAYOUT.number("server-tower:0")
 
 
 @pytest.fixture
-def written(tmp_path):
-    def write(text, **more):
+def write_calendar(tmp_path):
+    def write(text, **overrides):
         path = tmp_path / "down.csv"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return Calendar(file=path, **more)
+        return Calendar(file=path, **overrides)
 
     return write
 
 
-def problems(model, users=4):
+def list_problems(model, users=4):
     return [fault.problem for fault in model.faults(ScenarioFacts(users=users, rounds=1))]
 
 
-def spans_of(model, node, until=1e7):
-    when, _, up = CombinedOutages([model.open(SITES, STREAMS)]).changes(np.array([node]), -1e7, until)
-    return list(zip(when.tolist(), up.tolist(), strict=True))
+def list_changes(model, node, until=1e7):
+    times_s, _, up = CombinedOutages([model.open(LAYOUT, STREAMS)]).changes(np.array([node]), -1e7, until)
+    return list(zip(times_s.tolist(), up.tolist(), strict=True))
 
 
-class TestGood:
-    def test_units_names_and_ends(self, written):
-        model = written("end,node,why,start\n150,tower:0-server,x,90\n2.5 h,tower:0,y,2 h\n,3,sold,1 day\n")
-        assert problems(model) == []
-        assert spans_of(model, LINK) == [(90.0, False), (150.0, True)]
-        assert spans_of(model, TOWER) == [(7200.0, False), (9000.0, True)]
-        assert spans_of(model, 3) == [(86400.0, False)]
-        assert spans_of(model, 0) == []
+class TestValidFiles:
+    def test_units_names_and_open_ends(self, write_calendar):
+        model = write_calendar("end,node,why,start\n150,tower:0-server,x,90\n2.5 h,tower:0,y,2 h\n,3,sold,1 day\n")
+        assert list_problems(model) == []
+        assert list_changes(model, LINK) == [(90.0, False), (150.0, True)]
+        assert list_changes(model, TOWER) == [(7200.0, False), (9000.0, True)]
+        assert list_changes(model, 3) == [(86400.0, False)]
+        assert list_changes(model, 0) == []
 
-    def test_spans_that_overlap_or_touch_are_one(self, written):
-        model = written("node,start_s,end_s\n0,50,60\n0,10,30\n0,20,25\n0,30,40\n0,10,12\n1,12,13\n")
-        assert spans_of(model, 0) == [(10.0, False), (40.0, True), (50.0, False), (60.0, True)]
-        assert spans_of(model, 1) == [(12.0, False), (13.0, True)]
+    def test_overlapping_intervals_are_merged(self, write_calendar):
+        model = write_calendar("node,start_s,end_s\n0,50,60\n0,10,30\n0,20,25\n0,30,40\n0,10,12\n1,12,13\n")
+        assert list_changes(model, 0) == [(10.0, False), (40.0, True), (50.0, False), (60.0, True)]
+        assert list_changes(model, 1) == [(12.0, False), (13.0, True)]
 
-    def test_dates_are_counted_from_the_origin(self, written):
+    def test_dates_are_counted_from_origin(self, write_calendar):
         rows = "node,start,end\n0,2024-02-29T23:30,2024-03-01T01:00\n1,60,2024-03-01\n"
-        model = written(rows, origin="2024-02-29T00:00")
-        assert spans_of(model, 0) == [(23.5 * 3600, False), (25 * 3600.0, True)]
-        assert spans_of(model, 1) == [(60.0, False), (86400.0, True)]
-        zoned = written("node,start,end\n0,2024-03-01T02:00+02:00,2024-03-01T01:00Z\n", origin="2024-03-01T00:00Z")
-        assert spans_of(zoned, 0) == [(0.0, False), (3600.0, True)]
+        model = write_calendar(rows, origin="2024-02-29T00:00")
+        assert list_changes(model, 0) == [(23.5 * 3600, False), (25 * 3600.0, True)]
+        assert list_changes(model, 1) == [(60.0, False), (86400.0, True)]
+        zoned = write_calendar(
+            "node,start,end\n0,2024-03-01T02:00+02:00,2024-03-01T01:00Z\n", origin="2024-03-01T00:00Z"
+        )
+        assert list_changes(zoned, 0) == [(0.0, False), (3600.0, True)]
 
-    def test_what_began_before_time_0_goes_on(self, written):
-        timeline = written("node,start_s,end_s\n0,-50,60\n0,-90,-80\n").open(SITES, STREAMS)
+    def test_outage_before_time_0_continues(self, write_calendar):
+        timeline = write_calendar("node,start_s,end_s\n0,-50,60\n0,-90,-80\n").open(LAYOUT, STREAMS)
         assert not timeline.up(np.array([0]), 0.0)[0]
         assert timeline.next_change(np.array([0]), 0.0) == [60.0]
 
-    def test_an_empty_calendar(self, written):
-        timeline = written("node,start_s,end_s\n").open(SITES, STREAMS)
-        assert timeline.up(np.arange(SITES.nodes), 5.0).all()
-        assert (timeline.next_change(np.arange(SITES.nodes), 5.0) == math.inf).all()
+    def test_empty_calendar(self, write_calendar):
+        timeline = write_calendar("node,start_s,end_s\n").open(LAYOUT, STREAMS)
+        assert timeline.up(np.arange(LAYOUT.nodes), 5.0).all()
+        assert (timeline.next_change(np.arange(LAYOUT.nodes), 5.0) == math.inf).all()
 
 
-class TestBad:
+class TestInvalidFiles:
     @pytest.mark.parametrize(
-        ("text", "told"),
+        ("text", "expected_problems"),
         [
             (
                 "node,start_s,end_s\n0,5,4\n1,5,6\n2,7,7\n",
@@ -90,45 +92,45 @@ class TestBad:
             ('node,start_s,end_s\n"0,5,6\n', ["cannot be read"]),
         ],
     )
-    def test_one_fault_each_with_its_line(self, written, text, told):
-        found = problems(written(text))
-        assert len(found) == len(told)
-        for one, expected in zip(found, told, strict=True):
-            assert expected in one
+    def test_errors_name_line(self, write_calendar, text, expected_problems):
+        problems = list_problems(write_calendar(text))
+        assert len(problems) == len(expected_problems)
+        for problem, expected in zip(problems, expected_problems, strict=True):
+            assert expected in problem
 
-    def test_no_file(self, tmp_path):
+    def test_missing_file_is_rejected(self, tmp_path):
         (fault,) = Calendar(file=tmp_path / "none.csv").faults(ScenarioFacts(users=1, rounds=1))
         assert (fault.key, fault.problem) == ("file", "cannot be read: No such file or directory")
 
-    def test_nodes_that_there_are_not(self, written):
-        model = written("node,start_s,end_s\ntower:00,5,6\n0,5,6\ntower:0-srver,5,6\nserver,1,2\n-1,5,6\n")
-        with pytest.raises(ScenarioError) as caught:
-            model.open(SITES, STREAMS)
-        assert [fault.problem[:11] for fault in caught.value.faults] == [f"down.csv:{line}:" for line in (2, 4, 5, 6)]
-        assert [fault.remedy for fault in caught.value.faults[:2]] == [
+    def test_unknown_nodes_are_rejected(self, write_calendar):
+        model = write_calendar("node,start_s,end_s\ntower:00,5,6\n0,5,6\ntower:0-srver,5,6\nserver,1,2\n-1,5,6\n")
+        with pytest.raises(ScenarioError) as error:
+            model.open(LAYOUT, STREAMS)
+        assert [fault.problem[:11] for fault in error.value.faults] == [f"down.csv:{line}:" for line in (2, 4, 5, 6)]
+        assert [fault.remedy for fault in error.value.faults[:2]] == [
             "did you mean 'tower:0'?",
             "did you mean 'tower:0-server'?",
         ]
 
-    def test_many_faults_are_not_all_told(self, written):
-        found = problems(written("node,start_s,end_s\n" + "0,5,4\n" * 50))
-        assert (len(found), found[-1]) == (11, "and 40 more errors of this kind")
+    def test_number_of_errors_is_limited(self, write_calendar):
+        problems = list_problems(write_calendar("node,start_s,end_s\n" + "0,5,4\n" * 50))
+        assert (len(problems), problems[-1]) == (11, "and 40 more errors of this kind")
 
-    def test_zones_on_one_side_only(self, written):
-        (told,) = problems(written("node,start,end\n0,2024-03-01T00:00Z,\n", origin="2024-03-01"))
-        assert "only one of date and origin has a time zone" in told
+    def test_mixed_time_zones_are_rejected(self, write_calendar):
+        (problem,) = list_problems(write_calendar("node,start,end\n0,2024-03-01T00:00Z,\n", origin="2024-03-01"))
+        assert "only one of date and origin has a time zone" in problem
 
 
 @pytest.mark.slow
-def test_many_spans_at_once_against_one_by_one():
+def test_random_intervals_match_brute_force():
     rng = np.random.default_rng(1)
     drawn = rng.integers([0, 0, 1], [9, 99, 9], (150, 3)).tolist()
     spans = [(node, float(start), float(start + length)) for node, start, length in drawn]
     timeline = schedule_intervals(spans, 12)
     for node in range(12):
-        own = [(a, b) for n, a, b in spans if n == node]
-        down = lambda t, own=own: any(a <= t < b for a, b in own)  # noqa: E731
+        intervals = [(a, b) for interval_node, a, b in spans if interval_node == node]
+        down = lambda t, intervals=intervals: any(a <= t < b for a, b in intervals)  # noqa: E731
         for time_s in np.arange(-1.0, 120.0, 0.5):
             assert timeline.up(np.array([node]), time_s)[0] != down(time_s)
-            later = [t for t in range(-1, 121) if t > time_s and down(t) != down(t - 0.5)]
-            assert timeline.next_change(np.array([node]), time_s)[0] == min(later, default=math.inf)
+            changes = [t for t in range(-1, 121) if t > time_s and down(t) != down(t - 0.5)]
+            assert timeline.next_change(np.array([node]), time_s)[0] == min(changes, default=math.inf)

@@ -1,4 +1,4 @@
-"""The relay: whose message goes next, and what newer messages do to older ones."""
+"""The relay queue: order of service, and superseded messages."""
 
 from types import SimpleNamespace
 
@@ -23,24 +23,24 @@ def message(flow, base=0, priority=0):
     return Message(flow, base, 1.0, 0.0, 1, flow, priority)
 
 
-def served(queue, flows, serves, streams=STREAMS):
-    """Which flow is served each time, while each has two messages waiting."""
+def served(queue, flows, services, streams=STREAMS):
+    """Return the flow of each service, while each flow has two messages waiting."""
     buffer = queue.open(1.0, streams)
     for flow in (*range(flows), *range(flows)):
         assert not buffer.push(message(flow), 0.0)
     picked = []
-    for _ in range(serves):
+    for _ in range(services):
         picked.append(buffer.pop(0.0).flow)
         buffer.push(message(picked[-1]), 0.0)
     return np.array(picked)
 
 
 @pytest.mark.parametrize("weights", [None, [5, 4, 1], {1: 7.5}])
-def test_backlogged_flows_are_relayed_in_proportion_to_their_weights(weights):
-    """Counts by χ² and independence by the pairs in a row; 3 and 9 cells, far beyond the 1e-6 quantiles 27.6 and 43."""
+def test_backlogged_flows_are_served_in_proportion_to_weights(weights):
+    """χ² tests of counts and of consecutive pairs, with 3 and 9 cells and limits far above the 1e-6 quantiles."""
     picked = served(Relay(weights=weights), 3, 30_000)
-    given = dict(enumerate(weights)) if isinstance(weights, list) else weights or {}
-    share = np.array([given.get(flow, 1.0) for flow in range(3)])
+    weight_of = dict(enumerate(weights)) if isinstance(weights, list) else weights or {}
+    share = np.array([weight_of.get(flow, 1.0) for flow in range(3)])
     share = share / share.sum()
     expected = share * len(picked)
     assert ((np.bincount(picked, minlength=3) - expected) ** 2 / expected).sum() < 27.6
@@ -49,8 +49,8 @@ def test_backlogged_flows_are_relayed_in_proportion_to_their_weights(weights):
     assert ((pairs - expected) ** 2 / expected).sum() < 43
 
 
-def test_among_those_that_wait_only():
-    """With the heaviest flow away the others share as they are weighted: 4 to 1."""
+def test_only_waiting_flows_are_served():
+    """Without the heaviest flow the others share 4 to 1."""
     buffer, picked = Relay(weights=[95, 4, 1]).open(1.0, STREAMS), []
     buffer.push(message(0), 0.0)
     buffer.pop(0.0)
@@ -68,63 +68,63 @@ def test_round_robin_is_exact():
     assert (picked == np.arange(1000) % 5).all()
 
 
-def test_priority_serves_the_urgent_and_takes_turns_among_equals():
+def test_priority_takes_turns_among_equal_flows():
     buffer = Relay(policy="priority").open(1.0, STREAMS)
     for flow, priority in [(0, 1), (1, 0), (2, 0), (1, 0), (3, 2)]:
         buffer.push(message(flow, priority=priority), 0.0)
     assert [buffer.pop(0.0).flow for _ in range(5)] == [1, 2, 1, 0, 3]
 
 
-def test_only_the_newest_of_a_flow_are_kept():
+def test_newest_messages_of_flow_are_kept():
     buffer = Relay(policy="round_robin", flow_capacity=2).open(1.0, STREAMS)
-    first = [message(0, base) for base in range(4)]
-    assert [list(buffer.push(one, 0.0)) for one in first] == [[], [], [first[0]], [first[1]]]
+    messages = [message(0, base) for base in range(4)]
+    assert [list(buffer.push(arriving, 0.0)) for arriving in messages] == [[], [], [messages[0]], [messages[1]]]
     other = message(1)
     assert not buffer.push(other, 0.0)
     assert len(buffer) == 3
-    assert [buffer.pop(0.0) for _ in range(4)] == [first[2], other, first[3], None]
+    assert [buffer.pop(0.0) for _ in range(4)] == [messages[2], other, messages[3], None]
 
 
 @pytest.mark.parametrize("policy", ["weighted_random", "round_robin", "priority"])
-def test_an_empty_relay_gives_nothing_and_fills_again(policy):
+def test_empty_relay_returns_none(policy):
     buffer = Relay(policy=policy).open(1.0, STREAMS)
     for _ in range(3):
         assert buffer.pop(0.0) is None
-        one = message(7)
-        buffer.push(one, 0.0)
-        assert (len(buffer), buffer.pop(0.0), len(buffer)) == (1, one, 0)
+        new = message(7)
+        buffer.push(new, 0.0)
+        assert (len(buffer), buffer.pop(0.0), len(buffer)) == (1, new, 0)
 
 
-def test_draws_are_named():
-    again = [served(Relay(), 4, 200, STREAMS.at(name)).tolist() for name in ("a", "a", "b")]
-    assert again[0] == again[1] != again[2]
+def test_draws_depend_on_stream():
+    draws = [served(Relay(), 4, 200, STREAMS.at(name)).tolist() for name in ("a", "a", "b")]
+    assert draws[0] == draws[1] != draws[2]
 
 
-def test_weights_belong_to_chance():
+def test_weights_require_weighted_random():
     with pytest.raises(ScenarioError, match="no effect without policy: weighted_random"):
         Relay(policy="round_robin", weights=[1, 2])
 
 
-def test_a_superseded_update_ends_as_such(memory):
-    """At a port: 0 is on the link, 1's first waits from 1 and is replaced at 2, where the link is busy until 10."""
+def test_superseded_update_has_outcome_superseded(recorder):
+    """Flow 0 is on the link until 10; the first message of flow 1 waits from 1 and is replaced at 2."""
     env, arrived = simpy.Environment(0.0), []
-    ledger = EventLog(memory, 100_000)
-    ledger.open_round(1)
+    event_log = EventLog(recorder, 100_000)
+    event_log.open_round(1)
     port = OutputPort(
-        SimpleNamespace(env=env, log=ledger, config=SimpleNamespace(node_state=NodeState(CombinedOutages(), 2))),
+        SimpleNamespace(env=env, log=event_log, config=SimpleNamespace(node_state=NodeState(CombinedOutages(), 2))),
         Link(NodeId("router:0", 0), NodeId("router:0-server", 1), rate_bps=0.1, delay_s=0.0),
         Relay(flow_capacity=1).open(0.1, STREAMS),
-        lambda one: arrived.append((env.now, one.flow, one.base)),
+        lambda entering: arrived.append((env.now, entering.flow, entering.base)),
     )
 
-    def come():
+    def enter_messages():
         for flow, base in [(0, 0), (1, 0), (1, 1)]:
-            one = message(flow, base)
-            ledger.in_flight[one] = None
-            port.enter(one)
+            entering = message(flow, base)
+            event_log.in_flight[entering] = None
+            port.enter(entering)
             yield env.timeout(1.0)
 
-    env.process(come())
+    env.process(enter_messages())
     env.run()
     assert arrived == [(10.0, 0, 0), (20.0, 1, 1)]
-    assert memory.outcomes() == {(1, 0): ["superseded"]}
+    assert recorder.outcomes() == {(1, 0): ["superseded"]}

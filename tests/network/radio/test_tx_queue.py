@@ -1,4 +1,4 @@
-"""Updates and traffic of the same users: the frame that was ready first goes first, and each has its own outcome."""
+"""Updates and traffic of the same users: frames are sent in the order of readiness and have separate outcomes."""
 
 from collections import Counter
 from types import SimpleNamespace
@@ -27,50 +27,50 @@ from netfl.streams import Streams
 from netfl.types import OUTCOMES, AccessContext, Law, NullRecorder
 
 
-class At(Traffic):
-    """Packets of one bit at stated instants."""
+class ScriptedTraffic(Traffic):
+    """Packets of one bit at stated times."""
 
-    at: tuple[tuple[float, ...], ...]
+    times: tuple[tuple[float, ...], ...]
 
     def times_s(self, link_bps, rng):
         raise NotImplementedError
 
     def blocks(self, sender, link_bps, streams):
-        yield np.array(self.at[sender], float), np.ones(len(self.at[sender]))
+        yield np.array(self.times[sender], float), np.ones(len(self.times[sender]))
 
     def laws(self):
         return (Law.none("a test's"),)
 
 
-def packets(*at):
-    """One bit at each instant, for each user."""
-    return At.model_validate({"at": at, "size": {"mean": 1.0}})
+def packets(*times):
+    """Return traffic with one bit at each time, for each user."""
+    return ScriptedTraffic.model_validate({"times": times, "size": {"mean": 1.0}})
 
 
-def world_of(memory, traffic, compute_s, *, update_bits=2.0, presence=None, limit=None, busy=None):
-    """Users with updates of 2 s and packets of 1 s each, on channels of their own, sent as soon as can be."""
+def build_simulation(recorder, traffic, compute_s, *, update_bits=2.0, presence=None, limit=None, busy=None):
+    """Build users with updates of 2 s and packets of 1 s each on separate channels."""
     users, env, medium = len(compute_s), simpy.Environment(0.0), Medium(1.0, presence)
     if busy is not None:
-        medium.outcomes = lambda flight: (
-            ["collided" if busy(env.now) else ""] * len(flight.ids),
-            np.zeros(len(flight.ids)),
+        medium.outcomes = lambda transmission: (
+            ["collided" if busy(env.now) else ""] * len(transmission.ids),
+            np.zeros(len(transmission.ids)),
         )
-    ledger = EventLog(memory, users, nodes=users)
-    ledger.open_round(1)
-    queue = UpdateQueue(np.arange(users), update_bits, "tower:0", ledger)
+    event_log = EventLog(recorder, users, nodes=users)
+    event_log.open_round(1)
+    queue = UpdateQueue(np.arange(users), update_bits, "tower:0", event_log)
     updates = UserPopulation(queue, np.array(compute_s, float), OutstandingUpdates(users))
     arrivals = [traffic.blocks(user, 1.0, Streams(1)) for user in range(users)]
-    load = MergedTxQueue(queue, PacketQueue(np.arange(users), traffic, arrivals, "tower:0", ledger))
-    heard = []
+    tx_queue = MergedTxQueue(queue, PacketQueue(np.arange(users), traffic, arrivals, "tower:0", event_log))
+    delivered = []
 
     def uplink(message):
-        heard.append(
+        delivered.append(
             (env.now, message.user, "update" if message.base >= 0 else "packet", message.base, message.attempts)
         )
-        ledger.record_outcome(message, "delivered", env.now)
+        event_log.record_outcome(message, "delivered", env.now)
 
     air = AirInterface(NodeId("tower:0", 100), medium, SharedChannel())
-    cell = Cell(env, air, load, Streams(1), uplink)
+    cell = Cell(env, air, tx_queue, Streams(1), uplink)
 
     def serve(user):
         while True:
@@ -82,128 +82,138 @@ def world_of(memory, traffic, compute_s, *, update_bits=2.0, presence=None, limi
 
     for user in range(users):
         env.process(serve(user))
-    told = {"cell": cell, "ledger": ledger, "memory": memory, "meter": ledger.packets}
-    return SimpleNamespace(env=env, heard=heard, tower=Tower(cell, updates, medium), **told)
+    parts = {"cell": cell, "event_log": event_log, "recorder": recorder, "counter": event_log.packets}
+    return SimpleNamespace(env=env, delivered=delivered, tower=Tower(cell, updates, medium), **parts)
 
 
-def order(world, versions, until_s):
-    """What gets through when, if version i comes at versions[i]."""
+def run_updates(simulation, versions, until_s):
+    """Return the deliveries (time, kind) if version i arrives at versions[i]."""
     for version, at_s in enumerate(versions):
-        world.tower.schedule_broadcast(version, at_s)
-    world.env.run(until=until_s)
-    return [(at, what) for at, _, what, *_ in world.heard]
+        simulation.tower.schedule_broadcast(version, at_s)
+    simulation.env.run(until=until_s)
+    return [(time_s, kind) for time_s, _, kind, *_ in simulation.delivered]
 
 
-def test_what_was_ready_first_goes_first(memory):
-    """The update is ready at 5: after the packet of 4, and before that of 6, which comes while it is sent."""
-    world = world_of(memory, packets([4, 6]), [5.0])
-    assert order(world, [0.0], 20) == [(5, "packet"), (7, "update"), (8, "packet")]
+def test_frames_are_sent_in_order_of_readiness(recorder):
+    """The update is ready at 5: after the packet of 4 and before that of 6."""
+    simulation = build_simulation(recorder, packets([4, 6]), [5.0])
+    assert run_updates(simulation, [0.0], 20) == [(5, "packet"), (7, "update"), (8, "packet")]
 
 
-def test_packets_that_wait_are_before_an_update_that_comes_later(memory):
-    world = world_of(memory, packets([1, 1, 1, 2.5, 3.5]), [3.0])
-    assert order(world, [0.0], 20) == [*((at, "packet") for at in (2, 3, 4, 5)), (7, "update"), (8, "packet")]
+def test_waiting_packets_precede_later_update(recorder):
+    simulation = build_simulation(recorder, packets([1, 1, 1, 2.5, 3.5]), [3.0])
+    assert run_updates(simulation, [0.0], 20) == [
+        *((time_s, "packet") for time_s in (2, 3, 4, 5)),
+        (7, "update"),
+        (8, "packet"),
+    ]
 
 
-def test_the_update_first_where_both_are_ready_at_once(memory):
-    assert order(world_of(memory, packets([3]), [3.0]), [0.0], 20) == [(5, "update"), (6, "packet")]
+def test_update_precedes_packet_of_same_time(recorder):
+    assert run_updates(build_simulation(recorder, packets([3]), [3.0]), [0.0], 20) == [(5, "update"), (6, "packet")]
 
 
-def test_what_has_begun_is_tried_to_its_end(memory):
-    """The packet fails from 1 to 4, three times; the update that is ready at 2 waits until it is through."""
-    world = world_of(memory, packets([1]), [2.0], busy=lambda now: now < 4.5)
-    assert order(world, [0.0], 20) == [(5, "packet"), (7, "update")]
-    assert [row[-1] for row in world.heard] == [4, 1]
+def test_started_frame_is_repeated_before_others(recorder):
+    """The packet fails three times from 1 to 4; the update that is ready at 2 waits for it."""
+    simulation = build_simulation(recorder, packets([1]), [2.0], busy=lambda now_s: now_s < 4.5)
+    assert run_updates(simulation, [0.0], 20) == [(5, "packet"), (7, "update")]
+    assert [row[-1] for row in simulation.delivered] == [4, 1]
 
 
-def test_neither_starves(memory):
-    """A user that always has packets sends its update as soon as its turn has come, version after version."""
+def test_updates_and_packets_are_both_served(recorder):
+    """A user that always has packets sends each update in its turn."""
     traffic = Saturated.model_validate({"size": {"distribution": "fixed", "mean": 1.0}})
-    world = world_of(memory, traffic, [0.5, 7.25])
+    simulation = build_simulation(recorder, traffic, [0.5, 7.25])
     for version, at_s in enumerate(range(0, 100, 10)):
-        world.env.run(until=at_s + 1e-3)
-        world.ledger.open_round(version + 1)
-        world.tower.schedule_broadcast(version, at_s + 0.1)
-    world.env.run(until=120)
-    told = Counter((user, what) for _, user, what, *_ in world.heard)
-    assert (told[0, "update"], told[1, "update"]) == (10, 10)
-    assert min(told[0, "packet"], told[1, "packet"]) >= 98, "120 s, less 20 s for updates"
+        simulation.env.run(until=at_s + 1e-3)
+        simulation.event_log.open_round(version + 1)
+        simulation.tower.schedule_broadcast(version, at_s + 0.1)
+    simulation.env.run(until=120)
+    counts = Counter((user, kind) for _, user, kind, *_ in simulation.delivered)
+    assert (counts[0, "update"], counts[1, "update"]) == (10, 10)
+    assert min(counts[0, "packet"], counts[1, "packet"]) >= 98, "120 s, less 20 s for updates"
 
 
-def test_a_superseded_update_does_not_take_the_packet_with_it(memory):
-    """A packet is on the air from 3 to 4; version 1 comes at 3.5 and replaces the update that waits."""
-    world = world_of(memory, packets([3]), [3.25])
-    assert order(world, [0.0, 3.5], 20) == [(4, "packet"), (8.75, "update")]
-    assert world.memory.outcomes() == {(0, 0): ["superseded"], (0, 1): ["delivered"]}
+def test_superseded_update_leaves_packet_on_air(recorder):
+    """A packet is on the air from 3 to 4; version 1 arrives at 3.5 and replaces the waiting update."""
+    simulation = build_simulation(recorder, packets([3]), [3.25])
+    assert run_updates(simulation, [0.0, 3.5], 20) == [(4, "packet"), (8.75, "update")]
+    assert simulation.recorder.outcomes() == {(0, 0): ["superseded"], (0, 1): ["delivered"]}
 
 
-def test_limits_are_for_each_frame(memory):
-    world = world_of(memory, packets([1]), [1.5], busy=lambda now: True, limit=2)
-    assert order(world, [0.0], 20) == []
-    assert world.memory.outcomes() == {(0, 0): ["given_up collided"]}
-    assert world.meter.lost == {"given_up": 1}
-    assert world.cell.attempts == 4
+def test_attempt_limit_applies_per_frame(recorder):
+    simulation = build_simulation(recorder, packets([1]), [1.5], busy=lambda now_s: True, limit=2)
+    assert run_updates(simulation, [0.0], 20) == []
+    assert simulation.recorder.outcomes() == {(0, 0): ["given_up collided"]}
+    assert simulation.counter.lost == {"given_up": 1}
+    assert simulation.cell.attempts == 4
 
 
-def test_an_outage_puts_both_off(memory, planned):
-    """Down from 2 to 30; the update is ready at 3, a packet at 2.5, another at 40."""
-    presence = NodeState(CombinedOutages([planned({0: [(2.0, 30.0)]})]), 101)
-    world = world_of(memory, packets([2.5, 40]), [3.0], presence=presence)
-    told = order(world, [0.0], 60)
-    assert sorted(what for _, what in told[:2]) == ["packet", "update"]
-    assert (told[0][0] >= 31, told[1][0], told[2]) == (True, pytest.approx(33, abs=0.1), (41, "packet"))
+def test_outage_delays_updates_and_packets(recorder, planned_outages):
+    """The user is down from 2 to 30; the update is ready at 3, packets at 2.5 and 40."""
+    presence = NodeState(CombinedOutages([planned_outages({0: [(2.0, 30.0)]})]), 101)
+    simulation = build_simulation(recorder, packets([2.5, 40]), [3.0], presence=presence)
+    deliveries = run_updates(simulation, [0.0], 60)
+    assert sorted(kind for _, kind in deliveries[:2]) == ["packet", "update"]
+    assert (deliveries[0][0] >= 31, deliveries[1][0], deliveries[2]) == (
+        True,
+        pytest.approx(33, abs=0.1),
+        (41, "packet"),
+    )
 
 
 @pytest.mark.slow
-def test_every_update_has_one_fate_whatever_the_packets_do(memory, planned):
-    """Random packets, versions, failures and outages: each update that began has ended once, each packet counted."""
+def test_every_update_has_one_outcome(recorder, planned_outages):
+    """With random packets, versions, failures and outages, each update ends once and each packet is counted."""
     rng = np.random.default_rng(3)
     users = 6
     plan = {
-        user: [(at, at + 3.0) for at in np.cumsum(rng.exponential(12.0, 40)) + 4 * np.arange(40)]
+        user: [
+            (arrivals_s, arrivals_s + 3.0) for arrivals_s in np.cumsum(rng.exponential(12.0, 40)) + 4 * np.arange(40)
+        ]
         for user in (0, 1, 100)
     }
-    at = [np.round(np.cumsum(rng.exponential(3.0, 60)), 3).tolist() for _ in range(users)]
-    presence = NodeState(CombinedOutages([planned(plan)]), 101)
-    luck = np.random.default_rng(4)
-    options = {"presence": presence, "limit": 3, "busy": lambda now: luck.random() < 0.4}
-    world = world_of(memory, packets(*at), rng.exponential(4.0, users), **options)
+    arrivals_s = [np.round(np.cumsum(rng.exponential(3.0, 60)), 3).tolist() for _ in range(users)]
+    presence = NodeState(CombinedOutages([planned_outages(plan)]), 101)
+    rng_failures = np.random.default_rng(4)
+    options = {"presence": presence, "limit": 3, "busy": lambda now_s: rng_failures.random() < 0.4}
+    simulation = build_simulation(recorder, packets(*arrivals_s), rng.exponential(4.0, users), **options)
     for version, at_s in enumerate(np.cumsum(rng.exponential(9.0, 15))):
-        world.env.run(until=at_s)
-        world.ledger.open_round(version + 1)
-        world.tower.schedule_broadcast(version, at_s)
-    world.env.run(until=250.0)
-    world.tower.record_trainings()
-    world.cell.finish()
-    begun = Counter((row[3], row[5]) for row in memory.rows if row[0] == "received")
-    ended = Counter((row[3], row[5]) for row in memory.rows if row[0] in OUTCOMES)
-    assert begun == ended
-    assert set(begun.values()) == {1}
-    assert len({kind for kind, *_ in memory.rows if kind in OUTCOMES}) >= 3
-    meter, came = world.meter, sum(sum(one < 250 for one in each) for each in at)
-    assert meter.offered == came
-    assert 0 <= came - meter.delivered - sum(meter.lost.values()) <= users * 60
-    assert meter.delivered == sum(what == "packet" for _, _, what, *_ in world.heard)
+        simulation.env.run(until=at_s)
+        simulation.event_log.open_round(version + 1)
+        simulation.tower.schedule_broadcast(version, at_s)
+    simulation.env.run(until=250.0)
+    simulation.tower.record_trainings()
+    simulation.cell.finish()
+    received = Counter((row[3], row[5]) for row in recorder.rows if row[0] == "received")
+    ended = Counter((row[3], row[5]) for row in recorder.rows if row[0] in OUTCOMES)
+    assert received == ended
+    assert set(received.values()) == {1}
+    assert len({kind for kind, *_ in recorder.rows if kind in OUTCOMES}) >= 3
+    counter, arrived = simulation.counter, sum(sum(time_s < 250 for time_s in times_s) for times_s in arrivals_s)
+    assert counter.offered == arrived
+    assert 0 <= arrived - counter.delivered - sum(counter.lost.values()) <= users * 60
+    assert counter.delivered == sum(kind == "packet" for _, _, kind, *_ in simulation.delivered)
 
 
 @pytest.mark.parametrize("mac", [{"kind": "pure_aloha", "backoff": 0.02}, {"kind": "lorawan"}], ids=str)
 @pytest.mark.slow
-def test_a_new_version_does_not_make_a_user_send_what_is_on_the_air(monkeypatch, mac):
-    """MACs that do not wait for the end of an attempt plan anew whoever is named; who is on the air must not be."""
-    attempt, twice = Cell.attempt, []
+def test_new_version_does_not_repeat_frame_on_air(monkeypatch, mac):
+    """MACs that do not wait for the end of an attempt plan again for listed users, which must not be on the air."""
+    attempt, repeats_s = Cell.attempt, []
 
-    def watched(cell, users, **how):
-        twice.extend(cell.env.now for user in np.asarray(users) if cell._queue.on_air[user])
-        return attempt(cell, users, **how)
+    def check_attempt(cell, users, **options):
+        repeats_s.extend(cell.env.now for user in np.asarray(users) if cell._queue.on_air[user])
+        return attempt(cell, users, **options)
 
-    monkeypatch.setattr(Cell, "attempt", watched)
-    lora = mac["kind"] == "lorawan"
+    monkeypatch.setattr(Cell, "attempt", check_attempt)
+    is_lora = mac["kind"] == "lorawan"
     network = NetworkAccess.model_validate(
         {
             "topology": {"kind": "star", "radius": 200.0},
             "radio": {"power": 14.0, "bandwidth": 125e3},
             "channel": [{"kind": "constant", "gain": -60.0}],
-            "reception": {"kind": "lora"} if lora else {"kind": "snr_threshold", "threshold": 0.0, "rate": 1e4},
+            "reception": {"kind": "lora"} if is_lora else {"kind": "snr_threshold", "threshold": 0.0, "rate": 1e4},
             "mac": mac,
             "traffic": {"kind": "poisson", "rate": 0.5, "size": {"mean": 400.0}},
             "compute": {"speed": 100.0, "samples": 100.0},
@@ -212,8 +222,9 @@ def test_a_new_version_does_not_make_a_user_send_what_is_on_the_air(monkeypatch,
             "round": {"kind": "first", "deadline": 0.31},
         }
     )
-    options = {"users": 6, "rounds": 200, "replica": 0, "samples": np.zeros(6), "recorder": NullRecorder()}
+    run_options = {"users": 6, "rounds": 200, "replica": 0, "samples": np.zeros(6), "recorder": NullRecorder()}
     assert (
-        len([*network.rounds(AccessContext(streams=Streams(1), uplink_bits=0.0, downlink_bits=0.0, **options))]) == 200
+        len([*network.rounds(AccessContext(streams=Streams(1), uplink_bits=0.0, downlink_bits=0.0, **run_options))])
+        == 200
     )
-    assert twice == []
+    assert repeats_s == []

@@ -1,4 +1,4 @@
-"""LoRa frames that meet: the thresholds of each pair of spreading factors, and collisions of equal powers."""
+"""Interference of LoRa frames: thresholds of each pair of spreading factors, and collisions of equal powers."""
 
 import math
 from bisect import bisect_left
@@ -25,7 +25,7 @@ from netfl.streams import Streams
 from netfl.types import AccessContext
 
 FACTORS = range(7, 13)
-PUBLISHED_DB = {  # Croce et al. 2018: the least SIR of a frame (row) among frames of one interfering factor (column)
+PUBLISHED_DB = {  # Croce et al. 2018: the minimum SIR of a frame (row) against frames of another factor (column)
     7: [1, -8, -9, -9, -9, -9],
     8: [-11, 1, -11, -12, -13, -13],
     9: [-15, -13, 1, -13, -14, -15],
@@ -37,20 +37,20 @@ STRONG_DB = 60.0
 
 
 def outcomes(factors, snr_db, starts_s=None):
-    """What becomes of users who each send one frame of 1 s with a stated spreading factor and SNR: received or not."""
+    """Return whether users who each send one frame of 1 s, with given spreading factor and SNR, are received."""
     users, env, received = len(factors), simpy.Environment(0.0), []
-    ledger = EventLog(Memory(), users)
-    ledger.open_round(1)
+    event_log = EventLog(Memory(), users)
+    event_log.open_round(1)
     starts_s = np.zeros(users) if starts_s is None else np.array(starts_s, float)
-    queue = UpdateQueue(np.arange(users), 1000.0, "tower:0", ledger)
+    queue = UpdateQueue(np.arange(users), 1000.0, "tower:0", event_log)
     updates = UserPopulation(queue, starts_s, OutstandingUpdates(users))
-    air = SimpleNamespace(
+    links = SimpleNamespace(
         radio=SimpleNamespace(bandwidth=125e3),
         users=users,
         delay_s=lambda users, time_s: None,
         snr_db=lambda users, time_s, tower="": np.array(snr_db, float)[users],
     )
-    medium = FadingMedium(air, Lora(), NodeState(CombinedOutages([]), 101), Streams(1), interference="sinr")
+    medium = FadingMedium(links, Lora(), NodeState(CombinedOutages([]), 101), Streams(1), interference="sinr")
     air_interface = AirInterface(NodeId("tower:0", 100), medium, SharedChannel())
     cell = Cell(env, air_interface, queue, Streams(1), received.append)
     updates.receive_and_train(np.arange(users), starts_s, 0)
@@ -58,16 +58,16 @@ def outcomes(factors, snr_db, starts_s=None):
     def serve():
         for start_s in np.unique(starts_s):
             yield env.timeout(start_s - env.now)
-            who = np.flatnonzero(starts_s == start_s)
-            cell.attempt(who, limit=1, duration_s=1.0, mode=np.array(factors)[who] - 7)
+            senders = np.flatnonzero(starts_s == start_s)
+            cell.attempt(senders, limit=1, duration_s=1.0, mode=np.array(factors)[senders] - 7)
 
     env.process(serve())
     env.run(until=10.0)
     return [user in {message.user for message in received} for user in range(users)]
 
 
-def least_sir_db(factor, other):
-    """The least SIR, in steps of 1 dB, at which a frame with *factor* is received beside one with *other*."""
+def min_sir_db(factor, other):
+    """Return the minimum SIR in dB at which a frame with *factor* is received beside one with *other*."""
     steps = range(-40, 20)
     return steps[
         bisect_left(
@@ -76,13 +76,13 @@ def least_sir_db(factor, other):
     ]
 
 
-def test_each_pair_of_spreading_factors_has_its_published_threshold():
-    found = {factor: [least_sir_db(factor, other) for other in FACTORS] for factor in FACTORS}
-    assert found == PUBLISHED_DB
+def test_thresholds_match_published_values():
+    thresholds = {factor: [min_sir_db(factor, other) for other in FACTORS] for factor in FACTORS}
+    assert thresholds == PUBLISHED_DB
 
 
 @pytest.mark.parametrize("factor", FACTORS)
-def test_equal_powers_of_one_factor_are_both_lost_and_of_two_factors_both_received(factor):
+def test_equal_powers_interfere_within_one_factor(factor):
     assert outcomes([factor, factor], [STRONG_DB, STRONG_DB]) == [False, False]
     assert outcomes([factor, factor], [STRONG_DB, STRONG_DB], [0.0, 0.9]) == [False, False]
     assert outcomes([factor, factor], [STRONG_DB, STRONG_DB], [0.0, 1.5]) == [True, True]
@@ -90,17 +90,17 @@ def test_equal_powers_of_one_factor_are_both_lost_and_of_two_factors_both_receiv
     assert outcomes([factor, other], [STRONG_DB, STRONG_DB]) == [True, True]
 
 
-def test_the_power_of_each_factor_is_summed_and_held_against_its_own_threshold():
-    """SF 9 at 60 dB: SF 8 may be 13 dB stronger, SF 10 as much; two of SF 8 must be 3.01 dB weaker each."""
-    assert outcomes([9, 8, 10], [60.0, 72.9, 72.9])[0], "each factor for itself"
+def test_power_of_each_factor_is_summed():
+    """SF 9 at 60 dB tolerates an SF 8 that is 13 dB stronger; two of SF 8 must be 3.01 dB weaker each."""
+    assert outcomes([9, 8, 10], [60.0, 72.9, 72.9])[0], "factors are not added"
     assert outcomes([9, 8], [60.0, 73.1]) == [False, True]
     assert outcomes([9, 8, 8], [60.0, 69.9, 69.9])[0]
     assert not outcomes([9, 8, 8], [60.0, 70.1, 70.1])[0]
-    assert outcomes([9, 8, 8], [60.0, 72.9, 72.9], [0.5, 0.0, 1.1])[0], "one leaves before the other comes"
+    assert outcomes([9, 8, 8], [60.0, 72.9, 72.9], [0.5, 0.0, 1.1])[0], "one ends before the other starts"
 
 
-def test_noise_is_judged_by_the_least_snr_alone():
-    """SF 12 needs -20 dB over the noise: at -19.9 it is received beside an SF 7 that is 24.9 dB stronger."""
+def test_noise_threshold_is_independent_of_interference():
+    """SF 12 needs -20 dB over the noise: at -19.9 dB it is received with an SF 7 that is 24.9 dB stronger."""
     assert outcomes([12, 7], [-19.9, 5.0]) == [True, True]
     assert outcomes([12, 7], [-19.9, 5.2]) == [False, True]
     assert outcomes([12], [-20.1]) == [False]
@@ -123,12 +123,12 @@ USERS, AIRTIME_S, SHARE = 300, 0.071936, 0.304
 """20 bytes and 13 of headers take 70.25 symbols of 1.024 ms at SF 7."""
 
 
-def watch_equal_powers(interference, duration_s=600.0):
-    """Figures and frames received of users at equal powers that begin to send once in a cycle of random length.
+def run_equal_powers(interference, duration_s=600.0):
+    """Return the metrics and received frames of users at equal powers with a random cycle.
 
-    The share that is received is (1 - 2 T / μ)^(n-1), whatever the distribution of the cycle, as each is silent for T
-    at least: here for the longer of the 2 s until its second receive window, and of the exponential time until its next
-    packet, of mean m.  So μ = T + 2 + m exp(-2 / m).
+    The received share is (1 - 2 T / μ)^(n-1) for any distribution of the cycle, as each user is silent for at least
+    T: the maximum of the 2 s until its second receive window, and of the exponential time until its next packet, of
+    mean m. So μ = T + 2 + m exp(-2 / m).
     """
     cycle_s = 2.0 * AIRTIME_S / (1.0 - SHARE ** (1.0 / (USERS - 1)))
     pause_s = cycle_s
@@ -136,20 +136,20 @@ def watch_equal_powers(interference, duration_s=600.0):
         pause_s = (cycle_s - AIRTIME_S - 2.0) * math.exp(2.0 / pause_s)
     traffic = {"kind": "poisson", "rate": 1.0 / pause_s, "buffer": 1, "destination": "tower"}
     traffic["size"] = {"distribution": "fixed", "mean": "20 B"}
-    memory = Memory()
+    recorder = Memory()
     access = NetworkAccess.model_validate(EQUAL | {"interference": interference, "traffic": traffic})
     streams = Streams(1).at("access", 0)
     setting = AccessContext(
-        USERS, 1, 0, streams, np.ones(USERS), 1.0, 1.0, memory, duration_s=duration_s, warmup_s=100.0
+        USERS, 1, 0, streams, np.ones(USERS), 1.0, 1.0, recorder, duration_s=duration_s, warmup_s=100.0
     )
     list(access.rounds(setting))
-    return memory.told, [row[1:4] for row in memory.rows if row[0] == "delivered"]
+    return recorder.told, [row[1:4] for row in recorder.rows if row[0] == "delivered"]
 
 
 @pytest.mark.slow
-def test_frames_of_equal_power_collide_as_in_pure_aloha():
-    """0.304 = exp(-2 G) at G = 0.595 for many users; the same frames survive as with `collide`."""
-    told, received = watch_equal_powers("sinr")
-    share, frames = 1.0 - told["collision_probability"], told["attempts"]
+def test_equal_powers_collide_as_in_pure_aloha():
+    """0.304 = exp(-2 G) at G = 0.595 for many users; the same frames are received as with `collide`."""
+    metrics, received = run_equal_powers("sinr")
+    share, frames = 1.0 - metrics["collision_probability"], metrics["attempts"]
     assert abs(share - SHARE) < 4.5 * math.sqrt(2.0 * SHARE * (1.0 - SHARE) / frames), share
-    assert (told, received) == watch_equal_powers("collide")
+    assert (metrics, received) == run_equal_powers("collide")
