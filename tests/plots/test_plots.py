@@ -89,7 +89,12 @@ def test_curves_over_bits_and_energy_need_the_rounds(run):
     ax = plots.curves(run.metrics, over="bits", rounds=run.rounds).axes[0]
     assert ax.get_xlabel().startswith("sent on the uplink (")
     sent = run.rounds.groupby("replica")["uplink_bits"].sum().min()
-    unit = {"sent on the uplink (kb)": 1e3, "sent on the uplink (Mb)": 1e6, "sent on the uplink (Gb)": 1e9, "sent on the uplink (b)": 1.0}[ax.get_xlabel()]
+    unit = {
+        "sent on the uplink (kb)": 1e3,
+        "sent on the uplink (Mb)": 1e6,
+        "sent on the uplink (Gb)": 1e9,
+        "sent on the uplink (b)": 1.0,
+    }[ax.get_xlabel()]
     assert ax.lines[0].get_xdata()[-1] == pytest.approx(sent / unit)
 
 
