@@ -86,7 +86,7 @@ def watched(tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture
-def said_in(tmp_path):
+def model_with_file(tmp_path):
     """Return a function that builds models with a file, given the text of the file and the other fields."""
 
     def of(model):

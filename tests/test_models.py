@@ -1,7 +1,7 @@
 """The YAML example of every model loads, round-trips and runs in a tiny scenario."""
 
 import pytest
-from support.tiny_scenarios import MODELS, said_of, world
+from support.tiny_scenarios import MODELS, example_settings, world
 
 import netfl
 from netfl.learning.data._download import SOURCES
@@ -12,7 +12,7 @@ from netfl.scenario.yaml_document import ScenarioDocument, parse
 
 @pytest.mark.parametrize(("family", "kind"), MODELS)
 def test_example_names_its_kind_and_round_trips(family, kind):
-    spec = said_of(family, kind)
+    spec = example_settings(family, kind)
     assert spec["kind"] == kind
     model = find_model(base_of(family), kind)
     instance = model.model_validate({key: value for key, value in spec.items() if key != "kind"})
@@ -31,7 +31,7 @@ def test_every_key_is_documented(family, kind):
 def test_example_runs_in_a_tiny_scenario(family, kind, tmp_path):
     if family == "learning/data" and kind in SOURCES:
         pytest.skip("needs data files; tests/learning/test_data*.py read them where they are")
-    scenario = validate(ScenarioDocument(world(family, said_of(family, kind), tmp_path), "tiny"))
+    scenario = validate(ScenarioDocument(world(family, example_settings(family, kind), tmp_path), "tiny"))
     assert validate(ScenarioDocument(parse(scenario.to_yaml(), "resolved"), "resolved")) == scenario
     run = netfl.run(scenario, tmp_path / "run", device="cpu")
     assert run.manifest["status"] == "done"

@@ -133,22 +133,22 @@ def test_only_networks_have_a_layout():
 
 
 def test_invalid_selection_is_reported(tmp_path):
-    def error_of(scenario, *selections):
+    def model_with_file(scenario, *selections):
         with netfl.Simulation(scenario) as simulation, pytest.raises(ScenarioError) as raised:
             for selected in selections:
                 simulation.step(selected)
         return str(raised.value)
 
     bernoulli = direct(probability=0.5)
-    assert "no such users" in error_of(bernoulli, [1, 6])
-    assert "give 6 booleans, or a list of user numbers" in error_of(bernoulli, [True] * 5)
-    assert "give 6 booleans, or a list of user numbers" in error_of(bernoulli, [0.5])
+    assert "no such users" in model_with_file(bernoulli, [1, 6])
+    assert "give 6 booleans, or a list of user numbers" in model_with_file(bernoulli, [True] * 5)
+    assert "give 6 booleans, or a list of user numbers" in model_with_file(bernoulli, [0.5])
     one = direct("stationary", rho={"zipf": 1.0})
-    assert "give step() a selection from the first round on" in error_of(one, None, [1])
+    assert "give step() a selection from the first round on" in model_with_file(one, None, [1])
     run = netfl.trace(bernoulli, tmp_path / "run")
     for selections in ([[1]], [None, [1]]):
-        assert "call step() without `selected`" in error_of(direct("replay", run=str(run.folder)), *selections)
-    assert "all 20 rounds are done" in error_of(bernoulli, *[None] * 21)
+        assert "call step() without `selected`" in model_with_file(direct("replay", run=str(run.folder)), *selections)
+    assert "all 20 rounds are done" in model_with_file(bernoulli, *[None] * 21)
     with pytest.raises(ScenarioError, match="use a replica from 0 to 0"):
         netfl.Simulation(bernoulli, 1)
 

@@ -11,8 +11,8 @@ from netfl.types import ScenarioFacts
 
 
 @pytest.fixture
-def make_access(said_in):
-    return said_in(Availability)
+def make_access(model_with_file):
+    return model_with_file(Availability)
 
 
 def problems(access, users=2, rounds=9):

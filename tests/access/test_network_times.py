@@ -33,7 +33,7 @@ def run_timed(make_context, access, users, duration_s, *, warmup_s=0.0, windows=
     log = Memory()
     context = replace(make_context(users, windows, seed), recorder=log, duration_s=duration_s, warmup_s=warmup_s)
     rounds = list(access.rounds(context))
-    return log.told, rounds, log.rows
+    return log.final_values, rounds, log.rows
 
 
 def error_keys(access, users=4, *, timed=True):
@@ -346,10 +346,12 @@ def test_rounds_over_csma_beside_traffic(make_context, closing_rule, outages, li
     assert [(row[3], row[5], row[1]) for row in log.rows if row[0] == "delivered"] == delivered
     assert len(delivered) > 12
     span_s = rounds[-1].closed_s
-    assert log.told["traffic.offered_bps"] == pytest.approx(20 * 10 * 12e3, rel=4.5 / np.sqrt(200 * span_s))
+    assert log.final_values["traffic.offered_bps"] == pytest.approx(20 * 10 * 12e3, rel=4.5 / np.sqrt(200 * span_s))
     if not outages and limit is None:
-        assert log.told["traffic.throughput_bps"] == pytest.approx(log.told["traffic.offered_bps"], rel=0.1)
-    assert log.told["traffic.delivered"] > 0
+        assert log.final_values["traffic.throughput_bps"] == pytest.approx(
+            log.final_values["traffic.offered_bps"], rel=0.1
+        )
+    assert log.final_values["traffic.delivered"] > 0
 
 
 def test_rounds_complete_beside_saturated_traffic(make_context):
@@ -363,4 +365,4 @@ def test_rounds_complete_beside_saturated_traffic(make_context):
     log = Memory()
     rounds = list(access.rounds(replace(make_context(5, 6, 3), recorder=log, downlink_bits=1e3)))
     assert [len(round_.deliveries) for round_ in rounds] == [5] * 6
-    assert log.told["traffic.throughput_bps"] > 3e6
+    assert log.final_values["traffic.throughput_bps"] > 3e6

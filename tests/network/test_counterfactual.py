@@ -81,7 +81,7 @@ def test_empty_exemption_equals_plain_run():
     rounds = list(access.model_copy(update={"exempt": NO_EXEMPTIONS}).rounds(replace(setting, recorder=other_log)))
     assert rounds == list(access.rounds(setting))
     assert other_log.rows == log.rows
-    assert other_log.told == log.told
+    assert other_log.final_values == log.final_values
 
 
 def test_user_exempt_from_contention_never_collides():
@@ -116,7 +116,7 @@ def test_csma_ca_with_isolated_users(name):
     mac_settings = {"mac": {"kind": "csma_ca"}, "radio": None, "reception": None, "channel": []}
     access, setting, log = make(6, 5, **mac_settings, **DEADLINE, exempt={name: [0, 1]})
     assert delivery_counts(list(access.rounds(setting))) == dict.fromkeys(range(6), 5)
-    assert (log.told["attempts"] == 30) == (not rows_of(log.rows, range(6), "failed"))
+    assert (log.final_values["attempts"] == 30) == (not rows_of(log.rows, range(6), "failed"))
 
 
 def test_user_exempt_from_fading_is_always_received():

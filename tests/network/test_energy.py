@@ -137,13 +137,13 @@ class TestRecount:
         expected = recompute_joules(rounds, log, user_columns, finishes="on_new_version" in overrides)
         for name, joules in zip(("train", "send", "receive", "idle"), expected, strict=True):
             assert log.spendings[f"{name}_J"] == pytest.approx(joules, rel=1e-9)
-            assert log.told[f"energy_{name}_J"] == pytest.approx(joules.sum(), rel=1e-9)
+            assert log.final_values[f"energy_{name}_J"] == pytest.approx(joules.sum(), rel=1e-9)
         total = expected.sum(axis=0)
-        assert log.told["energy_J"] == pytest.approx(total.sum(), rel=1e-9)
-        assert log.told["energy_max_J"] == pytest.approx(total.max(), rel=1e-9)
-        assert log.told["energy_jain"] == pytest.approx(jain(total), rel=1e-9)
+        assert log.final_values["energy_J"] == pytest.approx(total.sum(), rel=1e-9)
+        assert log.final_values["energy_max_J"] == pytest.approx(total.max(), rel=1e-9)
+        assert log.final_values["energy_jain"] == pytest.approx(jain(total), rel=1e-9)
         delivered = sum(len(result.deliveries) for result in rounds)
-        assert log.told["energy_per_delivery_J"] * delivered == pytest.approx(total.sum(), rel=1e-9)
+        assert log.final_values["energy_per_delivery_J"] * delivered == pytest.approx(total.sum(), rel=1e-9)
         assert log.spendings["energy_J"] == pytest.approx(total, rel=1e-9)
 
     def test_trainings_are_abandoned(self):
@@ -159,13 +159,13 @@ class TestRecount:
         overrides |= {"reception": {"kind": "snr_threshold", "threshold": "-60 dB", "rate": "20 kbps"}}
         overrides |= {"energy": {"per_training": 1, "per_sample": "20 mJ", "transmit": "2 W", "receive": 0.5}}
         _, log, _ = run_rounds(users=1, rounds=3, round={"kind": "first", "m": 1}, **overrides)
-        assert log.told["energy_train_J"] == pytest.approx(3 * (1 + 50 * 0.02))
-        assert log.told["energy_send_J"] == pytest.approx(3 * 0.5 * 2)
-        assert log.told["energy_receive_J"] == pytest.approx(3 * 0.2 * 0.5)
-        assert "energy_idle_J" not in log.told
-        assert log.told["energy_J"] == pytest.approx(6 + 3 + 0.3)
-        assert log.told["energy_per_delivery_J"] == pytest.approx(3.1)
-        assert log.told["energy_jain"] == 1.0
+        assert log.final_values["energy_train_J"] == pytest.approx(3 * (1 + 50 * 0.02))
+        assert log.final_values["energy_send_J"] == pytest.approx(3 * 0.5 * 2)
+        assert log.final_values["energy_receive_J"] == pytest.approx(3 * 0.2 * 0.5)
+        assert "energy_idle_J" not in log.final_values
+        assert log.final_values["energy_J"] == pytest.approx(6 + 3 + 0.3)
+        assert log.final_values["energy_per_delivery_J"] == pytest.approx(3.1)
+        assert log.final_values["energy_jain"] == 1.0
 
     @pytest.mark.parametrize(
         "overrides",
@@ -184,8 +184,11 @@ class TestRecount:
         rounds, log, _ = run_rounds(
             users=1, rounds=4, round={"kind": "first", "m": 1}, energy={"transmit": 3.0}, **overrides
         )
-        busy_s = next(log.told[name] for name in log.told if name.startswith("utilisation.tower")) * rounds[-1].closed_s
-        assert log.told["energy_J"] == pytest.approx(3.0 * busy_s, rel=1e-9)
+        busy_s = (
+            next(log.final_values[name] for name in log.final_values if name.startswith("utilisation.tower"))
+            * rounds[-1].closed_s
+        )
+        assert log.final_values["energy_J"] == pytest.approx(3.0 * busy_s, rel=1e-9)
         assert busy_s > 0
 
 
@@ -202,14 +205,14 @@ class TestDownlink:
         rounds, log, _ = run_rounds(energy={"receive": 0.25}, **overrides)
         on_air_s = sum(result.downlink_bits for result in rounds) / UP_BPS
         assert on_air_s > 0
-        assert log.told["energy_J"] == pytest.approx(0.25 * listeners * on_air_s, rel=1e-9)
+        assert log.final_values["energy_J"] == pytest.approx(0.25 * listeners * on_air_s, rel=1e-9)
 
     def test_user_that_is_down_does_not_listen(self):
         overrides = {"broadcast_rate": None, "downlink": {"mode": "multicast"}, "outages": OUTAGES}
         rounds, log, _ = run_rounds(energy={"receive": 0.25}, round={"kind": "first", "deadline": "20 s"}, **overrides)
         on_air_s = sum(result.downlink_bits for result in rounds) / UP_BPS
         towers = 4
-        assert 0 < log.told["energy_J"] < 0.25 * USERS * on_air_s / towers
+        assert 0 < log.final_values["energy_J"] < 0.25 * USERS * on_air_s / towers
 
 
 class TestByRounds:
@@ -222,7 +225,7 @@ class TestByRounds:
         assert by_round == sorted(by_round)
         for count in (1, 4, 15):
             _, log, _ = run_rounds(rounds=count, energy=ENERGY, **copy.deepcopy(overrides))
-            assert by_round[count - 1] == pytest.approx(log.told["energy_J"], rel=1e-12)
+            assert by_round[count - 1] == pytest.approx(log.final_values["energy_J"], rel=1e-12)
 
 
 class TestSideEffects:
@@ -235,9 +238,9 @@ class TestSideEffects:
         with_energy, energy_log, _ = run_rounds(energy=ENERGY, **copy.deepcopy(overrides))
         assert [replace(result, energy_j=None) for result in with_energy] == rounds
         assert energy_log.rows == log.rows
-        new_metrics = {name for name in energy_log.told if name not in log.told}
-        assert new_metrics == {name for name in energy_log.told if name.startswith("energy_")}
-        assert {name: energy_log.told[name] for name in log.told} == log.told
+        new_metrics = {name for name in energy_log.final_values if name not in log.final_values}
+        assert new_metrics == {name for name in energy_log.final_values if name.startswith("energy_")}
+        assert {name: energy_log.final_values[name] for name in log.final_values} == log.final_values
         assert log.spendings == {}
 
     def test_battery_with_same_costs_is_drained_equally(self, monkeypatch):
@@ -268,12 +271,14 @@ class TestSideEffects:
                 USERS, 10, 0, Streams(2), np.zeros(USERS), 0, 0, log, duration_s=500.0, warmup_s=warmup_s
             )
             windows = [*access.rounds(setting)]
-            assert log.told["energy_idle_J"] == pytest.approx(0.01 * (500 - warmup_s) * USERS)
+            assert log.final_values["energy_idle_J"] == pytest.approx(0.01 * (500 - warmup_s) * USERS)
             if not warmup_s:
                 airtime_s = sum(window.uplink_bits for window in windows) / UP_BPS
-                assert log.told["energy_send_J"] == pytest.approx(0.2 * airtime_s, rel=1e-9)
-            assert log.told["energy_send_J"] == pytest.approx(0.2 * 0.05 * log.told["attempts"], abs=0.2 * 0.05 * 8)
-            assert "energy_per_delivery_J" not in log.told
+                assert log.final_values["energy_send_J"] == pytest.approx(0.2 * airtime_s, rel=1e-9)
+            assert log.final_values["energy_send_J"] == pytest.approx(
+                0.2 * 0.05 * log.final_values["attempts"], abs=0.2 * 0.05 * 8
+            )
+            assert "energy_per_delivery_J" not in log.final_values
 
 
 def scenario(**overrides):

@@ -12,7 +12,7 @@ import pytest
 from support.inline_sweep_engine import Here
 from support.small_network import SECTION
 from support.stop_run import StopAfter
-from support.tiny_scenarios import said_of, world
+from support.tiny_scenarios import example_settings, world
 from typer.testing import CliRunner
 
 import netfl
@@ -225,7 +225,7 @@ class TestPrecision:
     @pytest.mark.parametrize("kind", [kind for kind in list_kinds(Model) if kind not in {"logistic", "cnn", "lstm"}])
     def test_every_model_uses_the_precision(self, kind, tmp_path):
         """After one round, single and double precision differ only by rounding."""
-        settings = world("learning/model", said_of("learning/model", kind), tmp_path) | {"rounds": 1}
+        settings = world("learning/model", example_settings("learning/model", kind), tmp_path) | {"rounds": 1}
         single, double = (
             netfl.run(
                 validate(ScenarioDocument(settings | {"precision": precision}, "small")),

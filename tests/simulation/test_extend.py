@@ -145,7 +145,7 @@ def test_extension_deletes_reports_and_plots(two_replicas):
 
 
 class TestRefusals:
-    def error_of(self, folder, replicas):
+    def model_with_file(self, folder, replicas):
         with pytest.raises(ScenarioError) as error:
             netfl.extend(folder, replicas)
         assert not (Path(folder) / EXTENSION).exists()
@@ -153,13 +153,13 @@ class TestRefusals:
 
     def test_unfinished_run(self, tmp_path):
         folder = netfl.trace(bernoulli(2), tmp_path / "run", observer=StopAfter(5)).folder
-        assert self.error_of(folder, 5) == (
+        assert self.model_with_file(folder, 5) == (
             f"the run in {folder} is not finished (interrupted); finish it first: netfl resume {folder}"
         )
 
     @pytest.mark.parametrize("replicas", [1, 2])
     def test_number_of_replicas_must_increase(self, two_replicas, replicas):
-        assert self.error_of(two_replicas.folder, replicas) == (
+        assert self.model_with_file(two_replicas.folder, replicas) == (
             f"--replicas: the run in {two_replicas.folder} already has 2 ({replicas}); "
             "give more than 2: it is the total number"
         )
@@ -169,13 +169,13 @@ class TestRefusals:
         access = {"kind": "replay", "run": str(two_replicas.folder)}
         folder = netfl.trace(bernoulli(1, access=access), tmp_path / "replay").folder
         assert len(netfl.extend(folder, 2).rounds) == 2 * ROUNDS
-        line = self.error_of(folder, 3)
+        line = self.model_with_file(folder, 3)
         assert line.endswith("access.run: 2 replicas are recorded, the scenario has 3; set fewer replicas")
         assert line.startswith(f"{folder}/scenario.yaml:")
 
     def test_folder_without_a_run(self, tmp_path):
         (tmp_path / "empty").mkdir()
-        assert "is not a run directory" in self.error_of(tmp_path / "empty", 3)
+        assert "is not a run directory" in self.model_with_file(tmp_path / "empty", 3)
 
 
 class TestCrashes:

@@ -26,7 +26,7 @@ from netfl.scenario import yaml_document as documents
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.units import Unit
-from support.tiny_scenarios import MODELS, OF_FILES, said_of, world
+from support.tiny_scenarios import MODELS, OF_FILES, example_settings, world
 
 USUAL = {
     "s": (0.01, 30.0), "m": (1.0, 1e3), "m/s": (0.5, 30.0), "Hz": (1.0, 1e6), "bit/s": (1e3, 1e7), "bit": (8.0, 1e5),
@@ -94,7 +94,7 @@ def broken_scenarios(draw):
 @cache
 def base(family, kind):
     """Return the tiny scenario of a model, as plain data and validated."""
-    data = world(family, said_of(family, kind), _folder())
+    data = world(family, example_settings(family, kind), _folder())
     return data, validate(ScenarioDocument(data, "tiny"))
 
 
@@ -213,7 +213,7 @@ def _several(draw, kind, args, metadata):
 def member(draw, family):
     """Draw a model of a family: its example, with some keys changed if the result is valid."""
     kind = draw(st.sampled_from([kind for kind in list_kinds(family) if _can_draw(family_of(family), kind)]))
-    spec = said_of(family_of(family), kind) | OF_FILES.get((family_of(family), kind), {})
+    spec = example_settings(family_of(family), kind) | OF_FILES.get((family_of(family), kind), {})
     model = find_model(family, kind)
     changed = spec | fields(draw, model, spec)
     return changed if _is_valid(model, changed) else spec
@@ -247,7 +247,7 @@ def _is_valid(model: type[Spec], spec):
 @cache
 def _can_draw(family, kind):
     """Return whether a model can be drawn anywhere: it reads no files, or files that exist."""
-    spec = said_of(family, kind) | OF_FILES.get((family, kind), {})
+    spec = example_settings(family, kind) | OF_FILES.get((family, kind), {})
     named = [spec[key] for key in ("file", "run") if key in spec]
     return (family, kind) in BASES and all(Path(path).exists() for path in named)
 

@@ -6,7 +6,7 @@ import numpy as np
 class Memory:
     """Keeps events as rows of (kind, time_s, round, user, node, value, detail).
 
-    Final metrics are in `told`, the energy of users in `spendings`.
+    Final metrics are in `final_values`, the energy of users in `spendings`.
 
     Args:
         wanted: the kinds of events to keep; all if empty.
@@ -14,13 +14,13 @@ class Memory:
     """
 
     def __init__(self, *wanted, unknown=np.nan):
-        self.rows, self.told, self.spendings, self._wanted, self._unknown = [], {}, {}, wanted, unknown
+        self.rows, self.final_values, self.spendings, self._wanted, self._unknown = [], {}, {}, wanted, unknown
 
     def wants(self, kind):
         return not self._wanted or kind in self._wanted
 
     def final_metrics(self, values):
-        self.told = dict(values)
+        self.final_values = dict(values)
 
     def energy(self, values):
         self.spendings = dict(values)

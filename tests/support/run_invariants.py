@@ -45,7 +45,7 @@ def tables_of_recorder(rounds, log):
         pd.DataFrame(deliveries, columns=[name for name in SCHEMAS["deliveries"].names if name != "replica"]),
         pd.DataFrame(log.rows, columns=columns),
         pd.DataFrame(log.spendings),
-        log.told,
+        log.final_values,
     )
 
 

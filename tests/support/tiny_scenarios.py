@@ -110,7 +110,7 @@ def own_file(spec: dict, folder: Path) -> dict:
     return {"file": str(path)}
 
 
-def said_of(family: str, kind: str) -> dict:
+def example_settings(family: str, kind: str) -> dict:
     """Return the example of a model as plain data."""
     model: type[Spec] = find_model(base_of(family), kind)
     return parse(example(model), kind)

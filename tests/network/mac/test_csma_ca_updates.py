@@ -50,14 +50,14 @@ def test_update_above_msdu_is_split_into_frames(standard):
     _, recorder = run_round("5 kB", 2, mac={"kind": "csma_ca", "standard": standard}, round={"kind": "first", "m": 2})
     last_bits = 8.0 * (5000 - 2 * 2296)
     assert received_frame_sizes(recorder) == {user: [FULL_BITS, FULL_BITS, last_bits] for user in range(2)}
-    assert recorder.told["packets_sent"] == 6
+    assert recorder.final_values["packets_sent"] == 6
 
 
 def test_update_below_msdu_is_one_frame():
     round_settings = {"kind": "first", "m": 2}
     _, recorder = run_round("2296 B", 2, round=round_settings)
     assert received_frame_sizes(recorder) == {0: [FULL_BITS], 1: [FULL_BITS]}
-    assert "packets_sent" not in recorder.told
+    assert "packets_sent" not in recorder.final_values
     _, recorder = run_round("2296 B", 2, round=round_settings, transport={"header": "40 B"})
     assert received_frame_sizes(recorder) == {user: [FULL_BITS, 8.0 * 80] for user in range(2)}, (
         "no room for 40 B of headers"
@@ -119,7 +119,7 @@ def test_arq_saves_updates_whose_frames_are_given_up():
     arq = {"grain": "packet", "mtu": "2296 B", "arq": {"timeout": "100 ms"}}
     result, recorder = run_round("500 kB", mac=mac, transport=arq)
     assert len(result.deliveries) == 10
-    assert recorder.told["packets_retransmitted"] > 3
+    assert recorder.final_values["packets_retransmitted"] > 3
 
 
 def bianchi_bps(stations, setup):
@@ -158,7 +158,7 @@ def test_all_large_updates_are_delivered():
     """The time for 50 MB lies between those at the goodput of one and of ten stations."""
     result, recorder = run_round("5 MB")
     assert len(result.deliveries) == 10
-    assert recorder.told["packets_sent"] == 10 * 2178
+    assert recorder.final_values["packets_sent"] == 10 * 2178
     setup = REFERENCE["FULL"]["802.11a"]
     min_s, max_s = (10 * 4e7 / bianchi_bps(stations, setup) for stations in (1, 10))
     assert min_s < max(delivery.arrived_s for delivery in result.deliveries) < 1.01 * max_s

@@ -18,8 +18,8 @@ LAYOUT = Star(radius=10).open(5, STREAMS)
 
 
 @pytest.fixture
-def write_model(said_in):
-    return said_in(Availability)
+def write_model(model_with_file):
+    return model_with_file(Availability)
 
 
 def list_changes(model, node, until=100.0):

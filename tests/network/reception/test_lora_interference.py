@@ -143,7 +143,7 @@ def run_equal_powers(interference, duration_s=600.0):
         USERS, 1, 0, streams, np.ones(USERS), 1.0, 1.0, recorder, duration_s=duration_s, warmup_s=100.0
     )
     list(access.rounds(setting))
-    return recorder.told, [row[1:4] for row in recorder.rows if row[0] == "delivered"]
+    return recorder.final_values, [row[1:4] for row in recorder.rows if row[0] == "delivered"]
 
 
 @pytest.mark.slow

@@ -114,7 +114,7 @@ def test_quorum_closes_round_and_min_share_discards_it():
     assert [result.closed_s for result in rounds] == [6.0, 12.0, 18.0]
     assert sum(row[0] == "discarded" for row in log.rows) == 9
     assert not any(row[0] == "delivered" for row in log.rows)
-    assert log.told["rounds_abandoned"] == 3
+    assert log.final_values["rounds_abandoned"] == 3
 
 
 def test_quorum_is_rounded_up():

@@ -138,8 +138,8 @@ class TestByHand:
         assert recorder.events("sent") == [(3.25, 0), (3.75, 0)]
         assert result.deliveries == (Delivery(0, 0, 3.25, pytest.approx(4.25 + 0.4 + 0.25), 2),)
         assert result.uplink_bits == 900
-        assert recorder.told["packets_sent"] == 2
-        assert recorder.told["packets_retransmitted"] == 0
+        assert recorder.final_values["packets_sent"] == 2
+        assert recorder.final_values["packets_retransmitted"] == 0
 
     def test_early_timeout_repeats_packets(self, make_simulation, recorder):
         """Acknowledgements arrive at 4.75 and 5.15, but timers expire at 4.55 and 4.95."""
@@ -148,7 +148,7 @@ class TestByHand:
         assert result.deliveries == (Delivery(0, 0, 3.25, pytest.approx(4.9), 3),)
         assert recorder.outcomes() == {(0, 0): ["delivered"]}
         assert result.uplink_bits == 1800
-        assert (recorder.told["packets_sent"], recorder.told["packets_retransmitted"]) == (4, 2)
+        assert (recorder.final_values["packets_sent"], recorder.final_values["packets_retransmitted"]) == (4, 2)
 
     def test_acknowledgement_cancels_queued_repeat(self, make_simulation, recorder):
         """In slots of 0.8 s, an acknowledgement arrives at 5.5; the timer expires at 5.4, before the slot at 5.6."""
@@ -208,7 +208,7 @@ class TestByHand:
         [result] = make_simulation(packets(), 1000, mac=RoundRobin(max_attempts=2), **fading).rounds(1)
         assert result.deliveries[0].attempts == 4
         assert recorder.events("failed") == [(3.75, 0), (4.75, 0)]
-        assert (recorder.told["packets_sent"], recorder.told["attempts"]) == (2, 4)
+        assert (recorder.final_values["packets_sent"], recorder.final_values["attempts"]) == (2, 4)
 
     def test_new_version_supersedes_remaining_packets(self, make_simulation, recorder):
         """The next version arrives at 7.25, when eight of nine packets have been sent."""
@@ -323,7 +323,9 @@ def check_invariants(rounds, log, *, traffic=False):
     other_bits = np.array([result.uplink_bits - sent[result.index] for result in rounds])
     assert (other_bits >= -1e-6).all() if traffic else np.abs(other_bits).max() < 1e-6
     attempts = sum(row[0] == "sent" for row in log.rows)
-    assert log.told.get("packets_retransmitted", 0) <= log.told.get("packets_sent", attempts) <= attempts
+    assert (
+        log.final_values.get("packets_retransmitted", 0) <= log.final_values.get("packets_sent", attempts) <= attempts
+    )
 
 
 ARQS = st.none() | st.fixed_dictionaries(
@@ -372,7 +374,7 @@ def test_single_packet_without_header_equals_message(overrides, seed):
     packet_rounds, packet_log = run_rounds(overrides | {"transport": {"grain": "packet", "mtu": "10 kbit"}}, seed=seed)
     assert packet_rounds == rounds
     assert sorted(map(str, log.rows)) == sorted(map(str, packet_log.rows))
-    assert packet_log.told["packets_sent"] > 0
+    assert packet_log.final_values["packets_sent"] > 0
 
 
 def test_unused_arq_changes_nothing(make_simulation, recorder):
@@ -424,8 +426,12 @@ def test_updates_and_broadcasts_are_compressed_separately():
 def test_default_transport_sends_whole_messages():
     rounds, log = run_rounds({})
     default_rounds, default_log = run_rounds({"transport": {}})
-    assert (rounds, str(log.rows), log.told) == (default_rounds, str(default_log.rows), default_log.told)
-    assert "packets_sent" not in log.told
+    assert (rounds, str(log.rows), log.final_values) == (
+        default_rounds,
+        str(default_log.rows),
+        default_log.final_values,
+    )
+    assert "packets_sent" not in log.final_values
     header = run_rounds({"transport": {"header": "10 B"}})[1]
     assert {row[5] for row in header.rows if row[0] == "sent"} == {10_080.0}
 
