@@ -7,7 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from netfl.network.traffic import Traffic
+from netfl.network.traffic import Block, Traffic
+from netfl.streams import Streams
 from netfl.types import Floats, Law
 
 _BLOCK = 256
@@ -39,6 +40,14 @@ class Saturated(Traffic):
         """Yield zeros; the sender takes the packets one by one."""
         while True:
             yield np.zeros(_BLOCK)
+
+    def blocks(self, sender: int, link_bps: float, streams: Streams) -> Iterator[Block]:
+        """Yield one block again and again for packets of one size, without two generators for each user."""
+        if self.size.distribution != "fixed":
+            yield from super().blocks(sender, link_bps, streams)
+        block = np.zeros(_BLOCK), np.full(_BLOCK, self.size.mean)
+        while True:
+            yield block
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("there is always a packet: the throughput follows from the MAC"),)
