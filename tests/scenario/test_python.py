@@ -127,3 +127,17 @@ def test_mistakes_are_scenario_errors(source, message):
     with pytest.raises(ScenarioError) as raised:
         netfl.load(source)
     assert message in str(raised.value)
+
+
+def test_errors_of_objects_name_their_class_and_do_not_print_them():
+    module = torch.nn.Sequential(torch.nn.Linear(9, 2))
+    with pytest.raises(ScenarioError) as raised:
+        netfl.load(scenario(), {"model": module})
+    assert str(raised.value).startswith("--set model=…: model.module: fails on examples of shape [3, 4]: ")
+    assert "('Sequential'); " in str(raised.value)
+    with pytest.raises(ScenarioError) as raised:
+        netfl.load(scenario(), {"data": X})
+    assert "\n" not in str(raised.value)
+    with pytest.raises(ScenarioError) as raised:
+        netfl.load(scenario(), {"data": {"examples": (X, Y)}, "users": np.int64(0)})
+    assert str(raised.value).startswith("--set users=0: users: should be")
