@@ -183,8 +183,8 @@ def test_a_bad_file_is_told_and_ends_with_2(folder, command, content, message):
         (["--set", "access.rho.9=1"], "--set access.rho.9=1: access.rho.9: no such entry in a list of 3 ('9'); entries are counted from 0"),
         (["--set", "access.round_length=3 kg"], "--set access.round_length=3 kg: access.round_length: a value in gram instead of a time ('3 kg'); write a number in s, or a quantity such as '20 ms'"),
         (["--override", "x"], "good.yaml: overrides: no such block ('x'); known: none"),
-        (["--out", "."], "--out: . already exists and is not empty; use another folder, or remove it"),
-        (["--out", "good.yaml"], "--out: good.yaml already exists and is not empty; use another folder, or remove it"),
+        (["--out", "."], "--out: . already exists and is not empty; use another folder, or give none for a new one"),
+        (["--out", "good.yaml"], "--out: good.yaml already exists and is not empty; use another folder, or give none for a new one"),
     ],
 )  # fmt: skip
 def test_a_bad_option_is_told_and_ends_with_2(words, message):

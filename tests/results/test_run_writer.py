@@ -365,7 +365,8 @@ class TestFolders:
             there.write_text("x")
         with pytest.raises(ScenarioError) as raised:
             create_run_directory(there).__enter__()
-        assert str(raised.value) == f"--out: {there} already exists and is not empty; use another folder, or remove it"
+        remedy = "use another folder, or give none for a new one"
+        assert str(raised.value) == f"out: {there} already exists and is not empty; {remedy}"
 
     @pytest.mark.parametrize("there", [["scenario.yaml"], [".lock", "scenario.yaml", "rounds.parquet"]])
     def test_a_scenario_that_a_user_keeps_there_is_left_alone(self, tmp_path, there):
