@@ -435,9 +435,9 @@ def one_line(error: Exception) -> str:
 
 def one_line_of(error: Exception, model: Spec) -> str:
     """Return an error as one line, with the last line of the module of *model* that was running."""
-    file = inspect.getfile(type(model))
+    file = getattr(sys.modules.get(type(model).__module__), "__file__", None)  # a notebook has none
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    return one_line(error) + (f" ({Path(file).name}, line {lines[-1]})" if lines else "")
+    return one_line(error) + (f" ({Path(file).name}, line {lines[-1]})" if file and lines else "")
 
 
 def _place(error: Exception) -> str:
