@@ -134,3 +134,14 @@ class Words(Data):
 def test_a_data_class_may_have_a_field_tokens():
     assert (Words(tokens=7).tokens, Words().tokens) == (7, 4)
     assert load(Words(tokens=5), {"kind": "lstm", "hidden": 4}).data.tokens == 5
+
+
+def test_a_module_with_an_embedding_is_told_that_the_data_are_not_declared_as_tokens():
+    with pytest.raises(ScenarioError, match="give their number, such as 'tokens: 20' of kind: arrays"):
+        load((TOKENS, LABEL), Reader())
+
+
+@pytest.mark.parametrize("rows", [10, 19])
+def test_an_embedding_with_fewer_rows_than_tokens_is_refused(rows):
+    with pytest.raises(ScenarioError, match=f"the data have 20 tokens, an embedding has {rows}: enlarge it"):
+        load({"examples": (TOKENS, LABEL), "tokens": 20}, Reader(rows))
