@@ -149,7 +149,7 @@ def bad(name, content, message):
 
 
 BAD_FILES = [
-    bad("missing", None, "bad.yaml: the file does not exist; check the path"),
+    bad("missing", None, "bad.yaml: the file does not exist; check the path; netfl scenarios lists the examples"),
     bad("empty", "", "bad.yaml: it is empty; start from a scenario of netfl: netfl scenarios"),
     bad("not YAML", "a: [", "bad.yaml:1:5: invalid YAML: while parsing a flow node from line 1 on: expected the node content, but found '<stream end>'; check indentation, colons, brackets and quotes"),
     bad("binary", b"\x89PNG\r\n\x1a\n\x00", "bad.yaml: not UTF-8 text: invalid start byte at byte 0; check that it is a YAML file"),

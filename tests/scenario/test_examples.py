@@ -97,7 +97,10 @@ def test_who_runs_one_without_a_copy_is_told_how_to_get_it(word):
 
 
 def test_any_other_path_is_just_not_there():
-    assert call("run", "nothing.yaml") == (2, "nothing.yaml: the file does not exist; check the path\n")
+    assert call("run", "nothing.yaml") == (
+        2,
+        "nothing.yaml: the file does not exist; check the path; netfl scenarios lists the examples\n",
+    )
 
 
 def test_an_installed_package_has_them_inside(tmp_path, monkeypatch):

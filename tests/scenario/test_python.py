@@ -141,3 +141,17 @@ def test_errors_of_objects_name_their_class_and_do_not_print_them():
     with pytest.raises(ScenarioError) as raised:
         netfl.load(scenario(), {"data": {"examples": (X, Y)}, "users": np.int64(0)})
     assert str(raised.value).startswith("--set users=0: users: should be")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": "cnn"}, "model.channels: missing; give it a value, such as channels: [6, 16]"),
+        ({"model": "perceptron"}, ", svm, or package.module:Class of your own"),
+        ({"model": "lgistic"}, "; did you mean 'logistic'?"),
+    ],
+)
+def test_remedies_give_an_example_or_mention_models_of_the_user(changes, message):
+    with pytest.raises(ScenarioError) as raised:
+        netfl.load(scenario(**changes))
+    assert str(raised.value).endswith(message)
