@@ -325,7 +325,9 @@ def find_model(base: type[Spec], kind: str) -> type[Spec]:
         )
     known = list_kinds(base)
     if kind not in known:
-        raise invalid(f"no such {family_of(base)}: '{kind}'", suggest(kind, known), "kind")
+        remedy = suggest(kind, known)
+        remedy += ", or package.module:Class of your own" if remedy.startswith("known") else ""
+        raise invalid(f"no such {family_of(base)}: '{kind}'", remedy, "kind")
     return _only_spec(importlib.import_module(f"{base.__module__}.{kind}"), base)
 
 
@@ -435,9 +437,9 @@ def one_line(error: Exception) -> str:
 
 def one_line_of(error: Exception, model: Spec) -> str:
     """Return an error as one line, with the last line of the module of *model* that was running."""
-    file = inspect.getfile(type(model))
+    file = getattr(sys.modules.get(type(model).__module__), "__file__", None)  # a notebook has none
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    return one_line(error) + (f" ({Path(file).name}, line {lines[-1]})" if lines else "")
+    return one_line(error) + (f" ({Path(file).name}, line {lines[-1]})" if file and lines else "")
 
 
 def _place(error: Exception) -> str:
@@ -532,13 +534,15 @@ def to_line_error(fault: Fault) -> InitErrorDetails:
     )
 
 
-def _detail(model: type[BaseModel], error: Any) -> InitErrorDetails:
+def _detail(model: type[Spec], error: Any) -> InitErrorDetails:
     kind, loc, ctx = error["type"], error["loc"], error.get("ctx", {})
-    message, remedy = _WORDS.get(
-        kind, (re.sub("^(Input|String|Tuple|List) should", "should", error["msg"]), str(ctx.get("remedy", "")))
-    )
+    if "remedy" in ctx:  # a model inside this one has explained it
+        return InitErrorDetails(type=invalid(error["msg"], ctx["remedy"], kind), loc=loc, input=error["input"])
+    message, remedy = _WORDS.get(kind, (re.sub("^(Input|String|Tuple|List) should", "should", error["msg"]), ""))
     if kind == "extra_forbidden":
         kind, message, remedy = "unknown_key", "unknown key", _for_key(str(loc[-1]), [*model.model_fields])
+    elif kind == "missing" and (line := re.search(rf"^{loc[0]}: .+", example(model), re.MULTILINE)):
+        remedy = f"{remedy}, such as {line[0]}"
     elif kind == "literal_error":
         known = re.findall("'(.*?)'", ctx["expected"])
         kind, message, remedy = "word", "unknown value", suggest(str(error["input"]), known)

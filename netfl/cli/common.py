@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from traceback import format_exception
@@ -33,7 +34,7 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
         except NetflError as error:
             if isinstance(error, ModelError) and error.__cause__ is not None:
                 typer.echo("".join(format_exception(error.__cause__)), err=True)  # for the author of the model
-            message, code = str(error), error.exit_code
+            message, code = "\n".join(map(_format_error, getattr(error, "faults", [error]))), error.exit_code
         except MemoryError as error:
             message, code = f"not enough memory: {error}", 1
         except KeyboardInterrupt:
@@ -44,6 +45,13 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
         raise typer.Exit(code)
 
     return guarded
+
+
+def _format_error(error: NetflError | Fault) -> str:
+    """Return the message of an error; the argument ``out`` of Python is the option ``--out`` here."""
+    if isinstance(error, Fault) and error.key == "out" and not error.where:
+        error = replace(error, key="--out")
+    return str(error)
 
 
 def load(path: Path, sets: list[str] | None, named: list[str] | None, seed: int | None) -> Scenario:

@@ -23,7 +23,7 @@ from netfl.learning.model import Model
 from netfl.learning.model._trial import find_problem
 from netfl.learning.objective import Objective
 from netfl.learning.spec import LearnerSpec
-from netfl.registry import Spec, find_plugins, kind_of, one_line
+from netfl.registry import Spec, find_plugins, kind_of, one_line, one_line_of
 from netfl.types import Floats
 
 _VERSION_SIZE = 7
@@ -77,7 +77,7 @@ def _objective_faults(part: Objective) -> Iterator[Fault]:
     losses, t = torch.tensor([[0.5, 1.0, 2.0], [3.0, 1.5, 0.0]]), torch.zeros(2)
     share = torch.tensor([[1 / 3] * 3, [1 / 2, 1 / 2, 0]])
     h = {name: torch.full((2,), value) for name, value in part.hyper().items()}
-    given = "2 jobs with mini-batches of 3: weights, [jobs, batch], and the slope of t, [jobs]"
+    given = "2 jobs with mini-batches of 3; it returns weights, [jobs, batch], and the slope of t, [jobs]"
     inputs = {"losses": losses, "share": share, "t": t, "h": h}
     faults = [*_try(part, "gradient_weights", inputs, "(tensor [2, 3], tensor [2])", given)]
     yield from faults
@@ -85,7 +85,9 @@ def _objective_faults(part: Objective) -> Iterator[Fault]:
         problem, remedy = "its method 'gradient_weights' gives padding a weight", "multiply by share, which is 0 there"
         yield Fault("", problem, kind_of(type(part)), remedy)
     f, rho = np.array([0.5, 1.0, 2.0, 3.0]), np.array([0.4, 0.3, 0.2, 0.1])
-    yield from _try(part, "value", {"losses": f, "rho": rho, "t": 0.0}, "a number", "4 users: the global objective")
+    yield from _try(
+        part, "value", {"losses": f, "rho": rho, "t": 0.0}, "a number", "4 users; it returns the global objective"
+    )
 
 
 def _aggregation_faults(part: Aggregation, learner: LearnerSpec, users: int, deliveries: int) -> Iterator[Fault]:
@@ -96,12 +98,13 @@ def _aggregation_faults(part: Aggregation, learner: LearnerSpec, users: int, del
     if part is None:
         return
     sizes = {"users": users, "parameters": _VERSION_SIZE - 1}
-    yield from _try(part, "memory", sizes, "a number", "the size of the state in numbers")
-    given = "the state: tensors by name"
+    given = "the numbers of users and of parameters; it returns the size of the state in numbers"
+    yield from _try(part, "memory", sizes, "a number", given)
+    given = f"a first version of {_VERSION_SIZE} numbers; it returns the state, tensors by name"
     state = yield from _try(part, "open", {"users": users, "current": current}, "tensors by name", given)
     if state is None:
         return
-    message = yield from _try(part, "message", {"state": state}, "", given)
+    message = yield from _try(part, "message", {"state": state}, "", "the state, tensors by name")
     senders = torch.arange(deliveries)
     bases, ones = current.expand(deliveries, -1).clone(), torch.ones(deliveries)
     updates = Updates(
@@ -118,7 +121,9 @@ def _aggregation_faults(part: Aggregation, learner: LearnerSpec, users: int, del
         messages=None if message is None else torch.stack([message] * deliveries),
     )
     expected = f"({_describe(current)}, {_describe(state)})"
-    given = f"versions of {_VERSION_SIZE} numbers, t among them: the next version, and the next state"
+    given = (
+        f"versions of {_VERSION_SIZE} numbers, the last of which is t; it returns the next version and the next state"
+    )
     for index in (1, 2):
         inputs = {"state": state, "current": current, "updates": replace(updates, round=index)}
         result = yield from _try(part, "step", inputs, expected, given)
@@ -139,8 +144,8 @@ def _try(part: Spec, method: str, inputs: Mapping[str, Any], expected: str, give
     try:
         result = getattr(part, method)(*inputs.values())
     except Exception as error:  # whatever the user's class does
-        problem = f"its method '{method}' fails on test values: {one_line(error)}"
-        yield Fault("", problem, kind, f"given: {given}")
+        problem = f"its method '{method}' fails on test values: {one_line_of(error, part)}"
+        yield Fault("", problem, kind, f"it was given {given}")
         return None
     if not (found := _describe(result)).startswith(expected):
         is_right = False

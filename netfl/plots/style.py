@@ -191,7 +191,7 @@ def heat_map(table: pd.DataFrame, *, ax: Axes, max_cells: int, **options: Any) -
 
 def _set_number_colors(ax: Axes) -> None:
     """Write each number in black or white, whichever has more contrast to its cell; seaborn writes white too often."""
-    mesh = ax.collections[0]
+    mesh: Any = ax.collections[0]
     mesh.update_scalarmappable()
     colors = mesh.get_facecolor()[~np.ma.getmaskarray(mesh.get_array()).ravel()]  # masked cells have no number
     for text, color in zip(ax.texts, colors, strict=True):

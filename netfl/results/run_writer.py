@@ -47,7 +47,7 @@ def create_run_directory(folder: Path) -> Iterator[Path]:
         existed = folder.exists()
         if existed and not (folder.is_dir() and {path.name for path in folder.iterdir()} <= {".lock"}):
             problem = f"{folder} already exists and is not empty"
-            raise ScenarioError([Fault("--out", problem, None, "use another folder, or remove it")])
+            raise ScenarioError([Fault("out", problem, None, "use another folder, or give none for a new one")])
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise MachineError(f"cannot write a run into {folder}: {error.strerror or error}") from error

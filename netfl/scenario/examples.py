@@ -37,7 +37,11 @@ def remedy(path: Path) -> str:
     """Return the remedy for a missing file: copy the example, if *path* names one."""
     name = path.with_suffix("").as_posix().removeprefix(f"{FOLDER}/")
     examples = [example for example in example_names() if name in {example, example.rpartition("/")[2]}]
-    return f"copy the one of netfl: netfl scenarios {examples[0]}" if examples else "check the path"
+    return (
+        f"copy the one of netfl: netfl scenarios {examples[0]}"
+        if examples
+        else "check the path; netfl scenarios lists the examples"
+    )
 
 
 def copy(wanted: str) -> list[Path]:

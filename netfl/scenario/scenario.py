@@ -200,8 +200,8 @@ def load(
     _apply_named(document, named)
     known = [*_learners(document)]
     for key, value in (overrides or {}).items():
-        shown = "…" if isinstance(value, Mapping | list) else value
-        document.put(key, value, f"--set {key}={shown}")
+        shown = value if isinstance(value, str | int | float | np.generic | None) else "…"
+        document.put(key, copy_containers(value), f"--set {key}={shown}")
     _check_learners(document, known, overrides or {})
     return validate(document)
 

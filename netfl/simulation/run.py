@@ -299,7 +299,7 @@ def _end_failed(observers: Sequence[RunObserver], error: BaseException) -> BaseE
 def _folder(scenario: Scenario, out: str | Path | None) -> Path:
     """Return the run directory: *out*, or the next free one below ``runs``."""
     if out is not None:
-        return local_path(out, "--out")
+        return local_path(out, "out")
     number = 1
     while (folder := Path("runs") / f"{scenario.name}-{number:03d}").exists():
         number += 1

@@ -149,7 +149,7 @@ def bad(name, content, message):
 
 
 BAD_FILES = [
-    bad("missing", None, "bad.yaml: the file does not exist; check the path"),
+    bad("missing", None, "bad.yaml: the file does not exist; check the path; netfl scenarios lists the examples"),
     bad("empty", "", "bad.yaml: it is empty; start from a scenario of netfl: netfl scenarios"),
     bad("not YAML", "a: [", "bad.yaml:1:5: invalid YAML: while parsing a flow node from line 1 on: expected the node content, but found '<stream end>'; check indentation, colons, brackets and quotes"),
     bad("binary", b"\x89PNG\r\n\x1a\n\x00", "bad.yaml: not UTF-8 text: invalid start byte at byte 0; check that it is a YAML file"),
@@ -183,8 +183,8 @@ def test_invalid_file_is_reported_and_exits_with_2(folder, command, content, mes
         (["--set", "access.rho.9=1"], "--set access.rho.9=1: access.rho.9: no such entry in a list of 3 ('9'); entries are counted from 0"),
         (["--set", "access.round_length=3 kg"], "--set access.round_length=3 kg: access.round_length: a value in gram instead of a time ('3 kg'); write a number in s, or a quantity such as '20 ms'"),
         (["--override", "x"], "good.yaml: overrides: no such block ('x'); known: none"),
-        (["--out", "."], "--out: . already exists and is not empty; use another folder, or remove it"),
-        (["--out", "good.yaml"], "--out: good.yaml already exists and is not empty; use another folder, or remove it"),
+        (["--out", "."], "--out: . already exists and is not empty; use another folder, or give none for a new one"),
+        (["--out", "good.yaml"], "--out: good.yaml already exists and is not empty; use another folder, or give none for a new one"),
     ],
 )  # fmt: skip
 def test_invalid_option_is_reported_and_exits_with_2(words, message):

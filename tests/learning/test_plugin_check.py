@@ -1,13 +1,17 @@
 """User-defined objectives and aggregations are checked before a run, and errors state the expected result."""
 
+import inspect
 import sys
 
 import pytest
+from support import plugin_learning
 from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
 from netfl.errors import ScenarioError
+from netfl.learning import plugin_check
+from netfl.learning.spec import LearnerSpec
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument, dump
 from netfl.simulation.setup import prepare_run
@@ -53,8 +57,15 @@ def test_the_check_uses_no_more_deliveries_than_the_access():
     assert "too many values to unpack" in errors_of(aggregation="support.plugin_learning:Single")[0]
 
 
-WEIGHTS = "it was given 2 jobs with mini-batches of 3: weights, [jobs, batch], and the slope of t, [jobs]"
-STEP = "it was given versions of 7 numbers, t among them: the next version, and the next state"
+def line_of(method):
+    """The place of the last line of a method in a message."""
+    lines, first = inspect.getsourcelines(method)
+    return f"plugin_learning.py, line {first + len(lines) - 1}"
+
+
+OPEN = "it was given a first version of 7 numbers; it returns the state, tensors by name"
+WEIGHTS = "it was given 2 jobs with mini-batches of 3; it returns weights, [jobs, batch], and the slope of t, [jobs]"
+STEP = "it was given versions of 7 numbers, the last of which is t; it returns the next version and the next state"
 
 
 @pytest.mark.parametrize(
@@ -72,10 +83,10 @@ STEP = "it was given versions of 7 numbers, t among them: the next version, and 
         (
             "NoKey",
             "gradient_weights",
-            "fails on test values: KeyError: 'tau'",
-            WEIGHTS.replace("it was given", "given:"),
+            f"fails on test values: KeyError: 'tau' ({line_of(plugin_learning.NoKey.gradient_weights)})",
+            WEIGHTS,
         ),
-        ("Wordy", "value", "gives a str, not a number", "it was given 4 users: the global objective"),
+        ("Wordy", "value", "gives a str, not a number", "it was given 4 users; it returns the global objective"),
     ],
 )
 def test_a_wrong_objective_is_an_error(kind, method, problem, explanation):
@@ -93,10 +104,15 @@ def test_a_wrong_objective_is_an_error(kind, method, problem, explanation):
         (
             "Failing",
             "step",
-            "fails on test values: LookupError: no such user",
-            STEP.replace("it was given", "given:"),
+            f"fails on test values: LookupError: no such user ({line_of(plugin_learning.Failing.step)})",
+            STEP,
         ),
-        ("NoState", "open", "gives nothing, not tensors by name", "it was given the state: tensors by name"),
+        (
+            "NoState",
+            "open",
+            "gives nothing, not tensors by name",
+            OPEN,
+        ),
         ("Idle", "idle", "gives nothing, not (tensor [7], tensors by name)", STEP),
     ],
 )
@@ -186,3 +202,10 @@ def test_check_and_run_report_errors_and_trace_ignores_them(tmp_path, monkeypatc
 def test_packaged_rules_do_not_import_the_check(monkeypatch):
     monkeypatch.setitem(sys.modules, "netfl.learning.plugin_check", None)
     prepare_run(validate(ScenarioDocument(scenario(), "x")))
+
+
+def test_an_aggregation_from_a_notebook_fails_without_a_line():
+    failing = type("Failing", (plugin_learning.Failing,), {"__module__": "no_module", "__doc__": "No file."})()
+    fault = next(plugin_check._faults(failing, LearnerSpec(**LEARNER), 3, 2))
+    assert "fails on test values: LookupError: no such user" in fault.problem
+    assert "line" not in fault.problem

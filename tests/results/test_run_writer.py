@@ -367,7 +367,8 @@ class TestFolders:
             path.write_text("x")
         with pytest.raises(ScenarioError) as error:
             create_run_directory(path).__enter__()
-        assert str(error.value) == f"--out: {path} already exists and is not empty; use another folder, or remove it"
+        remedy = "use another folder, or give none for a new one"
+        assert str(error.value) == f"out: {path} already exists and is not empty; {remedy}"
 
     @pytest.mark.parametrize("names", [["scenario.yaml"], [".lock", "scenario.yaml", "rounds.parquet"]])
     def test_a_folder_with_a_scenario_is_not_overwritten(self, tmp_path, names):

@@ -97,7 +97,10 @@ def test_run_without_a_copy_suggests_the_command(argument):
 
 
 def test_other_missing_path_is_an_error():
-    assert call("run", "nothing.yaml") == (2, "nothing.yaml: the file does not exist; check the path\n")
+    assert call("run", "nothing.yaml") == (
+        2,
+        "nothing.yaml: the file does not exist; check the path; netfl scenarios lists the examples\n",
+    )
 
 
 def test_installed_package_contains_the_scenarios(tmp_path, monkeypatch):

@@ -127,3 +127,31 @@ def test_invalid_sources_raise_scenario_errors(source, message):
     with pytest.raises(ScenarioError) as error:
         netfl.load(source)
     assert message in str(error.value)
+
+
+def test_errors_of_objects_name_their_class_and_do_not_print_them():
+    module = torch.nn.Sequential(torch.nn.Linear(9, 2))
+    with pytest.raises(ScenarioError) as error:
+        netfl.load(scenario(), {"model": module})
+    assert str(error.value).startswith("--set model=…: model.module: fails on examples of shape [3, 4]: ")
+    assert "('Sequential'); " in str(error.value)
+    with pytest.raises(ScenarioError) as error:
+        netfl.load(scenario(), {"data": X})
+    assert "\n" not in str(error.value)
+    with pytest.raises(ScenarioError) as error:
+        netfl.load(scenario(), {"data": {"examples": (X, Y)}, "users": np.int64(0)})
+    assert str(error.value).startswith("--set users=0: users: should be")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": "cnn"}, "model.channels: missing; give it a value, such as channels: [6, 16]"),
+        ({"model": "perceptron"}, ", svm, or package.module:Class of your own"),
+        ({"model": "lgistic"}, "; did you mean 'logistic'?"),
+    ],
+)
+def test_remedies_give_an_example_or_mention_models_of_the_user(changes, message):
+    with pytest.raises(ScenarioError) as error:
+        netfl.load(scenario(**changes))
+    assert str(error.value).endswith(message)

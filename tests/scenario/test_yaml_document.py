@@ -182,7 +182,9 @@ def test_large_scenario_is_written_as_json():
 
 
 def test_missing_file_and_folder_are_errors(tmp_path):
-    with pytest.raises(ScenarioError, match=r"no\.yaml: the file does not exist; check the path$"):
+    with pytest.raises(
+        ScenarioError, match=r"no\.yaml: the file does not exist; check the path; netfl scenarios lists the examples$"
+    ):
         read(tmp_path / "no.yaml")
     with pytest.raises(ScenarioError, match=r"cannot be read: Is a directory; check the path and its permissions$"):
         read(tmp_path)

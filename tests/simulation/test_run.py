@@ -519,3 +519,14 @@ def test_resumed_run_equals_the_complete_run(tmp_path):
     runs.run(a_scenario(), tmp_path / "run", device="cpu", observer=StoppingObserver(5))
     runs.resume(tmp_path / "run", device="cpu")
     assert_same(tables(tmp_path / "whole"), tables(tmp_path / "run"))
+
+
+def test_a_second_run_into_the_same_folder_names_the_argument_of_python(tmp_path):
+    scenario = {"name": "twice", "users": 2, "rounds": 2, "access": {"kind": "bernoulli", "probability": 0.5}}
+    netfl.trace(scenario, tmp_path / "run")
+    with pytest.raises(ScenarioError) as raised:
+        netfl.trace(scenario, tmp_path / "run")
+    remedy = "use another folder, or give none for a new one"
+    assert str(raised.value) == f"out: {tmp_path / 'run'} already exists and is not empty; {remedy}"
+    with pytest.raises(ScenarioError, match=r"^out: an address"):
+        netfl.trace(scenario, "s3://bucket/run")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, model_validator
 
 from netfl.errors import Fault, ScenarioError, prefix_faults
-from netfl.learning.data import Data, Dataset, Examples
+from netfl.learning.data import Data, Dataset, Examples, value_problem
 from netfl.learning.data._splits import split_by_user, split_dataset
 from netfl.registry import NotWith, one_line
 from netfl.streams import Streams
@@ -117,6 +117,9 @@ class UserFileData(Data):
             )
         if not x.size:
             raise_fault(key, "holds no examples", str(path), "give one row for each example")
+        if np.ndim(y) != 1:
+            problem = f"holds labels {[*np.shape(y)]}"
+            raise_fault(key, problem, str(path), "give each example one label, not a one-hot row")
         if any(column is not None and np.shape(column)[:1] != np.shape(y) for column in (x, y, user)):
             shapes = [[*np.shape(column)] for column in columns if column is not None]
             problem = f"holds arrays of different lengths: examples {shapes[0]}, labels {shapes[1]}, users {shapes[2:]}"
@@ -124,9 +127,7 @@ class UserFileData(Data):
         if x.shape[1:] != self.shape:
             problem = f"{path} has examples of shape {[*x.shape[1:]]}"
             raise_fault("features", problem, [*self.shape], "set it to this shape")
-        broken = np.flatnonzero(~np.isfinite(x).reshape(len(x), -1).all(axis=1))
-        if broken.size:
-            problem = f"example {broken[0]} (from 0) holds a feature that is no finite number of 32 bits"
+        if problem := value_problem(x, self.tokens):
             raise_fault(key, problem, str(path), "fill it in, or remove the example")
         unknown = y[~np.isin(y, np.arange(self.labels))]
         if unknown.size:

@@ -32,6 +32,9 @@ class Arrays(UserFileData):
 
     features: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
     """The shape of one example: ``[columns]``, or ``[channels, rows, columns]`` of an image."""
+    tokens: Annotated[int, Field(ge=2, le=2**24)] | None = None
+    """The number of different tokens, if an example is a row of tokens such as words; ``features`` is then
+    ``[length]``, and ``x`` has whole numbers from 0 to tokens-1.  Without it ``x`` has measurements."""
     augment: Augment | None = None
     """Augmentation of training images, ``{crop: 4, flip: true}``: random crops of an image padded by so many pixels on
     each side, and random reflections; none by default."""
@@ -40,6 +43,12 @@ class Arrays(UserFileData):
     def _check_augment(self) -> Arrays:
         if self.augment is not None and len(self.features) != 3:
             raise ValueError(f"augment needs images, [channels, rows, columns], not {[*self.features]}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_tokens(self) -> Arrays:
+        if self.tokens is not None and len(self.features) != 1:
+            raise ValueError(f"tokens needs rows, [length], not {[*self.features]}")
         return self
 
     @property

@@ -50,7 +50,9 @@ def _make_examples(shape: tuple[int, ...], tokens: int | None) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     if tokens is None:
         return torch.rand((_BATCH, *shape), generator=generator)
-    return torch.randint(tokens, (_BATCH, *shape), generator=generator).float()
+    examples = torch.randint(tokens, (_BATCH, *shape), generator=generator).float()
+    examples[0, 0] = tokens - 1  # an embedding that is too small fails
+    return examples
 
 
 def _module_problems(module: nn.Module) -> Iterator[tuple[str, str]]:
@@ -80,10 +82,7 @@ def _score_problems(
             has_drawn = not torch.equal(state, torch.get_rng_state())
             has_changed = any(not torch.equal(old, new) for old, new in zip(before, buffers, strict=True))
     except Exception as error:  # the user's class can raise anything
-        remedy = "its forward takes a batch of examples and gives a score for each class"
-        if tokens is not None:
-            remedy += "; with has_tokens=True, ModuleArchitecture gives it whole numbers"
-        yield f"fails on examples of shape {list(x.shape)}: {one_line(error)}", remedy
+        yield f"fails on examples of shape {list(x.shape)}: {one_line(error)}", _remedy(error, architecture, tokens)
     if not isinstance(scores, Tensor) or scores.shape != (1, _BATCH, classes):
         shown = f"{list(scores.shape[1:])}" if isinstance(scores, Tensor) else f"a {type(scores).__name__}"
         yield f"gives {shown} for {_BATCH} examples of {classes} classes", f"[{_BATCH}, {classes}] is wanted"
@@ -98,6 +97,19 @@ def _score_problems(
             "gives an example different scores in another batch",
             "make each example's scores depend on this example alone",
         )
+
+
+def _remedy(error: Exception, architecture: Architecture, tokens: int | None) -> str:
+    """Return the remedy of a forward that fails; most failures of an embedding are those of its input."""
+    parts = architecture.module.modules() if isinstance(architecture, ModuleArchitecture) else ()
+    sizes = [part.num_embeddings for part in parts if isinstance(part, nn.Embedding | nn.EmbeddingBag)]
+    if isinstance(error, IndexError) and tokens is not None and sizes and min(sizes) < tokens:
+        return f"the data have {tokens} tokens, an embedding has {min(sizes)}: enlarge it"
+    if "long" in str(error).lower():  # integers are needed, and examples are floats
+        if tokens is None:
+            return "if the data are rows of tokens, give their number, such as 'tokens: 20' of kind: arrays"
+        return "with has_tokens=True, ModuleArchitecture gives it whole numbers"
+    return "its forward takes a batch of examples and gives a score for each class"
 
 
 def _training_problems(architecture: Architecture, theta: Tensor, x: Tensor) -> Iterator[tuple[str, str]]:

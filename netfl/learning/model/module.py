@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator
 
 from netfl.errors import Fault, ScenarioError
-from netfl.learning.model import Architecture, Model
+from netfl.learning.model import Model
 from netfl.streams import Streams
 from netfl.types import Floats, Law
+
+if TYPE_CHECKING:
+    from netfl.learning.architecture import ModuleArchitecture
 
 
 class Module(Model):
@@ -44,7 +47,7 @@ class Module(Model):
         """Count the parameters; imports torch."""
         return self.open(shape, classes, tokens).size
 
-    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
+    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> ModuleArchitecture:
         from netfl.learning.architecture import ModuleArchitecture
         from netfl.learning.model._user_module import create_module, flatten_parameters
 
@@ -57,14 +60,17 @@ class Module(Model):
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
         """Yield the first problem: of the class, of its parameters or of its scores."""
         from netfl.learning.model._trial import find_problem
+        from netfl.learning.model._user_module import STORED
 
         try:
-            found = find_problem(self.open(shape, classes, tokens), shape, classes, tokens)
+            architecture = self.open(shape, classes, tokens)
+            found = find_problem(architecture, shape, classes, tokens)
         except ScenarioError as error:
             yield from error.faults
             return
         if found is not None:
-            yield Fault("module", found[0], self.module, found[1])
+            name = type(architecture.module).__name__ if self.module.startswith(STORED) else self.module
+            yield Fault("module", found[0], name, found[1])
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("the class determines the initial values"),)
