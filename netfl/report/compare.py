@@ -33,28 +33,32 @@ class ComparisonTable(pd.DataFrame):
     def to_latex(self, buf: Any = None, **options: Any) -> Any:
         r"""Return the table in LaTeX, or write it to a file.
 
-        Rows are groups.  For each metric a column has mean ± half width, another the difference to the baseline.
-        Accuracies are in percent.  The preamble needs ``\usepackage{booktabs}``.
+        Rows are groups.  For each metric a column has mean ± half width, another the difference to the baseline;
+        ``--`` stands for a missing value.  Accuracies are in percent.  The preamble needs ``\usepackage{booktabs}``.
 
         Args:
             buf: the file; by default the text is returned.
             options: options of `pandas.io.formats.style.Styler.to_latex`, such as ``caption`` and ``label``.
         """
         keys = [name for name in self.columns if name not in _VALUES]
-        rows: dict[tuple[str, ...], dict[str, str]] = {}
+        has_differences = self["difference"].notna().any()
+        columns: dict[str, dict[tuple[str, ...], str]] = {}
+        groups: dict[tuple[str, ...], None] = {}
         for row in self.to_dict("records"):
-            metric, cells = row["metric"], rows.setdefault(tuple(str(row[key]) for key in keys), {})
+            metric, group = row["metric"], tuple(str(row[key]) for key in keys)
             label = f"{_label(metric)} (\\%)" if metric in SHARES else _escape(_label(metric))
-            cells[label] = _math(metric_cell(metric, row["mean"], row["half"], row["replicas"], row["replicas"]))
-            if self["difference"].notna().any():
+            groups[group] = None
+            cell = metric_cell(metric, row["mean"], row["half"], row["replicas"], row["replicas"])
+            columns.setdefault(label, {})[group] = _math(cell)
+            if has_differences:
                 gap = metric_cell(metric, row["difference"], row["difference_half"])
-                cells[f"difference, {label}"] = _math(gap, signed=True)
+                columns.setdefault(f"difference, {label}", {})[group] = _math(gap, signed=True)
         table = pd.DataFrame(
-            [[*map(_escape, key), *cells.values()] for key, cells in rows.items()],
-            columns=[*map(_escape, keys), *next(iter(rows.values()), {})],
+            [[*map(_escape, group), *(cells.get(group, "--") for cells in columns.values())] for group in groups],
+            columns=[*map(_escape, keys), *columns],
         )
-        columns = "l" * len(keys) + "r" * (table.shape[1] - len(keys))
-        settings: dict[str, Any] = {"hrules": True, "column_format": columns} | options
+        alignment = "l" * len(keys) + "r" * len(columns)
+        settings: dict[str, Any] = {"hrules": True, "column_format": alignment} | options
         return table.style.hide(axis="index").to_latex(buf, **settings)
 
 

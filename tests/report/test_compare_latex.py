@@ -1,0 +1,45 @@
+r"""LaTeX tables of `compare`: each value in the column of its metric, with units."""
+
+import math
+
+import pytest
+
+from netfl.report.compare import ComparisonTable
+
+NONE = math.nan
+VALUES = {
+    "accuracy": [("FedAvg", 0.53, 0.01, NONE), ("FED-CVaR-AVG", 0.55, 0.02, 0.02)],
+    "rare_accuracy": [("FedAvg", 0.3, 0.01, NONE), ("FED-CVaR-AVG", 0.4, 0.02, 0.1)],
+    "validation_loss": [("FedAvg", 0.7, 0.1, NONE)],
+    "jain": [("", 0.9, 0.05, NONE)],
+}
+
+
+def latex_rows(values):
+    """The rows of a LaTeX table, each a dictionary from the name of a column to its cell."""
+    columns = ["learner", "metric", "mean", "half", "replicas", "difference", "difference_half", "paired"]
+    rows = [
+        (learner, metric, mean, half, 3, difference, NONE if math.isnan(difference) else half, False)
+        for metric, lines in values.items()
+        for learner, mean, half, difference in lines
+    ]
+    text = ComparisonTable(rows, columns=columns).to_latex()
+    header, *cells = [line[:-3].split(" & ") for line in text.splitlines() if line.endswith(r" \\")]
+    return [dict(zip(header, line, strict=True)) for line in cells]
+
+
+@pytest.mark.parametrize("metrics", [["accuracy", "jain"], ["jain", "accuracy"], ["accuracy", "jain", "rare_accuracy"]])
+def test_each_value_is_in_the_column_of_its_metric(metrics):
+    rows = {row["learner"]: row for row in latex_rows({metric: VALUES[metric] for metric in metrics})}
+    assert set(rows) == {"", "FedAvg", "FED-CVaR-AVG"}
+    assert [row["jain index"] for row in rows.values()].count("--") == 2
+    assert rows[""]["jain index"] == r"$0.900 \pm 0.050$"
+    assert rows[""][r"accuracy (\%)"] == rows[""][r"difference, accuracy (\%)"] == "--"
+    assert rows["FedAvg"][r"accuracy (\%)"] == r"$53.0 \pm 1.0$"
+    assert rows["FED-CVaR-AVG"][r"difference, accuracy (\%)"] == r"$+2.0 \pm 2.0$"
+
+
+def test_a_metric_that_a_learner_does_not_have_is_a_dash():
+    first, second = latex_rows({name: VALUES[name] for name in ("accuracy", "validation_loss")})
+    assert first["validation loss"] == r"$0.700 \pm 0.100$"
+    assert second["validation loss"] == "--"
