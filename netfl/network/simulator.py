@@ -67,15 +67,16 @@ def run_mac(mac: Mac | None, cell: Cell, fail: Callable[[NetflError], None]) -> 
     except NetflError as error:
         failure: NetflError = error
     except Exception as error:  # a MAC may be the user's own code
-        if cell.checked_mac and re.search("'(Event|Timeout|Process)' object", str(error)):
-            failure = cell.mac_error(
-                one_line_of(error, mac), None, "write yield before cell.attempt() or cell.wait_for_backlog()"
-            )
+        if cell.checked_mac:
+            is_event = re.search("'(Event|Timeout|Process)' object", str(error))
+            remedy = "write yield before cell.attempt() or cell.wait_for_backlog()" if is_event else "correct serve()"
+            failure = cell.mac_error(one_line_of(error, mac), None, remedy)
         else:
             failure = ModelError(kind, f"{type(error).__name__}: {error}", time_s=cell.env.now)
-            failure.__cause__ = error
+        failure.__cause__ = error
     else:
-        failure = ModelError(kind, "it stopped serving its cell before the end of the run", time_s=cell.env.now)
+        problem = "it stopped serving its cell before the end of the run"
+        failure = cell.mac_error(problem, None, "put its steps into while True")
     fail(failure)
 
 

@@ -54,3 +54,18 @@ def test_a_mac_may_yield_many_times_at_one_instant(trace):
         "    yield cell.attempt(cell.backlog()[:1])",
     )
     assert code == 0
+
+
+def test_a_failure_of_a_mac_is_one_line(trace):
+    code, [line] = trace("while True:", "    yield cell.wait_for_backlog()", "    cell.ready_s[9]")
+    assert code == 2
+    assert ": access.mac: own:Own, at " in line
+    assert "of simulated time: IndexError: index 9 is out of bounds" in line
+    assert line.endswith("(own.py, line 10); correct serve()")
+
+
+def test_the_error_of_a_mac_that_returns_names_the_loop(trace):
+    code, [line] = trace("yield cell.wait_for_backlog()", "yield cell.attempt(cell.backlog()[:1])")
+    assert code == 2
+    assert ": access.mac: own:Own, at " in line
+    assert line.endswith("it stopped serving its cell before the end of the run; put its steps into while True")

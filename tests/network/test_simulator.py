@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from netfl.errors import ModelError
+from netfl.errors import ModelError, NetflError
 from netfl.network.config import NetworkConfig, RoundServiceConfig
 from netfl.network.mac import Mac
 from netfl.network.mac.slotted_aloha import SlottedAloha
@@ -196,7 +196,7 @@ class Broken(Mac):
     [("raises", "at 4.25 s.*KeyError: 'slot'"), ("returns", "stopped serving"), ("waits", "no further event")],
 )
 def test_a_mac_that_fails_ends_the_run(make_world, how, problem):
-    with pytest.raises(ModelError, match=problem):
+    with pytest.raises(NetflError, match=problem):
         list(make_world(Broken(how=how), first=1).rounds(3))
 
 
