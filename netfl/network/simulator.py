@@ -33,6 +33,9 @@ from netfl.registry import kind_of, one_line_of
 from netfl.streams import Streams
 from netfl.types import LearnerReport, Recorder, Round, RoundProgress, ignore_progress
 
+_MAX_YIELDS = 10_000
+"""Times in a row that a MAC from outside netfl may yield without advancing the clock, in a cell of up to 1000 users."""
+
 
 def record_outages(log: EventLog, config: NetworkConfig, start_s: float, end_s: float) -> None:
     """Record the nodes that went down or up after *start_s* and by *end_s*; in the first round also those down."""
@@ -64,25 +67,28 @@ def run_mac(mac: Mac | None, cell: Cell, fail: Callable[[NetflError], None]) -> 
     except NetflError as error:
         failure: NetflError = error
     except Exception as error:  # a MAC may be the user's own code
-        if cell.checked_mac and re.search("'(Event|Timeout|Process)' object", str(error)):
-            failure = cell.mac_error(
-                one_line_of(error, mac), None, "write yield before cell.attempt() or cell.wait_for_backlog()"
-            )
+        if cell.checked_mac:
+            is_event = re.search("'(Event|Timeout|Process)' object", str(error))
+            remedy = "write yield before cell.attempt() or cell.wait_for_backlog()" if is_event else "correct serve()"
+            failure = cell.mac_error(one_line_of(error, mac), None, remedy)
         else:
             failure = ModelError(kind, f"{type(error).__name__}: {error}", time_s=cell.env.now)
-            failure.__cause__ = error
+        failure.__cause__ = error
     else:
-        failure = ModelError(kind, "it stopped serving its cell before the end of the run", time_s=cell.env.now)
+        problem = "it stopped serving its cell before the end of the run"
+        failure = cell.mac_error(problem, None, "put its steps into while True")
     fail(failure)
 
 
 def _check_events(serving: object, cell: Cell) -> Generator[simpy.Event, Any, None]:
-    """Pass on what a MAC from outside netfl yields; raise a ScenarioError unless these are events."""
+    """Pass on what a MAC from outside netfl yields; raise a ScenarioError if these are no events, or take no time."""
     if not isinstance(serving, Generator):
         raise cell.mac_error(
             "serve() is not a generator", serving, "yield events in it, such as cell.wait_for_backlog()"
         )
     resume, value = serving.send, None
+    limit = max(_MAX_YIELDS, 10 * cell.size)
+    now_s, yields = cell.env.now, 0
     while True:
         try:
             event = resume(value)
@@ -91,6 +97,11 @@ def _check_events(serving: object, cell: Cell) -> Generator[simpy.Event, Any, No
         if not isinstance(event, simpy.Event):
             remedy = "yield an event; to wait some seconds, cell.env.timeout(seconds)"
             raise cell.mac_error("serve() yields what is not an event", event, remedy)
+        yields = yields + 1 if cell.env.now == now_s else 1
+        now_s = cell.env.now
+        if yields > limit:
+            problem = f"serve() yields {limit:,} times in a row without advancing the clock"
+            raise cell.mac_error(problem, None, "let each pass of its loop wait for a time, or attempt")
         try:
             resume, value = serving.send, (yield event)
         except Exception as error:

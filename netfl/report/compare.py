@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import pandas as pd
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.report.comparison_data import shared_rounds, welch
 from netfl.report.run_data import RunData, read_run_data
-from netfl.results.formatting import METRICS, SHARES, metric_cell, metric_label
+from netfl.results.formatting import METRICS, SHARES, metric_cell, metric_label, unit_of
 from netfl.results.run_reader import Run, is_sweep, open_run
 from netfl.results.statistics import ConfidenceInterval, final_name, interval, metric_of
 from netfl.sweeps import Sweep, open_sweep
@@ -33,28 +34,36 @@ class ComparisonTable(pd.DataFrame):
     def to_latex(self, buf: Any = None, **options: Any) -> Any:
         r"""Return the table in LaTeX, or write it to a file.
 
-        Rows are groups.  For each metric a column has mean ± half width, another the difference to the baseline.
-        Accuracies are in percent.  The preamble needs ``\usepackage{booktabs}``.
+        Rows are groups.  For each metric a column has mean ± half width, another the difference to the baseline;
+        ``--`` stands for a missing value.  The header of a column has its unit; accuracies are in percent.  The
+        preamble needs ``\usepackage{booktabs}``.
 
         Args:
             buf: the file; by default the text is returned.
             options: options of `pandas.io.formats.style.Styler.to_latex`, such as ``caption`` and ``label``.
         """
         keys = [name for name in self.columns if name not in _VALUES]
-        rows: dict[tuple[str, ...], dict[str, str]] = {}
+        has_differences = self["difference"].notna().any()
+        largest = self["mean"].abs().groupby(self["metric"]).max()
+        units = {str(metric): _unit(str(metric), value) for metric, value in largest.items()}
+        columns: dict[str, dict[tuple[str, ...], str]] = {}
+        groups: dict[tuple[str, ...], None] = {}
         for row in self.to_dict("records"):
-            metric, cells = row["metric"], rows.setdefault(tuple(str(row[key]) for key in keys), {})
-            label = f"{_label(metric)} (\\%)" if metric in SHARES else _escape(_label(metric))
-            cells[label] = _math(metric_cell(metric, row["mean"], row["half"], row["replicas"], row["replicas"]))
-            if self["difference"].notna().any():
-                gap = metric_cell(metric, row["difference"], row["difference_half"])
-                cells[f"difference, {label}"] = _math(gap, signed=True)
+            metric, group = row["metric"], tuple(str(row[key]) for key in keys)
+            scale, unit = units[metric]
+            label = _escape(f"{_label(metric)} ({unit})" if unit else _label(metric))
+            groups[group] = None
+            cell = metric_cell(metric, row["mean"] / scale, row["half"] / scale, row["replicas"], row["replicas"])
+            columns.setdefault(label, {})[group] = _math(cell)
+            if has_differences:
+                gap = metric_cell(metric, row["difference"] / scale, row["difference_half"] / scale)
+                columns.setdefault(f"difference, {label}", {})[group] = _math(gap, signed=True)
         table = pd.DataFrame(
-            [[*map(_escape, key), *cells.values()] for key, cells in rows.items()],
-            columns=[*map(_escape, keys), *next(iter(rows.values()), {})],
+            [[*map(_escape, group), *(cells.get(group, "--") for cells in columns.values())] for group in groups],
+            columns=[*map(_escape, keys), *columns],
         )
-        columns = "l" * len(keys) + "r" * (table.shape[1] - len(keys))
-        settings: dict[str, Any] = {"hrules": True, "column_format": columns} | options
+        alignment = "l" * len(keys) + "r" * len(columns)
+        settings: dict[str, Any] = {"hrules": True, "column_format": alignment} | options
         return table.style.hide(axis="index").to_latex(buf, **settings)
 
 
@@ -227,6 +236,13 @@ def _difference(values: pd.Series[float], other: pd.Series[float] | None) -> tup
 
 def _label(metric: str) -> str:
     return METRICS.get(metric, metric_label(metric)).lower()
+
+
+def _unit(metric: str, largest: float) -> tuple[float, str]:
+    """Return the size and the name of the unit of a column whose largest value is *largest*."""
+    if metric in SHARES:
+        return 1.0, "%"  # `metric_cell` converts
+    return (1.0, "") if metric.endswith("loss") or math.isnan(largest) else unit_of(metric, largest)
 
 
 def _escape(text: str) -> str:

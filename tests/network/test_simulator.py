@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from netfl.errors import ModelError
+from netfl.errors import ModelError, NetflError
 from netfl.network.config import NetworkConfig, RoundServiceConfig
 from netfl.network.mac import Mac
 from netfl.network.mac.slotted_aloha import SlottedAloha
@@ -197,7 +197,7 @@ class FailingMac(Mac):
     [("raises", "at 4.25 s.*KeyError: 'slot'"), ("returns", "stopped serving"), ("waits", "no further event")],
 )
 def test_failing_mac_raises_error(make_simulation, failure, problem):
-    with pytest.raises(ModelError, match=problem):
+    with pytest.raises(NetflError, match=problem):
         list(make_simulation(FailingMac(failure=failure), first=1).rounds(3))
 
 

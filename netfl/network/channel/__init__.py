@@ -136,16 +136,19 @@ class StaticGain(LinkGain):
 
     Args:
         gain_db: gains in dB, ``[users]``.
+
+    Attributes:
+        all_db: the gains of all users.
     """
 
-    def __init__(self, gain_db: Floats) -> None:
-        self._gain_db = gain_db
+    def __init__(self, gain_db: ArrayLike) -> None:
+        self.all_db: Floats = np.asarray(gain_db, float)
 
     def gain_db(self, users: Ints, time_s: ArrayLike) -> Floats:
-        return self._gain_db[users]
+        return self.all_db[users]
 
     def peak_db(self, users: Ints) -> Floats:
-        return self._gain_db[users]
+        return self.all_db[users]
 
 
 class BlockGain(LinkGain):

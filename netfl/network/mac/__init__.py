@@ -10,7 +10,8 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
 - ``cell.ready_s``: time from which each user has a frame, ``[size]``, in s; infinity if it has none.  Values may lie in
   the future, because the end of a training is known in advance.
 - ``cell.backlog()``: users that have a frame now and are not sending.
-- ``yield cell.wait_for_backlog()``: wait until there is a backlog.
+- ``yield cell.wait_for_backlog()``: wait until there is a backlog.  If there is one, no time passes: each pass of the
+  loop must also attempt, or wait for a time or a slot.
 - ``received = yield cell.attempt(users)``: let these users send at once, and wait until they end.  ``received``
   is true for each user whose frame was received.  Users that failed stay in the backlog; a user that is disconnected
   leaves it until it is up again.  Options:

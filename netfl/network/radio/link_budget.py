@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field
 
 from netfl.errors import Fault, NetflError, ScenarioError, prefix_faults
-from netfl.network.channel import Channel, LinkGain
+from netfl.network.channel import Channel, LinkGain, StaticGain
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.periods import period_from, period_of
 from netfl.registry import Spec, kind_of, one_line_of, stream_keys
@@ -149,10 +149,13 @@ def _open_plugin(channel: Channel, layout: Layout, streams: Streams) -> LinkGain
             problem = f"gives {type(gain).__name__}" if gain is not None else "gives None"
         for name, arguments in () if problem else (("gain_db", (users, 0.0)), ("peak_db", (users,))):
             call, remedy = f"{name}()", "return a finite number of dB for each user, [n]"
-            values = np.asarray(getattr(gain, name)(*arguments), float)
+            values = gain.all_db if type(gain) is StaticGain else np.asarray(getattr(gain, name)(*arguments), float)
             broken = np.flatnonzero(~np.isfinite(values))
             if values.shape != users.shape:
-                problem = f"gives the shape {[*values.shape]} for {len(users)} users"
+                given = {0: "a single number", 1: f"{values.size} values"}.get(
+                    values.ndim, f"the shape {[*values.shape]}"
+                )
+                problem = f"gives {given} for {len(users)} users"
             elif broken.size:
                 user = int(broken[0])
                 problem = f"gives {values[user]} for user {user}, {layout.distance_m[user]:.4g} m away"
