@@ -26,6 +26,8 @@ _ROUNDING = 1e-6
 class Probe(Spec):
     """Samples of the links of some users at regular times, in a run with a duration.
 
+    ``record: [sampled]`` stores each sample as an event ``sampled``; by default only the metrics are kept.
+
     The metrics are about the SNR x of these users at their towers, without outages, over all samples of all users
     together, which should therefore have equal positions.  ``snr_mean_db`` is the mean in dB, ``power_mean`` the mean
     of x as a ratio, ``power_variance`` its variance over the square of its mean.  With a ``level``,
