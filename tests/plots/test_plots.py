@@ -66,7 +66,7 @@ def plot_calls(run):
 
 @pytest.mark.slow
 def test_all_plots_use_the_given_axes_or_a_new_figure(run):
-    calls = plot_calls(run)
+    calls, before = plot_calls(run), plt.get_fignums()
     assert {*calls, "regions"} == set(plots.__all__)
     for name, call in calls.items():
         ax = Figure().add_subplot()
@@ -74,7 +74,7 @@ def test_all_plots_use_the_given_axes_or_a_new_figure(run):
         figure = call()
         assert figure._repr_png_()[1:4] == b"PNG", "a notebook shows it"
         assert figure.axes[0].has_data(), name
-    assert plt.get_fignums() == []
+    assert plt.get_fignums() == before
 
 
 def test_a_curve_is_the_mean_over_replicas(run):

@@ -226,7 +226,7 @@ def test_training_steps_use_the_mean_number_of_samples():
     assert dry_run._steps(prepare_run(make_scenario(**SPARSE | {"learners": learners}))) == [12, 3, 3, 7]
 
 
-@pytest.mark.parametrize("rounds", [150, 450])
+@pytest.mark.parametrize("rounds", [450, 900])
 @pytest.mark.slow
 def test_check_estimates_the_run_time(call, tmp_path, rounds):
     """Compare within a factor of 3 because other processes interfere; netfl documents a factor of 2."""
