@@ -188,7 +188,7 @@ def test_selection_by_the_server_gives_a_note(tmp_path):
 
 @pytest.mark.slow
 def test_causes_without_effect_are_not_named(tmp_path):
-    """All users train for nearly the same time and contend; without compute the replays differ by chance only."""
+    """Users train for nearly equal times and contend: a replay without training times differs by chance only."""
     overrides = {
         "mac": {"kind": "slotted_aloha", "probability": 0.3},
         "round": {"kind": "first", "m": 2},

@@ -34,9 +34,8 @@ natural`` follows.  If examples are rows of tokens, such as words, ``Data.tokens
 
 from __future__ import annotations
 
-import io
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -45,7 +44,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.files import store_object
+from netfl.learning.data._in_memory import find_problems, stack, store
 from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Ints, Law
@@ -175,89 +174,15 @@ class Data(Spec):
         options = dict(value) if isinstance(value, Mapping) else {"examples": value} if is_set else {}
         if "examples" not in options:
             return None
-        parts = {"file": _stack(options.pop("examples"))}
+        parts = {"file": stack(options.pop("examples"))}
         if "test" in options:
-            parts["test"] = _stack(options.pop("test"))
+            parts["test"] = stack(options.pop("test"))
         for key, part in parts.items():
-            for problem, remedy in _problems(part, parts["file"], options):
+            for problem, remedy in find_problems(part, parts["file"], options):
                 raise ScenarioError([Fault("data.test" if key == "test" else "data", problem, None, remedy)])
         labels = 1 + max(int(part["label"].max(initial=1)) for part in parts.values())
-        files = {key: _store(part) for key, part in parts.items()}
+        files = {key: store(part) for key, part in parts.items()}
         return {"kind": "arrays", **files, "features": [*parts["file"]["x"].shape[1:]], "labels": labels, **options}
-
-
-def _stack(examples: Any) -> dict[str, NDArray[Any]]:
-    """Return examples in memory as arrays by name."""
-    is_pair = isinstance(examples, tuple | list) and len(examples) in {2, 3}
-    is_arrays = is_pair and hasattr(examples[0], "__len__") and not isinstance(examples[0], tuple)
-    try:
-        columns = examples if is_arrays else [*zip(*(examples[index] for index in range(len(examples))), strict=True)]
-        arrays = dict(zip(("x", "label", "user"), map(np.asarray, columns), strict=False))
-        if arrays["label"].size == len(arrays["label"]):  # a column [examples, 1]
-            arrays["label"] = arrays["label"].reshape(-1)
-    except (TypeError, ValueError, KeyError) as error:
-        problem = f"examples of type {type(examples).__name__} cannot be stacked: {' '.join(str(error).split())}"
-        raise ScenarioError(
-            [Fault("data", problem, None, "give (x, label), or a Dataset of pairs (x, label)")]
-        ) from error
-    return arrays
-
-
-def _problems(
-    arrays: Mapping[str, NDArray[Any]], training: Mapping[str, NDArray[Any]], options: Mapping[str, Any]
-) -> Iterator[tuple[str, str]]:
-    """Yield the problems of examples in memory, with remedies.  Only the first is taken: what follows it may fail."""
-    x, label, labels, tokens = arrays["x"], arrays["label"], options.get("labels"), options.get("tokens")
-    if x.ndim < 2 or not x.size or x.dtype.kind not in "biuf":
-        yield f"x is an array {[*x.shape]} of {x.dtype}", "give numbers [examples, *features], such as x[:, None]"
-    if x.shape[1:] != training["x"].shape[1:]:
-        problem = f"x has examples of shape {[*x.shape[1:]]}, but those for training have {[*training['x'].shape[1:]]}"
-        yield problem, "give both the same shape"
-    if label.ndim != 1:
-        remedy = "give one label for each example; for one-hot rows that is label.argmax(1)"
-        yield f"label is an array {[*label.shape]}", remedy
-    for name, column in arrays.items():
-        if column.shape[:1] != x.shape[:1] or (name == "user" and column.ndim != 1):
-            remedy = f"give each example one {name}, [{len(x)}]"
-            yield f"{name} is an array {[*column.shape]}, but x has {len(x)} examples", remedy
-    if label.dtype.kind not in "biuf":
-        remedy = "number the labels from 0, such as by numpy.unique(label, return_inverse=True)[1]"
-        yield f"label has the type {label.dtype}", remedy
-    highest = labels - 1 if isinstance(labels, int) else max(1, label.max())
-    wrong = label[~_is_whole(label, highest + 1)]
-    if wrong.size:
-        yield f"label has the value {wrong[0]}, which is none of 0 to {highest}", "number the labels from 0"
-    if labels is None and arrays is training and label.min() > 0:
-        remedy = "labels count from 0: subtract 1, or give the number of labels under the key 'labels'"
-        yield f"label begins at {label.min()}", remedy
-    if problem := value_problem(x, tokens if isinstance(tokens, int) else None):
-        yield f"x: {problem}", "correct the value, or remove the example"
-
-
-def value_problem(x: NDArray[Any], tokens: int | None) -> str:
-    """Return the problem of the first example with a value that no example can have; empty if there is none.
-
-    Args:
-        x: numbers, ``[examples, *shape]``.
-        tokens: the number of tokens, if examples are rows of tokens.
-    """
-    wrong = np.argwhere(~(np.abs(x) <= np.finfo(np.float32).max if tokens is None else _is_whole(x, tokens)))
-    if not len(wrong):
-        return ""
-    if tokens is None:
-        return f"example {wrong[0][0]} (from 0) holds a feature that is no finite number of 32 bits"
-    return f"example {wrong[0][0]} (from 0) holds {x[tuple(wrong[0])]:g}, which is none of the tokens 0 to {tokens - 1}"
-
-
-def _is_whole(values: NDArray[Any], count: int) -> NDArray[np.bool_]:
-    """Return which *values* are among 0 … count-1."""
-    return np.asarray((values >= 0) & (values < count) & (values == np.floor(values)))
-
-
-def _store(arrays: Mapping[str, NDArray[Any]]) -> str:
-    content = io.BytesIO()
-    np.savez(content, allow_pickle=False, **arrays)
-    return str(store_object(content.getvalue(), ".npz"))
 
 
 __getattr__ = exported_models(__name__)

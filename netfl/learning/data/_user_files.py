@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, model_validator
 
 from netfl.errors import Fault, ScenarioError, prefix_faults
-from netfl.learning.data import Data, Dataset, Examples, value_problem
+from netfl.learning.data import Data, Dataset, Examples
+from netfl.learning.data._in_memory import value_problem
 from netfl.learning.data._splits import split_by_user, split_dataset
 from netfl.registry import NotWith, one_line
 from netfl.streams import Streams

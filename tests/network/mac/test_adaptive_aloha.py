@@ -114,7 +114,7 @@ def test_slots_are_independent():
 )
 @pytest.mark.slow
 def test_users_without_weights_have_equal_probabilities(user_metrics):
-    """As multichannel ALOHA with p = M/n: n p (1 - p/M)^(n-1) updates succeed in a slot."""
+    """A slot delivers n p (1 - p/M)^(n-1) updates on average, as multichannel ALOHA with p = M/n."""
     successes, _ = run_slots(AdaptiveAloha(channels=2, metric="norm"), user_metrics, 6, 2_500)
     mean = 2 * (1 - 1 / 6) ** 5
     assert abs(successes.sum(axis=1).mean() - mean) < 4.5 * successes.sum(axis=1).std() / np.sqrt(2_500)

@@ -113,7 +113,7 @@ def test_adaptive_slots_have_equal_success_probability():
 
 
 class AlwaysSend(KnownBacklog):
-    """All users send in each slot; stores the number of channels with collisions."""
+    """A MAC in which every user sends in every slot; it counts the channels with collisions."""
 
     def __init__(self, channels):
         super().__init__(channels)

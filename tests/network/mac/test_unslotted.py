@@ -125,7 +125,7 @@ def pairs_cell():
 
 
 def test_second_packet_of_same_time_is_no_retry():
-    """It is sent when the first is delivered, without a backoff."""
+    """The second frame is sent when the first is delivered, without a backoff."""
     cell, sent_on = pairs_cell()
     cell.env.process(PureAloha(backoff=1e6).serve(cell))
     cell.env.run(until=10)

@@ -50,7 +50,7 @@ def test_empty_input_has_no_roots():
     ("name", "max_evaluations"), [("a line", 6), ("from flat to steep", 40), ("nearly a step", 40)]
 )
 def test_number_of_evaluations_is_limited(name, max_evaluations):
-    """Where interpolation fails the search bisects, which alone would take 52 evaluations or more."""
+    """The search bisects when interpolation fails; bisection alone needs at least 52 evaluations."""
     evaluated = []
 
     def function(x):
