@@ -4,16 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.ready-docs
+EXTRAS := .venv-extras
+EXTRAS_READY := $(EXTRAS)/.ready
 RELEASE_READY := $(VENV)/.ready-release
 INSTALLED := build/installed
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope
 
-.PHONY: help demo test slow coverage check static format lint types layers docs dist bench network-bench theory constraints clean
+.PHONY: help demo test slow extras coverage check static format lint types layers docs dist bench network-bench theory constraints constraints-extras clean
 
 help:
 	@echo "make demo    set up, run scenarios/rural_outage.yaml, write its report"
 	@echo "make test    set up, run the tests that take at most 0.2 s each: 1 to 3 minutes on two cores"
 	@echo "make slow    all other tests: many draws, whole runs, references, guides by the letter"
+	@echo "make extras  the tests of Flower, Gymnasium, trackers, Optuna, Slurm and Ray, in an environment of their own"
 	@echo "make static  format, lint, types, layers, docs with warnings as errors"
 	@echo "make check   make static, then make test"
 	@echo "make coverage  all tests, and how many lines and branches of netfl it ran"
@@ -38,11 +41,21 @@ demo: $(READY)
 # Each worker collects all tests first, which takes 15 s: more than four of them would spend more time than they save.
 test: $(READY)
 	@echo "about 7,000 tests, 1 to 3 minutes on two cores, the first half minute without a sign"
-	$(PYTEST) --maxprocesses 4 -m 'not slow'
+	$(PYTEST) --maxprocesses 4 -m 'not slow and not extra'
 
 slow: $(READY)
 	@echo "about 800 tests, 10 to 20 minutes on two cores"
-	$(PYTEST) -m slow
+	$(PYTEST) -m 'slow and not extra'
+
+# Flower needs older versions of some packages than constraints.txt pins, so the extras have an environment of their own.
+$(EXTRAS_READY): pyproject.toml constraints-extras.txt
+	@echo "setting up $(EXTRAS): every optional package, some minutes"
+	$(PYTHON) -m venv $(EXTRAS)
+	$(EXTRAS)/bin/pip install --quiet --constraint constraints-extras.txt --editable '.[dev,extras]'
+	@touch $@
+
+extras: $(EXTRAS_READY)
+	OMP_NUM_THREADS=1 $(EXTRAS)/bin/pytest -n 2 --dist loadscope -m extra
 
 coverage: $(READY)
 	@echo "the tests of make test and make slow, 15 to 30 minutes on two cores"
@@ -105,5 +118,9 @@ constraints: $(DOCS_READY) $(RELEASE_READY)
 	@{ head -n 1 constraints.txt; $(BIN)/pip list --format=freeze | grep -vE '^(pip|setuptools|netfl-sim)==' | sed 's/+cpu//'; } > constraints.new
 	@mv constraints.new constraints.txt
 
+constraints-extras: $(EXTRAS_READY)
+	@{ head -n 1 constraints-extras.txt; $(EXTRAS)/bin/pip list --format=freeze | grep -vE '^(pip|setuptools|netfl-sim)==' | sed 's/+cpu//'; } > constraints.new
+	@mv constraints.new constraints-extras.txt
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(EXTRAS) build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache

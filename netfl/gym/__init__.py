@@ -1,0 +1,1 @@
+"""Gymnasium environments over a simulated network: selection of users, and allocation of radio resources."""
