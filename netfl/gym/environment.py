@@ -20,24 +20,23 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, Literal, TypeVar
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
 
 from netfl.errors import Fault, ScenarioError
-from netfl.gym.episodes import Episodes, load_scenario
+from netfl.gym.episodes import Episodes, keep_learner, load_scenario
 from netfl.gym.observations import ObservationForm, Observer, View
+from netfl.gym.rendering import draw_map
 from netfl.gym.rewards import Reward, Transition, WeightedReward
 from netfl.scenario.scenario import Scenario, ScenarioSource
-from netfl.simulation.simulation import Simulation, SimulationState
+from netfl.simulation.simulation import SimulationState
 from netfl.types import OUTCOMES, Floats, Round
 
 Action = TypeVar("Action")
 _SEEDS = 2**31
 """Number of seeds from which episodes without a given one draw theirs."""
-_NUMBERS = {name: number for number, name in enumerate(OUTCOMES)}
 
 
 class NetworkEnvironment(gymnasium.Env[Any, Action]):
@@ -54,12 +53,13 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
         learner: the learner that trains the delivered updates, for the reward ``accuracy`` and the feature ``loss``;
             ``None`` for none, or for the only one of the scenario if the reward or *observe* needs one.
         redraw_data: whether the data are loaded and distributed again in each episode.
+        render_mode: ``rgb_array`` for `render`.
 
     Raises:
         ScenarioError: an argument is wrong, or the scenario cannot be simulated round by round.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 5}  # noqa: RUF012 - as Gymnasium types it
 
     def __init__(
         self,
@@ -73,17 +73,22 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
         reward: Reward = "deliveries",
         learner: str | None = None,
         redraw_data: bool = False,
-        render_mode: None = None,
+        render_mode: Literal["rgb_array"] | None = None,
     ) -> None:
         self._reward = WeightedReward(reward)
         self.render_mode = render_mode
-        loaded = self._prepare(load_scenario(scenario, overrides, named, rounds, learner))
+        loaded = self._prepare(load_scenario(scenario, overrides, named, rounds))
+        if self._reward.needs_energy and getattr(loaded.access, "energy", None) is None:
+            problem = "the reward needs the energy of users, which this scenario does not simulate"
+            raise ScenarioError([Fault("access.energy", problem, None, "add an energy model, or use another reward")])
         learns = learner is not None or self._reward.needs_learner or (observe is not None and "loss" in observe)
-        _check_rewards(loaded, self._reward, learns=learns)
+        if learns:
+            loaded = keep_learner(loaded, learner)
         episodes = Episodes(loaded, learns)
         self._episodes = episodes if redraw_data else episodes.with_fixed_data()
         self.scenario = self._episodes.scenario
-        self._metrics: dict[str, float] = {}
+        self._state: SimulationState
+        self._metrics: dict[str, float]
         self.simulation = self._episodes.open(self.scenario.seed)
         self._begin_episode()
         self._observer = Observer(self._view(), observe, observation)
@@ -138,9 +143,17 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
         result = self._simulate(action)
         self._state = self.simulation.state
         self._metrics = self._newest_metrics()
-        self._read_outcomes(result)
+        self._outcomes = dict(zip(OUTCOMES, self.simulation.history.outcomes_count.tolist(), strict=True))
         terms = self._reward.terms(
-            Transition(result, before, self._state, self._outcomes, metrics_before, self._metrics)
+            Transition(
+                result,
+                before,
+                self._state,
+                self._outcomes,
+                self.simulation.history.failed,
+                metrics_before,
+                self._metrics,
+            )
         )
         info = {
             "seed": self._seed,
@@ -152,6 +165,19 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
             "metrics": dict(self._metrics),
         }
         return self._observer.observe(self._view()), sum(terms.values()), False, self.simulation.is_done, info
+
+    def render(self) -> Any:
+        """Return a map of the users, coloured by their numbers of deliveries, ``[height, width, 3]``.
+
+        Raises:
+            ScenarioError: users have no positions.
+        """
+        if self.render_mode is None:
+            return None
+        xy_m = self._state.xy_m
+        if xy_m is None:
+            raise ScenarioError([Fault("access", "users have no positions to draw", None, "use a network")])
+        return draw_map(xy_m, self._state.delivered, self.simulation.layout)
 
     def close(self) -> None:
         """End the simulation."""
@@ -167,29 +193,18 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
 
     def _begin_episode(self) -> None:
         """Read the state of a simulation that has simulated no round."""
-        self._state = self.simulation.state
+        self._state, self._metrics = self.simulation.state, {}
         self._metrics = self._newest_metrics()
-        self._outcomes, self._outcome = dict.fromkeys(OUTCOMES, 0), np.full(self.users, -1)
+        self._outcomes = dict.fromkeys(OUTCOMES, 0)
         layout = self.simulation.layout
         self._tower_of = np.zeros(self.users, np.int64) if layout is None else layout.tower_of
         self._towers = () if layout is None else layout.towers
-        self._farthest_m = None if layout is None else float(layout.distance_m.max()) or 1.0
+        self._farthest_m = 1.0 if layout is None else float(layout.distance_m.max()) or 1.0
 
     def _newest_metrics(self) -> dict[str, float]:
         """Return the newest metrics of the learner, the earlier ones if the last round had no evaluation."""
-        report = self.simulation.report
-        if report is None or not report.metrics:
-            return dict(self._metrics) if self.simulation.round else {}
-        return {name: float(values[0]) for name, values in report.metrics.items()}
-
-    def _read_outcomes(self, result: Round) -> None:
-        """Count the outcomes of the updates that ended in the round."""
-        ended = self.simulation.outcomes
-        numbers = ended["outcome"].map(_NUMBERS).to_numpy()
-        counts = np.bincount(numbers, minlength=len(OUTCOMES))
-        self._outcomes = dict(zip(OUTCOMES, counts.tolist(), strict=True))
-        self._outcome = np.full(self.users, -1)
-        self._outcome[ended["user"].to_numpy()] = numbers
+        metrics = self.simulation.report.metrics if self._episodes.learning else {}
+        return {name: float(values[0]) for name, values in metrics.items()} or dict(self._metrics)
 
     def _losses(self) -> Floats | None:
         """Return the newest training loss of each user; ``None`` without a learner."""
@@ -198,26 +213,15 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
         return np.array([self._metrics.get(f"loss/user:{user}", np.nan) for user in range(self.users)])
 
     def _view(self) -> View:
-        node_up = self._state.node_up
+        node_up = self._state.node_up or {}
         towers_up = np.array([node_up[name] for name in self._towers] or [True])
         return View(
             state=self._state,
             rounds=self.scenario.steps,
             outcomes=self._outcomes,
-            outcome=self._outcome,
+            outcome=self.simulation.history.outcome,
+            failed=self.simulation.history.failed,
             losses=self._losses(),
             tower_up=towers_up[self._tower_of],
             farthest_m=self._farthest_m,
         )
-
-
-def _check_rewards(scenario: Scenario, reward: WeightedReward, *, learns: bool) -> None:
-    """Raise an error if the scenario does not have the values that the reward needs, or a choice of learners is open."""
-    if reward.needs_energy and getattr(scenario.access, "energy", None) is None:
-        problem = "the reward needs the energy of users, which this scenario does not simulate"
-        raise ScenarioError([Fault("access.energy", problem, None, "add an energy model, or use another reward")])
-    if learns and len(scenario.learners) != 1:
-        known = [*scenario.learners]
-        problem = "several learners are given" if known else "the scenario has no learner"
-        remedy = f"name one of {', '.join(known)}" if known else "add learners, data and a model to it"
-        raise ScenarioError([Fault("learner", problem, None, remedy)])

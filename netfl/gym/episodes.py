@@ -6,17 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import PrivateAttr
 
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.learning.data import Data, Dataset
 from netfl.learning.partition import Partition
 from netfl.scenario.scenario import Scenario, ScenarioSource, load
+from netfl.simulation.history import History
 from netfl.simulation.setup import prepare_run
 from netfl.simulation.simulation import Simulation
 from netfl.streams import Streams
-from netfl.types import Ints
+from netfl.types import OUTCOMES, Ints
 
+CAUSES = ("collided", "faded", "lost")
+"""Causes of failed attempts."""
+_CODES = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 _CACHED = 8
 """Number of scenarios whose data a process keeps."""
 
@@ -71,6 +77,66 @@ class KnownPartition(Partition):
         return partition
 
 
+class EpisodeHistory(History):
+    """History of the last round as arrays: a table of it takes as long as the round.
+
+    Args:
+        replica: number of the replica.
+        users: number of users.
+
+    Attributes:
+        outcomes_count: number of updates that ended, by outcome as its place in `netfl.types.OUTCOMES`.
+        outcome: last outcome of each user, as its place there, ``[users]``; -1 for none.
+        failed: failed attempts of each user, by cause: ``collided``, ``faded`` or ``lost``, ``[users]`` each.
+    """
+
+    def __init__(self, replica: int, users: int) -> None:
+        super().__init__(replica, None)
+        self._users = users
+        self.clear_outcomes()
+
+    def wants(self, kind: str) -> bool:
+        return kind == "failed" or super().wants(kind)
+
+    def event(
+        self,
+        kind: str,
+        time_s: ArrayLike,
+        *,
+        round: int,
+        user: ArrayLike = -1,
+        node: str = "",
+        value: ArrayLike = np.nan,
+        detail: str = "",
+    ) -> None:
+        if kind == "failed":
+            np.add.at(self.failed[detail], np.asarray(user), 1)
+            return
+        super().event(kind, time_s, round=round, user=user, node=node, value=value, detail=detail)
+        if kind in _CODES:
+            self.outcomes_count[_CODES[kind]] += max(np.size(user), np.size(time_s))
+            self.outcome[np.asarray(user)] = _CODES[kind]
+
+    def clear_outcomes(self) -> None:
+        super().clear_outcomes()
+        self.outcomes_count = np.zeros(len(OUTCOMES), np.int64)
+        self.outcome = np.full(self._users, -1)
+        self.failed = {cause: np.zeros(self._users, np.int64) for cause in CAUSES}
+
+
+class EpisodeSimulation(Simulation):
+    """A simulation of an episode.
+
+    Attributes:
+        history: what happened in the last round.
+    """
+
+    def __init__(self, scenario: Scenario, seed: int, *, learning: bool) -> None:
+        super().__init__(scenario, seed=seed, learning=learning, record=False)
+        self.history = self._history = EpisodeHistory(self.replica, scenario.users)
+        self._context = replace(self._context, recorder=self.history)
+
+
 @dataclass(frozen=True)
 class Episodes:
     """Source of the simulations of an environment.
@@ -83,13 +149,13 @@ class Episodes:
     scenario: Scenario
     learning: bool = False
 
-    def open(self, seed: int) -> Simulation:
+    def open(self, seed: int) -> EpisodeSimulation:
         """Return the simulation of the episode with this seed.
 
         Raises:
             ScenarioError: the scenario cannot be simulated round by round.
         """
-        return Simulation(self.scenario.model_copy(update={"seed": seed}), learning=self.learning, record=False)
+        return EpisodeSimulation(self.scenario, seed, learning=self.learning)
 
     def with_fixed_data(self) -> Episodes:
         """Return episodes in which all users hold the examples that they have with the seed of the scenario."""
@@ -105,27 +171,36 @@ class Episodes:
 
 
 def load_scenario(
-    source: ScenarioSource,
-    overrides: Mapping[str, object] | None,
-    named: Sequence[str],
-    rounds: int | None,
-    learner: str | None,
+    source: ScenarioSource, overrides: Mapping[str, object] | None, named: Sequence[str], rounds: int | None
 ) -> Scenario:
-    """Return the scenario of an environment; with *learner*, that is its only learner.
+    """Return the scenario of an environment, with *rounds* if they are given.
 
     Raises:
-        ScenarioError: the scenario or an override is wrong, it has no rounds, or there is no such learner.
+        ScenarioError: the scenario or an override is wrong, or it has no rounds.
     """
     values = dict(overrides or {}) | ({} if rounds is None else {"rounds": rounds})
     scenario = load(source, values, named)
     if scenario.rounds is None:
         problem = "the scenario has a duration, and an environment needs rounds"
         raise ScenarioError([Fault("duration", problem, scenario.duration, "give rounds instead")])
-    if learner is None:
-        return scenario
-    if learner not in scenario.learners:
-        raise ScenarioError([Fault("learner", "no such learner", learner, suggest(learner, [*scenario.learners]))])
-    return scenario.model_copy(update={"learners": {learner: scenario.learners[learner]}})
+    return scenario
+
+
+def keep_learner(scenario: Scenario, learner: str | None) -> Scenario:
+    """Return the scenario with one learner only: *learner*, or the only one that it has.
+
+    Raises:
+        ScenarioError: there is no such learner, or several and none is named.
+    """
+    known = [*scenario.learners]
+    if learner is not None and learner not in known:
+        raise ScenarioError([Fault("learner", "no such learner", learner, suggest(learner, known))])
+    if learner is None and len(known) != 1:
+        problem = "several learners are given" if known else "the scenario has no learner"
+        remedy = f"name one of {', '.join(known)}" if known else "add learners, data and a model to it"
+        raise ScenarioError([Fault("learner", problem, None, remedy)])
+    name = learner or known[0]
+    return scenario.model_copy(update={"learners": {name: scenario.learners[name]}})
 
 
 def _without_data(scenario: Scenario) -> Scenario:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from gymnasium import spaces
@@ -25,6 +25,9 @@ SNR_MIDDLE_DB, SNR_RANGE_DB = 10.0, 30.0
 FAILURES = tuple(name for name in OUTCOMES if name not in {"delivered", "superseded", "unfinished"})
 """Outcomes of updates that failed on the way, or came too late."""
 
+_DELIVERED = OUTCOMES.index("delivered")
+_IS_FAILURE = np.array([*(name in FAILURES for name in OUTCOMES), False])  # the last entry is that of -1
+
 ObservationForm = Literal["dict", "flat"]
 """Form of observations: a dictionary of features, or one vector of all."""
 
@@ -39,18 +42,20 @@ class View:
         outcomes: number of updates that ended in the last round, by outcome.
         outcome: last outcome of each user in the last round, as a number of `netfl.types.OUTCOMES`, ``[users]``; -1
             for none.
+        failed: failed attempts of each user in the last round, by cause, ``[users]`` each.
         losses: newest training loss of each user, ``[users]``; ``None`` without a learner.
         tower_up: whether the tower of each user is up, ``[users]``.
-        farthest_m: largest distance of a user from its tower at the start; ``None`` without positions.
+        farthest_m: largest distance of a user from its tower at the start.
     """
 
     state: SimulationState
     rounds: int
     outcomes: Mapping[str, int]
     outcome: Ints
+    failed: Mapping[str, Ints]
     losses: Floats | None
     tower_up: NDArray[np.bool_]
-    farthest_m: float | None
+    farthest_m: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ class Feature:
     """
 
     formula: str
-    values: Callable[[View], Any]
+    values: Callable[[View], NDArray[Any] | None]
     low: float = 0.0
 
 
@@ -91,11 +96,17 @@ USER_FEATURES: Mapping[str, Feature] = {
         "a / (a + users), a = rounds since the last delivery", lambda v: _saturating(v.state.age, len(v.state.age))
     ),
     "snr": Feature("(SNR - 10 dB) / 30 dB at the tower now, fading included, from -1 to 1", _snr, -1.0),
-    "backlog": Feature("b / (b + 1), b = frames that wait", lambda v: _saturating(v.state.backlog)),
-    "up": Feature("1 if the user and its tower are up", lambda v: v.state.user_up & v.tower_up),
+    "backlog": Feature(
+        "b / (b + 1), b = frames that wait or are being sent",
+        lambda v: None if v.state.backlog is None else _saturating(v.state.backlog),
+    ),
+    "up": Feature(
+        "1 if the user and its tower are up",
+        lambda v: None if v.state.user_up is None else v.state.user_up & v.tower_up,
+    ),
     "distance": Feature(
         "distance to the tower, as a share of the largest at the start",
-        lambda v: None if v.farthest_m is None else np.nan_to_num(v.state.distance_m) / v.farthest_m,
+        lambda v: None if v.state.distance_m is None else v.state.distance_m / v.farthest_m,
     ),
     "energy": Feature("energy that the user has spent, as a share of the largest", _energy),
     "participation": Feature(
@@ -104,6 +115,12 @@ USER_FEATURES: Mapping[str, Feature] = {
     ),
     "delivered": Feature("1 if the user was delivered in the last round", lambda v: v.outcome == _DELIVERED),
     "failed": Feature("1 if its update failed in the last round, or was late", lambda v: _IS_FAILURE[v.outcome]),
+    "collided": Feature(
+        "c / (c + 1), c = attempts that collided in the last round", lambda v: _saturating(v.failed["collided"])
+    ),
+    "faded": Feature(
+        "f / (f + 1), f = attempts that faded in the last round", lambda v: _saturating(v.failed["faded"])
+    ),
     "loss": Feature(
         "l / (l + 1), l = newest mean training loss", lambda v: None if v.losses is None else _saturating(v.losses)
     ),
@@ -130,9 +147,6 @@ NETWORK_FEATURES: Mapping[str, Feature] = {
 FEATURES: Mapping[str, Feature] = {**USER_FEATURES, **NETWORK_FEATURES}
 """All features by name, in the order of a flat observation."""
 
-_DELIVERED = OUTCOMES.index("delivered")
-_IS_FAILURE = np.array([*(name in FAILURES for name in OUTCOMES), False])  # the last entry is that of -1
-
 
 class Observer:
     """The features that an agent observes, in one form.
@@ -157,7 +171,9 @@ class Observer:
             raise ScenarioError([Fault("observation", "no such form", form, "use dict or flat")])
         names = [*FEATURES] if observe is None else [observe] if isinstance(observe, str) else [*observe]
         faults = [
-            Fault("observe", "no such feature", name, suggest(name, [*FEATURES])) for name in names if name not in FEATURES
+            Fault("observe", "no such feature", name, suggest(name, [*FEATURES]))
+            for name in names
+            if name not in FEATURES
         ]
         if faults or not names:
             raise ScenarioError(faults or [Fault("observe", "names no feature", None, suggest("", [*FEATURES]))])
@@ -165,20 +181,22 @@ class Observer:
         missing = [name for name, size in sizes.items() if size is None]
         if missing and observe is not None:
             remedy = "leave it out, or change the scenario: energy needs access.energy, loss needs a learner"
-            raise ScenarioError([Fault("observe", "this scenario has no such values", name, remedy) for name in missing])
+            raise ScenarioError(
+                [Fault("observe", "this scenario has no such values", name, remedy) for name in missing]
+            )
         self._names, self._form = [name for name in names if name not in missing], form
         ends = np.cumsum([sizes[name] or 0 for name in self._names]).tolist()
-        self.slices = {
-            name: slice(end - (sizes[name] or 0), end) for name, end in zip(self._names, ends, strict=True)
-        }
+        self.slices = {name: slice(end - (sizes[name] or 0), end) for name, end in zip(self._names, ends, strict=True)}
         self._low = np.concatenate([np.full(sizes[name] or 0, FEATURES[name].low, np.float32) for name in self._names])
         flat = spaces.Box(self._low, np.ones_like(self._low))
-        parts = {name: spaces.Box(flat.low[part], flat.high[part]) for name, part in self.slices.items()}
+        parts: dict[str, spaces.Space[Any]] = {
+            name: spaces.Box(flat.low[part], flat.high[part]) for name, part in self.slices.items()
+        }
         self.space = flat if form == "flat" else spaces.Dict(parts)
 
     def observe(self, view: View) -> Any:
         """Return the observation of *view*, float32: a vector, or a vector for each feature."""
-        values = np.concatenate([FEATURES[name].values(view) for name in self._names], dtype=np.float32)
+        values = np.concatenate([cast(Any, FEATURES[name].values(view)) for name in self._names], dtype=np.float32)
         np.clip(values, self._low, 1.0, out=values)
         if self._form == "flat":
             return values

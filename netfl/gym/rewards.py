@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from netfl.errors import Fault, ScenarioError, suggest
-from netfl.types import Round
+from netfl.types import Ints, Round
 
 if TYPE_CHECKING:
     from netfl.simulation.simulation import SimulationState
@@ -33,6 +33,7 @@ class Transition:
         before: the network as the round opened.
         after: the network as the round closed.
         outcomes: number of updates that ended in this round, by outcome; see `netfl.types.OUTCOMES`.
+        failed: failed attempts of each user in this round by cause, ``collided``, ``faded`` or ``lost``, ``[users]``.
         metrics_before: the newest metrics of the learner before the round, such as ``accuracy``; none without one.
         metrics: the newest metrics of the learner after the round.
     """
@@ -41,6 +42,7 @@ class Transition:
     before: SimulationState
     after: SimulationState
     outcomes: Mapping[str, int]
+    failed: Mapping[str, Ints]
     metrics_before: Mapping[str, float] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
 
@@ -80,7 +82,7 @@ def accuracy(transition: Transition) -> float:
 
 
 def max_age(transition: Transition) -> float:
-    """Return minus the largest age of information: rounds since the last delivery, of the user delivered longest ago."""
+    """Return minus the age of the user that was delivered longest ago, in rounds since its last delivery."""
     return -float(np.max(transition.after.age))
 
 
@@ -90,8 +92,8 @@ def mean_age(transition: Transition) -> float:
 
 
 def collisions(transition: Transition) -> float:
-    """Return minus the number of updates whose only or last permitted attempt collided."""
-    return -float(transition.outcomes["collided"])
+    """Return minus the number of attempts that collided; the access must be a network."""
+    return -float(transition.failed["collided"].sum())
 
 
 REWARDS: Mapping[str, RewardFunction] = {
