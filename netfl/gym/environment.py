@@ -25,10 +25,11 @@ from typing import Any, Literal, TypeVar
 import gymnasium
 import numpy as np
 
+from netfl.access.network import NetworkAccess
 from netfl.errors import Fault, ScenarioError
 from netfl.gym.episodes import Episodes, keep_learner, load_scenario
 from netfl.gym.observations import ObservationForm, Observer, View
-from netfl.gym.rendering import draw_map
+from netfl.gym.rendering import draw_users
 from netfl.gym.rewards import Reward, Transition, WeightedReward
 from netfl.scenario.scenario import Scenario, ScenarioSource
 from netfl.simulation.simulation import SimulationState
@@ -87,6 +88,7 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
         episodes = Episodes(loaded, learns)
         self._episodes = episodes if redraw_data else episodes.with_fixed_data()
         self.scenario = self._episodes.scenario
+        self._needed_db = _needed_db(loaded)
         self._state: SimulationState
         self._metrics: dict[str, float]
         self.simulation = self._episodes.open(self.scenario.seed)
@@ -167,17 +169,10 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
         return self._observer.observe(self._view()), sum(terms.values()), False, self.simulation.is_done, info
 
     def render(self) -> Any:
-        """Return a map of the users, coloured by their numbers of deliveries, ``[height, width, 3]``.
-
-        Raises:
-            ScenarioError: users have no positions.
-        """
+        """Return an image of the users and their deliveries, ``[height, width, 3]``; ``None`` without `render_mode`."""
         if self.render_mode is None:
             return None
-        xy_m = self._state.xy_m
-        if xy_m is None:
-            raise ScenarioError([Fault("access", "users have no positions to draw", None, "use a network")])
-        return draw_map(xy_m, self._state.delivered, self.simulation.layout)
+        return draw_users(self._state.xy_m, self._state.delivered, self.simulation.layout)
 
     def close(self) -> None:
         """End the simulation."""
@@ -224,4 +219,14 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
             losses=self._losses(),
             tower_up=towers_up[self._tower_of],
             farthest_m=self._farthest_m,
+            needed_db=self._needed_db,
         )
+
+
+def _needed_db(scenario: Scenario) -> float:
+    """Return the least SNR at which a frame is received; 0 dB without a radio, or if any SNR can suffice."""
+    access = scenario.access
+    if not isinstance(access, NetworkAccess) or access.radio is None or access.reception is None:
+        return 0.0
+    needed_db = access.reception.threshold_db(access.radio.bandwidth)
+    return needed_db if np.isfinite(needed_db) else 0.0

@@ -1,7 +1,7 @@
 """Observations: what an agent sees of the users and of the network, scaled to fixed ranges.
 
 `USER_FEATURES` have one number for each user, `NETWORK_FEATURES` one or several for the whole network.  Unknown values
-are 0, except an unknown SNR, which is -1.
+are 0, except a link margin, which is -1.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from netfl.types import OUTCOMES, Floats, Ints
 if TYPE_CHECKING:
     from netfl.simulation.simulation import SimulationState
 
-SNR_MIDDLE_DB, SNR_RANGE_DB = 10.0, 30.0
-"""SNR that is observed as 0, and its distance from those that are observed as -1 and 1."""
+LINK_RANGE_DB = 20.0
+"""Link margin that is observed as 1."""
 FAILURES = tuple(name for name in OUTCOMES if name not in {"delivered", "superseded", "unfinished"})
 """Outcomes of updates that failed on the way, or came too late."""
 
@@ -46,6 +46,7 @@ class View:
         losses: newest training loss of each user, ``[users]``; ``None`` without a learner.
         tower_up: whether the tower of each user is up, ``[users]``.
         farthest_m: largest distance of a user from its tower at the start.
+        needed_db: least SNR that the reception needs.
     """
 
     state: SimulationState
@@ -56,6 +57,7 @@ class View:
     losses: Floats | None
     tower_up: NDArray[np.bool_]
     farthest_m: float
+    needed_db: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +81,12 @@ def _saturating(values: Any, scale: float = 1.0) -> Floats:
     return np.asarray(x / (x + scale))
 
 
-def _snr(view: View) -> Floats | None:
+def _link_margin(view: View) -> Floats | None:
     snr_db = view.state.snr_db
     if snr_db is None:
         return None
-    return np.nan_to_num((np.clip(snr_db, -1e3, 1e3) - SNR_MIDDLE_DB) / SNR_RANGE_DB, nan=-1.0)
+    margin_db = np.nan_to_num(snr_db - view.needed_db, nan=-np.inf)
+    return np.asarray(np.clip(margin_db / LINK_RANGE_DB, -1.0, 1.0))
 
 
 def _energy(view: View) -> Floats | None:
@@ -95,7 +98,11 @@ USER_FEATURES: Mapping[str, Feature] = {
     "age": Feature(
         "a / (a + users), a = rounds since the last delivery", lambda v: _saturating(v.state.age, len(v.state.age))
     ),
-    "snr": Feature("(SNR - 10 dB) / 30 dB at the tower now, fading included, from -1 to 1", _snr, -1.0),
+    "link_margin": Feature(
+        "(SNR - SNR that the reception needs) / 20 dB at the tower now, fading included, from -1 to 1",
+        _link_margin,
+        -1.0,
+    ),
     "backlog": Feature(
         "b / (b + 1), b = frames that wait or are being sent",
         lambda v: None if v.state.backlog is None else _saturating(v.state.backlog),
