@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.gym_environments import make
 
-from netfl.gym import REWARDS, rewards
+from netfl.gym import rewards
 
 gymnasium = pytest.importorskip("gymnasium", reason="netfl-sim[gymnasium] is not installed")
 pytestmark = pytest.mark.extra
@@ -33,7 +33,7 @@ def test_rewards_follow_their_definitions():
         assert rewards.mean_age(transition) == pytest.approx(-np.mean(index + 1 - last))
         assert rewards.collisions(transition) == -transition.failed["collided"].sum()
     assert {rewards.collisions(transition) for transition in seen} > {0.0}
-    assert {*REWARDS} == {"deliveries", "time", "energy", "accuracy", "max_age", "mean_age", "collisions"}
+    assert {*rewards.REWARDS} == {"deliveries", "time", "energy", "accuracy", "max_age", "mean_age", "collisions"}
 
 
 def test_weighted_sum_has_named_terms():

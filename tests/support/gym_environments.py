@@ -1,5 +1,7 @@
 """Small scenarios for environments of Gymnasium, and a function that makes them."""
 
+import pytest
+
 NETWORK = {
     "name": "cell",
     "users": 6,
@@ -49,6 +51,6 @@ LEARNING = {
 
 def make(name="UserSelection", scenario=NETWORK, **options):
     """Return an environment without the wrappers of Gymnasium."""
-    import gymnasium
+    gymnasium = pytest.importorskip("gymnasium", reason="netfl-sim[gymnasium] is not installed")
 
     return gymnasium.make(f"netfl.gym:netfl/{name}-v0", scenario=scenario, **options).unwrapped
