@@ -135,7 +135,7 @@ USER_FEATURES: Mapping[str, Feature] = {
 """Features with one number for each user, by name."""
 
 NETWORK_FEATURES: Mapping[str, Feature] = {
-    "progress": Feature("share of the rounds that are over, [1]", lambda v: np.array([v.state.round / v.rounds])),
+    "progress": Feature("share of the rounds that are over", lambda v: np.array([v.state.round / v.rounds])),
     "outcomes": Feature(
         "updates that ended in the last round, n / (n + users), for each outcome of netfl.types.OUTCOMES",
         lambda v: _saturating([v.outcomes[name] for name in OUTCOMES], len(v.outcome)),

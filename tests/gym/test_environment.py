@@ -1,8 +1,10 @@
 """Environments of Gymnasium: episodes, seeds, observations and information, compared with the simulation itself."""
 
+import re
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -317,3 +319,13 @@ def test_making_again_registers_nothing_twice():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         netfl.gym._register()
+
+
+def test_guide_lists_all_features_and_rewards():
+    from netfl.gym.observations import FEATURES
+    from netfl.gym.rewards import REWARDS
+
+    page = (Path(__file__).parents[2] / "docs/howto/gymnasium.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", page, re.MULTILINE))
+    assert {name: rows.get(name) for name in FEATURES} == {name: each.formula for name, each in FEATURES.items()}
+    assert {*REWARDS} <= {*rows}
