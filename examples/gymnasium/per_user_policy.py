@@ -10,38 +10,39 @@ from torch import Tensor, nn
 
 
 class PerUserNetwork(nn.Module):
-    """Score each user by its own features and the means over all users; value the state by the mean of the users.
+    """Score each user by its own features and by what the network sees in all users; value the state by the latter.
 
     Args:
         features: number of features of each user.
+        users: number of users.
         outputs: numbers that the policy needs for each user.
         width: width of the hidden layers.
     """
 
     def __init__(self, features: int, users: int, outputs: int, width: int = 32) -> None:
         super().__init__()
-        self.latent_dim_pi, self.latent_dim_vf = users * outputs, width
-        self.features = features
-        self.actor = nn.Sequential(nn.Linear(2 * features, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh())
-        self.score = nn.Linear(width, outputs)
-        self.critic = nn.Sequential(nn.Linear(2 * features, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh())
+        self.features, self.latent_dim_pi, self.latent_dim_vf = features, users * outputs, width
+        self.actor_view = nn.Sequential(nn.Linear(features, width), nn.Tanh())
+        self.actor = nn.Sequential(nn.Linear(2 * width, width), nn.Tanh(), nn.Linear(width, outputs))
+        self.critic_view = nn.Sequential(nn.Linear(features, width), nn.Tanh(), nn.Linear(width, width), nn.Tanh())
 
     def forward(self, observation: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the outputs of the users, feature by feature, and the input of the value."""
+        """Return the outputs of the users and the input of the value."""
         return self.forward_actor(observation), self.forward_critic(observation)
 
     def forward_actor(self, observation: Tensor) -> Tensor:
-        """Return the outputs of the users, ``[batch, outputs * users]``."""
-        return self.score(self.actor(self._by_user(observation))).transpose(1, 2).flatten(1)
+        """Return the outputs of the users, output by output, ``[batch, outputs * users]``."""
+        own = self.actor_view(self._by_user(observation))
+        both = torch.cat([own, own.mean(dim=1, keepdim=True).expand_as(own)], dim=2)
+        return self.actor(both).transpose(1, 2).flatten(1)
 
     def forward_critic(self, observation: Tensor) -> Tensor:
-        """Return the mean of what the critic sees in each user, ``[batch, width]``."""
-        return self.critic(self._by_user(observation)).mean(dim=1)
+        """Return the mean of what the critic sees in the users, ``[batch, width]``."""
+        return self.critic_view(self._by_user(observation)).mean(dim=1)
 
     def _by_user(self, observation: Tensor) -> Tensor:
-        """Return each user's features and their means over all users, ``[batch, users, 2 * features]``."""
-        own = observation.unflatten(1, (self.features, -1)).transpose(1, 2)
-        return torch.cat([own, own.mean(dim=1, keepdim=True).expand_as(own)], dim=2)
+        """Return the features of each user, ``[batch, users, features]``."""
+        return observation.unflatten(1, (self.features, -1)).transpose(1, 2)
 
 
 class PerUserPolicy(ActorCriticPolicy):
