@@ -1,7 +1,7 @@
 """Common part of the environments: an episode is a run of a scenario, and a step is one round.
 
-**Episodes.**  An episode has the rounds of the scenario and ends *truncated*.  Nothing is terminal: an agent that
-bootstraps may do so at the end.
+**Episodes.**  An episode has the rounds of the scenario and ends *truncated*: an agent that bootstraps may do so at the
+end.  It is *terminated* only if the training of a learner diverges.
 
 **Seeds.**  ``reset(seed=s)`` starts replica 0 of the scenario with ``seed: s``, so positions, fading, outages, medium
 access and learning are those of ``netfl trace --set seed=s``.  The same seed and the same actions give the same
@@ -52,7 +52,7 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
         observation: ``dict``, a vector for each feature; or ``flat``, one vector of all.
         reward: a name of `netfl.gym.rewards.REWARDS`, a function of a `Transition`, or a mapping of these to weights.
         learner: the learner that trains the delivered updates, for the reward ``accuracy`` and the feature ``loss``;
-            ``None`` for none, or for the only one of the scenario if the reward or *observe* needs one.
+            ``None`` for none, or if one is needed for the only one of the scenario, or that of its closed loop.
         redraw_data: whether the data are loaded and distributed again in each episode.
         render_mode: ``rgb_array`` for `render`.
 
@@ -82,9 +82,10 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
         if self._reward.needs_energy and getattr(loaded.access, "energy", None) is None:
             problem = "the reward needs the energy of users, which this scenario does not simulate"
             raise ScenarioError([Fault("access.energy", problem, None, "add an energy model, or use another reward")])
+        learner = learner or loaded.access.info.learner
         learns = learner is not None or self._reward.needs_learner or (observe is not None and "loss" in observe)
-        if learns:
-            loaded = keep_learner(loaded, learner)
+        if learns or loaded.access.info.is_closed_loop:
+            learns, loaded = True, keep_learner(loaded, learner)
         episodes = Episodes(loaded, learns)
         self._episodes = episodes if redraw_data else episodes.with_fixed_data()
         self.scenario = self._episodes.scenario
@@ -166,7 +167,8 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
             "rewards": terms,
             "metrics": dict(self._metrics),
         }
-        return self._observer.observe(self._view()), sum(terms.values()), False, self.simulation.is_done, info
+        is_diverged = self._episodes.learning and bool(self.simulation.report.diverged)
+        return self._observer.observe(self._view()), sum(terms.values()), is_diverged, self.simulation.is_done, info
 
     def render(self) -> Any:
         """Return an image of the users and their deliveries, ``[height, width, 3]``; ``None`` without `render_mode`."""

@@ -182,6 +182,8 @@ class Observer:
             for name in names
             if name not in FEATURES
         ]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        faults += [Fault("observe", "names a feature twice", name, "name it once") for name in twice]
         if faults or not names:
             raise ScenarioError(faults or [Fault("observe", "names no feature", None, suggest("", [*FEATURES]))])
         sizes = {name: None if (values := FEATURES[name].values(view)) is None else len(values) for name in names}

@@ -76,9 +76,11 @@ def energy(transition: Transition) -> float:
 def accuracy(transition: Transition) -> float:
     """Return the gain in test accuracy, a share from 0 to 1, since the last evaluation; 0 without a new one.
 
-    It needs a learner.  The sum over an episode is the accuracy at the end minus that of the first model.
+    It needs a learner.  The sum over an episode is the accuracy at the end minus that of the first model.  The accuracy
+    of a learner whose training has diverged is 0.
     """
-    return transition.metrics["accuracy"] - transition.metrics_before["accuracy"]
+    before, after = (metrics["accuracy"] for metrics in (transition.metrics_before, transition.metrics))
+    return float(np.nan_to_num(after) - np.nan_to_num(before))
 
 
 def max_age(transition: Transition) -> float:

@@ -206,6 +206,28 @@ def test_losses_and_accuracy_come_from_the_learner():
         assert total > 0.1
 
 
+def test_diverged_training_terminates_the_episode():
+    overrides = {"learners.A.lr": 1e38, "evaluate.every": 1}
+    environment = make(scenario=LEARNING, overrides=overrides, learner="A", reward="accuracy")
+    environment.reset(seed=2)
+    start = environment.simulation.report.metrics["accuracy"][0]
+    total, terminated, steps = 0.0, False, 0
+    while not terminated:
+        _, reward, terminated, _, _ = environment.step(np.ones(6, np.int8))
+        total, steps = total + reward, steps + 1
+    assert steps < 12
+    assert total == pytest.approx(-start)
+
+
+def test_closed_loop_has_its_learner():
+    environment = make(scenario="closed_loop", rounds=3)
+    observation, _ = environment.reset(seed=1)
+    assert [*environment.scenario.learners] == ["FedAvg"]
+    results = [environment.step(None) for _ in range(3)]
+    assert results[-1][3]
+    assert observation["loss"].min() > 0
+
+
 def test_data_stay_with_their_users_unless_redrawn():
     def digits(environment, seed):
         environment.reset(seed=seed)
@@ -269,6 +291,7 @@ def test_image_shows_the_users():
     [
         ({"observe": ["ages"]}, r"observe: no such feature \('ages'\); did you mean 'age'\?"),
         ({"observe": []}, "observe: names no feature"),
+        ({"observe": ["age", "up", "age"]}, r"observe: names a feature twice \('age'\)"),
         ({"observe": ["loss"]}, "learner: the scenario has no learner; add learners, data and a model to it"),
         ({"observation": "box"}, r"observation: no such form \('box'\); use dict or flat"),
         ({"reward": "delivery"}, r"reward: no such reward \('delivery'\); did you mean 'deliveries'\?"),
