@@ -1,7 +1,7 @@
 """Common part of the environments: an episode is a run of a scenario, and a step is one round.
 
-**Episodes.**  An episode has the rounds of the scenario and ends *truncated*: an agent that bootstraps may do so at the
-end.  It is *terminated* only if the training of a learner diverges.
+**Episodes.**  An episode has the rounds of the scenario and ends *truncated*.  No state is terminal: an agent that
+bootstraps may do so at the end.
 
 **Seeds.**  ``reset(seed=s)`` starts replica 0 of the scenario with ``seed: s``, so positions, fading, outages, medium
 access and learning are those of ``netfl trace --set seed=s``.  The same seed and the same actions give the same
@@ -137,7 +137,7 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
 
         Raises:
             ScenarioError: *action* does not fit the action space, or the episode is over.
-            ModelError: a model failed.
+            ModelError: a model failed, or the training of the learner diverged.
         """
         if not self._is_started or self.simulation.is_done:
             problem = "the episode is over" if self._is_started else "no episode has begun"
@@ -167,8 +167,7 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
             "rewards": terms,
             "metrics": dict(self._metrics),
         }
-        is_diverged = self._episodes.learning and bool(self.simulation.report.diverged)
-        return self._observer.observe(self._view()), sum(terms.values()), is_diverged, self.simulation.is_done, info
+        return self._observer.observe(self._view()), sum(terms.values()), False, self.simulation.is_done, info
 
     def render(self) -> Any:
         """Return an image of the users and their deliveries, ``[height, width, 3]``; ``None`` without `render_mode`."""

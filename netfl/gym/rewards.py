@@ -76,11 +76,9 @@ def energy(transition: Transition) -> float:
 def accuracy(transition: Transition) -> float:
     """Return the gain in test accuracy, a share from 0 to 1, since the last evaluation; 0 without a new one.
 
-    It needs a learner.  The sum over an episode is the accuracy at the end minus that of the first model.  The accuracy
-    of a learner whose training has diverged is 0.
+    It needs a learner.  The sum over an episode is the accuracy at the end minus that of the first model.
     """
-    before, after = (metrics["accuracy"] for metrics in (transition.metrics_before, transition.metrics))
-    return float(np.nan_to_num(after) - np.nan_to_num(before))
+    return transition.metrics["accuracy"] - transition.metrics_before["accuracy"]
 
 
 def max_age(transition: Transition) -> float:
