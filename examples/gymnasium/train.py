@@ -5,8 +5,8 @@
 
 Several agents are trained, each from its own seed.  The parameters of the other policies are those with the best mean
 reward on seeds for tuning.  All policies are then evaluated on the same further seeds, which neither training nor
-tuning has used: each seed is another network, with other positions, fading and outages.  The script prints a table and
-writes the values of every policy and seed to ``results/TASK.csv``.
+tuning has used: each seed is another network, with other positions, fading and outages.  The script prints a table,
+writes the values of every policy and seed to ``results/TASK.csv``, and keeps the agents beside them.
 """
 
 from __future__ import annotations
@@ -168,8 +168,9 @@ def compare(task: Task, agents: list[PPO]) -> pd.DataFrame:
     for number, agent in enumerate(agents, start=1):
 
         def act(observation: Any, _: Any, agent: PPO = agent) -> Any:
-            return agent.predict(observation, deterministic=True)[0]
+            return agent.predict(observation, deterministic=False)[0]  # the policy that was trained
 
+        torch.manual_seed(number)
         tables.append(evaluate(task.make(), act, TESTING).assign(policy=f"PPO, agent {number}"))
     return pd.concat(tables, ignore_index=True)
 
@@ -201,14 +202,17 @@ def main() -> None:
     parser.add_argument("task", choices=[*TASKS])
     parser.add_argument("--steps", type=int, default=30_000, help="steps of each training")
     parser.add_argument("--agents", type=int, default=3, help="agents to train")
+    parser.add_argument("--load", action="store_true", help="evaluate the agents of the last training")
     options = parser.parse_args()
     task, start_s = TASKS[options.task], time.perf_counter()
     agents = []
+    RESULTS.mkdir(exist_ok=True)
     for seed in range(1, options.agents + 1):
-        agents.append(train(task, seed, options.steps))
-        print(f"trained agent {seed} after {time.perf_counter() - start_s:.0f} s", flush=True)
-        RESULTS.mkdir(exist_ok=True)
-        agents[-1].save(RESULTS / f"{options.task}-{seed}")
+        path = RESULTS / f"{options.task}-{seed}.zip"
+        if not options.load:
+            train(task, seed, options.steps).save(path)
+            print(f"trained agent {seed} after {time.perf_counter() - start_s:.0f} s", flush=True)
+        agents.append(PPO.load(path, device="cpu"))
     values = compare(task, agents)
     values.to_csv(RESULTS / f"{options.task}.csv", index=False, float_format="%.4f")
     print(summary(values, len(task.rivals)))
