@@ -45,7 +45,7 @@ def user_losses(architecture: Architecture, data: UserDatasets, replica: int, us
     losses = np.empty((count, len(rows)))
     for part, x, y in data.slices(rows):
         model.scores(x.expand(count, *x.shape))
-        losses[:, part] = model.losses(y.expand(count, -1)).cpu().double().numpy()
+        losses[:, part] = model.losses(y.expand(count, *y.shape)).cpu().double().numpy()
     return np.asarray((np.add.reduceat(losses, np.cumsum(sizes) - sizes, axis=1) / sizes).T)
 
 
@@ -56,16 +56,16 @@ def gradient_norms(architecture: Architecture, data: UserDatasets, replica: int,
     compared with the parameters.
     """
     rows, _ = data.rows_held(replica, np.arange(data.sizes.shape[1]))
-    theta, count = models.double(), len(models)
+    theta, count, parameters = models.double(), len(models), architecture.size - architecture.buffers
     gradient, after = torch.zeros_like(theta), torch.empty_like(theta)
     for _, x, y in data.slices(rows):
-        model, labels = architecture.open(theta), y.expand(count, -1)
+        model, labels = architecture.open(theta), y.expand(count, *y.shape)
         model.scores(x.double().expand(count, *x.shape))
         model.losses(labels)
-        model.descend(torch.full_like(labels, 1.0 / len(rows), dtype=theta.dtype))
+        model.descend(theta.new_full((count, len(x)), 1.0 / len(rows)))
         model.store(after)
         gradient += theta - after
-    return np.asarray(torch.linalg.vector_norm(gradient, dim=1).cpu().numpy())
+    return np.asarray(torch.linalg.vector_norm(gradient[:, :parameters], dim=1).cpu().numpy())
 
 
 class LearningMetrics:

@@ -32,6 +32,9 @@ from netfl.learning.tensors import device_of, tensor
 from netfl.learning.user_data import ReplicaData, UserDatasets
 from netfl.types import Divergence, Floats, Ints, LearnerReport, Round
 
+_EXAMINED = 4
+"""Examples on which a module is examined."""
+
 
 @dataclass(frozen=True)
 class LearningTask:
@@ -78,7 +81,8 @@ class LearningTask:
 class BatchedLearner:
     """Learner of all lanes of a task, which are trained together.
 
-    A version is ``[lanes, parameters + 1]``: the parameters θ and, last, the scalar t of the objective.
+    A version is ``[lanes, size + 1]``: the parameters θ with the model's buffers, and, last, the scalar t of the
+    objective.
     """
 
     def __init__(self, task: LearningTask) -> None:
@@ -89,6 +93,7 @@ class BatchedLearner:
         ]
         self._architecture = task.model.open(first.train_x.shape[1:], first.classes, task.tokens)
         self._data = UserDatasets(task.replicas, device_of(task.device), task.dtype)
+        self._architecture.prepare(self._data.x[:_EXAMINED])
         self._groups = group_learners([*task.learners.values()], self._architecture, self._data)
         self._sampler = BatchSampler([data.streams for data in task.replicas])
         self._repeats = RepeatCounter()
@@ -100,6 +105,7 @@ class BatchedLearner:
             origins,
             is_whole_run=not task.all_learners,
             model=task.model,
+            buffers=self._architecture.buffers,
         )
         self._versions = ModelVersions(origins, self._servers.messages())
         self._baseline: CentralizedBaseline | None = None
@@ -183,12 +189,17 @@ class BatchedLearner:
         return torch_threads(len(self.lanes) * batch * self._architecture.size)
 
     @property
+    def training_method(self) -> str:
+        """One sentence about how models are trained that a user should know; empty for the usual way."""
+        return self._architecture.training_method
+
+    @property
     def diverged(self) -> tuple[Divergence, ...]:
         """Lanes whose training has diverged."""
         return self._servers.diverged
 
     def version(self, lane: int) -> Floats:
-        """Return the current version of *lane*, ``[parameters + 1]``."""
+        """Return the current version of *lane*, ``[size + 1]``."""
         return np.array(self._versions.newest[lane].cpu().double().numpy())
 
     @torch.inference_mode()
@@ -238,7 +249,7 @@ class BatchedLearner:
                 following[lane] = self._servers.step(lane, following[lane], updates, closed_s)
 
     def _drift(self, cohort: Cohort, lanes: Ints, rows: slice) -> Tensor | None:
-        """Return the `Aggregation.drift` of the users in *rows*, ``[users, members, parameters + 1]``."""
+        """Return the `Aggregation.drift` of the users in *rows*, ``[users, members, size + 1]``."""
         total, newest, count = None, self._versions.newest, rows.stop - rows.start
         for part in cohort.parts_within(rows):
             users = tensor(cohort.users[part]).to(newest.device)
@@ -294,7 +305,8 @@ class BatchedLearner:
                 rows = slice(start, min(start + max_jobs, len(users)))
                 bases = version.expand(rows.stop - start, 1, -1)
                 models = group.train_cohort(bases, self._sampler, cohort.select(rows)).models
-                change = (models[:, 0, :-1] - version[:-1]).double()
+                parameters = self._architecture.size - self._architecture.buffers
+                change = (models[:, 0, :parameters] - version[:parameters]).double()
                 values[rows] = change.square().sum(1).sqrt().cpu().numpy()
         broken = np.flatnonzero(~np.isfinite(values))
         if broken.size:

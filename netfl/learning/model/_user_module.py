@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from netfl.errors import Fault, ScenarioError
+from netfl.learning.module_training import ModuleParts
 from netfl.network.files import read_object, stored_object
 from netfl.registry import PluginError, import_plugin, one_line
 
@@ -65,5 +66,5 @@ def _load_stored(name: str) -> nn.Module:
 
 
 def flatten_parameters(module: nn.Module) -> NDArray[np.float64]:
-    """Return the parameters as one flat array."""
-    return np.concatenate([part.detach().double().numpy().ravel() for part in module.parameters()])
+    """Return what an update carries, parameters and buffers, as one flat array."""
+    return np.concatenate([part.detach().double().numpy().ravel() for part in ModuleParts.of(module).sent.values()])
