@@ -95,9 +95,6 @@ class BatchedModel(ABC):
 class Architecture(ABC):
     """The parameters of a model, and how to open a `BatchedModel`."""
 
-    loss: Loss | None = None
-    """The loss of each example; ``None`` for that of the `BatchedModel`."""
-
     @property
     @abstractmethod
     def size(self) -> int:
@@ -170,7 +167,7 @@ class ModuleArchitecture(Architecture):
         traits: ModuleTraits | None = None,
     ) -> None:
         self.function = ModuleFunction(module, ModuleParts.of(module), has_tokens, loss, traits or UNKNOWN)
-        self.vmap_module, self.loss = vmap_module or module, loss
+        self.vmap_module = vmap_module or module
         self._start, self._cpu_model, self._is_examined = start, cpu_model, traits is not None
 
     @property
@@ -194,6 +191,11 @@ class ModuleArchitecture(Architecture):
     @property
     def layout(self) -> dict[str, tuple[int, ...]]:
         return {name: tuple(part.shape) for name, part in self.function.parts.sent.items()}
+
+    @property
+    def has_loss(self) -> bool:
+        """True if the loss is not the cross-entropy."""
+        return self.function.loss is not None
 
     @property
     def has_training_mode(self) -> bool:
@@ -262,6 +264,8 @@ class _AutogradModels(BatchedModel):
     def __init__(self, theta: Tensor, function: ModuleFunction, trained: bool = True) -> None:
         self._module, self._has_tokens, self._trained = function.module, function.has_tokens, trained
         self._loss, self._traits, parts = function.loss, function.traits, function.parts
+        if isinstance(self._loss, nn.Module):  # it may hold tensors, such as weights of classes
+            self._loss = self._loss.to(theta)
         with torch.inference_mode(False):
             pieces = torch.split(theta, [part.numel() for part in parts.sent.values()], dim=1)
             values = {
@@ -348,7 +352,9 @@ class _AutogradModels(BatchedModel):
         """
         tensors = {**self._fixed, **state, **leaves}
         with nullcontext() if key is None or not self._traits.has_dropout else KeyedDropout(key):
-            output = torch.as_tensor(functional_call(self._module, tensors, (x,)))  # writes the state into tensors
+            output = functional_call(self._module, tensors, (x,))  # writes the state into tensors
+        if not isinstance(output, Tensor):
+            raise TypeError(f"its forward gives a {type(output).__name__}, not a tensor")
         return output, {name: tensors[name] for name in state}
 
     def _keep_state(self, models: slice | Tensor | int, state: Mapping[str, Tensor]) -> None:

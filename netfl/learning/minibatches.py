@@ -125,7 +125,8 @@ class BatchSampler:
 class BatchLoader:
     """Iterates over the steps of jobs that train side by side: examples, labels and shares, on the device.
 
-    Yields ``[jobs, width, …]``, labels ``[jobs, width]`` or targets ``[jobs, width, outputs]``, and ``[jobs, width]``.  The share is 1/n in a mini-batch of n examples, and 0 for
+    Yields examples ``[jobs, width, …]``, labels ``[jobs, width]`` or targets ``[jobs, width, outputs]``, and shares
+    ``[jobs, width]``.  The share is 1/n in a mini-batch of n examples, and 0 for
     padding.  Small examples are gathered at once, others step by step into the same memory.  The *members*,
     the jobs of each user, share a view if there is one user; for several users their examples are gathered for each
     member, which measured faster than a copy.

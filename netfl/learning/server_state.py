@@ -219,7 +219,9 @@ class LaneServers:
 
 
 class ModelVersions:
-    """Versions by number, ``[lanes, size + 1]`` each: θ with its buffers and, last, t.  Messages are kept as long as versions.
+    """Versions by number, ``[lanes, size + 1]`` each: θ with its buffers and, last, t.
+
+    Messages are kept as long as versions.
 
     Args:
         origin: version 0.
