@@ -324,7 +324,7 @@ class _AutogradModels(BatchedModel):
         stored = [*self._values.values(), *self._state.values()]
         sizes = [math.prod(value.shape[1:]) for value in stored]
         for piece, value in zip(torch.split(into, sizes, dim=1), stored, strict=True):
-            piece.copy_(value[: len(into)].flatten(1))
+            piece.copy_(value[: len(into)].view(len(into), -1))
 
     def _apply_loss(self, loss: Loss, y: Tensor) -> Tensor:
         """Return the losses, ``[models, batch]``, and keep their graph, which ends at the scores."""

@@ -59,6 +59,11 @@ def _module_problems(module: nn.Module) -> Iterator[tuple[str, str]]:
     parts = [*module.parameters(), *module.buffers()]
     if any(nn.parameter.is_lazy(part) for part in parts):
         yield "has a lazy layer, the size of which is not known before the first batch", "give the layer its sizes"
+    if any(
+        isinstance(part, nn.modules.batchnorm._BatchNorm) and part.running_mean is None for part in module.modules()
+    ):
+        problem = "normalises by batch also in evaluation mode, where an example's scores must depend on it alone"
+        yield problem, "set track_running_stats=True, or take torch.nn.GroupNorm"
     if not any(part.requires_grad for part in module.parameters()):
         yield "has no parameters to train", "name a module that has, or let some of them require a gradient"
     if any(part.is_complex() for part in parts):
@@ -85,7 +90,7 @@ def _score_problems(
     if not torch.allclose(scores[:, :1], single, rtol=1e-3, atol=1e-5):
         yield (
             "gives an example different scores in another batch, in evaluation mode",
-            "make each example's scores depend on this example alone; a batch norm needs track_running_stats=True",
+            "make each example's scores depend on this example alone",
         )
 
 

@@ -145,7 +145,12 @@ def test_global_generators_are_unchanged():
         ),
         (Module(module="support.plugin_modules:Small", args={"width": 3}), ((64,), 4, None), "module", "gives [3, 10]"),
         (Module(module="support.plugin_modules:Pair"), IMAGES, "module", "its forward gives a tuple, not a tensor"),
-        (Module(module="support.plugin_modules:ByBatchAlways"), IMAGES, "module", "track_running_stats=True"),
+        (
+            Module(module="support.plugin_modules:ByBatchAlways"),
+            IMAGES,
+            "module",
+            "normalises by batch also in evaluation",
+        ),
         (Module(module="support.plugin_modules:AlwaysDrawing"), IMAGES, "module", "draws at random in evaluation mode"),
         (
             Module(module="support.plugin_modules:HiddenCounter"),
