@@ -194,9 +194,10 @@ class Data(Spec):
     def from_object(cls, value: object) -> Mapping[str, Any] | None:
         """Return examples in memory as data of kind ``arrays``.
 
-        Examples are ``(x, label)``, ``(x, label, user)``, or a `torch.utils.data.Dataset` of pairs.  A mapping may hold
-        them under the key ``examples``, beside ``test`` (other examples) and other keys of
-        `netfl.learning.data.arrays.Arrays`, such as ``test_share`` and ``tokens``.
+        Examples are ``(x, label)``, ``(x, label, user)``, or a `torch.utils.data.Dataset` whose items are such tuples,
+        or mappings with the keys ``x``, ``label`` and, optionally, ``user``.  A mapping may hold them under the key
+        ``examples``, beside ``test`` (other examples) and other keys of `netfl.learning.data.arrays.Arrays`, such as
+        ``test_share``, ``tokens`` and, for a regression, ``targets``.
 
         Raises:
             ScenarioError: the arrays are not examples; the message names ``x``, ``label`` or ``user``.
@@ -211,9 +212,10 @@ class Data(Spec):
         for key, part in parts.items():
             for problem, remedy in find_problems(part, parts["file"], options):
                 raise ScenarioError([Fault("data.test" if key == "test" else "data", problem, None, remedy)])
-        labels = 1 + max(int(part["label"].max(initial=1)) for part in parts.values())
-        files = {key: store(part) for key, part in parts.items()}
-        return {"kind": "arrays", **files, "features": [*parts["file"]["x"].shape[1:]], "labels": labels, **options}
+        files: dict[str, Any] = {key: store(part) for key, part in parts.items()}
+        if options.get("targets") is None:
+            files["labels"] = 1 + max(int(part["label"].max(initial=1)) for part in parts.values())
+        return {"kind": "arrays", **files, "features": [*parts["file"]["x"].shape[1:]], **options}
 
 
 __getattr__ = exported_models(__name__)
