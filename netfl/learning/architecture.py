@@ -116,6 +116,11 @@ class Architecture(ABC):
         return False
 
     @property
+    def min_batch(self) -> int:
+        """Fewest examples of a mini-batch; 2 for a batch normalisation of one number for each channel."""
+        return 1
+
+    @property
     def training_method(self) -> str:
         """One sentence about how models are trained that a user should know; empty for the usual way."""
         return ""
@@ -200,6 +205,10 @@ class ModuleArchitecture(Architecture):
     @property
     def has_training_mode(self) -> bool:
         return not self.traits.is_plain
+
+    @property
+    def min_batch(self) -> int:
+        return 2 if self.traits.needs_two else 1
 
     @property
     def training_method(self) -> str:
