@@ -94,7 +94,7 @@ class BatchedLearner:
         self._architecture = task.model.open(first.train_x.shape[1:], first.classes, task.tokens)
         self._data = UserDatasets(task.replicas, device_of(task.device), task.dtype)
         self._architecture.prepare(self._data.x[:_EXAMINED])
-        _check_batches(task.learners, self._data.sizes, self._architecture.min_batch)
+        self.check_batches(task.learners)
         self._groups = group_learners([*task.learners.values()], self._architecture, self._data)
         self._sampler = BatchSampler([data.streams for data in task.replicas])
         self._repeats = RepeatCounter()
@@ -183,6 +183,25 @@ class BatchedLearner:
         self._metrics.restore(state["metrics"])
         self._repeats.restore(state["turns"])
         self._servers.restore(state["servers"], self._data.x.device)
+
+    def check_batches(self, learners: Mapping[str, LearnerSpec]) -> None:
+        """Check that the mini-batches of *learners* have enough examples for the model.
+
+        Raises:
+            ScenarioError: a user has a mini-batch of one example, and the model needs two.
+        """
+        sizes, min_batch = self._data.sizes, self._architecture.min_batch
+        for name, spec in learners.items():
+            work = spec.local_work.count(sizes)
+            last = np.where(work.steps < work.per_pass, work.width, sizes - (work.per_pass - 1) * work.width)
+            small = np.minimum(work.width, last) < min_batch
+            if small.any():
+                user = int(np.argwhere(small)[0, 1])
+                problem = (
+                    f"a mini-batch of user {user} has one example, for which a batch normalisation has no variance"
+                )
+                remedy = "use another batch_size, or torch.nn.GroupNorm"
+                raise ScenarioError([Fault(f"learners.{name}.batch_size", problem, spec.batch_size, remedy)])
 
     def working(self) -> AbstractContextManager[None]:
         """Set the number of torch threads that is fastest for this task, until the context ends."""
@@ -314,16 +333,3 @@ class BatchedLearner:
             problem = self._servers.divergence_text(lane, f"{query} of version {number}")
             raise ModelError(self._servers.name(lane), problem, user=int(users[broken[0]]))
         return values
-
-
-def _check_batches(learners: Mapping[str, LearnerSpec], sizes: Ints, min_batch: int) -> None:
-    """Raise a ScenarioError if a user has a mini-batch of fewer examples; *sizes* are ``[replicas, users]``."""
-    for name, spec in learners.items():
-        work = spec.local_work.count(sizes)
-        last = sizes - (work.per_pass - 1) * work.width
-        smallest = np.where(work.steps < work.per_pass, work.width, np.minimum(work.width, last))
-        if (smallest < min_batch).any():
-            user = int(np.argwhere(smallest < min_batch)[0, 1])
-            problem = f"a mini-batch of user {user} has one example, for which a batch normalisation has no variance"
-            remedy = "use another batch_size, or groups in place of batches (torch.nn.GroupNorm)"
-            raise ScenarioError([Fault(f"learners.{name}.batch_size", problem, spec.batch_size, remedy)])
