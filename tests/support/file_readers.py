@@ -126,7 +126,10 @@ def setting() -> AccessContext:
 
 
 def _leaf(path: Path) -> None:
-    Leaf(folder=path.parent, features=(2,), labels=3, test_share=0.25).load(STREAMS)
+    folder = path.with_suffix("")
+    folder.mkdir(exist_ok=True)
+    (folder / path.name).write_bytes(path.read_bytes())
+    Leaf(folder=folder, features=(2,), labels=3, test_share=0.25).load(STREAMS)
 
 
 def content(read: Callable[[FileContent], object]) -> Callable[[Path], object]:
@@ -226,7 +229,7 @@ READERS: dict[str, Reader] = {
     "arrays_packed": Reader("mine.npz", of_model(Arrays, features=(2,), **OWN), seeds.arrays_packed),
     "table_csv": Reader("mine.csv", of_model(Table, features=2, user="user", **OWN), seeds.tables_csv, tries=50),
     "table_parquet": Reader("mine.parquet", of_model(Table, features=2, user="user", **OWN), seeds.tables_parquet, 30),
-    "leaf": Reader("leaf/all_data.json", _leaf, seeds.leaf, tries=50),
+    "leaf": Reader("all_data.json", _leaf, seeds.leaf, tries=50),
     "deliveries_csv": Reader("deliveries.csv", reading.read_participation, seeds.deliveries_csv, tries=50),
     "deliveries_parquet": Reader("deliveries.parquet", reading.read_participation, seeds.deliveries_parquet, tries=30),
     "replay_rounds": Reader("replay/rounds.parquet", _replay, seeds.of_run("rounds.parquet"), tries=10),
