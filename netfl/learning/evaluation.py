@@ -56,7 +56,7 @@ def gradient_norms(architecture: Architecture, data: UserDatasets, replica: int,
     compared with the parameters.
     """
     rows, _ = data.rows_held(replica, np.arange(data.sizes.shape[1]))
-    theta, count, parameters = models.double(), len(models), architecture.size - architecture.buffers
+    theta, count = models.double(), len(models)
     gradient, after = torch.zeros_like(theta), torch.empty_like(theta)
     for _, x, y in data.slices(rows):
         model, labels = architecture.open(theta), y.expand(count, *y.shape)
@@ -65,7 +65,7 @@ def gradient_norms(architecture: Architecture, data: UserDatasets, replica: int,
         model.descend(theta.new_full((count, len(x)), 1.0 / len(rows)))
         model.store(after)
         gradient += theta - after
-    return np.asarray(torch.linalg.vector_norm(gradient[:, :parameters], dim=1).cpu().numpy())
+    return np.asarray(torch.linalg.vector_norm(gradient, dim=1).cpu().numpy())
 
 
 class LearningMetrics:

@@ -19,7 +19,9 @@ from netfl.learning.aggregation.qfedavg import Qfedavg
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.architecture import ModuleArchitecture, SequentialModels, VmappedModels
+from netfl.learning.cohort import Cohort
 from netfl.learning.data import Dataset
+from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model._user_module import create_module
 from netfl.learning.model.module import Module
 from netfl.learning.module_training import KeyedDropout, ModuleParts, TrainingStep
@@ -62,8 +64,6 @@ def start_module(model, streams):
 
 def shuffles_of(made, user, base, work, repeat=0):
     """Return the examples of each mini-batch of an update."""
-    from netfl.learning.cohort import Cohort
-
     arrays = (np.array([0]), np.array([user]), np.array([base]))
     batches = made._sampler.draw(Cohort(*arrays, ()), np.array([SIZES[user]]), work)
     return [SPLIT[user][places[:count]] for places, count in zip(batches.places[0], batches.counts[0], strict=True)]
@@ -257,6 +257,46 @@ def test_resumed_learning_equals_uninterrupted_learning():
         second.step([round_])
     for lane in range(len(SEVERAL)):
         assert whole.version(lane).tolist() == second.version(lane).tolist()
+
+
+def test_noise_equals_that_of_a_generator_started_at_the_key_of_each_step():
+    made = learners_of(module("Noisy"), {"A": spec(aggregation=Relay(), lr=0.1, batch_size=6)})
+    work, net = spec(batch_size=6).local_work, start_module(module("Noisy"), Streams(5).at(0).at("start")).train()
+    cohort = Cohort(np.array([0]), np.array([3]), np.array([0]), ())
+    keys = made._sampler.draw_keys(cohort, made._sampler.draw(cohort, np.array([SIZES[3]]), work))[:, 0]
+    optimiser = torch.optim.SGD(net.parameters(), lr=0.1)
+    with torch.random.fork_rng(devices=[]):
+        for key, rows in zip(keys.tolist(), shuffles_of(made, 3, 0, work), strict=True):
+            torch.manual_seed(key)
+            optimiser.zero_grad()
+            scores = net(torch.from_numpy(DATA.train_x[rows]).double())
+            functional.cross_entropy(scores, torch.from_numpy(DATA.train_y[rows])).backward()
+            optimiser.step()
+    made.start()
+    made.step([a_round(1, (3, 0))])
+    assert made.version(0)[:-1] == pytest.approx(values_of(net), abs=1e-12)
+
+
+def test_keys_differ_by_seed_user_base_repeat_and_step_and_not_by_the_cohort():
+    sampler, work = BatchSampler([Streams(1), Streams(2)]), spec(batch_size=6).local_work
+
+    def keys(rows):
+        replicas, users, bases, repeats = np.array(rows).T
+        cohort = Cohort(replicas, users, bases, (), repeats)
+        batches = sampler.draw(cohort, np.array([SIZES[user] for user in users]), work)
+        return {
+            (*rows[place], step): key
+            for column, place in zip(sampler.draw_keys(cohort, batches).T.tolist(), batches.order, strict=True)
+            for step, key in enumerate(column)
+        }
+
+    rows = [(0, 0, 0, 0), (0, 0, 0, 1), (0, 0, 7, 0), (0, 3, 0, 0), (1, 0, 0, 0)]
+    together = keys(rows)
+    assert len(set(together.values())) == len(together)
+    assert all(0 <= key < 1 << 62 for key in together.values())
+    for row in rows:
+        alone = keys([row])
+        assert alone == {name: together[name] for name in alone}
 
 
 @pytest.mark.parametrize("name", ["Dropped", "Noisy"])
