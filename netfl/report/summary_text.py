@@ -242,7 +242,7 @@ def point_verdict(ranking: PointRanking, metric: str) -> list[str]:
     if not ranking.complete:
         return []
     mean = ranking.complete[0].mean
-    value = formatting.metric_cell("accuracy", mean.mean, mean.half)
+    value = formatting.metric_cell(metric, mean.mean, mean.half)
     return sentences("best_point", METRICS[metric], ranking, value, MIN_DEVIATION)
 
 

@@ -68,6 +68,9 @@ METRICS = {
     "accuracy_users_variance": "Variance",
     "accuracy_users_jain": "Jain index",
     "validation_accuracy": "Validation",
+    "r2": "R²",
+    "mse": "MSE",
+    "mae": "MAE",
     "loss": "Loss",
     "t": "t",
     "objective": "Objective",
@@ -103,6 +106,9 @@ _METRIC_LABELS = {
     "accuracy_users_variance": "variance over users",
     "accuracy_users_jain": "Jain index over users",
     "cvar": "CVaR of the loss",
+    "r2": "R²",
+    "mse": "mean squared error",
+    "mae": "mean absolute error",
 }
 _HIDDEN = frozenset({"rounds", "replicas", "simulated_s", "duration_s", "warmup_s"})
 """Entries of a summary that are reported in sentences."""

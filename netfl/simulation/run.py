@@ -143,7 +143,14 @@ def perform_run(
     """
     scenario, command = setup.scenario, command or f"netfl resume {folder}"
     first, learning = setup.replicas.start, learner is not None
-    manifest = Manifest(folder, scenario, learning=learning, first=first, warnings=[*warnings(scenario)])
+    manifest = Manifest(
+        folder,
+        scenario,
+        learning=learning,
+        first=first,
+        warnings=[*warnings(scenario)],
+        training="" if learner is None else learner.training_method,
+    )
     session, snapshots = open_session(setup, learner, folder, command)
     observers: list[RunObserver] = [manifest]
     try:

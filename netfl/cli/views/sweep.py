@@ -21,7 +21,7 @@ SHOWN = 40
 """The largest number of points in the table of results."""
 COLUMNS = 12
 """The largest number of metrics in the table of results."""
-_LEARNT = ("accuracy", "rare_accuracy", "loss")
+_LEARNT = ("accuracy", "rare_accuracy", "r2", "loss")
 _NETWORK = ("rounds_per_hour", "delivered_per_round", "throughput_bps", "delay_mean_s", "loss_ratio", "jain")
 
 
