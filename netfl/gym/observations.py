@@ -77,7 +77,7 @@ class Feature:
 
 def _saturating(values: Any, scale: float = 1.0) -> Floats:
     """Return x / (x + scale), which is 0 for 0, 1/2 for *scale*, and less than 1."""
-    x = np.nan_to_num(np.asarray(values, float))
+    x = np.asarray(values, float)
     return np.asarray(x / (x + scale))
 
 
@@ -129,7 +129,8 @@ USER_FEATURES: Mapping[str, Feature] = {
         "f / (f + 1), f = attempts that faded in the last round", lambda v: _saturating(v.failed["faded"])
     ),
     "loss": Feature(
-        "l / (l + 1), l = newest mean training loss", lambda v: None if v.losses is None else _saturating(v.losses)
+        "l / (l + 1), l = newest mean training loss",
+        lambda v: None if v.losses is None else _saturating(np.nan_to_num(v.losses)),
     ),
 }
 """Features with one number for each user, by name."""
