@@ -183,5 +183,8 @@ def sweep(
     if report:
         write_report(done, None)
     if done.status != "done":
-        typer.echo("not all points are done; repeat the command to continue", err=True)
+        unit = "points" if done.search is None else "trials"
+        problem = f"not all {unit} are done; repeat the command to continue"
+        has_failed = done.search is not None and done.search.is_over
+        typer.echo("no trial is done: see their errors" if has_failed else problem, err=True)
         raise typer.Exit(1)

@@ -22,7 +22,7 @@ from netfl.scenario import examples
 from netfl.scenario import yaml_document as documents
 from netfl.scenario.html_card import scenario_card
 from netfl.scenario.recording import RECORDED, EventFilter, RecordSpec
-from netfl.scenario.sweep_axes import SweepSpec
+from netfl.scenario.sweep_axes import Sweeping
 from netfl.scenario.validation import WINDOWS, cross_faults
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.tracker import Tracker
@@ -85,8 +85,8 @@ class Scenario(Spec):
     """Interval between checkpoints, 30 s by default; ``none`` writes one only when the run is stopped."""
     track: Annotated[tuple[Annotated[Tracker, FamilyMember()], ...], BeforeValidator(_as_trackers)] = ()
     """Trackers that receive the metrics during the run: one, or a list."""
-    sweep: SweepSpec | None = None
-    """Axes that `netfl sweep` varies; other commands ignore them."""
+    sweep: Sweeping | None = None
+    """Axes that `netfl sweep` varies, or a search with ``engine: optuna``; other commands ignore them."""
     overrides: dict[Name, dict[str, Any]] = Field(default_factory=dict)
     """Named blocks of dotted paths and values; ``--override NAME`` applies one."""
 
@@ -262,7 +262,7 @@ def validate(document: ScenarioDocument) -> Scenario:
 
 
 def _place_in_sweep(document: ScenarioDocument, path: str) -> str:
-    keys = (f"sweep.{form}{path}" for form in ("grid.", "zip.", "random.parameters.", ""))
+    keys = (f"sweep.{form}{path}" for form in ("grid.", "zip.", "random.parameters.", "parameters.", ""))
     return next((document.places[key] for key in keys if key in document.places), document.where("sweep"))
 
 

@@ -318,23 +318,23 @@ class TestRepeatedSweeps:
 
     def test_an_interrupted_task_continues_from_its_checkpoint(self, tmp_path):
         (task,) = tasks_of(points_of(scenario({ALPHAS: [0.2, 0.5]})), nothing_is_done, 32)
-        reporter = TaskReporter(task.key, lambda _: None, lambda: True)
+        reporter = TaskReporter(task, lambda _: None, lambda: True)
         folder = task_folder(tmp_path, task.key)
         assert run_task(task, folder, "cpu", reporter).stopped
         assert netfl.open_run(folder).status == "interrupted"
         (folder / "mark").touch()
-        assert run_task(task, folder, "cpu", TaskReporter(task.key, lambda _: None)) == TaskUpdate(task.key, ended=True)
+        assert run_task(task, folder, "cpu", TaskReporter(task, lambda _: None)) == TaskUpdate(task.key, ended=True)
         assert netfl.open_run(folder).status == "done"
         assert (folder / "mark").exists()
 
     def test_a_damaged_checkpoint_restarts_its_task(self, tmp_path):
         (task,) = tasks_of(points_of(scenario({ALPHAS: [0.2]})), nothing_is_done, 32)
-        reporter = TaskReporter(task.key, lambda _: None, lambda: True)
+        reporter = TaskReporter(task, lambda _: None, lambda: True)
         folder = task_folder(tmp_path, task.key)
         run_task(task, folder, "cpu", reporter)
         for file in folder.glob("checkpoint*"):
             file.write_bytes(b"cut")
-        assert run_task(task, folder, "cpu", TaskReporter(task.key, lambda _: None)) == TaskUpdate(task.key, ended=True)
+        assert run_task(task, folder, "cpu", TaskReporter(task, lambda _: None)) == TaskUpdate(task.key, ended=True)
 
 
 class TestFolder:
