@@ -110,7 +110,7 @@ class Sweep:
 
     @property
     def status(self) -> str:
-        """``done`` if all points are complete, or all trials of a search are over and not all failed; else ``partial``."""
+        """``done`` if all points are complete, or all trials of a search are over and some are; else ``partial``."""
         if self.search is not None:
             return "done" if self.search.is_over and self.search.ranked() else "partial"
         return "done" if (self.points["status"] == "done").all() else "partial"

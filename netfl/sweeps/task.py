@@ -76,7 +76,9 @@ class TaskReporter(RunObserver):
         """Send the watched metric of the task, if it has one."""
         found = report.metrics.get(self._task.watched)
         if found is not None and report.round:
-            values = {name: float(found[self._learners == name].mean()) for name in dict.fromkeys(self._learners)}
+            values = {
+                name: float(found[self._learners == name].mean()) for name in dict.fromkeys(self._learners.tolist())
+            }
             self._post(TaskUpdate(self._task.key, report.round, self._rounds, values=values))
 
     def on_round(self, progress: RunProgress) -> None:
@@ -112,6 +114,8 @@ def run_task(task: Task, folder: Path, device: str, reporter: TaskReporter) -> T
     """
     try:
         status = ""
+        if is_running(folder):
+            return TaskUpdate(task.key, ended=True, error=f"another process runs it in {folder}")
         if can_resume(folder):
             with suppress(MachineError), locked(folder):
                 status = _perform(task, folder, device, reporter)
@@ -130,6 +134,14 @@ def can_resume(folder: Path) -> bool:
     """Return whether *folder* has a run that can be continued."""
     try:
         return open_run(folder).status in {"interrupted", "crashed"}
+    except NetflError:
+        return False
+
+
+def is_running(folder: Path) -> bool:
+    """Return whether another process writes a run into *folder*."""
+    try:
+        return open_run(folder).status == "running"
     except NetflError:
         return False
 

@@ -265,8 +265,8 @@ class TestPruning:
 
     def test_processes_end_poor_trials_early(self, tmp_path):
         long = {**LEARNING, "rounds": 400, "replicas": 1, "learners": {"A": LEARNER}, "evaluate": {"every": 10}}
-        sweep = {"engine": "optuna", "metric": "accuracy", **PRUNED,
-                 "parameters": {"learners.A.lr": {"log_uniform": [1e-6, 1]}}}  # fmt: skip
+        sweep = {"engine": "optuna", "metric": "loss", "direction": "minimize", **PRUNED,
+                 "parameters": {"learners.A.lr": {"log_uniform": [1e-5, 1]}}}  # fmt: skip
         scenario = validate(ScenarioDocument({**long, "sweep": sweep}, "learn.yaml"))
         found = netfl.sweep(scenario, tmp_path / "s", engine=LocalEngine(1, "cpu"))
         keys = found.tasks.loc[found.tasks["status"] == "pruned", "task"]
