@@ -194,7 +194,7 @@ def search_progress(trials: pd.DataFrame, metric: str, *, direction: str = "maxi
     done = trials[trials["status"] == "done"]
     best = done["value"].cummax() if direction == "maximize" else done["value"].cummin()
     ax.step(done["trial"], best / scale, where="post", color=line["color"])
-    ax.set(xlabel="Trial", ylabel=label)
+    ax.set(xlabel="trial", ylabel=label)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return ax
 

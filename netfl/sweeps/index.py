@@ -73,7 +73,7 @@ class SearchEntry(BaseModel):
 
     @property
     def is_over(self) -> bool:
-        """All trials have ended."""
+        """No trial runs or is left."""
         return len(self.entries) >= self.trials and all(entry.state != "running" for entry in self.entries)
 
     def describe(self, number: int, values: Mapping[str, Any]) -> str:

@@ -271,9 +271,9 @@ class Search:
         if error:
             trial.handle.set_user_attr("error", error)
         states = self._optuna.trial.TrialState
-        told = {"done": states.COMPLETE, "pruned": states.PRUNED, "failed": states.FAIL}[state]
+        state_there = {"done": states.COMPLETE, "pruned": states.PRUNED, "failed": states.FAIL}[state]
         with _quiet(self._optuna):
-            self._study.tell(trial.number, value if state == "done" else None, told)
+            self._study.tell(trial.number, value if state == "done" else None, state_there)
         self._index.write_json()
         self._observe(trial.number, ())
 

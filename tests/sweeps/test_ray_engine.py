@@ -28,7 +28,11 @@ from netfl.sweeps.ray_engine import RayEngine
 from netfl.types import RunObserver
 
 ray = pytest.importorskip("ray", reason="netfl-sim[ray] is not installed")
-pytestmark = pytest.mark.extra
+pytestmark = [
+    pytest.mark.extra,
+    pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),  # of Ray's own processes
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <_io:pytest.PytestUnraisableExceptionWarning"),
+]
 TABLES = ("metrics", "final_metrics", "rounds", "deliveries", "events", "users")
 NODE = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
 LEARNER = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 2}
@@ -151,6 +155,23 @@ def test_a_sweep_of_traces_equals_one_process(local_cluster, inline_engine, tmp_
     assert len(distributed.rounds) == 6 * 2 * 12
     assert observer.ended == sorted(distributed.tasks["task"])
     assert_equal(expected, distributed)
+
+
+def test_a_search_runs_on_the_cluster(local_cluster, tmp_path):
+    pytest.importorskip("optuna", reason="netfl-sim[optuna] is not installed")
+    space = {"learners.A.lr": {"log_uniform": [1e-3, 1]}}
+    options = {"learner": "A", "sampler": "random", "pruner": "median"}
+    metric = {"metric": "loss", "direction": "minimize"}
+    search = {"engine": "optuna", "trials": 6, "parameters": space, **metric, **options}
+    scenario = make_scenario(replicas=2, sweep=search, **LEARNING)
+    observer = RecordingObserver()
+    found = netfl.sweep(scenario, tmp_path / "there", engine=RayEngine(local_cluster.cluster), observer=observer)
+    assert (found.status, len(found.trials)) == ("done", 6)
+    rows = found.summary.query("learner == 'A' and metric == 'loss.last_tenth'").set_index("point")["mean"]
+    done = found.trials[found.trials["status"] == "done"].set_index("trial")["value"]
+    assert len(done) >= 5
+    assert done.tolist() == pytest.approx(rows[done.index].tolist())
+    assert {update.round for update in observer.updates if update.values} == {4, 8, 12}
 
 
 def test_failed_tasks_are_listed_and_repeated(local_cluster, inline_engine, tmp_path):
