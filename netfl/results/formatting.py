@@ -225,6 +225,15 @@ def format_metric(name: str, value: float | None, half: float | None = None) -> 
     return " ".join(part for part in (number, spread and f"± {spread}", unit) if part)
 
 
+def format_final(metric: str, value: float | None) -> str:
+    """Format a value of a learner or of the network with its unit, accuracies in percent.
+
+    >>> format_final("accuracy", 0.8123), format_final("delay_mean_s", 0.0123)
+    ('81.2 %', '12.3 ms')
+    """
+    return f"{100 * value:.1f} %" if metric in SHARES and value is not None else format_metric(metric, value)
+
+
 def format_parts(
     name: str, value: float | None, half: float | None = None, like: float | None = None
 ) -> tuple[str, str, str]:

@@ -15,7 +15,7 @@ from netfl.learning.data import Dataset, Examples
 from netfl.learning.spec import LearnerSpec
 from netfl.learning.validation_split import split_validation
 from netfl.registry import kind_of
-from netfl.scenario import tracking
+from netfl.results.tracking import check_packages
 from netfl.scenario.scenario import Scenario
 from netfl.scenario.validation import check_plugins
 from netfl.simulation import memory
@@ -100,7 +100,7 @@ def prepare_run(
     memory.check_before_loading(scenario, learning=learning)
     if learning:
         with locate_faults(scenario, "track"):
-            tracking.check(scenario.track)
+            check_packages(scenario.track)
         with locate_faults(scenario, ""):
             check_plugins(scenario)
     if access.info.is_closed_loop:
