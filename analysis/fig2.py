@@ -85,6 +85,7 @@ EXPERIMENTS = (
         ),
         draw=draw,
         size=lambda runs: (10.5, 3.2 * len(panels(runs))),
+        draws_tables=True,
     ),
 )
 

@@ -36,13 +36,15 @@ def parts(name: str, classes: Sequence[int]) -> dict[str, Part]:
     """Return the runs of Fig. 3 or 4, by the pixel scales of training and test."""
     return {
         "raw": Part(f"paper/{name}", ("full",)),
-        "raw test": Part(f"paper/{name}", ("full", "raw_test"), extra=lambda run: _redraw(run, name, classes)),
+        "raw test": Part(
+            f"paper/{name}", ("full", "raw_test"), extra=lambda run, replica: _redraw(run, replica, name, classes)
+        ),
         "unit": Part(f"paper/{name}", ("full", "unit")),
         "quick": Part(f"paper/{name}", ("quick",), full=False),
     }
 
 
-def _redraw(run: Run, name: str, classes: Sequence[int]) -> Mapping[str, float]:
+def _redraw(run: Run, replica: int, name: str, classes: Sequence[int]) -> Mapping[str, float]:
     """Test the models of *run* with redrawn biases, on pixels in [0, 1] and on raw ones."""
     tests = {}
     for scale, blocks in {"unit": (), "raw": ("raw_test",)}.items():
@@ -50,7 +52,7 @@ def _redraw(run: Run, name: str, classes: Sequence[int]) -> Mapping[str, float]:
         if data is None:
             raise ValueError(f"scenarios/paper/{name}.yaml has no data. Add the section data.")
         tests[scale] = data
-    return redraw_biases(run, tests, classes)
+    return redraw_biases(run, tests, classes, replica)
 
 
 def rows(classes: Mapping[int, Mapping[str, Published]]) -> list[Row]:
@@ -129,7 +131,7 @@ def _listed(words: Sequence[str]) -> str:
 
 def _redrawn(results: Mapping[str, Result], rare: int) -> Iterator[str]:
     """Yield the effect of the initial biases on the accuracies and on the gain."""
-    extra = results["raw test"].content["more"] if "raw test" in results else {}
+    extra = results["raw test"].content["replicas"]["0"]["more"] if "raw test" in results else {}
     if not extra:
         yield (
             "`analysis/biases.py` computes how much the initial biases decide. It needs the versions that the run *raw "
