@@ -116,10 +116,11 @@ class Claims:
 
 def count_claims(experiment: Experiment, results: Mapping[str, Result]) -> Claims:
     """Compare the claims of an experiment with its full runs, or with its shortened ones if it has no full run."""
-    full = {name: part for name, part in experiment.parts.items() if part.full}
+    full = {name: part for name, part in experiment.parts.items() if part.full and part.published}
     counts = {name: experiment.count_done(name, results.get(name)) for name in full}
     wanted = sum(part.replicas for part in full.values())
-    counted = {name: results[name] for name in full if name in results} or results
+    others = {name: result for name, result in results.items() if experiment.parts[name].published}
+    counted = {name: results[name] for name in full if name in results} or others
     if sum(counts.values()) == wanted:
         run = "full"
     elif any(counts.values()):
@@ -354,13 +355,14 @@ def _published(row: Row) -> str:
 
 
 def _has_row(row: Row, results: Mapping[str, Result]) -> bool:
-    """Return whether all parts of a row have results."""
-    return all(part in results for part in row.parts)
+    """Return whether all parts of a row have results, with its metric in at least one replica."""
+    return all(part in results for part in row.parts) and estimate(results, row).replicas > 0
 
 
 def _has_order(order: Order, results: Mapping[str, Result]) -> bool:
-    """Return whether all parts of an order have results."""
-    return all(part in results for part in (*order.parts, *order.against))
+    """Return whether all parts of an order have results, with its metric in at least one replica."""
+    parts = (*order.parts, *order.against)
+    return all(part in results for part in parts) and difference(results, order).replicas > 0
 
 
 def _signed(found: ConfidenceInterval, digits: int) -> str:

@@ -51,6 +51,7 @@ class Part:
         value: the value of its first replica to the page, see `VALUES`; with 0 the campaign does not run it.
         core_hours: the hours of one thread that a replica takes, measured in a run of a few rounds.
         needs: what else a run needs, beside time: a data set that is not free, or a GPU.
+        published: whether its settings are those of the paper, and not a test of an explanation.
     """
 
     scenario: str
@@ -61,6 +62,7 @@ class Part:
     value: float = 1.0
     core_hours: float = math.nan
     needs: str = ""
+    published: bool = True
 
     @property
     def path(self) -> Path:
@@ -286,7 +288,7 @@ class Experiment:
         remarks: explains differences, given the results that exist.
         draw: draws the plot, given the runs that exist.
         size: width and height of a plot in inches, given its runs.
-        separate_plots: whether each run has a plot of its own.
+        separate_plots: the parts that have a plot of their own; by default all have one together.
         draws_tables: whether *draw* needs tables of a run directory that are not stored.
         paper: the title of the paper; empty for an experiment of our own.
     """
@@ -301,7 +303,7 @@ class Experiment:
     remarks: Callable[[Mapping[str, Result]], str] = lambda results: ""
     draw: Draw | None = None
     size: Callable[[Mapping[str, Any]], tuple[float, float]] = lambda runs: (9.0, 3.4)
-    separate_plots: bool = False
+    separate_plots: Sequence[str] = ()
     draws_tables: bool = False
     paper: str = ""
 
@@ -352,16 +354,15 @@ class Experiment:
         """File names of its plots."""
         if self.draw is None:
             return []
-        return [f"{self.stem(part)}.png" for part in self.parts] if self.separate_plots else [f"{self.name}.png"]
+        return [f"{self.stem(part)}.png" for part in self.separate_plots] or [f"{self.name}.png"]
 
     def draw_plots(self, runs: Mapping[str, PlottedRun], folder: Path) -> list[Path]:
         """Draw the plots of *runs*, by the names of their parts, and return their files."""
         if (draw := self.draw) is None:
             return []
         folder.mkdir(parents=True, exist_ok=True)
-        groups = (
-            {self.stem(part): {part: run} for part, run in runs.items()} if self.separate_plots else {self.name: runs}
-        )
+        groups = {self.stem(part): {part: run} for part, run in runs.items() if part in self.separate_plots}
+        groups = groups if self.separate_plots else {self.name: runs}
         return [
             style.png(lambda figure, group=group: draw(group, figure), folder / f"{stem}.png", size=self.size(group))
             for stem, group in groups.items()
