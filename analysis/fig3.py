@@ -27,8 +27,8 @@ PIXELS = (
     "the settings published with the paper, and on raw pixels. The run *unit* trains and tests on pixels in [0, 1]. "
     "Both learners of a replica have the same initial model and the same trace."
 )
-HOURS = 0.6
-"""Core-hours of a replica; 3 replicas of *raw* took 1.7 h."""
+HOURS = 0.34
+"""Core-hours of a replica."""
 REDRAWS = tuple(f"redraw {number}" for number in range(1, 11))
 """Runs of one replica each with other initial biases, and the weights and the trace of the first replica."""
 SETTINGS = {

@@ -44,13 +44,13 @@ writes this page again. No value of ours is typed by hand. [Data](data.md) descr
 
 ## Overview
 
-| experiment | run | orders that agree | values that agree | open | disagree |
-|---|---|---|---|---|---|
+| experiment | run | orders that agree | values that agree | open | disagree | hours missing |
+|---|---|---|---|---|---|---|
 {overview}
 
 - **Run**: *full* means that all replicas of all runs of the experiment exist. Otherwise the column counts the replicas
   that exist, of those in the plan. *Shortened* runs have fewer rounds, a smaller model or less data. An experiment with
-  full runs is counted by these alone.
+  full runs is counted by these alone. [Hours](#hours) lists what is missing, and why.
 - **Orders**: the paper claims that a value is greater with one learner or setting than with another.
 - **Values**: the paper prints a value. A claim counts once for each setting in which it is tested, for example once for
   each pixel scale of Fig. 3.
@@ -251,7 +251,10 @@ def _overview(experiment: Experiment, results: Mapping[str, Result]) -> str:
     anchor = "".join(letter for letter in title.lower().replace(" ", "-") if letter.isalnum() or letter in "-_")
     cells = [f"[{title}](#{anchor})", claims.run]
     cells += [f"{each.count('yes')} of {len(each)}" if each else "–" for each in (claims.orders, claims.values)]
-    cells += [str(claims.count("open")), str(claims.count("no"))]
+    missing = sum(
+        experiment.hours_missing(name, results.get(name)) for name, part in experiment.parts.items() if part.value
+    )
+    cells += [str(claims.count("open")), str(claims.count("no")), _missing_hours(missing)]
     return f"| {' | '.join(cells)} |"
 
 

@@ -21,6 +21,7 @@ from matplotlib.figure import Figure
 from ruamel.yaml import YAML
 
 import netfl
+from netfl.errors import ScenarioError
 from netfl.plots import style
 from netfl.results.run_reader import Run
 from netfl.scenario.scenario import Scenario
@@ -98,7 +99,7 @@ class Part:
 
     def differences(self, run: Run) -> list[str]:
         """Return the dotted keys in which the scenario of *run* differs from this part."""
-        return [*_differing(_resolved(self.path, self.blocks, tuple(self.changes.items())), _comparable(run.scenario))]
+        return [*_differing(_resolved(self.path, self.blocks, tuple(self.changes.items())), _scenario_of(run))]
 
 
 @dataclass(frozen=True)
@@ -391,6 +392,21 @@ def _resolved(path: Path, blocks: tuple[str, ...], changes: tuple[tuple[str, Any
     """Return the comparable part of a scenario, as a run directory stores it."""
     scenario = netfl.load(path, dict(changes), blocks)
     return _comparable(YAML(typ="safe", pure=True).load(scenario.to_yaml()))
+
+
+def _scenario_of(run: Run) -> dict[str, Any]:
+    """Return the comparable part of the scenario of *run*, with today's defaults for keys that it does not have."""
+    path = run.folder / "scenario.yaml"
+    try:
+        return _resolved_again(path, path.stat().st_mtime)
+    except (ScenarioError, OSError):  # its keys are no longer known, or it has no file
+        return _comparable(run.scenario)
+
+
+@cache
+def _resolved_again(path: Path, modified: float) -> dict[str, Any]:
+    """Return the comparable part of the scenario in a run directory that was last modified at a time."""
+    return _comparable(YAML(typ="safe", pure=True).load(netfl.load(path).to_yaml()))
 
 
 def _comparable(scenario: Mapping[str, Any]) -> dict[str, Any]:

@@ -83,6 +83,17 @@ def test_run_is_assigned_to_its_part(run):
 
 
 @pytest.mark.slow
+def test_run_without_new_keys_is_assigned_to_its_part(run, tmp_path):
+    """A run of an earlier version does not have keys that came later with a default."""
+    old = tmp_path / "old"
+    shutil.copytree(run.folder, old)
+    lines = [line for line in (old / "scenario.yaml").read_text().splitlines() if "biases:" not in line]
+    (old / "scenario.yaml").write_text("\n".join(lines))
+    assert "biases" not in netfl.open_run(old).scenario["model"]
+    assert TOY.find_part(netfl.open_run(old)) == "short"
+
+
+@pytest.mark.slow
 def test_seed_replicas_and_description_do_not_change_the_experiment(run):
     assert replace(PART, changes={**SHORT, "seed": 99, "replicas": 1, "description": "no"}).differences(run) == []
 
