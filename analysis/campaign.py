@@ -147,6 +147,8 @@ class Campaign:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         with locked(self.folder):
+            for part in self._results.rglob("*.part"):  # a file that a killed campaign was writing
+                part.unlink()
             replicas = [replica for replica in self.missing() if not missing_data(replica.part)]
             changed = {replica.experiment.name for replica in replicas if self._adopt(replica, report)}
             replicas = [replica for replica in replicas if not self._has_result(replica)]

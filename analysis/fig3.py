@@ -145,7 +145,7 @@ def remarks(results: Mapping[str, Result], rare: int, rows: Sequence[Row]) -> st
         rare: the class that is examined.
         rows: the rows of the experiment.
     """
-    paragraphs = [*_gains(results, rare), *_biases(results), *_redrawn(results, rare), *_agreeing(results, rows)]
+    paragraphs = [*_gains(results, rare, rows), *_biases(results), *_redrawn(results, rare), *_agreeing(results, rows)]
     return "\n\n".join([PIXELS, *paragraphs, *_unit_gain(results, rare)])
 
 
@@ -165,7 +165,7 @@ def _single_gains(results: Mapping[str, Result], names: Sequence[str], test: str
     return found
 
 
-def _gains(results: Mapping[str, Result], rare: int) -> Iterator[str]:
+def _gains(results: Mapping[str, Result], rare: int, rows: Sequence[Row]) -> Iterator[str]:
     """Yield the gain in each replica that was trained on raw pixels, and whether its sign is always the same."""
     for test, words in TESTS.items():
         gains = _single_gains(results, ["raw"], test, rare)
@@ -181,7 +181,16 @@ def _gains(results: Mapping[str, Result], rare: int) -> Iterator[str]:
         yield (
             f"Trained raw and {words}, class {rare} ends at {_listed(ends)} % with FedAvg. With FED-CVaR-AVG this "
             f"differs by {_listed(apart)} points. The gain is above 0 in {positive} of {len(gains)} replicas.{decided}"
+            f"{_size(results, rare, rows, test) if positive == len(gains) > 1 else ''}"
         )
+
+
+def _size(results: Mapping[str, Result], rare: int, rows: Sequence[Row], test: str) -> str:
+    """Return a sentence on the size of a gain that is positive in every replica, if the published size is another."""
+    metric = on_test(f"accuracy/class:{rare}", test)
+    known = [row for row in rows if row.parts == ("raw",) and row.metric == metric and row.published]
+    answers = [agreement(estimate(results, row), row.published) for row in known if row.published]
+    return " Positive in every draw; the published size is not reproduced." if "no" in answers else ""
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -18,7 +18,6 @@ from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
-from ruamel.yaml import YAML
 
 import netfl
 from netfl.errors import ScenarioError
@@ -76,16 +75,15 @@ class Part:
         words = [f"netfl run scenarios/{self.scenario}.yaml", *(f"--override {block}" for block in self.blocks)]
         return " ".join([*words, *(f"--set {key}={value}" for key, value in self.changes.items())])
 
-    @cached_property
+    @property
     def replicas(self) -> int:
         """Number of replicas that the command makes."""
-        return self.load().replicas
+        return int(self._plain["replicas"])
 
-    @cached_property
+    @property
     def settings(self) -> dict[str, Any]:
         """The settings on which the results of a replica depend, as a result file stores them."""
-        seed = {"seed": self.load().seed}
-        return settings_of(seed | _resolved(self.path, self.blocks, tuple(self.changes.items())))
+        return settings_of(self._plain)
 
     @property
     def data_kind(self) -> str:
@@ -99,7 +97,11 @@ class Part:
 
     def differences(self, run: Run) -> list[str]:
         """Return the dotted keys in which the scenario of *run* differs from this part."""
-        return [*_differing(_resolved(self.path, self.blocks, tuple(self.changes.items())), _scenario_of(run))]
+        return [*_differing(_comparable(self._plain), _comparable(_scenario_of(run)))]
+
+    @property
+    def _plain(self) -> dict[str, Any]:
+        return _resolved(self.path, self.blocks, tuple(self.changes.items()))
 
 
 @dataclass(frozen=True)
@@ -389,29 +391,29 @@ def is_same(stored: object, ours: object) -> bool:
 
 @cache
 def _resolved(path: Path, blocks: tuple[str, ...], changes: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
-    """Return the comparable part of a scenario, as a run directory stores it."""
-    scenario = netfl.load(path, dict(changes), blocks)
-    return _comparable(YAML(typ="safe", pure=True).load(scenario.to_yaml()))
+    """Return a scenario with all its keys, as plain data."""
+    return netfl.load(path, dict(changes), blocks).plain()
 
 
-def _scenario_of(run: Run) -> dict[str, Any]:
-    """Return the comparable part of the scenario of *run*, with today's defaults for keys that it does not have."""
+def _scenario_of(run: Run) -> Mapping[str, Any]:
+    """Return the scenario of *run*, with today's defaults for keys that it does not have."""
     path = run.folder / "scenario.yaml"
     try:
         return _resolved_again(path, path.stat().st_mtime)
     except (ScenarioError, OSError):  # its keys are no longer known, or it has no file
-        return _comparable(run.scenario)
+        return run.scenario
 
 
 @cache
 def _resolved_again(path: Path, modified: float) -> dict[str, Any]:
-    """Return the comparable part of the scenario in a run directory that was last modified at a time."""
-    return _comparable(YAML(typ="safe", pure=True).load(netfl.load(path).to_yaml()))
+    """Return the scenario in a run directory, which was last modified at a time, as plain data."""
+    return netfl.load(path).plain()
 
 
 def _comparable(scenario: Mapping[str, Any]) -> dict[str, Any]:
     """Return a scenario without the keys that may differ between runs of one experiment."""
-    return {key: scenario[key] for key in scenario if key not in {"name", "description", "seed", "replicas"}}
+    others = {"format", "name", "description", "seed", "replicas"}
+    return {key: scenario[key] for key in scenario if key not in others}
 
 
 def _differing(ours: object, theirs: object, at: str = "") -> Iterable[str]:

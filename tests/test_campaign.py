@@ -163,6 +163,7 @@ def test_plan_lists_hours_and_replicas(campaign):
     assert total.startswith("all")
 
 
+@pytest.mark.slow
 def test_parts_have_documented_values_and_estimates():
     for experiment in paper.EXPERIMENTS.values():
         stored = paper.read_results(experiment, paper.RESULTS)
@@ -172,6 +173,7 @@ def test_parts_have_documented_values_and_estimates():
             assert part.value == 0 or done or experiment.hours(name, stored.get(name)) > 0, (experiment.name, name)
 
 
+@pytest.mark.slow
 def test_kept_checkpoints_belong_to_unfinished_replicas_and_are_small():
     kept = KeptCheckpoints(paper.RESULTS / "checkpoints")
     campaign = Campaign([*paper.EXPERIMENTS.values()], paper.ROOT / "runs", paper.RESULTS)
@@ -232,7 +234,7 @@ def test_killed_three_times_ends_in_the_same_page(tmp_path, monkeypatch):
     points = [
         (resumed / "runs/tasks").exists,  # in the first run, or before
         lambda: [*resumed.glob("results/*.json")],  # after the first result
-        lambda: [*resumed.glob("results/checkpoints/toy.other.*")],  # in a slow run
+        lambda: [*resumed.glob("results/checkpoints/toy.other.*.xz")],  # in a slow run
     ]
     for number, is_reached in enumerate(points):
         process, limit = start(resumed), time.monotonic() + 60
@@ -241,6 +243,8 @@ def test_killed_three_times_ends_in_the_same_page(tmp_path, monkeypatch):
         process.send_signal(signal.SIGKILL)
         process.communicate()
         assert process.returncode == -signal.SIGKILL, number
+    assert [*resumed.glob("results/checkpoints/toy.other.*.xz")]
+    time.sleep(2)  # until the worker of the killed campaign has ended
     shutil.rmtree(resumed / "runs")  # a new clone: only what is committed
     process = start(resumed)
     output, _ = process.communicate(timeout=120)
@@ -251,13 +255,14 @@ def test_killed_three_times_ends_in_the_same_page(tmp_path, monkeypatch):
         toy_experiment.use(folder, monkeypatch.setattr)
         found.append(without_times(folder))
     assert found[0] == found[1]
+    assert not [*resumed.rglob("*.part")]
     assert "| Toy: one | 6.0 | 0 | nothing |" in found[0][1]
 
 
 @pytest.mark.slow
 def test_terminated_campaign_stops_with_checkpoints_and_writes_the_page(tmp_path):
     process = start(tmp_path)
-    while not [*tmp_path.glob("results/checkpoints/toy.other.*")] and process.poll() is None:
+    while not [*tmp_path.glob("results/checkpoints/toy.other.*.xz")] and process.poll() is None:
         time.sleep(0.01)
     process.terminate()
     output, _ = process.communicate(timeout=60)

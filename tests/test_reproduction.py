@@ -9,6 +9,7 @@ from io import StringIO
 from types import SimpleNamespace
 
 import biases
+import fig3
 import numpy as np
 import page
 import paper
@@ -309,6 +310,31 @@ def test_biases_of_a_run_are_redrawn(small, tmp_path):
         assert found[f"unit {name} q10"] < found[f"unit {name} q50"] < found[f"unit {name} q90"]
     assert found["unit FedAvg all q10"] > 0.5  # the trained weights are kept
     assert found["draws"] == biases.DRAWS
+
+
+def fig3_result(fedavg, cvar, metric):
+    """Return a result of Fig. 3 with one accuracy of each learner and replica."""
+    replicas = {
+        str(number): {"metrics": {"FedAvg": {metric: [a, a]}, "FED-CVaR-AVG": {metric: [b, b]}}, "more": {}}
+        for number, (a, b) in enumerate(zip(fedavg, cvar, strict=True))
+    }
+    return Result({"rounds": 4000, "settings": {}, "replicas": replicas})
+
+
+def test_remarks_on_fig_3_state_the_gain_in_each_replica():
+    raw = fig3_result([0.70, 0.72, 0.71], [0.80, 0.83, 0.82], "accuracy@raw/class:9")
+    text = fig3.remarks({"raw": raw}, 9, fig3.ROWS)
+    assert "tested raw, class 9 ends at 70, 72 and 71 % with FedAvg" in text
+    assert "this differs by +10, +11 and +11 points. The gain is above 0 in 3 of 3 replicas." in text
+    assert "Positive in every draw; the published size is not reproduced." in text
+    mixed = fig3_result([0.70, 0.90], [0.80, 0.88], "accuracy/class:9")
+    text = fig3.remarks({"raw": mixed, fig3.ZERO: mixed}, 9, fig3.ROWS)
+    assert "differs by +10 and -2 points. The gain is above 0 in 1 of 2 replicas. About " in text
+    assert "Positive in every draw" not in text
+    assert (
+        "If all biases start at zero, the gain of FED-CVaR-AVG on class 9 is +4 points tested in [0, 1] (-2 to +10)"
+        in text
+    )
 
 
 def test_readme_and_page_count_the_same_claims():
