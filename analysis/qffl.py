@@ -88,11 +88,12 @@ def orders(
     """
     worst, variance = "accuracy_users_worst10", "accuracy_users_variance"
     reversed_parts = {"parts": against or parts, "against": parts if against else ()}
+    labels = (f"variance lower with {more} than with {less}", f"worst 10 % higher with {more} than with {less}")
+    lower, higher = (f"{prefix}{label}" for label in labels)
     return [
-        Order(f"{prefix}variance lower with {more} than with {less}", metric=variance, above=less, below=more, scale=1e4,
-              digits=0, **reversed_parts),
-        Order(f"{prefix}worst 10 % higher with {more} than with {less}", parts, worst, more, less, against),
-    ]  # fmt: skip
+        Order(lower, metric=variance, above=less, below=more, scale=1e4, digits=0, **reversed_parts),
+        Order(higher, parts, worst, more, less, against),
+    ]
 
 
 def pool_splits(runs: Mapping[str, PlottedRun]) -> pd.DataFrame:
