@@ -36,7 +36,7 @@ MAX_QUEUES = 6
 
 MAX_TABLE_ROWS = 24
 
-LOW_IS_GOOD = frozenset({"accuracy_users_variance", "loss"})
+LOW_IS_GOOD = frozenset({"accuracy_users_variance", "loss", "mse", "mae"})
 NOT_COMPARABLE = frozenset({"t", "objective"})
 """Metrics without a best value, as each learner has its own."""
 
@@ -115,7 +115,9 @@ def learning_sections(data: RunData) -> list[Section]:
     shares = [*class_accuracy(data), *user_accuracy(data), *user_heat(data)]
     return [
         Section("final_metrics", "Final values", tables),
-        Section("accuracy", "Accuracy over rounds and costs", [accuracy_curves(data)]),
+        Section(
+            "accuracy", f"{'Accuracy' if data.has('accuracy') else 'R²'} over rounds and costs", [accuracy_curves(data)]
+        ),
         Section("shares", "Accuracy by class and user", shares),
         Section("threshold", "CVaR: t and the objective", [*cvar_plots(data)]),
         Section("besides", "Other metrics", [*other_metrics(data), *user_weights(data)]),
@@ -223,11 +225,9 @@ def choice_table(data: RunData) -> Iterator[Markup]:
 
 
 def accuracy_curves(data: RunData) -> Markup:
-    """Return accuracy and rare-class accuracy against rounds and against costs."""
-    sets = ("", *data.run.test_sets)
-    names = (
-        metric_on_set(metric, name) if name else metric for name in sets for metric in ("accuracy", "rare_accuracy")
-    )
+    """Return accuracy and rare-class accuracy, or R² of a regression, against rounds and against costs."""
+    sets, shown = ("", *data.run.test_sets), ("accuracy", "rare_accuracy", "r2")
+    names = (metric_on_set(metric, name) if name else metric for name in sets for metric in shown)
     metrics = [metric for metric in names if data.has(metric)]
     table = aggregates.with_cost(data.metrics, data.run.rounds)
     figure = page.new_figure(9.6, 0.5 + 2.7 * len(metrics))

@@ -38,10 +38,18 @@ class Manifest(RunObserver):
         learning: whether learners run, or the access alone.
         first: the first replica of the run; those before it exist already.
         warnings: the warnings about the scenario.
+        training: a sentence about how models are trained; empty for the usual way.
     """
 
     def __init__(
-        self, folder: Path, scenario: Scenario, *, learning: bool, first: int = 0, warnings: Sequence[str] = ()
+        self,
+        folder: Path,
+        scenario: Scenario,
+        *,
+        learning: bool,
+        first: int = 0,
+        warnings: Sequence[str] = (),
+        training: str = "",
     ) -> None:
         self._path = folder / "manifest.json"
         self._started = time.perf_counter()
@@ -65,6 +73,7 @@ class Manifest(RunObserver):
             "learning": learning,
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
             **({"warnings": [*warnings]} if warnings else {}),
+            **({"training": training} if training else {}),
             "versions": versions(),
             **({"versions_before": earlier} if earlier else {}),
             "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},

@@ -22,7 +22,7 @@ from netfl.results.locking import locked
 from netfl.results.manifest import Manifest
 from netfl.results.run_reader import Run, open_run
 from netfl.results.run_writer import RunWriter, create_run_directory, write_text
-from netfl.results.tracking.tracker import open_trackers
+from netfl.results.tracking import open_trackers
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario, load
 from netfl.simulation.learners import decision_regions, open_learner, open_session
 from netfl.simulation.learning_session import LearningSession
@@ -143,7 +143,14 @@ def perform_run(
     """
     scenario, command = setup.scenario, command or f"netfl resume {folder}"
     first, learning = setup.replicas.start, learner is not None
-    manifest = Manifest(folder, scenario, learning=learning, first=first, warnings=[*warnings(scenario)])
+    manifest = Manifest(
+        folder,
+        scenario,
+        learning=learning,
+        first=first,
+        warnings=[*warnings(scenario)],
+        training="" if learner is None else learner.training_method,
+    )
     session, snapshots = open_session(setup, learner, folder, command)
     observers: list[RunObserver] = [manifest]
     try:
@@ -151,8 +158,8 @@ def perform_run(
             path.unlink(missing_ok=True)
         write_text(folder / "scenario.yaml", scenario.to_yaml())
         manifest.write("running")
-        spec = scenario.track if session.lanes else None
-        trackers = open_trackers(spec, folder, scenario.plain(), session.lanes, command)
+        tracked = scenario.track if session.lanes else ()
+        trackers = open_trackers(tracked, folder, scenario.plain(), session.lanes, command)
         observers = [trackers, manifest]
         writer = RunWriter(folder, scenario, setup.replicas, session.lanes)
         observers = [writer, trackers, manifest, session, observer]

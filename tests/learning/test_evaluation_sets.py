@@ -94,7 +94,7 @@ def test_readers_of_metrics_accept_test_sets(run):
     assert table[table["metric"] == "accuracy@wide"]["mean"].iloc[0] == pytest.approx(mean)
     assert "accuracy on wide" in table.to_latex()
     assert "Accuracy on wide" in sections.write(run).read_text()
-    assert learner_metrics(["wide"])[-3:] == ["accuracy@wide", "rare_accuracy@wide", "accuracy_users_worst10@wide"]
+    assert learner_metrics(["wide"])[-4:-1] == ["accuracy@wide", "rare_accuracy@wide", "accuracy_users_worst10@wide"]
 
 
 def test_choices_have_the_metrics_of_the_sets(tmp_path):
