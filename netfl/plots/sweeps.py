@@ -225,7 +225,7 @@ def si_scale(rows: pd.DataFrame, metric: str) -> tuple[float, str]:
     """Return the unit of a metric in SI units, and the label of its axis."""
     if (rows["learner"] != "").any():
         label = formatting.learning_label(metric)
-        return (0.01, f"{label} (%)") if metric in formatting.SHARES else (1.0, label)
+        return (0.01, f"{label} (%)") if formatting.is_share(metric) else (1.0, label)
     middle = rows["mean"].abs().median()
     scale, unit = formatting.unit_of(metric, 0.0 if np.isnan(middle) else float(middle))
     return scale, f"{formatting.metric_label(metric)} ({unit})" if unit else formatting.metric_label(metric)
