@@ -388,6 +388,28 @@ class RunObserver:
         """Observe the end of a run: *status* is ``done``, ``interrupted`` or, with its *error*, ``failed``."""
 
 
+@dataclass(slots=True)
+class RoundControls:
+    """Settings that the caller of `netfl.Simulation` may change before each round.
+
+    Sizes are those of values before compression, without headers.
+
+    Args:
+        design_bits: size of the largest update and of a broadcast, for which the access is designed; ``None`` for that
+            of the scenario.
+        update_bits: size of the updates that users begin from now on, ``[users]``; ``None`` for the design size.
+        broadcast_bits: size of the broadcasts from now on; ``None`` for the design size.
+        mac: settings of users for a MAC that its caller controls, by name, ``[users]`` each.
+        on_network: called with the simulator of a network when it is built.
+    """
+
+    design_bits: float | None = None
+    update_bits: Floats | None = None
+    broadcast_bits: float | None = None
+    mac: Mapping[str, Floats] = field(default_factory=dict)
+    on_network: Callable[[Any], None] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class AccessContext:
     """Context of an access: the replica that it serves.
@@ -407,6 +429,7 @@ class AccessContext:
         warmup_s: time at the start that does not count in the metrics.
         held: number of training examples of each user, ``[users]``; ``None`` without data.
         pulse: called now and then with the progress of the open round; an exception that it raises ends the round.
+        controls: settings that a caller changes before each round; ``None`` in a run.
     """
 
     users: int
@@ -422,6 +445,18 @@ class AccessContext:
     warmup_s: float = 0.0
     held: Floats | None = None
     pulse: Callable[[RoundProgress], None] = ignore_progress
+    controls: RoundControls | None = None
+
+    def bits_of(self, users: Ints) -> float:
+        """Return the size of the updates of *users* together."""
+        sizes = None if self.controls is None else self.controls.update_bits
+        return len(users) * self.uplink_bits if sizes is None else float(sizes[users].sum())
+
+    @property
+    def broadcast_bits(self) -> float:
+        """Size of the next broadcast."""
+        bits = None if self.controls is None else self.controls.broadcast_bits
+        return self.downlink_bits if bits is None else bits
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,7 @@ class AccessInfo:
         is_closed_loop: the rounds depend on answers of the learners (``Round.queries``).
         learner: the learner whose answers count in a closed loop; ``None`` if there is only one.
         is_networked: the access simulates a network.
+        can_resize_updates: the sizes of ``AccessContext.controls`` take effect.
         can_run_timed: the access accepts ``AccessContext.duration_s``: it then observes its own traffic in place of
             updates, cuts the time into ``AccessContext.rounds`` equal windows without deliveries, and records its
             metrics at the end.
@@ -83,6 +84,7 @@ class AccessInfo:
     is_closed_loop: bool = False
     learner: str | None = None
     is_networked: bool = False
+    can_resize_updates: bool = False
     can_run_timed: bool = False
     has_positions: bool = False
     has_ranking: bool = False

@@ -156,23 +156,30 @@ def _medium(network: NetworkAccess, context: AccessContext, layout: Layout, node
     return None
 
 
+def _design_bits(network: NetworkAccess, context: AccessContext) -> float:
+    """Return the size of an update and of a broadcast, before compression, for which the network is built."""
+    if context.controls is not None and context.controls.design_bits is not None:
+        return context.controls.design_bits
+    return context.uplink_bits if network.update_size is None else network.update_size
+
+
 def _service(network: NetworkAccess, context: AccessContext) -> RoundServiceConfig:
     if network.compute is None or network.round is None:
         raise ValueError("rounds need compute and a rule")
     power_dbm = None if network.downlink is None else network.downlink.power
     boost_db = 0.0 if power_dbm is None or network.radio is None else power_dbm - network.radio.power
-    size = network.update_size
-    transport = transport_of(network, context.uplink_bits if size is None else size)
+    bits = _design_bits(network, context)
+    transport = transport_of(network, bits)
     compute_s = network.compute.time_s(context.samples, compute_streams(context))
     if network.exempt is not None and network.exempt.compute:
         compute_s = np.array(compute_s)
         compute_s[list(network.exempt.compute)] = compute_s.min()
     return RoundServiceConfig(
-        update_bits=(context.uplink_bits if size is None else size) / transport.compression,
+        update_bits=bits / transport.compression,
         samples=network.compute.work(context.samples),
         compute_s=compute_s,
         jitter=network.compute.training_jitter(compute_streams(context)),
-        broadcast_bits=(context.downlink_bits if size is None else size) / transport.compression_down,
+        broadcast_bits=bits / transport.compression_down,
         broadcast_bps=network.broadcast_rate or np.inf,
         rule=network.round,
         on_new_version=network.on_new_version,
@@ -190,9 +197,9 @@ def transport_of(network: NetworkAccess, bits: float) -> Transport:
     return transport.settled(bits / transport.compression, frame_bits)
 
 
-def update_cut(network: NetworkAccess, model_bits: float) -> Segmentation:
-    """Return the frames that an update is sent in, of `update_size` or else of *model_bits*."""
-    bits = model_bits if network.update_size is None else network.update_size
+def update_cut(network: NetworkAccess, context: AccessContext) -> Segmentation:
+    """Return the frames that an update is sent in."""
+    bits = _design_bits(network, context)
     transport = transport_of(network, bits)
     return transport.cut(bits / transport.compression)
 
@@ -201,7 +208,7 @@ def largest_frame_bits(network: NetworkAccess, context: AccessContext) -> float:
     """Return the size of the largest frame that users send; of traffic, the mean."""
     sizes = [traffic.size.mean for traffic in network.traffic if traffic.source == "users"]
     if context.duration_s is None:
-        sizes.append(update_cut(network, context.uplink_bits).max_bits)
+        sizes.append(update_cut(network, context).max_bits)
     return max(sizes, default=0.0)
 
 

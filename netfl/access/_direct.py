@@ -78,7 +78,7 @@ class DirectAccess(WithSelection):
         process = self.candidate_process if self.selects_all else None
         if process == "emergent-correlated" and self.deliveries is not None:
             process = "stationary" if self.deliveries == 1 else None  # a limit hides most of the dependence
-        return replace(super().info, process=process)
+        return replace(super().info, process=process, can_resize_updates=True)
 
     @property
     def selects_all(self) -> bool:
@@ -120,7 +120,7 @@ class DirectAccess(WithSelection):
             passed = np.ones(len(users), bool) if censor is None else censor(index, users)
             opened_s, closed_s, arrived_s = self._times(index, len(users))
             if recorder.wants("broadcast"):
-                recorder.event("broadcast", opened_s, round=index, node="server", value=context.downlink_bits)
+                recorder.event("broadcast", opened_s, round=index, node="server", value=context.broadcast_bits)
             delivered, delivered_s = users[passed], arrived_s[passed]
             recorder.event("delivered", delivered_s, round=index, user=delivered, node="server")
             if len(delivered) < len(users):
@@ -137,8 +137,8 @@ class DirectAccess(WithSelection):
                     for user, time_s in zip(delivered.tolist(), delivered_s.tolist(), strict=True)
                 ),
                 oldest=index,
-                uplink_bits=len(users) * context.uplink_bits,
-                downlink_bits=context.downlink_bits,
+                uplink_bits=context.bits_of(users),
+                downlink_bits=context.broadcast_bits,
                 queries=selection.queries(index + 1) if index < context.rounds else {},
             )
 

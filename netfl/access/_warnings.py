@@ -88,7 +88,7 @@ def _fragile_updates(network: NetworkAccess, context: AccessContext) -> Iterator
     limit = getattr(network.mac, "max_attempts", None)
     if limit is None or (network.transport is not None and network.transport.grain is not None):
         return
-    count = update_cut(network, context.uplink_bits).count
+    count = update_cut(network, context).count
     if count > 1:
         yield (
             f"an update is sent in {count} frames, and it ends when one frame is given up after max_attempts: {limit}; "

@@ -163,6 +163,7 @@ class NetworkAccess(WithSelection):
             needs_samples=self.compute is not None and self.compute.samples is None,
             is_closed_loop=info.is_closed_loop or (self.mac is not None and self.mac.needs_learner_metrics),
             is_networked=True,
+            can_resize_updates=True,
             can_run_timed=bool(self.traffic) or self.probe is not None,
             has_positions=True,
         )
@@ -200,7 +201,7 @@ class NetworkAccess(WithSelection):
         return {"node": np.array([*graph]), **columns}
 
     def rounds(self, context: AccessContext) -> Generator[Round, LearnerReport | None, None]:
-        """Build the network and simulate it.
+        """Build the network, and return the generator that simulates it.
 
         Raises:
             netfl.errors.ScenarioError: users can never be received, an update does not fit a slot, or an outage does
@@ -208,11 +209,10 @@ class NetworkAccess(WithSelection):
             netfl.errors.ModelError: a model failed, or no event is left.
         """
         config = build_network(self, context)
-        simulator = NetworkSimulator(config, context.streams, context.recorder, context.pulse)
+        simulator = NetworkSimulator(config, context.streams, context.recorder, context.pulse, context.controls)
         if context.duration_s is None:
-            yield from simulator.rounds(context.rounds, build_admission(self, config, context))
-        else:
-            yield from simulator.windows(context.rounds, context.duration_s, context.warmup_s)
+            return simulator.rounds(context.rounds, build_admission(self, config, context))
+        return simulator.windows(context.rounds, context.duration_s, context.warmup_s)
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("emerges from its channels, outages, MACs and queues, each of which is tested by itself"),)

@@ -8,6 +8,9 @@ from typing import Any
 import simpy
 from simpy.events import NORMAL
 
+Environment = simpy.Environment
+"""Clock of a network, in which processes run."""
+
 
 def call_after(
     env: simpy.Environment, delay_s: float, callback: Callable[[simpy.Event], None], value: Any = None

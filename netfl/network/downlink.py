@@ -22,18 +22,21 @@ class IdealDownlink:
     """Path without losses: the delay and rate of each link, then the broadcast rate.
 
     Versions wait where the route is interrupted.
+
+    Attributes:
+        bits: Size of a broadcast.
     """
 
     def __init__(self, network: NetworkContext, service: RoundServiceConfig, routes: Routes) -> None:
         self._env, self._log, self._outstanding = network.env, network.log, network.outstanding
         self._routes, self._state, self._exemptions = routes, network.config.node_state, network.config.exemptions
-        self._bits, self._rate_bps = service.broadcast_bits, service.broadcast_bps
+        self.bits, self._rate_bps = service.broadcast_bits, service.broadcast_bps
 
     def send(self, tower: Tower, version: int, users: Users) -> None:
         """Send *version* from the server to *users* of the cell of *tower*."""
         now_s = self._env.now
-        self._log.downlink_bits += self._bits
-        delay_s = self._routes.delay_s(tower.name, self._bits, now_s) + self._bits / self._rate_bps
+        self._log.downlink_bits += self.bits
+        delay_s = self._routes.delay_s(tower.name, self.bits, now_s) + self.bits / self._rate_bps
         route = self._routes.numbers(tower.name, now_s)[None, :]
         at_s = float(self._state.all_up_later_s(route, now_s + delay_s)[0])
         if self._exemptions.outage and (exempt := self._exemptions.among("outage", tower.cell.ids[users])).any():
@@ -52,16 +55,22 @@ class _Copy:
     Args:
         users: Users that have not received it.
         repetitions: Number of sendings that may follow the first.
+        bits: Size of the version.
     """
 
     tower: Tower
     version: int
     users: Users
     repetitions: int
+    bits: float
 
 
 class LossyDownlink:
-    """Path over queues and fading channels, as `netfl.network.config.Downlink` describes."""
+    """Path over queues and fading channels, as `netfl.network.config.Downlink` describes.
+
+    Attributes:
+        bits: Size of a broadcast.
+    """
 
     def __init__(self, network: NetworkContext, service: RoundServiceConfig, routes: Routes) -> None:
         config = network.config
@@ -69,7 +78,7 @@ class LossyDownlink:
         assert config.medium is not None
         self._downlink, self._medium, self._exemptions = service.downlink, config.medium, config.exemptions
         self._env, self._log, self._routes = network.env, network.log, routes
-        self._bits, self._boost_db = service.broadcast_bits, service.boost_db
+        self.bits, self._boost_db = service.broadcast_bits, service.boost_db
         self._free_s: dict[str, float] = {}
 
     def send(self, tower: Tower, version: int, users: Users) -> None:
@@ -77,11 +86,11 @@ class LossyDownlink:
         for group in [users] if self._downlink.mode == "multicast" else np.split(users, len(users)):
             tower.announce(version, group)
             ids, now_s = tower.cell.ids[group], self._env.now
-            copy = _Copy(tower, version, group, self._downlink.max_attempts - 1)
+            copy = _Copy(tower, version, group, self._downlink.max_attempts - 1, self.bits)
             message = BroadcastMessage(
                 user=-1,
                 base=VERSION,
-                bits=self._bits,
+                bits=self.bits,
                 sent_s=now_s,
                 attempts=1,
                 flow=int(ids[0]),
@@ -99,7 +108,7 @@ class LossyDownlink:
         mode = 0
         if self._downlink.mode == "unicast" and self._medium.modes > 1:
             mode = int(self._medium.choose(tower.cell.ids[copy.users], tower.cell.tower, now_s, self._boost_db)[0])
-        airtime_s = self._medium.airtime_s(self._bits, mode) if mode else self._medium.longest_s(self._bits)
+        airtime_s = self._medium.airtime_s(copy.bits, mode) if mode else self._medium.longest_s(copy.bits)
         start_s = max(now_s, self._free_s.get(tower.name, 0.0))
         self._free_s[tower.name] = start_s + airtime_s
         call_after(self._env, start_s - now_s, lambda _: self._begin(copy, mode, airtime_s))
@@ -107,10 +116,10 @@ class LossyDownlink:
     def _begin(self, copy: _Copy, mode: int, airtime_s: float) -> None:
         now_s, tower = self._env.now, copy.tower.cell.tower
         ids = copy.tower.cell.ids[copy.users]
-        self._log.downlink_bits += self._bits
+        self._log.downlink_bits += copy.bits
         if self._medium.energy is not None:
             self._medium.energy.receive(ids[self._medium.connected(ids, tower.number, now_s)], airtime_s)
-        signal = Signal(tower, now_s, now_s + airtime_s, self._bits, mode, self._boost_db)
+        signal = Signal(tower, now_s, now_s + airtime_s, copy.bits, mode, self._boost_db)
         received = self._medium.downlink_received(ids, signal)
         call_after(self._env, airtime_s, lambda _: self._end(copy, received))
 

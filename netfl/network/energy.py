@@ -37,7 +37,7 @@ class EnergyCosts(Spec):
     per_sample: Annotated[Joules, Field(ge=0)] | None = None
     """Additional energy of each training sample."""
     transmit: Annotated[Watts, Field(ge=0)] | None = None
-    """Power of a user on the air, amplifier and circuits together."""
+    """Power of a user on the air, amplifier and circuits together, at the power of the radio."""
     efficiency: Annotated[float, Field(gt=0, le=1)] | None = None
     """Instead of ``transmit``: the radiated share of that power, which is then radio.power / efficiency."""
     receive: Annotated[Watts, Field(ge=0)] | None = None
@@ -102,10 +102,15 @@ class EnergyMeter:
     Args:
         samples: Training samples of one update, ``[users]``.
         broadcast_s: Airtime of a version on an ideal downlink.
+
+    Attributes:
+        power_factor: Radiated power of each user relative to that of the radio, ``[users]``; 1.0 for all.
     """
 
+    power_factor: Floats | float = 1.0
+
     def __init__(self, rates: PowerRates, samples: Floats, broadcast_s: float = 0.0) -> None:
-        self._rates, self._samples, self._broadcast_s = rates, samples, broadcast_s
+        self._rates, self._samples, self.broadcast_s = rates, samples, broadcast_s
         self._from_s, self._until_s = np.zeros(len(samples)), np.zeros(len(samples))
         self.restart(0.0)
 
@@ -113,6 +118,7 @@ class EnergyMeter:
         """Start all counts over."""
         self._since_s = now_s
         self._begun, self._trained, self._sending_s, self._receiving_s = np.zeros((4, len(self._samples)))
+        self._radiated_s = self._sending_s  # weighted by the power factor, once there is one
 
     def train(self, ids: Ids, from_s: Floats, until_s: Floats) -> None:
         """Count trainings that begin; each of the users has no other training."""
@@ -130,6 +136,15 @@ class EnergyMeter:
     def send(self, ids: Ids, airtime_s: float) -> None:
         """Count an attempt of each user."""
         self._sending_s[ids] += airtime_s
+        if self._radiated_s is not self._sending_s:
+            factor = self.power_factor
+            self._radiated_s[ids] += airtime_s * (factor if isinstance(factor, float) else factor[ids])
+
+    def set_power_offset(self, offset_db: Floats | None) -> None:
+        """Let each user send with *offset_db* more power than that of the radio from now on; ``None`` is none."""
+        if offset_db is not None and self._radiated_s is self._sending_s:
+            self._radiated_s = self._sending_s.copy()
+        self.power_factor = 1.0 if offset_db is None else db_to_linear(offset_db)
 
     def receive(self, ids: Ids, airtime_s: float) -> None:
         """Count a version that is sent to each user."""
@@ -137,14 +152,23 @@ class EnergyMeter:
 
     def receive_broadcast(self, ids: Ids) -> None:
         """Count a version that is sent to each user on an ideal downlink."""
-        self.receive(ids, self._broadcast_s)
+        self.receive(ids, self.broadcast_s)
 
     def total_j(self, now_s: float) -> float:
         """Return the energy of all users by now; a training under way counts by its completed share."""
-        duration_s = np.where(self._until_s > self._from_s, self._until_s - self._from_s, np.inf)
-        under_way = np.clip((now_s - self._from_s) / duration_s, 0.0, 1.0)
+        under_way = self._share_under_way(now_s)
         spent = float(sum(joules.sum() for joules in self._spent(now_s).values()))
         return spent + float((self._rates.sample_j * self._samples * under_way).sum())
+
+    def by_user_j(self, now_s: float) -> Floats:
+        """Return the energy of each user by now, ``[users]``, as in `total_j`."""
+        under_way_j = self._rates.sample_j * self._samples * self._share_under_way(now_s)
+        return np.asarray(np.sum([*self._spent(now_s).values(), under_way_j], axis=0))
+
+    def _share_under_way(self, now_s: float) -> Floats:
+        """Return the completed share of each user's training under way, ``[users]``."""
+        duration_s = np.where(self._until_s > self._from_s, self._until_s - self._from_s, np.inf)
+        return np.asarray(np.clip((now_s - self._from_s) / duration_s, 0.0, 1.0))
 
     def close(self, now_s: float) -> dict[str, NDArray[Any]]:
         """End all trainings; return activities and energy of the users by name, ``[users]`` each."""
@@ -171,7 +195,7 @@ class EnergyMeter:
         rates = self._rates
         return {
             "train": rates.training_j * self._begun + rates.sample_j * self._samples * self._trained,
-            "send": rates.transmit_w * self._sending_s,
+            "send": rates.transmit_w * self._radiated_s,
             "receive": rates.receive_w * self._receiving_s,
             "idle": rates.idle_w * (now_s - self._since_s),
         }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -19,19 +19,20 @@ from netfl.errors import ModelError, NetflError, prefix_faults
 from netfl.network.backhaul.routes import Routes
 from netfl.network.backhaul.traffic_sources import start_sources
 from netfl.network.clock import call_after, run_until
-from netfl.network.config import NetworkConfig, NetworkContext
-from netfl.network.downlink import IdealDownlink, LossyDownlink
+from netfl.network.config import NetworkConfig, NetworkContext, RoundServiceConfig
+from netfl.network.downlink import DownlinkPath, IdealDownlink, LossyDownlink
 from netfl.network.event_log import EventLog
 from netfl.network.mac import Mac
 from netfl.network.message import TRAFFIC, Message
 from netfl.network.periods import after_rounding
 from netfl.network.radio.cell import Cell
 from netfl.network.server import Admission, OutstandingUpdates, Server
+from netfl.network.state import NetworkState
 from netfl.network.tower import build_towers
 from netfl.network.transport.transfer import Segment
 from netfl.registry import kind_of, one_line_of
 from netfl.streams import Streams
-from netfl.types import LearnerReport, Recorder, Round, RoundProgress, ignore_progress
+from netfl.types import LearnerReport, Recorder, Round, RoundControls, RoundProgress, ignore_progress
 
 _MAX_YIELDS = 10_000
 """Times in a row that a MAC from outside netfl may yield without advancing the clock, in a cell of up to 1000 users."""
@@ -113,6 +114,10 @@ class NetworkSimulator:
 
     Args:
         on_progress: Called from time to time within a round.
+        controls: Settings that a caller changes before each round; ``None`` for none.
+
+    Attributes:
+        env: The SimPy environment.
     """
 
     def __init__(
@@ -121,10 +126,12 @@ class NetworkSimulator:
         streams: Streams,
         recorder: Recorder,
         on_progress: Callable[[RoundProgress], None] = ignore_progress,
+        controls: RoundControls | None = None,
     ) -> None:
         layout = config.layout
         self._config, self._recorder, self._on_progress = config, recorder, on_progress
-        self._env = env = simpy.Environment(0.0)
+        self._controls = controls
+        self.env = self._env = env = simpy.Environment(0.0)
         self._log = log = EventLog(
             recorder,
             layout.users,
@@ -151,6 +158,8 @@ class NetworkSimulator:
         self._fast_traffic = start_sources(network, sinks, self._routes)
         self._links_busy_s = (self._fast_traffic or self._routes).busy_by_s
         self._warmup_busy_s: dict[str, float] = {}
+        if controls is not None and controls.on_network is not None:
+            controls.on_network(self)
 
     def rounds(self, count: int, admission: Admission | None = None) -> Generator[Round, LearnerReport | None, None]:
         """Yield rounds, one after the other; send back the learners' report on each.
@@ -170,7 +179,9 @@ class NetworkSimulator:
         server.admission = admission or Admission(layout.users)
         for index in range(1, count + 1):
             opened_s = self._open_round(index)
-            log.event("broadcast", opened_s, node=layout.server, value=service.broadcast_bits)
+            if self._controls is not None:
+                self._apply(self._controls, service, downlink)
+            log.event("broadcast", opened_s, node=layout.server, value=downlink.bits)
             server.open_round(report)
             if service.rule.deadline_s is not None:
                 self._close_after(service.rule.deadline_s)
@@ -201,7 +212,7 @@ class NetworkSimulator:
                 None if self._config.energy is None else self._config.energy.total_j(now_s),
             )
 
-    def windows(self, count: int, duration_s: float, warmup_s: float) -> Iterator[Round]:
+    def windows(self, count: int, duration_s: float, warmup_s: float) -> Generator[Round, LearnerReport | None, None]:
         """Yield *count* equal parts of *duration_s* of traffic alone, each as a round without deliveries.
 
         Events at the end of a window, up to the rounding of the clock, belong to it.
@@ -226,6 +237,51 @@ class NetworkSimulator:
             if index == count:
                 self._finish(closed_s)
             yield Round(index, opened_s, closed_s, (), index, log.uplink_bits, 0.0)
+
+    def state(self) -> NetworkState:
+        """Return the state of the network now."""
+        config, now_s = self._config, float(self._env.now)
+        layout, users = config.layout, np.arange(config.layout.users)
+        snr_db, backlog = np.full(layout.users, np.nan), np.zeros(layout.users, np.int64)
+        for tower in self._towers.values():
+            ids = tower.cell.ids
+            snr_db[ids] = tower.cell.snr_db(np.arange(len(ids)))
+            backlog[ids] = tower.cell.backlog_lengths()
+        nodes = np.arange(layout.nodes)
+        is_up = np.ones(layout.nodes, np.bool_)
+        if not config.node_state.is_always_up:
+            is_up = config.node_state.up(nodes, now_s)
+        return NetworkState(
+            time_s=now_s,
+            xy_m=layout.user_xy_m if layout.paths is None else layout.paths.xy_m(users, now_s),
+            distance_m=layout.distances_m(users, now_s),
+            snr_db=snr_db,
+            backlog=backlog,
+            queues=self._routes.queue_lengths(),
+            user_up=is_up[: layout.users],
+            node_up=dict(zip((*layout.names, *layout.links), is_up[layout.users :].tolist(), strict=True)),
+            energy_j=None if config.energy is None else config.energy.by_user_j(now_s),
+        )
+
+    def _apply(self, controls: RoundControls, service: RoundServiceConfig, downlink: DownlinkPath) -> None:
+        """Let the settings of *controls* take effect."""
+        transport = service.transport
+        if controls.broadcast_bits is not None:
+            downlink.bits = controls.broadcast_bits / transport.compression_down
+            if self._config.energy is not None and service.downlink is None:
+                self._config.energy.broadcast_s = downlink.bits / service.broadcast_bps
+        cuts = None
+        if controls.update_bits is not None:
+            by_size = {bits: transport.cut(bits / transport.compression) for bits in set(controls.update_bits.tolist())}
+            cuts = [by_size[bits] for bits in controls.update_bits.tolist()]
+        power_db = controls.mac.get("power")
+        if self._config.medium is not None:
+            self._config.medium.set_power_offset(power_db)
+        for tower in self._towers.values():
+            if cuts is not None:
+                tower.set_update_cuts([cuts[user] for user in tower.cell.ids.tolist()])
+            for cell in tower.cells:
+                cell.set_controls({name: values[cell.ids] for name, values in controls.mac.items()})
 
     def _restart_counts(self, now_s: float) -> None:
         """Start all counts over at the end of the warm-up."""

@@ -23,6 +23,7 @@ from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.tx_queue import MergedTxQueue, TxQueue, TxQueueSubset, Users
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.transport.segmentation import SegmentedUpdateQueue
+from netfl.network.transport.spec import Segmentation
 from netfl.network.users import UserBehaviour, UserPopulation
 from netfl.registry import stream_keys
 from netfl.types import Floats
@@ -96,6 +97,10 @@ class Tower:
     def versions(self) -> set[int]:
         """Return the versions that its users have, or will have."""
         return self._population.versions() | set(self.copies)
+
+    def set_update_cuts(self, cuts: Sequence[Segmentation]) -> None:
+        """Set the frames of the updates that each user begins from now on, ``[size]``."""
+        self._population.queue.set_cuts(cuts)
 
     def idle_users(self) -> Users:
         """Return the users without an open update."""

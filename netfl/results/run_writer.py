@@ -22,7 +22,7 @@ from netfl.network.files import absolute_path, open_parquet, with_format
 from netfl.results.atomic_write import atomic_write
 from netfl.results.locking import locked
 from netfl.results.statistics import RoundStatistics, cost_to_target, learning_summary, summary
-from netfl.results.tables import CHUNK, GROWING, SCHEMAS, EventRecorder, MemoryTable, TableWriter, dictionary_column
+from netfl.results.tables import CHUNK, GROWING, SCHEMAS, EventRecorder, MemoryTable, TableWriter, metric_columns
 from netfl.scenario.scenario import Scenario
 from netfl.types import LearnerReport, Round, RoundBatch, RunObserver, RunProgress, RunStart
 
@@ -147,23 +147,8 @@ class RunWriter(RunObserver):
     def on_metrics(self, report: LearnerReport, closed_s: Sequence[float]) -> None:
         """Add the metrics of an evaluation, of each lane those that it has."""
         self._evaluations.append(report)
-        learners, replicas = zip(*self._lanes, strict=True)
-        numbers = np.array(replicas, np.int32)
-        names = [name.partition("/") for name in report.metrics]
-        count, lanes = len(names), len(self._lanes)
-        values = np.concatenate([np.asarray(of_lanes, float) for of_lanes in report.metrics.values()])
-        self._tables["metrics"].append(
-            [
-                dictionary_column(learners * count),
-                np.tile(numbers, count),
-                np.full(lanes * count, report.round),
-                np.tile(np.asarray(closed_s, float)[numbers - self._replicas.start], count),
-                dictionary_column([metric for metric, _, _ in names], np.full(count, lanes)),
-                dictionary_column([group for _, _, group in names], np.full(count, lanes)),
-                values,
-            ],
-            ~np.isnan(values),
-        )
+        places = np.array([replica for _, replica in self._lanes]) - self._replicas.start
+        self._tables["metrics"].append(*metric_columns(report, self._lanes, np.asarray(closed_s, float)[places]))
 
     def on_end(self, status: str, error: BaseException | None = None) -> None:
         """Publish all tables, and the summary of a finished run.

@@ -21,7 +21,7 @@ from netfl.errors import MachineError
 from netfl.network.files import check_stamp
 from netfl.results.atomic_write import publish_file, temp_path
 from netfl.scenario.recording import EventFilter
-from netfl.types import KINDS, STAMP
+from netfl.types import KINDS, STAMP, LearnerReport
 
 _TYPES = {
     **dict.fromkeys(("replica", "delivered", "attempts"), pa.int32()),
@@ -81,11 +81,12 @@ def read_stream(path: Path) -> pa.Table:
     return pa.Table.from_batches(batches, schema).unify_dictionaries()
 
 
-def _batch(columns: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows from whole columns in the order of *schema*."""
+def _batch(columns: Sequence[Any], schema: pa.Schema, kept: NDArray[np.bool_] | None = None) -> pa.RecordBatch:
+    """Return rows from whole columns in the order of *schema*; of these the rows that *kept* marks, if it is given."""
     fields = zip(columns, schema, strict=True)
     arrays = [column if isinstance(column, pa.Array) else pa.array(column, field.type) for column, field in fields]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return batch if kept is None or kept.all() else batch.filter(pa.array(kept))
 
 
 def _batches(path: Path) -> Iterator[pa.RecordBatch]:
@@ -108,9 +109,7 @@ class TableWriter:
 
     def append(self, columns: Sequence[pa.Array | NDArray[np.generic]], kept: NDArray[np.bool_] | None = None) -> None:
         """Add rows as whole columns in the order of the schema; of these the rows that *kept* marks, if it is given."""
-        batch = _batch(columns, self._schema)
-        if kept is not None and not kept.all():
-            batch = batch.filter(pa.array(kept))
+        batch = _batch(columns, self._schema, kept)
         self._chunks.append(batch)
         self._rows += batch.num_rows
         if self._rows >= CHUNK:
@@ -167,9 +166,12 @@ class MemoryTable:
         self._schema = SCHEMAS[name]
         self._batches: list[pa.RecordBatch] = []
 
-    def append(self, columns: Sequence[pa.Array | NDArray[np.generic]]) -> None:
-        """Add rows, given as whole columns in the order of the schema."""
-        self._batches.append(_batch(columns, self._schema))
+    def append(self, columns: Sequence[pa.Array | NDArray[np.generic]], kept: NDArray[np.bool_] | None = None) -> None:
+        """Add rows; see `TableWriter.append`."""
+        self._batches.append(_batch(columns, self._schema, kept))
+
+    def __len__(self) -> int:
+        return sum(batch.num_rows for batch in self._batches)
 
     def read(self) -> pa.Table:
         """Return all rows."""
@@ -183,6 +185,32 @@ def dictionary_column(values: Sequence[str], counts: NDArray[np.int64] | None = 
         return encoded
     codes = np.repeat(encoded.indices.to_numpy(zero_copy_only=False), counts)
     return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), encoded.dictionary)
+
+
+def metric_columns(
+    report: LearnerReport, lanes: Sequence[tuple[str, int]], closed_s: NDArray[np.float64]
+) -> tuple[list[Any], NDArray[np.bool_]]:
+    """Return the columns of the table ``metrics`` for a report, and the mask of the rows that lanes have.
+
+    Args:
+        report: an evaluation.
+        lanes: learner and replica of each lane.
+        closed_s: simulated time of each lane, ``[lanes]``.
+    """
+    learners, replicas = zip(*lanes, strict=True)
+    names = [name.partition("/") for name in report.metrics]
+    repeated = np.full(len(names), len(lanes))
+    values = np.concatenate([np.asarray(of_lanes, float) for of_lanes in report.metrics.values()])
+    columns = [
+        dictionary_column(learners * len(names)),
+        np.tile(np.array(replicas, np.int32), len(names)),
+        np.full(len(values), report.round),
+        np.tile(closed_s, len(names)),
+        dictionary_column([metric for metric, _, _ in names], repeated),
+        dictionary_column([group for _, _, group in names], repeated),
+        values,
+    ]
+    return columns, ~np.isnan(values)
 
 
 class EventRecorder:

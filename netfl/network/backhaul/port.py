@@ -80,6 +80,11 @@ class OutputPort:
             for away in self._buffer.push(message, now):
                 self._end(away, "dropped" if away is message else "superseded")
 
+    @property
+    def length(self) -> int:
+        """Number of messages that wait or are being sent."""
+        return len(self._buffer) + (self._sending is not None)
+
     def busy_by_s(self, now_s: float) -> float:
         """Return the time until *now_s* during which a message was being sent."""
         return self._busy_s + (0.0 if self._sending is None else now_s - self._began_s)

@@ -77,6 +77,10 @@ class Routes:
         idle = {} if self._table.fixed else dict.fromkeys(self._layout.links, 0.0)
         return idle | {f"{node}-{after}": port.busy_by_s(now_s) for (node, after), port in self._ports.items()}
 
+    def queue_lengths(self) -> dict[str, int]:
+        """Return the number of messages at each port towards the server, by the name of its link."""
+        return {f"{node}-{after}": port.length for (node, after), port in self._ports.items()}
+
     @property
     def fixed(self) -> bool:
         """True if routes never change."""

@@ -75,7 +75,7 @@ A complete MAC, which polls the users of the backlog in turn::
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -117,6 +117,14 @@ class Mac(Spec):
     def has_carrier_sense(self) -> bool:
         """True if users listen before they send; they sense the users of their cell only."""
         return False
+
+    @property
+    def control_ranges(self) -> Mapping[str, tuple[float, float]]:
+        """Least and largest value of each setting of a user that `netfl.Simulation.step` can change, by its name.
+
+        The MAC reads them from ``cell.controls``, ``[size]`` each, which wake it for all users when they change.
+        """
+        return {}
 
     @property
     def user_metrics(self) -> frozenset[str]:

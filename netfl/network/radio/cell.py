@@ -81,6 +81,7 @@ class Cell:
         quiet: Whether the cell changes only by what its MAC does.
         checked_mac: Kind of the MAC if the arguments of its attempts are checked, as of one from outside netfl.
         user_metrics: Metrics of the users for the MAC, by name, ``[size]`` each; NaN where unknown.
+        controls: Settings of the users by the caller of the simulation, by name, ``[size]`` each.
         busy_s: Time during which any user was on the air, up to the last time that all fell silent.
     """
 
@@ -95,6 +96,7 @@ class Cell:
         self.env, self.streams, self.tower = env, streams, air.tower
         self.ids, self.size = queue.ids, len(queue.ids)
         self.user_metrics: Mapping[str, Floats] = {}
+        self.controls: Mapping[str, Floats] = {}
         self.checked_mac = ""
         self._queue, self._medium, self._channel, self._uplink = queue, air.medium, air.channel, uplink
         self._transmissions: dict[Transmission, None] = {}
@@ -139,6 +141,20 @@ class Cell:
         """Return the users that have a frame to send now and are not sending."""
         self._queue.refresh(self.env.now)
         return np.flatnonzero(self._idle_from_s() <= self.env.now)
+
+    def backlog_lengths(self) -> Ints:
+        """Return the number of frames that each user can send now, or is sending, ``[size]``."""
+        self._queue.refresh(self.env.now)
+        return self._queue.lengths(self.env.now)
+
+    def set_controls(self, controls: Mapping[str, Floats]) -> None:
+        """Set `controls`, and let the MAC look at all users again if any has changed."""
+        is_same = controls.keys() == self.controls.keys() and all(
+            np.array_equal(values, self.controls[name]) for name, values in controls.items()
+        )
+        if not is_same:
+            self.controls = controls
+            self.wake(np.arange(self.size))
 
     def wait_for_backlog(self) -> simpy.Event:
         """Return an event that fires as soon as there is a backlog, at once if there is one."""

@@ -61,16 +61,23 @@ class FadingMedium(Medium):
         self._downlink_draws, self._downlinks = streams.field("down"), np.zeros(air.users, np.int64)
         self.modes = reception.modes
 
+    def set_power_offset(self, offset_db: Floats | None) -> None:
+        Medium.set_power_offset(self, offset_db)
+        self._link_budget.power_offset_db = offset_db
+
     def airtime_s(self, bits: float, mode: int = 0) -> float:
         return bits / self._reception.rate_bps(self._bandwidth_hz, mode)
 
-    def choose(self, ids: Ints, tower: NodeId, time_s: float, boost_db: float = 0.0) -> Ints:
-        snr_db = self.snr_db(ids, tower, time_s) + boost_db
+    def choose(self, ids: Ints, tower: NodeId, time_s: float, boost_db: float | None = None) -> Ints:
+        snr_db = self.snr_db(ids, tower, time_s)
+        if boost_db is not None:
+            snr_db = snr_db + boost_db - self._offset_db(ids)
         return self._reception.choose(self._replace_exempt(ids, snr_db, _AMPLE_DB), self._bandwidth_hz)
 
     def downlink_received(self, ids: Ints, signal: Signal) -> Bools:
         """Return whether each user receives *signal*: outages, then fading."""
         up = Medium.downlink_received(self, ids, signal)
+        signal = replace(signal, boost_db=signal.boost_db - self._offset_db(ids))
         probability = self._undisturbed_success(ids, signal)
         draws = self._downlink_draws.uniform(ids, self._downlinks[ids])
         self._downlinks[ids] += 1
@@ -161,8 +168,13 @@ class FadingMedium(Medium):
             return None
         at_s, shares = parts
         snr_db = self._link_budget.snr_db(np.repeat(ids, len(at_s)), np.tile(at_s, len(ids)), signal.tower.name)
-        snr_db = snr_db.reshape(len(ids), -1) + signal.boost_db
+        snr_db = snr_db.reshape(len(ids), -1) + np.reshape(signal.boost_db, (-1, 1))
         return FadedFrames(snr_db, shares, self._bandwidth_hz, signal.bits, signal.mode)
+
+    def _offset_db(self, ids: Ints) -> float | Floats:
+        """Return the power of each user above that of the radio, ``[n]``; 0.0 if no user has another power."""
+        offset_db = self._link_budget.power_offset_db
+        return 0.0 if offset_db is None else offset_db[ids]
 
     def _success(self, snr_db: Floats, fades: FadedFrames | None, bits: float, mode: int) -> Floats:
         if fades is None:

@@ -52,6 +52,9 @@ class LinkBudget:
         channels: Models of a link's channel, whose gains add up.
         streams: Random streams of the network; each channel has its own below them.
 
+    Attributes:
+        power_offset_db: Power of each user above that of the radio, ``[users]``; ``None`` if no user has another power.
+
     Raises:
         ScenarioError: A channel is not valid here; keys start with ``channel`` and its number.
     """
@@ -61,6 +64,7 @@ class LinkBudget:
         self._channels, self._layout, self._streams = tuple(channels), layout, streams
         self._gains = self._open(layout, streams)
         self._holds_s = sorted({gain.hold_s for gain in self._gains} - {math.inf})
+        self.power_offset_db: Floats | None = None
         self._other_gains: dict[str, list[LinkGain]] = {}
         noises = []
         for index, channel in enumerate(channels):
@@ -117,6 +121,8 @@ class LinkBudget:
 
     def _sum_db(self, gains: Sequence[LinkGain], users: Ints, time_s: ArrayLike) -> Floats:
         snr_db = np.full(len(users), self.radio.power - self._noise_dbm)
+        if self.power_offset_db is not None:
+            snr_db += self.power_offset_db[users]
         for gain in gains:
             snr_db += gain.gain_db(users, time_s)
         return snr_db

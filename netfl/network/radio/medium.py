@@ -61,6 +61,11 @@ class Medium:
         self.steady = self._state is None
         self.usage_independent = self._state is None or not self._state.is_metered
 
+    def set_power_offset(self, offset_db: Floats | None) -> None:
+        """Let each user send with *offset_db* more power than that of the radio, ``[users]``; ``None`` is none."""
+        if self.energy is not None:
+            self.energy.set_power_offset(offset_db)
+
     def airtime_s(self, bits: float, mode: int = 0) -> float:
         """Return the airtime of *bits*."""
         return bits / self._rate_bps
@@ -75,8 +80,11 @@ class Medium:
         causes = ["collided" if transmission.interferers or n > 1 else ""] * n
         return mark_interrupted(transmission, causes), unknown_snr(n)
 
-    def choose(self, ids: Ints, tower: NodeId, time_s: float, boost_db: float = 0.0) -> Ints:
-        """Return the mode in which each user sends, or the tower sends to it with *boost_db* more power, ``[n]``."""
+    def choose(self, ids: Ints, tower: NodeId, time_s: float, boost_db: float | None = None) -> Ints:
+        """Return the mode in which each user sends or, if *boost_db* is given, the tower sends to it, ``[n]``.
+
+        *boost_db* is the power of the tower above that of the radio.
+        """
         return np.zeros(len(ids), np.int64)
 
     def snr_db(self, ids: Ints, tower: NodeId, time_s: float) -> Floats:

@@ -12,7 +12,7 @@ from netfl.network.event_log import EventLog
 from netfl.network.message import TRAFFIC, Message
 from netfl.network.radio.tx_queue import Frames, TxQueue, Users
 from netfl.network.traffic import Block, Traffic
-from netfl.types import Floats
+from netfl.types import Floats, Ints
 
 _NO_PACKET = np.inf, 0.0
 
@@ -44,6 +44,14 @@ class PacketQueue(TxQueue):
 
     def bits(self, users: Users) -> float | Floats:
         return self.max_bits if self._fixed_size else np.array([self._head[user].bits for user in users])
+
+    def lengths(self, now_s: float) -> Ints:
+        if not self._saturated:
+            for user, head in enumerate(self._head):
+                if head.born_s <= now_s:
+                    self._admit_arrivals(user, now_s)
+        waiting = zip(self._head, self._waiting, strict=True)
+        return np.array([(head.born_s <= now_s) + len(behind) for head, behind in waiting], np.int64)
 
     def launch(self, users: Users, now_s: float) -> Frames:
         heads, on_air = list[Message](), self.on_air

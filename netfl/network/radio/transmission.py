@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from netfl.network.layout import NodeId
 from netfl.network.periods import SLACK, STEPS
-from netfl.types import Ints
+from netfl.types import Floats, Ints
 
 if TYPE_CHECKING:
     from netfl.network.radio.tx_queue import Frames
@@ -19,7 +19,7 @@ class Signal:
     """A transmission between users and a tower, in either direction, without interference.
 
     Args:
-        boost_db: Power above that of the users.
+        boost_db: Power above that of the users, one for all or one for each, ``[n]``.
     """
 
     tower: NodeId
@@ -27,7 +27,7 @@ class Signal:
     end_s: float
     bits: float
     mode: int = 0
-    boost_db: float = 0.0
+    boost_db: float | Floats = 0.0
 
 
 @dataclass(slots=True, eq=False)

@@ -57,6 +57,10 @@ class TxQueue(ABC):
         """Return the size of each user's first frame; one number where all are equal."""
 
     @abstractmethod
+    def lengths(self, now_s: float) -> Ints:
+        """Return the number of frames that each user can send now, or is sending, ``[size]``."""
+
+    @abstractmethod
     def launch(self, users: Users, now_s: float) -> Frames:
         """Put the first frames of *users* on the air."""
 
@@ -122,6 +126,10 @@ class MergedTxQueue(TxQueue):
     def bits(self, users: Users) -> Floats:
         first, second = (np.broadcast_to(queue.bits(users), len(users)) for queue in self._queues)
         return np.where(self._second_is_next(users), second, first)
+
+    def lengths(self, now_s: float) -> Ints:
+        first, second = (queue.lengths(now_s) for queue in self._queues)
+        return first + second
 
     def launch(self, users: Users, now_s: float) -> Frames:
         second = self._second_is_next(users)
@@ -190,6 +198,11 @@ class TxQueueSubset(TxQueue):
 
     def bits(self, users: Users) -> float | Floats:
         return self._queue.bits(self._users[users])
+
+    def lengths(self, now_s: float) -> Ints:
+        lengths = self._queue.lengths(now_s)[self._users]
+        lengths[self._hidden] = 0
+        return lengths
 
     def launch(self, users: Users, now_s: float) -> Frames:
         return self._queue.launch(self._users[users], now_s)

@@ -10,6 +10,7 @@ import numpy as np
 from netfl.network.event_log import EventLog, Outcome
 from netfl.network.message import Message
 from netfl.network.radio.tx_queue import Frames, TxQueue, Users
+from netfl.network.transport.spec import Segmentation
 from netfl.types import Bools, Floats, Ints
 
 if TYPE_CHECKING:
@@ -51,6 +52,14 @@ class UpdateQueue(TxQueue):
         self.ready_s, self.sent_s = np.full(size, np.inf), np.full(size, np.nan)
         self.attempts = np.zeros(size, np.int64)
         self.on_air = np.zeros(size, np.bool_)
+        self._sizes: Floats | None = None  # of the updates in the queue; None while all have the largest size
+        self._next_sizes = np.full(size, bits)
+
+    def set_cuts(self, cuts: Sequence[Segmentation]) -> None:
+        """Set the frames of the updates that each user begins from now on, ``[size]``."""
+        self._next_sizes = np.array([cut.max_bits for cut in cuts])
+        if self._sizes is None:
+            self._sizes = np.full(len(self.ids), self.max_bits)
 
     def put(self, users: Users, base: Ints, ready_s: Floats) -> None:
         """Begin an update of each user from *base*, which can be sent from *ready_s* on."""
@@ -58,6 +67,8 @@ class UpdateQueue(TxQueue):
         self.is_open[users], self.on_air[users], self.is_lost[users] = True, False, False
         self.attempts[users], self.sent_s[users] = 0, np.nan
         self.ready_s[users] = ready_s
+        if self._sizes is not None:
+            self._sizes[users] = self._next_sizes[users]
 
     def supersede(self, users: Users, at_s: Floats) -> None:
         """End the updates of *users* that are not on the air, as newer ones follow; `put` or `clear` comes next."""
@@ -70,15 +81,22 @@ class UpdateQueue(TxQueue):
         self.ready_s[users] = np.inf
 
     def bits(self, users: Users) -> float | Floats:
-        return self.max_bits
+        if self._sizes is None or not len(users):
+            return self.max_bits
+        sizes = self._sizes[users]
+        return float(sizes[0]) if (sizes == sizes[0]).all() else sizes
+
+    def lengths(self, now_s: float) -> Ints:
+        return (self.is_open & (self.on_air | (self.ready_s <= now_s))).astype(np.int64)
 
     def launch(self, users: Users, now_s: float) -> Frames:
         self.on_air[users] = True
         self.attempts[users] += 1
         self.sent_s[users] = np.fmin(self.sent_s[users], now_s)
-        self.log.uplink_bits += self.max_bits * len(users)
-        self.log.event("sent", now_s, user=self.ids[users], node=self.tower, value=self.max_bits)
-        return Frames(users, self.max_bits, _SentUpdates(self.base[users], self.sent_s[users], self.attempts[users]))
+        bits = self.bits(users)
+        self.log.uplink_bits += bits * len(users) if isinstance(bits, float) else float(bits.sum())
+        self.log.event("sent", now_s, user=self.ids[users], node=self.tower, value=bits)
+        return Frames(users, bits, _SentUpdates(self.base[users], self.sent_s[users], self.attempts[users]))
 
     def retrying(self, frames: Frames) -> Users:
         return frames.users[self._is_current(frames)]
@@ -127,7 +145,8 @@ class UpdateQueue(TxQueue):
     def _message(self, frames: Frames, place: int) -> Message:
         user, sent = int(self.ids[frames.users[place]]), frames.handle
         sent_s, attempts = float(sent.sent_s[place]), int(sent.attempts[place])
-        return Message(user, int(sent.base[place]), self.max_bits, sent_s, attempts, flow=user)
+        bits = frames.bits if isinstance(frames.bits, float) else float(frames.bits[place])
+        return Message(user, int(sent.base[place]), bits, sent_s, attempts, flow=user)
 
     def _end(self, frames: Frames, chosen: Bools, outcome: Outcome, now_s: float) -> None:
         self.log.end_updates(outcome, now_s, self.ids[frames.users[chosen]], frames.handle.base[chosen])

@@ -14,8 +14,9 @@ from netfl.network.event_log import Outcome
 from netfl.network.message import Message
 from netfl.network.radio.tx_queue import Frames, Users
 from netfl.network.radio.update_queue import UpdateQueue
+from netfl.network.transport.spec import Segmentation
 from netfl.network.transport.transfer import NO_PACKET, Segment, Transfer
-from netfl.types import Floats
+from netfl.types import Floats, Ints
 
 
 class SegmentedUpdateQueue(UpdateQueue):
@@ -37,12 +38,24 @@ class SegmentedUpdateQueue(UpdateQueue):
         ack_delay_s: Callable[[int], float],
     ) -> None:
         super().__init__(ids, service.segmentation.max_bits, tower, network.log)
-        self._env, self._segmentation, self._arq = network.env, service.segmentation, service.transport.arq
+        self._env, self._arq = network.env, service.transport.arq
         self._ack_delay_s = ack_delay_s
         self.log.metrics |= {"packets_sent": 0.0, "packets_retransmitted": 0.0}
         self._disconnected_until_s = np.full(len(ids), -np.inf)
         self._transfers: list[Transfer | None] = [None] * len(ids)
         self._superseded: dict[Transfer, None] = {}
+        self._cuts = self._next_cuts = [service.segmentation] * len(ids)
+
+    def set_cuts(self, cuts: Sequence[Segmentation]) -> None:
+        if self._cuts is self._next_cuts:
+            self._cuts = [*self._cuts]
+        self._next_cuts = [*cuts]
+
+    def put(self, users: Users, base: Ints, ready_s: Floats) -> None:
+        super().put(users, base, ready_s)
+        if self._cuts is not self._next_cuts:
+            for user in users.tolist():
+                self._cuts[user] = self._next_cuts[user]
 
     def supersede(self, users: Users, at_s: Floats) -> None:
         """End the updates of *users* with packets still to send, as newer ones follow."""
@@ -58,14 +71,21 @@ class SegmentedUpdateQueue(UpdateQueue):
         self._end_superseded(users[ended], at_s[ended])
 
     def bits(self, users: Users) -> float | Floats:
-        bits = [self._segmentation.packet_bits(self._transfer(user).head) for user in users.tolist()]
+        bits = [transfer.packet_bits(transfer.head) for transfer in map(self._transfer, users.tolist())]
         return bits[0] if len(set(bits)) == 1 else np.array(bits)
+
+    def lengths(self, now_s: float) -> Ints:
+        lengths = super().lengths(now_s)
+        for user in np.flatnonzero(lengths).tolist():
+            transfer = self._transfers[user]
+            lengths[user] = self._cuts[user].count if transfer is None else max(1, transfer.missing)
+        return lengths
 
     def launch(self, users: Users, now_s: float) -> Frames:
         self.on_air[users] = True
         log, transfers = self.log, [self._transfer(user) for user in users.tolist()]
         parts = [transfer.launch(now_s) for transfer in transfers]
-        bits = np.array([self._segmentation.packet_bits(part) for part in parts])
+        bits = np.array([transfer.packet_bits(part) for transfer, part in zip(transfers, parts, strict=True)])
         for transfer, part in zip(transfers, parts, strict=True):
             if transfer.head_attempts == 1:
                 log.metrics["packets_sent"] += 1
@@ -87,7 +107,7 @@ class SegmentedUpdateQueue(UpdateQueue):
             if is_current := self._transfers[transfer.user] is transfer:
                 self.on_air[transfer.user] = False
             if not cause:
-                user, bits = int(self.ids[transfer.user]), self._segmentation.packet_bits(part)
+                user, bits = int(self.ids[transfer.user]), transfer.packet_bits(part)
                 start_s = transfer.sent_s
                 messages.append(Segment(user, transfer.base, bits, start_s, 1, user, part=part, transfer=transfer))
             else:
@@ -143,7 +163,7 @@ class SegmentedUpdateQueue(UpdateQueue):
         transfer = self._transfers[user]
         if transfer is None:
             window = None if self._arq is None else self._arq.window
-            transfer = Transfer(self, user, int(self.base[user]), self._segmentation.count, window)
+            transfer = Transfer(self, user, int(self.base[user]), self._cuts[user], window)
             self._transfers[user] = transfer
             transfer.advance()
         return transfer

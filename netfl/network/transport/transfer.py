@@ -11,6 +11,7 @@ from netfl.network.message import Message
 
 if TYPE_CHECKING:
     from netfl.network.transport.segmentation import SegmentedUpdateQueue
+    from netfl.network.transport.spec import Segmentation
 
 NO_PACKET = -1
 """The number of no packet."""
@@ -21,6 +22,7 @@ class Transfer:
 
     Args:
         user: The user's number in its cell.
+        cut: The packets of the update.
         window: Number of packets that may be sent beyond those acknowledged in order.
 
     Attributes:
@@ -39,9 +41,10 @@ class Transfer:
     """
 
     def __init__(
-        self, queue: SegmentedUpdateQueue, user: int, base: int, count: int, window: int | None = None
+        self, queue: SegmentedUpdateQueue, user: int, base: int, cut: Segmentation, window: int | None = None
     ) -> None:
-        self.queue, self.user, self.base = queue, user, base
+        self.queue, self.user, self.base, count = queue, user, base, cut.count
+        self.packet_bits = cut.packet_bits
         self._count, self._window = count, window or count
         self._at_server, self._acknowledged, self._acknowledged_in_order = set[int](), set[int](), 0
         self._next_new, self._repeats = 0, deque[int]()

@@ -1,0 +1,88 @@
+"""A MAC whose settings the caller of a simulation gives for each user."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Annotated, Any
+
+import numpy as np
+import simpy
+from pydantic import Field
+
+from netfl.network.mac import BufferedDraws
+from netfl.network.mac._bases import SlottedMac, channel_picker
+from netfl.network.radio.bench import BenchSetup, slot_successes
+from netfl.network.radio.cell import NEVER, Cell, SlottedCell
+from netfl.types import Ints, Law
+
+_LAW_USERS = 20
+
+
+class Controlled(SlottedMac):
+    """Slotted ALOHA on M channels, with a probability and a channel of each user that `netfl.Simulation.step` sets.
+
+    In each slot, user i of the backlog sends with probability p_i on its channel c_i; only frames on the same channel
+    collide.  ``step(controls={"probability": p, "channel": c})`` sets them for the rounds that follow, ``[users]``
+    each: p_i from 0 (never) to 1, c_i from 0 to M - 1.  Before that, or in a run without a caller, every user has
+    ``probability`` and takes a random channel for each attempt.  A user with p_i = 1 and a channel of its own has
+    scheduled access.
+
+    With n saturated users of equal p and random channels, M channels have n p (1 - p/M)^(n-1) successes per slot
+    (Abramson, AFIPS 1970).
+
+    Example::
+
+        kind: controlled
+        probability: 0.05
+        channels: 2
+    """
+
+    probability: Annotated[float, Field(gt=0, le=1)] = 0.1
+    """Probability of users for whom the caller has set none."""
+    channels: Annotated[int, Field(ge=1)] = 1
+    """M."""
+
+    @property
+    def control_ranges(self) -> dict[str, tuple[float, float]]:
+        channel = {"channel": (0.0, self.channels - 1.0)} if self.channels > 1 else {}
+        return {"probability": (0.0, 1.0), **channel}
+
+    def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
+        pick_any = channel_picker(cell, self.channels)
+
+        def pick(users: Ints) -> Ints:
+            channel = cell.controls.get("channel")
+            return pick_any(users) if channel is None else channel[users].astype(np.int64)
+
+        slotted = SlottedCell(cell, self.slot or cell.airtime_s, self.max_attempts, pick if self.channels > 1 else None)
+        uniforms = BufferedDraws(cell.streams.field("gap").uniform, cell.ids)
+        next_slot, drawn_with = np.full(cell.size, -1), np.full(cell.size, np.nan)
+
+        def choose(users: Ints, first: Ints) -> Ints:
+            set_by_caller = cell.controls.get("probability")
+            probability = np.full(len(users), self.probability) if set_by_caller is None else set_by_caller[users]
+            # an unfinished gap is memoryless, and is used again unless its probability has changed
+            is_over = (next_slot[users] < first) | (drawn_with[users] != probability)
+            drawing, chances = users[is_over], probability[is_over]
+            drawn_with[drawing] = chances
+            with np.errstate(divide="ignore"):
+                trials = np.ceil(np.log(uniforms.next(drawing)) / np.log1p(-chances))
+            slots = first[is_over] - 1 + np.maximum(trials, 1.0)
+            next_slot[drawing] = np.minimum(slots, NEVER // 2).astype(np.int64)
+            return np.where(probability > 0.0, next_slot[users], NEVER)
+
+        return slotted.serve(choose)
+
+    def laws(self) -> tuple[Law, ...]:
+        n, m, p = _LAW_USERS, self.channels, self.probability
+        mean = n * p * (1 - p / m) ** (n - 1)
+        pairs = (m - 1) / m * n * (n - 1) * p**2 * (1 - 2 * p / m) ** (n - 2) if m > 1 else 0.0
+        return (
+            Law(
+                "successes per slot",
+                f"n p (1 - p/M)^(n-1) with n = {n} users that always have something to send, M = {m} channels",
+                lambda streams, size: slot_successes(BenchSetup(self, n, self.slot or 1.0, streams), size),
+                mean=mean,
+                variance=mean + pairs - mean**2,
+            ),
+        )

@@ -1,0 +1,114 @@
+"""History of one simulated replica, in memory: its rounds, events and metrics as tables, and the last outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netfl.results.tables import EventRecorder, MemoryTable, metric_columns
+from netfl.types import OUTCOMES, LearnerReport, Round, RoundBatch
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from netfl.scenario.recording import EventFilter
+
+_OUTCOMES = frozenset(OUTCOMES)
+_UNKNOWN_BASE = -1
+
+
+class History:
+    """Recorder of one replica that keeps its tables, and the outcomes of updates since `clear_outcomes`.
+
+    Args:
+        replica: number of the replica.
+        keeping: filter of the events that are kept; ``None`` keeps neither events nor rounds.
+
+    Attributes:
+        values: metrics of the whole replica, after its end.
+    """
+
+    def __init__(self, replica: int, keeping: EventFilter | None) -> None:
+        self._replica, self._keeps = replica, keeping is not None
+        self._events, self._metrics = MemoryTable("events"), MemoryTable("metrics")
+        self._recorder = None if keeping is None else EventRecorder(self._events, replica, keeping)
+        self._rounds: list[Round] = []
+        self._outcomes: list[tuple[str, Any, Any, str, Any, str]] = []
+        self.values: dict[str, float] = {}
+
+    def wants(self, kind: str) -> bool:
+        """Return whether events of *kind* are recorded."""
+        return kind in _OUTCOMES or (self._recorder is not None and self._recorder.wants(kind))
+
+    def event(
+        self,
+        kind: str,
+        time_s: ArrayLike,
+        *,
+        round: int,
+        user: ArrayLike = -1,
+        node: str = "",
+        value: ArrayLike = np.nan,
+        detail: str = "",
+    ) -> None:
+        """Keep one event or many; see `netfl.types.Recorder`."""
+        if kind in _OUTCOMES:
+            self._outcomes.append((kind, time_s, user, node, value, detail))
+        if self._recorder is not None:
+            self._recorder.event(kind, time_s, round=round, user=user, node=node, value=value, detail=detail)
+
+    def final_metrics(self, values: Mapping[str, float]) -> None:
+        """Keep metrics of the whole replica."""
+        self.values.update(values)
+
+    def energy(self, values: Mapping[str, NDArray[Any]]) -> None:
+        """Ignore the columns, which `netfl.Simulation.state` has at any time."""
+
+    def add_round(self, result: Round) -> None:
+        """Add a round to the tables."""
+        if self._keeps:
+            self._rounds.append(result)
+
+    def add_metrics(self, report: LearnerReport, lanes: Sequence[tuple[str, int]], closed_s: float) -> None:
+        """Add an evaluation to the tables."""
+        if report.metrics and self._keeps:
+            self._metrics.append(*metric_columns(report, lanes, np.full(len(lanes), closed_s)))
+
+    def clear_outcomes(self) -> None:
+        """Forget the outcomes so far, as a round opens."""
+        self._outcomes = []
+
+    def outcomes(self, last: Round | None) -> pd.DataFrame:
+        """Return the outcomes of the updates that ended in the round *last*, as `netfl.Simulation.outcomes` states."""
+        import pandas as pd
+
+        columns: dict[str, list[Any]] = {name: [] for name in ("user", "base", "outcome", "detail", "node", "time_s")}
+        bases = {} if last is None else {(each.user, each.arrived_s): each.base for each in last.deliveries}
+        for outcome, times_s, users, node, values, detail in self._outcomes:
+            rows = zip(*(each.ravel().tolist() for each in np.broadcast_arrays(users, times_s, values)), strict=True)
+            for user, time_s, base in rows:
+                known = bases.get((user, time_s), _UNKNOWN_BASE) if np.isnan(base) else int(base)
+                for name, value in zip(columns, (user, known, outcome, detail, node, time_s), strict=True):
+                    columns[name].append(value)
+        types = {"user": np.int64, "base": np.int64, "time_s": float}
+        return pd.DataFrame(columns).astype(types).sort_values("time_s", kind="stable", ignore_index=True)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Return ``rounds``, ``deliveries``, ``events`` and, where there are any, ``metrics`` and ``final_metrics``."""
+        tables = {"rounds": MemoryTable("rounds"), "deliveries": MemoryTable("deliveries"), "events": self._events}
+        if self._rounds:
+            batch = RoundBatch.of(self._rounds)
+            for name, columns in (("rounds", batch.of_rounds), ("deliveries", batch.of_deliveries)):
+                tables[name].append([np.full(len(columns[0]), self._replica), *columns])
+        if self._recorder is not None:
+            self._recorder.flush()
+        if len(self._metrics):
+            tables["metrics"] = self._metrics
+        if self.values:
+            tables["final_metrics"] = MemoryTable("final_metrics")
+            rows = [(self._replica, *entry) for entry in self.values.items()]
+            tables["final_metrics"].append([*zip(*rows, strict=True)])
+        return {name: table.read().to_pandas() for name, table in tables.items()}
