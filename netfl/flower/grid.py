@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from threading import RLock
-from typing import Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 from flwr.app import Error, Message, RecordDict
@@ -24,7 +24,7 @@ from flwr.serverapp import Grid
 from numpy.typing import ArrayLike
 
 from netfl.access.selection._base import WithSelection
-from netfl.errors import Fault, ScenarioError
+from netfl.errors import Fault, NetflError, ScenarioError
 from netfl.flower import versions
 from netfl.flower.examples import NetworkContext
 from netfl.registry import kind_of
@@ -32,7 +32,10 @@ from netfl.results.tables import EventRecorder, MemoryTable
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario
 from netfl.simulation.setup import RunSetup, prepare_run
 from netfl.simulation.simulation import Simulation
-from netfl.types import OUTCOMES, Delivery, Recorder, Round
+from netfl.types import OUTCOMES, Delivery, Recorder, Round, RoundControls
+
+if TYPE_CHECKING:
+    from netfl.network.simulator import NetworkSimulator
 
 Sizes = Literal["arrays", "scenario"]
 """Source of the sizes of updates and broadcasts: the records in the messages, or the scenario."""
@@ -113,9 +116,10 @@ class NetworkGrid(Grid):
     **Timeouts** are simulated seconds from the start of the round, as is the TTL of a message, if it is given.  A reply
     that arrives later is an error.  The round itself still closes by the rule of the scenario.
 
-    **Sizes.**  The size of a broadcast is that of the records in the message.  The size of a reply must be known before
-    its ClientApp runs: in the first exchange it is that of the arrays in the message, then that of the largest reply of
-    the last round with replies.
+    **Sizes.**  The size of a broadcast is that of the arrays in the message, in the form in which Flower sends them.
+    The size of a reply must be known before its ClientApp runs.  In the first exchange it is that of the broadcast,
+    then that of the arrays in the largest reply of the last round with replies.  Replies to evaluate messages have the
+    size of all their records.
 
     Args:
         scenario: a scenario, or any other input of `netfl.load`; its learners do not run.
@@ -123,6 +127,8 @@ class NetworkGrid(Grid):
         run_config: ``context.run_config`` of the apps.
         sizes: ``arrays`` as above, or ``scenario`` for the sizes that ``netfl run`` uses.
         evaluation: ``network`` sends evaluate messages through the network, each exchange as a round of its own.
+        max_update_bits: size of the largest reply, for which the network is designed; by default that of the first
+            broadcast.
         setup: the prepared scenario with the recorder of one replica; by default it is prepared here, and events are
             kept in memory.
         observer: an observer.
@@ -144,6 +150,7 @@ class NetworkGrid(Grid):
         run_config: Mapping[str, bool | float | int | str] | None = None,
         sizes: Sizes = "arrays",
         evaluation: Evaluation = "direct",
+        max_update_bits: float | None = None,
         setup: RunSetup | None = None,
         observer: GridObserver | None = None,
     ) -> None:
@@ -159,7 +166,9 @@ class NetworkGrid(Grid):
         self._recorder = _OutcomeRecorder(setup.contexts[0].recorder)
         self.setup = setup.with_recorders([self._recorder])
         self._run_config, self._observer = dict(run_config or {}), observer or GridObserver()
-        self._sizes, self._evaluation = sizes, evaluation
+        self._sizes, self._evaluation, self._max_update_bits = sizes, evaluation, max_update_bits
+        self._network: NetworkSimulator | None = None
+        self._controls = RoundControls(on_network=self._keep_network)
         self._simulation: Simulation | None = None
         self._run = versions.empty_run(RUN_ID)
         self._contexts: dict[int, NetworkContext] = {}
@@ -204,6 +213,14 @@ class NetworkGrid(Grid):
     def server_context(self) -> NetworkContext:
         """Return a context for a ServerApp."""
         return self._new_context(None, 0, {})
+
+    def finish(self) -> None:
+        """End the run after the last round that the ServerApp needed: outstanding updates end as ``unfinished``."""
+        if self._simulation is not None and self._simulation.is_done:
+            self._simulation.finish()
+        elif self._network is not None:
+            self._network.finish()
+        self.close()
 
     def close(self) -> None:
         """End the simulation; the grid answers no more."""
@@ -317,7 +334,7 @@ class NetworkGrid(Grid):
         if len(set(users)) < len(users):
             raise ValueError("two messages are on the way to one node; wait for the reply to the first")
         self._observer.before_round()
-        result = self._step(users, *self._bits(requests))
+        result = self._step(requests)
         for request in requests:
             if request.version < 0:
                 request.version, request.opened_s = result.index - 1, result.opened_s
@@ -330,7 +347,8 @@ class NetworkGrid(Grid):
             is_waiting, delay_s = request in self._waiting, delivery.arrived_s - request.opened_s
             if delay_s <= request.timeout_s:
                 reply = self._execute(request.message, request.user)
-                sizes += [_content_bits(reply.content)] if reply.has_content() else []
+                size_of = _array_bits if category == "train" else _content_bits
+                sizes += [size_of(reply.content)] if reply.has_content() else []
                 (replies if request.category == category else self._early.setdefault(request.category, [])).append(reply)
             elif is_waiting:
                 reason = f"the update arrived after {delay_s:.6g} s, later than the timeout of {request.timeout_s:g} s"
@@ -349,36 +367,40 @@ class NetworkGrid(Grid):
         self._forget(result)
         return replies
 
-    def _bits(self, requests: Sequence[_Request]) -> tuple[float | None, float | None]:
-        """Return the size of each update and of the broadcast; ``None`` for those of the scenario."""
-        if self._sizes == "scenario":
-            return None, None
-        contents = [request.message.content for request in requests]
-        broadcast_bits = max(map(_content_bits, contents))
-        known = self._reply_bits.get(requests[0].category)
-        if known is None and requests[0].category == "train":
-            known = max(map(_array_bits, contents))
-        if known is None:  # metrics alone
-            known = max(_content_bits(content) - _array_bits(content) for content in contents)
-        return max(known, _BITS), max(broadcast_bits, _BITS)
+    def _bits(self, requests: Sequence[_Request]) -> tuple[float, float]:
+        """Return the size of each update and of the broadcast of *requests*."""
+        contents, category = [request.message.content for request in requests], requests[0].category
+        broadcast_bits = max(map(_array_bits, contents))
+        if category in self._reply_bits:
+            update_bits = self._reply_bits[category]
+        elif category == "train":
+            update_bits = broadcast_bits
+        else:
+            update_bits = max(map(_content_bits, contents)) - broadcast_bits
+        return max(update_bits, _BITS), max(broadcast_bits, _BITS)
 
-    def _step(self, users: Sequence[int], update_bits: float | None, broadcast_bits: float | None) -> Round:
+    def _step(self, requests: Sequence[_Request]) -> Round:
+        """Simulate the next round, in which the users of *requests* may take part."""
+        if self._sizes == "arrays":
+            update_bits, broadcast_bits = self._bits(requests)
+            design_bits = self._controls.design_bits or self._max_update_bits or max(update_bits, broadcast_bits)
+            if update_bits > design_bits:
+                problem = f"a reply has {update_bits:g} bits, and the network is designed for {design_bits:g}"
+                remedy = "give the size of the largest update"
+                raise ScenarioError([Fault("max_update_bits", problem, self._max_update_bits, remedy)])
+            self._controls.design_bits, self._controls.broadcast_bits = design_bits, broadcast_bits
+            self._controls.update_bits = np.full(self.scenario.users, update_bits)
         if self._simulation is None:
-            contexts = [
-                replace(
-                    context,
-                    uplink_bits=context.uplink_bits if update_bits is None else update_bits,
-                    downlink_bits=context.downlink_bits if broadcast_bits is None else broadcast_bits,
-                )
-                for context in self.setup.contexts
-            ]
+            bits = self._controls.design_bits
+            sizes = {} if bits is None else {"uplink_bits": bits, "downlink_bits": bits}
+            contexts = [replace(context, controls=self._controls, **sizes) for context in self.setup.contexts]
             self._simulation = Simulation(self.scenario, 0, setup=replace(self.setup, contexts=contexts))
         if self._simulation.is_done:
             count = self.scenario.steps
             problem, remedy = f"the ServerApp needs more than the {count} rounds of the scenario", "increase it"
             raise ScenarioError([Fault("rounds", problem, count, remedy)])
         self._recorder.clear()
-        return self._simulation.step(self._selected(users))
+        return self._simulation.step(self._selected([request.user for request in requests]))
 
     def _selected(self, users: Sequence[int]) -> Sequence[int] | None:
         """Return the selection to impose; ``None`` for an access that has its own, which needs all users."""
@@ -430,6 +452,8 @@ class NetworkGrid(Grid):
             reply: Any = self._client_app(deepcopy(message), self._contexts[user])
             if not isinstance(reply, Message):
                 raise TypeError(f"the ClientApp returned {type(reply).__name__} instead of a Message")
+        except NetflError:
+            raise
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
             self.app_errors.append(f"user {user}: {text}")
@@ -455,6 +479,9 @@ class NetworkGrid(Grid):
         if not 0 <= user < self.scenario.users:
             raise ValueError(f"there is no node {message.metadata.dst_node_id}; get_node_ids() returns the nodes")
         return int(user)
+
+    def _keep_network(self, network: NetworkSimulator) -> None:
+        self._network = network
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -38,10 +38,18 @@ class Manifest(RunObserver):
         learning: whether learners run, or the access alone.
         first: the first replica of the run; those before it exist already.
         warnings: the warnings about the scenario.
+        facts: further facts, by key.
     """
 
     def __init__(
-        self, folder: Path, scenario: Scenario, *, learning: bool, first: int = 0, warnings: Sequence[str] = ()
+        self,
+        folder: Path,
+        scenario: Scenario,
+        *,
+        learning: bool,
+        first: int = 0,
+        warnings: Sequence[str] = (),
+        facts: Mapping[str, Any] | None = None,
     ) -> None:
         self._path = folder / "manifest.json"
         self._started = time.perf_counter()
@@ -68,6 +76,7 @@ class Manifest(RunObserver):
             "versions": versions(),
             **({"versions_before": earlier} if earlier else {}),
             "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},
+            **(facts or {}),
         }
 
     def write(self, status: str, **more: object) -> None:
@@ -78,6 +87,10 @@ class Manifest(RunObserver):
         diverged = sorted(self._diverged, key=lambda lane: (lane.round, lane.learner, lane.replica))
         state = {"rounds_done": done, "diverged": [asdict(lane) for lane in diverged], "timings": timings}
         write_json(self._path, {"status": status, **self._facts, **state, **more})
+
+    def add_facts(self, **facts: object) -> None:
+        """Add facts, or replace them."""
+        self._facts |= facts
 
     def on_start(self, start: RunStart) -> None:
         self._rounds_kept = start.checkpoint_round or 0
