@@ -26,8 +26,10 @@ SHIPPED = {
     "rural_outage": {"partition.by": "distance"},
     "emergent_cyclic": {},
     "emergent_markov": {},
+    "emergent_stationary": {},
+    "access/correlated": {},
 }
-"""Shipped scenarios, with overrides for 60 rounds without learning."""
+"""Shipped scenarios, with overrides for rounds without learning."""
 
 
 def load(name, **overrides):
@@ -61,22 +63,23 @@ def assert_same_events(simulation, run):
     pd.testing.assert_frame_equal(first, second)
 
 
+@pytest.mark.parametrize("rounds", [ROUNDS, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", SHIPPED)
-def test_steps_equal_rounds_and_events_of_a_trace(name, tmp_path):
-    scenario = load(name)
-    run = netfl.trace(scenario, tmp_path / "run")
+def test_steps_equal_rounds_and_events_of_a_trace(name, rounds, tmp_path):
+    scenario = load(name, rounds=rounds)
+    run = netfl.trace(scenario, tmp_path / "run", progress=False)
     replica = scenario.replicas - 1
     with netfl.Simulation(scenario, replica) as simulation:
         assert (simulation.time_s, simulation.round) == (0.0, 0)
-        rounds = [simulation.step() for _ in range(ROUNDS)]
+        steps = [simulation.step() for _ in range(rounds)]
         assert simulation.is_done
-        assert simulation.time_s == rounds[-1].closed_s
+        assert simulation.time_s == steps[-1].closed_s
         simulation.finish()
         assert_same_events(simulation, run)
         pd.testing.assert_frame_equal(
             simulation.users, run.users.query(f"replica == {replica}")[[*simulation.users]].reset_index(drop=True)
         )
-    assert_equals_trace(rounds, run, replica)
+    assert_equals_trace(steps, run, replica)
 
 
 @pytest.mark.parametrize("name", ["access/markov", "rural_outage"])

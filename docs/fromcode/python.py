@@ -8,6 +8,7 @@ import netfl
 from fromcode import words
 
 PARTS = (
+    ("State of a simulation", "netfl.simulation.simulation", ("SimulationState",)),
     ("Plots", "netfl.plots", ()),
     ("Diagnosis", "netfl.diagnosis", ()),
     ("Recorded versions", "netfl.results.model_snapshots", ("ModelSnapshots",)),
@@ -18,7 +19,16 @@ PARTS = (
         "Types that packages exchange",
         "netfl.types",
         (
-            *("AccessContext", "ScenarioFacts", "Round", "Delivery", "Recorder", "LearnerReport", "Divergence"),
+            *(
+                "AccessContext",
+                "RoundControls",
+                "ScenarioFacts",
+                "Round",
+                "Delivery",
+                "Recorder",
+                "LearnerReport",
+                "Divergence",
+            ),
             *("Law", "StatisticClaim", "RunObserver", "RunStart", "RunProgress", "RoundProgress"),
         ),
     ),

@@ -131,7 +131,7 @@ class NetworkSimulator:
         layout = config.layout
         self._config, self._recorder, self._on_progress = config, recorder, on_progress
         self._controls = controls
-        self.env = self._env = env = simpy.Environment(0.0)
+        self.env = env = simpy.Environment(0.0)
         self._log = log = EventLog(
             recorder,
             layout.users,
@@ -190,7 +190,7 @@ class NetworkSimulator:
             self._run_round()
             result = server.collect_round_result()
             self._deliveries += len(result.deliveries)
-            now_s = self._env.now
+            now_s = self.env.now
             for tower in self._towers.values():
                 tower.record_trainings()
             record_outages(log, self._config, opened_s, now_s)
@@ -222,12 +222,12 @@ class NetworkSimulator:
         """
         log, sampler = self._log, self._config.sampler
         if warmup_s:
-            call_after(self._env, after_rounding(warmup_s), lambda _: self._restart_counts(warmup_s))
+            call_after(self.env, after_rounding(warmup_s), lambda _: self._restart_counts(warmup_s))
         closed_s = 0.0
         for index in range(1, count + 1):
             self._open_round(index)
             opened_s, closed_s = closed_s, duration_s * index / count
-            self._close_after(after_rounding(closed_s) - self._env.now)
+            self._close_after(after_rounding(closed_s) - self.env.now)
             self._run_round()
             self._play_fast_traffic(closed_s)
             log.flush_packets()
@@ -244,7 +244,7 @@ class NetworkSimulator:
 
     def state(self) -> NetworkState:
         """Return the state of the network now."""
-        config, now_s = self._config, float(self._env.now)
+        config, now_s = self._config, float(self.env.now)
         layout, users = config.layout, np.arange(config.layout.users)
         snr_db, backlog = np.full(layout.users, np.nan), np.zeros(layout.users, np.int64)
         for tower in self._towers.values():
@@ -303,13 +303,13 @@ class NetworkSimulator:
 
     def _open_round(self, index: int) -> float:
         """Open round, or window, *index*; return the time."""
-        self._round_closed = self._env.event()
+        self._round_closed = self.env.event()
         self._log.open_round(index)
-        return float(self._env.now)
+        return float(self.env.now)
 
     def _run_round(self) -> None:
         try:
-            run_until(self._env, self._round_closed, lambda: self._report_progress(self._env.now))
+            run_until(self.env, self._round_closed, lambda: self._report_progress(self.env.now))
         except NetflError:
             raise
         except Exception as error:
@@ -317,7 +317,7 @@ class NetworkSimulator:
                 problem = f"round {self._log.round} can never close: no further event is scheduled"
             else:
                 problem = f"{type(error).__name__}: {error}"
-            raise ModelError("network", problem, time_s=self._env.now) from error
+            raise ModelError("network", problem, time_s=self.env.now) from error
         if self._failure is not None:
             raise self._failure
 
@@ -326,7 +326,7 @@ class NetworkSimulator:
         self._on_progress(RoundProgress(self._log.round, now_s, attempts, self._log.failed_attempts))
 
     def _receive(self, message: Message) -> None:
-        now_s, server = self._env.now, self._config.layout.server
+        now_s, server = self.env.now, self._config.layout.server
         if not message.ignore_outages and self._config.node_state.node_up_until_s(self._server_node, now_s) <= now_s:
             self._log.record_outcome(message, "lost", now_s, node=server)
         elif message.base == TRAFFIC:
@@ -349,7 +349,7 @@ class NetworkSimulator:
             if self._log.round == index:
                 self._close()
 
-        call_after(self._env, deadline_s, close)
+        call_after(self.env, deadline_s, close)
 
     def _fail(self, error: NetflError) -> None:
         self._failure = error

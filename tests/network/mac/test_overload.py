@@ -19,6 +19,7 @@ BOUNDED = [
     {"kind": "slotted_aloha", "probability": 0.2},
     {"kind": "slotted_aloha", "adaptive": "known", "slot": 2.0},
     {"kind": "multichannel_aloha", "channels": 3, "probability": 0.6},
+    {"kind": "controlled", "channels": 2, "probability": 0.4},
     {"kind": "adaptive_aloha", "channels": 2, "metric": "age"},
     {"kind": "pure_aloha", "backoff": "5 s"},
     {"kind": "round_robin", "poll": 0.25},
