@@ -219,6 +219,8 @@ class _Driver(GridObserver, StrategyObserver):
         )
         for observer in self._record.observers:
             observer.on_round(progress)
+        if round.index == 2:  # a ClientApp has run, and loaded its modules
+            gc.freeze()
 
     def end(self) -> None:
         """End the record of a run whose ServerApp ended, or was stopped."""
