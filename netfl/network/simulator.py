@@ -240,7 +240,7 @@ class NetworkSimulator:
 
     def finish(self) -> None:
         """End the network after the last round that its caller needs, if more rounds could follow."""
-        self._finish(float(self._env.now))
+        self._finish(float(self.env.now))
 
     def state(self) -> NetworkState:
         """Return the state of the network now."""

@@ -56,6 +56,8 @@ _TARGET_COSTS = {
 }
 """Costs of a target accuracy, with their format."""
 
+_ACCURACIES = ("accuracy", "rare_accuracy")
+
 _OTHER_METRICS = {
     "validation_accuracy": "validation accuracy (%)",
     "validation_loss": "validation loss",
@@ -113,7 +115,7 @@ def learning_sections(data: RunData) -> list[Section]:
     shares = [*class_accuracy(data), *user_accuracy(data), *user_heat(data)]
     return [
         Section("final_metrics", "Final values", tables),
-        Section("accuracy", "Accuracy over rounds and costs", [accuracy_curves(data)]),
+        Section("accuracy", "Accuracy over rounds and costs", [*accuracy_curves(data)]),
         Section("shares", "Accuracy by class and user", shares),
         Section("threshold", "CVaR: t and the objective", [*cvar_plots(data)]),
         Section("besides", "Other metrics", [*other_metrics(data), *user_weights(data)]),
@@ -220,9 +222,11 @@ def choice_table(data: RunData) -> Iterator[Markup]:
         yield page.table(["Choice", "By", "For", "Keeps"], rows, caption("choices", data))
 
 
-def accuracy_curves(data: RunData) -> Markup:
-    """Return accuracy and rare-class accuracy against rounds and against costs."""
-    metrics = [metric for metric in ("accuracy", "rare_accuracy") if data.has(metric)]
+def accuracy_curves(data: RunData) -> Iterator[Markup]:
+    """Yield accuracy and rare-class accuracy against rounds and against costs."""
+    metrics = [metric for metric in _ACCURACIES if data.has(metric)]
+    if not metrics:
+        return
     table = aggregates.with_cost(data.metrics, data.run.rounds)
     figure = page.new_figure(9.6, 0.5 + 2.7 * len(metrics))
     grid = figure.subplots(len(metrics), len(data.x_axes), squeeze=False, sharey="row")
@@ -232,7 +236,7 @@ def accuracy_curves(data: RunData) -> Markup:
             style.without_legend(ax).label_outer(remove_inner_ticks=False)
     learning_plots.learner_legend(figure, data.learners, diverged=data.diverged)
     smoothed = _smoothed(data, [(metric, "") for metric in metrics])
-    return page.plot(figure, "accuracy", caption("accuracy", data, metrics, smoothed))
+    yield page.plot(figure, "accuracy", caption("accuracy", data, metrics, smoothed))
 
 
 def _smoothed(data: RunData, metrics: Sequence[tuple[str, str]]) -> list[str]:
@@ -295,13 +299,14 @@ def cvar_plots(data: RunData) -> Iterator[Markup]:
 def other_metrics(data: RunData) -> Iterator[Markup]:
     """Yield the optional metrics over the rounds."""
     metrics = [metric for metric in _OTHER_METRICS if data.has(metric)]
+    metrics += [metric for metric in data.app_metrics if metric not in {*_ACCURACIES, *metrics}]
     if not metrics:
         return
     columns = min(3, max(2, len(metrics)))
     figure = page.new_figure(3.2 * columns, 0.5 + 2.5 * math.ceil(len(metrics) / columns))
     for metric, ax in zip(metrics, style.grid_axes(figure, len(metrics), columns), strict=True):
         style.without_legend(learning_plots.curves(data.metrics, metric, learners=data.learners, ax=ax))
-        ax.set_ylabel(_OTHER_METRICS[metric])
+        ax.set_ylabel(_OTHER_METRICS.get(metric, metric.replace("_", " ")))
     learning_plots.learner_legend(figure, data.learners, diverged=data.diverged)
     yield page.plot(figure, "besides", caption("other_metrics", metrics))
 
