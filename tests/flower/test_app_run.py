@@ -82,19 +82,20 @@ def test_metrics_of_clients_have_their_own_names(tmp_path):
 def test_reports_comparisons_and_replays_accept_the_run(done, tmp_path):
     from netfl import report
     from netfl.diagnosis import diagnose
+    from netfl.diagnosis.reading import participation_of_run
 
     page = report.write(done, tmp_path / "report.html").read_text()
     assert "FedAvg" in page
     assert "FED-CVaR-AVG" not in page.split("The scenario, as resolved")[0]
     report.picture(done)
     other = run_app(tmp_path / "other", strategies.FedAvgM(fraction_evaluate=0.0), evaluate=accuracy_of)
-    compared = netfl.compare([done, other])
+    compared = netfl.compare([done.folder, other.folder])
     assert {"FedAvg", "FedAvgM"} <= set(compared["learner"])
-    report.write_several([done, other], tmp_path / "both.html")
+    report.write_several([done.folder, other.folder], tmp_path / "both.html")
     replay = {"name": "again", "users": 30, "rounds": 12, "access": {"kind": "replay", "run": str(done.folder)}}
     again = netfl.trace(replay, tmp_path / "again", progress=False)
     assert again.deliveries["user"].tolist() == done.deliveries["user"].tolist()
-    assert diagnose(done) is not None
+    assert diagnose(participation_of_run(done, 0)) is not None
 
 
 def test_a_run_without_server_evaluation_has_a_report(tmp_path):
