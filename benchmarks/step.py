@@ -32,11 +32,13 @@ SCENARIOS = {
 
 
 def traced(scenario: netfl.Scenario) -> None:
+    """Run netfl trace."""
     with tempfile.TemporaryDirectory() as folder:
         netfl.trace(scenario, Path(folder) / "run", progress=False)
 
 
 def stepped(scenario: netfl.Scenario) -> None:
+    """Take all steps, and read the tables at the end."""
     with netfl.Simulation(scenario) as simulation:
         while not simulation.is_done:
             simulation.step()
@@ -45,6 +47,7 @@ def stepped(scenario: netfl.Scenario) -> None:
 
 
 def observed(scenario: netfl.Scenario) -> None:
+    """Take all steps, and read the state after each."""
     with netfl.Simulation(scenario) as simulation:
         while not simulation.is_done:
             simulation.step()
@@ -52,12 +55,14 @@ def observed(scenario: netfl.Scenario) -> None:
 
 
 def timed(function: Callable[[netfl.Scenario], None], scenario: netfl.Scenario) -> float:
+    """Return the processor time of a function, in seconds."""
     started = time.process_time()
     function(scenario)
     return time.process_time() - started
 
 
 def main() -> None:
+    """Print a line for each scenario."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--repeat", type=int, default=5)
