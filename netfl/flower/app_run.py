@@ -26,7 +26,7 @@ from netfl.simulation.progress import python_display
 from netfl.simulation.run import OutageTracker, RunRecord, next_run_folder, recording
 from netfl.simulation.setup import RunSetup, prepare_run, warnings
 from netfl.streams import Streams
-from netfl.types import LearnerReport, Recorder, Round, RunObserver, RunProgress
+from netfl.types import LearnerReport, Recorder, Round, RunObserver, RunProgress, RunStart
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -180,6 +180,7 @@ class _Driver(GridObserver, StrategyObserver):
         self._name = self._prefix = ""
         self._values: dict[str, float] = {}
         self._latest: dict[str, np.ndarray] = {}
+        self._planned = setup.scenario.steps
         self.is_stopped = False
 
     def on_strategy(self, name: str, rounds: int) -> None:
@@ -188,6 +189,8 @@ class _Driver(GridObserver, StrategyObserver):
             problem = f"{name} needs {rounds} rounds, and the scenario has {available} left"
             remedy = f"add --set rounds={self.grid.round + rounds}, or let the strategy do fewer"
             raise ScenarioError([Fault("rounds", problem, self._setup.scenario.steps, remedy)])
+        exchanges = 2 if self._facts["evaluation"] == "network" else 1
+        self._planned = self.grid.round + min(available, exchanges * rounds)
         if self._record is None:
             self._open(name)
         self._prefix = "" if name == self._name else f"{name}."
@@ -209,7 +212,7 @@ class _Driver(GridObserver, StrategyObserver):
         assert self._outages is not None
         progress = RunProgress(
             round=round.index,
-            rounds=self._setup.scenario.steps,
+            rounds=max(self._planned, round.index),
             time_s=round.closed_s,
             delivered=tuple(delivery.user for delivery in round.deliveries),
             down=self._outages.down,
@@ -250,8 +253,9 @@ class _Driver(GridObserver, StrategyObserver):
         self._manifest = Manifest(
             self._folder, scenario, learning=True, warnings=[*warnings(scenario)], facts=facts
         )
+        start = RunStart(self._folder, scenario.name, self._planned, lanes=[(name, 0)])
         self._record = self._resources.enter_context(
-            recording(self._setup, self._folder, self._manifest, [(name, 0)], [], [self._display], "netfl flower run")
+            recording(self._setup, self._manifest, start, [], [self._display], "netfl flower run")
         )
         self._resources.callback(self._report_values)  # before the record ends, also after an error
         self._outages = OutageTracker(self._record.writer.recorders[0])

@@ -159,8 +159,9 @@ def perform_run(
     first, learning = setup.replicas.start, learner is not None
     manifest = Manifest(folder, scenario, learning=learning, first=first, warnings=[*warnings(scenario)])
     session, snapshots = open_session(setup, learner, folder, command)
-    before, start = [] if snapshots is None else [snapshots], session.checkpoint_round
-    with recording(setup, folder, manifest, session.lanes, before, [session, observer], command, start) as record:
+    start = RunStart(folder, scenario.name, scenario.steps, scenario.duration, session.lanes, session.checkpoint_round)
+    before = [] if snapshots is None else [snapshots]
+    with recording(setup, manifest, start, before, [session, observer], command) as record:
         is_done = run_rounds(setup.with_recorders(record.writer.recorders), session, record.observers)
         for name, table in (decision_regions(learner, setup.dataset) if is_done else {}).items():
             record.writer.write_table(name, table)
@@ -189,30 +190,26 @@ class RunRecord:
 @contextmanager
 def recording(
     setup: RunSetup,
-    folder: Path,
     manifest: Manifest,
-    lanes: Sequence[tuple[str, int]],
+    start: RunStart,
     before: Sequence[RunObserver],
     after: Sequence[RunObserver],
     command: str,
-    checkpoint_round: int | None = None,
 ) -> Iterator[RunRecord]:
-    """Open the record of a run in *folder*; an error inside ends it as failed.
+    """Open the record of a run; an error inside ends it as failed.
 
     Args:
         setup: the prepared run.
-        folder: the run directory, which the caller has locked.
         manifest: the manifest of the run.
-        lanes: learner and replica of each lane; none in a trace.
+        start: the facts about the run; the caller has locked its folder.
         before: observers that come before the writer of the tables.
         after: observers that come after the manifest.
         command: the command that continues the run after a failure of the machine.
-        checkpoint_round: the round of the checkpoint that the run continues from.
 
     Raises:
         MachineError: the folder cannot be written.
     """
-    scenario = setup.scenario
+    scenario, folder, lanes = setup.scenario, start.folder, start.lanes
     observers: list[RunObserver] = [manifest]
     try:
         for path in (*folder.glob("*.part"), *(folder / name for name in FINAL_FILES)):
@@ -223,7 +220,6 @@ def recording(
         observers = [trackers, manifest]
         writer = RunWriter(folder, scenario, setup.replicas, lanes)
         observers = [*before, writer, trackers, manifest, *after]
-        start = RunStart(folder, scenario.name, scenario.steps, scenario.duration, lanes, checkpoint_round)
         for each in observers:
             each.on_start(start)
         writer.write_replicas("users", [setup.users(replica) for replica in setup.replicas])
