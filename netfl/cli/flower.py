@@ -84,5 +84,7 @@ def run(
             observer=observer,
         )
     if errors := done.manifest.get("app_errors"):
-        typer.echo(f"the ClientApp failed {errors[1]} times, first with {errors[0]}; see {done.folder}/flower.log", err=True)
+        typer.echo(
+            f"the ClientApp failed {errors[1]} times, first with {errors[0]}; see {done.folder}/flower.log", err=True
+        )
     report_outcome(done, quiet, report=report)

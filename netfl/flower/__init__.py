@@ -10,11 +10,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from netfl.flower.app_run import run
     from netfl.flower.examples import evaluation_data, user_data
     from netfl.flower.grid import NetworkGrid
-    from netfl.flower.app_run import run
 
-__all__ = ["NetworkGrid", "run", "evaluation_data", "user_data"]
+__all__ = ["NetworkGrid", "evaluation_data", "run", "user_data"]
 
 _HOMES = {"NetworkGrid": "grid", "run": "app_run", "evaluation_data": "examples", "user_data": "examples"}
 

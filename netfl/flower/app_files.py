@@ -53,7 +53,7 @@ def load_app(name: str, run_config: Sequence[str] = ()) -> FlowerApp:
     Raises:
         ScenarioError: the app cannot be loaded, or a key of the config does not exist.
     """
-    folder, config = Path(name), {}
+    folder, config = Path(name), Config()
     if (folder / "pyproject.toml").is_file():
         components, config = _read_project(folder)
         sys.path.insert(0, str(folder.resolve()))

@@ -250,9 +250,7 @@ class _Driver(GridObserver, StrategyObserver):
         """Open the record of the run, with the learner *name*."""
         scenario, self._name = self._setup.scenario, name
         facts = {"flower": dict(self._facts), "learners": [name]}
-        self._manifest = Manifest(
-            self._folder, scenario, learning=True, warnings=[*warnings(scenario)], facts=facts
-        )
+        self._manifest = Manifest(self._folder, scenario, learning=True, warnings=[*warnings(scenario)], facts=facts)
         start = RunStart(self._folder, scenario.name, self._planned, lanes=[(name, 0)])
         self._record = self._resources.enter_context(
             recording(self._setup, self._manifest, start, [], [self._display], "netfl flower run")
@@ -276,7 +274,7 @@ def _flower_scenario(scenario: Scenario) -> Scenario:
     check_scenario(scenario)
     changes: dict[str, object] = {"replicas": 1}
     if scenario.evaluate is not None:
-        unused = {"choose": {}, "targets": (), "metrics": (), "levels": (), "validation": None}
+        unused: dict[str, object] = {"choose": {}, "targets": (), "metrics": (), "levels": (), "validation": None}
         changes["evaluate"] = scenario.evaluate.model_copy(update=unused)
     return scenario.model_copy(update=changes)
 

@@ -342,19 +342,22 @@ class NetworkGrid(Grid):
         self._observer.after_round(result)
         replies, sizes = self._early.pop(category, []), []
         for delivery in result.deliveries:
-            if (request := self._request_of(delivery)) is None:
+            answered = self._request_of(delivery)
+            if answered is None:
                 continue
-            is_waiting, delay_s = request in self._waiting, delivery.arrived_s - request.opened_s
-            if delay_s <= request.timeout_s:
-                reply = self._execute(request.message, request.user)
+            is_waiting, delay_s = answered in self._waiting, delivery.arrived_s - answered.opened_s
+            if delay_s <= answered.timeout_s:
+                reply = self._execute(answered.message, answered.user)
                 size_of = _array_bits if category == "train" else _content_bits
                 sizes += [size_of(reply.content)] if reply.has_content() else []
-                (replies if request.category == category else self._early.setdefault(request.category, [])).append(reply)
+                (replies if answered.category == category else self._early.setdefault(answered.category, [])).append(
+                    reply
+                )
             elif is_waiting:
-                reason = f"the update arrived after {delay_s:.6g} s, later than the timeout of {request.timeout_s:g} s"
-                replies.append(self._error(request.message, ErrorCode.REPLY_MESSAGE_UNAVAILABLE, reason))
+                reason = f"the update arrived after {delay_s:.6g} s, later than the timeout of {answered.timeout_s:g} s"
+                replies.append(self._error(answered.message, ErrorCode.REPLY_MESSAGE_UNAVAILABLE, reason))
             if is_waiting:
-                self._waiting.remove(request)
+                self._waiting.remove(answered)
         if sizes:
             self._reply_bits[category] = max(sizes)
         for request in requests:
@@ -392,8 +395,9 @@ class NetworkGrid(Grid):
             self._controls.update_bits = np.full(self.scenario.users, update_bits)
         if self._simulation is None:
             bits = self._controls.design_bits
-            sizes = {} if bits is None else {"uplink_bits": bits, "downlink_bits": bits}
-            contexts = [replace(context, controls=self._controls, **sizes) for context in self.setup.contexts]
+            contexts = [replace(context, controls=self._controls) for context in self.setup.contexts]
+            if bits is not None:
+                contexts = [replace(context, uplink_bits=bits, downlink_bits=bits) for context in contexts]
             self._simulation = Simulation(self.scenario, 0, setup=replace(self.setup, contexts=contexts))
         if self._simulation.is_done:
             count = self.scenario.steps
@@ -451,7 +455,7 @@ class NetworkGrid(Grid):
         try:
             reply: Any = self._client_app(deepcopy(message), self._contexts[user])
             if not isinstance(reply, Message):
-                raise TypeError(f"the ClientApp returned {type(reply).__name__} instead of a Message")
+                raise TypeError(f"the ClientApp returned {type(reply).__name__} instead of a Message")  # noqa: TRY301
         except NetflError:
             raise
         except Exception as error:
@@ -512,9 +516,7 @@ class _OutcomeRecorder:
         """Return whether events of *kind* are needed here or by the receiver."""
         return kind in OUTCOMES or kind == "received" or self.inner.wants(kind)
 
-    def event(
-        self, kind: str, time_s: ArrayLike, *, user: ArrayLike = -1, detail: str = "", **details: Any
-    ) -> None:
+    def event(self, kind: str, time_s: ArrayLike, *, user: ArrayLike = -1, detail: str = "", **details: Any) -> None:
         """Pass on one event or many; see `netfl.types.Recorder`."""
         self.inner.event(kind, time_s, user=user, detail=detail, **details)
         if kind == "received":
@@ -558,4 +560,3 @@ def _array_bits(content: RecordDict) -> float:
 def _content_bits(content: RecordDict) -> float:
     """Return the size of all records of a message."""
     return float(_BITS * sum(record.count_bytes() for record in content.values()))
-

@@ -103,7 +103,7 @@ def test_what_cannot_be_imported_is_explained(folder):
     with pytest.raises(ScenarioError, match=r"--app: cannot be imported: there is no module 'mynothing'"):
         load_app("mynothing")
     (folder / "data-files").mkdir()
-    with pytest.raises(ScenarioError, match="this folder has no pyproject.toml"):
+    with pytest.raises(ScenarioError, match=r"this folder has no pyproject\.toml"):
         load_app("./data-files")
 
 

@@ -158,14 +158,12 @@ def test_a_folder_that_is_not_empty_is_refused(tmp_path):
 
 
 def test_sampling_follows_the_seed_and_leaves_the_global_generators_alone(tmp_path):
-    random.seed(1)
-    np.random.seed(1)
-    states = random.getstate(), np.random.get_state()[1].tolist()
+    states = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
     runs = [
         run_app(tmp_path / f"{seed}-{again}", averaging(fraction_train=0.3), scenario=rural(seed=seed))
         for seed, again in ((3, 0), (3, 1), (4, 0))
     ]
-    assert (random.getstate(), np.random.get_state()[1].tolist()) == states
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == states  # noqa: NPY002
     first, again, other = (run.events for run in runs)
     pd.testing.assert_frame_equal(first, again)
     assert not first.equals(other)
@@ -200,9 +198,7 @@ def test_a_server_without_strategy_records_its_rounds(tmp_path):
             grid.send_and_receive([Message(content, node, "train") for node in grid.get_node_ids()])
 
     client, calls = adding_client()
-    run = netfl.flower.run(
-        rural(), server, client, tmp_path / "run", run_config={"exchanges": 3}, progress=False
-    )
+    run = netfl.flower.run(rural(), server, client, tmp_path / "run", run_config={"exchanges": 3}, progress=False)
     assert (run.status, len(run.rounds), len(calls)) == ("done", 3, 3)
     assert run.metrics.empty
 

@@ -206,7 +206,9 @@ def test_evaluation_and_queries_take_no_time_and_reach_all():
 
 
 def test_evaluation_over_the_network_is_a_round_with_small_replies():
-    with NetworkGrid(scenario_of({"round": {"kind": "first", "m": 3}}), adding_client()[0], evaluation="network") as grid:
+    with NetworkGrid(
+        scenario_of({"round": {"kind": "first", "m": 3}}), adding_client()[0], evaluation="network"
+    ) as grid:
         for _ in range(2):
             delivered, errors = split(grid.send_and_receive(messages_of(grid, kind="evaluate", x=1)))
             assert (len(delivered), len(errors)) == (3, 1)
@@ -223,8 +225,11 @@ def test_replies_are_pulled_when_the_network_has_delivered_them():
         assert (grid.round, calls) == (0, [])
         seen = []
         while len(seen) < 3:
-            for reply in grid.pull_messages(pushed):
-                seen.append((pushed[reply.metadata.reply_to_message_id], round(grid.time_s, 3), value_of(reply)))
+            replies = list(grid.pull_messages(pushed))
+            seen += [
+                (pushed[reply.metadata.reply_to_message_id], round(grid.time_s, 3), value_of(reply))
+                for reply in replies
+            ]
         assert seen == [(1, 2.0, 6.0), (2, 3.0, 6.0), (3, 4.0, 6.0)]
         assert calls == [1, 2, 3]
         (again,) = grid.push_messages(messages_of(grid, 7.0, users=[2]))
@@ -238,13 +243,12 @@ def test_replies_are_pulled_when_the_network_has_delivered_them():
 
 def test_an_update_of_an_earlier_round_is_a_reply_of_the_round_in_which_it_arrives():
     access = {"round": {"kind": "first", "m": 1}, "on_new_version": "finish"}
-    client, calls = adding_client(step=0.5)
+    client, _ = adding_client(step=0.5)
     with NetworkGrid(scenario_of(access), client) as grid:
         arrived = []
         for version in range(6):
-            for reply in grid.send_and_receive(messages_of(grid, float(version))):
-                if reply.has_content():
-                    arrived.append((version, user_of(reply), value_of(reply)))
+            replies = grid.send_and_receive(messages_of(grid, float(version)))
+            arrived += [(version, user_of(reply), value_of(reply)) for reply in replies if reply.has_content()]
         bases = grid.events.query("kind == 'delivered'")
     assert [(version, user) for version, user, _ in arrived] == list(
         zip(bases["round"] - 1, bases["user"], strict=True)
@@ -260,7 +264,9 @@ def test_direct_accesses_and_replays_work(tmp_path):
         result = averaging().start(grid, arrays(np.zeros((4, 5))), num_rounds=8)
         delivered = grid.events.query("kind == 'delivered'")["user"].tolist()
     assert calls == delivered
-    assert result.arrays.to_numpy_ndarrays()[0][0, 0] == pytest.approx(len(set(grid.events.query("kind == 'delivered'")["round"])))
+    assert result.arrays.to_numpy_ndarrays()[0][0, 0] == pytest.approx(
+        len(set(grid.events.query("kind == 'delivered'")["round"]))
+    )
     trace = netfl.trace(direct, tmp_path / "trace", progress=False)
     replay = direct | {"access": {"kind": "replay", "run": str(trace.folder)}}
     client, calls = adding_client()
@@ -288,22 +294,24 @@ def test_rounds_of_the_scenario_are_the_limit():
 
 
 @pytest.mark.parametrize(
-    ("changes", "problem"),
+    ("options", "problem"),
     [
-        ({"rounds": None, "duration": "1 min", "access": {"traffic": {"kind": "saturated", "source": "users", "size": {"distribution": "fixed", "mean": "1 kB"}}}}, "Flower needs rounds"),
         ({"sizes": "many"}, r"sizes: no such value \('many'\); write arrays or scenario"),
-        ({"evaluation": "never"}, r"evaluation: no such value"),
+        ({"evaluation": "never"}, r"evaluation: no such value \('never'\); write direct or network"),
     ],
-)  # fmt: skip
-def test_what_cannot_be_run_is_refused(changes, problem):
-    options = {key: changes.pop(key) for key in ("sizes", "evaluation") if key in changes}
-    scenario = scenario_of(**changes)
-    if "duration" in changes:
-        for key in ("round", "compute", "update_size", "broadcast_rate"):
-            scenario["access"].pop(key)
-        scenario.pop("rounds")
+)
+def test_wrong_options_are_refused(options, problem):
     with pytest.raises(ScenarioError, match=problem):
-        NetworkGrid(scenario, adding_client()[0], **options)
+        NetworkGrid(scenario_of(), adding_client()[0], **options)
+
+
+def test_scenarios_without_rounds_are_refused():
+    scenario = scenario_of({"traffic": {"kind": "saturated", "size": {"distribution": "fixed", "mean": "1 kB"}}})
+    for section, keys in ((scenario, ["rounds"]), (scenario["access"], ["round", "update_size", "broadcast_rate"])):
+        for key in [*keys, *({"compute"} & section.keys())]:
+            section.pop(key)
+    with pytest.raises(ScenarioError, match="duration: Flower needs rounds"):
+        NetworkGrid(scenario | {"duration": "1 min"}, adding_client()[0])
 
 
 def test_closed_loops_are_refused():

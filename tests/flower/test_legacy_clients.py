@@ -57,7 +57,7 @@ class Recording(FedAvg):
             initial_parameters=ndarrays_to_parameters([np.zeros(3)]),
             fit_metrics_aggregation_fn=weighted,
             evaluate_metrics_aggregation_fn=weighted,
-            evaluate_fn=lambda round, values, config: (0.1 * round, {"accuracy": float(values[0][0])}),
+            evaluate_fn=lambda number, values, config: (0.1 * number, {"accuracy": float(values[0][0])}),
             **options,
         )
         self.counts, self.failures, self.final = [], [], None
@@ -108,7 +108,7 @@ def test_clients_that_fail_are_failures(tmp_path):
     calls = []
     plain = run_app(tmp_path / "plain", Recording(), calls)
     user = int(plain.deliveries["user"].iloc[0])
-    strategy = Recording(on_fit_config_fn=lambda round: {"failing": user})
+    strategy = Recording(on_fit_config_fn=lambda number: {"failing": user})
     run = run_app(tmp_path / "run", strategy, [])
     assert run.manifest["app_errors"][0] == f"user {user}: ZeroDivisionError: "
     delivered = run.deliveries.groupby("round")["user"].agg(lambda users: 5 - (users == user).sum())
@@ -134,9 +134,7 @@ def test_clients_can_give_the_initial_parameters(tmp_path):
 
     client = ClientApp(lambda context: Giving(context.node_config["partition-id"], []).to_client())
     seen = []
-    strategy = Asking(evaluate_fn=lambda round, values, config: seen.append(float(values[0][0])))
+    strategy = Asking(evaluate_fn=lambda number, values, config: seen.append(float(values[0][0])))
     app = ServerApp(server_fn=lambda context: ServerAppComponents(strategy=strategy, config=ServerConfig(num_rounds=2)))
-    netfl.flower.run(
-        netfl.load("rural_outage", copy.deepcopy(RURAL)), app, client, tmp_path / "run", progress=False
-    )
+    netfl.flower.run(netfl.load("rural_outage", copy.deepcopy(RURAL)), app, client, tmp_path / "run", progress=False)
     assert seen == [7.0, 8.0, 9.0]

@@ -57,7 +57,7 @@ def client_of(scenario):
             gradients = torch.autograd.grad(loss, parameters)
             with torch.no_grad():
                 for parameter, gradient in zip(parameters, gradients, strict=True):
-                    parameter -= RATE * gradient
+                    parameter.sub_(RATE * gradient)
         record = ArrayRecord([parameter.detach().numpy() for parameter in parameters])
         metrics = MetricRecord({"num-examples": len(data.y)})
         return Message(RecordDict({"arrays": record, "metrics": metrics}), reply_to=message)
@@ -84,9 +84,7 @@ def server_of(scenario, rounds):
             return MetricRecord({"accuracy": (scores.argmax(1) == y).double().mean().item(), "loss": loss})
 
         initial = ArrayRecord([part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)])
-        FedAvg(fraction_evaluate=0.0).start(
-            grid, initial, num_rounds=rounds, timeout=1e9, evaluate_fn=evaluate
-        )
+        FedAvg(fraction_evaluate=0.0).start(grid, initial, num_rounds=rounds, timeout=1e9, evaluate_fn=evaluate)
 
     return app
 

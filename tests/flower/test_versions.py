@@ -24,7 +24,9 @@ def test_the_declared_range_is_the_one_that_is_checked():
 @pytest.mark.parametrize("version", ["1.20.0", "1.43.0", "2.0", "0.19"])
 def test_other_versions_are_refused(version, monkeypatch):
     monkeypatch.setattr(importlib.metadata, "version", lambda name: version)
-    message = rf"flower: this version of flwr is not supported; netfl needs flwr>=1.21,<1.43 \('{version}'\); pip install"
+    message = (
+        rf"flower: this version of flwr is not supported; netfl needs flwr>=1.21,<1.43 \('{version}'\); pip install"
+    )
     with pytest.raises(ScenarioError, match=message):
         _ = netfl.flower.run
 

@@ -1,6 +1,10 @@
 """Flower apps for tests: a ClientApp that counts its calls, and ServerApps with given strategies."""
 
 import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="netfl-sim[flower] is not installed")
+
 from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
@@ -52,9 +56,7 @@ def server_of(strategy, rounds, *, timeout=1e9, evaluate=None, start=START):
 
     @app.main()
     def main(grid, context):
-        results.append(
-            strategy.start(grid, arrays(start), num_rounds=rounds, timeout=timeout, evaluate_fn=evaluate)
-        )
+        results.append(strategy.start(grid, arrays(start), num_rounds=rounds, timeout=timeout, evaluate_fn=evaluate))
 
     return app, results
 
