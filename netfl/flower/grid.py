@@ -328,10 +328,10 @@ class NetworkGrid(Grid):
     def _run_round(self) -> list[Message]:
         """Simulate the next round for all waiting requests, and return the replies of updates that ended in it."""
         requests = [*self._waiting]
-        category, users = requests[0].category, [request.user for request in requests]
+        category, users = requests[0].category, {request.user for request in requests}
         if {request.category for request in requests} != {category}:
             raise ValueError("train and evaluate messages cannot share a round; send them one after the other")
-        if len(set(users)) < len(users):
+        if len(users) < len(requests):
             raise ValueError("two messages are on the way to one node; wait for the reply to the first")
         self._observer.before_round()
         result = self._step(requests)
@@ -340,35 +340,37 @@ class NetworkGrid(Grid):
                 request.version, request.opened_s = result.index - 1, result.opened_s
                 self._requests.setdefault(request.user, []).append(request)
         self._observer.after_round(result)
-        replies, sizes = self._early.pop(category, []), []
+        replies = self._early.pop(category, [])
         for delivery in result.deliveries:
-            answered = self._request_of(delivery)
-            if answered is None:
-                continue
-            is_waiting, delay_s = answered in self._waiting, delivery.arrived_s - answered.opened_s
-            if delay_s <= answered.timeout_s:
-                reply = self._execute(answered.message, answered.user)
-                size_of = _array_bits if category == "train" else _content_bits
-                sizes += [size_of(reply.content)] if reply.has_content() else []
-                (replies if answered.category == category else self._early.setdefault(answered.category, [])).append(
-                    reply
-                )
-            elif is_waiting:
-                reason = f"the update arrived after {delay_s:.6g} s, later than the timeout of {answered.timeout_s:g} s"
-                replies.append(self._error(answered.message, ErrorCode.REPLY_MESSAGE_UNAVAILABLE, reason))
-            if is_waiting:
-                self._waiting.remove(answered)
+            answered, reply = self._answer(delivery)
+            if answered is not None and reply is not None:
+                is_same = answered.category == category
+                (replies if is_same else self._early.setdefault(answered.category, [])).append(reply)
+        sizes = [_reply_bits(category, reply.content) for reply in replies if reply.has_content()]
         if sizes:
             self._reply_bits[category] = max(sizes)
         for request in requests:
-            ended = self._recorder.outcomes.get(request.user)
-            is_over = ended is not None and ended[0] not in {"delivered", "superseded"}
             is_late = result.closed_s - request.opened_s > request.timeout_s
-            if request in self._waiting and (is_over or is_late):
+            if request in self._waiting and (is_late or self._recorder.has_failed(request.user)):
                 self._waiting.remove(request)
                 replies.append(self._failure(request))
         self._forget(result)
         return replies
+
+    def _answer(self, delivery: Delivery) -> tuple[_Request | None, Message | None]:
+        """Return the request that a delivered update answers, and the reply of its ClientApp, or an error if late."""
+        request = self._request_of(delivery)
+        if request is None:
+            return None, None
+        is_waiting, delay_s = request in self._waiting, delivery.arrived_s - request.opened_s
+        if is_waiting:
+            self._waiting.remove(request)
+        if delay_s <= request.timeout_s:
+            return request, self._execute(request.message, request.user)
+        if not is_waiting:
+            return request, None
+        reason = f"the update arrived after {delay_s:.6g} s, later than the timeout of {request.timeout_s:g} s"
+        return request, self._error(request.message, ErrorCode.REPLY_MESSAGE_UNAVAILABLE, reason)
 
     def _bits(self, requests: Sequence[_Request]) -> tuple[float, float]:
         """Return the size of each update and of the broadcast of *requests*."""
@@ -430,10 +432,10 @@ class NetworkGrid(Grid):
 
     def _failure(self, request: _Request) -> Message:
         """Return the reply to a request whose update was not delivered in its round."""
-        ended, code = self._recorder.outcomes.get(request.user), ErrorCode.REPLY_MESSAGE_UNAVAILABLE
-        if ended is not None:
-            outcome, detail, at_s = ended
-            reason = f"update {outcome}{f' ({detail})' if detail else ''} at {at_s:.6g} s of simulated time"
+        ended, code = self._recorder.ended.get(request.user), ErrorCode.REPLY_MESSAGE_UNAVAILABLE
+        if self._recorder.has_failed(request.user) and ended is not None:
+            cause = f" ({ended.detail})" if ended.detail else ""
+            reason = f"update {ended.outcome}{cause} at {ended.time_s:.6g} s of simulated time"
         elif request.user in self._recorder.received:
             reason = f"update outstanding when the round closed at {self.time_s:.6g} s of simulated time"
         else:
@@ -492,39 +494,70 @@ class NetworkGrid(Grid):
             raise versions.run_ended()
 
 
+@dataclass(frozen=True, slots=True)
+class _EndedUpdate:
+    """An update that ended, and the version that it started from; -1 if the access does not state it."""
+
+    outcome: str
+    detail: str
+    time_s: float
+    base: int
+
+
 class _OutcomeRecorder:
-    """Recorder that passes all events on, and keeps the outcomes of one round.
+    """Recorder that passes all events on, and keeps what happened to the users of one round.
 
     Attributes:
         inner: the receiver of the events.
-        outcomes: outcome, detail and time of the last update of each user that ended.
+        ended: the update of each user that ended last, from the newest version.
         received: users that received a version.
     """
 
     def __init__(self, inner: Recorder) -> None:
         self.inner = inner
         self.final_metrics, self.energy = inner.final_metrics, inner.energy
-        self.outcomes: dict[int, tuple[str, str, float]] = {}
+        self.ended: dict[int, _EndedUpdate] = {}
         self.received: set[int] = set()
+        self._versions: dict[int, int] = {}
 
     def clear(self) -> None:
         """Forget the round."""
-        self.outcomes.clear()
+        self.ended.clear()
         self.received.clear()
+
+    def has_failed(self, user: int) -> bool:
+        """Return whether the update of *user* from its newest version ended without a delivery."""
+        ended = self.ended.get(user)
+        if ended is None or ended.outcome in {"delivered", "superseded"}:
+            return False
+        return ended.base < 0 or ended.base >= self._versions.get(user, -1)
 
     def wants(self, kind: str) -> bool:
         """Return whether events of *kind* are needed here or by the receiver."""
         return kind in OUTCOMES or kind == "received" or self.inner.wants(kind)
 
-    def event(self, kind: str, time_s: ArrayLike, *, user: ArrayLike = -1, detail: str = "", **details: Any) -> None:
+    def event(
+        self,
+        kind: str,
+        time_s: ArrayLike,
+        *,
+        user: ArrayLike = -1,
+        value: ArrayLike = math.nan,
+        detail: str = "",
+        **details: Any,
+    ) -> None:
         """Pass on one event or many; see `netfl.types.Recorder`."""
-        self.inner.event(kind, time_s, user=user, detail=detail, **details)
-        if kind == "received":
-            self.received.update(np.atleast_1d(user).tolist())
-        elif kind in OUTCOMES:
-            times, users = np.broadcast_arrays(np.asarray(time_s, float), np.asarray(user))
-            for at_s, number in zip(times.ravel().tolist(), users.ravel().tolist(), strict=True):
-                self.outcomes[number] = kind, detail, at_s
+        self.inner.event(kind, time_s, user=user, value=value, detail=detail, **details)
+        if kind != "received" and kind not in OUTCOMES:
+            return
+        columns = np.broadcast_arrays(user, np.asarray(time_s, float), np.asarray(value, float))
+        for number, at_s, version in zip(*(column.ravel().tolist() for column in columns), strict=True):
+            base = -1 if math.isnan(version) else int(version)
+            if kind == "received":
+                self.received.add(number)
+                self._versions[number] = base
+            elif number not in self.ended or base >= self.ended[number].base:
+                self.ended[number] = _EndedUpdate(kind, detail, at_s, base)
 
 
 def check_scenario(scenario: Scenario) -> None:
@@ -555,6 +588,11 @@ def _category(message: Message) -> str:
 
 def _array_bits(content: RecordDict) -> float:
     return float(_BITS * sum(record.count_bytes() for record in content.array_records.values()))
+
+
+def _reply_bits(category: str, content: RecordDict) -> float:
+    """Return the size of a reply: of its arrays, or of all records where these are metrics."""
+    return _array_bits(content) if category == "train" else _content_bits(content)
 
 
 def _content_bits(content: RecordDict) -> float:
