@@ -12,10 +12,10 @@ from typing import Any
 
 from netfl.errors import Fault, ScenarioError
 
-OLDEST, FIRST_UNSUPPORTED = (1, 21), (1, 43)
-"""Flower 1.21 is the first version with the message API (`flwr.serverapp`)."""
+OLDEST, FIRST_UNSUPPORTED = (1, 22), (1, 43)
+"""Flower 1.22 is the first version with all strategies of the message API, such as `FedProx`."""
 
-SUPPORTED = "flwr>=1.21,<1.43"
+SUPPORTED = "flwr>=1.22,<1.43"
 """The supported versions, as pip writes them; a test compares them with ``pyproject.toml``."""
 
 

@@ -21,17 +21,17 @@ def test_the_declared_range_is_the_one_that_is_checked():
     assert versions.SUPPORTED in (ROOT / "docs/howto/flower.md").read_text()
 
 
-@pytest.mark.parametrize("version", ["1.20.0", "1.43.0", "2.0", "0.19"])
+@pytest.mark.parametrize("version", ["1.21.0", "1.43.0", "2.0", "0.19"])
 def test_other_versions_are_refused(version, monkeypatch):
     monkeypatch.setattr(importlib.metadata, "version", lambda name: version)
     message = (
-        rf"flower: this version of flwr is not supported; netfl needs flwr>=1.21,<1.43 \('{version}'\); pip install"
+        rf"flower: this version of flwr is not supported; netfl needs flwr>=1.22,<1.43 \('{version}'\); pip install"
     )
     with pytest.raises(ScenarioError, match=message):
         _ = netfl.flower.run
 
 
-@pytest.mark.parametrize("version", ["1.21.0", "1.42.9", "1.30.0rc1"])
+@pytest.mark.parametrize("version", ["1.22.0", "1.42.9", "1.30.0rc1"])
 def test_supported_versions_are_accepted(version, monkeypatch):
     monkeypatch.setattr(importlib.metadata, "version", lambda name: version)
     assert versions.check_flower() == version
