@@ -42,7 +42,10 @@ from netfl.simulation.setup import prepare_run
 
 USERS, EPOCHS, BATCH, RATE = 30, 2, 16, 0.05
 QUICK = {"partition.by": "distance", "record": "none"}
-EVERYBODY = {"access": {"kind": "bernoulli", "probability": 1.0}, "partition": "iid"}
+AVERAGE = {"objective": "erm", "aggregation": "average", "local_epochs": EPOCHS, "batch_size": BATCH, "lr": RATE}
+EVERYBODY = {
+    "access": {"kind": "bernoulli", "probability": 1.0}, "partition": "iid", "learners": {"FedAvg": AVERAGE},
+}  # fmt: skip
 
 
 def make_net() -> nn.Module:
@@ -111,7 +114,10 @@ def on_netfl(changes: dict[str, Any]) -> Callable[[int, str], float]:
 
     def measure(rounds: int, file: str) -> float:
         times: list[float] = []
-        scenario = netfl.load("rural_outage", QUICK | {"rounds": rounds} | changes)
+        overrides = QUICK | {"rounds": rounds} | changes
+        if "partition" in changes:
+            overrides.pop("partition.by")
+        scenario = netfl.load("rural_outage", overrides)
         with tempfile.TemporaryDirectory() as folder:
             apps = server_of(rounds, times), client_of(file)
             netfl.flower.run(scenario, *apps, Path(folder) / "run", progress=False)
@@ -153,10 +159,10 @@ def main() -> None:
     dataset = setup.dataset
     assert dataset is not None
     cases: dict[str, tuple[int, Callable[[int, str], float]]] = {
+        "Flower, Ray": (USERS, on_ray),
         "netfl, lazy": (1, on_netfl({})),
         "netfl, all": (USERS, on_netfl(EVERYBODY)),
         "plain loop": (USERS, in_a_loop),
-        "Flower, Ray": (USERS, on_ray),
     }
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / "users.npz")

@@ -241,6 +241,19 @@ def test_replies_are_pulled_when_the_network_has_delivered_them():
         assert not list(grid.pull_messages([*pushed, again]))
 
 
+def test_a_message_stays_pending_while_its_user_starts_over():
+    """A frame of an abandoned update arrives late, and says nothing about the update that is under way."""
+    client, calls = adding_client()
+    with NetworkGrid(scenario_of({"round": {"kind": "first", "m": 1}}), client, sizes="scenario") as grid:
+        pushed, replies = list(grid.push_messages(messages_of(grid))), []
+        while len(replies) < 4:
+            replies += grid.pull_messages(pushed)
+        counts = grid.events["kind"].value_counts()
+    assert not any(reply.has_error() for reply in replies)
+    assert sorted(calls) == [0, 1, 2, 3]
+    assert counts["late"] > 0
+
+
 def test_an_update_of_an_earlier_round_is_a_reply_of_the_round_in_which_it_arrives():
     access = {"round": {"kind": "first", "m": 1}, "on_new_version": "finish"}
     client, _ = adding_client(step=0.5)
