@@ -150,14 +150,10 @@ def test_public_names_are_documented_and_typed():
     assert search_all(undocumented) == []
 
 
-OPTIONAL = {"tracking/tensorboard.py", "tracking/mlflow.py"}
-"""Modules with optional dependencies."""
-
-
 def test_public_methods_are_documented_or_override_documented_ones():
     undocumented_methods = []
     for path in FILES:
-        if path.name == "__main__.py" or "/".join(path.parts[-2:]) in OPTIONAL:
+        if path.name == "__main__.py":
             continue
         if path.parent.name == "flower" and find_spec("flwr") is None:
             continue

@@ -37,7 +37,7 @@ def user_data(context: Context) -> Examples:
         context: the context that the ClientApp receives.
 
     Returns:
-        Features ``x`` as float32, ``[examples, *shape]``, and labels ``y`` as int64, ``[examples]``.
+        Features ``x`` as float32, ``[examples, *shape]``, and ``y``: labels as int64, or targets of a regression.
 
     Raises:
         ScenarioError: the app does not run over netfl, the scenario has no data, or this is the ServerApp.

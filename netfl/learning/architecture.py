@@ -1,10 +1,11 @@
 """Interface between models and local training, and the usual way to implement it: a `torch.nn.Module`.
 
-`Architecture` describes one model: its parameters as a flat vector, and their initial values.  `BatchedModel` holds
-several models of one architecture side by side, and trains or evaluates all of them at once.
-`netfl.learning.local_training` calls ``scores``, ``losses`` and ``descend`` in each SGD step.  `ModuleArchitecture`
-makes both from a module, by autograd.  Dense and convolutional models compute their gradients by hand
-(`netfl.learning.model._manual_dense`, `netfl.learning.model._manual_conv`).
+`Architecture` describes one model: the flat vector of its parameters and buffers, and their initial values.
+`BatchedModel` holds several models of one architecture side by side, and trains or evaluates all of them at once.
+`netfl.learning.local_training` calls ``scores`` or ``training_scores``, ``losses`` and ``descend`` in each SGD step.
+`ModuleArchitecture` makes both from a module, by autograd; `netfl.learning.module_training` has what its training mode
+needs.  Dense and convolutional models compute their gradients by hand (`netfl.learning.model._manual_dense`,
+`netfl.learning.model._manual_conv`).
 """
 
 from __future__ import annotations
@@ -12,13 +13,30 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from netfl.learning.batch_limits import is_faster_batched
+from netfl.learning.module_training import (
+    UNKNOWN,
+    KeyedDropout,
+    ModuleParts,
+    ModuleTraits,
+    SeededDraws,
+    TrainingStep,
+)
+from netfl.registry import one_line
 from netfl.streams import Streams
 from netfl.types import Floats
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""Function from the scores of examples, ``[n, outputs]``, and their labels, ``[n]``, or targets, ``[n, outputs]``, to
+the loss of each example, ``[n]``."""
 
 
 class BatchedModel(ABC):
@@ -32,13 +50,27 @@ class BatchedModel(ABC):
     def scores(self, x: Tensor) -> Tensor:
         """Return the score of each class, ``[models, batch, classes]``; the largest is the prediction.
 
+        In a regression, these are the predicted values, ``[models, batch, outputs]``.
+
         Args:
             x: examples, ``[models, batch, *shape]``; may be an expanded view, and may be overwritten after `descend`.
         """
 
+    def training_scores(self, x: Tensor, step: TrainingStep) -> Tensor:
+        """Return the `scores` in a training step; by default they are the same.
+
+        Models with running statistics update them here, and models with dropout draw their masks by the keys of *step*.
+        The scores of padding are arbitrary finite numbers.
+        """
+        return self.scores(x)
+
     @abstractmethod
     def losses(self, y: Tensor) -> Tensor:
-        """Return the loss of each example of the last `scores` for the labels *y*; both ``[models, batch]``."""
+        """Return the loss of each example of the last `scores`, ``[models, batch]``.
+
+        Args:
+            y: labels, ``[models, batch]``, or the targets of a regression, ``[models, batch, outputs]``.
+        """
 
     @abstractmethod
     def descend(self, weights: Tensor) -> None:
@@ -50,14 +82,14 @@ class BatchedModel(ABC):
 
     @abstractmethod
     def values(self, models: int) -> Sequence[Tensor]:
-        """Return the parameters of the first *models*, ``[models, …]`` each, as views for changes in place.
+        """Return the trained parameters of the first *models*, ``[models, …]`` each, as views for changes in place.
 
         The layout is the same for all batched models of one architecture, so values of one can be added to another.
         """
 
     @abstractmethod
     def store(self, into: Tensor) -> None:
-        """Copy the parameters of all models to *into*, ``[models, parameters]``."""
+        """Copy the parameters, and after them the buffers, of all models to *into*, ``[models, size]``."""
 
 
 class Architecture(ABC):
@@ -66,37 +98,66 @@ class Architecture(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """Number of parameters."""
+        """Length of the flat vector, which an update carries: the trained parameters, then the `buffers`."""
+
+    @property
+    def buffers(self) -> int:
+        """Numbers at the end of the flat vector that have no gradient, such as running statistics."""
+        return 0
 
     @property
     @abstractmethod
     def layout(self) -> Mapping[str, tuple[int, ...]]:
-        """Names and shapes of the parameters, in the order of the flat vector."""
+        """Names and shapes of the parameters and buffers, in the order of the flat vector."""
+
+    @property
+    def has_training_mode(self) -> bool:
+        """True if `BatchedModel.training_scores` differs from `BatchedModel.scores`."""
+        return False
+
+    @property
+    def min_batch(self) -> int:
+        """Fewest examples of a mini-batch; 2 for a batch normalisation of one number for each channel."""
+        return 1
+
+    @property
+    def training_method(self) -> str:
+        """One sentence about how models are trained that a user should know; empty for the usual way."""
+        return ""
 
     @abstractmethod
     def start(self, streams: Streams) -> Floats:
-        """Draw initial parameters from *streams*, ``[parameters]``."""
+        """Draw initial parameters from *streams*, ``[size]``, followed by the initial buffers."""
+
+    def prepare(self, x: Tensor) -> None:
+        """Adapt to training examples like *x*, ``[n, *shape]``, before the first model is opened."""
+        return
 
     @abstractmethod
     def open(self, theta: Tensor, trained: bool = True) -> BatchedModel:
-        """Open models with the parameters *theta*, ``[models, parameters]``, which are not changed.
+        """Open models with the parameters and buffers *theta*, ``[models, size]``, which are not changed.
 
         Args:
-            theta: the parameters.
+            theta: the flat vectors.
             trained: whether `BatchedModel.descend` will be called; if not, less memory is needed.
         """
 
 
 class ModuleArchitecture(Architecture):
-    """A `torch.nn.Module` as an architecture, under a cross-entropy.
+    """A `torch.nn.Module` as an architecture, by default under a cross-entropy.
+
+    The flat vector has the parameters that require a gradient, and then the floating-point buffers that ``state_dict``
+    lists.  Frozen parameters and all other buffers have the values of *module*.
 
     Args:
         module: maps examples, ``[batch, *shape]``, to scores, ``[batch, classes]``; its parameters are not used, and
             may be on the meta device.
-        start: draws initial parameters.
+        start: draws initial parameters and buffers.
         cpu_model: a faster implementation for the CPU, if any.
         vmap_module: the same module in operations that `vmap` supports, if those of *module* are not.
         has_tokens: examples are rows of tokens, which the module gets as whole numbers.
+        loss: loss of each example; ``None`` for the cross-entropy, whose gradient has a closed form.
+        traits: behaviour of the module, if it is known; otherwise `prepare` examines it.
     """
 
     def __init__(
@@ -107,66 +168,161 @@ class ModuleArchitecture(Architecture):
         cpu_model: Callable[..., BatchedModel] | None = None,
         vmap_module: nn.Module | None = None,
         has_tokens: bool = False,
+        loss: Loss | None = None,
+        traits: ModuleTraits | None = None,
     ) -> None:
-        self.module, self.vmap_module = module, vmap_module or module
-        self._start, self._cpu_model, self._has_tokens = start, cpu_model, has_tokens
+        self.function = ModuleFunction(module, ModuleParts.of(module), has_tokens, loss, traits or UNKNOWN)
+        self.vmap_module = vmap_module or module
+        self._start, self._cpu_model, self._is_examined = start, cpu_model, traits is not None
+
+    @property
+    def module(self) -> nn.Module:
+        """The module."""
+        return self.function.module
+
+    @property
+    def traits(self) -> ModuleTraits:
+        """Behaviour of the module."""
+        return self.function.traits
 
     @property
     def size(self) -> int:
-        return sum(part.numel() for part in self.module.parameters())
+        return sum(part.numel() for part in self.function.parts.sent.values())
+
+    @property
+    def buffers(self) -> int:
+        return sum(part.numel() for part in self.function.parts.state.values())
 
     @property
     def layout(self) -> dict[str, tuple[int, ...]]:
-        return {name: tuple(part.shape) for name, part in self.module.named_parameters()}
+        return {name: tuple(part.shape) for name, part in self.function.parts.sent.items()}
+
+    @property
+    def has_loss(self) -> bool:
+        """True if the loss is not the cross-entropy."""
+        return self.function.loss is not None
+
+    @property
+    def has_training_mode(self) -> bool:
+        return not self.traits.is_plain
+
+    @property
+    def min_batch(self) -> int:
+        return 2 if self.traits.needs_two else 1
+
+    @property
+    def training_method(self) -> str:
+        if self.traits.is_plain and self.traits.obstacle is None:
+            return ""
+        if self.traits.obstacle is not None:
+            return f"its models are trained one after the other: {self.traits.obstacle}"
+        return "its models are trained in batches, in training mode, by torch.func"
 
     def start(self, streams: Streams) -> Floats:
         return self._start(streams)
 
+    def prepare(self, x: Tensor) -> None:
+        if not self._is_examined:
+            theta = torch.from_numpy(self.start(Streams(0))).to(x)[None]
+            self.function, self._is_examined = replace(self.function, traits=examine(self.function, theta, x)), True
+
     def open(self, theta: Tensor, trained: bool = True) -> BatchedModel:
-        # one model of this size occupies a CPU, so there models run one after the other; a GPU runs all in one call
-        if theta.is_cuda:
-            return VmappedModels(theta, self.vmap_module, self._has_tokens, trained)
-        if self._cpu_model is not None:
+        if self._cpu_model is not None and not theta.is_cuda:
             return self._cpu_model(theta, trained=trained)
-        return SequentialModels(theta, self.module, self._has_tokens, trained)
+        if self._is_batched(theta, trained):
+            return VmappedModels(theta, replace(self.function, module=self.vmap_module), trained)
+        return SequentialModels(theta, self.function, trained)
+
+    def _is_batched(self, theta: Tensor, trained: bool) -> bool:
+        """Return whether one call for all models is possible, and faster than a call for each."""
+        if self.traits.obstacle is not None:
+            return False
+        if theta.is_cuda:
+            return True
+        return trained and self.vmap_module is self.module and is_faster_batched(*theta.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleFunction:
+    """A module as a function of its parameters and buffers, and the loss of its scores.
+
+    Args:
+        module: maps examples to scores.
+        parts: its parameters and buffers.
+        has_tokens: examples are rows of tokens.
+        loss: ``None`` for the cross-entropy, whose gradient has a closed form.
+        traits: behaviour of the module.
+    """
+
+    module: nn.Module
+    parts: ModuleParts
+    has_tokens: bool = False
+    loss: Loss | None = None
+    traits: ModuleTraits = UNKNOWN
 
 
 class _AutogradModels(BatchedModel):
-    """Parameters by name, ``[models, *shape]`` each, and a cross-entropy with its gradient in closed form.
+    """Parameters and buffers by name, ``[models, *shape]`` each, and a loss.
 
     Args:
-        theta: ``[models, parameters]``.
-        module: maps examples to scores.
-        has_tokens: examples are rows of tokens.
+        theta: ``[models, size]``.
+        function: the module and its loss.
         trained: the models will `descend`.
     """
 
-    def __init__(self, theta: Tensor, module: nn.Module, has_tokens: bool, trained: bool = True) -> None:
-        self._module, self._has_tokens, self._trained = module, has_tokens, trained
+    def __init__(self, theta: Tensor, function: ModuleFunction, trained: bool = True) -> None:
+        self._module, self._has_tokens, self._trained = function.module, function.has_tokens, trained
+        self._loss, self._traits, parts = function.loss, function.traits, function.parts
+        if isinstance(self._loss, nn.Module):  # it may hold tensors, such as weights of classes
+            self._loss = self._loss.to(theta)
         with torch.inference_mode(False):
-            pieces = torch.split(theta, [part.numel() for part in module.parameters()], dim=1)
-            self._values = {
+            pieces = torch.split(theta, [part.numel() for part in parts.sent.values()], dim=1)
+            values = {
                 name: piece.reshape(-1, *part.shape).clone(memory_format=torch.contiguous_format)
-                for piece, (name, part) in zip(pieces, module.named_parameters(), strict=True)
+                for piece, (name, part) in zip(pieces, parts.sent.items(), strict=True)
+            }
+            self._values = {name: values[name] for name in parts.trained}
+            self._state = {name: values[name] for name in parts.state}
+            self._counters = {
+                name: part.to(theta.device).expand(len(theta), *part.shape).clone()
+                for name, part in parts.counters.items()
             }
             self._fixed = {
-                name: buffer.to(theta if buffer.is_floating_point() else theta.device)
-                for name, buffer in module.named_buffers()
+                name: part.detach().to(theta if part.is_floating_point() else theta.device)
+                for name, part in parts.fixed.items()
             }
-        self._log = self._labels = theta
+        self._scores = self._labels = theta
+        self._losses: Tensor | None = None
 
     def scores(self, x: Tensor) -> Tensor:
+        if not self._traits.is_plain:
+            self._module.eval()
         with torch.inference_mode(not self._trained), torch.set_grad_enabled(self._trained):
-            self._log = self._forward(x)
-        return self._log
+            self._scores = self._forward(x, None)
+        return self._scores
+
+    def training_scores(self, x: Tensor, step: TrainingStep) -> Tensor:
+        if self._traits.is_plain:
+            return self.scores(x)
+        self._module.train()
+        with torch.inference_mode(False), torch.enable_grad():
+            self._scores = self._forward(x, step)
+        return self._scores
 
     def losses(self, y: Tensor) -> Tensor:
-        self._log, self._labels = torch.log_softmax(self._log, 2), y[..., None]
-        return self._log.gather(2, self._labels)[..., 0].neg_()
+        if self._loss is not None:
+            return self._apply_loss(self._loss, y)
+        self._scores, self._labels = torch.log_softmax(self._scores, 2), y[..., None]
+        return self._scores.gather(2, self._labels)[..., 0].neg_()
 
     def descend(self, weights: Tensor) -> None:
+        if self._losses is not None:
+            with torch.inference_mode(False):
+                (slopes,) = torch.autograd.grad(self._losses, self._scores, weights.clone(), materialize_grads=True)
+                self._backward(slopes, weights)
+            return
         ones = torch.ones((), dtype=weights.dtype, device=weights.device).expand(self._labels.shape)
-        slopes = self._log.exp_().scatter_add_(2, self._labels, -ones).mul_(weights[..., None])
+        slopes = self._scores.exp_().scatter_add_(2, self._labels, -ones).mul_(weights[..., None])
         with torch.inference_mode(False):
             self._backward(slopes.clone(), weights)
 
@@ -174,17 +330,60 @@ class _AutogradModels(BatchedModel):
         return [value[:models] for value in self._values.values()]
 
     def store(self, into: Tensor) -> None:
-        sizes = [math.prod(value.shape[1:]) for value in self._values.values()]
-        for piece, value in zip(torch.split(into, sizes, dim=1), self._values.values(), strict=True):
-            piece.copy_(value[: len(into)].flatten(1))
+        stored = [*self._values.values(), *self._state.values()]
+        sizes = [math.prod(value.shape[1:]) for value in stored]
+        for piece, value in zip(torch.split(into, sizes, dim=1), stored, strict=True):
+            piece.copy_(value[: len(into)].view(len(into), -1))
+
+    def _apply_loss(self, loss: Loss, y: Tensor) -> Tensor:
+        """Return the losses, ``[models, batch]``, and keep their graph, which ends at the scores."""
+        models, batch, outputs = self._scores.shape
+        with torch.inference_mode(not self._trained), torch.set_grad_enabled(self._trained):
+            self._scores = self._scores.clone().requires_grad_(self._trained)
+            targets = y.reshape(models * batch, *y.shape[2:]).clone()
+            self._losses = loss(self._scores.reshape(models * batch, outputs), targets).view(models, batch)
+        return self._losses.detach()
 
     def _copy_examples(self, x: Tensor) -> Tensor:
         """Return a copy of examples, ``[batch, *shape]``, that autograd may keep."""
         return x.long() if self._has_tokens else x.clone(memory_format=torch.contiguous_format)
 
+    def _call(
+        self, leaves: Mapping[str, Tensor], state: Mapping[str, Tensor], x: Tensor, key: Tensor | None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the module's scores of one model, and the *state* after the call.
+
+        Args:
+            leaves: trained parameters.
+            state: buffers that the call may change.
+            x: examples.
+            key: of the dropout; ``None`` without dropout.
+        """
+        tensors = {**self._fixed, **state, **leaves}
+        with nullcontext() if key is None or not self._traits.has_dropout else KeyedDropout(key):
+            output = functional_call(self._module, tensors, (x,))  # writes the state into tensors
+        if not isinstance(output, Tensor):
+            raise TypeError(f"its forward gives a {type(output).__name__}, not a tensor")
+        return output, {name: tensors[name] for name in state}
+
+    def _keep_state(self, models: slice | Tensor | int, state: Mapping[str, Tensor]) -> None:
+        with torch.no_grad():
+            for kept in (self._state, self._counters):
+                for name, value in kept.items():
+                    value[models] = state[name].detach().to(value)
+
+    def _state_of(self, models: slice | Tensor | int) -> dict[str, Tensor]:
+        """Return copies of the buffers of some models that a call may change."""
+        return {name: value[models].clone() for name, value in {**self._state, **self._counters}.items()}
+
     @abstractmethod
-    def _forward(self, x: Tensor) -> Tensor:
-        """Return scores, ``[models, batch, classes]``, detached from the graph, which is kept."""
+    def _forward(self, x: Tensor, step: TrainingStep | None) -> Tensor:
+        """Return scores, ``[models, batch, classes]``, detached from the graph, which is kept.
+
+        Args:
+            x: ``[models, batch, *shape]``.
+            step: counts and keys in training mode; ``None`` in evaluation mode.
+        """
 
     @abstractmethod
     def _backward(self, slopes: Tensor, weights: Tensor) -> None:
@@ -198,52 +397,159 @@ class SequentialModels(_AutogradModels):
     returns to the system, and to allocate it again was measured to take a fifth of the time.
     """
 
-    def __init__(self, theta: Tensor, module: nn.Module, has_tokens: bool, trained: bool = True) -> None:
-        super().__init__(theta, module, has_tokens, trained)
-        self._passes: list[tuple[Tensor, Sequence[Tensor]]] = []
+    _passes: Sequence[tuple[Tensor, Sequence[Tensor]]] = ()
 
-    def _forward(self, x: Tensor) -> Tensor:
-        shared = self._copy_examples(x[0]) if x.stride(0) == 0 else None
+    def _forward(self, x: Tensor, step: TrainingStep | None) -> Tensor:
+        passes, self._passes = [*self._passes], []
+        shared = self._copy_examples(x[0]) if x.stride(0) == 0 and step is None else None
+        draws = SeededDraws(x.device) if step is not None and self._traits.draws else None
         scores = []
-        for model, examples in enumerate(x):
-            leaves = {name: value[model].detach().requires_grad_() for name, value in self._values.items()}
-            batch = self._copy_examples(examples) if shared is None else shared
-            output = functional_call(self._module, leaves | self._fixed, (batch,))
-            if self._trained:
-                self._passes[model : model + 1] = [(output, [*leaves.values()])]
-            scores.append(output.detach())
-        return torch.stack(scores)
+        with nullcontext() if draws is None else draws.restored():
+            for model, examples in enumerate(x):
+                leaves = {name: value[model].detach().requires_grad_() for name, value in self._values.items()}
+                if step is None:
+                    batch = self._copy_examples(examples) if shared is None else shared
+                    output, _ = self._call(leaves, self._state_of(model), batch, None)
+                else:
+                    batch = self._copy_examples(examples[: step.counts[model]])
+                    if draws is not None:
+                        draws.seed(int(step.keys[model]))
+                    output, state = self._call(leaves, self._state_of(model), batch, step.keys[model])
+                    self._keep_state(model, state)
+                if self._trained:
+                    passes[model : model + 1] = [(output, [*leaves.values()])]
+                scores.append(output.detach())
+        self._passes = passes
+        return torch.stack([_pad(score, x.shape[1]) for score in scores])
 
     def _backward(self, slopes: Tensor, weights: Tensor) -> None:
         for model in weighted_models(weights):
             output, leaves = self._passes[model]
-            steps = torch.autograd.grad(output, leaves, slopes[model], retain_graph=True, materialize_grads=True)
+            slope = slopes[model, : len(output)]
+            steps = torch.autograd.grad(output, leaves, slope, retain_graph=True, materialize_grads=True)
             for value, step in zip(self._values.values(), steps, strict=True):
                 value.data[model].sub_(step)  # not counted as a change by the passes of the other models
 
 
 class VmappedModels(_AutogradModels):
-    """Models that run in one call: the module batched over its parameters by `torch.func.vmap`."""
+    """Models that run in one call: the module batched over its parameters by `torch.func.vmap`.
 
-    def _forward(self, x: Tensor) -> Tensor:
+    In training mode there is one call for each size of mini-batches, so that no module sees padding.
+    """
+
+    _passes: Sequence[tuple[slice | Tensor, Tensor, Sequence[Tensor]]] = ()
+
+    def _forward(self, x: Tensor, step: TrainingStep | None) -> Tensor:
+        self._passes = ()
+        if step is None:
+            self._passes = [self._pass(slice(0, len(x)), x, None)]
+            return self._passes[0][1].detach()
+        counts = step.counts[: len(x)]
+        passes, scores = [], None
+        for count in sorted(set(counts)):
+            chosen = [model for model, each in enumerate(counts) if each == count]
+            models = slice(0, len(x)) if len(chosen) == len(x) else torch.tensor(chosen, device=x.device)
+            passes.append(self._pass(models, x[models, :count], step.keys[models]))
+            output = passes[-1][1].detach()
+            scores = x.new_zeros(*x.shape[:2], *output.shape[2:]) if scores is None else scores
+            scores[models, :count] = output
+        self._passes = passes
+        return x.new_empty(0) if scores is None else scores
+
+    def _pass(
+        self, models: slice | Tensor, x: Tensor, keys: Tensor | None
+    ) -> tuple[slice | Tensor, Tensor, Sequence[Tensor]]:
+        """Run some models; return them with their scores and the leaves of the graph."""
         if len(x) > 1 and x.stride(0) == 0:
             batch, dim = self._copy_examples(x[0]), None
         else:
             batch, dim = self._copy_examples(x.flatten(0, 1)).view(x.shape), 0
-        self._leaves = {name: value[: len(x)].detach().requires_grad_() for name, value in self._values.items()}
-
-        def forward(leaves: dict[str, Tensor], examples: Tensor) -> Tensor:
-            return torch.as_tensor(functional_call(self._module, leaves | self._fixed, (examples,)))
-
-        self._output = vmap(forward, in_dims=(0, dim))(self._leaves, batch)
-        return self._output.detach()
+        leaves = {name: value[models].detach().requires_grad_() for name, value in self._values.items()}
+        state = self._state_of(models)
+        inputs = (leaves, state, batch) if keys is None else (leaves, state, batch, keys)
+        call = partial(self._call, key=None) if keys is None else self._call
+        output, after = vmap(call, in_dims=(0, 0, dim, 0)[: len(inputs)])(*inputs)
+        if keys is not None:
+            self._keep_state(models, after)
+        return models, output, [*leaves.values()]
 
     def _backward(self, slopes: Tensor, weights: Tensor) -> None:
-        steps = torch.autograd.grad(self._output, [*self._leaves.values()], slopes, materialize_grads=True)
-        for value, step in zip(self._values.values(), steps, strict=True):
-            value[: len(step)].sub_(step)
+        for models, output, leaves in self._passes:
+            slope = slopes[models, : output.shape[1]]
+            steps = torch.autograd.grad(output, leaves, slope, materialize_grads=True)
+            for value, step in zip(self._values.values(), steps, strict=True):
+                value[models] -= step
 
 
 def weighted_models(weights: Tensor) -> Iterator[int]:
     """Yield the models with an example of nonzero weight."""
     return (model for model, has_weight in enumerate(weights.any(1).tolist()) if has_weight)
+
+
+def _pad(scores: Tensor, batch: int) -> Tensor:
+    """Add rows of zeros to *scores*, ``[n, classes]``, up to ``[batch, classes]``."""
+    missing = batch - len(scores)
+    return scores if missing == 0 else torch.cat([scores, scores.new_zeros(missing, *scores.shape[1:])])
+
+
+def examine(function: ModuleFunction, theta: Tensor, x: Tensor) -> ModuleTraits:
+    """Run the module of *function* on a few examples, and return its traits.
+
+    Args:
+        function: a module with unknown traits.
+        theta: parameters and buffers, ``[1, size]``.
+        x: at least two examples, ``[n, *shape]``.
+
+    Raises:
+        Exception: the module fails on the examples, or changes a buffer that ``state_dict`` does not list.
+    """
+    draws, parts, module = SeededDraws(x.device), function.parts, function.module
+    fixed = {name: part.clone() for name, part in parts.fixed.items()}
+    with draws.restored(), torch.inference_mode(False):
+        models = SequentialModels(theta.clone(), function)
+        leaves, copied = {name: value[0] for name, value in models._values.items()}, models._copy_examples(x)
+
+        def train(rows: Tensor, dropout: KeyedDropout) -> Tensor:
+            draws.seed(0)
+            with torch.no_grad(), dropout:
+                return models._call(leaves, models._state_of(0), rows, None)[0]
+
+        evaluated = models.scores(x[None])[0]
+        module.train()
+        dropout = KeyedDropout(torch.tensor(0, device=x.device))
+        trained = train(copied, dropout)
+        has_drawn = draws.have_drawn(0)
+        try:
+            single, needs_two = train(copied[:1], KeyedDropout(torch.tensor(0, device=x.device))), False
+        except ValueError:  # batch normalisation of one number for each channel
+            single, needs_two = trained[:1], True
+        changed = [name for name, part in parts.fixed.items() if not torch.equal(part, fixed[name])]
+        if changed:
+            raise ValueError(f"it changes '{changed[0]}', which is frozen, or a buffer with persistent=False")
+        is_plain = not (parts.state or parts.counters or dropout.calls or has_drawn or needs_two)
+        is_plain = is_plain and torch.equal(evaluated, trained) and _are_close(trained[:1], single)
+        traits = ModuleTraits(is_plain, dropout.calls > 0, has_drawn, needs_two)
+        return replace(traits, obstacle=_find_obstacle(replace(function, traits=traits), theta, x))
+
+
+def _find_obstacle(function: ModuleFunction, theta: Tensor, x: Tensor) -> str | None:
+    """Train two models one after the other, and in one call of `torch.func`; return why the latter cannot be used."""
+    if function.traits.draws:
+        return "in training mode, it draws random numbers other than those of a dropout"
+    step = TrainingStep([len(x), len(x)], torch.tensor([1 << 40, 3 << 40], device=x.device))
+    both, pair = torch.stack([x, x.flip(0)]), theta.repeat(2, 1)
+    results: list[Tensor] = []
+    try:
+        for kind in (SequentialModels, VmappedModels):
+            models, after = kind(pair, function), torch.empty_like(pair)
+            scores = [models.scores(both).clone(), models.training_scores(both, step).clone()]
+            models._backward(torch.full_like(scores[1], 1e-3), torch.ones(2, len(x)))
+            models.store(after)
+            results.append(torch.cat([*(score.flatten() for score in scores), after.flatten()]))
+    except Exception as error:  # whatever the user's module does
+        return f"torch.func cannot batch it ({one_line(error)[:200]})"
+    return None if _are_close(*results) else "torch.func changes its results"
+
+
+def _are_close(found: Tensor, expected: Tensor) -> bool:
+    return torch.allclose(found, expected, rtol=1e-3, atol=1e-5)

@@ -15,6 +15,15 @@ _EXAMINED = 512
 """Examples evaluated at once.  Fewer and more are slower."""
 
 
+_BATCHED_MODELS, _BATCHED_SIZE = 4, 1 << 16
+"""Fewest models, and largest size of a model, that a CPU trains faster in one call of `torch.func` than one by one."""
+
+
+def is_faster_batched(models: int, size: int) -> bool:
+    """Return whether so many *models* of a *size*, by autograd on a CPU, are faster in one call than one by one."""
+    return models >= _BATCHED_MODELS and size <= _BATCHED_SIZE
+
+
 @contextmanager
 def torch_threads(products: int) -> Iterator[None]:
     """Limit torch to one thread in the context if the forward pass of a step of all lanes has too few *products*."""

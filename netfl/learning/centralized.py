@@ -34,7 +34,7 @@ class CentralizedBaseline:
         learners: all learners, in the order of the lanes.
         architecture: of the models.
         pooled: the training examples, all held by user 0; see `UserDatasets.pooled`.
-        origins: version 0 of each lane, ``[lanes, parameters + 1]``.
+        origins: version 0 of each lane, ``[lanes, size + 1]``.
     """
 
     def __init__(
@@ -60,11 +60,14 @@ class CentralizedBaseline:
             self._models[lanes] = central.train_cohort(self._models[lanes], sampler, pooled).models
 
     def divergence(self, versions: Tensor) -> Iterator[tuple[str, Floats]]:
-        """Yield ``‖w - w_c‖ / ‖w_c‖`` of *versions*, ``[lanes, parameters + 1]``, for the whole model and by layer."""
-        federated, central = (values[:, :-1].double() for values in (versions, self._models))
+        """Yield ``‖w - w_c‖ / ‖w_c‖`` of *versions*, ``[lanes, size + 1]``, for the whole model and by layer."""
+        parameters = self._architecture.size - self._architecture.buffers
+        federated, central = (values[:, :parameters].double() for values in (versions, self._models))
         yield "weight_divergence", _relative_distance(federated, central)
         start = 0
         for name, shape in self._architecture.layout.items():
+            if start == parameters:
+                break  # buffers follow
             layer = slice(start, start := start + int(np.prod(shape)))
             yield f"weight_divergence/layer:{name}", _relative_distance(federated[:, layer], central[:, layer])
 

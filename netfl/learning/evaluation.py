@@ -1,4 +1,4 @@
-"""Evaluation of models: losses and accuracies on test, validation and training examples, and optional metrics.
+"""Evaluation of models: losses, and accuracies or errors, on test, validation and training examples; other metrics.
 
 `LearningMetrics` collects what a learner reports.  `Evaluation` evaluates the model of every lane, and
 `netfl.learning.performance` turns the results into metrics.
@@ -16,7 +16,6 @@ from torch import Tensor
 from netfl.learning.batch_limits import evaluation_slices
 from netfl.learning.data import Examples
 from netfl.learning.performance import (
-    NAMES,
     UserPerformance,
     accuracy_spread,
     class_metrics,
@@ -24,6 +23,7 @@ from netfl.learning.performance import (
     user_metrics,
 )
 from netfl.learning.tensors import tensor
+from netfl.learning.user_data import labels_on
 from netfl.learning.validation_split import user_weights, users_have_test_data
 from netfl.types import Floats, Ints
 
@@ -45,7 +45,7 @@ def user_losses(architecture: Architecture, data: UserDatasets, replica: int, us
     losses = np.empty((count, len(rows)))
     for part, x, y in data.slices(rows):
         model.scores(x.expand(count, *x.shape))
-        losses[:, part] = model.losses(y.expand(count, -1)).cpu().double().numpy()
+        losses[:, part] = model.losses(y.expand(count, *y.shape)).cpu().double().numpy()
     return np.asarray((np.add.reduceat(losses, np.cumsum(sizes) - sizes, axis=1) / sizes).T)
 
 
@@ -59,10 +59,10 @@ def gradient_norms(architecture: Architecture, data: UserDatasets, replica: int,
     theta, count = models.double(), len(models)
     gradient, after = torch.zeros_like(theta), torch.empty_like(theta)
     for _, x, y in data.slices(rows):
-        model, labels = architecture.open(theta), y.expand(count, -1)
+        model, labels = architecture.open(theta), y.expand(count, *y.shape)
         model.scores(x.double().expand(count, *x.shape))
         model.losses(labels)
-        model.descend(torch.full_like(labels, 1.0 / len(rows), dtype=theta.dtype))
+        model.descend(theta.new_full((count, len(x)), 1.0 / len(rows)))
         model.store(after)
         gradient += theta - after
     return np.asarray(torch.linalg.vector_norm(gradient, dim=1).cpu().numpy())
@@ -142,30 +142,36 @@ class EvaluationSet:
     """Examples on the device, grouped in one or more ways, such as by label and by user.
 
     Args:
-        examples: examples ``[examples, *shape]`` and their labels.
+        examples: examples ``[examples, *shape]`` and their labels, or targets.
         groupings: for each way, the group of each example, from 0, and the number of groups.
         like: a tensor with the type and device of the examples.
     """
 
     def __init__(self, examples: Examples, groupings: Sequence[tuple[Ints, int]], like: Tensor) -> None:
-        self._x, self._y = tensor(examples.x).to(like), tensor(examples.y).to(like.device)
+        self._x, self._y = tensor(examples.x).to(like), labels_on([examples.y], like)
         self._groups = [tensor(groups).to(like.device) for groups, _ in groupings]
         self.counts = [np.bincount(groups, minlength=size).astype(float) for groups, size in groupings]
 
     def performance(self, architecture: Architecture, theta: Tensor) -> list[UserPerformance]:
-        """Evaluate the models *theta*, ``[models, parameters]``; one result for each way of grouping."""
+        """Evaluate the models *theta*, ``[models, size]``; one result for each way of grouping."""
         model, models = architecture.open(theta, trained=False), len(theta)
-        sums = [theta.new_zeros((2, models, len(counts)), dtype=torch.float64) for counts in self.counts]
+        names = ("accuracy", "loss") if self._y.ndim == 1 else ("loss", "mse", "mae")
+        sums = [theta.new_zeros((len(names), models, len(counts)), dtype=torch.float64) for counts in self.counts]
         for rows in evaluation_slices(len(self._y)):
-            x, labels = self._x[rows], self._y[rows].expand(models, -1)
-            is_right = model.scores(x.expand(models, *x.shape)).argmax(2) == labels
-            values = torch.stack([is_right.to(sums[0].dtype), model.losses(labels).to(sums[0].dtype)])
+            x, y = self._x[rows], self._y[rows].expand(models, *self._y[rows].shape)
+            scores = model.scores(x.expand(models, *x.shape))
+            if self._y.ndim == 1:
+                values = [scores.argmax(2) == y, model.losses(y)]
+            else:
+                error = scores - y
+                values = [model.losses(y), error.square().mean(2), error.abs().mean(2)]
+            stacked = torch.stack([value.to(torch.float64) for value in values])
             for groups, total in zip(self._groups, sums, strict=True):
-                total.scatter_add_(2, groups[rows].expand(2, models, -1), values)
+                total.scatter_add_(2, groups[rows].expand(len(names), models, -1), stacked)
         results = []
         for total, counts in zip(sums, self.counts, strict=True):
-            accuracy, loss = total.cpu().numpy() / np.maximum(counts, 1.0)
-            results.append(UserPerformance(accuracy, loss, np.broadcast_to(counts, accuracy.shape)))
+            means = dict(zip(names, total.cpu().numpy() / np.maximum(counts, 1.0), strict=True))
+            results.append(UserPerformance(means, np.broadcast_to(counts, (models, len(counts)))))
         return results
 
 
@@ -193,7 +199,7 @@ class Evaluation:
         self._tests: list[tuple[Ints, EvaluationSet]] = []
         for number, lanes in self._shared_lanes(test_keys):
             dataset = replicas[number].dataset
-            groupings = [(dataset.test_y, dataset.classes)]
+            groupings = [(dataset.test_groups, dataset.groups)]
             if has_own[number] and dataset.test_user is not None:
                 groupings.append((dataset.test_user, self.users))
             self._tests.append((lanes, EvaluationSet(Examples(dataset.test_x, dataset.test_y), groupings, data.x)))
@@ -201,11 +207,13 @@ class Evaluation:
         self._validations: list[tuple[Ints, EvaluationSet]] = []
         for number, lanes in self._shared_lanes([id(examples) for examples in validation]):
             examples = validation[number]
-            grouping = (np.zeros_like(examples.y), 1) if examples.user is None else (examples.user, self.users)
+            everybody = (np.zeros(len(examples.y), np.int64), 1)
+            grouping = everybody if examples.user is None else (examples.user, self.users)
             self._validations.append((lanes, EvaluationSet(examples, [grouping], data.x)))
         self._validates_users = all(examples.user is not None for examples in validation)
         self._mixes = [_label_mixes(replica.dataset, replica.split) for replica in replicas]
         self._weights = np.stack([user_weights(replica.dataset, replica.split) for replica in replicas])
+        self._variances = [_target_variance(replica.dataset) for replica in replicas]
 
     def metrics(
         self, versions: Tensor, objectives: Sequence[Objective], deliveries: Ints, levels: Sequence[float]
@@ -222,6 +230,7 @@ class Evaluation:
         classes, users = self._test(theta)
         return {
             **dict(class_metrics(classes, self._rare)),
+            **self._explained_variance(classes),
             **dict(user_metrics(users)),
             **dict(accuracy_spread(users)),
             **dict(objective_metrics(objectives, users, deliveries[self.lane_replicas].astype(float), t, levels)),
@@ -246,17 +255,24 @@ class Evaluation:
             by_user.append((lanes, users[0] if users else self._expected_performance(lanes, classes)))
         return merge_performance(by_class), merge_performance(by_user)
 
+    def _explained_variance(self, performance: UserPerformance) -> dict[str, Floats]:
+        """Return R² of a regression, ``1 - mse / variance of the test targets``."""
+        if "mse" not in performance.means:
+            return {}
+        return {"r2": 1 - performance.whole()["mse"] / np.array(self._variances)[self.lane_replicas]}
+
     def _expected_performance(self, lanes: Ints, classes: UserPerformance) -> UserPerformance:
         """Return the expected performance for each user's mix of labels."""
         replicas = self.lane_replicas[lanes]
-        accuracy, loss = np.empty((2, *self._weights[replicas].shape))
+        means = {name: np.empty(self._weights[replicas].shape) for name in classes.means}
         for replica in np.unique(replicas).tolist():
             rows, mixes = replicas == replica, self._mixes[replica].T
-            accuracy[rows], loss[rows] = classes.accuracy[rows] @ mixes, classes.loss[rows] @ mixes
-        return UserPerformance(accuracy, loss, self._weights[replicas])
+            for name, values in means.items():
+                values[rows] = classes.means[name][rows] @ mixes
+        return UserPerformance(means, self._weights[replicas])
 
     def _validate(self, theta: Tensor) -> Iterator[tuple[str, Floats]]:
-        """Yield accuracy and loss on all validation examples, and on each user's."""
+        """Yield the means over all validation examples, and over each user's."""
         if not self._validations:
             return
         performance = merge_performance(
@@ -265,7 +281,7 @@ class Evaluation:
                 for lanes, examples in self._validations
             ]
         )
-        yield from zip((f"validation_{name}" for name in NAMES), performance.whole(), strict=True)
+        yield from ((f"validation_{name}", values) for name, values in performance.whole().items())
         if self._validates_users:
             yield from user_metrics(performance, "validation_")
 
@@ -280,14 +296,21 @@ class Evaluation:
 def merge_performance(parts: Sequence[tuple[Ints, UserPerformance]]) -> UserPerformance:
     """Merge the performance of some lanes each into that of all lanes, in order."""
     order = np.argsort(np.concatenate([lanes for lanes, _ in parts]))
-    names = ("accuracy", "loss", "counts")
-    return UserPerformance(
-        *(np.concatenate([getattr(performance, name) for _, performance in parts])[order] for name in names)
-    )
+    means = {
+        name: np.concatenate([performance.means[name] for _, performance in parts])[order] for name in parts[0][1].means
+    }
+    return UserPerformance(means, np.concatenate([performance.counts for _, performance in parts])[order])
 
 
 def _label_mixes(data: Dataset, split: Sequence[Ints]) -> Floats:
     """Return the shares of the labels in each user's data, ``[users, classes]``, over labels with test examples."""
-    counts = np.stack([np.bincount(data.train_y[rows], minlength=data.classes) for rows in split])
-    counts *= np.bincount(data.test_y, minlength=data.classes) > 0
+    groups = data.train_groups
+    counts = np.stack([np.bincount(groups[rows], minlength=data.groups) for rows in split])
+    counts *= np.bincount(data.test_groups, minlength=data.groups) > 0
     return np.asarray(counts / np.maximum(counts.sum(1, keepdims=True), 1))
+
+
+def _target_variance(data: Dataset) -> float:
+    """Return the variance of the test targets, averaged over the outputs; NaN for labels and for equal targets."""
+    variance = float(data.test_y.astype(float).var(axis=0).mean()) if data.is_regression else 0.0
+    return variance if variance > 0 else float("nan")

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from netfl.errors import MachineError, ModelError
+from netfl.errors import Fault, MachineError, ModelError, ScenarioError
 from netfl.learning.aggregation import Updates
 from netfl.learning.batch_limits import evaluation_slices, torch_threads
 from netfl.learning.centralized import CentralizedBaseline
@@ -31,6 +31,9 @@ from netfl.learning.spec import EvaluateSpec, LearnerSpec
 from netfl.learning.tensors import device_of, tensor
 from netfl.learning.user_data import ReplicaData, UserDatasets
 from netfl.types import Divergence, Floats, Ints, LearnerReport, Round
+
+_EXAMINED = 4
+"""Examples on which a module is examined."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,8 @@ class LearningTask:
 class BatchedLearner:
     """Learner of all lanes of a task, which are trained together.
 
-    A version is ``[lanes, parameters + 1]``: the parameters θ and, last, the scalar t of the objective.
+    A version is ``[lanes, size + 1]``: the parameters θ with the model's buffers, and, last, the scalar t of the
+    objective.
     """
 
     def __init__(self, task: LearningTask) -> None:
@@ -89,6 +93,8 @@ class BatchedLearner:
         ]
         self._architecture = task.model.open(first.train_x.shape[1:], first.classes, task.tokens)
         self._data = UserDatasets(task.replicas, device_of(task.device), task.dtype)
+        self._architecture.prepare(self._data.x[:_EXAMINED])
+        self.check_batches(task.learners)
         self._groups = group_learners([*task.learners.values()], self._architecture, self._data)
         self._sampler = BatchSampler([data.streams for data in task.replicas])
         self._repeats = RepeatCounter()
@@ -100,6 +106,7 @@ class BatchedLearner:
             origins,
             is_whole_run=not task.all_learners,
             model=task.model,
+            buffers=self._architecture.buffers,
         )
         self._versions = ModelVersions(origins, self._servers.messages())
         self._baseline: CentralizedBaseline | None = None
@@ -177,10 +184,34 @@ class BatchedLearner:
         self._repeats.restore(state["turns"])
         self._servers.restore(state["servers"], self._data.x.device)
 
+    def check_batches(self, learners: Mapping[str, LearnerSpec]) -> None:
+        """Check that the mini-batches of *learners* have enough examples for the model.
+
+        Raises:
+            ScenarioError: a user has a mini-batch of one example, and the model needs two.
+        """
+        sizes, min_batch = self._data.sizes, self._architecture.min_batch
+        for name, spec in learners.items():
+            work = spec.local_work.count(sizes)
+            last = np.where(work.steps < work.per_pass, work.width, sizes - (work.per_pass - 1) * work.width)
+            small = np.minimum(work.width, last) < min_batch
+            if small.any():
+                user = int(np.argwhere(small)[0, 1])
+                problem = (
+                    f"a mini-batch of user {user} has one example, for which a batch normalisation has no variance"
+                )
+                remedy = "use another batch_size, or torch.nn.GroupNorm"
+                raise ScenarioError([Fault(f"learners.{name}.batch_size", problem, spec.batch_size, remedy)])
+
     def working(self) -> AbstractContextManager[None]:
         """Set the number of torch threads that is fastest for this task, until the context ends."""
         batch = max(group.work.count(self._data.sizes.ravel()).width.max() for group in self._groups)
         return torch_threads(len(self.lanes) * batch * self._architecture.size)
+
+    @property
+    def training_method(self) -> str:
+        """One sentence about how models are trained that a user should know; empty for the usual way."""
+        return self._architecture.training_method
 
     @property
     def diverged(self) -> tuple[Divergence, ...]:
@@ -188,7 +219,7 @@ class BatchedLearner:
         return self._servers.diverged
 
     def version(self, lane: int) -> Floats:
-        """Return the current version of *lane*, ``[parameters + 1]``."""
+        """Return the current version of *lane*, ``[size + 1]``."""
         return np.array(self._versions.newest[lane].cpu().double().numpy())
 
     @torch.inference_mode()
@@ -238,7 +269,7 @@ class BatchedLearner:
                 following[lane] = self._servers.step(lane, following[lane], updates, closed_s)
 
     def _drift(self, cohort: Cohort, lanes: Ints, rows: slice) -> Tensor | None:
-        """Return the `Aggregation.drift` of the users in *rows*, ``[users, members, parameters + 1]``."""
+        """Return the `Aggregation.drift` of the users in *rows*, ``[users, members, size + 1]``."""
         total, newest, count = None, self._versions.newest, rows.stop - rows.start
         for part in cohort.parts_within(rows):
             users = tensor(cohort.users[part]).to(newest.device)
@@ -294,7 +325,8 @@ class BatchedLearner:
                 rows = slice(start, min(start + max_jobs, len(users)))
                 bases = version.expand(rows.stop - start, 1, -1)
                 models = group.train_cohort(bases, self._sampler, cohort.select(rows)).models
-                change = (models[:, 0, :-1] - version[:-1]).double()
+                parameters = self._architecture.size - self._architecture.buffers
+                change = (models[:, 0, :parameters] - version[:parameters]).double()
                 values[rows] = change.square().sum(1).sqrt().cpu().numpy()
         broken = np.flatnonzero(~np.isfinite(values))
         if broken.size:

@@ -18,6 +18,7 @@ from torch import Tensor
 from netfl.learning.batch_limits import max_jobs_at_once
 from netfl.learning.cohort import Cohort
 from netfl.learning.minibatches import Batches, BatchLoader, BatchSampler
+from netfl.learning.module_training import TrainingStep
 from netfl.learning.tensors import tensor
 from netfl.types import Ints
 
@@ -32,7 +33,7 @@ class LocalResult:
     """The updates of a cohort.
 
     Args:
-        models: θ and t after training, ``[users, members, parameters + 1]``.
+        models: θ and t after training, ``[users, members, size + 1]``.
         steps: local steps of each user, ``[users]``.
         rates: step sizes on θ and on t, ``[users, members, 2]``.
     """
@@ -84,7 +85,7 @@ class LearnerGroup:
         """Train *cohort* from *bases*, in batches of at most `max_jobs` jobs.
 
         Args:
-            bases: θ and t of each job, ``[users, members, parameters + 1]``.
+            bases: θ, its buffers and t of each job, ``[users, members, size + 1]``.
             sampler: draws the mini-batches.
             cohort: the users.
             drift: returns the term added to all gradients of a slice of users, in the shape of their *bases*, or
@@ -103,17 +104,27 @@ class LearnerGroup:
     def _train_batch(self, bases: Tensor, sampler: BatchSampler, cohort: Cohort, drift: Tensor | None) -> LocalResult:
         """Train all users of *cohort* side by side."""
         batches = sampler.draw(cohort, self._data.sizes[cohort.replicas, cohort.users], self.work)
-        rates = self._rates(cohort.bases, bases)
-        models = self._run_sgd(bases, cohort, batches, rates, drift)
+        rates, keys = self._rates(cohort.bases, bases), None
+        if self._architecture.has_training_mode:
+            keys = tensor(sampler.draw_keys(cohort, batches)).to(bases.device)
+        models = self._run_sgd(bases, cohort, batches, rates, drift, keys)
         steps = np.empty(len(cohort.users))
         steps[batches.order] = (batches.counts > 0).sum(1)
         return LocalResult(models, tensor(steps).to(bases), rates)
 
-    def _run_sgd(self, bases: Tensor, cohort: Cohort, batches: Batches, rates: Tensor, drift: Tensor | None) -> Tensor:
+    def _run_sgd(
+        self,
+        bases: Tensor,
+        cohort: Cohort,
+        batches: Batches,
+        rates: Tensor,
+        drift: Tensor | None,
+        keys: Tensor | None,
+    ) -> Tensor:
         """Run all steps of all jobs; return θ and t after training, in the shape of *bases*.
 
         The objectives weigh the examples of a mini-batch.  ``descend`` makes the step ``θ -= lr Σ_b w_b ∇ℓ_b``, and t
-        makes the step ``t -= t_rate ∂t``.
+        makes the step ``t -= t_rate ∂t``.  *keys*, ``[steps, users]``, are given for models with a training mode.
         """
         members, after = len(self.members), bases.new_empty(bases.shape)
         order = None if batches.is_ordered else batches.order
@@ -124,10 +135,14 @@ class LearnerGroup:
         jobs = all_jobs = JobHyperparameters(len(steps), steps[:, :1], steps[:, 1], objectives)
         corrections = self._corrections(model, theta, steps[:, 0], pushed)
         job_t = t
-        for x, y, share in BatchLoader(self._data, cohort, batches, members):
+        for step, (x, y, share) in enumerate(BatchLoader(self._data, cohort, batches, members)):
             if jobs.count != len(y):
                 jobs, job_t = all_jobs.first(len(y)), t[: len(y)]
-            model.scores(x)
+            if keys is None:
+                model.scores(x)
+            else:
+                counts = np.repeat(batches.counts[:, step], members).tolist()
+                model.training_scores(x, TrainingStep(counts, keys[step].repeat_interleave(members)))
             weights, t_gradient = jobs.weigh(model.losses(y), share, job_t)
             if pushed is not None:
                 t_gradient = t_gradient + pushed[: jobs.count, -1]

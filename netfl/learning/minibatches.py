@@ -60,6 +60,7 @@ class BatchSampler:
 
     def __init__(self, streams: Sequence[Streams]) -> None:
         self._keys = np.array([stream.field("batches").key for stream in streams], np.uint64)
+        self._step_keys = np.array([stream.field("training").key for stream in streams], np.uint64)
 
     def draw(self, cohort: Cohort, sizes: Ints, work: LocalWork) -> Batches:
         """Draw the mini-batches of *cohort*, whose users hold *sizes* examples, ``[users]``, and do *work*."""
@@ -85,6 +86,21 @@ class BatchSampler:
         real = place < (first + counts)[..., None]
         return Batches(order, np.where(real, shuffled[np.where(real, place, 0)], 0), counts)
 
+    def draw_keys(self, cohort: Cohort, batches: Batches) -> Ints:
+        """Draw a number below 2**62 for each step of each user of *batches*, ``[steps, users]``.
+
+        They are keyed by (replica, user, base version, repeat, step), so that random operations of a model, such as
+        dropout, do not depend on the other users.  Learners of one replica get the same numbers.
+        """
+        order = batches.order
+        replicas, users, bases = (column[order] for column in (cohort.replicas, cohort.users, cohort.bases))
+        repeats = 0 if cohort.repeats is None else cohort.repeats[order].astype(np.uint64)
+        index = (bases.astype(np.uint64) << _HALF) | repeats
+        keys = self._step_keys[replicas].T
+        steps = np.arange(batches.counts.shape[1])[:, None]
+        high, low, *_ = RandomField((keys[0], keys[1])).words(users, index, steps)  # NumPy broadcasts the keys
+        return (((high >> np.uint64(2)) << _HALF) | low).astype(np.int64)
+
     def _shuffle(self, replicas: Ints, users: Ints, index: NDArray[np.uint64], sizes: Ints) -> Ints:
         """Shuffle 0 … size-1 for each entry; all arguments are ``[n]``, the results follow one another.
 
@@ -109,7 +125,8 @@ class BatchSampler:
 class BatchLoader:
     """Iterates over the steps of jobs that train side by side: examples, labels and shares, on the device.
 
-    Yields ``[jobs, width, …]`` and twice ``[jobs, width]``.  The share is 1/n in a mini-batch of n examples, and 0 for
+    Yields examples ``[jobs, width, …]``, labels ``[jobs, width]`` or targets ``[jobs, width, outputs]``, and shares
+    ``[jobs, width]``.  The share is 1/n in a mini-batch of n examples, and 0 for
     padding.  Small examples are gathered at once, others step by step into the same memory.  The *members*,
     the jobs of each user, share a view if there is one user; for several users their examples are gathered for each
     member, which measured faster than a copy.
@@ -133,7 +150,7 @@ class BatchLoader:
         labels, shares = self._labels.unbind(), self._shares.unbind()
         for step, (jobs, width) in enumerate(self._extents):
             y, share = labels[step], shares[step]
-            if y.shape != (jobs, width):
+            if share.shape != (jobs, width):
                 y, share = y[:jobs, :width], share[:jobs, :width]
             yield self._examples(step, jobs, width), y, share
 

@@ -54,11 +54,14 @@ def _selected_metrics(
     users = np.arange(len(weights))
     best_by_user = _best(choice, _by_user(choice.by, users, metrics)[lanes])
     chosen = np.where(best_by_user < 0, best, best_by_user)
-    names = (*NAMES, *(f"validation_{name}" for name in NAMES))
-    values = [_by_user(name, users, metrics)[lanes[chosen], users] for name in names]
-    test = _single_lane(values[0], values[1], weights)
-    validation = _single_lane(values[2], values[3], np.ones(len(users)))
-    for name, whole in zip(NAMES, test.whole(), strict=True):
+    names = [name for name in NAMES if f"{name}/user:0" in metrics]
+    test, validation = (
+        _single_lane(
+            {name: _by_user(f"{prefix}{name}", users, metrics)[lanes[chosen], users] for name in names}, user_weights
+        )
+        for prefix, user_weights in (("", weights), ("validation_", np.ones(len(users))))
+    )
+    for name, whole in test.whole().items():
         yield name, float(whole[0])
     for name, column in (*user_metrics(test), *accuracy_spread(test), *user_metrics(validation, "validation_")):
         yield name, float(column[0])
@@ -77,8 +80,8 @@ def _by_user(metric: str, users: Ints, metrics: Mapping[str, Floats]) -> Floats:
     return np.stack([metrics[f"{metric}/user:{user}"] for user in users.tolist()], axis=1)
 
 
-def _single_lane(accuracy: Floats, loss: Floats, weights: Floats) -> UserPerformance:
-    """Build the performance of a single lane from values of users, ``[users]``; NaN has weight 0."""
-    known = ~np.isnan(accuracy)
-    accuracy, loss, weights = (np.where(known, values, 0.0)[None] for values in (accuracy, loss, weights))
-    return UserPerformance(accuracy, loss, weights)
+def _single_lane(means: Mapping[str, Floats], weights: Floats) -> UserPerformance:
+    """Build the performance of a single lane from means of users, ``[users]``; NaN has weight 0."""
+    known = ~np.isnan(means["loss"])
+    of_lane = {name: np.where(known, values, 0.0)[None] for name, values in means.items()}
+    return UserPerformance(of_lane, np.where(known, weights, 0.0)[None])

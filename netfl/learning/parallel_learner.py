@@ -66,6 +66,15 @@ class ParallelLearner:
             self._workers = workers
             yield
 
+    @property
+    def training_method(self) -> str:
+        """The `BatchedLearner.training_method`, which all running workers have in common."""
+        if not self._workers:
+            return ""
+        self._receive_reports(0)
+        self._workers[0].send(("training_method",))
+        return str(self._workers[0].receive())
+
     def start(self) -> LearnerReport:
         """Evaluate version 0."""
         return self._merge_reports(0, self._call_all("start"), 0.0)

@@ -1,8 +1,8 @@
-"""Metrics from the accuracies and losses of models by class and by user.  This module does not import torch."""
+"""Metrics from the accuracies, errors and losses of models by class and by user.  This module does not import torch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,8 @@ from netfl.types import Bools, Floats
 if TYPE_CHECKING:
     from netfl.learning.objective import Objective
 
-NAMES = ("accuracy", "loss")
+NAMES = ("accuracy", "loss", "mse", "mae")
+"""Metrics that are means over examples: accuracy and loss or, in a regression, loss and errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,25 +22,23 @@ class UserPerformance:
     """Performance of models on groups of examples, such as those of a user or of a label.
 
     Args:
-        accuracy: share of correctly classified examples, ``[lanes, groups]``; 0 for an empty group.
-        loss: mean loss, ``[lanes, groups]``; 0 for an empty group.
+        means: means over the examples of each group by name, of `NAMES`, ``[lanes, groups]``; 0 for an empty group.
+            ``accuracy`` is the share of correctly classified examples; ``mse`` and ``mae`` are the squared and the
+            absolute error, averaged over the outputs.
         counts: number of examples of each group, or its weight, ``[lanes, groups]``.
     """
 
-    accuracy: Floats
-    loss: Floats
+    means: Mapping[str, Floats]
     counts: Floats
 
-    def whole(self) -> tuple[Floats, Floats]:
-        """Return accuracy and mean loss over all groups, ``[lanes]``; NaN without examples."""
+    def whole(self) -> dict[str, Floats]:
+        """Return the means over all groups, ``[lanes]``; NaN without examples."""
         total = self.counts.sum(1)
-        accuracy, loss = (_ratio((values * self.counts).sum(1), total) for values in (self.accuracy, self.loss))
-        return accuracy, loss
+        return {name: _ratio((values * self.counts).sum(1), total) for name, values in self.means.items()}
 
-    def by_group(self) -> tuple[Floats, Floats]:
-        """Return accuracy and mean loss of each group, ``[lanes, groups]``; NaN for an empty group."""
-        accuracy, loss = (np.where(self.counts > 0, values, np.nan) for values in (self.accuracy, self.loss))
-        return accuracy, loss
+    def by_group(self) -> dict[str, Floats]:
+        """Return the means of each group, ``[lanes, groups]``; NaN for an empty group."""
+        return {name: np.where(self.counts > 0, values, np.nan) for name, values in self.means.items()}
 
 
 def cvar(losses: Floats, rho: Floats, alpha: float) -> Floats:
@@ -60,30 +59,33 @@ def cvar(losses: Floats, rho: Floats, alpha: float) -> Floats:
 
 def class_metrics(classes: UserPerformance, rare: Sequence[int]) -> Iterator[tuple[str, Floats]]:
     """Yield the metrics of the whole test set, of each class with examples, and of the *rare* classes together."""
-    for name, whole, values in zip(NAMES, classes.whole(), classes.by_group(), strict=True):
+    by_class = classes.by_group() if "accuracy" in classes.means else {}
+    for name, whole in classes.whole().items():
         yield name, whole
-        for label, column in enumerate(values.T):
+        for label, column in enumerate(by_class[name].T if name in by_class else ()):
             if not np.isnan(column).all():
                 yield f"{name}/class:{label}", column
     if rare:
         labels = [*rare]
-        parts = (values[:, labels] for values in (classes.accuracy, classes.loss, classes.counts))
-        yield "rare_accuracy", UserPerformance(*parts).whole()[0]
+        accuracy = {"accuracy": classes.means["accuracy"][:, labels]}
+        yield "rare_accuracy", UserPerformance(accuracy, classes.counts[:, labels]).whole()["accuracy"]
 
 
 def user_metrics(users: UserPerformance, prefix: str = "") -> Iterator[tuple[str, Floats]]:
     """Yield the metrics of each user, with *prefix* before the names; NaN for users without examples."""
-    for name, values in zip(NAMES, users.by_group(), strict=True):
+    for name, values in users.by_group().items():
         yield from ((f"{prefix}{name}/user:{user}", column) for user, column in enumerate(values.T))
 
 
 def accuracy_spread(users: UserPerformance) -> Iterator[tuple[str, Floats]]:
-    """Yield statistics of the accuracies over the users with examples.
+    """Yield statistics of the accuracies over the users with examples; none in a regression.
 
     The best and the worst 10 % are a tenth of the users, rounded down, and at least one.  The variance is that of
     accuracies in [0, 1].  Jain's index is ``(Σ a)² / (K Σ a²)``, which is 1 if all are equal.
     """
-    known, accuracies = users.counts > 0, users.by_group()[0]
+    if "accuracy" not in users.means:
+        return
+    known, accuracies = users.counts > 0, users.by_group()["accuracy"]
     count = known.sum(1)
     ranked, rank = np.sort(accuracies, 1), np.arange(known.shape[1])
     tenth, last = np.maximum(count // 10, 1)[:, None], count[:, None]
@@ -116,12 +118,12 @@ def objective_metrics(
     values = np.full(len(t), np.nan)
     for lane, (objective, mask) in enumerate(zip(objectives, known, strict=True)):
         if mask.any():
-            values[lane] = objective.value(users.loss[lane][mask], rho[lane][mask], float(t[lane]))
+            values[lane] = objective.value(users.means["loss"][lane][mask], rho[lane][mask], float(t[lane]))
     yield "objective", values
     lanes = known.any(1)
     for level in levels:
         values = np.full(len(t), np.nan)
-        values[lanes] = cvar(users.loss[lanes], rho[lanes], level)
+        values[lanes] = cvar(users.means["loss"][lanes], rho[lanes], level)
         yield f"cvar/alpha:{level:g}", values
 
 

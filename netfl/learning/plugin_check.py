@@ -61,7 +61,7 @@ def _model_problem(model: Model, shape: tuple[int, ...], classes: int, tokens: i
         return f"its method 'open' gives {_describe(architecture)}, not an Architecture", remedy
     if size != architecture.size:
         problem = f"its method 'parameters' gives {size}, but what it opens has {architecture.size}"
-        return problem, "count all parameters: they decide the size of an update"
+        return problem, "count all parameters, and the buffers of its state_dict: they decide the size of an update"
     return find_problem(architecture, shape, classes, tokens)
 
 

@@ -7,6 +7,7 @@ newest version, and older ones from which updates may still come.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,9 @@ class LaneServers:
 
     If all lanes diverge, the run ends, unless *is_whole_run* is false: then it has other lanes elsewhere.
     Messages name *model* if it is from outside netfl.  *lanes* maps learner and replica to the learner's settings.
+
+    A version is ``[size + 1]``: parameters, *buffers*, and t.  Aggregations see the parameters and t; the buffers have
+    a rule of their own (`Aggregation.next_buffers`).
     """
 
     def __init__(
@@ -39,11 +43,13 @@ class LaneServers:
         origins: Tensor,
         is_whole_run: bool = True,
         model: Model | None = None,
+        buffers: int = 0,
     ) -> None:
         self._lanes, self.specs, self._is_whole_run, self._model = [*lanes], [*lanes.values()], is_whole_run, model
         self._rules, self._like = [spec.aggregation for spec in self.specs], origins
+        self._buffers = slice(origins.shape[1] - 1 - buffers, origins.shape[1] - 1) if buffers else None
         self._states: list[State] = [
-            rule.open(users, origin) for rule, origin in zip(self._rules, origins, strict=True)
+            rule.open(users, self._without_buffers(origin)) for rule, origin in zip(self._rules, origins, strict=True)
         ]
         self._updates: dict[int, Updates] = {}
         self._diverged: dict[int, Divergence] = {}
@@ -69,8 +75,11 @@ class LaneServers:
         return lane not in self._diverged and self._rules[lane].needs_losses
 
     def drift(self, lane: int, users: Tensor, messages: Tensor | None) -> Tensor | None:
-        """Return the `Aggregation.drift` of *users*."""
-        return self._rules[lane].drift(self._states[lane], users, messages)
+        """Return the `Aggregation.drift` of *users*, ``[users, size + 1]``; it is 0 for buffers."""
+        drift = self._rules[lane].drift(self._states[lane], users, messages)
+        if drift is None or self._buffers is None:
+            return drift
+        return self._with_buffers(drift, drift.new_zeros(len(drift), self._buffers.stop - self._buffers.start))
 
     def newest_rates(self, lane: int, index: int) -> Tensor:
         """Return the step sizes on θ and t of users that start from the version before round *index*, ``[2]``."""
@@ -80,8 +89,17 @@ class LaneServers:
         """Aggregate *updates* into the next version of *lane*, which `accept_finite` then checks."""
         if lane in self._diverged:
             return current
+        rule = self._rules[lane]
         try:
-            following, self._states[lane] = self._rules[lane].step(self._states[lane], current, updates)
+            if self._buffers is None:
+                following, self._states[lane] = rule.step(self._states[lane], current, updates)
+            else:
+                of_parameters, of_buffers = (
+                    replace(updates, bases=select(updates.bases), models=select(updates.models))
+                    for select in (self._without_buffers, self._only_buffers)
+                )
+                after, self._states[lane] = rule.step(self._states[lane], self._without_buffers(current), of_parameters)
+                following = self._with_buffers(after, rule.next_buffers(self._only_buffers(current), of_buffers))
         except ValueError as error:
             raise ModelError(self.name(lane), str(error), time_s=time_s) from error
         self._updates[lane] = updates
@@ -91,9 +109,9 @@ class LaneServers:
         """Return the next version of *lane* after round *index* without deliveries."""
         if lane in self._diverged:
             return current
-        rates = self.newest_rates(lane, index)
-        following, self._states[lane] = self._rules[lane].idle(self._states[lane], current, index, rates)
-        return following
+        rates, parameters = self.newest_rates(lane, index), self._without_buffers(current)
+        following, self._states[lane] = self._rules[lane].idle(self._states[lane], parameters, index, rates)
+        return current if following is parameters else self._with_buffers(following, self._only_buffers(current))
 
     def release_updates(self, following: Sequence[Tensor]) -> None:
         """Free the memory of updates whose versions in *following* are finite."""
@@ -102,7 +120,7 @@ class LaneServers:
         }
 
     def accept_finite(self, following: Sequence[Tensor], newest: Tensor, index: int) -> Tensor:
-        """Stack the versions *following* of round *index*, ``[lanes, parameters + 1]``.
+        """Stack the versions *following* of round *index*, ``[lanes, size + 1]``.
 
         A lane whose version is not finite has diverged and keeps its version in *newest*.
         """
@@ -122,10 +140,12 @@ class LaneServers:
         return {lane: message for lane, message in messages.items() if message is not None}
 
     def reported(self, newest: Tensor) -> Tensor:
-        """Return the versions that are evaluated, ``[lanes, parameters + 1]``."""
-        return torch.stack(
-            [rule.reported(state, version) for (rule, state), version in zip(self._pairs(), newest, strict=True)]
-        )
+        """Return the versions that are evaluated, ``[lanes, size + 1]``."""
+        reported = [
+            rule.reported(state, self._without_buffers(version))
+            for (rule, state), version in zip(self._pairs(), newest, strict=True)
+        ]
+        return self._with_buffers(torch.stack(reported), self._only_buffers(newest))
 
     def user_weights(self) -> dict[int, Tensor]:
         """Return the `Aggregation.user_weights`, ``[users]``, of each lane that has them."""
@@ -178,12 +198,30 @@ class LaneServers:
             for lane, (index, user, problem) in state["lost"].items()
         }
 
+    def _without_buffers(self, versions: Tensor) -> Tensor:
+        """Return parameters and t of *versions*, ``[…, size + 1]``."""
+        if self._buffers is None:
+            return versions
+        return torch.cat([versions[..., : self._buffers.start], versions[..., -1:]], dim=-1)
+
+    def _only_buffers(self, versions: Tensor) -> Tensor:
+        """Return the buffers of *versions*, ``[…, size + 1]``."""
+        return versions[..., self._buffers or slice(0, 0)]
+
+    def _with_buffers(self, parameters: Tensor, buffers: Tensor) -> Tensor:
+        """Insert *buffers* between the parameters and t of ``[…, parameters + 1]``."""
+        if self._buffers is None:
+            return parameters
+        return torch.cat([parameters[..., :-1], buffers, parameters[..., -1:]], dim=-1)
+
     def _pairs(self) -> zip[tuple[Aggregation, State]]:
         return zip(self._rules, self._states, strict=True)
 
 
 class ModelVersions:
-    """Versions by number, ``[lanes, parameters + 1]`` each: θ and, last, t.  Messages are kept as long as versions.
+    """Versions by number, ``[lanes, size + 1]`` each: θ with its buffers and, last, t.
+
+    Messages are kept as long as versions.
 
     Args:
         origin: version 0.
@@ -197,7 +235,7 @@ class ModelVersions:
 
     @property
     def newest(self) -> Tensor:
-        """The newest version, ``[lanes, parameters + 1]``."""
+        """The newest version, ``[lanes, size + 1]``."""
         return self._versions[self.number]
 
     @property
@@ -218,7 +256,7 @@ class ModelVersions:
         self._messages[self.number] = messages
 
     def of(self, numbers: Ints, lanes: Ints) -> Tensor:
-        """Return the base of each user and member, ``[users, members, parameters + 1]``.  It may be a view: read only.
+        """Return the base of each user and member, ``[users, members, size + 1]``.  It may be a view: read only.
 
         Args:
             numbers: the base version of each user, ``[users]``.

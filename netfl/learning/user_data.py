@@ -121,7 +121,7 @@ class UserDatasets:
         self.sizes = np.array([len(rows) for rows in held]).reshape(len(datasets), -1)
         self._starts = (np.cumsum(self.sizes) - self.sizes.ravel()).reshape(self.sizes.shape)
         self.x = _concatenate([dataset.train_x for dataset in distinct]).to(device, dtype)
-        self.y = _concatenate([dataset.train_y for dataset in distinct]).to(device)
+        self.y = labels_on([dataset.train_y for dataset in distinct], self.x)
         self._buffer = self.x[:0]
 
     def rows_of(self, cohort: Cohort, batches: Batches) -> Tensor:
@@ -147,10 +147,16 @@ class UserDatasets:
         return self._rows[np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())], sizes
 
     def slices(self, rows: Ints) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Yield slices of *rows* with their examples and labels."""
+        """Yield slices of *rows* with their examples and labels, or targets."""
         for part in evaluation_slices(len(rows)):
             selected = tensor(rows[part]).to(self.x.device)
             yield part, self.x[selected], self.y[selected]
+
+
+def labels_on(parts: Sequence[NDArray[np.generic]], like: Tensor) -> Tensor:
+    """Join labels, or targets of a regression in the type of *like*, on its device."""
+    y = _concatenate(parts)
+    return y.to(like) if y.is_floating_point() else y.to(like.device)
 
 
 def _concatenate(parts: Sequence[NDArray[np.generic]]) -> Tensor:

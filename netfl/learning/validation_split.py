@@ -69,5 +69,5 @@ def user_weights(dataset: Dataset, split: Sequence[Ints]) -> Floats:
     """
     if dataset.test_user is not None and users_have_test_data(dataset, split):
         return np.bincount(dataset.test_user, minlength=len(split)).astype(float)
-    tested = np.bincount(dataset.test_y, minlength=dataset.classes) > 0
-    return np.array([float(len(rows) if tested[dataset.train_y[rows]].any() else 0) for rows in split])
+    tested, groups = np.bincount(dataset.test_groups, minlength=dataset.groups) > 0, dataset.train_groups
+    return np.array([float(len(rows) if tested[groups[rows]].any() else 0) for rows in split])

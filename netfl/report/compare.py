@@ -22,7 +22,7 @@ from netfl.sweeps import Sweep, open_sweep
 Runs = Run | Sweep | str | Path
 """A run, a sweep, or the folder of one."""
 
-_LEARNING = ("accuracy", "rare_accuracy", "accuracy_users_worst10")
+_LEARNING = ("accuracy", "rare_accuracy", "accuracy_users_worst10", "r2", "mse")
 _NETWORK = ("delivered_per_round", "throughput_bps", "delay_mean_s", "jain")
 """Metrics of a LaTeX table of a report."""
 _VALUES = ["metric", "mean", "half", "replicas", "difference", "difference_half", "paired"]
@@ -197,7 +197,9 @@ def _indexed(values: pd.Series[float], trace: str) -> pd.Series[float]:
 def _pool(samples: Sequence[_Sample], by: Sequence[str] | None, metric: str) -> list[_Sample]:
     """Pool the samples that are equal in the keys *by*."""
     if not samples:
-        raise ScenarioError([Fault("metric", "no run has this metric", metric, "see run.metrics and run.summary")])
+        raise ScenarioError(
+            [Fault("metric", "no run has this metric", metric, "see run.metrics and run.summary; a regression has r2")]
+        )
     pooled: dict[tuple[tuple[str, str], ...], list[pd.Series[float]]] = {}
     for sample in samples:
         try:

@@ -47,11 +47,13 @@ def picture(run: Run) -> Path:
 
 
 def _draw_learning(data: RunData, *cells: Axes) -> None:
-    """Draw accuracy and rare-class accuracy, or that of the worst users if no class is rare."""
-    titles = {"accuracy": "Test accuracy"}
+    """Draw accuracy and rare-class accuracy, or that of the worst users if no class is rare; R² of a regression."""
+    titles = {"accuracy": "Test accuracy", "r2": "R² on the test set"}
     if data.rare_classes:
         titles["rare_accuracy"] = f"Rare-class accuracy ({class_names(data.rare_classes)})"
-    metrics = [metric for metric in ("accuracy", "rare_accuracy", "accuracy_users_worst10") if data.has(metric)]
+    metrics = [
+        metric for metric in ("accuracy", "rare_accuracy", "accuracy_users_worst10", "r2", "mse") if data.has(metric)
+    ]
     for metric, ax in zip(metrics, cells, strict=False):
         learning_plots.curves(data.metrics, metric, learners=data.learners, ax=ax)
         style.without_legend(ax).set_title(titles.get(metric) or capitalized(learning_label(metric)))

@@ -224,7 +224,7 @@ class RunData:
     def tail(self) -> tuple[int, int, int]:
         """Number, first and last round of the evaluations that a final value is the mean of."""
         metrics = self.metrics
-        at = np.sort(metrics.loc[(metrics["metric"] == "accuracy") & (metrics["group"] == ""), "round"].unique())
+        at = np.sort(metrics.loc[(metrics["metric"] == "loss") & (metrics["group"] == ""), "round"].unique())
         last = at[statistics.is_final(at)] if len(at) else np.zeros(1, int)
         return len(last), int(last[0]), int(last[-1])
 

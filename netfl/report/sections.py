@@ -34,7 +34,7 @@ MAX_QUEUES = 6
 
 MAX_TABLE_ROWS = 24
 
-LOW_IS_GOOD = frozenset({"accuracy_users_variance", "loss"})
+LOW_IS_GOOD = frozenset({"accuracy_users_variance", "loss", "mse", "mae"})
 NOT_COMPARABLE = frozenset({"t", "objective"})
 """Metrics without a best value, as each learner has its own."""
 
@@ -56,7 +56,7 @@ _TARGET_COSTS = {
 }
 """Costs of a target accuracy, with their format."""
 
-_ACCURACIES = ("accuracy", "rare_accuracy")
+_ACCURACIES = ("accuracy", "rare_accuracy", "r2")
 
 _OTHER_METRICS = {
     "validation_accuracy": "validation accuracy (%)",
@@ -115,7 +115,11 @@ def learning_sections(data: RunData) -> list[Section]:
     shares = [*class_accuracy(data), *user_accuracy(data), *user_heat(data)]
     return [
         Section("final_metrics", "Final values", tables),
-        Section("accuracy", "Accuracy over rounds and costs", [*accuracy_curves(data)]),
+        Section(
+            "accuracy",
+            f"{'Accuracy' if data.has('accuracy') else 'R²'} over rounds and costs",
+            [*accuracy_curves(data)],
+        ),
         Section("shares", "Accuracy by class and user", shares),
         Section("threshold", "CVaR: t and the objective", [*cvar_plots(data)]),
         Section("besides", "Other metrics", [*other_metrics(data), *user_weights(data)]),
@@ -223,7 +227,7 @@ def choice_table(data: RunData) -> Iterator[Markup]:
 
 
 def accuracy_curves(data: RunData) -> Iterator[Markup]:
-    """Yield accuracy and rare-class accuracy against rounds and against costs."""
+    """Yield accuracy and rare-class accuracy, or R² of a regression, against rounds and against costs."""
     metrics = [metric for metric in _ACCURACIES if data.has(metric)]
     if not metrics:
         return

@@ -68,6 +68,9 @@ METRICS = {
     "accuracy_users_variance": "Variance",
     "accuracy_users_jain": "Jain index",
     "validation_accuracy": "Validation",
+    "r2": "R²",
+    "mse": "MSE",
+    "mae": "MAE",
     "loss": "Loss",
     "t": "t",
     "objective": "Objective",
@@ -103,6 +106,9 @@ _METRIC_LABELS = {
     "accuracy_users_variance": "variance over users",
     "accuracy_users_jain": "Jain index over users",
     "cvar": "CVaR of the loss",
+    "r2": "R²",
+    "mse": "mean squared error",
+    "mae": "mean absolute error",
 }
 _HIDDEN = frozenset({"rounds", "replicas", "simulated_s", "duration_s", "warmup_s"})
 """Entries of a summary that are reported in sentences."""
@@ -217,6 +223,15 @@ def format_metric(name: str, value: float | None, half: float | None = None) -> 
     """
     number, spread, unit = format_parts(name, value, half)
     return " ".join(part for part in (number, spread and f"± {spread}", unit) if part)
+
+
+def format_final(metric: str, value: float | None) -> str:
+    """Format a value of a learner or of the network with its unit, accuracies in percent.
+
+    >>> format_final("accuracy", 0.8123), format_final("delay_mean_s", 0.0123)
+    ('81.2 %', '12.3 ms')
+    """
+    return f"{100 * value:.1f} %" if metric in SHARES and value is not None else format_metric(metric, value)
 
 
 def format_parts(

@@ -38,6 +38,7 @@ class Manifest(RunObserver):
         learning: whether learners run, or the access alone.
         first: the first replica of the run; those before it exist already.
         warnings: the warnings about the scenario.
+        training: a sentence about how models are trained; empty for the usual way.
         facts: further facts, by key.
     """
 
@@ -49,6 +50,7 @@ class Manifest(RunObserver):
         learning: bool,
         first: int = 0,
         warnings: Sequence[str] = (),
+        training: str = "",
         facts: Mapping[str, Any] | None = None,
     ) -> None:
         self._path = folder / "manifest.json"
@@ -73,6 +75,7 @@ class Manifest(RunObserver):
             "learning": learning,
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
             **({"warnings": [*warnings]} if warnings else {}),
+            **({"training": training} if training else {}),
             "versions": versions(),
             **({"versions_before": earlier} if earlier else {}),
             "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},

@@ -38,14 +38,16 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
     yield from _length_faults(parts, unread)
     yield from _learning_faults(parts, unread)
     data, evaluate = parts["data"], parts["evaluate"]
-    if data is not None and evaluate is not None:
+    if data is not None and data.is_regression:
+        yield from _regression_faults(parts)
+    elif data is not None and evaluate is not None:
         for label in (label for label in evaluate.rare_classes or () if label >= data.classes):
             problem = f"the data have labels 0 to {data.classes - 1}"
             yield Fault("evaluate.rare_classes", problem, label, "use one of them")
     if data is not None and 0 in data.shape:
         yield Fault("data", "the examples have no features", [*data.shape], "give each example at least one")
     elif data is not None and parts["model"] is not None:
-        faults = _model_faults(parts["model"], (data.shape, data.classes, data.tokens))
+        faults = _model_faults(parts["model"], (data.shape, data.classes, data.tokens), data.is_regression)
         yield from (fault.under("model") for fault in faults)
     if parts["users"] is None or parts["access"] is None or (parts["rounds"] is None and parts["duration"] is None):
         return
@@ -162,15 +164,36 @@ def _order_faults(access: Access, rarity: str | None) -> Iterator[Fault]:
         yield Fault("partition", problem, rarity, "use another order of the users, or another partition")
 
 
-def _model_faults(model: Model, examples: tuple[tuple[int, ...], int, int | None]) -> Iterator[Fault]:
+def _regression_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the errors of sections that need labels, for data whose targets are numbers."""
+    access, partition, evaluate = parts["access"], parts["partition"], parts["evaluate"]
+    cause = "needs labels, but the targets of these data are numbers"
+    if partition is not None and partition.needs_labels:
+        yield Fault("partition", cause, kind_of(type(partition)), "use iid, or natural for data with users")
+    if access is not None and access.info.needs_label_mix:
+        yield Fault("access", cause, kind_of(type(access)), "give probabilities that do not depend on labels")
+    if evaluate is None:
+        return
+    for key in ("targets", "rare_classes"):
+        if getattr(evaluate, key):
+            yield Fault(f"evaluate.{key}", cause, [*getattr(evaluate, key)], "leave it out")
+    for name, choice in evaluate.choose.items():
+        if choice.by == "validation_accuracy":
+            yield Fault(f"evaluate.choose.{name}.by", cause, choice.by, "use validation_loss")
+
+
+def _model_faults(
+    model: Model, examples: tuple[tuple[int, ...], int, int | None], is_regression: bool
+) -> Iterator[Fault]:
     """Yield why *model* cannot take such *examples*, or, if it is from outside netfl, cannot count its parameters."""
     kind = kind_of(type(model))
     if ":" not in kind:
-        yield from model.misfits(*examples)
+        faults = [*model.misfits(*examples)]
+        yield from faults or model.target_misfits(*examples, is_regression)
         return
     shown = f"examples of shape {list(examples[0])}, {examples[1]} classes and {examples[2] or 'no'} tokens"
     try:
-        faults = [*model.misfits(*examples)]
+        faults = [*model.misfits(*examples)] or [*model.target_misfits(*examples, is_regression)]
         size = None if faults else model.parameters(*examples)
     except Exception as error:  # whatever the user's class does
         remedy = "correct its methods 'misfits' and 'parameters', or let 'misfits' refuse such examples"

@@ -24,7 +24,7 @@ from netfl.simulation.checkpoints import CheckpointStore
 from netfl.simulation.learners import open_learner
 from netfl.simulation.learning_session import LearningSession
 from netfl.simulation.run import run_rounds
-from netfl.simulation.setup import RunSetup, prepare_run
+from netfl.simulation.setup import RunSetup, locate_faults, prepare_run
 from netfl.simulation.simulation import model_errors
 from netfl.types import LearnerReport, Round, RoundBatch, RoundProgress, RunObserver, RunProgress
 
@@ -58,12 +58,14 @@ class DryRun:
         memory: estimated bytes of memory.
         rounds: number of complete rounds of each replica.
         cut: progress of the round that was cut; ``None`` without one.
+        training: a sentence about how models are trained; empty for the usual way.
     """
 
     seconds: float
     memory: float = 0.0
     rounds: int = 0
     cut: RoundProgress | None = None
+    training: str = ""
 
     def __str__(self) -> str:
         if self.cut is not None:
@@ -186,6 +188,8 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
     setup, steps = prepare_run(scenario, pulse=stopwatch.on_progress), scenario.steps
     seconds = stopwatch.elapsed_s
     with tempfile.TemporaryDirectory() as folder, _fast_learner(setup, _MIN_STEPS) as learner:
+        training = "" if learner is None else learner.training_method
+        _check_batches(scenario, learner)
         session = _TimedSession(learner, Path(folder), stopwatch)
         writer = RunWriter(Path(folder), scenario, setup.replicas, session.lanes)
         try:
@@ -200,7 +204,16 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
         seconds += _extrapolate(stopwatch.learning_s, steps) * _stretch(setup, stopwatch)
         seconds += (2 + steps // scenario.evaluation.every) * _test_stride(setup) * stopwatch.evaluation_s
     needed = memory.estimate_memory(scenario, stopwatch.max_deliveries)
-    return DryRun(seconds, needed, len(stopwatch.network_s))
+    return DryRun(seconds, needed, len(stopwatch.network_s), training=training)
+
+
+def _check_batches(scenario: Scenario, learner: Learner | None) -> None:
+    """Check the mini-batches of all steps, of which the learner of the dry run makes only some."""
+    from netfl.learning.learner import BatchedLearner
+
+    if isinstance(learner, BatchedLearner):
+        with locate_faults(scenario, ""):
+            learner.check_batches(scenario.learners)
 
 
 @contextmanager

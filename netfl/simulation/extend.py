@@ -16,7 +16,7 @@ from netfl.results.manifest import warn_of_versions, write_extended
 from netfl.results.model_snapshots import VERSIONS
 from netfl.results.run_reader import EXTENSION, Run, open_run
 from netfl.results.run_writer import append_replicas, summarize_run, write_json, write_text
-from netfl.results.tracking.tracker import open_trackers
+from netfl.results.tracking import open_trackers
 from netfl.scenario import yaml_document as documents
 from netfl.scenario.scenario import Scenario, validate
 from netfl.simulation.learners import open_learner

@@ -18,7 +18,7 @@ from netfl.results.model_snapshots import SnapshotWriter
 from netfl.simulation import memory
 from netfl.simulation.checkpoints import CheckpointStore
 from netfl.simulation.learning_session import LearningSession
-from netfl.simulation.setup import RunSetup, streams_of
+from netfl.simulation.setup import RunSetup, locate_faults, streams_of
 from netfl.simulation.workers.process import process_workers
 from netfl.simulation.workers.ray_cluster import Cluster, ray_workers
 
@@ -80,7 +80,10 @@ def build_learner(setup: RunSetup, device: str = "auto", workers: int | Cluster 
         memory.check_learners(setup, device, count, cluster)
     if cluster is not None:
         return ParallelLearner(count, task, partial(ray_workers, cluster))
-    return ParallelLearner(count, task, process_workers) if count > 1 else BatchedLearner(task)
+    if count > 1:
+        return ParallelLearner(count, task, process_workers)
+    with locate_faults(scenario, ""):
+        return BatchedLearner(task)
 
 
 @contextmanager
@@ -134,7 +137,7 @@ def decision_regions(learner: Learner | None, data: Dataset | None) -> dict[str,
     Returns:
         The tables ``regions`` and ``points``; none for other data.
     """
-    if data is None or learner is None or data.test_x.shape[1:] != (2,):
+    if data is None or learner is None or data.is_regression or data.test_x.shape[1:] != (2,):
         return {}
     low, high = data.test_x.min(axis=0), data.test_x.max(axis=0)
     edge = 0.15 * (high - low)

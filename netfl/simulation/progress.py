@@ -217,7 +217,7 @@ def _few(users: Sequence[int]) -> str:
 
 def _learners(progress: RunProgress) -> Iterator[str]:
     names = [*dict.fromkeys(name for name, _ in progress.lanes)]
-    labels = {"accuracy": "", "rare_accuracy": " rare"}
+    labels = {"accuracy": "", "rare_accuracy": " rare", "r2": " R²"}
     shown = [(metric, label) for metric, label in labels.items() if metric in progress.metrics]
     for learner in names[:SHOWN] if shown else ():
         lanes = [lane for lane, (name, _) in enumerate(progress.lanes) if name == learner]

@@ -23,7 +23,7 @@ from netfl.results.locking import locked
 from netfl.results.manifest import Manifest
 from netfl.results.run_reader import Run, open_run
 from netfl.results.run_writer import RunWriter, create_run_directory, write_text
-from netfl.results.tracking.tracker import open_trackers
+from netfl.results.tracking import open_trackers
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario, load
 from netfl.simulation.learners import decision_regions, open_learner, open_session
 from netfl.simulation.learning_session import LearningSession
@@ -157,7 +157,14 @@ def perform_run(
     """
     scenario, command = setup.scenario, command or f"netfl resume {folder}"
     first, learning = setup.replicas.start, learner is not None
-    manifest = Manifest(folder, scenario, learning=learning, first=first, warnings=[*warnings(scenario)])
+    manifest = Manifest(
+        folder,
+        scenario,
+        learning=learning,
+        first=first,
+        warnings=[*warnings(scenario)],
+        training="" if learner is None else learner.training_method,
+    )
     session, snapshots = open_session(setup, learner, folder, command)
     start = RunStart(folder, scenario.name, scenario.steps, scenario.duration, session.lanes, session.checkpoint_round)
     before = [] if snapshots is None else [snapshots]
@@ -216,7 +223,8 @@ def recording(
             path.unlink(missing_ok=True)
         write_text(folder / "scenario.yaml", scenario.to_yaml())
         manifest.write("running")
-        trackers = open_trackers(scenario.track if lanes else None, folder, scenario.plain(), lanes, command)
+        tracked = scenario.track if lanes else ()
+        trackers = open_trackers(tracked, folder, scenario.plain(), lanes, command)
         observers = [trackers, manifest]
         writer = RunWriter(folder, scenario, setup.replicas, lanes)
         observers = [*before, writer, trackers, manifest, *after]

@@ -15,7 +15,7 @@ from netfl.learning.data import Dataset, Examples
 from netfl.learning.spec import LearnerSpec
 from netfl.learning.validation_split import split_validation
 from netfl.registry import kind_of
-from netfl.scenario import tracking
+from netfl.results.tracking import check_packages
 from netfl.scenario.scenario import Scenario
 from netfl.scenario.validation import check_plugins
 from netfl.simulation import memory
@@ -62,7 +62,8 @@ class RunSetup:
         if self.dataset is not None:
             counts = label_counts(self.dataset, self.splits[place])
             columns["samples"] = counts.sum(axis=1)
-            columns |= {f"class:{label}": counts[:, label] for label in range(self.dataset.classes)}
+            if not self.dataset.is_regression:
+                columns |= {f"class:{label}": counts[:, label] for label in range(self.dataset.classes)}
         return columns
 
     def nodes(self, replica: int) -> Mapping[str, NDArray[Any]]:
@@ -99,7 +100,7 @@ def prepare_run(
     memory.check_before_loading(scenario, learning=learning)
     if learning:
         with locate_faults(scenario, "track"):
-            tracking.check(scenario.track)
+            check_packages(scenario.track)
         with locate_faults(scenario, ""):
             check_plugins(scenario)
     if access.info.is_closed_loop:
@@ -108,7 +109,7 @@ def prepare_run(
     if scenario.data is not None and (learning or access.info.needs_data):
         with locate_faults(scenario, "data"):
             dataset = scenario.data.load(Streams(scenario.seed).at("data"))
-            missing = [label for label in scenario.rare_classes if not (dataset.test_y == label).any()]
+            missing = [label for label in scenario.rare_classes if not (dataset.test_groups == label).any()]
             if missing:
                 problem = f"the test set has no example of rare class {', '.join(map(str, missing))}"
                 remedy = "keep more examples for testing, or use other rare classes"
@@ -128,7 +129,7 @@ def prepare_run(
             continue
         assert scenario.partition is not None
         with locate_faults(scenario, "partition"):
-            groups = dataset.train_user if scenario.partition.grouped_by == "user" else dataset.train_y
+            groups = dataset.train_user if scenario.partition.grouped_by == "user" else dataset.train_groups
             if groups is None:
                 remedy = "use other data, or another partition"
                 raise ScenarioError([Fault("", "these data have no users", None, remedy)])
@@ -166,10 +167,10 @@ def locate_faults(scenario: Scenario, key: str) -> Iterator[None]:
 
 
 def label_counts(dataset: Dataset, rows: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Count the examples of each label that each user holds, ``[users, classes]``."""
+    """Count the examples of each label that each user holds, ``[users, classes]``; see `Dataset.groups`."""
     owners = np.repeat(np.arange(len(rows)), [len(of_user) for of_user in rows])
-    held = owners * dataset.classes + dataset.train_y[np.concatenate(rows)]
-    return np.bincount(held, minlength=len(rows) * dataset.classes).reshape(len(rows), dataset.classes)
+    held = owners * dataset.groups + dataset.train_groups[np.concatenate(rows)]
+    return np.bincount(held, minlength=len(rows) * dataset.groups).reshape(len(rows), dataset.groups)
 
 
 def _check_followed_learner(scenario: Scenario, learners: Mapping[str, LearnerSpec]) -> None:

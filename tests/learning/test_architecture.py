@@ -1,6 +1,7 @@
 """Stacks of every model compared with PyTorch modules in float64: scores, losses, gradients, layouts, counts."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -196,15 +197,18 @@ def test_two_steps_equal_autograd(name, shared):
         case.check(case.network().open(case.theta))
 
 
+def function_of(network, kind):
+    return replace(network.function, module=network.vmap_module) if kind is VmappedModels else network.function
+
+
 @pytest.mark.parametrize("name", MODULAR)
 @pytest.mark.parametrize("kind", [SequentialModels, VmappedModels])
 @pytest.mark.parametrize("shared", [False, True])
 def test_two_steps_of_other_stacks_equal_autograd(name, kind, shared):
     case = Case(name, shared)
     network = case.network()
-    module = network.vmap_module if kind is VmappedModels else network.module
     with torch.inference_mode():
-        case.check(kind(case.theta, module, case.examples[2] is not None))
+        case.check(kind(case.theta, function_of(network, kind)))
 
 
 @ALL_CASES
@@ -247,11 +251,8 @@ def test_stacks_without_training_have_the_same_scores(name):
 def test_other_stacks_without_training_have_the_same_scores(name, kind):
     case = Case(name)
     network = case.network()
-    module = network.vmap_module if kind is VmappedModels else network.module
     with torch.inference_mode():
-        scored = [
-            kind(case.theta, module, case.examples[2] is not None, trained).scores(case.x) for trained in (True, False)
-        ]
+        scored = [kind(case.theta, function_of(network, kind), trained).scores(case.x) for trained in (True, False)]
         assert_close(*scored)
 
 

@@ -194,7 +194,7 @@ def test_cvar_is_the_minimum_of_rockafellar_and_uryasev(alpha):
 
 def test_spread_of_accuracies_over_users():
     accuracy = np.array([np.arange(20) / 20, np.zeros(20), np.ones(20)])
-    performance = UserPerformance(accuracy, 1 - accuracy, np.ones_like(accuracy))
+    performance = UserPerformance({"accuracy": accuracy, "loss": 1 - accuracy}, np.ones_like(accuracy))
     found = dict(accuracy_spread(performance)) | dict(user_metrics(performance))
     assert found["accuracy_users_worst10"].tolist() == [0.025, 0, 1]
     assert found["accuracy_users_best10"].tolist() == [pytest.approx(0.925), 0, 1]
@@ -202,7 +202,7 @@ def test_spread_of_accuracies_over_users():
     assert found["accuracy_users_variance"].tolist() == [pytest.approx((20**2 - 1) / 12 / 400), 0, 0]
     assert found["accuracy_users_jain"].tolist() == [pytest.approx(9.5**2 / (20 * 2470 / 400)), 1, 1]
     assert found["loss/user:3"].tolist() == [pytest.approx(0.85), 1, 0]
-    few = dict(accuracy_spread(UserPerformance(*[accuracy[:, 5:8]] * 2, np.ones((3, 3)))))
+    few = dict(accuracy_spread(UserPerformance({"accuracy": accuracy[:, 5:8]}, np.ones((3, 3)))))
     assert few["accuracy_users_worst10"][0] == 0.25
 
 
@@ -210,18 +210,20 @@ def test_the_whole_weights_groups_by_their_counts():
     """(0.5 · 1 + 0.9 · 3) / 4 = 0.8 and (2 · 1 + 1 · 3) / 4 = 1.25. A group may have less than one example."""
     counts = np.array([[1.0, 3.0], [0.0, 0.0], [0.0, 0.25]])
     accuracy, loss = np.array([[0.5, 0.9]] * 3), np.array([[2.0, 1.0]] * 3)
-    groups = UserPerformance(accuracy, loss, counts)
-    assert groups.whole()[0] == pytest.approx([0.8, np.nan, 0.9], nan_ok=True)
-    assert groups.whole()[1] == pytest.approx([1.25, np.nan, 1.0], nan_ok=True)
-    assert groups.by_group()[0] == pytest.approx(np.array([[0.5, 0.9], [np.nan] * 2, [np.nan, 0.9]]), nan_ok=True)
-    assert groups.by_group()[1] == pytest.approx(np.array([[2.0, 1.0], [np.nan] * 2, [np.nan, 1.0]]), nan_ok=True)
+    groups = UserPerformance({"accuracy": accuracy, "loss": loss}, counts)
+    assert groups.whole()["accuracy"] == pytest.approx([0.8, np.nan, 0.9], nan_ok=True)
+    assert groups.whole()["loss"] == pytest.approx([1.25, np.nan, 1.0], nan_ok=True)
+    assert groups.by_group()["accuracy"] == pytest.approx(
+        np.array([[0.5, 0.9], [np.nan] * 2, [np.nan, 0.9]]), nan_ok=True
+    )
+    assert groups.by_group()["loss"] == pytest.approx(np.array([[2.0, 1.0], [np.nan] * 2, [np.nan, 1.0]]), nan_ok=True)
 
 
 def test_class_metrics_include_classes_of_any_lane():
     """Only the second lane has class 1, and none has class 3. Rare classes are 0 and 2: (0.5 · 4 + 1 · 1) / 5 = 0.6."""
     counts = np.array([[4.0, 0.0, 1.0, 0.0], [2.0, 2.0, 2.0, 0.0]])
     accuracy = np.array([[0.5, 0.0, 1.0, 0.0], [0.25, 1.0, 0.75, 0.0]])
-    classes = UserPerformance(accuracy, 1 - accuracy, counts)
+    classes = UserPerformance({"accuracy": accuracy, "loss": 1 - accuracy}, counts)
     metrics = dict(class_metrics(classes, (0, 2)))
     names = [f"{name}{suffix}" for name in ("accuracy", "loss") for suffix in ("", "/class:0", "/class:1", "/class:2")]
     assert [*metrics] == [*names, "rare_accuracy"]
@@ -235,7 +237,7 @@ def test_jain_index_of_small_examples():
     """0.1, 0.2, 0.3: 0.6² / (3 · 0.14) = 6/7; (0.2, 0): 1/2; all 0 or one user: 1; no user: NaN."""
     accuracy = np.array([[0.1, 0.2, 0.3], [0.2, 0.0, 0.9], [0.0] * 3, [0.7, 0.4, 0.4], [0.5] * 3, [0.9, 0.9, 0.0]])
     counts = np.array([[1, 1, 1], [2, 2, 0], [1, 1, 1], [0, 0.5, 0], [0, 0, 0], [0, 0, 1]])
-    metrics = dict(accuracy_spread(UserPerformance(accuracy, accuracy, counts)))
+    metrics = dict(accuracy_spread(UserPerformance({"accuracy": accuracy}, counts)))
     assert metrics["accuracy_users_jain"] == pytest.approx([6 / 7, 1 / 2, 1, 1, np.nan, 1], nan_ok=True)
     assert metrics["accuracy_users_mean"] == pytest.approx([0.2, 0.1, 0, 0.4, np.nan, 0], nan_ok=True)
     assert metrics["accuracy_users_variance"] == pytest.approx([0.02 / 3, 0.01, 0, 0, np.nan, 0], nan_ok=True)
@@ -259,7 +261,9 @@ def test_objectives_weight_users_by_their_deliveries():
     rho = np.array([[0.2, 0.2, 0.6], [0.1, 0.3, 0.6], [0.0, 0.0, 1.0], [0.5, 0.5, 0.0], [0.0, 0.0, 0.0]])
     t, tail = np.array([0.0, 1.5, 0.0, 0.0, 0.0]), Cvar(alpha=0.5, gamma=0.0, lr_t=1)
     metrics = dict(
-        objective_metrics([Erm(), tail, Erm(), Erm(), Erm()], UserPerformance(losses, losses, counts), rho, t, (0.5, 1))
+        objective_metrics(
+            [Erm(), tail, Erm(), Erm(), Erm()], UserPerformance({"loss": losses}, counts), rho, t, (0.5, 1)
+        )
     )
     assert [*metrics] == ["t", "objective", "cvar/alpha:0.5", "cvar/alpha:1"]
     assert metrics["t"].tolist() == t.tolist()

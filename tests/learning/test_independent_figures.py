@@ -92,7 +92,7 @@ def test_single_users_of_replicas_diverge_only_by_rounding():
 def test_worst_and_best_tenths_round_down_to_at_least_one_user(known_users):
     rng = np.random.default_rng(known_users)
     accuracy, is_known = rng.random((2, 60)), rng.permutation(60) < known_users
-    metrics = dict(accuracy_spread(UserPerformance(accuracy, accuracy, np.broadcast_to(is_known * 5.0, (2, 60)))))
+    metrics = dict(accuracy_spread(UserPerformance({"accuracy": accuracy}, np.broadcast_to(is_known * 5.0, (2, 60)))))
     for lane in range(2):
         users = sorted(accuracy[lane][is_known])
         tenth = max(1, int(known_users / 10))

@@ -192,6 +192,7 @@ class TestDryRun:
 
         class Timed:
             lanes = diverged = ()
+            training_method = ""
 
             def __init__(self, setup):
                 self.steps = sum(learner.local_steps or 3 for learner in setup.scenario.learners.values())

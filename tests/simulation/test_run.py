@@ -66,6 +66,7 @@ class Tiny:
         self._x, self._at = state["x"].numpy().copy(), state["at"]
 
     diverged = ()
+    training_method = ""
 
     def predict(self, lane, x):
         return np.full(len(x), lane)

@@ -188,6 +188,12 @@ def pack_arrays(data):
     return zipped(files | {[*files][sum(data[:9]) % 3]: data})
 
 
+def leaf():
+    users = {name: {"x": [[0.5, 1], [2, 3], [1, 0], [4, 4]], "y": [0, 1, 2, 0]} for name in "ab"}
+    content = {"users": [*users], "num_samples": [4, 4], "user_data": users}
+    return [json.dumps(content).encode(), json.dumps({"user_data": users}).encode()]
+
+
 def tables_csv():
     return [_frame().to_csv(index=False).encode()]
 

@@ -22,6 +22,7 @@ from netfl.errors import NetflError, ScenarioError
 from netfl.learning.data import vehicle
 from netfl.learning.data._download import FileContent
 from netfl.learning.data.arrays import Arrays
+from netfl.learning.data.leaf import Leaf
 from netfl.learning.data.sent140 import Glove
 from netfl.learning.data.table import Table
 from netfl.learning.learner import BatchedLearner
@@ -124,6 +125,13 @@ def setting() -> AccessContext:
     return AccessContext(USERS, ROUNDS, 0, STREAMS.at("access", 0), ones, 1e3, 1e3, Memory(), held=ones)
 
 
+def _leaf(path: Path) -> None:
+    folder = path.with_suffix("")
+    folder.mkdir(exist_ok=True)
+    (folder / path.name).write_bytes(path.read_bytes())
+    Leaf(folder=folder, features=(2,), labels=3, test_share=0.25).load(STREAMS)
+
+
 def content(read: Callable[[FileContent], object]) -> Callable[[Path], object]:
     """Return a function that reads a file of a published data set."""
     return lambda path: read(FileContent(path, path.read_bytes()))
@@ -221,6 +229,7 @@ READERS: dict[str, Reader] = {
     "arrays_packed": Reader("mine.npz", of_model(Arrays, features=(2,), **OWN), seeds.arrays_packed),
     "table_csv": Reader("mine.csv", of_model(Table, features=2, user="user", **OWN), seeds.tables_csv, tries=50),
     "table_parquet": Reader("mine.parquet", of_model(Table, features=2, user="user", **OWN), seeds.tables_parquet, 30),
+    "leaf": Reader("all_data.json", _leaf, seeds.leaf, tries=50),
     "deliveries_csv": Reader("deliveries.csv", reading.read_participation, seeds.deliveries_csv, tries=50),
     "deliveries_parquet": Reader("deliveries.parquet", reading.read_participation, seeds.deliveries_parquet, tries=30),
     "replay_rounds": Reader("replay/rounds.parquet", _replay, seeds.of_run("rounds.parquet"), tries=10),

@@ -1,15 +1,16 @@
 """User-defined PyTorch modules, by default for images of 1 x 8 x 8 and ten classes."""
 
+import numpy as np
 import torch
 from torch import nn
 
 
 class Small(nn.Sequential):
-    """Two layers and a buffer that is not a parameter."""
+    """Two layers and a constant."""
 
     def __init__(self, width, inputs=64, classes=10):
         super().__init__(nn.Flatten(), nn.Linear(inputs, width), nn.Tanh(), nn.Linear(width, classes))
-        self.register_buffer("scale", torch.linspace(0.5, 1.5, classes))
+        self.register_buffer("scale", torch.linspace(0.5, 1.5, classes), persistent=False)
 
     def forward(self, x):
         return super().forward(x) * self.scale
@@ -31,6 +32,11 @@ class Tied(nn.Module):
 class ByBatch(nn.Sequential):
     def __init__(self):
         super().__init__(nn.Flatten(), nn.Linear(64, 10), nn.BatchNorm1d(10))
+
+
+class ByBatchAlways(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Flatten(), nn.Linear(64, 10), nn.BatchNorm1d(10, track_running_stats=False))
 
 
 class Dropping(nn.Sequential):
@@ -61,6 +67,48 @@ class Counting(nn.Module):
     def forward(self, x):
         self.calls += 1
         return self.layer(x.flatten(1))
+
+
+class HiddenCounter(nn.Module):
+    """Counts its calls in a buffer that is no part of its state."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(64, 10)
+        self.register_buffer("calls", torch.zeros(()), persistent=False)
+
+    def forward(self, x):
+        self.calls.add_(1)
+        return self.layer(x.flatten(1))
+
+
+class AlwaysDrawing(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Flatten(), nn.Linear(64, 10))
+
+    def forward(self, x):
+        return super().forward(x + torch.randn_like(x))
+
+
+class NumpyNoise(nn.Sequential):
+    """Draws from NumPy's generator in training."""
+
+    def __init__(self):
+        super().__init__(nn.Flatten(), nn.Linear(64, 10))
+
+    def forward(self, x):
+        return super().forward(x) * (1 + np.random.default_rng().normal() * self.training)
+
+
+class AllFrozen(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Flatten(), nn.Linear(64, 10))
+        self.requires_grad_(False)
+
+
+class Lazy(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Flatten(), nn.LazyLinear(10))
 
 
 class Frozen(nn.Sequential):

@@ -239,7 +239,7 @@ class Watch:
 
     def ends(self, simulator):
         """Check the ports at the end of a simulation: their contents match the recorded messages."""
-        now_s = simulator._env.now
+        now_s = simulator.env.now
         for port, count in Counter(self.place.values()).items():
             assert len(port._buffer) + (port._sending is not None) <= count
         for busy_s in simulator._links_busy_s(now_s).values():

@@ -1,10 +1,12 @@
 """Tiny scenarios, one for the example of each model."""
 
 import copy
+import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import netfl
 from netfl.registry import FAMILIES, Spec, base_of, example, find_model, list_kinds
@@ -34,6 +36,10 @@ OF_FILES = {
     ("network/topology", "file"): {"file": str(_FILES / "valley.graphml"), "server": "town", "towers": ["mast"]},
     ("network/placement", "table"): {"file": str(_FILES / "places.csv")},
     ("network/motion", "trajectory"): {"file": str(_FILES / "walks.csv")},
+    ("learning/data", "torch_dataset"): {
+        "dataset": "support.plugin_data:make_images",
+        "test": "support.plugin_data:make_images",
+    },
     ("learning/model", "module"): {"module": "support.plugin_modules:Small", "args": {"width": 4}},
 }
 """Replacements for the files and modules named in examples."""
@@ -91,10 +97,44 @@ def world(family: str, spec: dict, folder: Path) -> dict:
         data["learners"]["one"] |= {name: spec | _OF_ROUNDS.get(spec["kind"], {})} | _OF_LEARNERS.get(spec["kind"], {})
     else:
         spec = spec | OF_FILES.get((family, spec["kind"]), {})
-        data[name] = spec | (own_file(spec, folder) if "file" in spec else {})
+        section = "track" if name == "tracker" else name
+        data[section] = spec | (own_file(spec, folder) if "file" in spec else {}) | own_examples(spec, folder)
         data |= {"data": _OF_LETTERS} if spec["kind"] == "lstm" else {}
         data |= {"data": _NATURAL | own_file(_NATURAL, folder)} if spec["kind"] == "natural" else {}
     return data
+
+
+def own_examples(spec: dict, folder: Path) -> dict:
+    """Write the folder of LEAF, or the file of Hugging Face datasets, that the example *spec* names."""
+    if "folder" in spec:
+        users = {"users": 6} if "users" in spec else {}
+        return {"folder": str(leaf_folder(folder / "leaf", spec))} | users
+    if spec["kind"] == "huggingface":
+        pytest.importorskip("datasets", reason="netfl-sim[huggingface] is not installed")
+        return {"path": str(letters_file(folder))}
+    return {}
+
+
+def leaf_folder(folder: Path, spec: dict) -> Path:
+    """Write a folder of LEAF with six users that fits the example *spec*, and return it."""
+    rng, (labels, inputs) = np.random.default_rng(0), {"leaf": (5, 60), "femnist": (62, 784)}[spec["kind"]]
+    for part, count in (("train", 60), ("test", 20)):
+        (folder / part).mkdir(parents=True)
+        data = {
+            f"f{user}": {"x": rng.random((count, inputs)).tolist(), "y": rng.integers(labels, size=count).tolist()}
+            for user in range(6)
+        }
+        (folder / part / "all_data.json").write_text(json.dumps({"users": [*data], "user_data": data}))
+    return folder
+
+
+def letters_file(folder: Path) -> Path:
+    """Write images with labels and users for Hugging Face datasets, and return the file."""
+    rng = np.random.default_rng(0)
+    images = rng.random((60, 1, 8, 8)).tolist()
+    frame = pd.DataFrame({"image": images, "label": np.arange(60) % 10, "writer": np.arange(60) % 6})
+    frame.to_json(folder / "letters.jsonl", orient="records", lines=True)
+    return folder / "letters.jsonl"
 
 
 def own_file(spec: dict, folder: Path) -> dict:

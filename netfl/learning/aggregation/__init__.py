@@ -19,6 +19,7 @@ complete::
   updates.base_rounds``.
 - The state is a mapping of names to tensors, which checkpoints store.  `open` returns the first one, for example with
   one row per user.  A rule may change its state in place, as is best for large tables.
+- A model with buffers, such as a batch normalisation, has them aside: see `Aggregation.next_buffers`.
 - The other methods have defaults: nothing is sent, kept, or reported beside the version.
 - Use only methods and operators of tensors.  A file that needs torch itself imports it inside the method.
 """
@@ -99,6 +100,18 @@ class Aggregation(Spec):
     @abstractmethod
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         """Return the next version, ``[parameters + 1]``, and the next state."""
+
+    def next_buffers(self, current: Tensor, updates: Updates) -> Tensor:
+        """Return the buffers of the next version, such as running statistics of a batch normalisation, ``[buffers]``.
+
+        Buffers have no gradient, and a step beyond the delivered ones could make a variance negative.  So they do not
+        take part in `step`: by default they become the mean of the delivered ones, weighted by the numbers of examples.
+
+        Args:
+            current: buffers of the current version, ``[buffers]``.
+            updates: as in `step`, but `Updates.bases` and `Updates.models` are buffers, ``[k, buffers]``.
+        """
+        return current + (updates.samples / updates.samples.sum()) @ (updates.models - current)
 
     def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
         """Return the next version and state after round *index* without deliveries; see `Updates.newest_rates`."""

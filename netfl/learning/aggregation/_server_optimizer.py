@@ -51,6 +51,9 @@ class ServerOptimiser(Aggregation):
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         return self._moved(state, current, *self.inner.step(_inner(state), current, updates))
 
+    def next_buffers(self, current: Tensor, updates: Updates) -> Tensor:
+        return self.inner.next_buffers(current, updates)
+
     def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
         following, inner = self.inner.idle(_inner(state), current, index, newest_rates)
         if following is current:

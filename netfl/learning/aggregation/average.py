@@ -29,6 +29,12 @@ class Average(Aggregation):
     """Server step size η."""
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
-        counts = updates.samples if self.weights == "size" else updates.samples.new_ones(len(updates.samples))
-        mean = (counts / counts.sum()) @ updates.models
+        mean = self._shares(updates) @ updates.models
         return mean if self.server_lr == 1 else current + self.server_lr * (mean - current), state
+
+    def next_buffers(self, current: Tensor, updates: Updates) -> Tensor:
+        return current + self._shares(updates) @ (updates.models - current)
+
+    def _shares(self, updates: Updates) -> Tensor:
+        counts = updates.samples if self.weights == "size" else updates.samples.new_ones(len(updates.samples))
+        return counts / counts.sum()

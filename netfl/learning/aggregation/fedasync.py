@@ -40,10 +40,14 @@ class Fedasync(Aggregation):
     """Staleness b up to which there is no discount; only for ``hinge``."""
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
+        return self.next_buffers(current, updates), state
+
+    def next_buffers(self, current: Tensor, updates: Updates) -> Tensor:
+        """Mix the delivered models into *current*, buffers like parameters."""
         weights = self.alpha * self._discount((updates.round - 1 - updates.base_rounds).to(updates.models))
         for weight, model in zip(weights, updates.models, strict=True):
             current = current.lerp(model, weight)
-        return current, state
+        return current
 
     def _discount(self, tau: Tensor) -> Tensor:
         if self.staleness == "polynomial":

@@ -69,12 +69,12 @@ class Examples:
 
     Args:
         x: features, ``[examples, *shape]``.
-        y: labels, ``[examples]``, int64.
+        y: labels, ``[examples]``, int64; or targets of a regression, ``[examples, outputs]``, float32.
         user: the user of each example, ``[examples]``, int64; ``None`` if the data have no users.
     """
 
     x: NDArray[np.float32]
-    y: Ints
+    y: Ints | NDArray[np.float32]
     user: Ints | None = None
 
 
@@ -82,15 +82,17 @@ class Examples:
 class Dataset:
     """Training, test and validation examples; labels are 0 … classes-1.
 
+    In a regression, examples have targets instead of labels: one or more numbers, ``[examples, outputs]``, float32.
+
     Tokens, such as the letters of a text, are whole numbers in float32, which is exact up to 2**24.  Users count from
     0, and each of them has training examples.
 
     Args:
         train_x: features, ``[train, *shape]``.
-        train_y: labels, ``[train]``, int64.
+        train_y: labels, ``[train]``, int64, or targets, ``[train, outputs]``.
         test_x: features, ``[test, *shape]``.
-        test_y: labels, ``[test]``, int64.
-        classes: the number of labels.
+        test_y: labels, ``[test]``, int64, or targets, ``[test, outputs]``.
+        classes: the number of labels, or of outputs.
         train_user: the user of each training example, ``[train]``, int64; ``None`` if the data have no users.
         test_user: the same for the test examples; a user may have none.
         validation: examples for the choice of hyper-parameters; ``None`` without them.
@@ -98,14 +100,38 @@ class Dataset:
     """
 
     train_x: NDArray[np.float32]
-    train_y: Ints
+    train_y: Ints | NDArray[np.float32]
     test_x: NDArray[np.float32]
-    test_y: Ints
+    test_y: Ints | NDArray[np.float32]
     classes: int
     train_user: Ints | None = None
     test_user: Ints | None = None
     validation: Examples | None = None
     augment: Augment | None = None
+
+    @property
+    def is_regression(self) -> bool:
+        """True if examples have targets instead of labels."""
+        return self.train_y.ndim == 2
+
+    @property
+    def groups(self) -> int:
+        """The number of groups of examples by label; all examples of a regression are one group."""
+        return 1 if self.is_regression else self.classes
+
+    @property
+    def train_groups(self) -> Ints:
+        """The label of each training example, ``[train]``; 0 in a regression."""
+        return _groups_of(self.train_y)
+
+    @property
+    def test_groups(self) -> Ints:
+        """The label of each test example, ``[test]``; 0 in a regression."""
+        return _groups_of(self.test_y)
+
+
+def _groups_of(y: Ints | NDArray[np.float32]) -> Ints:
+    return np.zeros(len(y), np.int64) if y.ndim == 2 else np.asarray(y, np.int64)
 
 
 class _NoTokens:
@@ -126,7 +152,7 @@ class Data(Spec):
     @property
     @abstractmethod
     def classes(self) -> int:
-        """The number of labels, known without loading."""
+        """The number of labels, known without loading; in a regression, the number of outputs."""
 
     @property
     @abstractmethod
@@ -140,6 +166,11 @@ class Data(Spec):
 
     else:
         tokens: ClassVar[int | None] = _NoTokens()
+
+    @property
+    def is_regression(self) -> bool:
+        """True if examples have targets, which are numbers, instead of labels."""
+        return False
 
     @property
     def memory(self) -> float:
@@ -163,9 +194,10 @@ class Data(Spec):
     def from_object(cls, value: object) -> Mapping[str, Any] | None:
         """Return examples in memory as data of kind ``arrays``.
 
-        Examples are ``(x, label)``, ``(x, label, user)``, or a `torch.utils.data.Dataset` of pairs.  A mapping may hold
-        them under the key ``examples``, beside ``test`` (other examples) and other keys of
-        `netfl.learning.data.arrays.Arrays`, such as ``test_share`` and ``tokens``.
+        Examples are ``(x, label)``, ``(x, label, user)``, or a `torch.utils.data.Dataset` whose items are such tuples,
+        or mappings with the keys ``x``, ``label`` and, optionally, ``user``.  A mapping may hold them under the key
+        ``examples``, beside ``test`` (other examples) and other keys of `netfl.learning.data.arrays.Arrays`, such as
+        ``test_share``, ``tokens`` and, for a regression, ``targets``.
 
         Raises:
             ScenarioError: the arrays are not examples; the message names ``x``, ``label`` or ``user``.
@@ -180,9 +212,10 @@ class Data(Spec):
         for key, part in parts.items():
             for problem, remedy in find_problems(part, parts["file"], options):
                 raise ScenarioError([Fault("data.test" if key == "test" else "data", problem, None, remedy)])
-        labels = 1 + max(int(part["label"].max(initial=1)) for part in parts.values())
-        files = {key: store(part) for key, part in parts.items()}
-        return {"kind": "arrays", **files, "features": [*parts["file"]["x"].shape[1:]], "labels": labels, **options}
+        files: dict[str, Any] = {key: store(part) for key, part in parts.items()}
+        if options.get("targets") is None:
+            files["labels"] = 1 + max(int(part["label"].max(initial=1)) for part in parts.values())
+        return {"kind": "arrays", **files, "features": [*parts["file"]["x"].shape[1:]], **options}
 
 
 __getattr__ = exported_models(__name__)

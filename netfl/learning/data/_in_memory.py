@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,17 +12,30 @@ from numpy.typing import NDArray
 from netfl.errors import Fault, ScenarioError
 from netfl.network.files import store_object
 
+_ROLES = {
+    "x": ("x", "image", "img", "pixel_values", "features", "input_ids"),
+    "label": ("label", "labels", "y", "target"),
+    "user": ("user",),
+}
+"""Keys under which items of a data set have their parts; the first that exists is used."""
+
 
 def stack(examples: Any) -> dict[str, NDArray[Any]]:
-    """Return examples in memory as arrays by name."""
+    """Return examples in memory as arrays by name: arrays, or items that are tuples or mappings.
+
+    Images of Pillow become ``[channels, rows, columns]`` with pixels from 0 to 1.
+    """
     is_pair = isinstance(examples, tuple | list) and len(examples) in {2, 3}
-    is_arrays = is_pair and hasattr(examples[0], "__len__") and not isinstance(examples[0], tuple)
+    is_arrays = is_pair and hasattr(examples[0], "__len__") and not isinstance(examples[0], tuple | Mapping)
     try:
-        columns = examples if is_arrays else [*zip(*(examples[index] for index in range(len(examples))), strict=True)]
-        arrays = dict(zip(("x", "label", "user"), map(np.asarray, columns), strict=False))
+        if is_arrays:
+            arrays = dict(zip(("x", "label", "user"), map(np.asarray, examples), strict=False))
+        else:
+            items = [examples[index] for index in range(len(examples))]
+            arrays = {name: stack_values(values) for name, values in _split_items(items).items()}
         if arrays["label"].size == len(arrays["label"]):  # a column [examples, 1]
             arrays["label"] = arrays["label"].reshape(-1)
-    except (TypeError, ValueError, KeyError) as error:
+    except (TypeError, ValueError, KeyError, IndexError) as error:
         problem = f"examples of type {type(examples).__name__} cannot be stacked: {' '.join(str(error).split())}"
         raise ScenarioError(
             [Fault("data", problem, None, "give (x, label), or a Dataset of pairs (x, label)")]
@@ -30,18 +43,50 @@ def stack(examples: Any) -> dict[str, NDArray[Any]]:
     return arrays
 
 
+def _split_items(items: Sequence[Any]) -> dict[str, list[Any]]:
+    """Return the parts of all *items* by role."""
+    first = items[0]
+    if not isinstance(first, Mapping):
+        return dict(zip(("x", "label", "user"), map(list, zip(*items, strict=True)), strict=False))
+    keys = {role: next((key for key in known if key in first), None) for role, known in _ROLES.items()}
+    missing = [role for role in ("x", "label") if keys[role] is None]
+    if missing:
+        raise KeyError(f"items have the keys {', '.join(map(str, first))}, none of which is the {missing[0]}")
+    return {role: [item[key] for item in items] for role, key in keys.items() if key is not None}
+
+
+def stack_values(values: Sequence[Any]) -> NDArray[Any]:
+    """Return one array of values: numbers, arrays, tensors, or images of Pillow.
+
+    >>> stack_values([[1, 2], [3, 4]]).tolist()
+    [[1, 2], [3, 4]]
+    """
+    return np.stack([_as_array(value) for value in values])
+
+
+def _as_array(value: Any) -> NDArray[Any]:
+    if hasattr(value, "detach"):  # a tensor, which may lie on a GPU
+        return np.asarray(value.detach().cpu())
+    if not hasattr(value, "getbands"):
+        return np.asarray(value)
+    pixels = np.asarray(value, np.float32) / 255  # an image of Pillow
+    return pixels[None] if pixels.ndim == 2 else np.moveaxis(pixels, 2, 0)
+
+
 def find_problems(
     arrays: Mapping[str, NDArray[Any]], training: Mapping[str, NDArray[Any]], options: Mapping[str, Any]
 ) -> Iterator[tuple[str, str]]:
     """Yield the problems of examples in memory, with remedies.  Only the first is taken: what follows it may fail."""
     x, label, labels, tokens = arrays["x"], arrays["label"], options.get("labels"), options.get("tokens")
+    is_regression = options.get("targets") is not None
     if x.ndim < 2 or not x.size or x.dtype.kind not in "biuf":
         yield f"x is an array {[*x.shape]} of {x.dtype}", "give numbers [examples, *features], such as x[:, None]"
     if x.shape[1:] != training["x"].shape[1:]:
         problem = f"x has examples of shape {[*x.shape[1:]]}, but those for training have {[*training['x'].shape[1:]]}"
         yield problem, "give both the same shape"
-    if label.ndim != 1:
-        remedy = "give one label for each example; for one-hot rows that is label.argmax(1)"
+    if label.ndim != 1 and not is_regression:
+        remedy = "give one label for each example; for one-hot rows that is label.argmax(1); for a regression, give "
+        remedy += "the number of values under the key 'targets'"
         yield f"label is an array {[*label.shape]}", remedy
     for name, column in arrays.items():
         if column.shape[:1] != x.shape[:1] or (name == "user" and column.ndim != 1):
@@ -50,15 +95,20 @@ def find_problems(
     if label.dtype.kind not in "biuf":
         remedy = "number the labels from 0, such as by numpy.unique(label, return_inverse=True)[1]"
         yield f"label has the type {label.dtype}", remedy
+    if problem := value_problem(x, tokens if isinstance(tokens, int) else None):
+        yield f"x: {problem}", "correct the value, or remove the example"
+    if is_regression:
+        return
     highest = labels - 1 if isinstance(labels, int) else max(1, label.max())
     wrong = label[~_is_whole(label, highest + 1)]
     if wrong.size:
-        yield f"label has the value {wrong[0]}, which is none of 0 to {highest}", "number the labels from 0"
+        remedy = "number the labels from 0"
+        if label.dtype.kind == "f":
+            remedy += "; for a regression, give the number of values of an example under the key 'targets'"
+        yield f"label has the value {wrong[0]}, which is none of 0 to {highest}", remedy
     if labels is None and arrays is training and label.min() > 0:
         remedy = "labels count from 0: subtract 1, or give the number of labels under the key 'labels'"
         yield f"label begins at {label.min()}", remedy
-    if problem := value_problem(x, tokens if isinstance(tokens, int) else None):
-        yield f"x: {problem}", "correct the value, or remove the example"
 
 
 def value_problem(x: NDArray[Any], tokens: int | None) -> str:

@@ -1,4 +1,4 @@
-"""The base of data in the user's files."""
+"""The bases of examples that the user provides."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, NoReturn
+from typing import Annotated, Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,22 +26,27 @@ DataFile = Annotated[Path, AfterValidator(Path.absolute)]
 
 
 class FileColumns(NamedTuple):
-    """The content of a file: examples, labels and, if it has them, users."""
+    """Examples of a user: features, labels or targets and, if they have them, users."""
 
     x: NDArray[Any]
     y: NDArray[Any]
     user: NDArray[Any] | None
 
 
-class UserFileData(Data):
-    """A data file of the user, or two: one for training and one for testing."""
+class UserExamples(Data):
+    """Examples of the user: those for training and, optionally, others for testing.
 
-    file: DataFile
-    """The examples; a relative path starts at the current directory."""
-    test: DataFile | None = None
-    """The test examples, a file of the same form; without it a part of ``file`` is kept for testing."""
-    labels: Annotated[int, Field(ge=2, le=10_000)]
-    """The number of labels; in the file they are whole numbers from 0."""
+    A class of this base has the keys `main_key` and ``test``, which name the two parts.
+    """
+
+    main_key: ClassVar[str] = "file"
+    """The key that names the examples."""
+    test_key: ClassVar[str] = "test"
+    """The key that names the test examples."""
+    labels: Annotated[int, Field(ge=2, le=10_000)] | None = None
+    """The number of labels, which are whole numbers from 0; for a regression give ``targets`` instead."""
+    targets: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """For a regression: the number of values that are predicted for an example, in place of ``labels``."""
     test_share: Annotated[Annotated[float, Field(gt=0, lt=1)] | None, NotWith("test")] = None
     """The share of each user's examples, or of all without users, that is kept for testing, rounded down; 0.2 by
     default.  Not with ``test``."""
@@ -49,48 +54,46 @@ class UserFileData(Data):
     """The same for validation."""
     seed: Annotated[int, Field(ge=0)] = 0
     """Seed of the split; independent of the seed of the run."""
-    sha256: str | None = None
-    """The SHA-256 of ``file``, as the command sha256sum prints it; a file with another checksum is refused."""
 
     @abstractmethod
-    def read(self, path: Path) -> FileColumns:
-        """Read the file at *path*; the keys of its errors are empty."""
+    def read_part(self, key: str) -> FileColumns:
+        """Read the examples of *key*, `main_key` or ``test``; the keys of its errors are relative to *key*."""
+
+    @property
+    def has_test(self) -> bool:
+        """True if the test examples are given separately."""
+        return getattr(self, "test", None) is not None
 
     @model_validator(mode="after")
-    def _check_shares(self) -> UserFileData:
+    def _check_shares(self) -> UserExamples:
         if self._test_share + self.validation_share >= 1:
             raise ValueError("test_share and validation_share leave no training examples")
+        if (self.labels is None) == (self.targets is None):
+            raise ValueError("give the number of labels or, for a regression, of targets")
         return self
 
     @property
     def classes(self) -> int:
-        return self.labels
+        return self.labels or self.targets or 0
 
-    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        for key, path in (("file", self.file), ("test", self.test)):
-            if path is not None and not path.is_file():
-                yield Fault(key, "the file does not exist", str(path), "relative paths start at the current directory")
+    @property
+    def is_regression(self) -> bool:
+        return self.targets is not None
 
     def load(self, streams: Streams) -> Dataset:
-        if self.sha256 is not None:
-            digest = hashlib.sha256(self.file.read_bytes()).hexdigest()
-            if digest != self.sha256.lower():
-                raise_fault(
-                    "sha256", f"{self.file} is another file, or is incomplete: its SHA-256 is {digest}", self.sha256
-                )
-        x, y, names = self._read_checked("file", self.file)
+        x, y, names = self._read_checked(self.main_key)
         known, user = np.unique(np.zeros(len(y)) if names is None else names, return_inverse=True)
         rows = split_by_user(user, self.validation_share, self._test_share, Streams(self.seed).rng("own"))
         data = split_dataset(Examples(x, y, user), rows, self.classes)
         test_x, test_y, test_user = data.test_x, data.test_y, data.test_user
-        if self.test is not None:
-            test_x, test_y, test_names = self._read_checked("test", self.test)
+        if self.has_test:
+            test_x, test_y, test_names = self._read_checked("test")
             test_user = None
             if names is not None and test_names is not None:
                 unknown = np.setdiff1d(test_names, known)
                 if len(unknown):
                     problem = f"users without training examples, such as {unknown[0]}"
-                    raise_fault("test", problem, str(self.test))
+                    raise_fault("test", problem, self._source("test"))
                 test_user = np.searchsorted(known, test_names)
         if not len(test_y):
             raise_fault("test_share", f"leaves none of {len(y)} examples for testing", self._test_share, "keep more")
@@ -102,39 +105,91 @@ class UserFileData(Data):
 
     @property
     def _test_share(self) -> float:
-        return 0.0 if self.test is not None else _DEFAULT_SHARE if self.test_share is None else self.test_share
+        return 0.0 if self.has_test else _DEFAULT_SHARE if self.test_share is None else self.test_share
 
-    def _read_checked(self, key: str, path: Path) -> FileColumns:
-        """Read a file and check shapes, types and values."""
+    def _source(self, key: str) -> str:
+        return str(getattr(self, key))
+
+    def _read_checked(self, key: str) -> FileColumns:
+        """Read a part and check shapes, types and values."""
+        source, part = self._source(key), key
+        key = self.test_key if part == "test" else part
         try:
             with prefix_faults(key):
-                columns = self.read(path)
+                columns = self.read_part(part)
             x, y, user = np.asarray(columns.x, np.float32), columns.y, columns.user
         except ScenarioError:
             raise
         except Exception as error:  # a broken file can raise anything in its reader
-            raise_fault(
-                key, f"cannot be read: {one_line(error)}", str(path), "check that it is complete and of this format"
-            )
+            raise_fault(key, f"cannot be read: {one_line(error)}", source, self._reading_remedy)
         if not x.size:
-            raise_fault(key, "holds no examples", str(path), "give one row for each example")
-        if np.ndim(y) != 1:
+            raise_fault(key, "holds no examples", source, "give one row for each example")
+        if self.targets is None and np.ndim(y) != 1:
             problem = f"holds labels {[*np.shape(y)]}"
-            raise_fault(key, problem, str(path), "give each example one label, not a one-hot row")
-        if any(column is not None and np.shape(column)[:1] != np.shape(y) for column in (x, y, user)):
+            raise_fault(key, problem, source, "give each example one label, not a one-hot row")
+        if any(column is not None and np.shape(column)[:1] != np.shape(y)[:1] for column in (x, y, user)):
             shapes = [[*np.shape(column)] for column in columns if column is not None]
             problem = f"holds arrays of different lengths: examples {shapes[0]}, labels {shapes[1]}, users {shapes[2:]}"
-            raise_fault(key, problem, str(path), "give each example one label, and one user, or no users")
+            raise_fault(key, problem, source, "give each example one label, and one user, or no users")
         if x.shape[1:] != self.shape:
-            problem = f"{path} has examples of shape {[*x.shape[1:]]}"
+            problem = f"{source} has examples of shape {[*x.shape[1:]]}"
             raise_fault("features", problem, [*self.shape], "set it to this shape")
         if problem := value_problem(x, self.tokens):
-            raise_fault(key, problem, str(path), "fill it in, or remove the example")
-        unknown = y[~np.isin(y, np.arange(self.labels))]
+            raise_fault(key, problem, source, "fill it in, or remove the example")
+        if self.targets is not None:
+            return FileColumns(x, self._checked_targets(key, source, y), user)
+        unknown = y[~np.isin(y, np.arange(self.classes))]
         if unknown.size:
-            problem = f"{path} has other labels than 0 to {self.labels - 1}, such as {unknown[0]}"
+            problem = f"{source} has other labels than 0 to {self.classes - 1}, such as {unknown[0]}"
             raise_fault("labels", problem, self.labels, "number the labels from 0")
         return FileColumns(x, y.astype(np.int64), user)
+
+    def _checked_targets(self, key: str, source: str, y: NDArray[Any]) -> NDArray[np.float32]:
+        """Return the targets of a regression, ``[examples, targets]``."""
+        values = y[:, None] if np.ndim(y) == 1 else np.asarray(y)
+        if values.shape[1:] != (self.targets,):
+            problem = f"{source} has targets of shape {[*values.shape[1:]]}"
+            raise_fault("targets", problem, self.targets, "set it to the number of values of an example")
+        if values.dtype.kind not in "biuf":
+            raise_fault(key, f"has targets of type {values.dtype}", source, "give numbers")
+        if problem := value_problem(values, None):
+            raise_fault(key, f"targets: {problem}", source, "fill it in, or remove the example")
+        return values.astype(np.float32)
+
+    @property
+    def _reading_remedy(self) -> str:
+        return "check that it is complete and of this format"
+
+
+class UserFileData(UserExamples):
+    """A data file of the user, or two: one for training and one for testing."""
+
+    file: DataFile
+    """The examples; a relative path starts at the current directory."""
+    test: DataFile | None = None
+    """The test examples, a file of the same form; without it a part of ``file`` is kept for testing."""
+    sha256: str | None = None
+    """The SHA-256 of ``file``, as the command sha256sum prints it; a file with another checksum is refused."""
+
+    @abstractmethod
+    def read(self, path: Path) -> FileColumns:
+        """Read the file at *path*; the keys of its errors are empty."""
+
+    def read_part(self, key: str) -> FileColumns:
+        return self.read(getattr(self, key))
+
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
+        for key, path in (("file", self.file), ("test", self.test)):
+            if path is not None and not path.is_file():
+                yield Fault(key, "the file does not exist", str(path), "relative paths start at the current directory")
+
+    def load(self, streams: Streams) -> Dataset:
+        if self.sha256 is not None:
+            digest = hashlib.sha256(self.file.read_bytes()).hexdigest()
+            if digest != self.sha256.lower():
+                problem = f"{self.file} is another file, or is incomplete: its SHA-256 is {digest}"
+                raise_fault("sha256", problem, self.sha256)
+        return super().load(streams)
 
 
 def raise_fault(key: str, problem: str, value: object = None, remedy: str = "") -> NoReturn:

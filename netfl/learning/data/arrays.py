@@ -18,9 +18,10 @@ from netfl.streams import Streams
 class Arrays(UserFileData):
     """Examples in a NumPy file ``.npz`` with the arrays ``x``, ``label`` and, for ``partition: natural``, ``user``.
 
-    ``x`` is ``[examples, *features]``; ``label`` and ``user`` are ``[examples]``.  Users may be numbers or names; in
-    ascending order they become users 0, 1 and so on.  ``numpy.savez("mine.npz", x=x, label=y, user=u)`` writes such a
-    file.
+    ``x`` is ``[examples, *features]``; ``label`` and ``user`` are ``[examples]``.  With ``targets`` in place of
+    ``labels``, ``label`` has the targets of a regression, ``[examples]`` or ``[examples, targets]``.  Users may be
+    numbers or names; in ascending order they become users 0, 1 and so on.  ``numpy.savez("mine.npz", x=x, label=y,
+    user=u)`` writes such a file.
 
     Example::
 

@@ -19,7 +19,8 @@ _READERS: dict[str, Callable[[Path], pd.DataFrame]] = {".csv": pd.read_csv, ".pa
 class Table(UserFileData):
     """Examples in the rows of a CSV or Parquet file: numeric columns, one of labels and, optionally, one of users.
 
-    The column ``user`` gives the user of each example, for ``partition: natural``.  Users may be numbers or names; in
+    With ``targets`` in place of ``labels``, the column ``label``, or each of a list of columns, is predicted.  The
+    column ``user`` gives the user of each example, for ``partition: natural``.  Users may be numbers or names; in
     ascending order they become users 0, 1 and so on.
 
     Example::
@@ -34,17 +35,19 @@ class Table(UserFileData):
 
     features: Annotated[Annotated[int, Field(ge=1)] | Annotated[tuple[str, ...], Field(min_length=1)], ByForm()]
     """The columns that are the features, in this order; or their number, if all other columns are features."""
-    label: str = "label"
-    """The column of the labels."""
+    label: Annotated[Annotated[str, Field()] | Annotated[tuple[str, ...], Field(min_length=1)], ByForm()] = "label"
+    """The column of the labels; in a regression the column, or columns, of the targets."""
     user: str | None = None
     """The column of the users; none by default."""
 
     @model_validator(mode="after")
     def _check_columns(self) -> Table:
-        if self.label == self.user:
-            raise ValueError(f"the column '{self.label}' cannot be both label and user")
+        if self.user in self._labels:
+            raise ValueError(f"the column '{self.user}' cannot be both label and user")
+        if isinstance(self.label, tuple) and len(self.label) != self.targets:
+            raise ValueError("give one column as label or, in a regression, as many as targets")
         named = self.features if isinstance(self.features, tuple) else ()
-        for role, column in (("label", self.label), ("user", self.user)):
+        for role, column in (*(("label", name) for name in self._labels), ("user", self.user)):
             if column in named:
                 raise ValueError(f"the {role}'s column '{column}' is among the features, which would reveal it")
         return self
@@ -57,7 +60,7 @@ class Table(UserFileData):
         if path.suffix not in _READERS:
             raise_fault("", "has neither the suffix .csv nor .parquet", str(path), "rename it to .csv or .parquet")
         rows = _READERS[path.suffix](path)
-        others = [self.label, *([] if self.user is None else [self.user])]
+        others = [*self._labels, *([] if self.user is None else [self.user])]
         features = [*rows.columns.drop(others, errors="ignore")] if isinstance(self.features, int) else self.features
         missing = [name for name in (*features, *others) if name not in rows.columns]
         if missing:
@@ -68,4 +71,12 @@ class Table(UserFileData):
             names = ", ".join(map(str, empty.index[empty]))
             raise_fault("", f"has empty fields in column {names}", str(path), "fill them, or remove their rows")
         user = None if self.user is None else rows[self.user].to_numpy()
-        return FileColumns(rows[[*features]].to_numpy(float), np.asarray(rows[self.label]), user)
+        return FileColumns(
+            rows[[*features]].to_numpy(float),
+            np.asarray(rows[list(self.label) if isinstance(self.label, tuple) else self.label]),
+            user,
+        )
+
+    @property
+    def _labels(self) -> tuple[str, ...]:
+        return (self.label,) if isinstance(self.label, str) else self.label

@@ -37,14 +37,12 @@ A model that is only a `torch.nn.Module` needs no such class: ``kind: module`` t
 
 from __future__ import annotations
 
-import io
 import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from netfl.errors import Fault
-from netfl.network.files import store_object
 from netfl.registry import Spec, exported_models, kind_of
 
 if TYPE_CHECKING:
@@ -75,20 +73,31 @@ class Model(Spec):
             remedy = f"use 'lstm', or data of measurements{override}"
             yield Fault("", "needs measurements, but these examples are rows of tokens", tokens, remedy)
 
+    def target_misfits(
+        self, shape: tuple[int, ...], classes: int, tokens: int | None, is_regression: bool
+    ) -> Iterator[Fault]:
+        """Yield errors of what such examples are labelled with, if `misfits` finds none.
+
+        A model with a loss for numbers overrides this method.  In a regression, *classes* is the number of outputs.
+        """
+        if is_regression:
+            problem = "needs labels, but the targets of these data are numbers"
+            yield Fault("", problem, kind_of(type(self)), "use 'module' with a loss such as mse, or data with labels")
+
     @classmethod
     def from_object(cls, value: object) -> Mapping[str, Any] | None:
         """Return a `torch.nn.Module`, a class or an instance, as a model of kind ``module``.
 
-        An instance is trained from the weights that it has, in all replicas.
+        A mapping may hold it under the key ``module``, beside other keys of `netfl.learning.model.module.Module`.  An
+        instance is trained from the weights that it has, in all replicas.
         """
         torch = sys.modules.get("torch")  # whoever has a module has imported it
-        if torch is not None and isinstance(value, type) and issubclass(value, torch.nn.Module):
-            return {"kind": "module", "module": f"{value.__module__}:{value.__qualname__}"}
-        if torch is None or not isinstance(value, torch.nn.Module):
-            return None
-        content = io.BytesIO()
-        torch.save(value, content)
-        return {"kind": "module", "module": f"stored:{store_object(content.getvalue(), '.pt').stem}"}
+        is_module = torch is not None and (
+            isinstance(value, torch.nn.Module) or (isinstance(value, type) and issubclass(value, torch.nn.Module))
+        )
+        if is_module:
+            return {"kind": "module", "module": value}
+        return {"kind": "module", **value} if isinstance(value, Mapping) and "module" in value else None
 
 
 def not_image_fault(shape: tuple[int, ...]) -> Fault:

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from netfl.learning.architecture import Architecture, ModuleArchitecture
+from netfl.learning.module_training import TrainingStep
 from netfl.registry import one_line
 from netfl.streams import Streams
 
-_BATCH_NORMS = (nn.modules.batchnorm._BatchNorm, nn.SyncBatchNorm)
 _BATCH = 3
 
 
@@ -56,31 +56,28 @@ def _make_examples(shape: tuple[int, ...], tokens: int | None) -> Tensor:
 
 
 def _module_problems(module: nn.Module) -> Iterator[tuple[str, str]]:
-    if any(isinstance(part, _BATCH_NORMS) for part in module.modules()):
-        problem = "normalises by batch, so that an example's scores depend on the others, and on fillers, of its batch"
-        yield problem, "take torch.nn.GroupNorm"
-    if not [*module.parameters()]:
-        yield "has no parameters to train", "name a module that has"
-    fixed = [name for name, part in module.named_parameters() if not part.requires_grad]
-    if fixed:
-        yield f"has parameters that are not trained: {', '.join(fixed)}", "make them buffers (register_buffer)"
-    others = {part.dtype for part in module.parameters()} - {torch.float32}
-    if others:
-        problem = f"has parameters of type {', '.join(sorted(map(str, others)))}, and models are trained in float32"
-        yield problem, "leave out .double() and the like, also of x in its forward"
+    parts = [*module.parameters(), *module.buffers()]
+    if any(nn.parameter.is_lazy(part) for part in parts):
+        yield "has a lazy layer, the size of which is not known before the first batch", "give the layer its sizes"
+    if any(
+        isinstance(part, nn.modules.batchnorm._BatchNorm) and part.running_mean is None for part in module.modules()
+    ):
+        problem = "normalises by batch also in evaluation mode, where an example's scores must depend on it alone"
+        yield problem, "set track_running_stats=True, or take torch.nn.GroupNorm"
+    if not any(part.requires_grad for part in module.parameters()):
+        yield "has no parameters to train", "name a module that has, or let some of them require a gradient"
+    if any(part.is_complex() for part in parts):
+        yield "has complex parameters or buffers", "use real numbers"
 
 
 def _score_problems(
     architecture: Architecture, theta: Tensor, x: Tensor, classes: int, tokens: int | None
 ) -> Iterator[tuple[str, str]]:
-    buffers = [*architecture.module.buffers()] if isinstance(architecture, ModuleArchitecture) else []
-    before = [buffer.clone() for buffer in buffers]
     try:
         with torch.inference_mode():
             state = torch.get_rng_state()
             scores, repeated, single = (architecture.open(theta).scores(part[None]) for part in (x, x, x[:1]))
             has_drawn = not torch.equal(state, torch.get_rng_state())
-            has_changed = any(not torch.equal(old, new) for old, new in zip(before, buffers, strict=True))
     except Exception as error:  # the user's class can raise anything
         yield f"fails on examples of shape {list(x.shape)}: {one_line(error)}", _remedy(error, architecture, tokens)
     if not isinstance(scores, Tensor) or scores.shape != (1, _BATCH, classes):
@@ -89,12 +86,10 @@ def _score_problems(
     if scores.dtype != torch.float32:
         yield f"gives scores of type {scores.dtype}", "let its forward give float32"
     if has_drawn or not torch.equal(scores, repeated):
-        yield "draws at random when it scores (dropout?), outside the run's streams", "leave that out"
-    if has_changed:
-        yield "changes its buffers when it scores, which lanes cannot share", "leave running statistics out"
+        yield "draws at random in evaluation mode", "draw only if self.training is true"
     if not torch.allclose(scores[:, :1], single, rtol=1e-3, atol=1e-5):
         yield (
-            "gives an example different scores in another batch",
+            "gives an example different scores in another batch, in evaluation mode",
             "make each example's scores depend on this example alone",
         )
 
@@ -105,6 +100,10 @@ def _remedy(error: Exception, architecture: Architecture, tokens: int | None) ->
     sizes = [part.num_embeddings for part in parts if isinstance(part, nn.Embedding | nn.EmbeddingBag)]
     if isinstance(error, IndexError) and tokens is not None and sizes and min(sizes) < tokens:
         return f"the data have {tokens} tokens, an embedding has {min(sizes)}: enlarge it"
+    if isinstance(architecture, ModuleArchitecture) and "dtype" in str(error):
+        others = {part.dtype for part in architecture.module.parameters()} - {torch.float32}
+        cause = f"its parameters have the type {', '.join(sorted(map(str, others)))}; " if others else ""
+        return f"{cause}models are trained in float32: leave out .double() and the like, also of x in its forward"
     if "long" in str(error).lower():  # integers are needed, and examples are floats
         if tokens is None:
             return "if the data are rows of tokens, give their number, such as 'tokens: 20' of kind: arrays"
@@ -113,15 +112,21 @@ def _remedy(error: Exception, architecture: Architecture, tokens: int | None) ->
 
 
 def _training_problems(architecture: Architecture, theta: Tensor, x: Tensor) -> Iterator[tuple[str, str]]:
+    step = TrainingStep([_BATCH], torch.tensor([1 << 40]))
     try:
+        architecture.prepare(x)
         with torch.inference_mode():
-            models = architecture.open(theta)
-            models.scores(x[None])
-            losses = models.losses(torch.zeros((1, _BATCH), dtype=torch.int64))
-            models.descend(torch.full((1, _BATCH), 1 / _BATCH))
+            models, repeated = architecture.open(theta), architecture.open(theta).training_scores(x[None], step)
+            scores = models.training_scores(x[None], step)
+            is_repeatable, losses = torch.equal(scores, repeated), scores[..., 0]
+            if not (isinstance(architecture, ModuleArchitecture) and architecture.has_loss):  # that has its own trial
+                losses = models.losses(torch.zeros((1, _BATCH), dtype=torch.int64))
+                models.descend(torch.full((1, _BATCH), 1 / _BATCH))
             models.store(theta.clone())
     except Exception as error:  # the user's class can raise anything
         yield f"fails when it is trained: {one_line(error)}", "let its forward be what autograd can follow"
+    if not is_repeatable:
+        yield "draws at random in training, outside PyTorch's generator", "draw by torch.rand and the like"
     if not isinstance(losses, Tensor) or losses.shape != (1, _BATCH):
         shown = f"{list(losses.shape)}" if isinstance(losses, Tensor) else f"a {type(losses).__name__}"
         yield f"gives losses {shown} for {_BATCH} examples of one model", f"[1, {_BATCH}] is wanted"

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from netfl.errors import Fault, ScenarioError
+from netfl.learning.module_training import ModuleParts
 from netfl.network.files import read_object, stored_object
 from netfl.registry import PluginError, import_plugin, one_line
 
@@ -32,7 +33,8 @@ def create_module(name: str, args: Mapping[str, Any], seed: int = 0) -> nn.Modul
         ScenarioError: there is no such class, or it cannot be created with *args*.
     """
     if name.startswith(STORED):
-        return _load_stored(name)
+        module: nn.Module = load_stored(name, "module")
+        return module
     try:
         module_class = import_plugin(name)
     except PluginError as error:
@@ -43,7 +45,7 @@ def create_module(name: str, args: Mapping[str, Any], seed: int = 0) -> nn.Modul
     try:
         with torch.inference_mode(False), torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
-            module: nn.Module = module_class(**args)
+            module = module_class(**args)
     except Exception as error:  # the user's class can raise anything
         problem = f"'{name}' cannot be created with them: {one_line(error)}"
         raise ScenarioError(
@@ -52,18 +54,24 @@ def create_module(name: str, args: Mapping[str, Any], seed: int = 0) -> nn.Modul
     return module
 
 
-def _load_stored(name: str) -> nn.Module:
-    """Return a stored instance.  Its file is a pickle that this user wrote: a scenario cannot name any other."""
-    remedy = "give the module again, or its class by name"
+def load_stored(name: str, key: str) -> Any:
+    """Return a stored object.  Its file is a pickle that this user wrote: a scenario cannot name any other.
+
+    Args:
+        name: ``stored:DIGEST``.
+        key: the key of the scenario that names it.
+
+    Raises:
+        ScenarioError: there is no such file, or it cannot be loaded.
+    """
     try:
         content = read_object(stored_object(name.removeprefix(STORED), ".pt"))
-        module: nn.Module = torch.load(io.BytesIO(content), weights_only=False)
+        return torch.load(io.BytesIO(content), weights_only=False)
     except Exception as error:  # a class that is no longer there can raise anything
         problem = f"cannot be loaded: {one_line(error)}"
-        raise ScenarioError([Fault("module", problem, name, remedy)]) from error
-    return module
+        raise ScenarioError([Fault(key, problem, name, f"give the {key} again, or its name")]) from error
 
 
 def flatten_parameters(module: nn.Module) -> NDArray[np.float64]:
-    """Return the parameters as one flat array."""
-    return np.concatenate([part.detach().double().numpy().ravel() for part in module.parameters()])
+    """Return what an update carries, parameters and buffers, as one flat array."""
+    return np.concatenate([part.detach().double().numpy().ravel() for part in ModuleParts.of(module).sent.values()])

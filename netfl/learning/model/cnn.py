@@ -57,11 +57,12 @@ class Cnn(LayeredModel):
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
         from netfl.learning.architecture import ModuleArchitecture
         from netfl.learning.model._manual_conv import Convolutional, ConvolutionalStack, ConvShape
+        from netfl.learning.module_training import PLAIN
 
         conv_shape = ConvShape(self._windows(shape), self.padding, self._sizes(shape, classes), self.activation)
         start = partial(draw_parameters, self._parts(shape, classes, tokens))
         cpu_model = partial(ConvolutionalStack, shape=conv_shape)
-        return ModuleArchitecture(Convolutional(conv_shape), start, cpu_model=cpu_model)
+        return ModuleArchitecture(Convolutional(conv_shape), start, cpu_model=cpu_model, traits=PLAIN)
 
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
         if tokens is not None or len(shape) != 3:

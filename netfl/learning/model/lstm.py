@@ -47,10 +47,13 @@ class Lstm(LayeredModel):
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
         from netfl.learning.architecture import ModuleArchitecture
         from netfl.learning.model._modules import Recurrent, StepByStep
+        from netfl.learning.module_training import PLAIN
 
         sizes = (tokens or 0, self.embedding, self.hidden, self.layers, classes)
         start = partial(draw_parameters, self._parts(shape, classes, tokens))
-        return ModuleArchitecture(Recurrent(*sizes), start, vmap_module=StepByStep(*sizes), has_tokens=True)
+        return ModuleArchitecture(
+            Recurrent(*sizes), start, vmap_module=StepByStep(*sizes), has_tokens=True, traits=PLAIN
+        )
 
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
         if tokens is None or len(shape) != 1:

@@ -56,9 +56,10 @@ class Resnet8(LayeredModel):
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
         from netfl.learning.architecture import ModuleArchitecture
         from netfl.learning.model._modules import Residual
+        from netfl.learning.module_training import PLAIN
 
         start = partial(draw_parameters, self._parts(shape, classes, tokens))
-        return ModuleArchitecture(Residual(shape[0], self._widths, self.groups, classes), start)
+        return ModuleArchitecture(Residual(shape[0], self._widths, self.groups, classes), start, traits=PLAIN)
 
     def misfits(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> Iterator[Fault]:
         if tokens is not None or len(shape) != 3:

@@ -56,6 +56,11 @@ class Partition(Spec):
         return "label"
 
     @property
+    def needs_labels(self) -> bool:
+        """True if `split` depends on labels, which a regression does not have; there it gets zeros."""
+        return self.grouped_by == "label"
+
+    @property
     def ranking_source(self) -> RankingSource | None:
         """The source of the ranking of users that `split` needs; ``None`` for no ranking."""
         return None

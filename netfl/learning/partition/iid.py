@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from netfl.learning.partition import Partition
@@ -21,6 +23,7 @@ class Iid(Partition):
         sizes: {distribution: power_law, exponent: 1.5}
     """
 
+    needs_labels: ClassVar[bool] = False
     sizes: Sizes | None = None
     """The number of examples of users: ``power_law`` or ``lognormal``; equal shares by default."""
 

@@ -48,6 +48,11 @@ class Ranked(RankedPartition):
             raise ValueError("classes and sizes both set the order; leave one of them out")
         return self
 
+    @property
+    def needs_labels(self) -> bool:
+        """True if the other partition needs them, or its parts are sorted by them."""
+        return self.inner.needs_labels or self.classes is not None
+
     def split(self, labels: Ints, users: int, ranking: Ints | None, streams: Streams) -> list[Ints]:
         assert ranking is not None  # as `ranking_source` asks for
         parts = self.inner.split(labels, users, None, streams)

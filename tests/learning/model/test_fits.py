@@ -144,14 +144,26 @@ def test_global_generators_are_unchanged():
             "fails on examples",
         ),
         (Module(module="support.plugin_modules:Small", args={"width": 3}), ((64,), 4, None), "module", "gives [3, 10]"),
-        (Module(module="support.plugin_modules:Pair"), IMAGES, "module", "'tuple' object has no"),
-        (Module(module="support.plugin_modules:ByBatch"), IMAGES, "module", "normalises by batch"),
-        (Module(module="support.plugin_modules:Dropping"), IMAGES, "module", "draws at random"),
-        (Module(module="support.plugin_modules:Counting"), IMAGES, "module", "changes its buffers"),
+        (Module(module="support.plugin_modules:Pair"), IMAGES, "module", "its forward gives a tuple, not a tensor"),
+        (
+            Module(module="support.plugin_modules:ByBatchAlways"),
+            IMAGES,
+            "module",
+            "normalises by batch also in evaluation",
+        ),
+        (Module(module="support.plugin_modules:AlwaysDrawing"), IMAGES, "module", "draws at random in evaluation mode"),
+        (
+            Module(module="support.plugin_modules:HiddenCounter"),
+            IMAGES,
+            "module",
+            "it changes 'calls', which is frozen",
+        ),
+        (Module(module="support.plugin_modules:NumpyNoise"), IMAGES, "module", "outside PyTorch's generator"),
+        (Module(module="support.plugin_modules:AllFrozen"), IMAGES, "module", "has no parameters to train"),
+        (Module(module="support.plugin_modules:Lazy"), IMAGES, "module", "has a lazy layer"),
         (Module(module="support.plugin_modules:Mixing"), IMAGES, "module", "different scores in another batch"),
-        (Module(module="support.plugin_modules:Frozen"), IMAGES, "module", "not trained: 1.bias"),
-        (Module(module="support.plugin_modules:Double"), IMAGES, "module", "parameters of type torch.float64"),
-        (Module(module="support.plugin_modules:Half"), IMAGES, "module", "parameters of type torch.bfloat16"),
+        (Module(module="support.plugin_modules:Double"), IMAGES, "module", "parameters have the type torch.float64"),
+        (Module(module="support.plugin_modules:Half"), IMAGES, "module", "parameters have the type torch.bfloat16"),
         (Module(module="support.plugin_modules:DoubleScores"), IMAGES, "module", "scores of type torch.float64"),
         (Module(module="support.plugin_modules:DoubleInside"), IMAGES, "module", "fails on examples"),
     ],
@@ -173,6 +185,10 @@ def test_examples_and_modules_that_do_not_fit_are_errors(model, examples, key, p
         (Resnet8(), ((3, 1, 1), 10, None)),
         (SMALL, IMAGES),
         (Module(module="support.plugin_modules:Tied"), ((6,), 5, 5)),
+        (Module(module="support.plugin_modules:ByBatch"), IMAGES),
+        (Module(module="support.plugin_modules:Dropping"), IMAGES),
+        (Module(module="support.plugin_modules:Counting"), IMAGES),
+        (Module(module="support.plugin_modules:Frozen"), IMAGES),
     ],
 )
 def test_examples_and_modules_that_fit(model, examples):
@@ -197,7 +213,7 @@ def test_a_module_that_cannot_be_created_is_an_error():
 def test_errors_of_a_scenario_have_the_key():
     scenario = {
         "name": "x", "users": 3, "rounds": 2, "access": {"kind": "stationary", "rho": {"zipf": 1}}, "data": "digits",
-        "partition": "iid", "model": {"kind": "module", "module": "support.plugin_modules:ByBatch"},
+        "partition": "iid", "model": {"kind": "module", "module": "support.plugin_modules:ByBatchAlways"},
         "learners": {"a": {"objective": "erm", "aggregation": "relay", "lr": 0.1, "batch_size": 4, "local_steps": 1}},
     }  # fmt: skip
     with pytest.raises(ScenarioError) as error:

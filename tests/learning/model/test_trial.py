@@ -39,7 +39,7 @@ def test_a_correct_model_runs(tmp_path):
         ("text", "its method 'parameters' gives '650' for examples of shape [1, 8, 8]", "a whole number"),
         ("none", "its method 'parameters' gives 0 for examples", "a whole number"),
         ("count", "fails on examples of shape [1, 8, 8], 10 classes and no tokens: TypeError: unsupp", "let 'misfits'"),
-        ("norm", "normalises by batch", "take torch.nn.GroupNorm"),
+        ("norm", "its method 'parameters' gives 650, but what it opens has 670", "and the buffers of its state_dict"),
         ("module", "its method 'open' gives a Sequential, not an Architecture", "return ModuleArchitecture("),
         ("bare", "its method 'open' fails: TypeError: ModuleArchitecture", "return ModuleArchitecture(module, start)"),
         ("draw", "fails to draw its start: LookupError: no such stream", "its start takes the streams"),

@@ -1,0 +1,174 @@
+"""Training mode of a `torch.nn.Module`: buffers, dropout, random draws, and an examination of what a module needs.
+
+`netfl.learning.architecture.examine` runs a module on a few examples and returns its `ModuleTraits`.  They decide
+whether a module is trained in its training mode, and whether `torch.func` can train several models in one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+_BITS = 32
+_LOW = (1 << _BITS) - 1
+_MIXERS = (0x7FEB352D, 0x846CA68B)
+"""Multipliers of the 32-bit mixing function "lowbias32" of C. Wellons' hash prospector."""
+_CHANNELS = {functional.dropout1d: 3, functional.dropout2d: 4, functional.dropout3d: 5}
+"""Dimensions of batches for the dropouts of whole channels."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingStep:
+    """Properties of one training step of jobs side by side, for modules whose training mode differs.
+
+    Args:
+        counts: examples in the mini-batch of each job; what follows them in the batch is padding.
+        keys: a random number for each job and step, ``[jobs]``, int64 below 2**62.
+    """
+
+    counts: Sequence[int]
+    keys: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleTraits:
+    """Behaviour of a module, by `examine`.
+
+    Args:
+        is_plain: training mode gives each example the scores of evaluation mode, whatever the other examples are.
+        has_dropout: the module calls a dropout of `torch.nn.functional`.
+        draws: in training mode it draws from PyTorch's generator, other than by such a dropout.
+        needs_two: a mini-batch of one example cannot be trained: it has no variance.
+        obstacle: reason why `torch.func` cannot batch the module; ``None`` if it can.
+    """
+
+    is_plain: bool
+    has_dropout: bool = True
+    draws: bool = True
+    needs_two: bool = False
+    obstacle: str | None = None
+
+
+PLAIN = ModuleTraits(is_plain=True, has_dropout=False, draws=False)
+UNKNOWN = ModuleTraits(is_plain=False, obstacle="it was not examined")
+"""Traits with which every module is trained correctly, one model after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleParts:
+    """Parameters and buffers of a module by name.
+
+    Args:
+        trained: parameters that are trained and sent.
+        state: floating-point buffers that `state_dict` lists, such as running statistics; they are sent, too.
+        counters: other buffers that `state_dict` lists, such as the number of batches; they start anew in each update.
+        fixed: frozen parameters, and buffers that `state_dict` does not list.
+    """
+
+    trained: Mapping[str, Tensor]
+    state: Mapping[str, Tensor]
+    counters: Mapping[str, Tensor]
+    fixed: Mapping[str, Tensor]
+
+    @classmethod
+    def of(cls, module: nn.Module) -> ModuleParts:
+        """Sort the parameters and buffers of *module*."""
+        parameters, buffers = dict(module.named_parameters()), dict(module.named_buffers())
+        stored = module.state_dict(keep_vars=True)
+        sent = {name: buffer for name, buffer in buffers.items() if name in stored}
+        return cls(
+            {name: part for name, part in parameters.items() if part.requires_grad},
+            {name: buffer for name, buffer in sent.items() if buffer.is_floating_point()},
+            {name: buffer for name, buffer in sent.items() if not buffer.is_floating_point()},
+            {name: part for name, part in parameters.items() if not part.requires_grad}
+            | {name: buffer for name, buffer in buffers.items() if name not in sent},
+        )
+
+    @property
+    def sent(self) -> dict[str, Tensor]:
+        """Everything that an update carries, in the order of the flat vector: parameters, then state."""
+        return {**self.trained, **self.state}
+
+
+class KeyedDropout(TorchFunctionMode):
+    """Replaces the draws of `torch.nn.functional.dropout` and of the dropouts of channels by a function of a key.
+
+    The n-th call below this mode keeps entry i if a hash of (key, n, i) is at least p.  The masks of a job thus do not
+    depend on the jobs beside it, on the device or on PyTorch's generator, and `torch.func.vmap` can batch them.
+
+    Args:
+        key: int64 below 2**62, a scalar.
+    """
+
+    def __init__(self, key: Tensor) -> None:
+        super().__init__()
+        self._key, self.calls = key, 0
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        options = kwargs or {}
+        if func is functional.dropout:
+            return self._drop(func, *args, **options)
+        if func in _CHANNELS and args and args[0].ndim == _CHANNELS[func]:
+            return self._drop(func, *args, **options)
+        return func(*args, **options)
+
+    def _drop(
+        self, func: Callable[..., Any], input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+    ) -> Tensor:
+        if not training or not 0 < p < 1:
+            return torch.as_tensor(func(input, p, training, inplace))
+        self.calls += 1
+        shape = input.shape if func is functional.dropout else (*input.shape[:2], *[1] * (input.ndim - 2))
+        places = torch.arange(torch.Size(shape).numel(), device=input.device).view(shape)
+        low, high = self._key & _LOW, self._key >> _BITS
+        words = _mix(_mix(places ^ low) + high + self.calls * 0x9E3779B9 & _LOW)
+        mask = (words >= int(p * (1 << _BITS))).to(input.dtype) / (1 - p)
+        return input.mul_(mask) if inplace else input * mask
+
+
+def _mix(words: Tensor) -> Tensor:
+    """Mix the bits of numbers below 2**32."""
+    first, second = _MIXERS
+    words = (words ^ (words >> 16)) * first & _LOW
+    words = (words ^ (words >> 15)) * second & _LOW
+    return words ^ (words >> 16)
+
+
+class SeededDraws:
+    """PyTorch's generators of a device, which a module draws from, with a seed for each job."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._generators = [torch.default_generator]
+        if device.type == "cuda":
+            index = torch.cuda.current_device() if device.index is None else device.index
+            self._generators.append(torch.cuda.default_generators[index])
+
+    def seed(self, key: int) -> None:
+        """Start the generators at *key*."""
+        for generator in self._generators:
+            generator.manual_seed(key)
+
+    def have_drawn(self, key: int) -> bool:
+        """Return whether somebody has drawn since `seed` was called with *key*."""
+        states = [generator.get_state() for generator in self._generators]
+        self.seed(key)
+        return not all(map(torch.equal, states, (generator.get_state() for generator in self._generators)))
+
+    @contextmanager
+    def restored(self) -> Iterator[None]:
+        """Restore the generators at the end of the context."""
+        states = [generator.get_state() for generator in self._generators]
+        try:
+            yield
+        finally:
+            for generator, state in zip(self._generators, states, strict=True):
+                generator.set_state(state)
