@@ -6,6 +6,7 @@ import importlib
 import inspect
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,8 @@ def test_public_methods_are_documented_or_override_documented_ones():
     for path in FILES:
         if path.name == "__main__.py":
             continue
+        if path.parent.name == "flower" and find_spec("flwr") is None:
+            continue
         name = ".".join(["netfl", *path.relative_to(ROOT).with_suffix("").parts]).removesuffix(".__init__")
         for kind in vars(importlib.import_module(name)).values():
             if inspect.isclass(kind) and kind.__module__ == name and not kind.__name__.startswith("_"):
@@ -189,7 +192,8 @@ def prints_and_global_random(tree, *, frozen=False):
 
 def test_package_does_not_print_or_use_global_generators():
     legacy = ROOT / "learning/data/_splits.py"
-    assert search_all(prints_and_global_random, [path for path in FILES if path != legacy]) == []
+    seeding = ROOT / "flower/app_run.py"  # seeds the generators that Flower's strategies use, and restores them
+    assert search_all(prints_and_global_random, [path for path in FILES if path not in {legacy, seeding}]) == []
     assert search_all(lambda tree: prints_and_global_random(tree, frozen=True), [legacy]) == []
 
 

@@ -194,6 +194,9 @@ def report_outcome(done: Run, quiet: bool, *, report: bool = False, again: str |
         write_report(done, None)
     if again is None and done.status != "done":
         again = f"netfl resume {done.folder}"
+        if "flower" in done.manifest:
+            typer.echo("interrupted; the run of a Flower app cannot be continued", err=True)
+            sys.exit(1)
     if again is not None:
         typer.echo(f"interrupted; continue with: {again}", err=True)
         sys.exit(1)

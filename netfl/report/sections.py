@@ -58,6 +58,8 @@ _TARGET_COSTS = {
 }
 """Costs of a target accuracy, with their format."""
 
+_ACCURACIES = ("accuracy", "rare_accuracy", "r2")
+
 _OTHER_METRICS = {
     "validation_accuracy": "validation accuracy (%)",
     "validation_loss": "validation loss",
@@ -116,7 +118,9 @@ def learning_sections(data: RunData) -> list[Section]:
     return [
         Section("final_metrics", "Final values", tables),
         Section(
-            "accuracy", f"{'Accuracy' if data.has('accuracy') else 'R²'} over rounds and costs", [accuracy_curves(data)]
+            "accuracy",
+            f"{'Accuracy' if data.has('accuracy') else 'R²'} over rounds and costs",
+            [*accuracy_curves(data)],
         ),
         Section("shares", "Accuracy by class and user", shares),
         Section("threshold", "CVaR: t and the objective", [*cvar_plots(data)]),
@@ -224,11 +228,13 @@ def choice_table(data: RunData) -> Iterator[Markup]:
         yield page.table(["Choice", "By", "For", "Keeps"], rows, caption("choices", data))
 
 
-def accuracy_curves(data: RunData) -> Markup:
-    """Return accuracy and rare-class accuracy, or R² of a regression, against rounds and against costs."""
-    sets, shown = ("", *data.run.test_sets), ("accuracy", "rare_accuracy", "r2")
-    names = (metric_on_set(metric, name) if name else metric for name in sets for metric in shown)
+def accuracy_curves(data: RunData) -> Iterator[Markup]:
+    """Yield accuracy and rare-class accuracy, or R² of a regression, against rounds and against costs."""
+    sets = ("", *data.run.test_sets)
+    names = (metric_on_set(metric, name) if name else metric for name in sets for metric in _ACCURACIES)
     metrics = [metric for metric in names if data.has(metric)]
+    if not metrics:
+        return
     table = aggregates.with_cost(data.metrics, data.run.rounds)
     figure = page.new_figure(9.6, 0.5 + 2.7 * len(metrics))
     grid = figure.subplots(len(metrics), len(data.x_axes), squeeze=False, sharey="row")
@@ -238,7 +244,7 @@ def accuracy_curves(data: RunData) -> Markup:
             style.without_legend(ax).label_outer(remove_inner_ticks=False)
     learning_plots.learner_legend(figure, data.learners, diverged=data.diverged)
     smoothed = _smoothed(data, [(metric, "") for metric in metrics])
-    return page.plot(figure, "accuracy", caption("accuracy", data, metrics, smoothed))
+    yield page.plot(figure, "accuracy", caption("accuracy", data, metrics, smoothed))
 
 
 def _smoothed(data: RunData, metrics: Sequence[tuple[str, str]]) -> list[str]:
@@ -304,13 +310,14 @@ def cvar_plots(data: RunData) -> Iterator[Markup]:
 def other_metrics(data: RunData) -> Iterator[Markup]:
     """Yield the optional metrics over the rounds."""
     metrics = [metric for metric in _OTHER_METRICS if data.has(metric)]
+    metrics += [metric for metric in data.app_metrics if metric not in {*_ACCURACIES, *metrics}]
     if not metrics:
         return
     columns = min(3, max(2, len(metrics)))
     figure = page.new_figure(3.2 * columns, 0.5 + 2.5 * math.ceil(len(metrics) / columns))
     for metric, ax in zip(metrics, style.grid_axes(figure, len(metrics), columns), strict=True):
         style.without_legend(learning_plots.curves(data.metrics, metric, learners=data.learners, ax=ax))
-        ax.set_ylabel(_OTHER_METRICS[metric])
+        ax.set_ylabel(_OTHER_METRICS.get(metric, metric.replace("_", " ")))
     learning_plots.learner_legend(figure, data.learners, diverged=data.diverged)
     yield page.plot(figure, "besides", caption("other_metrics", metrics))
 

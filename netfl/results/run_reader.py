@@ -129,8 +129,8 @@ class Run:
 
     @property
     def learners(self) -> tuple[str, ...]:
-        """Names of the learners and of the choices among them."""
-        return (*(self.scenario.get("learners") or {}), *self.choices)
+        """Names of the learners and of the choices among them; of a run of a Flower app, of its strategies."""
+        return (*(self.manifest.get("learners") or self.scenario.get("learners") or {}), *self.choices)
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
