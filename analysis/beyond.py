@@ -15,6 +15,7 @@ from reproduction import Experiment, Order, Part, Row
 from script import run_script
 
 from netfl.results.run_reader import Run
+from netfl.results.statistics import is_final
 
 ACCESS = {
     "Bernoulli": Part("beyond/cvar_bernoulli", ("full",)),
@@ -44,10 +45,11 @@ def draw_rivals(runs: Mapping[str, Run], figure: Figure) -> None:
 
 def draw_map(runs: Mapping[str, Run], figure: Figure) -> None:
     """Draw a heat map of the accuracy on the rare class, over α and the participation of the rarest user."""
-    found = {
-        rate: {alpha: 100 * run.summary[f"α = {alpha}.rare_accuracy.last_tenth"] for alpha in ALPHAS}
-        for rate, run in runs.items()
-    }
+    found = {}
+    for rate, run in runs.items():
+        table = run.metrics[(run.metrics["metric"] == "rare_accuracy") & is_final(run.metrics["round"])]
+        means = table.groupby("learner", observed=True)["value"].mean()
+        found[rate] = {alpha: 100 * means[f"α = {alpha}"] for alpha in ALPHAS}
     ax = figure.subplots()
     sns.heatmap(pd.DataFrame(found), annot=True, fmt=".0f", cmap="viridis", vmin=0, vmax=100, ax=ax,
                 cbar_kws={"label": "accuracy of the rare class (%)"})  # fmt: skip

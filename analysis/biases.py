@@ -30,13 +30,14 @@ Layers = Sequence[tuple[NDArray[np.float32], NDArray[np.float32]]]
 """Weights ``[out, in]`` and biases ``[out]`` of each layer."""
 
 
-def redraw_biases(run: Run, tests: Mapping[str, Data], classes: Sequence[int]) -> dict[str, float]:
-    """Test the last versions of a run's first replica with redrawn initial biases.
+def redraw_biases(run: Run, tests: Mapping[str, Data], classes: Sequence[int], replica: int = 0) -> dict[str, float]:
+    """Test the last versions of a replica with redrawn initial biases.
 
     Args:
         run: a run of dense layers that stored its first and last versions.
         tests: data with the test examples, by name.
         classes: the classes whose accuracies are returned.
+        replica: the replica.
 
     Returns:
         For each test, learner and class ``<test> <learner> <class> own``, the accuracy of the run itself, and the
@@ -47,7 +48,9 @@ def redraw_biases(run: Run, tests: Mapping[str, Data], classes: Sequence[int]) -
         ``<learner> moved`` is the RMS of the distances that the biases moved over the RMS of the initial biases.
     """
     rng = np.random.default_rng(0)
-    models = {learner: (_layers(run, learner, 0), _layers(run, learner, -1)) for learner in run.learners}
+    models = {
+        learner: (_layers(run, learner, replica, 0), _layers(run, learner, replica, -1)) for learner in run.learners
+    }
     shapes = [weight.shape for weight, _ in next(iter(models.values()))[0]]
     draws = [[_draw_start(shape, rng) for shape in shapes] for _ in range(DRAWS)]
     found: dict[str, float] = {"draws": DRAWS}
@@ -75,9 +78,9 @@ def replace_start(start: Layers, trained: Layers, drawn: Sequence[NDArray[np.flo
     return [(weight, bias - old + new) for (weight, bias), (_, old), new in zip(trained, start, drawn, strict=True)]
 
 
-def _layers(run: Run, learner: str, place: int) -> Layers:
+def _layers(run: Run, learner: str, replica: int, place: int) -> Layers:
     """Return the layers of a stored version: 0 for the first one, -1 for the last one."""
-    versions = run.versions(learner)
+    versions = run.versions(learner, replica)
     version = versions[sorted(versions)[place]]
     count = sum(name.endswith(".weight") for name in version)
     return [(version[f"layers.{i}.weight"], version[f"layers.{i}.bias"]) for i in range(count)]

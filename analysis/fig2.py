@@ -65,7 +65,7 @@ EXPERIMENTS = (
         ),
         parts={
             **{panel: Part(f"paper/fig{panel}", ("full",)) for panel in RARE},
-            **{f"{panel} quick": Part(f"paper/fig{panel}", ("quick",), full=False) for panel in RARE},
+            **{f"{panel} quick": Part(f"paper/fig{panel}", ("quick",), full=False, value=0) for panel in RARE},
         },
         rows=[*rows()],
         orders=[
@@ -85,6 +85,7 @@ EXPERIMENTS = (
         ),
         draw=draw,
         size=lambda runs: (10.5, 3.2 * len(panels(runs))),
+        draws_tables=True,
     ),
 )
 

@@ -31,8 +31,8 @@ EXPERIMENTS = (
         orders=orders({"accuracy": "overall", "accuracy/class:8": "class 8", "accuracy/class:9": "class 9"}),
         remarks=lambda results: remarks(results, 9, ROWS),
         draw=lambda runs, figure: draw(runs, figure, [8, 9]),
-        size=lambda runs: (10.0, 3.2),
-        separate_plots=True,
+        size=lambda runs: (10.0, 3.2 if "unit" in runs else 5.6),
+        separate_plots=("raw", "unit"),
     ),
 )
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reproduction import Experiment, Order, Part, Result, Row
-from run_results import WINDOW, agreement, difference, estimate, verdict
+from reproduction import Experiment, Order, Result, Row
+from run_results import MOST_REPLICAS, WINDOW, agreement, difference, estimate, replicas_to_decide, verdict
 
 from netfl.results.statistics import ConfidenceInterval
 
@@ -44,12 +44,13 @@ writes this page again. No value of ours is typed by hand. [Data](data.md) descr
 
 ## Overview
 
-| experiment | run | orders that agree | values that agree | open | disagree |
-|---|---|---|---|---|---|
+| experiment | run | orders that agree | values that agree | open | disagree | hours missing |
+|---|---|---|---|---|---|---|
 {overview}
 
-- **Run**: *full* means that all runs of the paper's experiment exist. *Shortened* runs have fewer rounds, a smaller
-  model or less data. An experiment with full runs is counted by these alone.
+- **Run**: *full* means that all replicas of all runs of the experiment exist. Otherwise the column counts the replicas
+  that exist, of those in the plan. *Shortened* runs have fewer rounds, a smaller model or less data. An experiment with
+  full runs is counted by these alone. [Hours](#hours) lists what is missing, and why.
 - **Orders**: the paper claims that a value is greater with one learner or setting than with another.
 - **Values**: the paper prints a value. A claim counts once for each setting in which it is tested, for example once for
   each pixel scale of Fig. 3.
@@ -67,8 +68,30 @@ writes this page again. No value of ours is typed by hand. [Data](data.md) descr
   published interval. If the paper gives only words ("about 50"), we compare with the range in parentheses.
 - **Holds** compares a claimed order replica by replica, on the same traces. It is *yes* or *no* if the interval of the
   difference excludes 0. It is *open* if the interval includes 0, or if there is only one replica.
-- **Wall time** is that of one thread of a shared machine with two cores and no GPU, often beside other runs. For a run
-  that was extended, it is the time of its first replicas.
+- **Decided by** is the number of replicas at which an open order would be decided, if mean and spread stay as they are.
+- **Hours** are those of one thread of a shared machine with two cores and no GPU, often beside other runs. Hours of
+  missing replicas are those of the existing ones or, without any, estimated from a run of a few rounds.
+
+## Hours
+
+`analysis/campaign.py` makes these runs in the order of value per hour, and continues what is unfinished:
+
+```
+python analysis/campaign.py --list
+python analysis/campaign.py --hours 2.5
+```
+
+| experiment | hours done | hours missing | what is missing |
+|---|---|---|---|
+{hours}
+
+<details><summary>Hours of every run</summary>
+
+| run | replicas | hours done | hours missing | why |
+|---|---|---|---|---|
+{runs}
+
+</details>
 """
 
 
@@ -77,7 +100,7 @@ class Claims:
     """Claims of one experiment compared with our runs: "yes", "no" or "open" for each.
 
     Args:
-        run: how far the experiment was run: ``full``, ``shortened``, ``not run``, or ``2 of 3 in full``.
+        run: how far the experiment was run: ``full``, ``shortened``, ``not run``, or ``2 of 9 replicas``.
         orders: one verdict for each claimed order.
         values: one verdict for each published value.
     """
@@ -93,13 +116,15 @@ class Claims:
 
 def count_claims(experiment: Experiment, results: Mapping[str, Result]) -> Claims:
     """Compare the claims of an experiment with its full runs, or with its shortened ones if it has no full run."""
-    full = [name for name, part in experiment.parts.items() if part.full]
-    done = [name for name in full if name in results]
-    counted = {name: results[name] for name in done} or results
-    if done == full:
+    full = {name: part for name, part in experiment.parts.items() if part.full and part.published}
+    counts = {name: experiment.count_done(name, results.get(name)) for name in full}
+    wanted = sum(part.replicas for part in full.values())
+    others = {name: result for name, result in results.items() if experiment.parts[name].published}
+    counted = {name: results[name] for name in full if name in results} or others
+    if sum(counts.values()) == wanted:
         run = "full"
-    elif done:
-        run = f"{len(done)} of {len(full)} in full"
+    elif any(counts.values()):
+        run = f"{sum(counts.values())} of {wanted} replicas"
     else:
         run = "shortened" if results else "not run"
     orders = [verdict(difference(counted, order)) for order in experiment.orders if _has_order(order, counted)]
@@ -158,6 +183,8 @@ def text(experiments: Sequence[Experiment], results: Mapping[str, Mapping[str, R
         papers=count_papers(experiments),
         claims=_wrapped(claims_sentence(experiments, results), WIDTH - 4),
         overview=overview,
+        hours="\n".join(_hours(each, results[each.name]) for each in experiments),
+        runs="\n".join(row for each in experiments for row in _hours_of_runs(each, results[each.name])),
         window=WINDOW,
         short=4 * WINDOW,
     )
@@ -192,11 +219,12 @@ def section(experiment: Experiment, results: Mapping[str, Result], plots: Path |
     orders = [order for order in experiment.orders if _has_order(order, results)]
     if orders:
         yield ""
-        yield f"| {'claimed order' if experiment.paper else 'order'} | difference | holds |"
-        yield "|---|---|---|"
+        yield f"| {'claimed order' if experiment.paper else 'order'} | difference | replicas | holds | decided by |"
+        yield "|---|---|---|---|---|"
         for order in orders:
             found = difference(results, order)
-            yield f"| {order.label} | {_signed(found, order.digits)} | {verdict(found)} |"
+            cells = [order.label, _signed(found, order.digits), str(found.replicas), verdict(found), _decided_by(found)]
+            yield f"| {' | '.join(cells)} |"
     remarks = experiment.remarks(results) if results else ""
     if remarks:
         yield ""
@@ -223,40 +251,87 @@ def _overview(experiment: Experiment, results: Mapping[str, Result]) -> str:
     anchor = "".join(letter for letter in title.lower().replace(" ", "-") if letter.isalnum() or letter in "-_")
     cells = [f"[{title}](#{anchor})", claims.run]
     cells += [f"{each.count('yes')} of {len(each)}" if each else "–" for each in (claims.orders, claims.values)]
-    cells += [str(claims.count("open")), str(claims.count("no"))]
+    missing = sum(
+        experiment.hours_missing(name, results.get(name)) for name, part in experiment.parts.items() if part.value
+    )
+    cells += [str(claims.count("open")), str(claims.count("no")), _missing_hours(missing)]
     return f"| {' | '.join(cells)} |"
 
 
 def _runs(experiment: Experiment, results: Mapping[str, Result]) -> Iterator[str]:
-    """Yield the table of the runs and their commands."""
-    yield "| run | command | rounds | replicas | wall time |"
+    """Yield the table of the runs and their commands; shortened forms without a run are left out."""
+    yield "| run | command | rounds | replicas | hours |"
     yield "|---|---|---|---|---|"
     for name, part in experiment.parts.items():
         result = results.get(name)
-        replicas = result.content["replicas"] if result else 0
+        if result is None and not part.value:
+            continue
+        replicas = len(result.replicas) if result else 0
         extended = f", then `netfl extend DIR --replicas {replicas}`" if replicas > part.replicas else ""
-        yield f"| {name} | `{part.command}`{extended} | {_size_and_time(result, part)} |"
+        rounds = result.content["rounds"] if result else part.settings["rounds"]
+        short = "" if part.full else " (shortened)"
+        missing = experiment.hours_missing(name, result)
+        cells = [name, f"`{part.command}`{extended}", f"{rounds:,}{short}", _replicas(experiment, name, result)]
+        cells.append(_duration(result.wall_s) if result else f"not run: {_missing_hours(missing)}")
+        yield f"| {' | '.join(cells)} |"
 
 
-def _size_and_time(result: Result | None, part: Part) -> str:
-    """Return rounds, replicas and wall time of a part."""
-    if result is None:
-        return "not run | | "
-    content = result.content
-    short = "" if part.full else " (shortened)"
-    diverged = f"; diverged: {', '.join(content['diverged'])}" if content["diverged"] else ""
-    return f"{content['rounds']:,}{short} | {content['replicas']}{diverged} | {_duration(content['wall_s'])}"
+def _replicas(experiment: Experiment, name: str, result: Result | None) -> str:
+    """Return the replicas that exist, of those in the plan if some are missing."""
+    wanted, done = experiment.parts[name].replicas, experiment.count_done(name, result)
+    count = f"{len(result.replicas)}" if result and done == wanted else f"{done} of {wanted}"
+    return f"{count}; diverged: {', '.join(result.diverged)}" if result and result.diverged else count
+
+
+def _hours(experiment: Experiment, results: Mapping[str, Result]) -> str:
+    """Return the row of an experiment in the table of hours."""
+    planned = {name: part for name, part in experiment.parts.items() if part.value}
+    done = sum(result.wall_s for result in results.values()) / 3600
+    missing = {name: experiment.hours_missing(name, results.get(name)) for name in planned}
+    replicas = sum(part.replicas - experiment.count_done(name, results.get(name)) for name, part in planned.items())
+    needs = dict.fromkeys(planned[name].needs or "time" for name, hours in missing.items() if hours)
+    why = f"{replicas} replica{'' if replicas == 1 else 's'}: {_listed([*needs])}" if replicas else "nothing"
+    return f"| {experiment.title} | {done:.1f} | {_missing_hours(sum(missing.values()))} | {why} |"
+
+
+def _hours_of_runs(experiment: Experiment, results: Mapping[str, Result]) -> Iterator[str]:
+    """Yield the rows of the runs of an experiment in the table of all runs."""
+    for name, part in experiment.parts.items():
+        result = results.get(name)
+        missing = experiment.hours_missing(name, result) if part.value else 0.0
+        if result or missing:
+            done = f"{result.wall_s / 3600:.2f}" if result else "0"
+            why = (part.needs or "time") if missing else ""
+            cells = [experiment.stem(name), _replicas(experiment, name, result), done, _missing_hours(missing), why]
+            yield f"| {' | '.join(cells)} |"
+
+
+def _missing_hours(hours: float) -> str:
+    """Return hours as text; those of a run without an estimate are unknown."""
+    return "unknown" if math.isnan(hours) else f"{hours:.1f} h" if hours else "0"
+
+
+def _decided_by(found: ConfidenceInterval) -> str:
+    """Return the number of replicas that would decide an open order, as text."""
+    if verdict(found) != "open":
+        return ""
+    if found.replicas < 2:
+        return "needs a second replica"
+    number = replicas_to_decide(found)
+    return f"more than {MOST_REPLICAS:,} replicas" if number is None else f"about {number} replicas"
 
 
 def _values(rows: Sequence[Row], results: Mapping[str, Result]) -> Iterator[str]:
     """Yield the table of metrics."""
     published = any(row.published for row in rows)
-    yield "| | published | ours | last round | difference | agrees |" if published else "| | ours | last round |"
-    yield "|---|---|---|---|---|---|" if published else "|---|---|---|"
+    head = ["", *(["published"] if published else []), "ours", "replicas", "last round"]
+    head += ["difference", "agrees"] if published else []
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
     for row in rows:
         found, last = estimate(results, row), estimate(results, row, last=True)
         ours = f"{_number(found.mean, row.digits)}{_half(found, row.digits)}"
-        cells = [row.label, ours, _number(last.mean, row.digits)]
+        cells = [row.label, ours, str(found.replicas), _number(last.mean, row.digits)]
         if published:
             cells[1:1] = [_published(row)]
             cells += _compared(found, row)
@@ -283,13 +358,14 @@ def _published(row: Row) -> str:
 
 
 def _has_row(row: Row, results: Mapping[str, Result]) -> bool:
-    """Return whether all parts of a row have results."""
-    return all(part in results for part in row.parts)
+    """Return whether all parts of a row have results, with its metric in at least one replica."""
+    return all(part in results for part in row.parts) and estimate(results, row).replicas > 0
 
 
 def _has_order(order: Order, results: Mapping[str, Result]) -> bool:
-    """Return whether all parts of an order have results."""
-    return all(part in results for part in (*order.parts, *order.against))
+    """Return whether all parts of an order have results, with its metric in at least one replica."""
+    parts = (*order.parts, *order.against)
+    return all(part in results for part in parts) and difference(results, order).replicas > 0
 
 
 def _signed(found: ConfidenceInterval, digits: int) -> str:

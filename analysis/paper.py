@@ -1,7 +1,7 @@
 """Tables and plots that compare the papers with our runs, and the page docs/reproduction.md.
 
-The script searches the folder of --runs. A run belongs to an experiment if it has the scenario of that experiment.
-Results are stored in analysis/results, and the page is written from there.
+The script searches the folder of --runs. A run belongs to an experiment if it has the scenario of that experiment. Its
+replicas are added to the results in analysis/results, and the page is written from there. `campaign.py` makes the runs.
 
     python analysis/paper.py --all                 every experiment, from the runs below runs/
     python analysis/paper.py fig3 table1 --runs D  some experiments, from the runs below D
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import afl
@@ -25,7 +25,7 @@ import fig4
 import page
 import qffl
 import table1
-from reproduction import ROOT, Experiment, Result
+from reproduction import ROOT, Experiment, Result, StoredRun
 from run_results import read_results, write_results
 
 import netfl
@@ -55,14 +55,14 @@ def find_runs(folder: Path) -> list[Run]:
     return sorted(done, key=lambda run: str(run.manifest.get("started")), reverse=True)
 
 
-def newest_run_of_each_part(experiment: Experiment, runs: Sequence[Run]) -> dict[str, Run]:
-    """Return the newest run of each part, by the part's name, in the order of the parts; *runs* are newest first."""
-    found: dict[str, Run] = {}
-    for run in runs:
+def runs_of_each_part(experiment: Experiment, runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Return the runs of each part, the oldest first, in the order of the parts; *runs* are newest first."""
+    found: dict[str, list[Run]] = {name: [] for name in experiment.parts}
+    for run in reversed(runs):
         name = experiment.find_part(run)
         if name is not None:
-            found.setdefault(name, run)
-    return {name: found[name] for name in experiment.parts if name in found}
+            found[name].append(run)
+    return {name: runs_of_part for name, runs_of_part in found.items() if runs_of_part}
 
 
 def read_all_results() -> dict[str, dict[str, Result]]:
@@ -110,14 +110,33 @@ def compare_with_papers(names: Sequence[str], folder: Path) -> None:
     """
     runs = find_runs(folder) if names else []
     for experiment in (EXPERIMENTS[name] for name in names):
-        found = newest_run_of_each_part(experiment, runs)
+        found = runs_of_each_part(experiment, runs)
         if not found:
             print(f"{experiment.name}: no finished run below {folder} belongs to it", file=sys.stderr)
             continue
         write_results(experiment, found, RESULTS)
         print("\n".join(page.section(experiment, read_results(experiment, RESULTS))), end="\n\n")
-        for path in experiment.draw_plots(found, DOCS / "reproduction"):
+        newest = {name: runs_of_part[-1] for name, runs_of_part in found.items()}
+        for path in draw_plots(experiment, newest if experiment.draws_tables else {}):
             print(path)
+
+
+def draw_plots(experiment: Experiment, runs: Mapping[str, Run]) -> list[Path]:
+    """Draw the plots of an experiment, and return their files.
+
+    Args:
+        experiment: the experiment.
+        runs: run directories by part, for an experiment that draws their tables; others draw stored curves. A plot
+            that shows a result without curves stays as it is.
+    """
+    folder = DOCS / "reproduction"
+    if experiment.draws_tables:
+        return experiment.draw_plots(runs, folder) if runs else []
+    stored = {name: StoredRun(result) for name, result in read_results(experiment, RESULTS).items()}
+    complete = {name: run for name, run in stored.items() if run.is_complete}
+    if experiment.separate_plots or complete.keys() == stored.keys():
+        return experiment.draw_plots(complete, folder) if complete else []
+    return []
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 An `Experiment` names its runs as parts of a scenario file, so that a run directory can be identified: its scenario must
 equal that file with the same override blocks. The seed and the number of replicas may differ.
+
+The parts are also the list of `analysis/campaign.py`: each has a value and a cost, which decide the order of the runs.
 """
 
 from __future__ import annotations
@@ -10,18 +12,30 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from matplotlib.figure import Figure
-from ruamel.yaml import YAML
 
 import netfl
+from netfl.errors import ScenarioError
 from netfl.plots import style
 from netfl.results.run_reader import Run
+from netfl.scenario.scenario import Scenario
 
 ROOT = Path(__file__).parents[1]
+
+VALUES = {
+    8.0: "decides claims that the page calls open, or tests the explanation of a difference",
+    4.0: "a published experiment without a full run",
+    2.0: "another setting of a published experiment, or more learners",
+    1.0: "repeats what has been run in full, or an experiment of our own",
+    0.0: "a shortened form, for readers with less time",
+}
+"""The meaning of `Part.value`.  Replica number r of a part has the value of the part divided by r + 1."""
+_SETTINGS = ("seed", "users", "rounds", "access", "data", "partition", "model", "learners", "precision")
 
 
 @dataclass(frozen=True)
@@ -33,14 +47,22 @@ class Part:
         blocks: the override blocks that the run applies.
         changes: further keys that the run sets, with their values.
         full: whether this is the complete experiment of the paper, not a shortened one.
-        extra: computes further values of the run, by name, for the remarks.
+        extra: computes further values of one replica of the run, by name, for the remarks.
+        value: the value of its first replica to the page, see `VALUES`; with 0 the campaign does not run it.
+        core_hours: the hours of one thread that a replica takes, measured in a run of a few rounds.
+        needs: what else a run needs, beside time: a data set that is not free, or a GPU.
+        published: whether its settings are those of the paper, and not a test of an explanation.
     """
 
     scenario: str
     blocks: tuple[str, ...] = ()
     changes: Mapping[str, Any] = field(default_factory=dict)
     full: bool = True
-    extra: Callable[[Run], Mapping[str, float]] | None = None
+    extra: Callable[[Run, int], Mapping[str, float]] | None = None
+    value: float = 1.0
+    core_hours: float = math.nan
+    needs: str = ""
+    published: bool = True
 
     @property
     def path(self) -> Path:
@@ -56,11 +78,30 @@ class Part:
     @property
     def replicas(self) -> int:
         """Number of replicas that the command makes."""
-        return netfl.load(self.path, dict(self.changes), self.blocks).replicas
+        return int(self._plain["replicas"])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings on which the results of a replica depend, as a result file stores them."""
+        return settings_of(self._plain)
+
+    @property
+    def data_kind(self) -> str:
+        """The kind of the data."""
+        data = self.settings["data"]
+        return str(data if isinstance(data, str) else data["kind"])
+
+    def load(self, **changes: Any) -> Scenario:
+        """Return the scenario of the run, with further *changes*."""
+        return netfl.load(self.path, {**self.changes, **changes}, self.blocks)
 
     def differences(self, run: Run) -> list[str]:
         """Return the dotted keys in which the scenario of *run* differs from this part."""
-        return [*_differing(_resolved(self.path, self.blocks, tuple(self.changes.items())), _comparable(run.scenario))]
+        return [*_differing(_comparable(self._plain), _comparable(_scenario_of(run)))]
+
+    @property
+    def _plain(self) -> dict[str, Any]:
+        return _resolved(self.path, self.blocks, tuple(self.changes.items()))
 
 
 @dataclass(frozen=True)
@@ -139,21 +180,100 @@ class Order:
 
 @dataclass(frozen=True)
 class Result:
-    """Stored result of one part.
+    """Stored result of one part: the results of its replicas, which runs of any number of replicas add to.
 
     Args:
-        content: the content of its file in ``analysis/results``.
+        content: the content of its file in ``analysis/results``; see `run_results.extract_result`.
     """
 
     content: Mapping[str, Any]
 
+    @property
+    def replicas(self) -> list[int]:
+        """The numbers of the replicas, in order."""
+        return sorted(map(int, self.content["replicas"]))
+
+    @property
+    def diverged(self) -> list[str]:
+        """Lanes whose training diverged, in words."""
+        return [line for number in self.replicas for line in self._replica(number)["diverged"]]
+
+    @property
+    def wall_s(self) -> float:
+        """Wall time of all replicas in seconds, of one thread each."""
+        return float(sum(self._replica(number)["wall_s"] for number in self.replicas))
+
+    def by_replica(self, learner: str, metric: str, *, last: bool = False) -> dict[int, float]:
+        """Return a metric of the replicas that have it: the mean over the last rounds, or the *last* evaluation."""
+        found = {}
+        for number in self.replicas:
+            value = self._replica(number)["metrics"].get(learner, {}).get(metric)
+            if value is not None:
+                found[number] = math.nan if value[last] is None else float(value[last])
+        return found
+
     def values(self, learner: str, metric: str, *, last: bool = False) -> list[float]:
-        """Return one metric of each replica: the mean over the last rounds, or the *last* evaluation."""
-        found: list[float | None] = self.content["figures"][learner][metric]["last" if last else "mean"]
-        return [math.nan if value is None else value for value in found]
+        """Return the values of `by_replica`, in order of the replicas."""
+        return [*self.by_replica(learner, metric, last=last).values()]
+
+    def extra(self, name: str) -> dict[int, float]:
+        """Return a value of `Part.extra` for each replica that has it."""
+        more = {number: self._replica(number)["more"] for number in self.replicas}
+        return {number: values[name] for number, values in more.items() if name in values}
+
+    def has(self, replica: int, metrics: Iterable[tuple[str, str]]) -> bool:
+        """Return whether *replica* has these metrics of these learners."""
+        if replica not in self.replicas:
+            return False
+        known = self._replica(replica)["metrics"]
+        return all(metric in known.get(learner, {}) for learner, metric in metrics)
+
+    def _replica(self, number: int) -> Mapping[str, Any]:
+        content: Mapping[str, Any] = self.content["replicas"][str(number)]
+        return content
 
 
-Draw = Callable[[Mapping[str, Run], Figure], object]
+@dataclass(frozen=True)
+class StoredRun:
+    """What plots need of a run, from its stored result.
+
+    Args:
+        result: the result.
+    """
+
+    result: Result
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether at least half of the replicas have curves; results of older versions have none."""
+        return 2 * len(self._curves) >= len(self.result.replicas) > 0
+
+    @property
+    def learners(self) -> tuple[str, ...]:
+        """Names of the learners."""
+        return (*next(iter(self._curves.values()))["values"],)
+
+    @cached_property
+    def metrics(self) -> pd.DataFrame:
+        """The thinned curves, as a metrics table."""
+        frames = []
+        for number, curves in self._curves.items():
+            for learner, metrics in curves["values"].items():
+                for metric, values in metrics.items():
+                    name, _, group = metric.partition("/")
+                    columns = {"replica": number, "round": curves["round"], "learner": learner}
+                    frames.append(pd.DataFrame({**columns, "metric": name, "group": group, "value": values}))
+        return pd.concat(frames, ignore_index=True).astype({"value": float})
+
+    @property
+    def _curves(self) -> dict[int, Mapping[str, Any]]:
+        replicas = self.result.content["replicas"]
+        return {number: replicas[str(number)]["curves"] for number in self.result.replicas
+                if "curves" in replicas[str(number)]}  # fmt: skip
+
+
+PlottedRun = Run | StoredRun
+Draw = Callable[[Mapping[str, Any], Figure], object]
 
 
 @dataclass(frozen=True)
@@ -171,7 +291,8 @@ class Experiment:
         remarks: explains differences, given the results that exist.
         draw: draws the plot, given the runs that exist.
         size: width and height of a plot in inches, given its runs.
-        separate_plots: whether each run has a plot of its own.
+        separate_plots: the parts that have a plot of their own; by default all have one together.
+        draws_tables: whether *draw* needs tables of a run directory that are not stored.
         paper: the title of the paper; empty for an experiment of our own.
     """
 
@@ -184,8 +305,9 @@ class Experiment:
     orders: Sequence[Order] = ()
     remarks: Callable[[Mapping[str, Result]], str] = lambda results: ""
     draw: Draw | None = None
-    size: Callable[[Mapping[str, Run]], tuple[float, float]] = lambda runs: (9.0, 3.4)
-    separate_plots: bool = False
+    size: Callable[[Mapping[str, Any]], tuple[float, float]] = lambda runs: (9.0, 3.4)
+    separate_plots: Sequence[str] = ()
+    draws_tables: bool = False
     paper: str = ""
 
     @property
@@ -197,6 +319,35 @@ class Experiment:
         """Return the name of the part with the scenario of *run*, if there is one."""
         return next((name for name, part in self.parts.items() if not part.differences(run)), None)
 
+    def needed_metrics(self, part: str) -> set[tuple[str, str]]:
+        """Return the learners and metrics that rows and orders of a part need."""
+        needed = {(row.learner, row.metric) for row in self.rows if part in row.parts}
+        for order in self.orders:
+            needed |= {(order.above, order.metric)} if part in order.parts else set()
+            needed |= {(order.below, order.metric)} if part in (order.against or order.parts) else set()
+        return needed
+
+    def is_done(self, part: str, replica: int, result: Result | None) -> bool:
+        """Return whether *result* has all that the page needs of a replica, from a run with today's settings."""
+        if result is None or not is_same(result.content["settings"], self.parts[part].settings):
+            return False
+        return result.has(replica, self.needed_metrics(part))
+
+    def count_done(self, part: str, result: Result | None) -> int:
+        """Return how many of the replicas that the part wants are done."""
+        return sum(self.is_done(part, number, result) for number in range(self.parts[part].replicas))
+
+    def hours_missing(self, part: str, result: Result | None) -> float:
+        """Return the core-hours of the replicas that are not done."""
+        missing = self.parts[part].replicas - self.count_done(part, result)
+        return missing * self.hours(part, result) if missing else 0.0
+
+    def hours(self, part: str, result: Result | None) -> float:
+        """Return the core-hours of a replica: those of the stored ones in the mean, or the estimate of the part."""
+        if result is None or not result.replicas:
+            return self.parts[part].core_hours
+        return result.wall_s / len(result.replicas) / 3600
+
     def stem(self, part: str) -> str:
         """Return the file name of a part without its suffix."""
         return f"{self.name}.{re.sub(r'[^a-zA-Z0-9.]+', '_', part)}"
@@ -206,37 +357,63 @@ class Experiment:
         """File names of its plots."""
         if self.draw is None:
             return []
-        return [f"{self.stem(part)}.png" for part in self.parts] if self.separate_plots else [f"{self.name}.png"]
+        return [f"{self.stem(part)}.png" for part in self.separate_plots] or [f"{self.name}.png"]
 
-    def draw_plots(self, runs: Mapping[str, Run], folder: Path) -> list[Path]:
+    def draw_plots(self, runs: Mapping[str, PlottedRun], folder: Path) -> list[Path]:
         """Draw the plots of *runs*, by the names of their parts, and return their files."""
         if (draw := self.draw) is None:
             return []
         folder.mkdir(parents=True, exist_ok=True)
-        groups = (
-            {self.stem(part): {part: run} for part, run in runs.items()} if self.separate_plots else {self.name: runs}
-        )
+        groups = {self.stem(part): {part: run} for part, run in runs.items() if part in self.separate_plots}
+        groups = groups if self.separate_plots else {self.name: runs}
         return [
             style.png(lambda figure, group=group: draw(group, figure), folder / f"{stem}.png", size=self.size(group))
             for stem, group in groups.items()
         ]
 
 
-def forms(scenario: str) -> dict[str, Part]:
-    """Return the full and the quick form of a scenario."""
-    return {"full": Part(scenario, ("full",)), "quick": Part(scenario, ("quick",), full=False)}
+def forms(scenario: str, **options: Any) -> dict[str, Part]:
+    """Return the full form of a scenario, with further *options* of the part, and the quick form."""
+    return {"full": Part(scenario, ("full",), **options), "quick": Part(scenario, ("quick",), full=False, value=0)}
+
+
+def settings_of(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sections of a resolved scenario on which the results of a replica depend."""
+    return {key: scenario[key] for key in _SETTINGS if key in scenario}
+
+
+def is_same(stored: object, ours: object) -> bool:
+    """Return whether two settings are equal in all keys that both have, so that new keys with defaults do not count."""
+    if isinstance(stored, Mapping) and isinstance(ours, Mapping):
+        return all(is_same(stored[key], ours[key]) for key in stored if key in ours)
+    return stored == ours
 
 
 @cache
 def _resolved(path: Path, blocks: tuple[str, ...], changes: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
-    """Return the comparable part of a scenario, as a run directory stores it."""
-    scenario = netfl.load(path, dict(changes), blocks)
-    return _comparable(YAML(typ="safe", pure=True).load(scenario.to_yaml()))
+    """Return a scenario with all its keys, as plain data."""
+    return netfl.load(path, dict(changes), blocks).plain()
+
+
+def _scenario_of(run: Run) -> Mapping[str, Any]:
+    """Return the scenario of *run*, with today's defaults for keys that it does not have."""
+    path = run.folder / "scenario.yaml"
+    try:
+        return _resolved_again(path, path.stat().st_mtime)
+    except (ScenarioError, OSError):  # its keys are no longer known, or it has no file
+        return run.scenario
+
+
+@cache
+def _resolved_again(path: Path, modified: float) -> dict[str, Any]:
+    """Return the scenario in a run directory, which was last modified at a time, as plain data."""
+    return netfl.load(path).plain()
 
 
 def _comparable(scenario: Mapping[str, Any]) -> dict[str, Any]:
     """Return a scenario without the keys that may differ between runs of one experiment."""
-    return {key: scenario[key] for key in scenario if key not in {"name", "description", "seed", "replicas"}}
+    others = {"format", "name", "description", "seed", "replicas"}
+    return {key: scenario[key] for key in scenario if key not in others}
 
 
 def _differing(ours: object, theirs: object, at: str = "") -> Iterable[str]:

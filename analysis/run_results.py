@@ -1,17 +1,22 @@
-"""Results of runs, stored as small JSON files, and the statistics that the page computes from them."""
+"""Results of runs, stored as small JSON files, and the statistics that the page computes from them.
+
+A file holds the results of one part, by the number of the replica. A run adds the replicas that it has, so that the
+replicas of a part can come from many runs on several machines.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reproduction import Experiment, Order, Published, Result, Row
+from reproduction import Experiment, Order, Published, Result, Row, is_same, settings_of
 
+from netfl.results.atomic_write import atomic_write
 from netfl.results.run_reader import Run
-from netfl.results.statistics import ConfidenceInterval, interval
+from netfl.results.statistics import ConfidenceInterval, interval, t_factor
 
 WINDOW = 250
 """Metrics of learning are means over the evaluations of so many last rounds, or of the last quarter of a shorter run.
@@ -19,33 +24,49 @@ WINDOW = 250
 A single evaluation depends on the user whose update was delivered last.
 """
 
+MOST_REPLICAS = 1000
+"""The largest number of replicas that `replicas_to_decide` returns."""
+_CURVE_POINTS = 100
+"""Maximum number of points of a stored curve."""
+
 
 def extract_result(experiment: Experiment, part: str, run: Run) -> dict[str, Any]:
-    """Return the stored form of *run*: the metrics that rows and orders of this part need, versions, and time.
+    """Return the stored form of *run*.
+
+    It has the settings, the number of rounds, and of each replica the metrics that rows and orders of this part need,
+    as ``[mean over the last rounds, last evaluation]``, thinned curves of them, versions, time, and the values of
+    `Part.extra` under ``more``.
 
     Raises:
         KeyError: the run has no such metric.
     """
-    needed = {(row.learner, row.metric) for row in experiment.rows if part in row.parts}
-    for order in experiment.orders:
-        needed |= {(order.above, order.metric)} if part in order.parts else set()
-        needed |= {(order.below, order.metric)} if part in (order.against or order.parts) else set()
-    metrics: dict[str, dict[str, Any]] = {}
-    for learner, metric in sorted(needed):
-        metrics.setdefault(learner, {})[metric] = _metric_of_replicas(run, learner, metric)
-    manifest, timings = run.manifest, run.manifest["timings"]
+    manifest, timings, extra = run.manifest, run.manifest["timings"], experiment.parts[part].extra
+    first = manifest.get("first", 0)
     pace = timings["rounds_per_s"] or manifest["rounds_done"] / max(timings["total_s"], 1e-3)
-    return {
-        "seed": manifest["seed"],
-        "replicas": manifest["replicas"],
-        "rounds": manifest["rounds"],
-        "wall_s": round(manifest["rounds_done"] / pace),
-        "cores": manifest["machine"]["cores"],
-        "versions": {name: manifest["versions"][name] for name in ("netfl", "torch")},
-        "diverged": run.diverged,
-        "figures": metrics,
-        "more": {} if (extra := experiment.parts[part].extra) is None else dict(extra(run)),
-    }
+    timed = _timed_replicas(manifest)
+    words = [(lane["replica"], text) for lane, text in zip(manifest["diverged"], run.diverged, strict=True)]
+    replicas = {}
+    for replica in range(first, manifest["replicas"]):
+        rows = _metric_rows(run, replica, experiment.needed_metrics(part))
+        replicas[str(replica)] = {
+            "wall_s": round(manifest["rounds_done"] / pace / timed, 1),
+            "cores": manifest["machine"]["cores"],
+            "versions": {name: manifest["versions"][name] for name in ("netfl", "torch")},
+            "diverged": [text for lane, text in words if lane == replica],
+            "metrics": _nested({key: _final_values(table, manifest["rounds"]) for key, table in rows.items()}),
+            "more": {} if extra is None else dict(extra(run, replica)),
+            "curves": _curves(rows),
+        }
+    settings = settings_of(run.scenario)
+    return {"rounds": manifest["rounds"], "settings": settings, "replicas": replicas}
+
+
+def merge_results(stored: Result | None, added: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored result with the replicas of another; the latter replaces results with other settings."""
+    if stored is None or not is_same(stored.content["settings"], added["settings"]):
+        return dict(added)
+    replicas = {**stored.content["replicas"], **added["replicas"]}
+    return {**added, "replicas": {str(number): replicas[str(number)] for number in sorted(map(int, replicas))}}
 
 
 def estimate(results: Mapping[str, Result], row: Row, *, last: bool = False) -> ConfidenceInterval:
@@ -55,12 +76,13 @@ def estimate(results: Mapping[str, Result], row: Row, *, last: bool = False) -> 
 
 
 def difference(results: Mapping[str, Result], order: Order) -> ConfidenceInterval:
-    """Return the paired difference of the two learners of an order over replicas."""
+    """Return the paired difference of the two learners of an order, over the replicas that both have."""
     pairs = zip(order.parts, order.against or order.parts, strict=True)
     found = []
     for part, other in pairs:
-        above, below = results[part].values(order.above, order.metric), results[other].values(order.below, order.metric)
-        found += [order.scale * (a - b) for a, b in zip(above, below, strict=False)]
+        above = results[part].by_replica(order.above, order.metric)
+        below = results[other].by_replica(order.below, order.metric)
+        found += [order.scale * (above[number] - below[number]) for number in above if number in below]
     return interval(found)
 
 
@@ -85,6 +107,19 @@ def verdict(found: ConfidenceInterval) -> str:
     return "yes" if found.mean > 0 else "no"
 
 
+def replicas_to_decide(found: ConfidenceInterval) -> int | None:
+    """Return the number of replicas at which the interval would exclude 0, for the mean and the spread observed.
+
+    Returns:
+        ``None`` for a single replica, or for more than `MOST_REPLICAS`.
+    """
+    if found.replicas < 2 or not found.mean:
+        return None
+    deviation = found.half / t_factor(found.replicas)
+    sizes = range(2, MOST_REPLICAS + 1)
+    return next((size for size in sizes if deviation * t_factor(size) < abs(found.mean)), None)
+
+
 def result_path(experiment: Experiment, part: str, folder: Path) -> Path:
     """Return the file of the stored result of a part."""
     return folder / f"{experiment.stem(part)}.json"
@@ -100,28 +135,82 @@ def read_results(experiment: Experiment, folder: Path) -> dict[str, Result]:
     return found
 
 
-def write_results(experiment: Experiment, runs: Mapping[str, Run], folder: Path) -> None:
-    """Store the results of *runs*, by the names of their parts."""
+def write_results(experiment: Experiment, runs: Mapping[str, Sequence[Run]], folder: Path) -> None:
+    """Add the replicas of *runs* to the stored results: for each part its runs, of which later ones count more."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, run in runs.items():
-        text = json.dumps(extract_result(experiment, name, run), indent=1, ensure_ascii=False)
-        path = result_path(experiment, name, folder)
-        path.write_text(text + "\n", encoding="utf-8")
+    for name, runs_of_part in runs.items():
+        for run in runs_of_part:
+            stored = read_results(experiment, folder).get(name)
+            write_result(
+                result_path(experiment, name, folder), merge_results(stored, extract_result(experiment, name, run))
+            )
 
 
-def _metric_of_replicas(run: Run, learner: str, metric: str) -> dict[str, list[float | None]]:
-    """Return a metric of a learner for each replica: its last value, and its mean over the last rounds."""
-    name, _, group = metric.partition("/")
-    table = run.metrics
-    rows = table[(table["learner"] == learner) & (table["metric"] == name) & (table["group"] == group)]
-    if rows.empty:
-        raise KeyError(f"{run.folder} has no {metric} of {learner}")
-    found: dict[str, list[float | None]] = {"mean": [], "last": []}
-    rounds = run.manifest["rounds"]
-    for replica in range(run.manifest["replicas"]):
-        values = rows[rows["replica"] == replica].sort_values("round")
-        late = values[values["round"] > rounds - min(WINDOW, rounds / 4)]["value"]
-        is_complete = len(values) and values["round"].iloc[-1] == rounds
-        found["mean"].append(round(float(late.mean()), 8) if is_complete else None)
-        found["last"].append(round(float(values["value"].iloc[-1]), 8) if is_complete else None)
+def write_result(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a stored result, with one line for each replica, so that differences between versions are small."""
+    lines = {"rounds": content["rounds"], "settings": content["settings"]}
+    head = [f"{json.dumps(name)}: {_one_line(value)}" for name, value in lines.items()]
+    replicas = [f"  {json.dumps(number)}: {_one_line(value)}" for number, value in content["replicas"].items()]
+    text = ",\n ".join([*head, '"replicas": {\n' + ",\n".join(replicas) + "\n }"])
+    with atomic_write(path) as part:
+        part.write_text(f"{{\n {text}\n}}\n", encoding="utf-8")
+
+
+def _one_line(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _timed_replicas(manifest: Mapping[str, Any]) -> int:
+    """Return the number of replicas that the time in the manifest is of; that of an extended run is of the first."""
+    extensions = manifest.get("extensions", [])
+    return int((extensions[0]["first"] if extensions else manifest["replicas"]) - manifest.get("first", 0))
+
+
+def _metric_rows(
+    run: Run, replica: int, needed: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], tuple[list[int], list[float]]]:
+    """Return the evaluated rounds and the values of each needed learner and metric of one replica."""
+    table = run.metrics[run.metrics["replica"] == replica]
+    found = {}
+    for learner, metric in sorted(needed):
+        name, _, group = metric.partition("/")
+        rows = table[(table["learner"] == learner) & (table["metric"] == name) & (table["group"] == group)]
+        if rows.empty:
+            raise KeyError(f"{run.folder} has no {metric} of {learner} in replica {replica}")
+        rows = rows.sort_values("round")
+        found[learner, metric] = rows["round"].tolist(), rows["value"].tolist()
     return found
+
+
+def _final_values(rows: tuple[list[int], list[float]], rounds: int) -> list[float | None]:
+    """Return the mean over the last rounds, and the last evaluation."""
+    late = [value for index, value in zip(*rows, strict=True) if index > rounds - min(WINDOW, rounds / 4)]
+    if rows[0][-1] != rounds:
+        return [None, None]
+    return [_rounded(sum(late) / len(late), 8), _rounded(rows[1][-1], 8)]
+
+
+def _curves(rows: Mapping[tuple[str, str], tuple[list[int], list[float]]]) -> dict[str, Any]:
+    """Return thinned curves: the rounds, and the values of each learner and metric, of the same evaluations."""
+    if not rows:
+        return {"round": [], "values": {}}
+    rounds = max((indices for indices, _ in rows.values()), key=len)
+    shown = rounds[:: -(-len(rounds) // _CURVE_POINTS)]
+    shown += [rounds[-1]] if shown[-1] != rounds[-1] else []
+    values = {}
+    for key, (indices, found) in rows.items():
+        known = dict(zip(indices, found, strict=True))
+        values[key] = [_rounded(known.get(index, math.nan), 4) for index in shown]
+    return {"round": shown, "values": _nested(values)}
+
+
+def _nested(values: Mapping[tuple[str, str], Any]) -> dict[str, dict[str, Any]]:
+    """Return values of learners and metrics, by learner and then by metric."""
+    found: dict[str, dict[str, Any]] = {}
+    for (learner, metric), value in values.items():
+        found.setdefault(learner, {})[metric] = value
+    return found
+
+
+def _rounded(value: float, digits: int) -> float | None:
+    return round(float(value), digits) if math.isfinite(value) else None

@@ -68,6 +68,7 @@ FAMILIES = (
     "learning/objective",
     "learning/schedule",
     "learning/aggregation",
+    "tracker",
 )
 """All families, as paths of their packages below ``netfl``."""
 

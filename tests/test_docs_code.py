@@ -81,14 +81,15 @@ def test_readme_and_tutorial_run_in_an_empty_folder():
     assert netfl.open_run("runs/first").manifest["replicas"] == 5
 
 
-@pytest.mark.parametrize("page", PAGES_WITH_COMMANDS, ids=lambda page: page.stem)
-@pytest.mark.slow
+@pytest.mark.parametrize("page", [guides.case(page, pytest.mark.slow) for page in PAGES_WITH_COMMANDS])
 def test_guides_run(page, folder):
+    guides.skip_without_packages(page)
     guides.Player(SHORTENED.get(page.stem, ())).play(page, commands=True)
 
 
-@pytest.mark.parametrize("page", PYTHON_PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [guides.case(page) for page in PYTHON_PAGES])
 def test_python_of_pages_runs(page, folder, small):
+    guides.skip_without_packages(page)
     for name in ("first", "mine-001", "rural_outage-001"):
         (folder / "runs" / name).symlink_to(small)
     guides.Player().play(page, commands=False)
@@ -100,6 +101,25 @@ def test_commands_of_pages_exist(page):
         for words, _ in block.commands:
             if words[0] == "netfl":
                 guides.parse(words)
+
+
+def test_packages_of_a_page_are_on_its_first_line(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- needs: ray, optuna -->\n# Title\n")
+    assert guides.needs(page) == ["ray", "optuna"]
+    assert [mark.name for mark in guides.case(page, pytest.mark.slow).marks] == ["extra"]
+    page.write_text("# Title\n<!-- needs: ray -->\n")
+    assert guides.needs(page) == []
+    assert [mark.name for mark in guides.case(page, pytest.mark.slow).marks] == ["slow"]
+
+
+def test_a_page_is_skipped_without_its_packages(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- needs: numpy, nowhere_a -->\n# Title\n")
+    with pytest.raises(pytest.skip.Exception, match=r"^the page needs nowhere_a, which is not installed$"):
+        guides.skip_without_packages(page)
+    page.write_text("<!-- needs: numpy -->\n# Title\n")
+    guides.skip_without_packages(page)
 
 
 def test_blocks_after_a_directive_are_found(tmp_path):

@@ -74,6 +74,7 @@ def test_every_command_is_listed(pages):
         "ram",
         "export",
         "verify",
+        "flower run",
     ]
     assert set(headings) == {f"netfl {word}" for word in [*expected, "scenarios", "version", "data list", "data fetch"]}
 

@@ -1,5 +1,7 @@
 """The YAML example of every model loads, round-trips and runs in a tiny scenario."""
 
+from importlib.util import find_spec
+
 import pytest
 from support.tiny_scenarios import MODELS, example_settings, world
 
@@ -27,8 +29,20 @@ def test_every_key_is_documented(family, kind):
     assert undocumented == []
 
 
-@pytest.mark.parametrize(("family", "kind"), MODELS)
-def test_example_runs_in_a_tiny_scenario(family, kind, tmp_path):
+def run_case(family, kind):
+    """Return a model as a parameter of a test that runs it; one that needs an optional package is marked."""
+    needs = getattr(find_model(base_of(family), kind), "packages", ())
+    return pytest.param(family, kind, marks=[pytest.mark.extra] if needs else [])
+
+
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")  # of MLflow
+@pytest.mark.parametrize(("family", "kind"), [run_case(*model) for model in MODELS])
+def test_example_runs_in_a_tiny_scenario(family, kind, tmp_path, monkeypatch):
+    if family == "tracker":
+        monkeypatch.chdir(tmp_path)  # some write there
+    for package in getattr(find_model(base_of(family), kind), "packages", ()):
+        if find_spec(package) is None:
+            pytest.skip(f"{package} is not installed; the extra netfl-sim[{kind}] has it")
     if family == "learning/data" and kind in SOURCES:
         pytest.skip("needs data files; tests/learning/test_data*.py read them where they are")
     scenario = validate(ScenarioDocument(world(family, example_settings(family, kind), tmp_path), "tiny"))

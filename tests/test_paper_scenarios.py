@@ -20,11 +20,14 @@ FEDAU = [
 ]
 NAMES = [
     *("fig2a", "fig2b", "fig2c", "fig3", "fig4", "table1", *FEDAU, "qffl_synthetic", "qffl_shakespeare"),
+    *("qffl_vehicle", "qffl_sent140"),
     *("afl_adult", "afl_fashion_mnist", "divergence_iid", "divergence_one_class", "divergence_two_class"),
 ]
 BEYOND = ["cvar_bernoulli", "cvar_markov", "cvar_cyclic", "cvar_emergent", "rivals", "alpha_rho"]
 FILES = [*(f"paper/{name}" for name in NAMES), *(f"beyond/{name}" for name in BEYOND)]
 SHAPES = {"mnist": [1, 28, 28], "fashion_mnist": [1, 28, 28], "cifar10": [3, 32, 32]}
+BY_HAND = {"vehicle": ([100], None), "sent140": ([25], 50)}
+"""Shapes and numbers of tokens of data that this project does not have."""
 REAL = {"adult": "adult", "shakespeare": "shakespeare"}
 
 
@@ -50,6 +53,23 @@ def fake_images(tmp_path_factory):
     return of
 
 
+@pytest.fixture
+def fake_users(tmp_path):
+    """Return a function that writes random examples of users, as vectors or as tokens."""
+
+    def of(kind, users):
+        shape, tokens = BY_HAND[kind]
+        rng, count = np.random.default_rng(2), 12 * users
+        x = rng.normal(size=(count, *shape)) if tokens is None else rng.integers(0, tokens, (count, *shape))
+        label, user = rng.integers(0, 2, count), np.arange(count) % users
+        np.savez(tmp_path / "users.npz", x=x.astype(np.float32), label=label, user=user)
+        file = str(tmp_path / "users.npz")
+        data = {"kind": "arrays", "file": file, "features": shape, "labels": 2, "validation_share": 0.2}
+        return data | ({} if tokens is None else {"tokens": tokens})
+
+    return of
+
+
 def test_every_scenario_belongs_to_an_experiment():
     assert sorted(NAMES) == sorted(path.stem for path in (ROOT / "scenarios/paper").iterdir())
     assert sorted(BEYOND) == sorted(path.stem for path in (ROOT / "scenarios/beyond").iterdir())
@@ -63,14 +83,15 @@ def test_scenario_has_quick_and_full_form(name):
     assert {"quick", "full"} <= set(plain.overrides)
     assert quick != full
     assert full.rounds == plain.rounds
-    assert full.replicas >= 3 or name == "paper/qffl_synthetic"  # its splits are separate runs
+    has_splits = name.removeprefix("paper/") in {"qffl_synthetic", "qffl_vehicle", "qffl_sent140"}
+    assert full.replicas >= 3 or has_splits  # which are separate runs
     assert quick.rounds <= plain.rounds
 
 
 @pytest.mark.parametrize("experiment", paper.EXPERIMENTS.values(), ids=[*paper.EXPERIMENTS])
 def test_rows_and_orders_name_existing_learners(experiment):
-    learners = {name: set(netfl.load(part.path, dict(part.changes), part.blocks).learners)
-                for name, part in experiment.parts.items()}  # fmt: skip
+    scenarios = {name: part.load() for name, part in experiment.parts.items()}
+    learners = {name: {*each.learners, *each.evaluation.choose} for name, each in scenarios.items()}
     for row in experiment.rows:
         assert all(row.learner in learners[part] for part in row.parts), row
     for order in experiment.orders:
@@ -85,13 +106,17 @@ LONG = {"paper/table1", *(f"paper/{name}" for name in FEDAU if name.endswith("ci
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in FILES]
 )
-def test_quick_form_runs(name, fake_images, tmp_path, real_data):
+def test_quick_form_runs(name, fake_images, fake_users, tmp_path, real_data):
     plain = netfl.load(path_of(name), named=("quick",))
     kind = plain.model_dump(mode="json")["data"]["kind"]
     overrides = {"rounds": 2, "evaluate.every": 1, "replicas": 1}
     if kind in SHAPES:
         augmentation = {} if plain.data.augment is None else {"augment": plain.data.augment.model_dump()}
         overrides["data"] = fake_images(SHAPES[kind], plain.data.classes) | augmentation
+    if plain.evaluation.sets:
+        overrides["evaluate.sets"] = {"raw": {"seed": 1}}
+    if kind in BY_HAND:
+        overrides["data"] = fake_users(kind, plain.users)
     if kind in REAL:
         real_data(REAL[kind])
     if kind == "shakespeare":
@@ -193,7 +218,7 @@ def test_stored_results_and_plots_belong_to_experiments():
         for experiment_ in paper.EXPERIMENTS.values()
         for part in experiment_.parts
     }
-    assert {*paper.RESULTS.iterdir()} <= known
+    assert {*paper.RESULTS.iterdir()} - {paper.RESULTS / "checkpoints"} <= known
     drawn = {
         paper.DOCS / "reproduction" / name
         for experiment_ in paper.EXPERIMENTS.values()
@@ -204,9 +229,11 @@ def test_stored_results_and_plots_belong_to_experiments():
 
 def fake_run(part):
     """Return a fake run of *part* for plots; each metric is 0.2, 0.4 and 0.6 in three rounds."""
-    learners = [*netfl.load(part.path, dict(part.changes), part.blocks).learners]
+    scenario = part.load()
+    learners = [*scenario.learners, *scenario.evaluation.choose]
     names = ["accuracy", "rare_accuracy", "accuracy_users_worst10", "accuracy_users_variance", "weight_divergence"]
     metrics = [(name, "") for name in names]
+    metrics += [("accuracy@raw", group) for group in ("", "class:8", "class:9")]
     metrics += [("accuracy", f"{kind}:{number}") for kind in ("class", "user") for number in range(10)]
     rows = [
         (replica, 10 * index, float(index), learner, metric, group, 0.2 * index)
@@ -229,7 +256,8 @@ def test_every_experiment_is_plotted(name, tmp_path):
     assert [path.name for path in drawn] == experiment.plot_names
     figure = Figure(layout="constrained")
     if experiment.draw is not None:
-        experiment.draw({part: runs[part] for part in [*runs][: 1 if experiment.separate_plots else None]}, figure)
+        shown = experiment.separate_plots[:1] or [*runs]
+        experiment.draw({part: runs[part] for part in shown}, figure)
         lines = [line for ax in figure.axes for line in ax.lines if len(line.get_xdata()) == 3]
         assert all(list(line.get_xdata()) == [10, 20, 30] for line in lines)
         assert all(line.get_ydata()[2] == pytest.approx(3 * line.get_ydata()[0]) for line in lines)

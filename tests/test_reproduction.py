@@ -9,15 +9,27 @@ from io import StringIO
 from types import SimpleNamespace
 
 import biases
+import fig3
 import numpy as np
 import page
 import paper
 import pytest
 import script
-from reproduction import Experiment, Order, Part, Published, Result, Row
-from run_results import agreement, difference, estimate, extract_result, read_results, verdict, write_results
+from reproduction import Experiment, Order, Part, Published, Result, Row, StoredRun
+from run_results import (
+    agreement,
+    difference,
+    estimate,
+    extract_result,
+    read_results,
+    replicas_to_decide,
+    verdict,
+    write_results,
+)
+from scipy import stats
 
 import netfl
+from netfl.results.statistics import interval
 
 SHORT = {"rounds": 300, "evaluate.every": 25}
 PART = Part("paper/fig2a", ("full",), SHORT)
@@ -27,7 +39,15 @@ ROWS = [
     for metric in ("accuracy", "accuracy/class:2")
 ]
 ORDER = Order("higher", ("short",), "accuracy", "FED-CVaR-AVG", "FedAvg")
-TOY = Experiment("toy", "Toy: one", "a paper", "It works.", {"short": PART, "long": Part("paper/fig2a")}, ROWS, [ORDER])
+TOY = Experiment(
+    "toy",
+    "Toy: one",
+    "a paper",
+    "It works.",
+    {"short": PART, "long": Part("paper/fig2a", core_hours=0.5)},
+    ROWS,
+    [ORDER],
+)
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +60,19 @@ def run(tmp_path_factory):
 
 def result(**values):
     """Return a result with the mean of metric x per learner and replica."""
-    metrics = {name: {"x": {"mean": item, "last": [x + 1 for x in item]}} for name, item in values.items()}
-    return Result({"figures": metrics})
+    count = max(map(len, values.values()))
+    replicas = {
+        str(replica): {
+            "metrics": {
+                name: {"x": [item[replica], item[replica] + 1]} for name, item in values.items() if replica < len(item)
+            },
+            "diverged": [],
+            "wall_s": 360.0,
+            "more": {},
+        }
+        for replica in range(count)
+    }
+    return Result({"rounds": 4000, "settings": {}, "replicas": replicas})
 
 
 @pytest.mark.slow
@@ -53,21 +84,38 @@ def test_run_is_assigned_to_its_part(run):
 
 
 @pytest.mark.slow
+def test_run_without_new_keys_is_assigned_to_its_part(run, tmp_path):
+    """A run of an earlier version does not have keys that came later with a default."""
+    old = tmp_path / "old"
+    shutil.copytree(run.folder, old)
+    lines = [line for line in (old / "scenario.yaml").read_text().splitlines() if "biases:" not in line]
+    (old / "scenario.yaml").write_text("\n".join(lines))
+    assert "biases" not in netfl.open_run(old).scenario["model"]
+    assert TOY.find_part(netfl.open_run(old)) == "short"
+
+
+@pytest.mark.slow
 def test_seed_replicas_and_description_do_not_change_the_experiment(run):
     assert replace(PART, changes={**SHORT, "seed": 99, "replicas": 1, "description": "no"}).differences(run) == []
 
 
 @pytest.mark.slow
 def test_stored_results_equal_those_of_pandas(run, tmp_path):
-    write_results(TOY, {"short": run}, tmp_path)
+    write_results(TOY, {"short": [run]}, tmp_path)
     stored = read_results(TOY, tmp_path)["short"]
     table = run.metrics[(run.metrics["metric"] == "accuracy") & (run.metrics["learner"] == "FED-CVaR-AVG")]
     for group, metric in (("", "accuracy"), ("class:2", "accuracy/class:2")):
         late = table[(table["group"] == group) & table["round"].between(226, 300)].groupby("replica")["value"]
         np.testing.assert_allclose(stored.values("FED-CVaR-AVG", metric), late.mean(), atol=1e-8)
         np.testing.assert_allclose(stored.values("FED-CVaR-AVG", metric, last=True), late.last(), atol=1e-8)
-    assert (stored.content["rounds"], stored.content["replicas"]) == (300, 3)
-    assert (tmp_path / "toy.short.json").stat().st_size < 4000
+    assert (stored.content["rounds"], stored.replicas) == (300, [0, 1, 2])
+    assert (tmp_path / "toy.short.json").stat().st_size < 6000
+    curves = StoredRun(stored).metrics
+    assert curves.groupby(["replica", "learner", "group"]).size().tolist() == [13] * 12
+    whole = table[(table["group"] == "class:2") & (table["replica"] == 1)]
+    drawn = curves[(curves["learner"] == "FED-CVaR-AVG") & (curves["group"] == "class:2") & (curves["replica"] == 1)]
+    np.testing.assert_array_equal(drawn["round"], whole["round"])
+    np.testing.assert_allclose(drawn["value"], whole["value"], atol=5e-5)
 
 
 @pytest.mark.slow
@@ -92,11 +140,24 @@ def test_orders_use_paired_differences():
     assert difference(results, pairs).mean == pytest.approx(1.0)
     assert verdict(difference(results, pairs)) == "yes"
     assert verdict(difference(results, replace(pairs, above="B", below="A"))) == "no"
+    assert difference({"a": result(A=[5.0, 6.0], B=[4.0])}, pairs).replicas == 1  # of the replicas that both have
     across = Order("A of a above A of b", ("a",), "x", "A", "A", against=("b",), scale=1)
     assert difference(results, across).mean == pytest.approx(24.0)
     assert verdict(difference(results, across)) == "open"
     single = {"a": result(A=[5.0], B=[1.0])}
     assert verdict(difference(single, pairs)) == "open"
+
+
+def test_number_of_replicas_that_decides():
+    found = interval([1.0, 4.0, -2.0, 3.0])
+    assert not found.clear
+    needed = replicas_to_decide(found)
+    deviation = np.std([1.0, 4.0, -2.0, 3.0], ddof=1)
+    halves = {size: stats.t.ppf(0.975, size - 1) * deviation / math.sqrt(size) for size in (needed - 1, needed)}
+    assert halves[needed] < found.mean < halves[needed - 1]
+    assert replicas_to_decide(interval([5.0, 5.1, 4.9])) == 2
+    assert replicas_to_decide(interval([1.0])) is None
+    assert replicas_to_decide(interval([-1.0, 1.001])) is None
 
 
 def test_one_replica_is_open_unless_it_agrees():
@@ -125,14 +186,17 @@ def test_values_agree_if_the_intervals_overlap(values, published, agrees):
 
 @pytest.mark.slow
 def test_section_of_a_run(run, tmp_path):
-    write_results(TOY, {"short": run}, tmp_path)
+    write_results(TOY, {"short": [run]}, tmp_path)
     text = "\n".join(page.section(TOY, read_results(TOY, tmp_path)))
-    assert "| long | `netfl run scenarios/paper/fig2a.yaml` | not run |" in text
+    assert "| long | `netfl run scenarios/paper/fig2a.yaml` | 4,000 | 0 of 1 | not run: 0.5 h |" in text
     assert "`netfl run scenarios/paper/fig2a.yaml --override full --set rounds=300 --set evaluate.every=25`" in text
-    mean = 100 * np.mean(json.loads((tmp_path / "toy.short.json").read_text())["figures"]["FedAvg"]["accuracy"]["mean"])
+    stored = json.loads((tmp_path / "toy.short.json").read_text())["replicas"].values()
+    mean = 100 * np.mean([replica["metrics"]["FedAvg"]["accuracy"][0] for replica in stored])
     assert f"| FedAvg: accuracy | 100.0 ± 1.0 | {mean:.1f} ± " in text
     lead = difference(read_results(TOY, tmp_path), ORDER)
-    assert f"| higher | {lead.mean:+.1f} ± {lead.half:.1f} | open |" in text
+    needed = replicas_to_decide(lead)
+    decided = "more than 1,000 replicas" if needed is None else f"about {needed} replicas"
+    assert f"| higher | {lead.mean:+.1f} ± {lead.half:.1f} | 3 | open | {decided} |" in text
 
 
 @pytest.mark.slow
@@ -219,12 +283,12 @@ def test_redrawn_biases_move_by_the_same_distance():
 def test_redrawn_biases_keep_their_training(small):
     weight, start = np.zeros((10, 64), np.float32), np.linspace(-0.1, 0.1, 10, dtype=np.float32)
     learned = {"A": 5 * np.eye(10, dtype=np.float32)[3], "B": 5 * np.eye(10, dtype=np.float32)[7]}
-    versions = {
+    of_learner = {
         learner: {0: {"layers.0.weight": weight, "layers.0.bias": start},
                   20: {"layers.0.weight": weight, "layers.0.bias": start + change}}
         for learner, change in learned.items()
     }  # fmt: skip
-    run = SimpleNamespace(learners=[*learned], versions=versions.get)
+    run = SimpleNamespace(learners=[*learned], versions=lambda learner, replica: of_learner[learner])
     found = biases.redraw_biases(run, {"unit": small.data}, [3, 7])
     for learner, learned_class, other in (("A", 3, 7), ("B", 7, 3)):
         assert [found[f"unit {learner} {learned_class} {name}"] for name in ("own", "q10", "q50", "q90")] == [1] * 4
@@ -246,6 +310,31 @@ def test_biases_of_a_run_are_redrawn(small, tmp_path):
         assert found[f"unit {name} q10"] < found[f"unit {name} q50"] < found[f"unit {name} q90"]
     assert found["unit FedAvg all q10"] > 0.5  # the trained weights are kept
     assert found["draws"] == biases.DRAWS
+
+
+def fig3_result(fedavg, cvar, metric):
+    """Return a result of Fig. 3 with one accuracy of each learner and replica."""
+    replicas = {
+        str(number): {"metrics": {"FedAvg": {metric: [a, a]}, "FED-CVaR-AVG": {metric: [b, b]}}, "more": {}}
+        for number, (a, b) in enumerate(zip(fedavg, cvar, strict=True))
+    }
+    return Result({"rounds": 4000, "settings": {}, "replicas": replicas})
+
+
+def test_remarks_on_fig_3_state_the_gain_in_each_replica():
+    raw = fig3_result([0.70, 0.72, 0.71], [0.80, 0.83, 0.82], "accuracy@raw/class:9")
+    text = fig3.remarks({"raw": raw}, 9, fig3.ROWS)
+    assert "tested raw, class 9 ends at 70, 72 and 71 % with FedAvg" in text
+    assert "this differs by +10, +11 and +11 points. The gain is above 0 in 3 of 3 replicas." in text
+    assert "Positive in every draw; the published size is not reproduced." in text
+    mixed = fig3_result([0.70, 0.90], [0.80, 0.88], "accuracy/class:9")
+    text = fig3.remarks({"raw": mixed, fig3.ZERO: mixed}, 9, fig3.ROWS)
+    assert "differs by +10 and -2 points. The gain is above 0 in 1 of 2 replicas. About " in text
+    assert "Positive in every draw" not in text
+    assert (
+        "If all biases start at zero, the gain of FED-CVaR-AVG on class 9 is +4 points tested in [0, 1] (-2 to +10)"
+        in text
+    )
 
 
 def test_readme_and_page_count_the_same_claims():
@@ -283,6 +372,8 @@ def test_claims_are_counted_from_full_runs_of_papers():
     claims = page.count_claims(toy, {"short": both["short"]})
     assert (claims.run, claims.orders, claims.values) == ("shortened", ["yes"], ["yes"])
     assert page.count_claims(toy, {}).run == "not run"
+    more = replace(toy, parts={"short": parts["short"], "long": replace(parts["long"], changes={"replicas": 5})})
+    assert page.count_claims(more, both).run == "2 of 5 replicas"
     own_experiment = replace(toy, name="ours", paper="")
     assert page.claims_sentence([toy, own_experiment], {"toy": both, "ours": {"short": both["short"]}}) == (
         "0 of 2 published claims of one paper agree with our runs, 0 are open and 2 disagree; "

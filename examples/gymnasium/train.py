@@ -1,12 +1,13 @@
 """Train PPO of stable-baselines3 in an environment of netfl.gym, and compare it with policies that do not learn.
 
     python train.py selection --steps 30000
-    python train.py allocation --steps 30000
+    python train.py allocation --steps 100000
 
 Several agents are trained, each from its own seed.  The parameters of the other policies are those with the best mean
-reward on seeds for tuning.  All policies are then evaluated on the same further seeds, which neither training nor
-tuning has used: each seed is another network, with other positions, fading and outages.  The script prints a table,
-writes the values of every policy and seed to ``results/TASK.csv``, and keeps the agents beside them.
+reward on seeds for tuning; so is the choice whether an agent samples its actions.  All policies are then evaluated on
+the same further seeds, which neither training nor tuning has used: each seed is another network, with other positions,
+fading and outages.  The script prints a table, writes the values of every policy and seed to ``results/TASK.csv``, and
+keeps the agents beside them.
 """
 
 from __future__ import annotations
@@ -156,6 +157,11 @@ def tuned(task: Task, variants: Mapping[Any, Mapping[str, Any]]) -> tuple[Any, M
     return best, variants[best]
 
 
+def acting(agent: PPO, *, is_sampled: bool) -> Act:
+    """Return the choices of an agent: the most likely actions, or samples from its distribution as in training."""
+    return lambda observation, _: agent.predict(observation, deterministic=not is_sampled)[0]
+
+
 def compare(task: Task, agents: list[PPO]) -> pd.DataFrame:
     """Return the values of all policies on the seeds for testing."""
     tables = []
@@ -166,11 +172,9 @@ def compare(task: Task, agents: list[PPO]) -> pd.DataFrame:
     for name, act in task.others.items():
         tables.append(evaluate(task.make(), act, TESTING).assign(policy=name))
     for number, agent in enumerate(agents, start=1):
-
-        def act(observation: Any, _: Any, agent: PPO = agent) -> Any:
-            return agent.predict(observation, deterministic=False)[0]  # the policy that was trained
-
         torch.manual_seed(number)
+        acts = [acting(agent, is_sampled=is_sampled) for is_sampled in (False, True)]
+        act = max(acts, key=lambda act: evaluate(task.make(), act, TUNING)["reward"].mean())
         tables.append(evaluate(task.make(), act, TESTING).assign(policy=f"PPO, agent {number}"))
     return pd.concat(tables, ignore_index=True)
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import typer
 
-from netfl.cli import export, inspect, report, run
+from netfl.cli import export, flower, inspect, report, run
 from netfl.cli.app import app
 from netfl.cli.distribution import conflict
 
-__all__ = ["app", "export", "inspect", "main", "report", "run"]
+__all__ = ["app", "export", "flower", "inspect", "main", "report", "run"]
 
 
 def main() -> None:

@@ -88,11 +88,32 @@ Workers = Annotated[
     int, typer.Option(min=1, help="Number of single-threaded processes that share the learners and replicas.")
 ]
 Engine = Annotated[str, typer.Option(help="local (processes on this machine) or ray (a cluster).")]
+SweepEngine = Annotated[str, typer.Option("--engine", help="local (this machine), ray or slurm (clusters).")]
 Address = Annotated[
     str | None, typer.Option(help="With --engine ray: the cluster's address, or auto. Default: start Ray here.")
 ]
 Gpus = Annotated[
     float | None, typer.Option(min=0.0, help="With --engine ray: the share of a GPU that each worker gets. Default: 0.")
+]
+SweepGpus = Annotated[
+    float | None,
+    typer.Option(
+        "--gpus", min=0.0, help="With --engine ray: the share of a GPU of each task. With slurm: the GPUs of a job."
+    ),
+]
+Partition = Annotated[str | None, typer.Option(help="With --engine slurm: the partition. Default: the cluster's.")]
+TimeLimit = Annotated[
+    str | None,
+    typer.Option("--time", metavar="TIME", help="With --engine slurm: the time limit of a job. Default: '1 h'."),
+]
+Cpus = Annotated[int | None, typer.Option(min=1, help="With --engine slurm: the cores of a job. Default: 1.")]
+Memory = Annotated[
+    str | None,
+    typer.Option("--mem", metavar="SIZE", help="With --engine slurm: the memory of a job, such as '4 GB'."),
+]
+Sbatch = Annotated[
+    list[str] | None,
+    typer.Option("--sbatch", metavar="NAME=VALUE", help="With --engine slurm: a further option of sbatch."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]
 Report = Annotated[bool, typer.Option("--report", help="Write a report at the end.")]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from netfl.scenario.scenario import Scenario
     from netfl.simulation.workers.ray_cluster import Cluster
     from netfl.sweeps import Sweep
+    from netfl.sweeps.slurm_engine import SlurmOptions
 
-_ENGINES = ("local", "ray")
 Arguments = ParamSpec("Arguments")
 
 
@@ -77,23 +78,89 @@ def check_device(device: str) -> None:
         raise ScenarioError([Fault("--device", "no such device", device, "write auto, cpu or cuda")])
 
 
-def select_cluster(engine: str, address: str | None, gpus: float | None, workers: int | None) -> Cluster | None:
-    """Return the cluster to use, or ``None`` for processes on this machine.
+def select_cluster(
+    engine: str,
+    address: str | None,
+    gpus: float | None,
+    workers: int | None,
+    engines: Sequence[str] = ("local", "ray"),
+) -> Cluster | None:
+    """Return the Ray cluster to use, or ``None`` for another of the *engines*.
 
     Raises:
         ScenarioError: there is no such engine, or it ignores an option that is given.
     """
     from netfl.simulation.workers.ray_cluster import Cluster
 
-    if engine not in _ENGINES:
-        raise ScenarioError([Fault("--engine", "no such engine", engine, suggest(engine, _ENGINES))])
+    if engine not in engines:
+        raise ScenarioError([Fault("--engine", "no such engine", engine, suggest(engine, engines))])
     if engine == "ray":
         return Cluster(address, gpus or 0.0, workers)
-    options = {"--address": address, "--gpus": gpus}
-    given = {name: value for name, value in options.items() if value is not None}
-    if given:
-        raise ScenarioError([Fault(name, "has no effect", value, "add --engine ray") for name, value in given.items()])
+    _refuse({"--address": address, "--gpus": gpus if engine == "local" else None}, "ray")
     return None
+
+
+def slurm_options(
+    engine: str,
+    partition: str | None,
+    time: str | None,
+    cpus: int | None,
+    mem: str | None,
+    gpus: float | None,
+    workers: int | None,
+    sbatch: Sequence[str] | None,
+) -> SlurmOptions | None:
+    """Return the resources of Slurm jobs, or ``None`` for another engine.
+
+    Raises:
+        ScenarioError: an option is invalid, or has no effect.
+    """
+    from netfl.sweeps.slurm_engine import SlurmOptions
+
+    if engine != "slurm":
+        _refuse({"--partition": partition, "--time": time, "--cpus": cpus, "--mem": mem, "--sbatch": sbatch}, "slurm")
+        return None
+    pairs = [(entry, *entry.removeprefix("--").partition("=")) for entry in sbatch or ()]
+    remedy = "write for example --sbatch account=physics"
+    faults = [
+        Fault("--sbatch", "not of the form NAME=VALUE", entry, remedy)
+        for entry, name, sign, _ in pairs
+        if not (name and sign)
+    ]
+    if gpus is not None and gpus % 1:
+        faults.append(Fault("--gpus", "not a whole number of GPUs, as a Slurm job needs", gpus, "write a whole number"))
+    if faults:
+        raise ScenarioError(faults)
+    return SlurmOptions(
+        partition=partition,
+        minutes=60 if time is None else math.ceil(_quantity("--time", time, "s") / 60),
+        cpus=cpus or 1,
+        memory_gb=None if mem is None else _quantity("--mem", mem, "byte") / 1e9,
+        gpus=int(gpus or 0),
+        workers=workers,
+        extra={name: value for _, name, _, value in pairs},
+    )
+
+
+def _refuse(options: Mapping[str, object], engine: str) -> None:
+    """Raise an error for each of *options* that is given, since it needs another *engine*."""
+    given = {name: value for name, value in options.items() if value is not None}
+    remedy = f"add --engine {engine}"
+    if given:
+        raise ScenarioError([Fault(name, "has no effect", value, remedy) for name, value in given.items()])
+
+
+def _quantity(option: str, text: str, unit: str) -> float:
+    """Parse a positive quantity with its unit."""
+    from netfl.units import to_si
+
+    try:
+        value, problem = to_si(text, unit), "not above 0"
+    except ValueError as error:
+        value, problem = 0.0, str(error)
+    if not value > 0:
+        raise ScenarioError([Fault(option, problem, text, "write a number with a unit, such as '2 h' or '4 GB'")])
+    return value
 
 
 def print_warnings(scenario: Scenario, quiet: bool) -> None:
@@ -127,6 +194,9 @@ def report_outcome(done: Run, quiet: bool, *, report: bool = False, again: str |
         write_report(done, None)
     if again is None and done.status != "done":
         again = f"netfl resume {done.folder}"
+        if "flower" in done.manifest:
+            typer.echo("interrupted; the run of a Flower app cannot be continued", err=True)
+            sys.exit(1)
     if again is not None:
         typer.echo(f"interrupted; continue with: {again}", err=True)
         sys.exit(1)

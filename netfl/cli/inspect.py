@@ -63,6 +63,7 @@ def check(
 ) -> None:
     """Check scenario files and report all errors."""
     from netfl.registry import find_plugins, kind_of
+    from netfl.scenario.sweep_axes import SearchSpec
     from netfl.simulation.dry_run import run_dry
     from netfl.simulation.setup import warnings
     from netfl.sweeps.plan import points_of
@@ -74,9 +75,10 @@ def check(
             scenario = load(path, sets, override, seed)
             for name in scenario.overrides:
                 load(path, sets, [*(override or []), name], seed)
-            points = len(points_of(scenario)) if scenario.sweep is not None else 0
+            points = points_of(scenario) if scenario.sweep is not None else []
+            where = "points of the space to search" if isinstance(scenario.sweep, SearchSpec) else "points of its sweep"
             dry_run = run_dry(scenario)
-            typer.echo(f"{path}: valid" + (f", at all {points} points of its sweep" if points else ""))
+            typer.echo(f"{path}: valid" + (f", at all {len(points)} {where}" if points else ""))
             typer.echo(f"  {dry_run}")
             if dry_run.training:
                 typer.echo(f"  model: {dry_run.training}")

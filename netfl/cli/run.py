@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from netfl.cli.app import (
     Address,
+    Cpus,
     Device,
     Engine,
     Folder,
     Gpus,
+    Memory,
     Named,
     NoPlugins,
     Out,
+    Partition,
     Quiet,
     Report,
+    Sbatch,
     ScenarioFile,
     Seed,
     Sets,
+    SweepEngine,
+    SweepGpus,
+    TimeLimit,
     Workers,
     app,
     path_option,
@@ -32,6 +39,7 @@ from netfl.cli.common import (
     print_warnings,
     report_outcome,
     select_cluster,
+    slurm_options,
     write_report,
 )
 
@@ -151,12 +159,17 @@ def sweep(
     out: Annotated[
         Path | None, path_option("PATH", "The sweep's folder, new or to continue. Default: runs/NAME-sweep.")
     ] = None,
-    engine: Engine = "local",
+    engine: SweepEngine = "local",
     workers: Annotated[
         int | None, typer.Option(min=1, help="Number of parallel tasks. Default: the number of cores.")
     ] = None,
     address: Address = None,
-    gpus: Gpus = None,
+    gpus: SweepGpus = None,
+    partition: Partition = None,
+    time: TimeLimit = None,
+    cpus: Cpus = None,
+    mem: Memory = None,
+    sbatch: Sbatch = None,
     retries: Annotated[
         int | None, typer.Option(min=0, help="Number of times to restart a task whose process or node died.")
     ] = None,
@@ -171,11 +184,18 @@ def sweep(
     from netfl.sweeps import LocalEngine
     from netfl.sweeps import sweep as run_sweep
     from netfl.sweeps.ray_engine import RayEngine
+    from netfl.sweeps.slurm_engine import SlurmEngine
 
     loaded = load(scenario, sets, override, seed)
     check_device(device)
-    cluster, options = select_cluster(engine, address, gpus, workers), {} if retries is None else {"retries": retries}
-    executor = LocalEngine(workers, device, **options) if cluster is None else RayEngine(cluster, device, **options)
+    options: dict[str, Any] = {} if retries is None else {"retries": retries}
+    cluster = select_cluster(engine, address, gpus, workers, ("local", "ray", "slurm"))
+    jobs = slurm_options(engine, partition, time, cpus, mem, gpus, workers, sbatch)
+    executor: LocalEngine | RayEngine | SlurmEngine = LocalEngine(workers, device, **options)
+    if jobs is not None:
+        executor = SlurmEngine(jobs, device, **options)
+    elif cluster is not None:
+        executor = RayEngine(cluster, device, **options)
     with SweepDisplay(quiet=quiet) as display:
         done = run_sweep(loaded, out, engine=executor, learning=not trace, observer=display)
     if not quiet:
@@ -183,5 +203,8 @@ def sweep(
     if report:
         write_report(done, None)
     if done.status != "done":
-        typer.echo("not all points are done; repeat the command to continue", err=True)
+        unit = "points" if done.search is None else "trials"
+        problem = f"not all {unit} are done; repeat the command to continue"
+        has_failed = done.search is not None and done.search.is_over
+        typer.echo("no trial is done: see their errors" if has_failed else problem, err=True)
         raise typer.Exit(1)

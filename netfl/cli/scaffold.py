@@ -56,7 +56,7 @@ def write_starter(family: str, name: str, folder: Path) -> str:
     paths = folder / f"{name}.py", folder / f"test_{name}.py"
     _check(name, model, paths)
     kind, part = f"{name}:{model}", family.rpartition("/")[2]
-    run, device = ("run", ', device="cpu"') if family.startswith("learning/") else ("trace", "")
+    run, device = ("run", ', device="cpu"') if family.startswith(("learning/", "tracker")) else ("trace", "")
     start = f'netfl.{run}(netfl.load(tmp_path / "small.yaml"), tmp_path / "run"{device})'
     fields = {"name": name, "model": model, "start": start, "scenario": _scenario(family, kind)}
     fields["rounds"] = "100" if part == "theory" else "4"
@@ -111,7 +111,7 @@ def _scenario(family: str, kind: str) -> str:
         keys = _NETWORK | special.get(part, {part: kind})
         return "\n".join([*lines, "access:", "  kind: network", *(f"  {key}: {value}" for key, value in keys.items())])
     is_of_learner = part in {"objective", "schedule", "aggregation"}
-    keys = _LEARNING if is_of_learner else _LEARNING | {part: kind}
+    keys = _LEARNING if is_of_learner else _LEARNING | {"track" if part == "tracker" else part: kind}
     learner = _LEARNER | {part: kind} if is_of_learner else _LEARNER
     lines += ["access: {kind: stationary, rho: {zipf: 1}}", *(f"{key}: {value}" for key, value in keys.items())]
     learner_keys = ", ".join(f"{key}: {value}" for key, value in learner.items())

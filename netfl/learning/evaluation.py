@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +16,12 @@ from torch import Tensor
 
 from netfl.learning.batch_limits import evaluation_slices
 from netfl.learning.data import Examples
+from netfl.learning.evaluation_sets import of_test_set
 from netfl.learning.performance import (
     UserPerformance,
     accuracy_spread,
     class_metrics,
+    metric_on_set,
     objective_metrics,
     user_metrics,
 )
@@ -214,6 +217,10 @@ class Evaluation:
         self._mixes = [_label_mixes(replica.dataset, replica.split) for replica in replicas]
         self._weights = np.stack([user_weights(replica.dataset, replica.split) for replica in replicas])
         self._variances = [_target_variance(replica.dataset) for replica in replicas]
+        self._sets = {
+            name: Evaluation(architecture, data, on_test_set(replicas, name), learners, rare_classes)
+            for name in replicas[0].dataset.test_sets
+        }
 
     def metrics(
         self, versions: Tensor, objectives: Sequence[Objective], deliveries: Ints, levels: Sequence[float]
@@ -235,6 +242,7 @@ class Evaluation:
             **dict(accuracy_spread(users)),
             **dict(objective_metrics(objectives, users, deliveries[self.lane_replicas].astype(float), t, levels)),
             **dict(self._validate(theta)),
+            **dict(self._metrics_of_sets(theta)),
         }
 
     def gradient_norms(self, versions: Tensor) -> Floats:
@@ -245,6 +253,18 @@ class Evaluation:
             theta = versions[tensor(lanes).to(versions.device), :-1]
             norms[lanes] = gradient_norms(self._architecture, self._data, replica, theta)
         return norms
+
+    def _metrics_of_sets(self, theta: Tensor) -> Iterator[tuple[str, Floats]]:
+        """Yield the metrics on further test sets, such as ``accuracy@raw/class:9``."""
+        for name, evaluation in self._sets.items():
+            classes, users = evaluation._test(theta)
+            found = {
+                **dict(class_metrics(classes, self._rare)),
+                **evaluation._explained_variance(classes),
+                **dict(user_metrics(users)),
+                **dict(accuracy_spread(users)),
+            }
+            yield from ((metric_on_set(metric, name), values) for metric, values in found.items())
 
     def _test(self, theta: Tensor) -> tuple[UserPerformance, UserPerformance]:
         """Evaluate on the test examples, by label and by user."""
@@ -291,6 +311,12 @@ class Evaluation:
         for lane, replica in enumerate(self.lane_replicas.tolist() if keys else ()):
             groups.setdefault(keys[replica], []).append(lane)
         return [(int(self.lane_replicas[lanes[0]]), np.array(lanes)) for lanes in groups.values()]
+
+
+def on_test_set(replicas: Sequence[ReplicaData], name: str) -> list[ReplicaData]:
+    """Return *replicas* with a further test set in place of their test examples, without validation examples."""
+    datasets = {id(replica.dataset): of_test_set(replica.dataset, name) for replica in replicas}
+    return [replace(replica, dataset=datasets[id(replica.dataset)], validation=None) for replica in replicas]
 
 
 def merge_performance(parts: Sequence[tuple[Ints, UserPerformance]]) -> UserPerformance:

@@ -17,6 +17,26 @@ NAMES = ("accuracy", "loss", "mse", "mae")
 """Metrics that are means over examples: accuracy and loss or, in a regression, loss and errors."""
 
 
+def metric_on_set(metric: str, name: str) -> str:
+    """Return the name of *metric* on the test set *name*.
+
+    >>> metric_on_set("accuracy/class:9", "raw")
+    'accuracy@raw/class:9'
+    """
+    metric, slash, group = metric.partition("/")
+    return f"{metric}@{name}{slash}{group}"
+
+
+def split_set(metric: str) -> tuple[str, str]:
+    """Return a metric without its test set, and the test set, empty for that of the data.
+
+    >>> split_set("accuracy@raw"), split_set("loss")
+    (('accuracy', 'raw'), ('loss', ''))
+    """
+    metric, _, name = metric.partition("@")
+    return metric, name
+
+
 @dataclass(frozen=True, slots=True)
 class UserPerformance:
     """Performance of models on groups of examples, such as those of a user or of a label.

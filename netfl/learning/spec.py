@@ -168,6 +168,11 @@ class EvaluateSpec(Spec):
     examples; ``weight_divergence``, which trains a centralized baseline beside every learner."""
     targets: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
     """Test accuracies for which a run reports the first round that reaches them, and its cost."""
+    sets: Mapping[Annotated[str, Field(pattern=r"^[^\s/@.]+$", max_length=100)], Mapping[str, Any]] = Field(
+        default_factory=dict
+    )
+    """Further test sets, by name: keys of ``data`` with other values, such as ``{test_scale: raw}``. The accuracies and
+    losses on a set have its name, as in ``accuracy@raw``."""
     levels: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
     """Levels α at which the CVaR of every learner is reported, beside those of the learners' objectives."""
     validation: Annotated[float, Field(gt=0, lt=1)] | None = None

@@ -238,6 +238,10 @@ class NetworkSimulator:
                 self._finish(closed_s)
             yield Round(index, opened_s, closed_s, (), index, log.uplink_bits, 0.0)
 
+    def finish(self) -> None:
+        """End the network after the last round that its caller needs, if more rounds could follow."""
+        self._finish(float(self.env.now))
+
     def state(self) -> NetworkState:
         """Return the state of the network now."""
         config, now_s = self._config, float(self.env.now)

@@ -28,6 +28,7 @@ outcomes = as_figure(deliveries.outcomes)
 participation = as_figure(deliveries.participation)
 participation_bars = as_figure(deliveries.participation_bars)
 regions = as_figure(learning.regions)
+search_progress = as_figure(sweeps.search_progress)
 staleness = as_figure(latency.staleness)
 sweep_heat = as_figure(sweeps.sweep_heat)
 sweep_lines = as_figure(sweeps.sweep_lines)
@@ -48,6 +49,7 @@ __all__ = [
     "participation",
     "participation_bars",
     "regions",
+    "search_progress",
     "staleness",
     "sweep_heat",
     "sweep_lines",

@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 from netfl.plots import style
 from netfl.results import aggregates
 from netfl.results.aggregates import Over
-from netfl.results.formatting import SHARES, axis_unit, learning_label
+from netfl.results.formatting import axis_unit, is_share, learning_label
 
 
 def curves(
@@ -52,7 +52,7 @@ def curves(
         metrics = aggregates.with_cost(metrics, rounds)
     ax = style.new_axes(ax)
     learners = _learners(metrics, learners)
-    scale = 100.0 if metric in SHARES else 1.0
+    scale = 100.0 if is_share(metric) else 1.0
     window = aggregates.smoothing_window(metrics, metric, group)
     table = aggregates.curve(metrics, metric, group, over=over, smooth=window)
     raw = aggregates.curve(metrics, metric, group, over=over) if window > 1 else table.iloc[:0]
@@ -83,8 +83,8 @@ def in_units(table: pd.DataFrame, unit: float, scale: float) -> pd.DataFrame:
 def format_metric_axis(ax: Axes, metric: str, table: pd.DataFrame) -> None:
     """Label the y axis; keep a share within 0 and 100 %, and any other metric near its means, whatever the band."""
     label = learning_label(metric)
-    ax.set_ylabel(f"{label} (%)" if metric in SHARES else label)
-    if metric in SHARES:
+    ax.set_ylabel(f"{label} (%)" if is_share(metric) else label)
+    if is_share(metric):
         low, high = ax.get_ylim()
         margin = max(0.0, 5.0 - (high - low)) / 2  # a nearly constant curve is not magnified
         ax.set_ylim(max(low - margin, -2.0), min(high + margin, 102.0))
@@ -109,6 +109,7 @@ def learner_legend(
 
 def class_accuracy(
     metrics: pd.DataFrame,
+    metric: str = "accuracy",
     *,
     rare: Collection[int] = (),
     learners: Sequence[str] | None = None,
@@ -119,16 +120,17 @@ def class_accuracy(
 
     Args:
         metrics: `Run.metrics`.
+        metric: ``accuracy``, or that on a further test set, such as ``accuracy@raw``.
         rare: classes whose labels are bold.
         learners: the rows; learners without these values are left out.
         choices: learners that choose among others, whose values are those of the last evaluation.
         ax: axes to draw on.
     """
     ax = style.new_axes(ax)
-    rows = aggregates.grouped_final_metrics(metrics, "accuracy", "class", choices=choices)
+    rows = aggregates.grouped_final_metrics(metrics, metric, "class", choices=choices)
     learners = [name for name in _learners(metrics, learners) if (rows["learner"] == name).any()]
     table = 100.0 * rows.pivot_table(index="learner", columns="number", values="value").reindex(learners)
-    bar = {"label": "accuracy (%)", "pad": 0.02}
+    bar = {"label": f"{learning_label(metric)} (%)", "pad": 0.02}
     style.heat_map(table, ax=ax, max_cells=20 * len(table), fmt=".0f", vmin=0.0, vmax=100.0, cbar_kws=bar)
     ax.set(xlabel="class", ylabel="")
     ax.set_yticks(np.arange(len(learners)) + 0.5, labels=learners, rotation=0)

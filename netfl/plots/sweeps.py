@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from netfl.errors import suggest
 from netfl.plots import style
@@ -174,6 +175,36 @@ def axis_heat(
     return ax
 
 
+def search_progress(trials: pd.DataFrame, metric: str, *, direction: str = "maximize", ax: Axes | None = None) -> Axes:
+    """Draw the value of each trial of a search, and the best value up to each trial as a line.
+
+    Args:
+        trials: `Sweep.trials`.  Pruned trials have their last value before the end, and are drawn lighter.
+        metric: name of the metric, for the label.  Accuracies are drawn in percent.
+        direction: ``maximize`` or ``minimize``.
+        ax: axes to draw on.
+    """
+    ax = style.new_axes(ax)
+    scale, label = _trial_scale(trials, metric)
+    line = style.line_styles([metric])[metric]
+    for status, alpha in (("pruned", 0.35), ("done", 1.0)):
+        rows = trials[trials["status"] == status]
+        values = rows["value"] / scale
+        ax.plot(rows["trial"], values, linestyle="none", marker="o", markersize=4.5, color=line["color"], alpha=alpha)
+    done = trials[trials["status"] == "done"]
+    best = done["value"].cummax() if direction == "maximize" else done["value"].cummin()
+    ax.step(done["trial"], best / scale, where="post", color=line["color"])
+    ax.set(xlabel="trial", ylabel=label)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return ax
+
+
+def _trial_scale(trials: pd.DataFrame, metric: str) -> tuple[float, str]:
+    """Return the unit of the values of trials in SI units, and the label of its axis."""
+    rows = trials.assign(learner="x" if metric_of(metric) in formatting.METRICS else "", mean=trials["value"])
+    return si_scale(rows, metric_of(metric))
+
+
 def is_numeric(values: pd.Series[Any]) -> bool:
     """Return whether the values of an axis are numbers."""
     return pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
@@ -194,7 +225,7 @@ def si_scale(rows: pd.DataFrame, metric: str) -> tuple[float, str]:
     """Return the unit of a metric in SI units, and the label of its axis."""
     if (rows["learner"] != "").any():
         label = formatting.learning_label(metric)
-        return (0.01, f"{label} (%)") if metric in formatting.SHARES else (1.0, label)
+        return (0.01, f"{label} (%)") if formatting.is_share(metric) else (1.0, label)
     middle = rows["mean"].abs().median()
     scale, unit = formatting.unit_of(metric, 0.0 if np.isnan(middle) else float(middle))
     return scale, f"{formatting.metric_label(metric)} ({unit})" if unit else formatting.metric_label(metric)

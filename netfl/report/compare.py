@@ -12,9 +12,10 @@ from typing import Any
 import pandas as pd
 
 from netfl.errors import Fault, ScenarioError, suggest
+from netfl.learning.performance import split_set
 from netfl.report.comparison_data import shared_rounds, welch
 from netfl.report.run_data import RunData, read_run_data
-from netfl.results.formatting import METRICS, SHARES, metric_cell, metric_label, unit_of
+from netfl.results.formatting import METRICS, is_share, metric_cell, metric_label, metric_title, unit_of
 from netfl.results.run_reader import Run, is_sweep, open_run
 from netfl.results.statistics import ConfidenceInterval, final_name, interval, metric_of
 from netfl.sweeps import Sweep, open_sweep
@@ -237,12 +238,12 @@ def _difference(values: pd.Series[float], other: pd.Series[float] | None) -> tup
 
 
 def _label(metric: str) -> str:
-    return METRICS.get(metric, metric_label(metric)).lower()
+    return (metric_title(metric) if split_set(metric)[0] in METRICS else metric_label(metric)).lower()
 
 
 def _unit(metric: str, largest: float) -> tuple[float, str]:
     """Return the size and the name of the unit of a column whose largest value is *largest*."""
-    if metric in SHARES:
+    if is_share(metric):
         return 1.0, "%"  # `metric_cell` converts
     return (1.0, "") if metric.endswith("loss") or math.isnan(largest) else unit_of(metric, largest)
 

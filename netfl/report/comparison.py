@@ -142,7 +142,8 @@ def difference_of_keys(runs: RunSet, keys: dict[str, list[str]]) -> Iterator[Mar
 
 def final_table(runs: RunSet) -> Markup:
     """Return run and learner × final values."""
-    metrics = [metric for metric in formatting.METRICS if runs.having(metric)]
+    sets = dict.fromkeys(name for run in runs.members for name in run.data.run.test_sets)
+    metrics = [metric for metric in formatting.learner_metrics(sets) if runs.having(metric)]
     rows: list[list[str]] = []
     means = {}
     for run in runs.members:
@@ -153,7 +154,7 @@ def final_table(runs: RunSet) -> Markup:
                     means[len(rows), x] = value.mean
             rows.append([f"{run.letter} · {name}", *(run.data.cell(metric, name) for metric in metrics)])
     ends = sorted({run.data.tail[2] for run in runs.members if run.data.learners})
-    head = ["Run and learner", *(formatting.METRICS[metric] for metric in metrics)]
+    head = ["Run and learner", *(formatting.metric_title(metric) for metric in metrics)]
     return page.table(head, rows, caption("final_of_runs", runs, ends), best_cells(means, metrics))
 
 

@@ -194,6 +194,13 @@ class RunData:
         return bool(rows.any() and (self.metrics["group"][rows] == "").any())
 
     @cached_property
+    def app_metrics(self) -> list[str]:
+        """Names of the metrics that a Flower app computes; none of other runs."""
+        if "flower" not in self.run.manifest:
+            return []
+        return [str(name) for name in self.metrics.loc[self.metrics["group"] == "", "metric"].unique()]
+
+    @cached_property
     def accuracy(self) -> pd.DataFrame:
         """Final accuracy of each user under each learner: learner, replica, user, value, delivered, rare."""
         return self.user_values("accuracy")

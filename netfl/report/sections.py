@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from netfl.diagnosis.text import format_p_value
+from netfl.learning.performance import metric_on_set, split_set
 from netfl.plots import deliveries as delivery_plots
 from netfl.plots import latency as latency_plots
 from netfl.plots import learning as learning_plots
@@ -55,6 +57,8 @@ _TARGET_COSTS = {
     "energy_J": "{}",
 }
 """Costs of a target accuracy, with their format."""
+
+_ACCURACIES = ("accuracy", "rare_accuracy", "r2")
 
 _OTHER_METRICS = {
     "validation_accuracy": "validation accuracy (%)",
@@ -114,7 +118,9 @@ def learning_sections(data: RunData) -> list[Section]:
     return [
         Section("final_metrics", "Final values", tables),
         Section(
-            "accuracy", f"{'Accuracy' if data.has('accuracy') else 'R²'} over rounds and costs", [accuracy_curves(data)]
+            "accuracy",
+            f"{'Accuracy' if data.has('accuracy') else 'R²'} over rounds and costs",
+            [*accuracy_curves(data)],
         ),
         Section("shares", "Accuracy by class and user", shares),
         Section("threshold", "CVaR: t and the objective", [*cvar_plots(data)]),
@@ -147,7 +153,7 @@ def access_sections(data: RunData) -> list[Section]:
 
 def final_table(data: RunData) -> Markup:
     """Return learners × final values, with 95 % t-intervals over replicas."""
-    metrics = [metric for metric in formatting.METRICS if data.has(metric)]
+    metrics = [metric for metric in formatting.learner_metrics(data.run.test_sets) if data.has(metric)]
     means = {
         (y, x): value.mean
         for x, metric in enumerate(metrics, 1)
@@ -155,7 +161,7 @@ def final_table(data: RunData) -> Markup:
         if value and value.replicas and data.learners[y] not in data.run.choices
     }
     return page.table(
-        ["Learner", *(formatting.METRICS[metric] for metric in metrics)],
+        ["Learner", *(formatting.metric_title(metric) for metric in metrics)],
         [[name, *(data.cell(metric, name) for metric in metrics)] for name in data.learners],
         caption("final", data),
         best_cells(means, metrics),
@@ -166,7 +172,7 @@ def best_cells(means: dict[tuple[int, int], float], metrics: Sequence[str]) -> f
     """Return the cells (row, column) with the best mean of each column; columns count from 1."""
     best: set[tuple[int, int]] = set()
     for x, metric in enumerate(metrics, 1):
-        sign = -1.0 if metric in LOW_IS_GOOD else 1.0
+        sign = -1.0 if split_set(metric)[0] in LOW_IS_GOOD else 1.0
         values = {cell: sign * mean for cell, mean in means.items() if cell[1] == x}
         if metric not in NOT_COMPARABLE and len(values) > 1:
             best |= {cell for cell, value in values.items() if value >= max(values.values()) - 1e-9}
@@ -222,9 +228,13 @@ def choice_table(data: RunData) -> Iterator[Markup]:
         yield page.table(["Choice", "By", "For", "Keeps"], rows, caption("choices", data))
 
 
-def accuracy_curves(data: RunData) -> Markup:
-    """Return accuracy and rare-class accuracy, or R² of a regression, against rounds and against costs."""
-    metrics = [metric for metric in ("accuracy", "rare_accuracy", "r2") if data.has(metric)]
+def accuracy_curves(data: RunData) -> Iterator[Markup]:
+    """Yield accuracy and rare-class accuracy, or R² of a regression, against rounds and against costs."""
+    sets = ("", *data.run.test_sets)
+    names = (metric_on_set(metric, name) if name else metric for name in sets for metric in _ACCURACIES)
+    metrics = [metric for metric in names if data.has(metric)]
+    if not metrics:
+        return
     table = aggregates.with_cost(data.metrics, data.run.rounds)
     figure = page.new_figure(9.6, 0.5 + 2.7 * len(metrics))
     grid = figure.subplots(len(metrics), len(data.x_axes), squeeze=False, sharey="row")
@@ -234,7 +244,7 @@ def accuracy_curves(data: RunData) -> Markup:
             style.without_legend(ax).label_outer(remove_inner_ticks=False)
     learning_plots.learner_legend(figure, data.learners, diverged=data.diverged)
     smoothed = _smoothed(data, [(metric, "") for metric in metrics])
-    return page.plot(figure, "accuracy", caption("accuracy", data, metrics, smoothed))
+    yield page.plot(figure, "accuracy", caption("accuracy", data, metrics, smoothed))
 
 
 def _smoothed(data: RunData, metrics: Sequence[tuple[str, str]]) -> list[str]:
@@ -245,12 +255,15 @@ def _smoothed(data: RunData, metrics: Sequence[tuple[str, str]]) -> list[str]:
 
 def class_accuracy(data: RunData) -> Iterator[Markup]:
     """Yield learners × classes."""
-    if aggregates.grouped_final_metrics(data.metrics, "accuracy", "class").empty:
-        return
-    figure = page.new_figure(9.6, 1.1 + 0.42 * len(data.learners))
-    rare, choices, ax = data.rare_classes, data.run.choices, figure.add_subplot()
-    learning_plots.class_accuracy(data.metrics, rare=rare, learners=data.learners, choices=choices, ax=ax)
-    yield page.plot(figure, "classes", caption("classes", data))
+    for name in ("", *data.run.test_sets):
+        metric = metric_on_set("accuracy", name) if name else "accuracy"
+        if aggregates.grouped_final_metrics(data.metrics, metric, "class").empty:
+            continue
+        figure = page.new_figure(9.6, 1.1 + 0.42 * len(data.learners))
+        rare, choices, ax = data.rare_classes, data.run.choices, figure.add_subplot()
+        options: dict[str, Any] = {"rare": rare, "learners": data.learners, "choices": choices, "ax": ax}
+        learning_plots.class_accuracy(data.metrics, metric, **options)
+        yield page.plot(figure, f"classes-{name}" if name else "classes", caption("classes", data, name))
 
 
 def user_accuracy(data: RunData) -> Iterator[Markup]:
@@ -297,13 +310,14 @@ def cvar_plots(data: RunData) -> Iterator[Markup]:
 def other_metrics(data: RunData) -> Iterator[Markup]:
     """Yield the optional metrics over the rounds."""
     metrics = [metric for metric in _OTHER_METRICS if data.has(metric)]
+    metrics += [metric for metric in data.app_metrics if metric not in {*_ACCURACIES, *metrics}]
     if not metrics:
         return
     columns = min(3, max(2, len(metrics)))
     figure = page.new_figure(3.2 * columns, 0.5 + 2.5 * math.ceil(len(metrics) / columns))
     for metric, ax in zip(metrics, style.grid_axes(figure, len(metrics), columns), strict=True):
         style.without_legend(learning_plots.curves(data.metrics, metric, learners=data.learners, ax=ax))
-        ax.set_ylabel(_OTHER_METRICS[metric])
+        ax.set_ylabel(_OTHER_METRICS.get(metric, metric.replace("_", " ")))
     learning_plots.learner_legend(figure, data.learners, diverged=data.diverged)
     yield page.plot(figure, "besides", caption("other_metrics", metrics))
 

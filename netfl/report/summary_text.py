@@ -15,6 +15,7 @@ from netfl.report.sweep_data import METRICS, MIN_DEVIATION, PointRanking, SweepD
 from netfl.results import aggregates, formatting, statistics
 from netfl.results.formatting import capitalized, class_names, clock, counted, format_count, join_words, percent
 from netfl.simulation.checkpoints import CHECKPOINT
+from netfl.sweeps.index import SearchEntry
 from netfl.types import OUTCOMES
 
 CONTEXTS = {"rare_accuracy": "On the rare classes", "accuracy": "Over all classes"}
@@ -204,7 +205,11 @@ def sweep_summary(data: SweepData) -> list[str]:
     diverged = rows.groupby("learner", sort=False)["point"].nunique()
     lines = [
         *varied_axes(data),
-        *sentences("missing", len(data.sweep.points), int(states.get("done", 0)), others, len(failed), errors),
+        *(
+            sentences("missing", len(data.sweep.points), int(states.get("done", 0)), others, len(failed), errors)
+            if data.sweep.search is None
+            else _trials(data, data.sweep.search)
+        ),
         *sentences("diverged", [f"{learner} at {counted(number, 'point')}" for learner, number in diverged.items()]),
     ]
     for metric in data.metrics[1::-1]:  # the rare classes first, as selection harms them most
@@ -212,9 +217,19 @@ def sweep_summary(data: SweepData) -> list[str]:
     return lines if data.metrics else lines + _network_ranges(data)
 
 
+def _trials(data: SweepData, search: SearchEntry) -> list[str]:
+    """Return the state of a search, and its best trial."""
+    states = data.sweep.trials["status"].value_counts()
+    errors = [entry.error for entry in search.entries if entry.error]
+    best = [search.describe(number, data.sweep.point_values(number)) for number in search.ranked()[:1]]
+    counts = [f"{format_count(int(count))} {state}" for state, count in states.items()]
+    return sentences("trials", search, best[0] if best else "", counts, search.is_over, [*dict.fromkeys(errors)])
+
+
 def sweep_facts(data: SweepData) -> str:
     """Return the size of a sweep in one line."""
-    parts = [counted(len(data.sweep.points), "point"), f"{counted(data.replicas, 'replica')} each"]
+    unit = "point" if data.sweep.search is None else "trial"
+    parts = [counted(len(data.sweep.points), unit), f"{counted(data.replicas, 'replica')} each"]
     seed = data.scenario.get("seed")
     seeds = [] if seed is None or "seed" in data.varied else [f"seed {seed}"]
     return " · ".join([*parts, counted(len(data.sweep.tasks), "run"), *seeds])

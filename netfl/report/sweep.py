@@ -29,7 +29,8 @@ from netfl.report.sweep_data import (
     ranking_entries,
 )
 from netfl.results import formatting
-from netfl.results.statistics import ConfidenceInterval, interval
+from netfl.results.statistics import ConfidenceInterval, interval, metric_of
+from netfl.sweeps.index import SearchEntry
 from netfl.sweeps.results import Sweep
 
 MAX_POINTS = 300
@@ -44,6 +45,8 @@ MAX_PANELS = 9
 """Maximum number of panels; the remaining axes keep the values of the best point."""
 MAX_MAPS = 6
 """Maximum number of learners with a heat map."""
+MAX_TRIALS = 10
+"""Maximum number of trials in the table of the best."""
 _LONG_TITLE = 30
 """Titles with more characters are smaller."""
 
@@ -80,6 +83,8 @@ def write_sweep(sweep: Sweep, out: Path | None = None) -> Path:
 
 def sections(data: SweepData, folder: Path) -> Iterator[Section]:
     """Yield all sections, with links from *folder*."""
+    if data.sweep.search is not None and data.sweep.search.ranked():
+        yield Section("search", "Search", [*search_section(data, data.sweep.search)])
     for metric in data.metrics or data.network_metrics:
         ranking = rank_points(data, metric)
         point = ranking.complete[0].points[0] if ranking.complete else 0
@@ -90,6 +95,21 @@ def sections(data: SweepData, folder: Path) -> Iterator[Section]:
     yield Section("curves", "Learning curves", [*learning_curves(data)])
     yield Section("points", "All points", [point_table(data)])
     yield Section("tasks", "Runs", [*task_table(data, folder)])
+
+
+def search_section(data: SweepData, search: SearchEntry) -> Iterator[Markup]:
+    """Yield the values of the trials in their order, and the best trials."""
+    trials, metric = data.sweep.trials, metric_of(search.metric)
+    figure = page.new_figure(7.2, 3.3)
+    sweep_plots.search_progress(trials, metric, direction=search.direction, ax=figure.add_subplot())
+    yield page.plot(figure, "search-progress", caption("search_progress", search))
+    rows = []
+    for number in search.ranked()[:MAX_TRIALS]:
+        settings = [formatting.format_setting(value) for value in data.sweep.point_values(number).values()]
+        rows.append([str(number), *settings, formatting.format_final(metric, search.entries[number].value)])
+    label = formatting.learning_label(metric) if search.learner else formatting.metric_label(metric)
+    head = ["Trial", *data.sweep.axes, formatting.capitalized(label)]
+    yield page.table(head, rows, caption("search_best", search, len(rows)))
 
 
 def best_points(ranking: PointRanking) -> Iterator[Markup]:

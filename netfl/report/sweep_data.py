@@ -76,7 +76,7 @@ class SweepData:
 
     @property
     def random_axes(self) -> list[str]:
-        """Varied axes whose values are random."""
+        """Varied axes whose values are random, or chosen by a search."""
         return self._sections["random"]
 
     @property
@@ -93,7 +93,7 @@ class SweepData:
     def _sections(self) -> dict[str, list[str]]:
         """Varied axes of the sections grid, zip and random of the sweep."""
         spec = self.scenario.get("sweep") or {}
-        random = (spec.get("random") or {}).get("parameters")
+        random = spec.get("parameters") or (spec.get("random") or {}).get("parameters")
         parts = {"grid": spec.get("grid") or (), "zip": spec.get("zip") or (), "random": random or ()}
         names = short_names([path for paths in parts.values() for path in paths])
         return {part: [names[path] for path in paths if names[path] in self.varied] for part, paths in parts.items()}

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from netfl.learning.performance import metric_on_set, split_set
 from netfl.types import RoundProgress
 
 _LABELS = {
@@ -91,6 +92,9 @@ SHARES = frozenset(
 
 VARIANCES = frozenset({"accuracy_users_variance"})
 """Variances of shares, displayed in squared percentage points."""
+
+_METRICS_OF_SETS = ("accuracy", "rare_accuracy", "accuracy_users_worst10", "r2")
+"""Metrics that tables have for each further test set."""
 
 _HUGE = 1e6
 """Metrics from this value on are displayed in scientific notation."""
@@ -193,8 +197,33 @@ def metric_label(name: str) -> str:
 
 
 def learning_label(metric: str) -> str:
-    """Return the label of a metric of learners."""
-    return _METRIC_LABELS.get(metric, metric.replace("_", " "))
+    """Return the label of a metric of learners.
+
+    >>> learning_label("rare_accuracy"), learning_label("accuracy@raw")
+    ('rare-class accuracy', 'accuracy on raw')
+    """
+    metric, name = split_set(metric)
+    return _METRIC_LABELS.get(metric, metric.replace("_", " ")) + (f" on {name}" if name else "")
+
+
+def learner_metrics(sets: Iterable[str] = ()) -> list[str]:
+    """Return the metrics that tables of learners show, in their order, with those on further test *sets*."""
+    return [*METRICS, *(metric_on_set(metric, name) for name in sets for metric in _METRICS_OF_SETS)]
+
+
+def metric_title(metric: str) -> str:
+    """Return the head of a metric's column in tables of learners.
+
+    >>> metric_title("rare_accuracy"), metric_title("accuracy@raw")
+    ('Rare classes', 'Accuracy on raw')
+    """
+    metric, name = split_set(metric)
+    return METRICS[metric] + (f" on {name}" if name else "")
+
+
+def is_share(metric: str) -> bool:
+    """Return whether a metric of learners is a share of one, displayed in percent; the test set does not matter."""
+    return split_set(metric)[0] in SHARES
 
 
 def capitalized(label: str) -> str:
@@ -223,6 +252,15 @@ def format_metric(name: str, value: float | None, half: float | None = None) -> 
     """
     number, spread, unit = format_parts(name, value, half)
     return " ".join(part for part in (number, spread and f"± {spread}", unit) if part)
+
+
+def format_final(metric: str, value: float | None) -> str:
+    """Format a value of a learner or of the network with its unit, accuracies in percent.
+
+    >>> format_final("accuracy", 0.8123), format_final("delay_mean_s", 0.0123)
+    ('81.2 %', '12.3 ms')
+    """
+    return f"{100 * value:.1f} %" if metric in SHARES and value is not None else format_metric(metric, value)
 
 
 def format_parts(
@@ -272,7 +310,7 @@ def metric_cell(metric: str, mean: float, half: float = math.nan, replicas: int 
     """
     if not replicas or not math.isfinite(mean):
         return "–"
-    scale = 100.0 if metric in SHARES else 1e4 if metric in VARIANCES else 1.0
+    scale = 100.0 if is_share(metric) else 1e4 if split_set(metric)[0] in VARIANCES else 1.0
     form = ".1f" if scale > 1.0 else ".1e" if abs(mean) >= _HUGE else ".3f"
     spread = f" ± {scale * half:{form}}" if math.isfinite(half) else ""
     return f"{scale * mean:{form}}{spread}" + (f" ({replicas} of {of} replicas)" if replicas < of else "")

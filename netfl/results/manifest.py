@@ -39,6 +39,7 @@ class Manifest(RunObserver):
         first: the first replica of the run; those before it exist already.
         warnings: the warnings about the scenario.
         training: a sentence about how models are trained; empty for the usual way.
+        facts: further facts, by key.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Manifest(RunObserver):
         first: int = 0,
         warnings: Sequence[str] = (),
         training: str = "",
+        facts: Mapping[str, Any] | None = None,
     ) -> None:
         self._path = folder / "manifest.json"
         self._started = time.perf_counter()
@@ -77,6 +79,7 @@ class Manifest(RunObserver):
             "versions": versions(),
             **({"versions_before": earlier} if earlier else {}),
             "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},
+            **(facts or {}),
         }
 
     def write(self, status: str, **more: object) -> None:
@@ -87,6 +90,10 @@ class Manifest(RunObserver):
         diverged = sorted(self._diverged, key=lambda lane: (lane.round, lane.learner, lane.replica))
         state = {"rounds_done": done, "diverged": [asdict(lane) for lane in diverged], "timings": timings}
         write_json(self._path, {"status": status, **self._facts, **state, **more})
+
+    def add_facts(self, **facts: object) -> None:
+        """Add facts, or replace them."""
+        self._facts |= facts
 
     def on_start(self, start: RunStart) -> None:
         self._rounds_kept = start.checkpoint_round or 0

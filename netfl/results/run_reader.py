@@ -16,7 +16,7 @@ import pandas as pd
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.network import files
 from netfl.network.files import local_path, read_frame
-from netfl.results.formatting import METRICS, clock, metric_cell
+from netfl.results.formatting import clock, learner_metrics, metric_cell, metric_title
 from netfl.results.locking import is_locked
 from netfl.results.model_snapshots import VERSIONS, ModelSnapshots
 from netfl.results.statistics import FINAL, LAST_TENTH, final_name, interval
@@ -123,9 +123,14 @@ class Run:
         return dict((self.scenario.get("evaluate") or {}).get("choose") or {})
 
     @property
+    def test_sets(self) -> tuple[str, ...]:
+        """Names of the test sets besides that of the data."""
+        return (*((self.scenario.get("evaluate") or {}).get("sets") or {}),)
+
+    @property
     def learners(self) -> tuple[str, ...]:
-        """Names of the learners and of the choices among them."""
-        return (*(self.scenario.get("learners") or {}), *self.choices)
+        """Names of the learners and of the choices among them; of a run of a Flower app, of its strategies."""
+        return (*(self.manifest.get("learners") or self.scenario.get("learners") or {}), *self.choices)
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
@@ -255,7 +260,7 @@ class Run:
         """Final values of the learners as cells of a table, by metric; empty until the end of the run."""
         values = {name: interval(rows) for name, rows in self.final_metrics.groupby("metric", observed=True)["value"]}
         replicas, cells = self.summary.get("replicas", 1), {}
-        for metric in METRICS:
+        for metric in learner_metrics(self.test_sets):
             names = [f"{name}.{final_name(metric, is_choice=name in self.choices)}" for name in self.learners]
             finals = [values.get(name, interval([])) for name in names]
             if metric == "t":  # always 0 for learners without a threshold
@@ -267,7 +272,7 @@ class Run:
         return cells
 
     def _repr_html_(self) -> str:
-        cells = {METRICS[metric].lower(): column for metric, column in self.learner_cells.items()}
+        cells = {metric_title(metric).lower(): column for metric, column in self.learner_cells.items()}
         table = pd.DataFrame({"learner": self.learners, **cells}) if cells else None
         report = self.folder / "report.html"
         facts = {

@@ -103,10 +103,13 @@ class RunWriter(RunObserver):
         scenario: the scenario of the run.
         replicas: the replicas of the run.
         lanes: learner and replica of each lane, in the order of a report's arrays.
+
+    Attributes:
+        scenario: the scenario, of which a run that ends early has fewer rounds.
     """
 
     def __init__(self, folder: Path, scenario: Scenario, replicas: range, lanes: Sequence[tuple[str, int]]) -> None:
-        self.folder, self._scenario, self._replicas, self._lanes = folder, scenario, replicas, tuple(lanes)
+        self.folder, self.scenario, self._replicas, self._lanes = folder, scenario, replicas, tuple(lanes)
         names = [name for name in GROWING if name != "metrics" or lanes]
         self._tables = {name: TableWriter(folder, name, SCHEMAS[name]) for name in names}
         events = self._tables["events"]
@@ -168,7 +171,7 @@ class RunWriter(RunObserver):
         table.append([*zip(*rows, strict=True)])
         self.write_table("final_metrics", table.read())
         self.write_replicas("energy", [recorder.spendings for recorder in self.recorders])
-        write_json(self.folder / "summary.json", summarize_run(self._scenario, values))
+        write_json(self.folder / "summary.json", summarize_run(self.scenario, values))
 
     def abandon(self) -> None:
         """Remove the unfinished tables."""
@@ -176,7 +179,7 @@ class RunWriter(RunObserver):
             table.abandon()
 
     def _replica_values(self) -> list[dict[str, float]]:
-        evaluation, has_rounds = self._scenario.evaluation, self._scenario.duration is None
+        evaluation, has_rounds = self.scenario.evaluation, self.scenario.duration is None
         learned = learning_summary(self._lanes, self._evaluations, evaluation.choose)
         by_replica = dict(zip(self._replicas, self._statistics, strict=True))
         costs = cost_to_target(self._lanes, self._evaluations, by_replica, evaluation.targets)

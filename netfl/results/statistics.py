@@ -198,13 +198,12 @@ def learning_summary(
     learner and a replica; *choices* are names of choices among learners.
     """
     found: dict[int, dict[str, float]] = {replica: {} for _, replica in lanes}
-    if not reports:
-        return found
-    rounds, last = [report.round for report in reports], reports[-1]
     is_choice = [learner in choices for learner, _ in lanes]
-    for metric in (name for name in last.metrics if "/user:" not in name and "/layer:" not in name):
-        values = np.array([report.metrics.get(metric, np.full(len(lanes), np.nan)) for report in reports])
-        final = final_values(rounds, values, is_choice)
+    names = dict.fromkeys(name for report in reports for name in report.metrics)
+    for metric in (name for name in names if "/user:" not in name and "/layer:" not in name):
+        evaluated = [report for report in reports if metric in report.metrics]
+        values = np.array([report.metrics[metric] for report in evaluated])
+        final = final_values([report.round for report in evaluated], values, is_choice)
         for lane in np.flatnonzero(~np.isnan(values).all(axis=0)).tolist():
             learner, replica = lanes[lane]
             found[replica][f"{learner}.{final_name(metric, is_choice=is_choice[lane])}"] = float(final[lane])

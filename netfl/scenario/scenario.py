@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import numpy as np
-from pydantic import Field, PrivateAttr, TypeAdapter, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, TypeAdapter, ValidationError, model_validator
 
 from netfl.access import Access
 from netfl.errors import Fault, ScenarioError, suggest
@@ -15,16 +15,17 @@ from netfl.learning.data import Data
 from netfl.learning.model import Model
 from netfl.learning.partition import Partition
 from netfl.learning.spec import CheckpointSpec, EvaluateSpec, LearnerSpec
+from netfl.network.compute import as_tuple
 from netfl.network.files import local_path
-from netfl.registry import ByForm, FamilyMember, Spec, faults_of, to_line_error
+from netfl.registry import ByForm, FamilyMember, Spec, faults_of, invalid, list_kinds, to_line_error
 from netfl.scenario import examples
 from netfl.scenario import yaml_document as documents
 from netfl.scenario.html_card import scenario_card
 from netfl.scenario.recording import RECORDED, EventFilter, RecordSpec
-from netfl.scenario.sweep_axes import SweepSpec
-from netfl.scenario.tracking import TrackSpec
+from netfl.scenario.sweep_axes import Sweeping
 from netfl.scenario.validation import WINDOWS, cross_faults
 from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.tracker import Tracker
 from netfl.types import FORMAT, UPLINK_WORD_BITS, EventKind
 from netfl.units import WRITTEN, Seconds
 
@@ -33,6 +34,14 @@ Name = Annotated[str, Field(pattern=r"^[^\s/\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*
 
 MOST_USERS, MOST_ROUNDS, MOST_REPLICAS = 10**8, 10**12, 10**6
 """Limits beyond which no run would end; larger values are refused before memory is allocated."""
+
+
+def _as_trackers(value: Any) -> Any:
+    """Return one tracker as a list of one; refuse the form without kinds, which is a mapping of trackers."""
+    if isinstance(value, Mapping) and "kind" not in value and (named := [*value.keys() & {*list_kinds(Tracker)}]):
+        entry = f"{{kind: {named[0]}, …}}"
+        raise invalid("a tracker is a mapping with 'kind'", f"write track: {entry}, or a list of such mappings", "kind")
+    return as_tuple(value)
 
 
 class Scenario(Spec):
@@ -74,10 +83,10 @@ class Scenario(Spec):
     """Kinds of events to store, or a mapping with ``events``, ``users``, ``every`` and ``versions``."""
     checkpoint: Annotated[Literal["none"] | CheckpointSpec, ByForm()] | None = None
     """Interval between checkpoints, 30 s by default; ``none`` writes one only when the run is stopped."""
-    track: TrackSpec | None = None
-    """Trackers that receive the metrics during the run: TensorBoard, MLflow."""
-    sweep: SweepSpec | None = None
-    """Axes that `netfl sweep` varies; other commands ignore them."""
+    track: Annotated[tuple[Annotated[Tracker, FamilyMember()], ...], BeforeValidator(_as_trackers)] = ()
+    """Trackers that receive the metrics during the run: one, or a list."""
+    sweep: Sweeping | None = None
+    """Axes that `netfl sweep` varies, or a search with ``engine: optuna``; other commands ignore them."""
     overrides: dict[Name, dict[str, Any]] = Field(default_factory=dict)
     """Named blocks of dotted paths and values; ``--override NAME`` applies one."""
 
@@ -253,7 +262,7 @@ def validate(document: ScenarioDocument) -> Scenario:
 
 
 def _place_in_sweep(document: ScenarioDocument, path: str) -> str:
-    keys = (f"sweep.{form}{path}" for form in ("grid.", "zip.", "random.parameters.", ""))
+    keys = (f"sweep.{form}{path}" for form in ("grid.", "zip.", "random.parameters.", "parameters.", ""))
     return next((document.places[key] for key in keys if key in document.places), document.where("sweep"))
 
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 import json
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, ValidationInfo, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from netfl.errors import Fault, ScenarioError
+from netfl.errors import Fault, ScenarioError, suggest
 from netfl.registry import ByForm, Spec
 from netfl.scenario.sweep_condition import Condition
 from netfl.streams import Streams
@@ -127,7 +127,40 @@ class RandomSpec(Spec):
         ]
 
 
-class SweepSpec(Spec):
+class SweepAxes(Spec):
+    """Base of the forms of a sweep: keys that vary, and the points at which they are checked before anything runs."""
+
+    lanes: Annotated[int, Field(ge=1)] = 32
+    """Largest number of lanes of a task: points that share a trace are learned as one batch up to this size."""
+
+    @property
+    @abstractmethod
+    def paths(self) -> tuple[str, ...]:
+        """The dotted paths of all axes."""
+
+    @abstractmethod
+    def points(self) -> Iterator[dict[str, Any]]:
+        """Yield points, each with the value of each path.
+
+        Raises:
+            ScenarioError: a condition cannot be evaluated; the key is relative to the sweep.
+        """
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The short name of each path."""
+        return short_names(self.paths)
+
+    def _path_faults(self, section: str, paths: Iterable[str]) -> Iterator[Fault]:
+        """Yield the errors of the *paths* of a section."""
+        for path in paths:
+            if (first := path.partition(".")[0]) in _FIXED:
+                yield Fault(f"{section}.{path}", "cannot be varied", None, _FIXED[first])
+            if self.paths.count(path) > 1:
+                yield Fault(f"{section}.{path}", "is varied twice", None, "leave one of them out")
+
+
+class SweepSpec(SweepAxes):
     """The axes of a sweep.  Every combination of grid, zipped lists and random draws is a point.
 
     A path with its list may also be directly below ``sweep`` instead of in ``grid``, or as nested mappings.
@@ -142,8 +175,6 @@ class SweepSpec(Spec):
     exclude: Annotated[tuple[str, ...], BeforeValidator(lambda text: (text,) if isinstance(text, str) else text)] = ()
     """Conditions that leave out combinations.  Axes have short names there: the last part of the path, with as many
     parts before it as make it unique."""
-    lanes: Annotated[int, Field(ge=1)] = 32
-    """Largest number of lanes of a task: points that share a trace are learned as one batch up to this size."""
 
     @model_validator(mode="before")
     @classmethod
@@ -163,20 +194,9 @@ class SweepSpec(Spec):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The dotted paths of all axes."""
         return (*self.grid, *self.zip, *(() if self.random is None else self.random.parameters))
 
-    @property
-    def names(self) -> dict[str, str]:
-        """The short name of each path."""
-        return short_names(self.paths)
-
     def points(self) -> Iterator[dict[str, Any]]:
-        """Yield the points, each with the value of each path.
-
-        Raises:
-            ScenarioError: a condition cannot be evaluated; the key is relative to the sweep.
-        """
         names = self.names
         conditions = [Condition.read(text, [*names.values()]) for text in self.exclude]
         zipped = [dict(zip(self.zip, values, strict=True)) for values in zip(*self.zip.values(), strict=True)] or [{}]
@@ -214,17 +234,77 @@ class SweepSpec(Spec):
             yield Fault("", "varies nothing", None, "give a dotted path and a list of values")
         random = () if self.random is None else self.random.parameters
         for section, paths in (("grid", self.grid), ("zip", self.zip), ("random.parameters", random)):
-            for path in paths:
-                if (first := path.partition(".")[0]) in _FIXED:
-                    yield Fault(f"{section}.{path}", "cannot be varied", None, _FIXED[first])
-                if self.paths.count(path) > 1:
-                    yield Fault(f"{section}.{path}", "is varied twice", None, "leave one of them out")
+            yield from self._path_faults(section, paths)
         for path, values in self.grid.items():
             if len({json.dumps(value, sort_keys=True, default=str) for value in values}) < len(values):
                 yield Fault(f"grid.{path}", "has a value twice", None, "leave one of them out")
         if len(lengths := {len(values) for values in self.zip.values()}) > 1:
             problem = f"the lists have {' and '.join(map(str, sorted(lengths)))} values"
             yield Fault("zip", problem, None, "give lists of one length")
+
+
+_ENDS = 1e-9
+"""Distance from 0 and 1 of the shares at which the ends of a distribution are checked."""
+
+
+class SearchSpec(SweepAxes):
+    """A search for the best values of some keys with Optuna.
+
+    Each trial is a point of the sweep.  Its values depend on the results of the trials before.
+    """
+
+    engine: Literal["optuna"]
+    """``optuna``."""
+    trials: Annotated[int, Field(ge=1)]
+    """Number of trials.  More trials continue the search."""
+    metric: Annotated[str, Field(min_length=1)]
+    """Metric to optimise: a final value of a learner, such as ``accuracy``, or of the network, such as
+    ``delay_mean_s``; the mean over replicas."""
+    learner: str | None = None
+    """Learner that has the metric; needed if there are several."""
+    direction: Literal["maximize", "minimize"] = "maximize"
+    """Whether the best value is the largest or the smallest."""
+    parameters: Annotated[dict[str, Draw], Field(min_length=1)]
+    """Dotted paths and the distributions that span the space to search."""
+    sampler: Literal["tpe", "gp", "random"] = "tpe"
+    """Algorithm that chooses the values: tree-structured Parzen estimators, a Gaussian process, or random draws."""
+    pruner: Literal["none", "median", "successive_halving"] = "none"
+    """Rule that ends a trial early whose metric is poor, after an evaluation of a learner."""
+    batch: Annotated[int, Field(ge=1)] = 1
+    """Number of trials that are chosen together; those that share a trace are learned as one batch."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """Seed of the sampler alone."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(self.parameters)
+
+    def points(self) -> Iterator[dict[str, Any]]:
+        """Yield points to check: all parameters at their lower ends, middles and upper ends, and every choice."""
+        for share in (_ENDS, 0.5, 1 - _ENDS):
+            yield {path: axis.at(share) for path, axis in self.parameters.items()}
+        middle = {path: axis.at(0.5) for path, axis in self.parameters.items()}
+        for path, axis in self.parameters.items():
+            for value in axis.choice if isinstance(axis, Choice) else ():
+                yield {**middle, path: value}
+
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
+        yield from self._path_faults("parameters", self.parameters)
+        if self.learner is not None and self.learner not in facts.learners:
+            yield Fault("learner", "no such learner", self.learner, suggest(self.learner, facts.learners))
+        if self.pruner != "none" and not facts.trained:
+            yield Fault("pruner", "has no effect without learners", self.pruner, "leave it out")
+
+
+def _as_form(value: Any, info: ValidationInfo) -> Any:
+    """Read a mapping as the form of a sweep that its keys belong to."""
+    if not isinstance(value, Mapping):
+        return value
+    return (SearchSpec if "engine" in value else SweepSpec).model_validate(value, context=info.context)
+
+
+Sweeping = Annotated[SweepSpec | SearchSpec, BeforeValidator(_as_form)]
+"""The section ``sweep``: axes whose combinations are points, or with ``engine: optuna`` a search."""
 
 
 def _flat(mapping: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

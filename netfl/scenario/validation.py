@@ -11,6 +11,7 @@ import numpy as np
 
 from netfl.access import Access
 from netfl.errors import Fault
+from netfl.learning.evaluation_sets import set_faults
 from netfl.registry import Spec, find_plugins, kind_of, one_line
 from netfl.scenario.recording import RecordSpec, too_many
 from netfl.streams import Streams
@@ -44,6 +45,7 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
         for label in (label for label in evaluate.rare_classes or () if label >= data.classes):
             problem = f"the data have labels 0 to {data.classes - 1}"
             yield Fault("evaluate.rare_classes", problem, label, "use one of them")
+        yield from (fault.under("evaluate.sets") for fault in set_faults(data, evaluate.sets))
     if data is not None and 0 in data.shape:
         yield Fault("data", "the examples have no features", [*data.shape], "give each example at least one")
     elif data is not None and parts["model"] is not None:

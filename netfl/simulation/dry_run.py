@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netfl.errors import Fault, ModelError, NetflError, ScenarioError
+from netfl.learning.evaluation_sets import thin_tests
 from netfl.learning.spec import LearnerSpec
 from netfl.results.formatting import clock, counted, format_progress
 from netfl.results.run_writer import RunWriter
@@ -221,9 +222,7 @@ def _fast_learner(setup: RunSetup, steps: int) -> Iterator[Learner | None]:
     """Build the learners, if there are any, with at most so many local *steps* and few test examples."""
     scenario, data = setup.scenario, setup.dataset
     if data is not None:
-        tested = slice(None, None, _test_stride(setup))
-        owners = None if data.test_user is None else data.test_user[tested]
-        data = replace(data, test_x=data.test_x[tested], test_y=data.test_y[tested], test_user=owners)
+        data = thin_tests(data, _test_stride(setup))
     learners = {
         name: spec if needed <= steps else spec.model_copy(update={"local_steps": steps, "local_epochs": None})
         for (name, spec), needed in zip(scenario.learners.items(), _steps(setup), strict=True)

@@ -16,12 +16,12 @@ from netfl.results.manifest import warn_of_versions, write_extended
 from netfl.results.model_snapshots import VERSIONS
 from netfl.results.run_reader import EXTENSION, Run, open_run
 from netfl.results.run_writer import append_replicas, summarize_run, write_json, write_text
-from netfl.results.tracking.tracker import open_trackers
+from netfl.results.tracking import open_trackers
 from netfl.scenario import yaml_document as documents
 from netfl.scenario.scenario import Scenario, validate
 from netfl.simulation.learners import open_learner
 from netfl.simulation.progress import python_display
-from netfl.simulation.run import FINAL_FILES, perform_run
+from netfl.simulation.run import FINAL_FILES, check_repeatable, perform_run
 from netfl.simulation.setup import prepare_run
 from netfl.types import RunObserver
 
@@ -54,6 +54,7 @@ def extend(
     folder, part = finished.folder, finished.folder / EXTENSION
     command = f"netfl extend {folder} --replicas {replicas}"
     with locked(folder), python_display(observer, progress=progress) as display:
+        check_repeatable(finished, "extended")
         first = _first_new_replica(finished, replicas)
         document = documents.read(folder / "scenario.yaml")
         document.put("replicas", replicas, f"--replicas {replicas}")

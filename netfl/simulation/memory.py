@@ -168,7 +168,8 @@ def check_learners(setup: RunSetup, device: str, workers: int, cluster: Cluster 
     processes = len(shard_lanes(len(scenario.learners), len(setup.replicas), workers))
     is_copied = where.type != "cpu" or estimate.number_bytes != data.train_x.itemsize
     copies = processes if cluster is not None else int(is_copied)
-    example_bytes = copies * estimate.number_bytes * (data.train_x.size + data.test_x.size)
+    further = sum(examples.x.size for examples in data.test_sets.values())
+    example_bytes = copies * estimate.number_bytes * (data.train_x.size + data.test_x.size + further)
     needed = replace(estimate, workers=processes, example_bytes=example_bytes)
     free = available() if where.type == "cpu" else free_gpu_memory(where)
     if free is not None and needed.total_bytes > free:

@@ -9,7 +9,8 @@ In each round the loop steps one `netfl.simulation.simulation.Simulation` for ea
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from netfl.results.locking import locked
 from netfl.results.manifest import Manifest
 from netfl.results.run_reader import Run, open_run
 from netfl.results.run_writer import RunWriter, create_run_directory, write_text
-from netfl.results.tracking.tracker import open_trackers
+from netfl.results.tracking import open_trackers
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario, load
 from netfl.simulation.learners import decision_regions, open_learner, open_session
 from netfl.simulation.learning_session import LearningSession
@@ -66,7 +67,7 @@ def run(
     """
     scenario = as_scenario(scenario)
     with (
-        create_run_directory(_folder(scenario, out)) as folder,
+        create_run_directory(next_run_folder(scenario, out)) as folder,
         python_display(observer, progress=progress) as display,
     ):
         setup = prepare_run(scenario, pulse=display.on_progress)
@@ -88,7 +89,7 @@ def trace(
     """
     scenario = as_scenario(scenario)
     with (
-        create_run_directory(_folder(scenario, out)) as folder,
+        create_run_directory(next_run_folder(scenario, out)) as folder,
         python_display(observer, progress=progress) as display,
     ):
         return perform_run(prepare_run(scenario, learning=False, pulse=display.on_progress), None, folder, display)
@@ -118,11 +119,24 @@ def resume(
             raise ScenarioError(
                 [Fault("", f"the run in {folder} is finished", None, "use netfl extend to add replicas")]
             )
+        check_repeatable(stopped, "continued")
         scenario, learning = load(stopped.folder / "scenario.yaml"), stopped.manifest["learning"]
         replicas = range(stopped.manifest.get("first", 0), scenario.replicas)
         setup = prepare_run(scenario, learning=learning, replicas=replicas, pulse=display.on_progress)
         with open_learner(setup, device, workers, learning=learning) as learner:
             return perform_run(setup, learner, stopped.folder, display)
+
+
+def check_repeatable(run: Run, action: str) -> None:
+    """Refuse to continue a run that a Flower app drives, as netfl does not have the state of the app.
+
+    Raises:
+        ScenarioError: it is such a run; *action* is what was asked for.
+    """
+    app = run.manifest.get("flower")
+    if app is not None:
+        problem, remedy = f"the run in {run.folder} is one of a Flower app, which cannot be {action}", "start it again"
+        raise ScenarioError([Fault("", problem, None, f"{remedy} with: netfl flower run SCENARIO --app {app['app']}")])
 
 
 def perform_run(
@@ -152,38 +166,79 @@ def perform_run(
         training="" if learner is None else learner.training_method,
     )
     session, snapshots = open_session(setup, learner, folder, command)
+    start = RunStart(folder, scenario.name, scenario.steps, scenario.duration, session.lanes, session.checkpoint_round)
+    before = [] if snapshots is None else [snapshots]
+    with recording(setup, manifest, start, before, [session, observer], command) as record:
+        is_done = run_rounds(setup.with_recorders(record.writer.recorders), session, record.observers)
+        for name, table in (decision_regions(learner, setup.dataset) if is_done else {}).items():
+            record.writer.write_table(name, table)
+        record.end("done" if is_done else "interrupted")
+    return open_run(folder)
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """The record of a run that is in progress: its writer, and all observers.
+
+    Args:
+        writer: the writer of the tables.
+        observers: all observers, in the order in which they observe each round.
+    """
+
+    writer: RunWriter
+    observers: Sequence[RunObserver]
+
+    def end(self, status: str) -> None:
+        """End all observers: the run is ``done`` or ``interrupted``."""
+        for each in self.observers:
+            each.on_end(status)
+
+
+@contextmanager
+def recording(
+    setup: RunSetup,
+    manifest: Manifest,
+    start: RunStart,
+    before: Sequence[RunObserver],
+    after: Sequence[RunObserver],
+    command: str,
+) -> Iterator[RunRecord]:
+    """Open the record of a run; an error inside ends it as failed.
+
+    Args:
+        setup: the prepared run.
+        manifest: the manifest of the run.
+        start: the facts about the run; the caller has locked its folder.
+        before: observers that come before the writer of the tables.
+        after: observers that come after the manifest.
+        command: the command that continues the run after a failure of the machine.
+
+    Raises:
+        MachineError: the folder cannot be written.
+    """
+    scenario, folder, lanes = setup.scenario, start.folder, start.lanes
     observers: list[RunObserver] = [manifest]
     try:
         for path in (*folder.glob("*.part"), *(folder / name for name in FINAL_FILES)):
             path.unlink(missing_ok=True)
         write_text(folder / "scenario.yaml", scenario.to_yaml())
         manifest.write("running")
-        spec = scenario.track if session.lanes else None
-        trackers = open_trackers(spec, folder, scenario.plain(), session.lanes, command)
+        tracked = scenario.track if lanes else ()
+        trackers = open_trackers(tracked, folder, scenario.plain(), lanes, command)
         observers = [trackers, manifest]
-        writer = RunWriter(folder, scenario, setup.replicas, session.lanes)
-        observers = [writer, trackers, manifest, session, observer]
-        if snapshots is not None:
-            observers.insert(0, snapshots)
-        start = RunStart(
-            folder, scenario.name, scenario.steps, scenario.duration, session.lanes, session.checkpoint_round
-        )
+        writer = RunWriter(folder, scenario, setup.replicas, lanes)
+        observers = [*before, writer, trackers, manifest, *after]
         for each in observers:
             each.on_start(start)
         writer.write_replicas("users", [setup.users(replica) for replica in setup.replicas])
         writer.write_replicas("nodes", [setup.nodes(replica) for replica in setup.replicas])
-        is_done = run_rounds(setup.with_recorders(writer.recorders), session, observers)
-        for name, table in (decision_regions(learner, setup.dataset) if is_done else {}).items():
-            writer.write_table(name, table)
-        for each in observers:
-            each.on_end("done" if is_done else "interrupted")
+        yield RunRecord(writer, observers)
     except BaseException as error:
         failure = _end_failed(observers, error)
         if isinstance(failure, OSError):
             problem = f"cannot write {folder}: {failure.strerror or failure}; fix this, then continue with"
             raise MachineError(f"{problem}: {command}") from failure
         raise
-    return open_run(folder)
 
 
 def run_rounds(setup: RunSetup, session: LearningSession, observers: Sequence[RunObserver]) -> bool:
@@ -303,7 +358,7 @@ def _end_failed(observers: Sequence[RunObserver], error: BaseException) -> BaseE
     return error
 
 
-def _folder(scenario: Scenario, out: str | Path | None) -> Path:
+def next_run_folder(scenario: Scenario, out: str | Path | None) -> Path:
     """Return the run directory: *out*, or the next free one below ``runs``."""
     if out is not None:
         return local_path(out, "out")

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, ScenarioError, suggest
-from netfl.learning.data import Dataset, Examples
+from netfl.learning.data import Data, Dataset, Examples
+from netfl.learning.evaluation_sets import load_test_sets
 from netfl.learning.spec import LearnerSpec
 from netfl.learning.validation_split import split_validation
 from netfl.registry import kind_of
-from netfl.scenario import tracking
+from netfl.results.tracking import check_packages
 from netfl.scenario.scenario import Scenario
 from netfl.scenario.validation import check_plugins
 from netfl.simulation import memory
@@ -100,20 +101,14 @@ def prepare_run(
     memory.check_before_loading(scenario, learning=learning)
     if learning:
         with locate_faults(scenario, "track"):
-            tracking.check(scenario.track)
+            check_packages(scenario.track)
         with locate_faults(scenario, ""):
             check_plugins(scenario)
     if access.info.is_closed_loop:
         _check_followed_learner(scenario, scenario.learners if learning else {})
     dataset = None
     if scenario.data is not None and (learning or access.info.needs_data):
-        with locate_faults(scenario, "data"):
-            dataset = scenario.data.load(Streams(scenario.seed).at("data"))
-            missing = [label for label in scenario.rare_classes if not (dataset.test_groups == label).any()]
-            if missing:
-                problem = f"the test set has no example of rare class {', '.join(map(str, missing))}"
-                remedy = "keep more examples for testing, or use other rare classes"
-                raise ScenarioError([Fault("", problem, None, remedy)])
+        dataset = _load_data(scenario, scenario.data, learning=learning)
     splits: list[list[NDArray[np.int64]]] = []
     contexts: list[AccessContext] = []
     orders: list[NDArray[np.int64] | None] = []
@@ -155,6 +150,20 @@ def warnings(scenario: Scenario) -> Iterator[str]:
     """
     with locate_faults(scenario, "access"):
         yield from scenario.access.warnings(access_context(scenario, 0))
+
+
+def _load_data(scenario: Scenario, data: Data, *, learning: bool) -> Dataset:
+    """Load the examples and, for learning, those of further test sets."""
+    streams = Streams(scenario.seed).at("data")
+    with locate_faults(scenario, "data"):
+        dataset = data.load(streams)
+        missing = [label for label in scenario.rare_classes if not (dataset.test_groups == label).any()]
+        if missing:
+            problem = f"the test set has no example of rare class {', '.join(map(str, missing))}"
+            remedy = "keep more examples for testing, or use other rare classes"
+            raise ScenarioError([Fault("", problem, None, remedy)])
+    with locate_faults(scenario, "evaluate"):
+        return load_test_sets(data, scenario.evaluation.sets if learning else {}, dataset, streams)
 
 
 @contextmanager

@@ -11,11 +11,14 @@ from netfl.results.locking import locked
 from netfl.results.manifest import warn_of_versions
 from netfl.results.run_reader import SWEEP, TASKS, is_sweep, open_run
 from netfl.results.run_writer import write_text
-from netfl.scenario.scenario import ScenarioSource, as_scenario
+from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario
+from netfl.scenario.sweep_axes import SearchSpec
+from netfl.simulation.setup import locate_faults
 from netfl.sweeps.engine import Engine, LocalEngine
-from netfl.sweeps.index import SweepIndex
+from netfl.sweeps.index import PointEntry, SearchEntry, SweepIndex, TrialEntry
 from netfl.sweeps.plan import Task, points_of, tasks_of
 from netfl.sweeps.results import Sweep
+from netfl.sweeps.search import Search
 from netfl.sweeps.task import TaskUpdate, task_folder
 
 __all__ = ["Engine", "LocalEngine", "Sweep", "SweepObserver", "TaskUpdate", "open_sweep", "sweep"]
@@ -32,6 +35,12 @@ class SweepObserver:
 
     def on_plan(self, folder: Path, points: int, tasks: Sequence[Task], done: int) -> None:
         """Observe the number of points, the tasks to do, and the number of tasks that are done already."""
+
+    def on_search(self, folder: Path, search: SearchEntry) -> None:
+        """Observe a search, with the trials that are there already; it has no plan."""
+
+    def on_trial(self, number: int, trial: TrialEntry, point: PointEntry, tasks: Sequence[Task]) -> None:
+        """Observe the start of a trial, with its tasks, or its end."""
 
     def on_update(self, update: TaskUpdate) -> None:
         """Observe the progress or the end of a task."""
@@ -65,8 +74,49 @@ def sweep(
     points = points_of(scenario, learning=learning and bool(scenario.learners))
     if scenario.sweep is None:
         raise ValueError("a scenario without a sweep has no points")
-    folder = Path("runs") / f"{scenario.name}-sweep" if out is None else local_path(out, "--out")
+    folder = _make_folder(Path("runs") / f"{scenario.name}-sweep" if out is None else local_path(out, "--out"))
     observer = observer or SweepObserver()
+    with locked(folder), locate_faults(scenario, ""):
+        try:
+            empty = SweepIndex(folder=folder, replicas=1, points=[], tasks={}, errors={})
+            index = SweepIndex.read(folder) if is_sweep(folder) else empty
+            search, tasks = None, list[Task]()
+            if isinstance(scenario.sweep, SearchSpec):
+                search = _open_search(scenario, scenario.sweep, index, observer, learning=learning)
+            else:
+                index.plan(scenario, points, scenario.sweep.names)
+                tasks = tasks_of(points, index.finished_cells().find, scenario.sweep.lanes)
+                index.tasks |= {task.key: task for task in tasks}
+            index.write()
+            (folder / TASKS).mkdir(exist_ok=True)
+            write_text(folder / "scenario.yaml", scenario.to_yaml(sweep=True))
+            finished = index.done()
+            warn_of_versions(folder, *(open_run(task_folder(folder, task)).manifest for task in finished))
+            if search is None:
+                wanted = {lane for point in points for lane in point.lanes.values()}
+                done = sum(bool(wanted & {*index.tasks[task].lanes}) for task in finished)
+                observer.on_plan(folder, len(points), tasks, done)
+
+            def report(update: TaskUpdate) -> bool:
+                if update.error:
+                    index.errors[update.task] = update.error
+                observer.on_update(update)
+                return search is not None and search.on_update(update)
+
+            try:
+                if tasks or search is not None:
+                    source = tasks if search is None else search.tasks()
+                    (engine or LocalEngine()).run(source, folder, report, lambda: observer.stop)
+            finally:
+                index.write()
+        except OSError as error:
+            problem = f"cannot write {folder}: {error.strerror or error}"
+            raise MachineError(f"{problem}; fix this, then repeat the command to continue") from error
+    return Sweep(index)
+
+
+def _make_folder(folder: Path) -> Path:
+    """Make the folder of a sweep if it does not exist, and return it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         names = [file.name for file in folder.iterdir() if file.name != ".lock"]
@@ -77,35 +127,21 @@ def sweep(
     if names and SWEEP not in names:
         problem = f"{folder} already exists and is not the folder of a sweep"
         raise ScenarioError([Fault("--out", problem, None, "use another folder, or remove it")])
-    with locked(folder):
-        try:
-            empty = SweepIndex(folder=folder, replicas=1, points=[], tasks={}, errors={})
-            index = SweepIndex.read(folder) if is_sweep(folder) else empty
-            index.plan(scenario, points, scenario.sweep.names)
-            tasks = tasks_of(points, index.find_tasks(), scenario.sweep.lanes)
-            index.tasks |= {task.key: task for task in tasks}
-            index.write()
-            (folder / TASKS).mkdir(exist_ok=True)
-            write_text(folder / "scenario.yaml", scenario.to_yaml(sweep=True))
-            wanted = {lane for point in points for lane in point.lanes.values()}
-            warn_of_versions(folder, *(open_run(task_folder(folder, task)).manifest for task in index.done()))
-            done = sum(bool(wanted & {*index.tasks[task].lanes}) for task in index.done())
-            observer.on_plan(folder, len(points), tasks, done)
+    return folder
 
-            def report(update: TaskUpdate) -> None:
-                if update.error:
-                    index.errors[update.task] = update.error
-                observer.on_update(update)
 
-            try:
-                if tasks:
-                    (engine or LocalEngine()).run(tasks, folder, report, lambda: observer.stop)
-            finally:
-                index.write()
-        except OSError as error:
-            problem = f"cannot write {folder}: {error.strerror or error}"
-            raise MachineError(f"{problem}; fix this, then repeat the command to continue") from error
-    return Sweep(index)
+def _open_search(
+    scenario: Scenario, spec: SearchSpec, index: SweepIndex, observer: SweepObserver, *, learning: bool
+) -> Search:
+    """Return the search of *scenario*, new or continued, and report its trials to *observer*."""
+
+    def observe(number: int, tasks: Sequence[Task]) -> None:
+        observer.on_trial(number, search.entries[number], index.points[number], tasks)
+
+    search = Search(scenario, spec, index, observe, learning=learning and bool(scenario.learners))
+    assert index.search is not None
+    observer.on_search(index.folder, index.search)
+    return search
 
 
 def open_sweep(folder: str | Path) -> Sweep:

@@ -6,7 +6,7 @@ import os
 import queue
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Protocol
@@ -22,13 +22,15 @@ _POLL_S = 0.2
 class Engine(Protocol):
     """Interface of engines."""
 
-    def run(self, tasks: Sequence[Task], folder: Path, report: UpdateHandler, stop: Callable[[], bool]) -> None:
+    def run(self, tasks: Iterable[Task], folder: Path, report: UpdateHandler, stop: Callable[[], bool]) -> None:
         """Run all *tasks*, each in its `task_folder`, and report the end of each task once.
 
         Args:
-            tasks: the tasks.
+            tasks: the tasks.  The engine takes a task when it has room for it, in the thread of the caller, since the
+                tasks of a search depend on the updates that were reported before.
             folder: folder of the sweep.
-            report: receives the updates of the tasks, in the thread of the caller.
+            report: receives the updates of the tasks, in the thread of the caller.  It returns ``True`` if the task is
+                not worth its time and must end after its current round.
             stop: polled regularly. Once it returns ``True``, running tasks end after their current round and no other
                 task starts. A task that did not finish is reported as stopped or not at all.
 
@@ -49,10 +51,10 @@ class LocalEngine:
     def __init__(self, workers: int | None = None, device: str = "auto", retries: int = 1) -> None:
         self._workers, self._device, self._retries = workers or os.cpu_count() or 1, device, retries
 
-    def run(self, tasks: Sequence[Task], folder: Path, report: UpdateHandler, stop: Callable[[], bool]) -> None:
+    def run(self, tasks: Iterable[Task], folder: Path, report: UpdateHandler, stop: Callable[[], bool]) -> None:
         """Run all *tasks*; see `Engine.run`."""
-        waiting, attempts = deque(tasks), Counter[str]()
-        busy, asked = dict[WorkerProcess, Task](), set[WorkerProcess]()
+        waiting, again, attempts = iter(tasks), deque[Task](), Counter[str]()
+        busy, idle, asked = dict[WorkerProcess, Task](), list[WorkerProcess](), set[WorkerProcess]()
         inbox: queue.Queue[tuple[WorkerProcess, TaskUpdate | Exception]] = queue.Queue()
         with ExitStack() as stack:
 
@@ -69,29 +71,40 @@ class LocalEngine:
                 except Exception as error:  # its process has ended, or was closed here
                     inbox.put((worker, error))
 
-            idle = [start_worker() for _ in range(min(self._workers, len(tasks)))]
-            while waiting or busy:
+            def ask_to_stop(worker: WorkerProcess) -> None:
+                if worker not in asked:
+                    worker.ask_to_stop()
+                    asked.add(worker)
+
+            while True:
                 if stop():
-                    waiting.clear()
-                    for worker in busy.keys() - asked:
-                        worker.ask_to_stop()
-                        asked.add(worker)
-                while waiting and idle:
-                    worker, task = idle.pop(), waiting.popleft()
+                    waiting = iter(())
+                    again.clear()
+                    for worker in busy:
+                        ask_to_stop(worker)
+                while len(busy) < self._workers:
+                    task = again.popleft() if again else next(waiting, None)
+                    if task is None:
+                        break
+                    worker = idle.pop() if idle else start_worker()
                     busy[worker] = task
                     attempts[task.key] += 1
                     worker.send((task, task_folder(folder, task.key), self._device))
+                if not busy:
+                    return
                 with suppress(queue.Empty):
                     worker, update = inbox.get(timeout=_POLL_S)
                     if isinstance(update, TaskUpdate):
-                        report(update)
+                        ends_early = report(update)
                         if update.ended:
                             del busy[worker]
                             idle.append(worker)
+                            asked.discard(worker)
+                        elif ends_early:
+                            ask_to_stop(worker)
                     elif worker in busy:
                         task = busy.pop(worker)
-                        idle.append(start_worker())
                         if attempts[task.key] <= self._retries:
-                            waiting.append(task)
+                            again.append(task)
                         else:
                             report(TaskUpdate(task.key, ended=True, error=str(update)))

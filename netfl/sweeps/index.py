@@ -7,10 +7,10 @@ of a task is that of its run directory.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import pandas as pd
 from pydantic import BaseModel, Field, ValidationError, model_validator
@@ -19,8 +19,10 @@ from netfl.errors import Fault, MachineError, NetflError, ScenarioError
 from netfl.network import files
 from netfl.network.files import absolute_path
 from netfl.results.atomic_write import atomic_write
+from netfl.results.formatting import format_final, format_setting, learning_label, metric_label
 from netfl.results.run_reader import SWEEP, Run, open_run
 from netfl.results.run_writer import write_json
+from netfl.results.statistics import metric_of
 from netfl.scenario.scenario import Scenario
 from netfl.sweeps.plan import MAX_REPLICAS, Cell, Point, TaskEntry
 from netfl.sweeps.task import task_folder
@@ -37,6 +39,68 @@ class PointEntry(BaseModel):
     choices: list[str]
 
 
+class TrialEntry(BaseModel):
+    """A trial of a search; its point has the same number."""
+
+    state: Literal["running", "done", "pruned", "failed"] = "running"
+    """``pruned``: ended early, as its metric was poor."""
+    value: float | None = None
+    """Value of the metric that the search optimises; of a pruned trial the last one before its end."""
+    error: str = ""
+    """Reason of the failure."""
+    tasks: list[str] = []
+    """Keys of the tasks that run it."""
+
+
+class SearchEntry(BaseModel):
+    """A search: what it optimises, how many trials it has, and those that were started."""
+
+    metric: str
+    learner: str
+    """Learner that has the metric; empty for a metric of the network."""
+    direction: Literal["maximize", "minimize"]
+    trials: Annotated[int, Field(ge=1)]
+    """Number of trials, started or not."""
+    paths: dict[str, str]
+    """Dotted path of each axis, by its name."""
+    entries: list[TrialEntry]
+
+    def ranked(self) -> list[int]:
+        """Return the numbers of complete trials, the best first."""
+        done = [(entry.value, number) for number, entry in enumerate(self.entries) if entry.state == "done"]
+        sign = -1 if self.direction == "maximize" else 1
+        return [number for _, number in sorted(done, key=lambda pair: (sign * (pair[0] or 0.0), pair[1]))]
+
+    @property
+    def is_over(self) -> bool:
+        """No trial runs or is left."""
+        return len(self.entries) >= self.trials and all(entry.state != "running" for entry in self.entries)
+
+    def describe(self, number: int, values: Mapping[str, Any]) -> str:
+        """Return the number, the value and the settings of a trial in words."""
+        metric = metric_of(self.metric)
+        label = f"{self.learner}, {learning_label(metric)}" if self.learner else metric_label(metric)
+        settings = ", ".join(f"{name} = {format_setting(value)}" for name, value in values.items())
+        return f"trial {number}: {label} {format_final(metric, self.entries[number].value)} at {settings}"
+
+
+class FinishedCells:
+    """The first complete task that has a cell."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[tuple[str, int], list[tuple[str, frozenset[float]]]] = {}
+
+    def add(self, key: str, task: TaskEntry) -> None:
+        """Add the cells of a complete task."""
+        for lane, replica in product(task.lanes, range(task.first, task.stop)):
+            self._tasks.setdefault((lane, replica), []).append((key, frozenset(task.levels)))
+
+    def find(self, cell: Cell) -> str | None:
+        """Return the key of the first task with a cell, or ``None``."""
+        lane, replica, levels = cell
+        return next((key for key, available in self._tasks.get((lane, replica), ()) if levels <= available), None)
+
+
 class SweepIndex(BaseModel):
     """Index of the tasks of a sweep, done or not, and of its points."""
 
@@ -48,11 +112,15 @@ class SweepIndex(BaseModel):
     """Tasks by key."""
     errors: dict[str, str]
     """Errors of failed tasks, by key."""
+    search: SearchEntry | None = None
+    """The search, if the points are its trials."""
 
     @model_validator(mode="after")
     def _check_axes(self) -> Self:
         if any(point.values.keys() != self.points[0].values.keys() for point in self.points):
             raise ValueError("points have different axes")
+        if self.search is not None and len(self.search.entries) != len(self.points):
+            raise ValueError("the points are not the trials")
         return self
 
     @classmethod
@@ -80,17 +148,8 @@ class SweepIndex(BaseModel):
 
     def plan(self, scenario: Scenario, points: Sequence[Point], names: Mapping[str, str]) -> None:
         """Set the points of the sweep; *names* are the names of the axes by dotted path."""
-        self.replicas, self.errors = scenario.replicas, {}
-        self.points = [
-            PointEntry(
-                values={names[path]: value for path, value in point.values.items()},
-                trace=point.trace,
-                lanes=dict(point.lanes),
-                levels=sorted(point.levels),
-                choices=[*point.scenario.evaluation.choose],
-            )
-            for point in points
-        ]
+        self.replicas, self.errors, self.search = scenario.replicas, {}, None
+        self.points = [point_entry(point, names) for point in points]
 
     def run(self, task: str) -> Run | None:
         """Return the run of a task; ``None`` before it starts."""
@@ -100,36 +159,34 @@ class SweepIndex(BaseModel):
             return None
 
     def status(self, task: str) -> str:
-        """Return ``done``, ``interrupted``, ``running``, ``crashed``, ``failed``, or ``missing`` (not started)."""
+        """Return ``done``, ``interrupted``, ``running``, ``crashed``, ``failed``, ``missing``, or ``pruned``.
+
+        A pruned task belongs to trials that a search has ended early.
+        """
         try:
             run = self.run(task)
             status = "missing" if run is None else run.status
         except NetflError:
             status = "crashed"
+        if status != "done" and self.search is not None:
+            states = {entry.state for entry in self.search.entries if task in entry.tasks}
+            status = "pruned" if states == {"pruned"} else status
         return "failed" if status == "missing" and task in self.errors else status
 
     def done(self) -> list[str]:
         """Return the keys of complete tasks, in the order of planning."""
         return [task for task in self.tasks if self.status(task) == "done"]
 
-    def find_tasks(self) -> Callable[[Cell], str | None]:
-        """Return a function that finds the first complete task with a cell, or ``None``."""
-        tasks_of: dict[tuple[str, int], list[str]] = {}
+    def finished_cells(self) -> FinishedCells:
+        """Return the cells of complete tasks."""
+        cells = FinishedCells()
         for task in self.done():
-            entry = self.tasks[task]
-            for cell in product(entry.lanes, range(entry.first, entry.stop)):
-                tasks_of.setdefault(cell, []).append(task)
-
-        def find(cell: Cell) -> str | None:
-            lane, replica, levels = cell
-            tasks = tasks_of.get((lane, replica), ())
-            return next((task for task in tasks if levels <= {*self.tasks[task].levels}), None)
-
-        return find
+            cells.add(task, self.tasks[task])
+        return cells
 
     def lane_table(self) -> pd.DataFrame:
         """Return one row for each complete point, learner and replica: its task, and the lane's name in the run."""
-        find, rows = self.find_tasks(), list[tuple[int, str, int, str, str]]()
+        find, rows = self.finished_cells().find, list[tuple[int, str, int, str, str]]()
         for number, point in enumerate(self.points):
             before = len(rows)
             for (learner, lane), replica in product(point.lanes.items(), range(self.replicas)):
@@ -153,15 +210,33 @@ class SweepIndex(BaseModel):
         needed = [len(point.lanes) + len(point.choices) for point in self.points]
         counted = [(int(counts.get(number, 0)), width * self.replicas) for number, width in enumerate(needed)]
         columns["status"] = ["missing" if not rows else "done" if rows == full else "partial" for rows, full in counted]
+        for number, entry in enumerate(() if self.search is None else self.search.entries):
+            if entry.state in {"pruned", "failed"}:
+                columns["status"][number] = entry.state
         return pd.DataFrame(columns)
+
+    def write_json(self) -> None:
+        """Write the index without the tables for other tools."""
+        write_json(self.folder / SWEEP, {"format": FORMAT} | self.model_dump())
 
     def write(self) -> None:
         """Write the files of the index, each completely or not at all."""
-        write_json(self.folder / SWEEP, {"format": FORMAT} | self.model_dump())
+        self.write_json()
         lanes = self.lane_table()
         for name, table in (("points", self.point_table(lanes)), ("lanes", lanes)):
             with atomic_write(self.folder / f"{name}.parquet") as part:
                 table.to_parquet(absolute_path(part), index=False)
+
+
+def point_entry(point: Point, names: Mapping[str, str]) -> PointEntry:
+    """Return the entry of a point; *names* are the names of the axes by dotted path."""
+    return PointEntry(
+        values={names[path]: value for path, value in point.values.items()},
+        trace=point.trace,
+        lanes=dict(point.lanes),
+        levels=sorted(point.levels),
+        choices=[*point.scenario.evaluation.choose],
+    )
 
 
 def axis_column(values: Sequence[Any]) -> list[Any]:

@@ -22,7 +22,7 @@ from netfl.scenario.scenario import Scenario, validate
 from netfl.scenario.sweep_axes import short_names
 from netfl.scenario.yaml_document import ScenarioDocument, parse
 
-_NEUTRAL_KEYS = ("name", "description", "replicas", "track", "checkpoint")
+NEUTRAL_KEYS = ("name", "description", "replicas", "track", "checkpoint")
 """Keys without effect on the results of a replica."""
 _MAX_LISTED = 3
 """Maximum number of values of an axis that the label of a task lists."""
@@ -79,6 +79,8 @@ class Task(TaskEntry, frozen=True):
     """Scenario of the run, as YAML."""
     learning: bool
     """With learners, or the access alone."""
+    watched: str = ""
+    """Metric of learners that is sent after each evaluation; empty for none."""
 
     @property
     def key(self) -> str:
@@ -116,7 +118,7 @@ def points_of(scenario: Scenario, *, learning: bool = True) -> list[Point]:
         raise ScenarioError(scenario.located([fault.under("sweep") for fault in error.faults])) from None
     for values in combinations:
         try:
-            points.append(_make_point(values, scenario.at(values), learning))
+            points.append(make_point(values, scenario.at(values), learning))
         except ScenarioError as error:
             faults |= {str(fault): fault for fault in error.faults if str(fault) not in faults}
     if faults:
@@ -159,10 +161,11 @@ def tasks_of(points: Sequence[Point], done: Callable[[Cell], object], max_lanes:
     return tasks
 
 
-def _make_point(values: Mapping[str, Any], scenario: Scenario, learning: bool) -> Point:
+def make_point(values: Mapping[str, Any], scenario: Scenario, learning: bool) -> Point:
+    """Return the point with these *values*, of which *scenario* is the scenario; for *learning* see `points_of`."""
     settings = scenario.plain()
     learners = settings.pop("learners")
-    for key in _NEUTRAL_KEYS:
+    for key in NEUTRAL_KEYS:
         del settings[key]
     shared = [settings, scenario.update_bits]
     works = {(spec.local_epochs, spec.local_steps, str(spec.batch_size)) for spec in scenario.learners.values()}

@@ -10,8 +10,7 @@ import io
 import shutil
 import tarfile
 import tempfile
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib import import_module
@@ -44,29 +43,32 @@ class RayEngine:
         self._cluster = cluster or Cluster()
         self._device, self._retries = device, retries
 
-    def run(self, tasks: Sequence[Task], folder: Path, report: UpdateHandler, stop: Callable[[], bool]) -> None:
+    def run(self, tasks: Iterable[Task], folder: Path, report: UpdateHandler, stop: Callable[[], bool]) -> None:
         """Run all *tasks*; see `netfl.sweeps.engine.Engine.run`."""
         with self._cluster.connected() as ray:
-            self._cluster.max_workers(ray)
+            room = self._cluster.max_workers(ray)
+            limit = self._cluster.workers or (len(tasks) if isinstance(tasks, Sized) else room)
             # The board is on the node of this process, so that it lives as long as the process.
             strategies = import_module("ray.util.scheduling_strategies")
             here = strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
             board = ray.remote(num_cpus=0)(_Board).options(scheduling_strategy=here).remote()
             work = ray.remote(_work).options(num_cpus=1, num_gpus=self._cluster.gpus, max_retries=self._retries)
-            waiting, running, started = deque(tasks), dict[Any, Task](), set[str]()
+            waiting, running, started, poor = iter(tasks), dict[Any, Task](), set[str](), set[str]()
             stopping = False
-            while (waiting and not stopping) or running:
-                while waiting and not stopping and len(running) < (self._cluster.workers or len(tasks)):
-                    task = waiting.popleft()
+            while True:
+                while not stopping and len(running) < limit and (task := next(waiting, None)) is not None:
                     unfinished = task_folder(folder, task.key)
                     packed = pack(unfinished) if can_resume(unfinished) else b""
                     running[work.remote(task, self._device, board, packed)] = task
+                if not running:
+                    return
                 finished, _ = ray.wait([*running], timeout=_POLL_S)
                 stopping = stopping or stop()
                 with suppress(ray.exceptions.RayError):
-                    for update in ray.get(board.read.remote(stopping), timeout=_TIMEOUT_S):
+                    for update in ray.get(board.read.remote(stopping, poor), timeout=_TIMEOUT_S):
                         started.add(update.task)
-                        report(update)
+                        if report(update):
+                            poor.add(update.task)
                 for reference in finished:
                     task = running.pop(reference)
                     try:
@@ -84,17 +86,18 @@ class _Board:
     """Ray actor that collects the updates of tasks and passes the request to stop to them."""
 
     def __init__(self) -> None:
-        self._updates: dict[str, TaskUpdate] = {}
-        self._stop = False
+        self._updates: list[TaskUpdate] = []
+        self._stop, self._poor = False, set[str]()
 
     def post(self, update: TaskUpdate) -> bool:
-        """Store the latest update of a task, and return whether the task must stop."""
-        self._updates[update.task] = update
-        return self._stop
+        """Store the latest update of a task and those with values, and return whether the task must stop."""
+        self._updates = [other for other in self._updates if other.task != update.task or other.values]
+        self._updates.append(update)
+        return self._stop or update.task in self._poor
 
-    def read(self, stop: bool) -> list[TaskUpdate]:
-        """Return the new updates, and set whether tasks must stop."""
-        updates, self._updates, self._stop = [*self._updates.values()], {}, stop
+    def read(self, stop: bool, poor: set[str]) -> list[TaskUpdate]:
+        """Return the new updates, and set whether all tasks must stop, and which ones of poor results."""
+        updates, self._updates, self._stop, self._poor = self._updates, [], stop, poor
         return updates
 
 
@@ -122,7 +125,7 @@ def _work(task: Task, device: str, board: Any, packed: bytes) -> tuple[TaskUpdat
         folder = task_folder(Path(root), task.key)
         if packed:
             unpack(packed, folder)
-        update = run_task(task, folder, device, TaskReporter(task.key, send, lambda: stopping))
+        update = run_task(task, folder, device, TaskReporter(task, send, lambda: stopping))
         return update, pack(folder)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from netfl.results.run_reader import Run
-    from netfl.sweeps.index import SweepIndex
+    from netfl.sweeps.index import SearchEntry, SweepIndex
 
 _SHOWN_POINTS = 20
 """Maximum number of points that a notebook shows."""
@@ -48,6 +48,38 @@ class Sweep:
     def points(self) -> pd.DataFrame:
         """One row for each point: ``point``, ``trace``, a column for each axis, and ``status``."""
         return self._index.point_table(self.lanes)
+
+    @property
+    def search(self) -> SearchEntry | None:
+        """The search, if an engine has chosen the points; see `trials`."""
+        return self._index.search
+
+    @property
+    def trials(self) -> pd.DataFrame:
+        """One row for each trial of a search, in their order; without a search there are none.
+
+        ``trial`` is the number of its point, ``value`` that of the metric that the search optimises, and ``status`` is
+        ``done``, ``pruned`` (ended early), ``failed`` or ``running``.
+        """
+        entries = [] if self.search is None else self.search.entries
+        table = self.points[[*self.axes]].assign(trial=range(len(self.points))).iloc[: len(entries)]
+        table = table.assign(
+            value=pd.Series([entry.value for entry in entries], dtype=float),
+            status=[entry.state for entry in entries],
+            error=[entry.error for entry in entries],
+        )
+        return table[["trial", *self.axes, "value", "status", "error"]]
+
+    @property
+    def best(self) -> dict[str, Any] | None:
+        """The values of the best trial of a search by dotted path, to load the scenario with; ``None`` without one."""
+        if self.search is None or not (ranked := self.search.ranked()):
+            return None
+        return {self.search.paths[name]: value for name, value in self.point_values(ranked[0]).items()}
+
+    def point_values(self, number: int) -> dict[str, Any]:
+        """Return the values of the axes at a point, by the names of the axes."""
+        return self._index.points[number].values
 
     @property
     def axes(self) -> list[str]:
@@ -78,7 +110,9 @@ class Sweep:
 
     @property
     def status(self) -> str:
-        """``done`` if all points are complete, else ``partial``."""
+        """``done`` if all points are complete, or all trials of a search are over and some are; else ``partial``."""
+        if self.search is not None:
+            return "done" if self.search.is_over and self.search.ranked() else "partial"
         return "done" if (self.points["status"] == "done").all() else "partial"
 
     @property

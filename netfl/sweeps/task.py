@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import numpy as np
 
 from netfl.errors import MachineError, NetflError
 from netfl.results.locking import locked
@@ -18,7 +20,7 @@ from netfl.simulation.learners import open_learner
 from netfl.simulation.run import perform_run
 from netfl.simulation.setup import prepare_run
 from netfl.sweeps.plan import Task
-from netfl.types import RunObserver, RunProgress, RunStart
+from netfl.types import LearnerReport, RunObserver, RunProgress, RunStart
 
 _UPDATE_EVERY_S = 0.5
 """Seconds between two updates of a task."""
@@ -35,6 +37,7 @@ class TaskUpdate:
         ended: ``True`` in the last update of the task.
         error: error that ended the task; empty otherwise.
         stopped: ``True`` if the task ended before its last round and can be continued.
+        values: after an evaluation, the watched metric of each learner of the task: its mean over replicas.
     """
 
     task: str
@@ -43,26 +46,40 @@ class TaskUpdate:
     ended: bool = False
     error: str = ""
     stopped: bool = False
+    values: Mapping[str, float] = field(default_factory=dict)
 
 
-UpdateHandler = Callable[[TaskUpdate], None]
-"""Function that receives the updates of tasks."""
+UpdateHandler = Callable[[TaskUpdate], bool | None]
+"""Function that receives the updates of tasks; it returns ``True`` if the task must end after its current round."""
 
 
 class TaskReporter(RunObserver):
     """Observer of a task's run that reports its progress.
 
     Args:
-        task: key of the task.
+        task: the task.
         send: receives the updates.
         should_stop: polled after each round.
     """
 
-    def __init__(self, task: str, send: UpdateHandler, should_stop: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self, task: Task, send: Callable[[TaskUpdate], object], should_stop: Callable[[], bool] = lambda: False
+    ) -> None:
         self._task, self._send, self._should_stop, self._sent_at = task, send, should_stop, -math.inf
+        self._rounds, self._learners = 0, np.array([])
 
     def on_start(self, start: RunStart) -> None:
+        self._rounds, self._learners = start.rounds, np.array([learner for learner, _ in start.lanes])
         self._report(0, start.rounds)
+
+    def on_metrics(self, report: LearnerReport, closed_s: Sequence[float]) -> None:
+        """Send the watched metric of the task, if it has one."""
+        found = report.metrics.get(self._task.watched)
+        if found is not None and report.round:
+            values = {
+                name: float(found[self._learners == name].mean()) for name in dict.fromkeys(self._learners.tolist())
+            }
+            self._post(TaskUpdate(self._task.key, report.round, self._rounds, values=values))
 
     def on_round(self, progress: RunProgress) -> None:
         self._report(progress.round, progress.rounds)
@@ -70,16 +87,19 @@ class TaskReporter(RunObserver):
     def _report(self, round: int, rounds: int) -> None:
         if time.monotonic() - self._sent_at >= _UPDATE_EVERY_S:
             self._sent_at = time.monotonic()
-            try:
-                self._send(TaskUpdate(self._task, round, rounds))
-            except BrokenPipeError:  # the process of the sweep has died
-                self.stop = True
+            self._post(TaskUpdate(self._task.key, round, rounds))
         self.stop |= self._should_stop()
+
+    def _post(self, update: TaskUpdate) -> None:
+        try:
+            self._send(update)
+        except BrokenPipeError:  # the process of the sweep has died
+            self.stop = True
 
 
 def open_worker(send: Callable[[object], None], should_stop: Callable[[], bool]) -> Callable[..., TaskUpdate]:
     """Return the function that a worker executes: run a task, and send its progress."""
-    return lambda task, folder, device: run_task(task, folder, device, TaskReporter(task.key, send, should_stop))
+    return lambda task, folder, device: run_task(task, folder, device, TaskReporter(task, send, should_stop))
 
 
 def task_folder(folder: Path, task: str) -> Path:
@@ -94,6 +114,8 @@ def run_task(task: Task, folder: Path, device: str, reporter: TaskReporter) -> T
     """
     try:
         status = ""
+        if is_running(folder):
+            return TaskUpdate(task.key, ended=True, error=f"another process runs it in {folder}")
         if can_resume(folder):
             with suppress(MachineError), locked(folder):
                 status = _perform(task, folder, device, reporter)
@@ -112,6 +134,14 @@ def can_resume(folder: Path) -> bool:
     """Return whether *folder* has a run that can be continued."""
     try:
         return open_run(folder).status in {"interrupted", "crashed"}
+    except NetflError:
+        return False
+
+
+def is_running(folder: Path) -> bool:
+    """Return whether another process writes a run into *folder*."""
+    try:
+        return open_run(folder).status == "running"
     except NetflError:
         return False
 

@@ -44,6 +44,8 @@ class FakeSweep:
         section: the section of the scenario's sweep.
     """
 
+    search = None
+
     def __init__(self, folder, axes, noise=(0.0, 0.01, 0.03), section="grid"):
         self.folder, self.axes = folder, [*axes]
         spec = {"draws": 1, "parameters": {axis: {"uniform": [0, 9]} for axis in axes}} if section == "random" else axes

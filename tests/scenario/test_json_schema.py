@@ -130,7 +130,7 @@ def test_base_scenario_is_valid(validator):
         ("batch_size: full", "batch_size: all"),
         ("every: 5", "evry: 5"),
         ("record: all", "record: [deliverd]"),
-        ("record: all", "track: {tensorbord: x}"),
+        ("record: all", "track: {tensorboard: x}"),
     ],
 )
 def test_mistakes_are_invalid(validator, old, new):
@@ -153,7 +153,8 @@ def test_mistakes_are_invalid(validator, old, new):
         ("channel: [", "outages: [{kind: regional, affects: towers, center: [0, 0], radius: 1, up: {distribution: "
          "exponential, mean: 1 h}, down: {distribution: fixed, mean: 60}}]\n  channel: ["),
         ("record: all", "record: {events: none, versions: true}"),
-        ("record: all", "track: {tensorboard: runs/tb, mlflow: {}}"),
+        ("record: all", "track: [{kind: tensorboard, folder: runs/tb}, mlflow]"),
+        ("record: all", "track: wandb"),
         ("record: all", "overrides: {quick: {access.mac.probability: 0.2}}"),
     ],
 )  # fmt: skip

@@ -9,9 +9,11 @@ import subprocess
 import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 
+import pytest
 import typer
 from typer.testing import CliRunner
 
@@ -21,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs").glob("*/*.md"))]
 FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NAMED = re.compile(r"(?:#!.*\n)?(?:#|<!--) ([\w.-]+\.\w+)(?: -->)?\n")
+NEEDS = re.compile(r"<!-- needs: (.+) -->\n")
 STARTS = re.compile(r"(exec )?netfl |pytest |(\w+=\w+ )*bash ")
 
 
@@ -49,6 +52,24 @@ class Block:
 def blocks(page):
     """Return the code blocks of a page, in order."""
     return [Block(language, text) for language, text in FENCE.findall(page.read_text("utf-8"))]
+
+
+def needs(page):
+    """Return the optional packages that a page needs, which its first line lists: ``<!-- needs: ray, optuna -->``."""
+    found = NEEDS.match(page.read_text("utf-8"))
+    return [name.strip() for name in found[1].split(",")] if found else []
+
+
+def case(page, *marks):
+    """Return a page as a parameter with *marks*, or with the mark ``extra`` if it needs an optional package."""
+    return pytest.param(page, id=page.stem, marks=[pytest.mark.extra] if needs(page) else marks)
+
+
+def skip_without_packages(page):
+    """Skip the test of a page if a package that the page needs is not installed."""
+    missing = [name for name in needs(page) if find_spec(name) is None]
+    if missing:
+        pytest.skip(f"the page needs {', '.join(missing)}, which is not installed")
 
 
 def _words(line):
@@ -126,6 +147,7 @@ class Player:
         tests = {name: test for name, test in vars(found).items() if name.startswith("test_")}
         assert tests
         for name, test in tests.items():
+            (Path.cwd() / name).mkdir(exist_ok=True)
             test(*[Path.cwd() / name] if "tmp_path" in inspect.signature(test).parameters else [])
         return ""
 

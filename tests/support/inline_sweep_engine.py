@@ -10,11 +10,19 @@ class Here:
         self.fail, self.most, self.error, self.done = fail, most, error, []
 
     def run(self, tasks, folder, report, stop):
-        for number, task in enumerate(tasks):
-            if stop() or (self.most is not None and len(self.done) >= self.most):
+        waiting, number = iter(tasks), -1
+        while not stop() and (self.most is None or len(self.done) < self.most):
+            task, number = next(waiting, None), number + 1
+            if task is None:
                 return
             self.done.append(task)
             if number in self.fail:
                 report(TaskUpdate(task.key, ended=True, error=self.error))
             else:
-                report(run_task(task, task_folder(folder, task.key), "cpu", TaskReporter(task.key, report)))
+                poor = []
+
+                def send(update, poor=poor):
+                    poor.append(report(update))
+
+                reporter = TaskReporter(task, send, lambda poor=poor: any(poor))
+                report(run_task(task, task_folder(folder, task.key), "cpu", reporter))

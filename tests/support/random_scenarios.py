@@ -47,7 +47,11 @@ WILD = (0, 1e-300, 1e-12, 1e-6, 1e-3, 1, 1e3, 1e6, 1e12, 1e300, -1e3, -1e300)
 """Extreme numbers."""
 LARGE_RUN_KEYS = {"users", "rounds", "duration", "replicas"}
 """Values that ask for a large run; `netfl.simulation.dry_run` reports one that is too large."""
-BASES = [(family, kind) for family, kind in MODELS if family != "learning/data" or kind not in SOURCES]
+BASES = [
+    (family, kind)
+    for family, kind in MODELS
+    if family != "tracker" and (family != "learning/data" or kind not in SOURCES)
+]
 
 
 class UndrawnError(Exception):

@@ -97,8 +97,8 @@ def world(family: str, spec: dict, folder: Path) -> dict:
         data["learners"]["one"] |= {name: spec | _OF_ROUNDS.get(spec["kind"], {})} | _OF_LEARNERS.get(spec["kind"], {})
     else:
         spec = spec | OF_FILES.get((family, spec["kind"]), {})
-        data[name] = spec | (own_file(spec, folder) if "file" in spec else {})
-        data[name] |= own_examples(spec, folder)
+        section = "track" if name == "tracker" else name
+        data[section] = spec | (own_file(spec, folder) if "file" in spec else {}) | own_examples(spec, folder)
         data |= {"data": _OF_LETTERS} if spec["kind"] == "lstm" else {}
         data |= {"data": _NATURAL | own_file(_NATURAL, folder)} if spec["kind"] == "natural" else {}
     return data

@@ -28,6 +28,11 @@ from netfl.sweeps.ray_engine import RayEngine
 from netfl.types import RunObserver
 
 ray = pytest.importorskip("ray", reason="netfl-sim[ray] is not installed")
+pytestmark = [
+    pytest.mark.extra,
+    pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),  # of Ray's own processes
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <_io:pytest.PytestUnraisableExceptionWarning"),
+]
 TABLES = ("metrics", "final_metrics", "rounds", "deliveries", "events", "users")
 NODE = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
 LEARNER = {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 4, "local_steps": 2}
@@ -139,7 +144,6 @@ def assert_same(first, second):
     pd.testing.assert_frame_equal(first.metrics, second.metrics, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.slow
 def test_a_sweep_of_traces_equals_one_process(local_cluster, inline_engine, tmp_path):
     scenario = make_scenario(replicas=2, sweep={"users": [3, 4], "access.offset": [0, 1, 2]})
     expected = netfl.sweep(scenario, tmp_path / "here", engine=inline_engine, learning=False)
@@ -153,7 +157,23 @@ def test_a_sweep_of_traces_equals_one_process(local_cluster, inline_engine, tmp_
     assert_equal(expected, distributed)
 
 
-@pytest.mark.slow
+def test_a_search_runs_on_the_cluster(local_cluster, tmp_path):
+    pytest.importorskip("optuna", reason="netfl-sim[optuna] is not installed")
+    space = {"learners.A.lr": {"log_uniform": [1e-3, 1]}}
+    options = {"learner": "A", "sampler": "random", "pruner": "median"}
+    metric = {"metric": "loss", "direction": "minimize"}
+    search = {"engine": "optuna", "trials": 6, "parameters": space, **metric, **options}
+    scenario = make_scenario(replicas=2, sweep=search, **LEARNING)
+    observer = RecordingObserver()
+    found = netfl.sweep(scenario, tmp_path / "there", engine=RayEngine(local_cluster.cluster), observer=observer)
+    assert (found.status, len(found.trials)) == ("done", 6)
+    rows = found.summary.query("learner == 'A' and metric == 'loss.last_tenth'").set_index("point")["mean"]
+    done = found.trials[found.trials["status"] == "done"].set_index("trial")["value"]
+    assert len(done) >= 5
+    assert done.tolist() == pytest.approx(rows[done.index].tolist())
+    assert {update.round for update in observer.updates if update.values} == {4, 8, 12}
+
+
 def test_failed_tasks_are_listed_and_repeated(local_cluster, inline_engine, tmp_path):
     scenario = make_scenario(replicas=2, sweep={"users": [3, 4], "access.until": [None, 5]})
     sweep = netfl.sweep(scenario, tmp_path / "s", engine=RayEngine(local_cluster.cluster), learning=False)
@@ -173,7 +193,6 @@ def test_an_object_larger_than_the_store_is_returned(local_cluster):
     assert len(ray.get(large, timeout=30)) == 150 * 2**20
 
 
-@pytest.mark.slow
 def test_missing_data_fail_only_their_tasks(local_cluster, inline_engine, tmp_path):
     files = [str(tmp_path / name) for name in ("there.csv", "nowhere.csv")]
     (tmp_path / "there.csv").write_text("label,a\n" + "".join(f"{row % 2},{row}\n" for row in range(40)))
@@ -187,7 +206,6 @@ def test_missing_data_fail_only_their_tasks(local_cluster, inline_engine, tmp_pa
     assert "data.file: the file does not exist" in sweep.tasks["error"][1]
 
 
-@pytest.mark.slow
 def test_a_stopped_sweep_ends_quickly_and_continues(local_cluster, inline_engine, tmp_path):
     def ask_to_stop(observer):
         observer.stop, observer.at_s = True, time.monotonic()
@@ -207,7 +225,6 @@ def test_a_stopped_sweep_ends_quickly_and_continues(local_cluster, inline_engine
     assert_equal(netfl.sweep(scenario, tmp_path / "here", engine=inline_engine), resumed)
 
 
-@pytest.mark.slow
 def test_a_distributed_run_equals_one_process(local_cluster, inline_engine, tmp_path):
     scenario = make_scenario(replicas=2, **LEARNING)
     expected = netfl.run(scenario, tmp_path / "here", device="cpu")
@@ -217,7 +234,6 @@ def test_a_distributed_run_equals_one_process(local_cluster, inline_engine, tmp_
     assert_same(expected, distributed)
 
 
-@pytest.mark.slow
 def test_a_sweep_survives_the_loss_of_a_node(local_cluster, inline_engine, tmp_path):
     scenario = make_scenario(0.2, replicas=2, sweep={"access.offset": [*range(5)]})
     expected = netfl.sweep(scenario, tmp_path / "here", engine=inline_engine, learning=False)
@@ -234,7 +250,6 @@ def test_a_sweep_survives_the_loss_of_a_node(local_cluster, inline_engine, tmp_p
     assert_equal(expected, distributed)
 
 
-@pytest.mark.slow
 def test_a_run_continues_after_the_loss_of_a_node(local_cluster, inline_engine, tmp_path):
     scenario = make_scenario(0.1, rounds=40, **LEARNING)
     nodes = len(local_cluster.with_nodes(2).added_nodes) + 1

@@ -318,23 +318,23 @@ class TestRepeatedSweeps:
 
     def test_an_interrupted_task_continues_from_its_checkpoint(self, tmp_path):
         (task,) = tasks_of(points_of(scenario({ALPHAS: [0.2, 0.5]})), nothing_is_done, 32)
-        reporter = TaskReporter(task.key, lambda _: None, lambda: True)
+        reporter = TaskReporter(task, lambda _: None, lambda: True)
         folder = task_folder(tmp_path, task.key)
         assert run_task(task, folder, "cpu", reporter).stopped
         assert netfl.open_run(folder).status == "interrupted"
         (folder / "mark").touch()
-        assert run_task(task, folder, "cpu", TaskReporter(task.key, lambda _: None)) == TaskUpdate(task.key, ended=True)
+        assert run_task(task, folder, "cpu", TaskReporter(task, lambda _: None)) == TaskUpdate(task.key, ended=True)
         assert netfl.open_run(folder).status == "done"
         assert (folder / "mark").exists()
 
     def test_a_damaged_checkpoint_restarts_its_task(self, tmp_path):
         (task,) = tasks_of(points_of(scenario({ALPHAS: [0.2]})), nothing_is_done, 32)
-        reporter = TaskReporter(task.key, lambda _: None, lambda: True)
+        reporter = TaskReporter(task, lambda _: None, lambda: True)
         folder = task_folder(tmp_path, task.key)
         run_task(task, folder, "cpu", reporter)
         for file in folder.glob("checkpoint*"):
             file.write_bytes(b"cut")
-        assert run_task(task, folder, "cpu", TaskReporter(task.key, lambda _: None)) == TaskUpdate(task.key, ended=True)
+        assert run_task(task, folder, "cpu", TaskReporter(task, lambda _: None)) == TaskUpdate(task.key, ended=True)
 
 
 class TestFolder:
@@ -521,6 +521,15 @@ class TestCommand:
             (("wrong.yaml",), "access.probability: should be less than or equal to 1 (1.6)"),
             (("s.yaml", "--engine", "rya"), "--engine: no such engine ('rya'); did you mean 'ray'?"),
             (("s.yaml", "--address", "auto"), "--address: has no effect ('auto'); add --engine ray"),
+            (("s.yaml", "--partition", "x"), "--partition: has no effect ('x'); add --engine slurm"),
+            (("s.yaml", "--engine", "slurm", "--address", "x"), "--address: has no effect ('x'); add --engine ray"),
+            (
+                ("s.yaml", "--engine", "slurm", "--time", "5 m"),
+                "--time: a value in meter instead of a time ('5 m'); write a number with a unit, such as '2 h'",
+            ),
+            (("s.yaml", "--engine", "slurm", "--time", "-1 h"), "--time: not above 0 ('-1 h')"),
+            (("s.yaml", "--engine", "slurm", "--sbatch", "x"), "--sbatch: not of the form NAME=VALUE ('x')"),
+            (("s.yaml", "--engine", "slurm", "--gpus", "0.5"), "--gpus: not a whole number of GPUs"),
             (("s.yaml", "--set", "sweep.rounds=3"), "sweep.grid.rounds: not a list (3); write a list"),
             (("s.yaml", "--out", "s.yaml"), "--out: s.yaml is a file; give a folder"),
             (("none.yaml",), "none.yaml: the file does not exist; check the path"),

@@ -42,7 +42,7 @@ def expected_process(run: Run, replica: int | None) -> ExpectedProcess:
     alphas = {
         name: float(objective["alpha"])
         for name, objective in objectives.items()
-        if isinstance(objective, dict) and "alpha" in objective
+        if name in run.learners and isinstance(objective, dict) and "alpha" in objective
     }
     try:
         scenario = load(run.folder / "scenario.yaml")

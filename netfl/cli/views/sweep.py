@@ -11,10 +11,17 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from netfl.cli.views import open_console, print_columns
-from netfl.results.formatting import METRICS, format_metric, format_setting, metric_cell, metric_label
+from netfl.results.formatting import (
+    METRICS,
+    format_metric,
+    format_setting,
+    metric_cell,
+    metric_label,
+)
 from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, mean_sentence, metric_of
 from netfl.simulation.progress import PLAIN_EVERY_S, STOPPING, StopOnSignal
 from netfl.sweeps import Sweep, SweepObserver, TaskUpdate
+from netfl.sweeps.index import PointEntry, SearchEntry, TrialEntry
 from netfl.sweeps.plan import Task
 
 SHOWN = 40
@@ -22,6 +29,7 @@ SHOWN = 40
 COLUMNS = 12
 """The largest number of metrics in the table of results."""
 _LEARNT = ("accuracy", "rare_accuracy", "r2", "loss")
+_STATUSES = ("done", "partial", "missing", "pruned", "failed")
 _NETWORK = ("rounds_per_hour", "delivered_per_round", "throughput_bps", "delay_mean_s", "loss_ratio", "jain")
 
 
@@ -42,7 +50,8 @@ class SweepDisplay(StopOnSignal, SweepObserver):
             )
         )
         self._console, self._quiet, self._printed_at = console, quiet, time.monotonic()
-        self._left, self._ended, self._failed = 0, 0, 0
+        self._left, self._ended, self._failed, self._unit = 0, 0, 0, "tasks"
+        self._search: SearchEntry | None = None
         self._progress: dict[str, float] = {}
         self._bars: dict[str, TaskID] = {}
         self._names: dict[str, str] = {}
@@ -61,6 +70,33 @@ class SweepDisplay(StopOnSignal, SweepObserver):
             finished = f", {done} done already" if done else ""
             self._console.print(f"{points} points, {len(tasks)} tasks{finished} → {folder}")
 
+    def on_search(self, folder: Path, search: SearchEntry) -> None:
+        """Show the number of trials."""
+        self._search, self._unit, self._printed_at = search, "trials", time.monotonic()
+        self._ended = sum(entry.state != "running" for entry in search.entries)
+        self._left = search.trials
+        self._screen.update(self._whole, description="all trials", total=search.trials, visible=True)
+        self._show_whole()
+        if not self._quiet:
+            finished = f", {self._ended} done already" if self._ended else ""
+            self._console.print(f"{search.trials} trials{finished} → {folder}")
+
+    def on_trial(self, number: int, trial: TrialEntry, point: PointEntry, tasks: Sequence[Task]) -> None:
+        """Show the best trial as soon as it is known, and trials that failed."""
+        self._names |= {task.key: task.name for task in tasks}
+        if self._search is None or trial.state == "running":
+            return
+        self._ended += 1
+        self._show_whole()
+        text = ""
+        if trial.state == "failed":
+            self._failed += 1
+            text = f"trial {number} failed: {trial.error}"
+        elif self._search.ranked()[:1] == [number]:
+            text = f"best so far: {self._search.describe(number, point.values)}"
+        if text and not self._quiet:
+            self._console.print(text, soft_wrap=True)
+
     def on_update(self, update: TaskUpdate) -> None:
         """Show the start, progress or end of a task."""
         if update.ended:
@@ -71,8 +107,7 @@ class SweepDisplay(StopOnSignal, SweepObserver):
                 self._bars[update.task] = self._screen.add_task(self._names[update.task], total=None, position="")
             bar, position = self._bars[update.task], f"round {update.round}/{update.rounds}"
             self._screen.update(bar, completed=update.round, total=update.rounds or None, position=position)
-        whole = self._ended + sum(self._progress.values())
-        self._screen.update(self._whole, completed=whole, position=self._count_tasks())
+        self._show_whole()
         if self._screen.disable and not self._quiet and time.monotonic() - self._printed_at >= PLAIN_EVERY_S:
             self._printed_at = time.monotonic()
             running = "; ".join(f"{self._names[task]} {share:.0%}" for task, share in self._progress.items())
@@ -82,15 +117,21 @@ class SweepDisplay(StopOnSignal, SweepObserver):
         self._progress.pop(update.task, None)
         if update.task in self._bars:
             self._screen.remove_task(self._bars.pop(update.task))
+        if self._search is not None:
+            return  # its trials are counted
         if update.error:
             self._failed += 1
             if not self._quiet:
                 self._console.print(f"{self._names[update.task]} failed: {update.error}", soft_wrap=True)
         self._ended += not update.stopped
 
+    def _show_whole(self) -> None:
+        done = min(self._left, self._ended + sum(self._progress.values()))
+        self._screen.update(self._whole, completed=done, position=self._count_tasks())
+
     def _count_tasks(self) -> str:
         failed = f", {self._failed} failed" if self._failed else ""
-        return f"{self._ended}/{self._left} tasks{failed}"
+        return f"{self._ended}/{self._left} {self._unit}{failed}"
 
 
 def show_sweep(sweep: Sweep, console: Console | None = None) -> None:
@@ -100,12 +141,20 @@ def show_sweep(sweep: Sweep, console: Console | None = None) -> None:
     if (points["status"] != "missing").any():
         _show_points(sweep, console)
     counts = points["status"].value_counts()
-    statuses = ", ".join(f"{counts[status]} {status}" for status in ("done", "partial", "missing") if status in counts)
-    console.print(f"points: {statuses}: {sweep.folder}", soft_wrap=True)
+    statuses = ", ".join(f"{counts[status]} {status}" for status in _STATUSES if status in counts)
+    if sweep.search is not None:
+        for number in sweep.search.ranked()[:1]:
+            console.print(f"best: {sweep.search.describe(number, sweep.point_values(number))}", soft_wrap=True)
+    unit = "points" if sweep.search is None else "trials"
+    console.print(f"{unit}: {statuses or 'none'}: {sweep.folder}", soft_wrap=True)
 
 
 def _show_points(sweep: Sweep, console: Console) -> None:
-    points, summary = sweep.points.head(SHOWN), sweep.summary
+    points, summary = sweep.points, sweep.summary
+    if sweep.search is not None:
+        ranked = sweep.search.ranked()
+        points = points.loc[[*ranked, *(number for number in points["point"] if number not in {*ranked})]]
+    points = points.head(SHOWN)
     replicas = int(summary["replicas"].max())
     metrics = summary["metric"].map(metric_of)
     learners = [name for name in summary["learner"].unique() if name]

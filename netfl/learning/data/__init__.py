@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -97,6 +97,7 @@ class Dataset:
         test_user: the same for the test examples; a user may have none.
         validation: examples for the choice of hyper-parameters; ``None`` without them.
         augment: random shifts and reflections of training images; ``None`` without them.
+        test_sets: further test sets, by name; see `netfl.learning.evaluation_sets`.
     """
 
     train_x: NDArray[np.float32]
@@ -108,6 +109,7 @@ class Dataset:
     test_user: Ints | None = None
     validation: Examples | None = None
     augment: Augment | None = None
+    test_sets: Mapping[str, Examples] = field(default_factory=dict)
 
     @property
     def is_regression(self) -> bool:

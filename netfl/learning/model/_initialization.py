@@ -17,6 +17,8 @@ from netfl.types import Floats, Law
 
 Start = Literal["default", "zeros"]
 """Initial weights of a dense layer."""
+Biases = Literal["default", "zeros"] | int
+"""Initial biases of a dense layer: uniform on ±1/√(fan in), zero, or another draw with this number."""
 Spread = Literal["default", "kaiming_normal"]
 """Initial weights of a deep network."""
 
@@ -54,7 +56,12 @@ class ParameterSpec:
 
 
 def linear_parameters(
-    name: str, fan_out: int, window: Sequence[int], layer: int, start: Start | Spread = "default"
+    name: str,
+    fan_out: int,
+    window: Sequence[int],
+    layer: int,
+    start: Start | Spread = "default",
+    bias_start: Biases = "default",
 ) -> tuple[ParameterSpec, ParameterSpec]:
     """Return weights and biases of a layer whose outputs are weighted sums of *window* inputs.
 
@@ -68,6 +75,7 @@ def linear_parameters(
         window: shape of the inputs of one output.
         layer: number of the layer, which names its random stream.
         start: initial weights.
+        bias_start: initial biases; with ``kaiming_normal`` they are zero.
     """
     fan_in = math.prod(window)
     bound = 1 / math.sqrt(fan_in)
@@ -79,14 +87,15 @@ def linear_parameters(
             ParameterSpec(bias, (fan_out,), biases, "constant", 0.0),
         )
     drawn: Literal["uniform", "constant"] = "constant" if start == "zeros" else "uniform"
-    return (
-        ParameterSpec(weight, shape, weights, drawn, 0.0 if start == "zeros" else bound),
-        ParameterSpec(bias, (fan_out,), biases, "uniform", bound),
-    )
+    matrix = ParameterSpec(weight, shape, weights, drawn, 0.0 if start == "zeros" else bound)
+    if bias_start == "zeros":
+        return matrix, ParameterSpec(bias, (fan_out,), biases, "constant", 0.0)
+    stream = biases if bias_start == "default" else (*biases, bias_start)
+    return matrix, ParameterSpec(bias, (fan_out,), stream, "uniform", bound)
 
 
 def dense_parameters(
-    sizes: Sequence[int], starts: Sequence[Start | Spread], first: int = 0
+    sizes: Sequence[int], starts: Sequence[Start | Spread], first: int = 0, biases: Biases = "default"
 ) -> tuple[ParameterSpec, ...]:
     """Return the parameters of dense layers between *sizes*; layers are numbered from *first* on.
 
@@ -99,7 +108,7 @@ def dense_parameters(
     return tuple(
         part
         for layer, ((fan_in, fan_out), start) in layers
-        for part in linear_parameters(f"layers.{layer}", fan_out, (fan_in,), first + layer, start)
+        for part in linear_parameters(f"layers.{layer}", fan_out, (fan_in,), first + layer, start, biases)
     )
 
 

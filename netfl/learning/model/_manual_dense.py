@@ -16,7 +16,7 @@ from torch import Tensor
 
 from netfl.learning.architecture import Architecture, BatchedModel
 from netfl.learning.model import _initialization
-from netfl.learning.model._initialization import Start
+from netfl.learning.model._initialization import Biases, Start
 from netfl.streams import Streams
 from netfl.types import Floats
 
@@ -38,9 +38,14 @@ class Dense(Architecture):
     """Linear layers between *sizes* with an activation between them, under the loss of *stack*."""
 
     def __init__(
-        self, sizes: Sequence[int], starts: Sequence[Start], stack: Callable[[Tensor, Sequence[int]], DenseStack]
+        self,
+        sizes: Sequence[int],
+        starts: Sequence[Start],
+        stack: Callable[[Tensor, Sequence[int]], DenseStack],
+        biases: Biases = "default",
     ) -> None:
-        self._sizes, self._parts, self._stack = tuple(sizes), _initialization.dense_parameters(sizes, starts), stack
+        self._parts = _initialization.dense_parameters(sizes, starts, biases=biases)
+        self._sizes, self._stack = tuple(sizes), stack
 
     @property
     def size(self) -> int:

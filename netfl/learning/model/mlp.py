@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from netfl.learning.model import Architecture
-from netfl.learning.model._initialization import DenseModel, Start
+from netfl.learning.model._initialization import DenseModel, ParameterSpec, Start, dense_parameters
 from netfl.registry import ByForm
 
 
@@ -23,6 +23,7 @@ class Mlp(DenseModel):
         activation: relu
         output: logits
         weights: default
+        biases: default
     """
 
     hidden: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
@@ -32,8 +33,10 @@ class Mlp(DenseModel):
     output: Literal["logits", "softmax"] = "logits"
     """Input of the cross-entropy, which applies a softmax itself: the last layer's output, or its softmax."""
     weights: Annotated[Start | tuple[Start, ...], ByForm()] = "default"
-    """Initial weights: uniform on ±1/√(fan in), or zero; one word for all layers, or one for each.  Biases are uniform
-    in both cases."""
+    """Initial weights: uniform on ±1/√(fan in), or zero; one word for all layers, or one for each."""
+    biases: Annotated[Literal["default", "zeros"] | Annotated[int, Field(ge=0)], ByForm()] = "default"
+    """Initial biases: uniform on ±1/√(fan in), or zero.  A number is another draw of uniform biases, with the same
+    weights."""
 
     @model_validator(mode="after")
     def _check_weights(self) -> Mlp:
@@ -45,7 +48,10 @@ class Mlp(DenseModel):
         from netfl.learning.model._manual_dense import Dense, DenseStack
 
         stack = partial(DenseStack, activation=self.activation, softmax=self.output == "softmax")
-        return Dense(self._sizes(shape, classes), self._starts, stack)
+        return Dense(self._sizes(shape, classes), self._starts, stack, self.biases)
+
+    def _parts(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> tuple[ParameterSpec, ...]:
+        return dense_parameters(self._sizes(shape, classes), self._starts, biases=self.biases)
 
     @property
     def _starts(self) -> tuple[Start, ...]:

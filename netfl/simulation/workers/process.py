@@ -129,4 +129,5 @@ def run_worker(module: str, folder: str) -> None:
                 return
             if arrays is not None:
                 arrays.clear()
+            requests.clear()  # a request to end an earlier call
             pipe.send(answer_call(call, arguments))

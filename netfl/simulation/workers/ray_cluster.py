@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import sysconfig
+import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -62,8 +63,9 @@ class Cluster:
             return
         try:
             _check_address(self.address)
-            ray.init(self.address, include_dashboard=None if self.address else False, log_to_driver=False,
-                     logging_level="ERROR", runtime_env={"env_vars": _environment()})  # fmt: skip
+            with warnings.catch_warnings(action="ignore", category=FutureWarning):  # tips about later versions of Ray
+                ray.init(self.address, include_dashboard=None if self.address else False, log_to_driver=False,
+                         logging_level="ERROR", runtime_env={"env_vars": _environment()})  # fmt: skip
         except (ConnectionError, ValueError, RuntimeError, TimeoutError, OSError) as error:
             where = "on this machine" if self.address is None else f"at '{self.address}'"
             remedy = "start one with ray start --head, or leave out --address to start one on this machine"

@@ -121,6 +121,23 @@ def test_zero_weights_keep_the_default_biases():
         assert (zeros_part == 0).all() if number % 2 == 0 else np.array_equal(part, zeros_part)
 
 
+def test_biases_start_at_zero_or_at_another_draw_with_the_same_weights():
+    starts = {
+        biases: np.split(Mlp(hidden=(64,), biases=biases).open((2,), 3).start(Streams(3)), [128, 192, 384])
+        for biases in ("default", "zeros", 0, 7)
+    }
+    for other in ("zeros", 0, 7):
+        for weights in (0, 2):
+            np.testing.assert_array_equal(starts[other][weights], starts["default"][weights])
+    for layer, bound in ((1, 2**-0.5), (3, 1 / 8)):
+        assert (starts["zeros"][layer] == 0).all()
+        drawn = [starts[name][layer] for name in ("default", 0, 7)]
+        assert all(0 < np.abs(values).max() <= bound for values in drawn)
+        assert not any(
+            np.isin(a, b).any() for a, b in ((drawn[0], drawn[1]), (drawn[0], drawn[2]), (drawn[1], drawn[2]))
+        )
+
+
 def test_initial_values_depend_only_on_their_streams():
     network = Mlp(hidden=(4,)).open((2,), 3)
     assert np.array_equal(network.start(Streams(3)), network.start(Streams(3)))

@@ -1,0 +1,90 @@
+"""The command that runs Flower apps; the run itself is in `netfl.flower.app_run`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from netfl.cli.app import Named, Out, Quiet, Report, ScenarioFile, Seed, Sets, app
+from netfl.cli.common import handle_errors, load, print_warnings, report_outcome
+
+flower = typer.Typer(help="Run Flower apps over a simulated network.", no_args_is_help=True)
+app.add_typer(flower, name="flower")
+
+App = Annotated[
+    str,
+    typer.Option(
+        "--app",
+        metavar="MODULE[:SERVER,CLIENT]",
+        help="The module with the ServerApp and the ClientApp, or the folder of a Flower project.",
+        show_default=False,
+    ),
+]
+RunConfig = Annotated[
+    list[str] | None,
+    typer.Option("--run-config", metavar="KEY=VALUE", help="Replace the value of one key of the app's run config."),
+]
+SizesOption = Annotated[
+    str, typer.Option("--sizes", help="Sizes of updates and broadcasts: arrays (of the messages) or scenario.")
+]
+EvaluationOption = Annotated[
+    str, typer.Option("--evaluation", help="Path of evaluate messages: direct (no time passes) or network (as rounds).")
+]
+MaxUpdateBits = Annotated[
+    float | None,
+    typer.Option(min=1.0, help="Size of the largest reply, in bits. Default: that of the first broadcast."),
+]
+
+
+@flower.callback()
+def _group() -> None:
+    """Run Flower apps over a simulated network."""
+
+
+@flower.command("run")
+@handle_errors
+def run(
+    scenario: ScenarioFile,
+    app_name: App,
+    run_config: RunConfig = None,
+    sizes: SizesOption = "arrays",
+    evaluation: EvaluationOption = "direct",
+    max_update_bits: MaxUpdateBits = None,
+    sets: Sets = None,
+    override: Named = None,
+    seed: Seed = None,
+    out: Out = None,
+    quiet: Quiet = False,
+    report: Report = False,
+) -> None:
+    """Run a Flower ServerApp and ClientApp over the network of a scenario."""
+    from netfl.flower.versions import check_flower
+
+    check_flower()
+    from netfl.cli.views import open_console
+    from netfl.flower.app_files import load_app
+    from netfl.flower.app_run import run as run_app
+    from netfl.simulation.progress import ProgressDisplay
+
+    loaded = load(scenario, sets, override, seed)
+    flower_app = load_app(app_name, run_config or [])
+    print_warnings(loaded, quiet)
+    with ProgressDisplay(open_console(), quiet=quiet) as observer:
+        done = run_app(
+            loaded,
+            flower_app.server,
+            flower_app.client,
+            out,
+            run_config=flower_app.config,
+            sizes=sizes,  # type: ignore[arg-type]  # the grid checks it
+            evaluation=evaluation,  # type: ignore[arg-type]
+            max_update_bits=max_update_bits,
+            name=app_name,
+            observer=observer,
+        )
+    if errors := done.manifest.get("app_errors"):
+        typer.echo(
+            f"the ClientApp failed {errors[1]} times, first with {errors[0]}; see {done.folder}/flower.log", err=True
+        )
+    report_outcome(done, quiet, report=report)

@@ -1,0 +1,164 @@
+"""Flower apps by name: a module with its ServerApp and ClientApp, or the folder of a Flower project."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
+
+from netfl.errors import Fault, ScenarioError, suggest
+from netfl.registry import PluginError, import_plugin
+
+Config = dict[str, bool | float | int | str]
+
+_NAMES = {"server": ("server_app", "server", "app"), "client": ("client_app", "client", "app")}
+"""Attributes of a module that may be the app, in this order."""
+_KINDS: dict[str, type] = {"server": ServerApp, "client": ClientApp}
+_KEY = "--app"
+
+
+@dataclass(frozen=True)
+class FlowerApp:
+    """A ServerApp and a ClientApp.
+
+    Args:
+        name: what the user wrote.
+        server: the ServerApp.
+        client: the ClientApp.
+        config: the default run config.
+    """
+
+    name: str
+    server: ServerApp
+    client: ClientApp
+    config: Config = field(default_factory=dict)
+
+
+def load_app(name: str, run_config: Sequence[str] = ()) -> FlowerApp:
+    """Load an app.
+
+    Args:
+        name: ``package.module`` with the attributes ``server_app`` and ``client_app``; ``package.module:server,client``
+            with other attributes; ``package`` with the modules ``server_app`` and ``client_app``, each with the
+            attribute ``app``; or the folder of a Flower project, whose ``pyproject.toml`` names both.
+        run_config: assignments ``key=value`` with TOML values, several in one text as Flower writes them.
+
+    Raises:
+        ScenarioError: the app cannot be loaded, or a key of the config does not exist.
+    """
+    folder, config = Path(name), Config()
+    if (folder / "pyproject.toml").is_file():
+        components, config = _read_project(folder)
+        sys.path.insert(0, str(folder.resolve()))
+        server, client = (_import(components[part], part) for part in ("serverapp", "clientapp"))
+    elif folder.is_dir() and folder.as_posix() != name.replace(".", "/"):
+        raise _error("this folder has no pyproject.toml", name, "give the folder of a Flower project, or a module")
+    else:
+        module, colon, attributes = name.partition(":")
+        if colon:
+            parts = [part.strip() for part in attributes.split(",")]
+            if len(parts) != 2 or not all(parts):
+                raise _error("not of the form module:server,client", name, "name two attributes of the module")
+            server, client = (_import(f"{module}:{part}", module) for part in parts)
+        else:
+            server, client = (_find(module, part) for part in ("server", "client"))
+    for given, kind in zip((server, client), _KINDS.values(), strict=True):
+        if not isinstance(given, kind):
+            raise _error(f"{type(given).__name__} in place of a {kind.__name__}", name, "name the right attribute")
+    return FlowerApp(name, server, client, config | _overrides(run_config, config))
+
+
+def _read_project(folder: Path) -> tuple[dict[str, str], Config]:
+    """Return the components and the config of the project in *folder*."""
+    path = folder / "pyproject.toml"
+    try:
+        app = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["flwr"]["app"]
+        components = app["components"]
+        return {part: str(components[part]) for part in ("serverapp", "clientapp")}, _flat(app.get("config", {}))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise _error(f"{path} cannot be read: {error}", None, "correct it") from error
+    except (KeyError, TypeError) as error:
+        remedy = "give [tool.flwr.app.components] with serverapp and clientapp"
+        raise _error(f"{path} describes no Flower app: {error} is missing", None, remedy) from error
+
+
+def _flat(config: Mapping[str, Any], prefix: str = "") -> Config:
+    """Return a config whose nested keys are joined by dots, as Flower does."""
+    flat: Config = {}
+    for key, value in config.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
+def _overrides(texts: Sequence[str], config: Config) -> Config:
+    """Return the assignments in *texts*; where the app has a config, it must have these keys."""
+    changes: Config = {}
+    for text in texts:
+        for assignment in _split(text):
+            key, equals, value = assignment.partition("=")
+            if not (key and equals):
+                remedy = "write for example --run-config num-server-rounds=10"
+                raise ScenarioError([Fault("--run-config", "not of the form KEY=VALUE", assignment, remedy)])
+            if config and key not in config:
+                raise ScenarioError([Fault("--run-config", "no such key", key, suggest(key, [*config]))])
+            changes[key] = _value(value)
+    return changes
+
+
+def _split(text: str) -> list[str]:
+    """Split a text at its blanks outside quotes.
+
+    >>> _split("a=1 b='x y'")
+    ['a=1', "b='x y'"]
+    """
+    parts, quote, current = list[str](), "", ""
+    for letter in text:
+        if letter in "'\"" and quote in {"", letter}:
+            quote = "" if quote else letter
+        if letter.isspace() and not quote:
+            parts, current = [*parts, current], ""
+        else:
+            current += letter
+    return [part for part in (*parts, current) if part]
+
+
+def _value(text: str) -> bool | float | int | str:
+    """Return a TOML value; what is not one is a string."""
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+    return value if isinstance(value, bool | float | int | str) else text
+
+
+def _find(module: str, part: str) -> Any:
+    """Return the app of *module*, or of its module ``server_app`` or ``client_app``."""
+    _import(f"{module}:__name__", module)
+    known = vars(sys.modules[module])
+    for name in _NAMES[part]:
+        if isinstance(known.get(name), _KINDS[part]):
+            return known[name]
+    inner = f"{module}.{part}_app"
+    if hasattr(sys.modules[module], "__path__") and find_spec(inner) is not None:
+        return _import(f"{inner}:app", module)
+    remedy = f"name it {part}_app, or write {module}:SERVER,CLIENT with the names of both apps"
+    raise _error(f"the module has no {_KINDS[part].__name__}", module, remedy)
+
+
+def _import(name: str, shown: str) -> Any:
+    """Import what ``package.module:attribute`` names; the current folder is searched, too."""
+    try:
+        return import_plugin(name)
+    except PluginError as error:
+        raise _error(error.problem, shown, error.remedy) from error
+
+
+def _error(problem: str, value: object, remedy: str) -> ScenarioError:
+    return ScenarioError([Fault(_KEY, problem, value, remedy)])

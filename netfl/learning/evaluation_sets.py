@@ -1,0 +1,85 @@
+"""Further test sets of a run: the test examples of the same data with other options.  This module is without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from netfl.errors import Fault, ScenarioError
+from netfl.learning.data import Data, Dataset, Examples
+from netfl.registry import faults_of
+from netfl.streams import Streams
+
+Sets = Mapping[str, Mapping[str, Any]]
+"""Options of the data by the name of the test set."""
+
+
+def vary_data(data: Data, options: Mapping[str, Any]) -> Data:
+    """Return *data* with other values of some of its keys.
+
+    Raises:
+        ValidationError: there is no such key, or a value is wrong.
+    """
+    fields = {name: getattr(data, name) for name in type(data).model_fields}
+    return type(data).model_validate(fields | dict(options))
+
+
+def set_faults(data: Data, sets: Sets) -> Iterator[Fault]:
+    """Yield the errors of test sets, with keys relative to ``evaluate.sets``."""
+    for name, options in sets.items():
+        if not options:
+            yield Fault(name, "has no option, so that it is the test set of the data", None, "give a key of data")
+            continue
+        try:
+            varied = vary_data(data, options)
+        except ValidationError as error:
+            yield from (fault.under(name) for fault in faults_of(error))
+            continue
+        for what in ("classes", "shape", "tokens"):
+            ours, theirs = getattr(data, what), getattr(varied, what)
+            if ours != theirs:
+                problem = f"changes the {what} of the examples from {ours} to {theirs}, but the model is the same"
+                yield Fault(name, problem, None, "leave out the key that does this")
+
+
+def load_test_sets(data: Data, sets: Sets, dataset: Dataset, streams: Streams) -> Dataset:
+    """Return *dataset*, the examples of *data*, with the examples of further test sets.
+
+    Args:
+        data: the data.
+        sets: the options of each set.
+        dataset: the loaded data.
+        streams: the streams with which they were loaded.
+
+    Raises:
+        ScenarioError: a set equals the test set of the data, as its options change no test example.
+    """
+    found = {}
+    for name, options in sets.items():
+        other = vary_data(data, options).load(streams)
+        if np.array_equal(other.test_x, dataset.test_x) and np.array_equal(other.test_y, dataset.test_y):
+            problem = "has no effect: its test examples are those of the data"
+            raise ScenarioError([Fault(f"sets.{name}", problem, None, "give a key that changes them, or remove it")])
+        found[name] = Examples(other.test_x, other.test_y, other.test_user)
+    return replace(dataset, test_sets=found) if found else dataset
+
+
+def of_test_set(dataset: Dataset, name: str) -> Dataset:
+    """Return *dataset* with the test set *name* in place of its test examples."""
+    examples = dataset.test_sets[name]
+    return replace(dataset, test_x=examples.x, test_y=examples.y, test_user=examples.user, test_sets={})
+
+
+def thin_tests(dataset: Dataset, stride: int) -> Dataset:
+    """Return *dataset* with one of *stride* examples of each test set."""
+    owners = None if dataset.test_user is None else dataset.test_user[::stride]
+    sets = {
+        name: Examples(each.x[::stride], each.y[::stride], None if each.user is None else each.user[::stride])
+        for name, each in dataset.test_sets.items()
+    }
+    test_x, test_y = dataset.test_x[::stride], dataset.test_y[::stride]
+    return replace(dataset, test_x=test_x, test_y=test_y, test_user=owners, test_sets=sets)

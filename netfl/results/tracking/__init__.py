@@ -1,1 +1,0 @@
-"""Trackers that receive a run's metrics: TensorBoard and MLflow."""

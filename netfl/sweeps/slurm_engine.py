@@ -1,0 +1,359 @@
+"""Engine that runs tasks as jobs of a Slurm cluster, through submitit.
+
+A job runs its task in the folder of the sweep, which must be on a disk that the nodes share.  Jobs and this process
+exchange small files in the folder ``slurm`` of the sweep: a job writes its progress, and reads whether it must stop.  A
+task whose job reaches its time limit, or is preempted, continues from its checkpoint in another job.  If this process
+is killed, its jobs continue; the same sweep then waits for them instead of starting them again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.results.atomic_write import atomic_write
+from netfl.sweeps.plan import Task
+from netfl.sweeps.task import TaskReporter, TaskUpdate, UpdateHandler, run_task, task_folder
+
+FOLDER = "slurm"
+"""Folder of a sweep with the files of its jobs."""
+_POLL_S = 0.5
+_SEARCH_WORKERS = 8
+"""Default number of parallel jobs of a search, whose trials depend on the results before."""
+_STOP = "stop"
+"""File whose existence asks all jobs to end."""
+_JOBS = "jobs.json"
+"""File with the jobs that have not ended, by task."""
+
+
+@dataclass(frozen=True)
+class SlurmOptions:
+    """Resources of each job.
+
+    Args:
+        partition: name of the partition; by default that of the cluster.
+        minutes: time limit of a job in minutes.  A task that takes longer continues in another job.
+        cpus: number of cores; a task uses one thread for each.
+        memory_gb: memory in GB; by default that of the cluster.
+        gpus: number of GPUs.
+        workers: maximum number of jobs at a time; by default 256, and 8 in a search.
+        extra: further options of ``sbatch`` by name, such as ``{"account": "physics", "qos": "low"}``.
+    """
+
+    partition: str | None = None
+    minutes: int = 60
+    cpus: int = 1
+    memory_gb: float | None = None
+    gpus: int = 0
+    workers: int | None = None
+    extra: Mapping[str, str | int] = field(default_factory=dict)
+
+
+class SlurmEngine:
+    """Engine that runs tasks as jobs of a Slurm cluster.
+
+    Args:
+        options: resources of each job.
+        device: ``auto``, ``cpu`` or ``cuda``.
+        retries: number of further attempts of a task whose job was killed.
+        cluster: ``slurm``, or ``local`` for jobs in processes of this machine, to try a sweep without a cluster.
+
+    Raises:
+        ScenarioError: submitit is not installed.
+        MachineError: this machine cannot submit jobs.
+    """
+
+    def __init__(
+        self,
+        options: SlurmOptions | None = None,
+        device: str = "auto",
+        retries: int = 3,
+        cluster: Literal["slurm", "local"] = "slurm",
+    ) -> None:
+        self._submitit = import_submitit()
+        self._options, self._device, self._retries = options or SlurmOptions(), device, retries
+        self._cluster = cluster
+        if cluster == "slurm" and shutil.which("sbatch") is None:
+            problem = "--engine slurm: this machine has no command sbatch"
+            raise MachineError(f"{problem}; run on a login node of the cluster, or use --engine local")
+
+    def run(self, tasks: Iterable[Task], folder: Path, report: UpdateHandler, stop: Callable[[], bool]) -> None:
+        """Run all *tasks*; see `netfl.sweeps.engine.Engine.run`."""
+        board = _Board(folder / FOLDER)
+        jobs = _Jobs(self._executor(board.folder), board, is_local=self._cluster == "local")
+        waiting, again, attempts = iter(tasks), list[Task](), Counter[str]()
+        reached, reached_before = Counter[str](), Counter[str]()
+        poor, is_stopping = set[str](), False
+        # Slurm limits the parallel jobs of a plan, which is one array.  A search is submitted job by job.
+        is_array = isinstance(tasks, Sized) and self._cluster == "slurm"
+        limit = None if is_array else self._options.workers or _SEARCH_WORKERS
+        try:
+            while True:
+                if stop() and not is_stopping:
+                    is_stopping, waiting, again = True, iter(()), []
+                    board.ask_all_to_stop()
+                room = None if limit is None else max(0, limit - len(jobs.running) - len(again))
+                taken = [*again, *islice(waiting, room)]
+                again = []
+                jobs.start(taken, [_Work(task, folder.absolute(), self._device, self._options.cpus) for task in taken])
+                attempts.update(task.key for task in taken)
+                if not jobs.running:
+                    return
+                time.sleep(_POLL_S)
+                for update in board.updates([*jobs.running]):
+                    reached[update.task] = max(update.round, reached[update.task])
+                    if report(update) and update.task not in poor:
+                        poor.add(update.task)
+                        board.ask_to_stop(update.task)
+                if is_stopping:
+                    jobs.cancel_waiting()
+                for task, update, is_lost in jobs.ended(self._submitit):
+                    key, is_wanted = task.key, not is_stopping and task.key not in poor
+                    if update.stopped and reached[key] > reached_before[key]:
+                        attempts[key] -= 1  # time limits are no failures, as long as the task progresses
+                    reached_before[key] = reached[key]
+                    if (is_lost or update.stopped) and is_wanted and attempts[key] <= self._retries:
+                        again.append(task)
+                    elif update.stopped and is_wanted:
+                        problem = f"its jobs end at their time limit ({self._options.minutes} min) without progress"
+                        report(replace(update, stopped=False, error=problem))
+                    else:
+                        report(update)
+        except BaseException:
+            jobs.cancel_all()
+            raise
+
+    def _executor(self, folder: Path) -> Any:
+        """Return submitit's executor with the resources of each job."""
+        options = self._options
+        try:
+            executor = self._submitit.AutoExecutor(folder=folder, cluster=self._cluster)
+            executor.update_parameters(
+                name="netfl",
+                timeout_min=options.minutes,
+                cpus_per_task=options.cpus,
+                mem_gb=options.memory_gb,
+                gpus_per_node=options.gpus or None,
+                slurm_partition=options.partition,
+                slurm_array_parallelism=options.workers,
+                slurm_additional_parameters=dict(options.extra) or None,
+            )
+        except (ValueError, NameError, AssertionError, RuntimeError) as error:
+            raise MachineError(f"--engine slurm: {' '.join(str(error).split())}") from error
+        return executor._executor  # which also has the class of its jobs
+
+
+class _Jobs:
+    """The jobs of a sweep that have not ended.
+
+    Args:
+        executor: of submitit.
+        board: files of the jobs.
+        is_local: the jobs are processes of this machine.
+    """
+
+    def __init__(self, executor: Any, board: _Board, *, is_local: bool) -> None:
+        self.running: dict[str, tuple[Task, Any]] = {}
+        self._executor, self._board, self._is_local = executor, board, is_local
+        self._known, self._adopted = board.jobs(), set[str]()
+
+    def start(self, tasks: Sequence[Task], work: Sequence[_Work]) -> None:
+        """Submit the *work* of *tasks* as one array; tasks whose job from an earlier process still runs keep it."""
+        if not tasks:
+            return
+        new = []
+        for task, each in zip(tasks, work, strict=True):
+            job = self._adopt(task.key)
+            if job is None:
+                new.append((task, each))
+            else:
+                self.running[task.key] = task, job
+        try:
+            jobs = self._executor.submit_array([each for _, each in new]) if new else []
+        except (OSError, RuntimeError) as error:  # submitit passes on the message of sbatch
+            problem = " ".join(str(error).split())
+            raise MachineError(
+                f"the jobs cannot be submitted: {problem}; correct the options of the command"
+            ) from error
+        for (task, _), job in zip(new, jobs, strict=True):
+            self._board.forget(task.key)
+            self.running[task.key] = task, job
+        self._write()
+
+    def ended(self, submitit: Any) -> list[tuple[Task, TaskUpdate, bool]]:
+        """Return tasks whose job has ended, each with its last update and whether the job was killed."""
+        found = []
+        for key, (task, job) in [*self.running.items()]:
+            if self._has_ended(job):
+                del self.running[key]
+                found.append((task, *_outcome(submitit, task, job)))
+                self._board.forget(key)
+        if found:
+            self._write()
+        return found
+
+    def cancel_waiting(self) -> None:
+        """Cancel jobs that have not started."""
+        self._cancel([key for key in self.running if not self._board.has_started(key)])
+
+    def cancel_all(self) -> None:
+        """Cancel all jobs."""
+        self._cancel([*self.running])
+
+    def _cancel(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            _, job = self.running.pop(key)
+            job.cancel(check=False)
+        if keys:
+            self._write()
+
+    def _adopt(self, task: str) -> Any:
+        """Return the job of a task that an earlier process has submitted, if it has not ended."""
+        job_id = self._known.pop(task, None)
+        if job_id is None:
+            return None
+        job = self._executor.job_class(self._executor.folder, job_id)
+        self._adopted.add(job_id)
+        return None if self._has_ended(job) else job
+
+    def _has_ended(self, job: Any) -> bool:
+        if self._is_local and job.job_id in self._adopted:  # it is not a child of this process
+            return job.paths.result_pickle.exists() or not Path(f"/proc/{job.job_id}").exists()
+        return bool(job.done())
+
+    def _write(self) -> None:
+        self._board.write_jobs(self._known | {key: job.job_id for key, (_, job) in self.running.items()})
+
+
+def _outcome(submitit: Any, task: Task, job: Any) -> tuple[TaskUpdate, bool]:
+    """Return the last update of a task whose job has ended, and whether the job was killed."""
+    errors = submitit.core.utils
+    try:
+        return job.result(), False
+    except errors.FailedJobError as error:
+        return TaskUpdate(task.key, ended=True, error=_last_line(error)), False
+    except (errors.UncompletedJobError, OSError, EOFError) as error:
+        problem = f"job {job.job_id} ended without a result: {_last_line(error)}"
+        return TaskUpdate(task.key, ended=True, error=problem), True
+
+
+class _Work:
+    """A task as a job executes it.
+
+    Before its time limit, and before it is preempted or cancelled, a job receives a signal.  The run then ends after
+    its round with a checkpoint, and the engine submits the task again.
+    """
+
+    def __init__(self, task: Task, folder: Path, device: str, threads: int) -> None:
+        self.task, self.folder, self.device, self.threads = task, folder, device, threads
+
+    def __call__(self) -> TaskUpdate:
+        for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+            os.environ[name] = str(self.threads)
+        requests = list[int]()
+        for name in ("SIGTERM", f"SIG{import_submitit().JobEnvironment.USR_SIG}"):
+            signal.signal(getattr(signal, name), lambda number, _: requests.append(number))
+        board, key = _Board(self.folder / FOLDER), self.task.key
+        if board.must_stop(key):
+            return TaskUpdate(key, ended=True, stopped=True)
+        board.post(TaskUpdate(key))
+        reporter = TaskReporter(self.task, board.post, lambda: bool(requests) or board.must_stop(key))
+        return run_task(self.task, task_folder(self.folder, key), self.device, reporter)
+
+
+class _Board:
+    """Files by which jobs report their progress and are asked to stop.
+
+    Args:
+        folder: folder of the files, on a disk that all nodes share.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._read: dict[str, int] = {}
+        self._checked_at, self._stopped = 0.0, False
+
+    def post(self, update: TaskUpdate) -> None:
+        """Append an update of a task, from its job."""
+        with (self.folder / f"{update.task}.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(update)) + "\n")
+
+    def must_stop(self, task: str) -> bool:
+        """Return whether a task must stop; the disk is asked twice a second."""
+        if time.monotonic() - self._checked_at >= _POLL_S:
+            self._checked_at = time.monotonic()
+            self._stopped = any((self.folder / name).exists() for name in (_STOP, f"{task}.{_STOP}"))
+        return self._stopped
+
+    def updates(self, tasks: Iterable[str]) -> list[TaskUpdate]:
+        """Return the new updates of *tasks*: those with values, and the last of each."""
+        found = []
+        for task in tasks:
+            path = self.folder / f"{task}.jsonl"
+            with suppress(FileNotFoundError), path.open("rb") as file:
+                file.seek(self._read.get(task, 0))
+                lines = [line for line in file.readlines() if line.endswith(b"\n")]
+                self._read[task] = self._read.get(task, 0) + sum(map(len, lines))
+                new = [TaskUpdate(**json.loads(line)) for line in lines]
+                found += [update for update in new if update.values or update is new[-1]]
+        return found
+
+    def has_started(self, task: str) -> bool:
+        """Return whether the job of a task runs or has run."""
+        return (self.folder / f"{task}.jsonl").exists()
+
+    def ask_to_stop(self, task: str) -> None:
+        """Ask the job of a task to end after its current round."""
+        (self.folder / f"{task}.{_STOP}").touch()
+
+    def ask_all_to_stop(self) -> None:
+        """Ask all jobs to end after their current round."""
+        (self.folder / _STOP).touch()
+
+    def forget(self, task: str) -> None:
+        """Remove the files of a task."""
+        self._read.pop(task, None)
+        for path in (self.folder / f"{task}.jsonl", self.folder / f"{task}.{_STOP}"):
+            path.unlink(missing_ok=True)
+
+    def jobs(self) -> dict[str, str]:
+        """Return the jobs of an earlier process by task, and withdraw its request to stop."""
+        (self.folder / _STOP).unlink(missing_ok=True)
+        with suppress(FileNotFoundError, ValueError):
+            return dict(json.loads((self.folder / _JOBS).read_text(encoding="utf-8")))
+        return {}
+
+    def write_jobs(self, jobs: Mapping[str, str]) -> None:
+        """Write the jobs that have not ended, by task."""
+        with atomic_write(self.folder / _JOBS) as part:
+            part.write_text(json.dumps(jobs), encoding="utf-8")
+
+
+def import_submitit() -> Any:
+    """Import submitit, which is optional, or raise a `ScenarioError`; it logs errors only."""
+    os.environ.setdefault("SUBMITIT_LOG_LEVEL", "ERROR")  # read on import
+    try:
+        return import_module("submitit")
+    except ImportError:
+        problem, remedy = "needs submitit, which is not installed", "pip install 'netfl-sim[slurm]'"
+        raise ScenarioError([Fault("--engine", problem, "slurm", remedy)]) from None
+
+
+def _last_line(error: Exception) -> str:
+    """Return the last line of a job's log in an *error*, which ends with a sentence of submitit."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("-")]
+    wanted = [line for line in lines if not line.startswith(("You can check", "or at paths", "- "))]
+    return (wanted or [type(error).__name__])[-1]

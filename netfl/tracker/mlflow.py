@@ -1,0 +1,153 @@
+"""Tracker for MLflow."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, Field
+
+from netfl.tracker import Lane, RunLog, TrackedRun, Tracker
+
+if TYPE_CHECKING:
+    from mlflow.entities import Metric
+
+_EVERY_S = 10.0
+"""Wall-clock seconds between writes of gathered metrics."""
+_BATCH = 1000
+"""Metrics in one call."""
+_PARAMETERS = 100
+_LONGEST = 500
+_ROUND = "netfl.round"
+_STATUS = {"done": "FINISHED", "interrupted": "KILLED"}
+
+
+def _address(store: str) -> str:
+    """Return the address of a store, with an absolute path if it is a file."""
+    if match := re.match(r"sqlite:///(?!/)(.+)", store):
+        return f"sqlite:///{Path(match[1]).absolute()}"
+    if "://" not in store:
+        raise ValueError("not the address of a store; write one such as sqlite:///mlflow.db or http://localhost:5000")
+    return store
+
+
+class Mlflow(Tracker):
+    """An MLflow store: one run with the summary, and below it a child run for each learner and replica.
+
+    The scenario is the parameters of the run, the learner those of its child runs.  Times are simulated times.  A
+    resumed run logs nothing twice: the tag ``netfl.round`` of each child run is the last round that it has.
+
+    Example::
+
+        kind: mlflow
+        tracking_uri: sqlite:///mlflow.db
+        experiment: outages
+    """
+
+    packages: ClassVar[tuple[str, ...]] = (
+        "mlflow",
+        "sqlalchemy",
+        "alembic",
+    )  # the latter for stores that are databases
+    requirement: ClassVar[str] = "netfl-sim[mlflow]"
+    tracking_uri: Annotated[str, AfterValidator(_address)] = Field("sqlite:///mlflow.db", validate_default=True)
+    """Address of the store: a database (by default a file in the current directory) or a server."""
+    experiment: Annotated[str, Field(min_length=1)] | None = None
+    """Name of the experiment, which is made if necessary; the scenario's name by default."""
+
+    def open(self, run: TrackedRun) -> RunLog:
+        return _MlflowLog(self.tracking_uri, self.experiment or str(run.scenario["name"]), run)
+
+
+class _MlflowLog(RunLog):
+    def __init__(self, store: str, experiment: str, run: TrackedRun) -> None:
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read on import
+        from mlflow.tracking import MlflowClient
+
+        for package in ("mlflow", "alembic"):
+            logging.getLogger(package).setLevel(logging.WARNING)
+        self._client = MlflowClient(tracking_uri=store)
+        self._held: dict[Lane, list[Metric]] = {lane: [] for lane in run.lanes}
+        self._rounds: dict[Lane, int] = {}
+        self._written_at, self._time_s = time.monotonic(), 0.0
+        memory = run.memory
+        if "run" not in memory:
+            existing = self._client.get_experiment_by_name(experiment)
+            memory["experiment"] = existing.experiment_id if existing else self._client.create_experiment(experiment)
+            memory["run"] = self._open(memory["experiment"], run.name, {}, dict(_flat(run.scenario)))
+        self._whole = memory["run"]
+        runs = memory.setdefault("lanes", {})
+        for lane in run.lanes:
+            if (key := f"{lane[0]}-{lane[1]}") not in runs:
+                parameters = dict(_flat(run.scenario["learners"].get(lane[0], {}))) | {"replica": str(lane[1])}
+                runs[key] = self._open(memory["experiment"], key, {"mlflow.parentRunId": self._whole}, parameters)
+        self._lanes = {lane: runs[f"{lane[0]}-{lane[1]}"] for lane in run.lanes}
+        for lane, child in self._lanes.items():
+            self._rounds[lane] = int(self._client.get_run(child).data.tags.get(_ROUND, -1))
+            self._client.update_run(child, status="RUNNING")
+        self._client.update_run(self._whole, status="RUNNING")
+
+    def log_metrics(self, lane: Lane, round: int, time_s: float, values: Mapping[str, float]) -> None:
+        """Gather the metrics of a lane, and write them from time to time."""
+        self._time_s = max(self._time_s, time_s)
+        if round > self._rounds[lane]:
+            self._held[lane] += _metrics(values, time_s, round)
+        if time.monotonic() - self._written_at > _EVERY_S:
+            self._write()
+
+    def log_summary(self, values: Mapping[str, float], replicas: int) -> None:
+        self._log(self._whole, _metrics(values, self._time_s, replicas))
+
+    def close(self, status: str) -> None:
+        self._write()
+        for run in (*self._lanes.values(), self._whole):
+            self._client.set_terminated(run, status=_STATUS.get(status, "FAILED"))
+
+    def _write(self) -> None:
+        for lane, held in self._held.items():
+            if held:
+                self._log(self._lanes[lane], held)
+                self._rounds[lane] = held[-1].step
+                self._client.set_tag(self._lanes[lane], _ROUND, str(held[-1].step))
+                self._held[lane] = []
+        self._written_at = time.monotonic()
+
+    def _log(self, run: str, metrics: Sequence[Metric]) -> None:
+        for place in range(0, len(metrics), _BATCH):
+            self._client.log_batch(run, metrics=metrics[place : place + _BATCH])
+
+    def _open(self, experiment: str, name: str, tags: Mapping[str, str], parameters: Mapping[str, str]) -> str:
+        from mlflow.entities import Param
+
+        run = str(self._client.create_run(experiment, run_name=name, tags=dict(tags)).info.run_id)
+        entries = [Param(_name(key), value) for key, value in parameters.items()]
+        for place in range(0, len(entries), _PARAMETERS):
+            self._client.log_batch(run, params=entries[place : place + _PARAMETERS])
+        return run
+
+
+def _metrics(values: Mapping[str, float], time_s: float, step: int) -> list[Metric]:
+    from mlflow.entities import Metric
+
+    return [Metric(_name(name), value, int(time_s * 1000), step) for name, value in values.items()]
+
+
+def _name(name: str) -> str:
+    return re.sub(r"[^\w./: -]", "_", name)
+
+
+def _flat(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for name, entry in value.items():
+            yield from _flat(entry, f"{key}.{name}" if key else str(name))
+    elif isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
+        for place, entry in enumerate(value):
+            yield from _flat(entry, f"{key}.{place}")
+    elif value is not None:
+        text = str(value)
+        yield key, text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
