@@ -61,6 +61,10 @@ class Task:
         return gymnasium.make(self.environment, disable_env_checker=True, **options)
 
 
+def scenario_alone(observation: Any, environment: Any) -> None:
+    """Leave the scenario as it is."""
+
+
 def oldest_with_link(observation: Any, environment: Any) -> Any:
     """Score the users that are up and whose link can be received now by their age, and all others lowest."""
     age, margin, up = (observation[environment.observation_slices[name]] for name in FEATURES)
@@ -97,7 +101,7 @@ TASKS = {
             "reward": {"deliveries": 1.0, "energy": 0.3, "mean_age": 0.1},
         },
         {"equal probability": {p: {"access.mac.probability": p} for p in (1 / 24, 1 / 12, 1 / 8, 1 / 6, 1 / 4, 1 / 3)}},
-        {"rule: equal, with a link": only_with_link},
+        {"equal probability 1/n": scenario_alone, "rule: 1/n of those with a link": only_with_link},
     ),
 }
 
@@ -150,7 +154,7 @@ def evaluate(environment: Any, act: Act, seeds: Iterable[int]) -> pd.DataFrame:
 def tuned(task: Task, variants: Mapping[Any, Mapping[str, Any]]) -> tuple[Any, Mapping[str, Any]]:
     """Return the parameter with the best mean reward on the seeds for tuning, and its overrides."""
     means = {
-        value: evaluate(task.make(overrides=overrides), lambda *_: None, TUNING)["reward"].mean()
+        value: evaluate(task.make(overrides=overrides), scenario_alone, TUNING)["reward"].mean()
         for value, overrides in variants.items()
     }
     best = max(means, key=lambda value: means[value])
@@ -167,7 +171,7 @@ def compare(task: Task, agents: list[PPO]) -> pd.DataFrame:
     tables = []
     for name, variants in task.rivals.items():
         value, overrides = tuned(task, variants)
-        table = evaluate(task.make(overrides=overrides), lambda *_: None, TESTING)
+        table = evaluate(task.make(overrides=overrides), scenario_alone, TESTING)
         tables.append(table.assign(policy=f"{name} ({value:.3g})"))
     for name, act in task.others.items():
         tables.append(evaluate(task.make(), act, TESTING).assign(policy=name))
