@@ -1,0 +1,213 @@
+"""Observations: what an agent sees of the users and of the network, scaled to fixed ranges.
+
+`USER_FEATURES` have one number for each user, `NETWORK_FEATURES` one or several for the whole network.  Unknown values
+are 0, except a link margin, which is -1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from netfl.errors import Fault, ScenarioError, suggest
+from netfl.types import OUTCOMES, Floats, Ints
+
+if TYPE_CHECKING:
+    from netfl.simulation.simulation import SimulationState
+
+LINK_RANGE_DB = 20.0
+"""Link margin that is observed as 1."""
+FAILURES = tuple(name for name in OUTCOMES if name not in {"delivered", "superseded", "unfinished"})
+"""Outcomes of updates that failed on the way, or came too late."""
+
+_DELIVERED = OUTCOMES.index("delivered")
+_IS_FAILURE = np.array([*(name in FAILURES for name in OUTCOMES), False])  # the last entry is that of -1
+
+ObservationForm = Literal["dict", "flat"]
+"""Form of observations: a dictionary of features, or one vector of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Values that features are computed from.
+
+    Args:
+        state: present state of the simulation.
+        rounds: rounds of the episode.
+        outcomes: number of updates that ended in the last round, by outcome.
+        outcome: last outcome of each user in the last round, as a number of `netfl.types.OUTCOMES`, ``[users]``; -1
+            for none.
+        failed: failed attempts of each user in the last round, by cause, ``[users]`` each.
+        losses: newest training loss of each user, ``[users]``; ``None`` without a learner.
+        tower_up: whether the tower of each user is up, ``[users]``.
+        farthest_m: largest distance of a user from its tower at the start.
+        needed_db: least SNR that the reception needs.
+    """
+
+    state: SimulationState
+    rounds: int
+    outcomes: Mapping[str, int]
+    outcome: Ints
+    failed: Mapping[str, Ints]
+    losses: Floats | None
+    tower_up: NDArray[np.bool_]
+    farthest_m: float
+    needed_db: float
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """An entry of an observation.
+
+    Args:
+        formula: what it is, and how it is scaled.
+        values: returns the scaled values, ``[users]`` or ``[n]``; ``None`` if the scenario has no such values.
+        low: smallest value; the largest is 1.
+    """
+
+    formula: str
+    values: Callable[[View], NDArray[Any] | None]
+    low: float = 0.0
+
+
+def _saturating(values: Any, scale: float = 1.0) -> Floats:
+    """Return x / (x + scale), which is 0 for 0, 1/2 for *scale*, and less than 1."""
+    x = np.asarray(values, float)
+    return np.asarray(x / (x + scale))
+
+
+def _link_margin(view: View) -> Floats | None:
+    snr_db = view.state.snr_db
+    if snr_db is None:
+        return None
+    margin_db = np.nan_to_num(snr_db - view.needed_db, nan=-np.inf)
+    return np.asarray(np.clip(margin_db / LINK_RANGE_DB, -1.0, 1.0))
+
+
+def _energy(view: View) -> Floats | None:
+    energy_j = view.state.energy_j
+    return None if energy_j is None else np.asarray(energy_j / max(float(energy_j.max()), 1e-300))
+
+
+USER_FEATURES: Mapping[str, Feature] = {
+    "age": Feature(
+        "a / (a + users), a = rounds since the last delivery", lambda v: _saturating(v.state.age, len(v.state.age))
+    ),
+    "link_margin": Feature(
+        "(SNR - SNR that the reception needs) / 20 dB at the tower now, fading included, from -1 to 1",
+        _link_margin,
+        -1.0,
+    ),
+    "backlog": Feature(
+        "b / (b + 1), b = frames that wait or are being sent",
+        lambda v: None if v.state.backlog is None else _saturating(v.state.backlog),
+    ),
+    "up": Feature(
+        "1 if the user and its tower are up",
+        lambda v: None if v.state.user_up is None else v.state.user_up & v.tower_up,
+    ),
+    "distance": Feature(
+        "distance to the tower, as a share of the largest at the start",
+        lambda v: None if v.state.distance_m is None else v.state.distance_m / v.farthest_m,
+    ),
+    "energy": Feature("energy that the user has spent, as a share of the largest", _energy),
+    "participation": Feature(
+        "share of the rounds so far in which the user was delivered",
+        lambda v: np.minimum(v.state.delivered / max(v.state.round, 1), 1.0),
+    ),
+    "delivered": Feature("1 if the user was delivered in the last round", lambda v: v.outcome == _DELIVERED),
+    "failed": Feature("1 if its update failed in the last round, or was late", lambda v: _IS_FAILURE[v.outcome]),
+    "collided": Feature(
+        "c / (c + 1), c = attempts that collided in the last round", lambda v: _saturating(v.failed["collided"])
+    ),
+    "faded": Feature(
+        "f / (f + 1), f = attempts that faded in the last round", lambda v: _saturating(v.failed["faded"])
+    ),
+    "loss": Feature(
+        "l / (l + 1), l = newest mean training loss",
+        lambda v: None if v.losses is None else _saturating(np.nan_to_num(v.losses)),
+    ),
+}
+"""Features with one number for each user, by name."""
+
+NETWORK_FEATURES: Mapping[str, Feature] = {
+    "progress": Feature("share of the rounds that are over", lambda v: np.array([v.state.round / v.rounds])),
+    "outcomes": Feature(
+        "updates that ended in the last round, n / (n + users), for each outcome of netfl.types.OUTCOMES",
+        lambda v: _saturating([v.outcomes[name] for name in OUTCOMES], len(v.outcome)),
+    ),
+    "queues": Feature(
+        "q / (q + 1), q = messages in each output port towards the server, in the order of the ports",
+        lambda v: _saturating([*v.state.queues.values()]) if v.state.queues else None,
+    ),
+    "nodes": Feature(
+        "1 for each tower, router, server and link that is up",
+        lambda v: np.array([*v.state.node_up.values()]) if v.state.node_up else None,
+    ),
+}
+"""Features of the whole network, by name."""
+
+FEATURES: Mapping[str, Feature] = {**USER_FEATURES, **NETWORK_FEATURES}
+"""All features by name, in the order of a flat observation."""
+
+
+class Observer:
+    """The features that an agent observes, in one form.
+
+    Args:
+        view: values of an episode that has just begun, for the sizes and for the features that the scenario has.
+        observe: names of the features; ``None`` for all that the scenario has.
+        form: ``dict`` or ``flat``.
+
+    Attributes:
+        space: the observation space.
+        slices: the part of each feature in a flat observation.
+
+    Raises:
+        ScenarioError: a feature does not exist, or the scenario does not have it.
+    """
+
+    space: spaces.Space[Any]
+
+    def __init__(self, view: View, observe: Sequence[str] | None, form: ObservationForm) -> None:
+        if form not in {"dict", "flat"}:
+            raise ScenarioError([Fault("observation", "no such form", form, "use dict or flat")])
+        names = [*FEATURES] if observe is None else [observe] if isinstance(observe, str) else [*observe]
+        faults = [
+            Fault("observe", "no such feature", name, suggest(name, [*FEATURES]))
+            for name in names
+            if name not in FEATURES
+        ]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        faults += [Fault("observe", "names a feature twice", name, "name it once") for name in twice]
+        if faults or not names:
+            raise ScenarioError(faults or [Fault("observe", "names no feature", None, suggest("", [*FEATURES]))])
+        sizes = {name: None if (values := FEATURES[name].values(view)) is None else len(values) for name in names}
+        missing = [name for name, size in sizes.items() if size is None]
+        if missing and observe is not None:
+            remedy = "leave it out, or change the scenario: energy needs access.energy, loss needs a learner"
+            raise ScenarioError(
+                [Fault("observe", "this scenario has no such values", name, remedy) for name in missing]
+            )
+        self._names, self._form = [name for name in names if name not in missing], form
+        ends = np.cumsum([sizes[name] or 0 for name in self._names]).tolist()
+        self.slices = {name: slice(end - (sizes[name] or 0), end) for name, end in zip(self._names, ends, strict=True)}
+        self._low = np.concatenate([np.full(sizes[name] or 0, FEATURES[name].low, np.float32) for name in self._names])
+        flat = spaces.Box(self._low, np.ones_like(self._low))
+        parts: dict[str, spaces.Space[Any]] = {
+            name: spaces.Box(flat.low[part], flat.high[part]) for name, part in self.slices.items()
+        }
+        self.space = flat if form == "flat" else spaces.Dict(parts)
+
+    def observe(self, view: View) -> Any:
+        """Return the observation of *view*, float32: a vector, or a vector for each feature."""
+        values = np.concatenate([cast(Any, FEATURES[name].values(view)) for name in self._names], dtype=np.float32)
+        np.clip(values, self._low, 1.0, out=values)
+        if self._form == "flat":
+            return values
+        return {name: values[part].copy() for name, part in self.slices.items()}
