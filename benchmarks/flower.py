@@ -3,7 +3,7 @@
 All run the same ServerApp and the same ClientApp: a convolutional net with batch normalisation, which trains two
 passes over the digits of its user.  The strategy samples all 30 nodes in each round:
 
-- *netfl, lazy*: the network of `rural_outage`, whose rounds close with the first update.  One ClientApp runs in a round.
+- *netfl, lazy*: the network of `rural_outage`, whose rounds close with the first update: one ClientApp a round.
 - *netfl, all*: a network that delivers all updates, to compare the cost of as many trainings.
 - *plain loop*: the same trainings without any grid or network.
 - *Flower, Ray*: `flwr.simulation.run_simulation`, which trains on all nodes.

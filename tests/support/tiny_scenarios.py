@@ -98,7 +98,8 @@ def world(family: str, spec: dict, folder: Path) -> dict:
     else:
         spec = spec | OF_FILES.get((family, spec["kind"]), {})
         section = "track" if name == "tracker" else name
-        data[section] = spec | (own_file(spec, folder) if "file" in spec else {}) | own_examples(spec, folder)
+        data[section] = spec | (own_file(spec, folder) if "file" in spec else {})
+        data[section] |= own_examples(spec, folder) if name == "data" else {}
         data |= {"data": _OF_LETTERS} if spec["kind"] == "lstm" else {}
         data |= {"data": _NATURAL | own_file(_NATURAL, folder)} if spec["kind"] == "natural" else {}
     return data
