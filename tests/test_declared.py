@@ -118,7 +118,7 @@ def test_imports_of_tests_are_declared():
 
 
 def test_imports_of_scripts_are_declared():
-    assert undeclared_in(files("benchmarks"), declared("dev", "ray", "flower")) == {}
+    assert undeclared_in(files("benchmarks"), declared("dev", "ray", "flower", "gymnasium")) == {}
 
 
 def test_imports_of_documentation_are_declared():
