@@ -28,7 +28,7 @@ from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model import Model
 from netfl.learning.server_state import LaneServers, ModelVersions
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
-from netfl.learning.tensors import device_of, tensor
+from netfl.learning.tensors import device_of, tensor, upload
 from netfl.learning.user_data import ReplicaData, UserDatasets
 from netfl.types import Divergence, Floats, Ints, LearnerReport, Round
 
@@ -96,7 +96,7 @@ class BatchedLearner:
         self._architecture.prepare(self._data.x[:_EXAMINED])
         self.check_batches(task.learners)
         self._groups = group_learners([*task.learners.values()], self._architecture, self._data)
-        self._sampler = BatchSampler([data.streams for data in task.replicas])
+        self._sampler = BatchSampler([data.streams for data in task.replicas], self._data.x.device)
         self._repeats = RepeatCounter()
         starts = np.stack([self._architecture.start(data.streams.at("start")) for data in task.replicas])
         origins = tensor(np.tile(np.pad(starts, ((0, 0), (0, 1))), (len(task.learners), 1))).to(self._data.x)
@@ -154,13 +154,16 @@ class BatchedLearner:
         self._versions.add(versions, self._servers.messages(), rounds)
         self._repeats.forget(self._versions.oldest)
         is_due = index % self._task.evaluate.every == 0 or index == self._task.rounds
-        metrics = self._metrics.evaluate(self._versions.newest, index) if is_due else {}
         feedback_lanes = self._feedback_lanes if any(round_.queries for round_ in rounds) else range(0)
+        if is_due or feedback_lanes:
+            self._servers.find_diverged()
+        metrics = self._metrics.evaluate(self._versions.newest, index) if is_due else {}
         diverged = self._servers.new_divergences(feedback_lanes, closed_s)
         return LearnerReport(index, metrics, self._answer(rounds) if feedback_lanes else (), diverged)
 
     def state(self) -> dict[str, Any]:
         """Return the state for `restore`.  Its tensors are not copies: copy or write them before the next step."""
+        self._servers.find_diverged()
         return {
             "lanes": [list(lane) for lane in self.lanes],
             "round": self._versions.number,
@@ -216,6 +219,7 @@ class BatchedLearner:
     @property
     def diverged(self) -> tuple[Divergence, ...]:
         """Lanes whose training has diverged."""
+        self._servers.find_diverged()
         return self._servers.diverged
 
     def version(self, lane: int) -> Floats:
@@ -239,12 +243,11 @@ class BatchedLearner:
         bases = self._versions.of(cohort.bases, lanes)
         result = group.train_cohort(bases, self._sampler, cohort, lambda rows: self._drift(cohort, lanes, rows))
         if self._baseline is not None:
-            local_steps = result.steps.cpu().double().numpy()
-            self._baseline.step(index, cohort, self._sampler, group, local_steps)
+            self._baseline.step(index, cohort, self._sampler, group, result.step_counts)
         columns = cohort.split_by_replica(
-            tensor(cohort.users).to(device),
-            tensor(cohort.bases).to(device),
-            tensor(self._data.sizes[cohort.replicas, cohort.users]).to(bases),
+            upload(cohort.users, device),
+            upload(cohort.bases, device),
+            upload(self._data.sizes[cohort.replicas, cohort.users], device, bases.dtype),
             result.steps,
             bases,
             result.models,
@@ -271,8 +274,9 @@ class BatchedLearner:
     def _drift(self, cohort: Cohort, lanes: Ints, rows: slice) -> Tensor | None:
         """Return the `Aggregation.drift` of the users in *rows*, ``[users, members, size + 1]``."""
         total, newest, count = None, self._versions.newest, rows.stop - rows.start
+        all_users = upload(cohort.users[rows], newest.device)
         for part in cohort.parts_within(rows):
-            users = tensor(cohort.users[part]).to(newest.device)
+            users = all_users[part.start - rows.start : part.stop - rows.start]
             for column, lane in enumerate(lanes[part.start].tolist()):
                 drift = self._servers.drift(lane, users, self._versions.messages(cohort.bases[part], lane))
                 if drift is not None and part == rows and lanes.shape[1] == 1:
@@ -284,14 +288,17 @@ class BatchedLearner:
 
     def _base_losses(self, cohort: Cohort, part: slice, lane: int) -> Tensor:
         """Return the mean loss of each user's base over its training examples, ``[users]``."""
-        users, bases, losses = cohort.users[part], cohort.bases[part], np.empty(part.stop - part.start)
+        users, bases, newest = cohort.users[part], cohort.bases[part], self._versions.newest
+        order, losses = [], []
         for base in np.unique(bases):
-            rows = bases == base
+            rows = np.flatnonzero(bases == base)
             model = self._versions.of(bases[rows][:1], np.array([[lane]]))[0, :, :-1]
-            losses[rows] = user_losses(self._architecture, self._data, lane % self._replica_count, users[rows], model)[
-                :, 0
-            ]
-        return tensor(losses).to(self._versions.newest)
+            found = user_losses(self._architecture, self._data, lane % self._replica_count, users[rows], model)
+            losses.append(found[:, 0].to(newest))
+            order.append(rows)
+        if len(losses) == 1:
+            return losses[0]
+        return torch.cat(losses)[upload(np.argsort(np.concatenate(order)), newest.device)]
 
     @property
     def _feedback_lanes(self) -> range:
@@ -317,7 +324,7 @@ class BatchedLearner:
         if not users.size:
             return np.empty(0)
         if query == "loss":
-            values = user_losses(self._architecture, self._data, replica, users, version[None, :-1])[:, 0]
+            values = user_losses(self._architecture, self._data, replica, users, version[None, :-1])[:, 0].cpu().numpy()
         else:
             cohort = Cohort(np.full_like(users, replica), users, np.full_like(users, number), ())
             max_jobs, values = group.max_jobs(cohort), np.empty(len(users))

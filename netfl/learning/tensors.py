@@ -20,6 +20,23 @@ def tensor(array: NDArray[Any]) -> Tensor:
     return torch.from_numpy(np.require(array, requirements=["C", "W"]))
 
 
+def runs_on_gpu(device: torch.device) -> bool:
+    """Return whether *device* computes asynchronously, beside the host: every device but the CPU."""
+    return device.type != "cpu"
+
+
+def upload(array: NDArray[Any], device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    """Copy *array* to *device*, in *dtype* if given, without waiting for work that the device still has.
+
+    The type is converted on the host, and pages are pinned: a copy from other memory would wait.
+    """
+    values = tensor(array)
+    values = values if dtype is None else values.to(dtype)
+    if device.type == "cuda":
+        values = values.pin_memory()
+    return values.to(device, non_blocking=runs_on_gpu(device))
+
+
 def devices() -> list[str]:
     """Describe the available devices."""
     cuda = (f"cuda:{index} ({torch.cuda.get_device_name(index)})" for index in range(torch.cuda.device_count()))
@@ -38,5 +55,5 @@ def device_of(name: str) -> torch.device:
 
 
 def free_gpu_memory(device: torch.device) -> int:
-    """Return the free memory of a GPU in bytes."""
-    return int(torch.cuda.mem_get_info(device)[0])
+    """Return the free memory of a GPU in bytes; 0 for another device, of which it is not known."""
+    return int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else 0
