@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -73,8 +74,8 @@ def load(path: Path, sets: list[str] | None, named: list[str] | None, seed: int 
 
 def check_device(device: str) -> None:
     """Raise a `ScenarioError` if *device* does not exist."""
-    if device not in {"auto", "cpu", "cuda"}:
-        raise ScenarioError([Fault("--device", "no such device", device, "write auto, cpu or cuda")])
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
+        raise ScenarioError([Fault("--device", "no such device", device, "write auto, cpu, cuda or cuda:N")])
 
 
 def select_cluster(engine: str, address: str | None, gpus: float | None, workers: int | None) -> Cluster | None:

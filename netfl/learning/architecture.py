@@ -97,6 +97,9 @@ class BatchedModel(ABC):
 class Architecture(ABC):
     """The parameters of a model, and how to open a `BatchedModel`."""
 
+    has_bf16_products: bool = False
+    """True if trained models round the factors of products to bfloat16; parameters and sums keep their type."""
+
     @property
     @abstractmethod
     def size(self) -> int:
@@ -239,6 +242,10 @@ class ModuleArchitecture(Architecture):
             self.function, self._is_examined = replace(self.function, traits=examine(self.function, theta, x)), True
 
     def open(self, theta: Tensor, trained: bool = True) -> BatchedModel:
+        if trained and self.has_bf16_products and theta.dtype == torch.float32:
+            models = VmappedModels if self.traits.obstacle is None else SequentialModels
+            module = self.vmap_module if self.traits.obstacle is None else self.module
+            return models(theta, replace(self.function, module=module, has_bf16_products=True))
         if self._cpu_model is not None and not runs_on_gpu(theta.device):
             return self._cpu_model(theta, trained=trained)
         if self._is_batched(theta, trained):
@@ -264,6 +271,7 @@ class ModuleFunction:
         has_tokens: examples are rows of tokens.
         loss: ``None`` for the cross-entropy, whose gradient has a closed form.
         traits: behaviour of the module.
+        has_bf16_products: the module is called under autocast to bfloat16.
     """
 
     module: nn.Module
@@ -271,6 +279,7 @@ class ModuleFunction:
     has_tokens: bool = False
     loss: Loss | None = None
     traits: ModuleTraits = UNKNOWN
+    has_bf16_products: bool = False
 
 
 class _AutogradModels(BatchedModel):
@@ -285,6 +294,7 @@ class _AutogradModels(BatchedModel):
     def __init__(self, theta: Tensor, function: ModuleFunction, trained: bool = True) -> None:
         self._module, self._has_tokens, self._trained = function.module, function.has_tokens, trained
         self._loss, self._traits, parts = function.loss, function.traits, function.parts
+        self._has_bf16_products, self._dtype = function.has_bf16_products, theta.dtype
         if isinstance(self._loss, nn.Module):  # it may hold tensors, such as weights of classes
             self._loss = self._loss.to(theta)
         with torch.inference_mode(False):
@@ -372,10 +382,13 @@ class _AutogradModels(BatchedModel):
             key: of the dropout; ``None`` without dropout.
         """
         tensors = {**self._fixed, **state, **leaves}
-        with nullcontext() if key is None or not self._traits.has_dropout else KeyedDropout(key):
+        dropout = nullcontext() if key is None or not self._traits.has_dropout else KeyedDropout(key)
+        rounding = torch.autocast(x.device.type, torch.bfloat16) if self._has_bf16_products else nullcontext()
+        with dropout, rounding:
             output = functional_call(self._module, tensors, (x,))  # writes the state into tensors
         if not isinstance(output, Tensor):
             raise TypeError(f"its forward gives a {type(output).__name__}, not a tensor")
+        output = output.to(self._dtype) if self._has_bf16_products else output
         return output, {name: tensors[name] for name in state}
 
     def _keep_state(self, models: slice | Tensor | int, state: Mapping[str, Tensor]) -> None:

@@ -64,6 +64,7 @@ class LearnerGroup:
         self._objectives = batch_objectives(self._specs, data.x)
         terms = np.array([(spec.momentum, spec.weight_decay, spec.objective.pull) for spec in self._specs])
         self._has_terms, self._terms = np.any(terms, axis=0).tolist(), upload(terms, data.x.device, data.x.dtype)
+        self._largest_job = self._job_size(data.sizes)
         self._has_t = any(objective.t_rate for objective in objectives)
         # The check for weights of 0 pays if all objectives give them; a GPU would have to be synchronized.
         self._can_skip_backward = not runs_on_gpu(data.x.device) and all(
@@ -72,9 +73,17 @@ class LearnerGroup:
 
     def max_jobs(self, cohort: Cohort) -> int:
         """Return the number of jobs that train at once if each holds as many examples as the largest of *cohort*."""
-        work = self.work.count(self._data.sizes[cohort.replicas, cohort.users])
-        examples = int(work.width.max()) * (int(work.steps.max()) + self._data.x[0].numel())
-        return max_jobs_at_once(self._architecture.size + examples, self._data.numbers_at_once)
+        jobs = max_jobs_at_once(self._largest_job, self._data.numbers_at_once)
+        if len(cohort.users) * len(self.members) <= jobs:
+            return jobs
+        return max_jobs_at_once(
+            self._job_size(self._data.sizes[cohort.replicas, cohort.users]), self._data.numbers_at_once
+        )
+
+    def _job_size(self, sizes: Ints) -> int:
+        """Return the parameters and the mini-batches of the largest job of users with *sizes* examples."""
+        work = self.work.count(sizes)
+        return self._architecture.size + int(work.width.max()) * (int(work.steps.max()) + self._data.x[0].numel())
 
     def pieces(self, cohort: Cohort) -> Iterator[tuple[LearnerGroup, Cohort]]:
         """Cut the jobs into pieces that train at once: between replicas, and in a large replica between learners."""
@@ -177,7 +186,9 @@ class LearnerGroup:
         """
         members, after = len(self.members), theta.new_empty(theta.shape)
         model, t = self._architecture.open(theta[:, :-1]), theta[:, -1].clone()
-        objectives = tuple(batch.map(lambda value: value.repeat(len(theta) // members)) for batch in self._objectives)
+        objectives, users = self._objectives, len(theta) // members
+        if users > 1:
+            objectives = tuple(batch.map(lambda value: value.repeat(users)) for batch in objectives)
         jobs = all_jobs = JobHyperparameters(len(steps), steps[:, :1], steps[:, 1], objectives)
         corrections = self._corrections(model, theta, steps[:, 0], pushed)
         job_t = t

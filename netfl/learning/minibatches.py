@@ -123,8 +123,11 @@ class BatchSampler:
         """
         blocks = -(-sizes // _WORDS)
         entry, block = np.repeat(np.arange(len(sizes)), blocks), _ranges(blocks)
-        keys = self._keys[replicas[:1] if (replicas == replicas[0]).all() else replicas[entry]].T
-        field = RandomField((keys[0], keys[1]))  # NumPy broadcasts the keys
+        if (replicas == replicas[0]).all():
+            first, second = self._keys[replicas[0]].tolist()
+        else:
+            first, second = self._keys[replicas[entry]].T  # NumPy broadcasts the keys
+        field = RandomField((first, second))
         drawn = np.stack(field.words(users[entry], index[entry], block), axis=1)
         drawn <<= _HALF
         drawn |= (block[:, None] * _WORDS + np.arange(_WORDS)).astype(np.uint64)
