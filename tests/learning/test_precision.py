@@ -39,7 +39,7 @@ def versions(model, data, products):
 @pytest.mark.quick_first
 @pytest.mark.parametrize("name", MODELS)
 def test_bf16_changes_the_training_by_its_rounding_only(name):
-    """A factor in bfloat16 has a relative error of at most 2**-8, the change of θ of a few per cent, with a hinge more."""
+    """A factor in bfloat16 has a relative error of at most 2**-8, the change of θ of some per cent."""
     start, exact = versions(*MODELS[name], None)
     _, rounded = versions(*MODELS[name], "bf16")
     change = np.linalg.norm(exact - start, axis=1)
