@@ -232,7 +232,7 @@ class BatchedLearner:
 
     @property
     def training_method(self) -> str:
-        """How models are trained, and by how many threads, for the user; empty for the usual way."""
+        """The method and the threads of training, as a clause for the user; empty for the usual way."""
         threads = self._threads.reason and f"local training uses {self._threads.reason}"
         return "; ".join(filter(None, (self._architecture.training_method, threads)))
 

@@ -11,7 +11,8 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -35,26 +36,31 @@ class CudaGraph:
     """A CUDA graph of a function.
 
     Args:
+        device: the GPU.
         function: launches kernels on existing memory, and does not read their results.
     """
 
-    _pool: Any = None
+    _pools: ClassVar[dict[torch.device, Any]] = {}
+    """Memory of each GPU, which its graphs share, because they run one after the other."""
 
-    def __init__(self, function: Callable[[], Tensor]) -> None:
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):  # libraries allocate their workspaces before the recording
-            function()
-        torch.cuda.current_stream().wait_stream(stream)
-        if CudaGraph._pool is None:  # graphs run one after the other and can share their memory
-            CudaGraph._pool = torch.cuda.graph_pool_handle()
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph, pool=CudaGraph._pool):
-            self.output = function()
+    def __init__(self, device: torch.device, function: Callable[[], Tensor]) -> None:
+        self._device = device
+        with torch.cuda.device(device):
+            current, stream = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            stream.wait_stream(current)
+            with torch.cuda.stream(stream):  # libraries allocate their workspaces before the recording
+                function()
+            current.wait_stream(stream)
+            if device not in self._pools:
+                self._pools[device] = torch.cuda.graph_pool_handle()
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph, pool=self._pools[device]):
+                self.output = function()
 
     def replay(self) -> None:
         """Launch the graph."""
-        self._graph.replay()
+        with torch.cuda.device(self._device):
+            self._graph.replay()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +77,10 @@ class StepGraphs:
     fails, for example because a part from outside netfl reads values, all later calls are direct.
 
     Args:
-        record: records a function, such as `CudaGraph`.
+        record: records a function.
     """
 
-    def __init__(self, record: Callable[[Callable[[], Tensor]], RecordedSteps] = CudaGraph) -> None:
+    def __init__(self, record: Callable[[Callable[[], Tensor]], RecordedSteps]) -> None:
         self._record, self._is_usable = record, True
         self._graphs: OrderedDict[Hashable, _KeptGraph | None] = OrderedDict()
 
@@ -119,4 +125,4 @@ class StepGraphs:
 
 def open_graphs(device: torch.device) -> StepGraphs | None:
     """Return graphs for *device*; ``None`` if it has none."""
-    return StepGraphs() if device.type == "cuda" else None
+    return StepGraphs(partial(CudaGraph, device)) if device.type == "cuda" else None

@@ -1,5 +1,8 @@
 """Rounds on a GPU, for which a device stands in: results equal those of the CPU, and the host never waits."""
 
+from contextlib import contextmanager
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -23,7 +26,7 @@ from netfl.learning.model.module import Module
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.proximal import Proximal
 from netfl.learning.spec import EvaluateSpec, LocalWork
-from netfl.learning.step_graphs import StepGraphs
+from netfl.learning.step_graphs import StepGraphs, open_graphs
 from netfl.streams import Streams, philox
 
 LEARNERS = {
@@ -273,3 +276,42 @@ def test_graphs_are_kept_by_shape_and_the_oldest_is_dropped(monkeypatch):
     for size in (1, 1, 2, 2, 1, 3, 3, 1, 2, 2):
         assert graphs.run("key", torch.neg, [torch.ones(size)]).tolist() == [-1] * size
     assert sizes == [1, 2, 3, 2]
+
+
+def test_a_cuda_graph_is_recorded_and_replayed_on_its_device(monkeypatch):
+    """PyTorch's objects are replaced by ones that record the order of calls."""
+    calls = []
+
+    class Recorder:
+        def __init__(self, name="graph"):
+            self.name = name
+
+        def __getattr__(self, method):
+            return lambda *_: calls.append((self.name, method))
+
+    @contextmanager
+    def context(name, *_, **options):
+        calls.append((name, "begin", *options.values()))
+        yield
+        calls.append((name, "end"))
+
+    for name, value in {
+        "device": partial(context, "device"),
+        "stream": partial(context, "stream"),
+        "graph": partial(context, "capture"),
+        "current_stream": lambda: Recorder("current"),
+        "Stream": lambda: Recorder("side"),
+        "CUDAGraph": Recorder,
+        "graph_pool_handle": lambda: "pool",
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    monkeypatch.setattr(step_graphs.CudaGraph, "_pools", {})
+    graphs = open_graphs(torch.device("cuda:1"))
+    for _ in range(3):
+        graphs.run("key", lambda x: (calls.append(("function", "call")), x + 1)[1], [torch.ones(2)])
+    function = ("function", "call")
+    recording = [("device", "begin"), ("side", "wait_stream"), ("stream", "begin"), function, ("stream", "end")]
+    recording += [("current", "wait_stream"), ("capture", "begin", "pool"), function, ("capture", "end")]
+    replay = [("device", "begin"), ("graph", "replay"), ("device", "end")]
+    assert calls == [function, *recording, ("device", "end"), *replay, *replay]
+    assert open_graphs(torch.device("cpu")) is None
