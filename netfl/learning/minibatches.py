@@ -199,6 +199,9 @@ class BatchLoader:
         gathered = _gather(x, all_rows) if is_small else None
         buffer = self._data.buffer(0 if is_small else all_rows[0].numel())
         labels, shares = all_labels.unbind(), all_shares.unbind()
+        if gathered is None and moves is None and len(set(self.extents)) == 1:
+            yield from zip(self._gather_steps(all_rows, buffer), labels, shares, strict=True)
+            return
         for step, (jobs, width) in enumerate(self.extents):
             y, share = labels[step], shares[step]
             if share.shape != (jobs, width):
@@ -211,6 +214,15 @@ class BatchLoader:
             if augmentation is not None and moves is not None:
                 examples = augmentation.apply(examples, moves[step, :jobs, :width].flatten())
             yield examples.view(*rows.shape, *shape).expand(jobs, -1, *shape), y, share
+
+
+    def _gather_steps(self, rows: Tensor, buffer: Tensor) -> Iterator[Tensor]:
+        """Gather the examples of steps of one size; all views are made once."""
+        x, (jobs, width) = self._data.x, self.extents[0]
+        examples = buffer.view(rows.shape[1], width, *x.shape[1:]).expand(jobs, -1, *x.shape[1:])
+        for of_step in rows.flatten(1).unbind():
+            torch.index_select(x, 0, of_step, out=buffer)
+            yield examples
 
 
 def _ranges(counts: Ints) -> Ints:

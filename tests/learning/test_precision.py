@@ -53,6 +53,9 @@ def test_tf32_has_no_effect_on_a_cpu():
     allowed = torch.backends.cuda.matmul.allow_tf32
     assert np.array_equal(versions(*MODELS["mlp"], None)[1], versions(*MODELS["mlp"], "tf32")[1])
     assert torch.backends.cuda.matmul.allow_tf32 == allowed
+    sentence = "products are computed in float32, because only GPUs have TF32"
+    assert learner({"a": spec()}, products="tf32").training_method == sentence
+    assert learner({"a": spec()}, products="bf16").training_method == ""
 
 
 def test_gradient_norms_are_exact_with_bf16():
