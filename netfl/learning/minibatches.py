@@ -215,7 +215,6 @@ class BatchLoader:
                 examples = augmentation.apply(examples, moves[step, :jobs, :width].flatten())
             yield examples.view(*rows.shape, *shape).expand(jobs, -1, *shape), y, share
 
-
     def _gather_steps(self, rows: Tensor, buffer: Tensor) -> Iterator[Tensor]:
         """Gather the examples of steps of one size; all views are made once."""
         x, (jobs, width) = self._data.x, self.extents[0]
