@@ -83,7 +83,7 @@ Named = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option(min=0, help="Replace the scenario's seed.")]
 Out = Annotated[Path | None, path_option("DIR", "The run directory. Default: the next free one below runs/.")]
-Device = Annotated[str, typer.Option(help="The device for training: auto, cpu or cuda.")]
+Device = Annotated[str, typer.Option(help="The device for training: auto, cpu, cuda or cuda:N.")]
 Workers = Annotated[
     int, typer.Option(min=1, help="Number of single-threaded processes that share the learners and replicas.")
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -74,8 +75,8 @@ def load(path: Path, sets: list[str] | None, named: list[str] | None, seed: int 
 
 def check_device(device: str) -> None:
     """Raise a `ScenarioError` if *device* does not exist."""
-    if device not in {"auto", "cpu", "cuda"}:
-        raise ScenarioError([Fault("--device", "no such device", device, "write auto, cpu or cuda")])
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
+        raise ScenarioError([Fault("--device", "no such device", device, "write auto, cpu, cuda or cuda:N")])
 
 
 def select_cluster(

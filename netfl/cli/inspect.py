@@ -81,7 +81,7 @@ def check(
             typer.echo(f"{path}: valid" + (f", at all {len(points)} {where}" if points else ""))
             typer.echo(f"  {dry_run}")
             if dry_run.training:
-                typer.echo(f"  model: {dry_run.training}")
+                typer.echo(f"  training: {dry_run.training}")
             for text in [*dry_run.warnings(), *warnings(scenario)]:
                 typer.echo(f"  {text}", err=True)
             for key, model in find_plugins(scenario):

@@ -17,6 +17,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
@@ -30,6 +31,7 @@ from netfl.learning.module_training import (
     SeededDraws,
     TrainingStep,
 )
+from netfl.learning.tensors import runs_on_gpu, upload
 from netfl.registry import one_line
 from netfl.streams import Streams
 from netfl.types import Floats
@@ -95,6 +97,9 @@ class BatchedModel(ABC):
 class Architecture(ABC):
     """The parameters of a model, and how to open a `BatchedModel`."""
 
+    has_bf16_products: bool = False
+    """True if trained models round the factors of products to bfloat16; parameters and sums keep their type."""
+
     @property
     @abstractmethod
     def size(self) -> int:
@@ -124,6 +129,11 @@ class Architecture(ABC):
     def training_method(self) -> str:
         """One sentence about how models are trained that a user should know; empty for the usual way."""
         return ""
+
+    @property
+    def is_recordable(self) -> bool:
+        """True if training reads no values of tensors on a GPU, so that its steps can be recorded as a CUDA graph."""
+        return True
 
     @abstractmethod
     def start(self, streams: Streams) -> Floats:
@@ -218,16 +228,25 @@ class ModuleArchitecture(Architecture):
             return f"its models are trained one after the other: {self.traits.obstacle}"
         return "its models are trained in batches, in training mode, by torch.func"
 
+    @property
+    def is_recordable(self) -> bool:
+        return self.traits.obstacle is None
+
     def start(self, streams: Streams) -> Floats:
         return self._start(streams)
 
     def prepare(self, x: Tensor) -> None:
+        self.function = replace(self.function, parts=self.function.parts.on(x))
         if not self._is_examined:
             theta = torch.from_numpy(self.start(Streams(0))).to(x)[None]
             self.function, self._is_examined = replace(self.function, traits=examine(self.function, theta, x)), True
 
     def open(self, theta: Tensor, trained: bool = True) -> BatchedModel:
-        if self._cpu_model is not None and not theta.is_cuda:
+        if trained and self.has_bf16_products and theta.dtype == torch.float32:
+            models = VmappedModels if self.traits.obstacle is None else SequentialModels
+            module = self.vmap_module if self.traits.obstacle is None else self.module
+            return models(theta, replace(self.function, module=module, has_bf16_products=True))
+        if self._cpu_model is not None and not runs_on_gpu(theta.device):
             return self._cpu_model(theta, trained=trained)
         if self._is_batched(theta, trained):
             return VmappedModels(theta, replace(self.function, module=self.vmap_module), trained)
@@ -237,7 +256,7 @@ class ModuleArchitecture(Architecture):
         """Return whether one call for all models is possible, and faster than a call for each."""
         if self.traits.obstacle is not None:
             return False
-        if theta.is_cuda:
+        if runs_on_gpu(theta.device):
             return True
         return trained and self.vmap_module is self.module and is_faster_batched(*theta.shape)
 
@@ -252,6 +271,7 @@ class ModuleFunction:
         has_tokens: examples are rows of tokens.
         loss: ``None`` for the cross-entropy, whose gradient has a closed form.
         traits: behaviour of the module.
+        has_bf16_products: the module is called under autocast to bfloat16.
     """
 
     module: nn.Module
@@ -259,6 +279,7 @@ class ModuleFunction:
     has_tokens: bool = False
     loss: Loss | None = None
     traits: ModuleTraits = UNKNOWN
+    has_bf16_products: bool = False
 
 
 class _AutogradModels(BatchedModel):
@@ -273,6 +294,7 @@ class _AutogradModels(BatchedModel):
     def __init__(self, theta: Tensor, function: ModuleFunction, trained: bool = True) -> None:
         self._module, self._has_tokens, self._trained = function.module, function.has_tokens, trained
         self._loss, self._traits, parts = function.loss, function.traits, function.parts
+        self._has_bf16_products, self._dtype = function.has_bf16_products, theta.dtype
         if isinstance(self._loss, nn.Module):  # it may hold tensors, such as weights of classes
             self._loss = self._loss.to(theta)
         with torch.inference_mode(False):
@@ -360,10 +382,13 @@ class _AutogradModels(BatchedModel):
             key: of the dropout; ``None`` without dropout.
         """
         tensors = {**self._fixed, **state, **leaves}
-        with nullcontext() if key is None or not self._traits.has_dropout else KeyedDropout(key):
+        dropout = nullcontext() if key is None or not self._traits.has_dropout else KeyedDropout(key)
+        rounding = torch.autocast(x.device.type, torch.bfloat16) if self._has_bf16_products else nullcontext()
+        with dropout, rounding:
             output = functional_call(self._module, tensors, (x,))  # writes the state into tensors
         if not isinstance(output, Tensor):
             raise TypeError(f"its forward gives a {type(output).__name__}, not a tensor")
+        output = output.to(self._dtype) if self._has_bf16_products else output
         return output, {name: tensors[name] for name in state}
 
     def _keep_state(self, models: slice | Tensor | int, state: Mapping[str, Tensor]) -> None:
@@ -448,7 +473,7 @@ class VmappedModels(_AutogradModels):
         passes, scores = [], None
         for count in sorted(set(counts)):
             chosen = [model for model, each in enumerate(counts) if each == count]
-            models = slice(0, len(x)) if len(chosen) == len(x) else torch.tensor(chosen, device=x.device)
+            models = slice(0, len(x)) if len(chosen) == len(x) else upload(np.array(chosen), x.device)
             passes.append(self._pass(models, x[models, :count], step.keys[models]))
             output = passes[-1][1].detach()
             scores = x.new_zeros(*x.shape[:2], *output.shape[2:]) if scores is None else scores
@@ -482,7 +507,9 @@ class VmappedModels(_AutogradModels):
 
 
 def weighted_models(weights: Tensor) -> Iterator[int]:
-    """Yield the models with an example of nonzero weight."""
+    """Yield the models with an example of nonzero weight; on a GPU, which the host does not wait for, all models."""
+    if runs_on_gpu(weights.device):
+        return iter(range(len(weights)))
     return (model for model, has_weight in enumerate(weights.any(1).tolist()) if has_weight)
 
 
@@ -516,11 +543,12 @@ def examine(function: ModuleFunction, theta: Tensor, x: Tensor) -> ModuleTraits:
 
         evaluated = models.scores(x[None])[0]
         module.train()
-        dropout = KeyedDropout(torch.tensor(0, device=x.device))
+        zero = upload(np.array(0), x.device)
+        dropout = KeyedDropout(zero)
         trained = train(copied, dropout)
         has_drawn = draws.have_drawn(0)
         try:
-            single, needs_two = train(copied[:1], KeyedDropout(torch.tensor(0, device=x.device))), False
+            single, needs_two = train(copied[:1], KeyedDropout(zero)), False
         except ValueError:  # batch normalisation of one number for each channel
             single, needs_two = trained[:1], True
         changed = [name for name, part in parts.fixed.items() if not torch.equal(part, fixed[name])]
@@ -536,14 +564,14 @@ def _find_obstacle(function: ModuleFunction, theta: Tensor, x: Tensor) -> str | 
     """Train two models one after the other, and in one call of `torch.func`; return why the latter cannot be used."""
     if function.traits.draws:
         return "in training mode, it draws random numbers other than those of a dropout"
-    step = TrainingStep([len(x), len(x)], torch.tensor([1 << 40, 3 << 40], device=x.device))
+    step = TrainingStep([len(x), len(x)], upload(np.array([1 << 40, 3 << 40]), x.device))
     both, pair = torch.stack([x, x.flip(0)]), theta.repeat(2, 1)
     results: list[Tensor] = []
     try:
         for kind in (SequentialModels, VmappedModels):
             models, after = kind(pair, function), torch.empty_like(pair)
             scores = [models.scores(both).clone(), models.training_scores(both, step).clone()]
-            models._backward(torch.full_like(scores[1], 1e-3), torch.ones(2, len(x)))
+            models._backward(torch.full_like(scores[1], 1e-3), torch.ones(2, len(x), device=x.device))
             models.store(after)
             results.append(torch.cat([*(score.flatten() for score in scores), after.flatten()]))
     except Exception as error:  # whatever the user's module does

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
-import torch
-
-_SHARED_OUT = 10_000_000
-"""Products in the forward pass of a step from which a second thread is faster."""
 _TRAINED = 1 << 23
 """Size of jobs, parameters and mini-batches, that train at once: 32 MiB, several times over.  More is not faster."""
 _EXAMINED = 512
-"""Examples evaluated at once.  Fewer and more are slower."""
+"""Examples that a CPU evaluates at once.  Fewer and more are slower."""
+_GPU_EXAMINED = 1 << 20
+"""Examples that a GPU evaluates at once, counted once for each model."""
+_GPU_COPIES = 16
+"""Share of a GPU's free memory for one copy of the jobs that train at once: the rest is for changes and activations."""
 
 
 _BATCHED_MODELS, _BATCHED_SIZE = 4, 1 << 16
@@ -24,23 +23,27 @@ def is_faster_batched(models: int, size: int) -> bool:
     return models >= _BATCHED_MODELS and size <= _BATCHED_SIZE
 
 
-@contextmanager
-def torch_threads(products: int) -> Iterator[None]:
-    """Limit torch to one thread in the context if the forward pass of a step of all lanes has too few *products*."""
-    before = torch.get_num_threads()
-    if products < _SHARED_OUT:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def gpu_numbers_at_once(free_bytes: int, number_bytes: int) -> int:
+    """Return how many numbers of *number_bytes* train at once on a GPU with *free_bytes*; at least those of a CPU."""
+    return max(_TRAINED, free_bytes // (number_bytes * _GPU_COPIES))
 
 
-def max_jobs_at_once(job_size: int) -> int:
-    """Return the number of jobs of *job_size* numbers each that train at once, at least one."""
-    return max(1, _TRAINED // job_size)
+def max_jobs_at_once(job_size: int, numbers: int | None = None) -> int:
+    """Return the number of jobs of *job_size* numbers each that train at once, at least one.
+
+    Args:
+        job_size: parameters and mini-batches of a job.
+        numbers: the limit of the device, as of `gpu_numbers_at_once`; ``None`` for a CPU.
+    """
+    return max(1, (_TRAINED if numbers is None else numbers) // job_size)
 
 
-def evaluation_slices(examples: int) -> Iterator[slice]:
-    """Cut so many *examples* into slices that are evaluated at once."""
-    return (slice(start, start + _EXAMINED) for start in range(0, examples, _EXAMINED))
+def evaluation_slices(examples: int, models: int | None = None) -> Iterator[slice]:
+    """Cut so many *examples* into slices that are evaluated at once.
+
+    Args:
+        examples: their number.
+        models: number of models on a GPU, which evaluates more at once; ``None`` for a CPU.
+    """
+    size = _EXAMINED if models is None else max(_EXAMINED, _GPU_EXAMINED // models)
+    return (slice(start, start + size) for start in range(0, examples, size))

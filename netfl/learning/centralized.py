@@ -11,7 +11,7 @@ from torch import Tensor
 
 from netfl.learning.cohort import Cohort
 from netfl.learning.local_training import LearnerGroup
-from netfl.learning.tensors import tensor
+from netfl.learning.tensors import upload
 from netfl.learning.user_data import UserDatasets
 from netfl.types import Floats
 
@@ -52,7 +52,7 @@ class CentralizedBaseline:
             replicas_by_work.setdefault(work, []).append(int(cohort.replicas[part.start]))
         for (users, count), numbers in replicas_by_work.items():
             replicas = np.array(numbers)
-            lanes = tensor(np.array(group.members) * total + replicas[:, None]).to(self._models.device)
+            lanes = upload(np.array(group.members) * total + replicas[:, None], self._models.device)
             learners = {member: self._central_learner(member, users, count) for member in group.members}
             central = LearnerGroup(learners, self._architecture, self._pooled)
             parts = tuple(slice(row, row + 1) for row in range(len(replicas)))

@@ -25,7 +25,7 @@ from netfl.learning.performance import (
     objective_metrics,
     user_metrics,
 )
-from netfl.learning.tensors import tensor
+from netfl.learning.tensors import runs_on_gpu, tensor, upload
 from netfl.learning.user_data import labels_on
 from netfl.learning.validation_split import user_weights, users_have_test_data
 from netfl.types import Floats, Ints
@@ -41,15 +41,23 @@ if TYPE_CHECKING:
     from netfl.learning.user_data import ReplicaData, UserDatasets
 
 
-def user_losses(architecture: Architecture, data: UserDatasets, replica: int, users: Ints, models: Tensor) -> Floats:
-    """Return the mean losses F_k of *models*, ``[models, parameters]``, on the data of *users*: ``[users, models]``."""
+def user_losses(architecture: Architecture, data: UserDatasets, replica: int, users: Ints, models: Tensor) -> Tensor:
+    """Return the mean losses F_k of *models*, ``[models, parameters]``, on the data of *users*: ``[users, models]``.
+
+    They are float64 on the device of the models, and are not read by the host.
+    """
     rows, sizes = data.rows_held(replica, users)
     model, count = architecture.open(models, trained=False), len(models)
-    losses = np.empty((count, len(rows)))
-    for part, x, y in data.slices(rows):
+    parts = []
+    for _, x, y in data.slices(rows, count):
         model.scores(x.expand(count, *x.shape))
-        losses[:, part] = model.losses(y.expand(count, *y.shape)).cpu().double().numpy()
-    return np.asarray((np.add.reduceat(losses, np.cumsum(sizes) - sizes, axis=1) / sizes).T)
+        parts.append(model.losses(y.expand(count, *y.shape)).double())
+    losses = torch.cat(parts, dim=1)
+    if runs_on_gpu(losses.device):
+        lengths = upload(sizes, losses.device)
+        sums = torch.segment_reduce(losses.T.contiguous(), "sum", lengths=lengths, axis=0, unsafe=True)
+        return sums / lengths[:, None]
+    return tensor((np.add.reduceat(losses.numpy(), np.cumsum(sizes) - sizes, axis=1) / sizes).T)
 
 
 def gradient_norms(architecture: Architecture, data: UserDatasets, replica: int, models: Tensor) -> Floats:
@@ -61,7 +69,7 @@ def gradient_norms(architecture: Architecture, data: UserDatasets, replica: int,
     rows, _ = data.rows_held(replica, np.arange(data.sizes.shape[1]))
     theta, count = models.double(), len(models)
     gradient, after = torch.zeros_like(theta), torch.empty_like(theta)
-    for _, x, y in data.slices(rows):
+    for _, x, y in data.slices(rows, count):
         model, labels = architecture.open(theta), y.expand(count, *y.shape)
         model.scores(x.double().expand(count, *x.shape))
         model.losses(labels)
@@ -160,7 +168,7 @@ class EvaluationSet:
         model, models = architecture.open(theta, trained=False), len(theta)
         names = ("accuracy", "loss") if self._y.ndim == 1 else ("loss", "mse", "mae")
         sums = [theta.new_zeros((len(names), models, len(counts)), dtype=torch.float64) for counts in self.counts]
-        for rows in evaluation_slices(len(self._y)):
+        for rows in evaluation_slices(len(self._y), models if runs_on_gpu(theta.device) else None):
             x, y = self._x[rows], self._y[rows].expand(models, *self._y[rows].shape)
             scores = model.scores(x.expand(models, *x.shape))
             if self._y.ndim == 1:

@@ -7,8 +7,8 @@ reading in `netfl.learning.local_training`), and aggregates lane by lane (`netfl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from netfl.errors import Fault, MachineError, ModelError, ScenarioError
 from netfl.learning.aggregation import Updates
-from netfl.learning.batch_limits import evaluation_slices, torch_threads
+from netfl.learning.batch_limits import evaluation_slices
 from netfl.learning.centralized import CentralizedBaseline
 from netfl.learning.cohort import Cohort, RepeatCounter
 from netfl.learning.evaluation import Evaluation, LearningMetrics, user_losses
@@ -28,12 +28,15 @@ from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model import Model
 from netfl.learning.server_state import LaneServers, ModelVersions
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
-from netfl.learning.tensors import device_of, tensor
+from netfl.learning.tensors import device_of, gpu_arithmetic, runs_on_gpu, tensor, upload
+from netfl.learning.threads import ThreadChoice, choose_threads, torch_threads
 from netfl.learning.user_data import ReplicaData, UserDatasets
 from netfl.types import Divergence, Floats, Ints, LearnerReport, Round
 
 _EXAMINED = 4
 """Examples on which a module is examined."""
+_TIMED = 8
+"""Learners, and steps, that are trained at most while threads are compared."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,9 @@ class LearningTask:
         rare_classes: labels whose accuracy is also reported together.
         feedback_learner: name of the learner that answers the queries of accesses; ``None`` for the only one.
         tokens: size of the vocabulary, if examples are rows of tokens.
-        device: ``cpu``, ``cuda``, or ``auto``.
+        device: ``cpu``, ``cuda``, ``cuda:N``, or ``auto``.
         dtype: of all arithmetic.
+        products: ``tf32`` or ``bf16``, to which the factors of products are rounded in training; ``None`` for *dtype*.
         all_learners: all learners of the run, if these lanes are only a part of it.
     """
 
@@ -64,6 +68,7 @@ class LearningTask:
     tokens: int | None = None
     device: str = "auto"
     dtype: torch.dtype = torch.float32
+    products: str | None = None
     all_learners: Sequence[LearnerSpec] = ()
 
     @property
@@ -93,11 +98,13 @@ class BatchedLearner:
         ]
         self._architecture = task.model.open(first.train_x.shape[1:], first.classes, task.tokens)
         self._data = UserDatasets(task.replicas, device_of(task.device), task.dtype)
+        self._architecture.has_bf16_products = task.products == "bf16"
         self._architecture.prepare(self._data.x[:_EXAMINED])
         self.check_batches(task.learners)
         self._groups = group_learners([*task.learners.values()], self._architecture, self._data)
-        self._sampler = BatchSampler([data.streams for data in task.replicas])
+        self._sampler = BatchSampler([data.streams for data in task.replicas], self._data.x.device)
         self._repeats = RepeatCounter()
+        self._threads, self._is_working = ThreadChoice(1), False
         starts = np.stack([self._architecture.start(data.streams.at("start")) for data in task.replicas])
         origins = tensor(np.tile(np.pad(starts, ((0, 0), (0, 1))), (len(task.learners), 1))).to(self._data.x)
         self._servers = LaneServers(
@@ -154,13 +161,16 @@ class BatchedLearner:
         self._versions.add(versions, self._servers.messages(), rounds)
         self._repeats.forget(self._versions.oldest)
         is_due = index % self._task.evaluate.every == 0 or index == self._task.rounds
-        metrics = self._metrics.evaluate(self._versions.newest, index) if is_due else {}
         feedback_lanes = self._feedback_lanes if any(round_.queries for round_ in rounds) else range(0)
+        if is_due or feedback_lanes:
+            self._servers.find_diverged()
+        metrics = self._metrics.evaluate(self._versions.newest, index) if is_due else {}
         diverged = self._servers.new_divergences(feedback_lanes, closed_s)
         return LearnerReport(index, metrics, self._answer(rounds) if feedback_lanes else (), diverged)
 
     def state(self) -> dict[str, Any]:
         """Return the state for `restore`.  Its tensors are not copies: copy or write them before the next step."""
+        self._servers.find_diverged()
         return {
             "lanes": [list(lane) for lane in self.lanes],
             "round": self._versions.number,
@@ -168,6 +178,7 @@ class BatchedLearner:
             "servers": self._servers.state(),
             "metrics": self._metrics.state(),
             "turns": self._repeats.state(),
+            "threads": self._threads.threads,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -183,6 +194,8 @@ class BatchedLearner:
         self._metrics.restore(state["metrics"])
         self._repeats.restore(state["turns"])
         self._servers.restore(state["servers"], self._data.x.device)
+        if self._is_working and state.get("threads"):  # of this machine or another; sums depend on it in the last bits
+            torch.set_num_threads(state["threads"])
 
     def check_batches(self, learners: Mapping[str, LearnerSpec]) -> None:
         """Check that the mini-batches of *learners* have enough examples for the model.
@@ -203,19 +216,44 @@ class BatchedLearner:
                 remedy = "use another batch_size, or torch.nn.GroupNorm"
                 raise ScenarioError([Fault(f"learners.{name}.batch_size", problem, spec.batch_size, remedy)])
 
-    def working(self) -> AbstractContextManager[None]:
-        """Set the number of torch threads that is fastest for this task, until the context ends."""
-        batch = max(group.work.count(self._data.sizes.ravel()).width.max() for group in self._groups)
-        return torch_threads(len(self.lanes) * batch * self._architecture.size)
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Set the number of torch's threads by `choose_threads`, until the context ends."""
+        if not runs_on_gpu(self._data.x.device):
+            batch = max(group.work.count(self._data.sizes.ravel()).width.max() for group in self._groups)
+            self._threads = choose_threads(len(self.lanes) * int(batch) * self._architecture.size, self._train_briefly)
+        arithmetic = gpu_arithmetic(self._data.x.device, self._task.products == "tf32")
+        with torch_threads(self._threads.threads), arithmetic:
+            self._is_working = True
+            try:
+                yield
+            finally:
+                self._is_working = False
 
     @property
     def training_method(self) -> str:
-        """One sentence about how models are trained that a user should know; empty for the usual way."""
-        return self._architecture.training_method
+        """The method and the threads of training, as a clause for the user; empty for the usual way."""
+        threads = self._threads.reason and f"local training uses {self._threads.reason}"
+        is_exact = self._task.products == "tf32" and self._data.x.device.type != "cuda"
+        products = "products are computed in float32, because only GPUs have TF32" if is_exact else ""
+        return "; ".join(filter(None, (self._architecture.training_method, products, threads)))
+
+    @torch.inference_mode()
+    def _train_briefly(self) -> None:
+        """Train the user with the most examples in some lanes for a few steps, and forget the result."""
+        group = max(self._groups, key=lambda group: len(group.members))
+        members, user = group.members[:_TIMED], self._data.sizes[:1].argmax(1)
+        steps = min(_TIMED, int(group.work.count(self._data.sizes[0, user]).steps[0]))
+        specs, change = [*self._task.learners.values()], {"local_steps": steps, "local_epochs": None}
+        brief = {member: specs[member].model_copy(update=change) for member in members}
+        cohort = Cohort(np.zeros(1, np.int64), user, np.zeros(1, np.int64), (slice(0, 1),))
+        bases = self._versions.newest[np.array(members) * self._replica_count][None]
+        LearnerGroup(brief, self._architecture, self._data).train_cohort(bases, self._sampler, cohort)
 
     @property
     def diverged(self) -> tuple[Divergence, ...]:
         """Lanes whose training has diverged."""
+        self._servers.find_diverged()
         return self._servers.diverged
 
     def version(self, lane: int) -> Floats:
@@ -239,12 +277,11 @@ class BatchedLearner:
         bases = self._versions.of(cohort.bases, lanes)
         result = group.train_cohort(bases, self._sampler, cohort, lambda rows: self._drift(cohort, lanes, rows))
         if self._baseline is not None:
-            local_steps = result.steps.cpu().double().numpy()
-            self._baseline.step(index, cohort, self._sampler, group, local_steps)
+            self._baseline.step(index, cohort, self._sampler, group, result.step_counts)
         columns = cohort.split_by_replica(
-            tensor(cohort.users).to(device),
-            tensor(cohort.bases).to(device),
-            tensor(self._data.sizes[cohort.replicas, cohort.users]).to(bases),
+            upload(cohort.users, device),
+            upload(cohort.bases, device),
+            upload(self._data.sizes[cohort.replicas, cohort.users], device, bases.dtype),
             result.steps,
             bases,
             result.models,
@@ -271,8 +308,9 @@ class BatchedLearner:
     def _drift(self, cohort: Cohort, lanes: Ints, rows: slice) -> Tensor | None:
         """Return the `Aggregation.drift` of the users in *rows*, ``[users, members, size + 1]``."""
         total, newest, count = None, self._versions.newest, rows.stop - rows.start
+        all_users = upload(cohort.users[rows], newest.device)
         for part in cohort.parts_within(rows):
-            users = tensor(cohort.users[part]).to(newest.device)
+            users = all_users[part.start - rows.start : part.stop - rows.start]
             for column, lane in enumerate(lanes[part.start].tolist()):
                 drift = self._servers.drift(lane, users, self._versions.messages(cohort.bases[part], lane))
                 if drift is not None and part == rows and lanes.shape[1] == 1:
@@ -284,14 +322,17 @@ class BatchedLearner:
 
     def _base_losses(self, cohort: Cohort, part: slice, lane: int) -> Tensor:
         """Return the mean loss of each user's base over its training examples, ``[users]``."""
-        users, bases, losses = cohort.users[part], cohort.bases[part], np.empty(part.stop - part.start)
+        users, bases, newest = cohort.users[part], cohort.bases[part], self._versions.newest
+        order, losses = [], []
         for base in np.unique(bases):
-            rows = bases == base
+            rows = np.flatnonzero(bases == base)
             model = self._versions.of(bases[rows][:1], np.array([[lane]]))[0, :, :-1]
-            losses[rows] = user_losses(self._architecture, self._data, lane % self._replica_count, users[rows], model)[
-                :, 0
-            ]
-        return tensor(losses).to(self._versions.newest)
+            found = user_losses(self._architecture, self._data, lane % self._replica_count, users[rows], model)
+            losses.append(found[:, 0].to(newest))
+            order.append(rows)
+        if len(losses) == 1:
+            return losses[0]
+        return torch.cat(losses)[upload(np.argsort(np.concatenate(order)), newest.device)]
 
     @property
     def _feedback_lanes(self) -> range:
@@ -317,7 +358,7 @@ class BatchedLearner:
         if not users.size:
             return np.empty(0)
         if query == "loss":
-            values = user_losses(self._architecture, self._data, replica, users, version[None, :-1])[:, 0]
+            values = user_losses(self._architecture, self._data, replica, users, version[None, :-1])[:, 0].cpu().numpy()
         else:
             cohort = Cohort(np.full_like(users, replica), users, np.full_like(users, number), ())
             max_jobs, values = group.max_jobs(cohort), np.empty(len(users))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,10 +17,11 @@ from torch import Tensor
 
 from netfl.learning.batch_limits import max_jobs_at_once
 from netfl.learning.cohort import Cohort
-from netfl.learning.minibatches import Batches, BatchLoader, BatchSampler
+from netfl.learning.minibatches import Batches, BatchInputs, BatchLoader, BatchSampler
 from netfl.learning.module_training import TrainingStep
-from netfl.learning.tensors import tensor
-from netfl.types import Ints
+from netfl.learning.step_graphs import StepGraphs, open_graphs
+from netfl.learning.tensors import runs_on_gpu, upload
+from netfl.types import Floats, Ints
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture, BatchedModel
@@ -35,33 +36,54 @@ class LocalResult:
     Args:
         models: θ and t after training, ``[users, members, size + 1]``.
         steps: local steps of each user, ``[users]``.
+        step_counts: the same on the host.
         rates: step sizes on θ and on t, ``[users, members, 2]``.
     """
 
     models: Tensor
     steps: Tensor
+    step_counts: Floats
     rates: Tensor
 
 
 class LearnerGroup:
     """Learners by number, with the same amount of local work, which therefore train side by side, step by step."""
 
-    def __init__(self, learners: Mapping[int, LearnerSpec], architecture: Architecture, data: UserDatasets) -> None:
+    def __init__(
+        self,
+        learners: Mapping[int, LearnerSpec],
+        architecture: Architecture,
+        data: UserDatasets,
+        graphs: StepGraphs | None = None,
+    ) -> None:
         self.members, self._learners = tuple(learners), learners
-        self._architecture, self._data = architecture, data
+        self._architecture, self._data, self._graphs = architecture, data, graphs
         self._specs = tuple(learners.values())
         self.work = self._specs[0].local_work
         objectives = [spec.objective for spec in self._specs]
         self._objectives = batch_objectives(self._specs, data.x)
+        terms = np.array([(spec.momentum, spec.weight_decay, spec.objective.pull) for spec in self._specs])
+        self._has_terms, self._terms = np.any(terms, axis=0).tolist(), upload(terms, data.x.device, data.x.dtype)
+        self._largest_job = self._job_size(data.sizes)
         self._has_t = any(objective.t_rate for objective in objectives)
         # The check for weights of 0 pays if all objectives give them; a GPU would have to be synchronized.
-        self._can_skip_backward = not data.x.is_cuda and all(objective.has_zero_weights for objective in objectives)
+        self._can_skip_backward = not runs_on_gpu(data.x.device) and all(
+            objective.has_zero_weights for objective in objectives
+        )
 
     def max_jobs(self, cohort: Cohort) -> int:
         """Return the number of jobs that train at once if each holds as many examples as the largest of *cohort*."""
-        work = self.work.count(self._data.sizes[cohort.replicas, cohort.users])
-        examples = int(work.width.max()) * (int(work.steps.max()) + self._data.x[0].numel())
-        return max_jobs_at_once(self._architecture.size + examples)
+        jobs = max_jobs_at_once(self._largest_job, self._data.numbers_at_once)
+        if len(cohort.users) * len(self.members) <= jobs:
+            return jobs
+        return max_jobs_at_once(
+            self._job_size(self._data.sizes[cohort.replicas, cohort.users]), self._data.numbers_at_once
+        )
+
+    def _job_size(self, sizes: Ints) -> int:
+        """Return the parameters and the mini-batches of the largest job of users with *sizes* examples."""
+        work = self.work.count(sizes)
+        return self._architecture.size + int(work.width.max()) * (int(work.steps.max()) + self._data.x[0].numel())
 
     def pieces(self, cohort: Cohort) -> Iterator[tuple[LearnerGroup, Cohort]]:
         """Cut the jobs into pieces that train at once: between replicas, and in a large replica between learners."""
@@ -73,7 +95,7 @@ class LearnerGroup:
                 continue
             for start in range(0, len(self.members), count):
                 learners = {member: self._learners[member] for member in self.members[start : start + count]}
-                yield LearnerGroup(learners, self._architecture, self._data), piece
+                yield LearnerGroup(learners, self._architecture, self._data, self._graphs), piece
 
     def train_cohort(
         self,
@@ -94,23 +116,23 @@ class LearnerGroup:
         max_users, count = max(1, self.max_jobs(cohort) // len(self.members)), len(cohort.users)
         if count <= max_users:
             return self._train_batch(bases, sampler, cohort, drift(slice(0, count)))
-        models, steps = bases.new_empty(bases.shape), bases.new_empty(count)
+        models, steps = bases.new_empty(bases.shape), np.empty(count)
         for start in range(0, count, max_users):
             rows = slice(start, min(start + max_users, count))
             result = self._train_batch(bases[rows], sampler, cohort.select(rows), drift(rows))
-            models[rows], steps[rows] = result.models, result.steps
-        return LocalResult(models, steps, self._rates(cohort.bases, bases))
+            models[rows], steps[rows] = result.models, result.step_counts
+        return LocalResult(models, upload(steps, bases.device, bases.dtype), steps, self._rates(cohort.bases, bases))
 
     def _train_batch(self, bases: Tensor, sampler: BatchSampler, cohort: Cohort, drift: Tensor | None) -> LocalResult:
         """Train all users of *cohort* side by side."""
         batches = sampler.draw(cohort, self._data.sizes[cohort.replicas, cohort.users], self.work)
         rates, keys = self._rates(cohort.bases, bases), None
         if self._architecture.has_training_mode:
-            keys = tensor(sampler.draw_keys(cohort, batches)).to(bases.device)
+            keys = upload(sampler.draw_keys(cohort, batches), bases.device)
         models = self._run_sgd(bases, cohort, batches, rates, drift, keys)
         steps = np.empty(len(cohort.users))
         steps[batches.order] = (batches.counts > 0).sum(1)
-        return LocalResult(models, tensor(steps).to(bases), rates)
+        return LocalResult(models, upload(steps, bases.device, bases.dtype), steps, rates)
 
     def _run_sgd(
         self,
@@ -126,23 +148,58 @@ class LearnerGroup:
         The objectives weigh the examples of a mini-batch.  ``descend`` makes the step ``θ -= lr Σ_b w_b ∇ℓ_b``, and t
         makes the step ``t -= t_rate ∂t``.  *keys*, ``[steps, users]``, are given for models with a training mode.
         """
-        members, after = len(self.members), bases.new_empty(bases.shape)
         order = None if batches.is_ordered else batches.order
         theta, steps = _flatten_users(bases, order), _flatten_users(rates, order)
         pushed = None if drift is None else _flatten_users(drift, order)
+        loader = BatchLoader(self._data, cohort, batches, len(self.members))
+
+        def descend(*tensors: Any) -> Tensor:
+            return self._descend(loader.with_inputs(BatchInputs(*tensors[4:])), batches.counts, *tensors[:4])
+
+        inputs = (theta, steps, pushed, keys, *loader.inputs)
+        has_equal_counts = keys is None or bool((batches.counts == batches.counts[:1]).all())
+        if self._graphs is not None and has_equal_counts and self._architecture.is_recordable:
+            after = self._graphs.run((self.members, loader.extents), descend, inputs)
+        else:
+            after = self._descend(loader, batches.counts, theta, steps, pushed, keys)
+        after = after.view(bases.shape)
+        return after if order is None else _select_users(after, np.argsort(order))
+
+    def _descend(
+        self,
+        loader: BatchLoader,
+        counts: Ints,
+        theta: Tensor,
+        steps: Tensor,
+        pushed: Tensor | None,
+        keys: Tensor | None,
+    ) -> Tensor:
+        """Run all steps of jobs; return θ and t after training, in the shape of *theta*.
+
+        Args:
+            loader: the mini-batches.
+            counts: examples in each mini-batch, ``[users, steps]``.
+            theta: θ and t of each job, ``[jobs, size + 1]``.
+            steps: step sizes on θ and t, ``[jobs, 2]``.
+            pushed: terms that are added to all gradients, ``[jobs, size + 1]``.
+            keys: of each step and user, ``[steps, users]``, for a model with a training mode.
+        """
+        members, after = len(self.members), theta.new_empty(theta.shape)
         model, t = self._architecture.open(theta[:, :-1]), theta[:, -1].clone()
-        objectives = tuple(batch.map(lambda value: value.repeat(len(bases))) for batch in self._objectives)
+        objectives, users = self._objectives, len(theta) // members
+        if users > 1:
+            objectives = tuple(batch.map(lambda value: value.repeat(users)) for batch in objectives)
         jobs = all_jobs = JobHyperparameters(len(steps), steps[:, :1], steps[:, 1], objectives)
         corrections = self._corrections(model, theta, steps[:, 0], pushed)
         job_t = t
-        for step, (x, y, share) in enumerate(BatchLoader(self._data, cohort, batches, members)):
+        for step, (x, y, share) in enumerate(loader):
             if jobs.count != len(y):
                 jobs, job_t = all_jobs.first(len(y)), t[: len(y)]
             if keys is None:
                 model.scores(x)
             else:
-                counts = np.repeat(batches.counts[:, step], members).tolist()
-                model.training_scores(x, TrainingStep(counts, keys[step].repeat_interleave(members)))
+                of_jobs = np.repeat(counts[:, step], members).tolist()
+                model.training_scores(x, TrainingStep(of_jobs, keys[step].repeat_interleave(members)))
             weights, t_gradient = jobs.weigh(model.losses(y), share, job_t)
             if pushed is not None:
                 t_gradient = t_gradient + pushed[: jobs.count, -1]
@@ -154,28 +211,30 @@ class LearnerGroup:
                 corrections.after(jobs.count)
             if self._has_t:
                 job_t.addcmul_(jobs.t_rate, t_gradient, value=-1)
-        model.store(after.flatten(0, 1)[:, :-1])
-        after[..., -1] = t.view(after.shape[:2])
-        return after if order is None else after[np.argsort(order)]
+        model.store(after[:, :-1])
+        after[:, -1] = t
+        return after
 
     def _rates(self, versions: Ints, like: Tensor) -> Tensor:
         """Return the step sizes on θ and t of users that start from *versions*, ``[users, members, 2]``."""
-        return tensor(np.stack([spec.rates(versions) for spec in self._specs], axis=1)).to(like)
+        rates = np.stack([spec.rates(versions) for spec in self._specs], axis=1)
+        return upload(rates, like.device, like.dtype)
 
     def _corrections(
         self, model: BatchedModel, theta: Tensor, lr: Tensor, drift: Tensor | None
     ) -> StepCorrections | None:
-        terms = [(spec.momentum, spec.weight_decay, spec.objective.pull) for spec in self._specs]
-        if drift is None and not np.any(terms):
+        has_momentum, has_decay, has_pull = self._has_terms
+        if drift is None and not any(self._has_terms):
             return None
-        momentum, decay, pull = theta.new_tensor(terms).repeat(len(theta) // len(terms), 1).T
-        constant = pull[:, None] * theta[:, :-1] if pull.any() else None
+        momentum, decay, pull = self._terms.repeat(len(theta) // len(self._terms), 1).T
+        constant = pull[:, None] * theta[:, :-1] if has_pull else None
         if drift is not None:
             constant = -drift[:, :-1] if constant is None else constant.sub_(drift[:, :-1])
         values = None
         if constant is not None:
             values = self._architecture.open(constant.mul_(lr[:, None])).values(len(theta))
-        return StepCorrections(model, -lr * (decay + pull), values, momentum)
+        slope = -lr * (decay + pull) if has_decay or has_pull else None
+        return StepCorrections(model, len(theta), slope, values, momentum if has_momentum else None)
 
 
 def group_learners(specs: Sequence[LearnerSpec], architecture: Architecture, data: UserDatasets) -> list[LearnerGroup]:
@@ -183,7 +242,8 @@ def group_learners(specs: Sequence[LearnerSpec], architecture: Architecture, dat
     groups: dict[LocalWork, dict[int, LearnerSpec]] = {}
     for number, spec in enumerate(specs):
         groups.setdefault(spec.local_work, {})[number] = spec
-    return [LearnerGroup(members, architecture, data) for members in groups.values()]
+    graphs = open_graphs(data.x.device)
+    return [LearnerGroup(members, architecture, data, graphs) for members in groups.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +270,16 @@ def batch_objectives(specs: Sequence[LearnerSpec], like: Tensor) -> tuple[Object
     """Batch the objectives of *specs* by kind, for the jobs of one user, in the type of *like*."""
     objectives = [spec.objective for spec in specs]
     batches = []
+
+    def put(values: Sequence[float]) -> Tensor:
+        return upload(np.array(values, np.float64), like.device, like.dtype)
+
     for kind in dict.fromkeys(type(objective) for objective in objectives):
         is_used = [type(objective) is kind for objective in objectives]
         filler = objectives[is_used.index(True)]
         hyper = [(objective if used else filler).hyper() for objective, used in zip(objectives, is_used, strict=True)]
-        values = {name: like.new_tensor([entry[name] for entry in hyper]) for name in hyper[0]}
-        batches.append(ObjectiveBatch(kind.gradient_weights, values, like.new_tensor(is_used).bool()))
+        values = {name: put([entry[name] for entry in hyper]) for name in hyper[0]}
+        batches.append(ObjectiveBatch(kind.gradient_weights, values, put(is_used).bool()))
     return tuple(batches)
 
 
@@ -259,17 +323,24 @@ class StepCorrections:
 
     Args:
         model: at its start.
-        slope: factor of θ in a step, ``-lr (λ + μ)``, ``[jobs]``.
+        jobs: their number.
+        slope: factor of θ in a step, ``-lr (λ + μ)``, ``[jobs]``, or ``None`` for 0.
         constant: ``lr (μ base - d)``, in the layout of `BatchedModel.values`, or ``None``.
-        momentum: m, ``[jobs]``.
+        momentum: m, ``[jobs]``, or ``None`` for 0.
     """
 
-    def __init__(self, model: BatchedModel, slope: Tensor, constant: Sequence[Tensor] | None, momentum: Tensor) -> None:
+    def __init__(
+        self,
+        model: BatchedModel,
+        jobs: int,
+        slope: Tensor | None,
+        constant: Sequence[Tensor] | None,
+        momentum: Tensor | None,
+    ) -> None:
         self._model, self._slope, self._constant, self._momentum = model, slope, constant, momentum
-        jobs, has_momentum = len(slope), bool(momentum.any())
-        needs_before = has_momentum or self._slope.any()
-        self._before = [value.clone() for value in model.values(jobs)] if needs_before else None
-        self._moved = [torch.zeros_like(value) for value in model.values(jobs)] if has_momentum else None
+        has_terms = slope is not None or momentum is not None
+        self._before = [value.clone() for value in model.values(jobs)] if has_terms else None
+        self._moved = None if momentum is None else [torch.zeros_like(value) for value in model.values(jobs)]
 
     def before(self, jobs: int) -> None:
         """Remember θ of the first *jobs*, if a term needs it."""
@@ -282,11 +353,11 @@ class StepCorrections:
         for index, value in enumerate(self._model.values(jobs)):
             each = (jobs, *[1] * (value.ndim - 1))
             before = None if self._before is None else self._before[index][:jobs]
-            if before is not None:
+            if before is not None and self._slope is not None:
                 value.addcmul_(before, self._slope[:jobs].view(each))
             if self._constant is not None:
                 value.add_(self._constant[index][:jobs])
-            if before is not None and self._moved is not None:
+            if before is not None and self._moved is not None and self._momentum is not None:
                 moved = self._moved[index][:jobs]
                 value.addcmul_(moved, self._momentum[:jobs].view(each))
                 moved.copy_(value).sub_(before)
@@ -294,4 +365,9 @@ class StepCorrections:
 
 def _flatten_users(values: Tensor, order: Ints | None) -> Tensor:
     """Reshape ``[users, members, …]`` to ``[jobs, …]``, the users in *order*."""
-    return (values if order is None else values[order]).flatten(0, 1)
+    return (values if order is None else _select_users(values, order)).flatten(0, 1)
+
+
+def _select_users(values: Tensor, order: Ints) -> Tensor:
+    """Return ``values[order]``."""
+    return values[upload(order, values.device)]

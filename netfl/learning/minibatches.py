@@ -8,15 +8,17 @@ repeats a base continues with the next passes.  Learners of one replica see the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from netfl.learning.tensors import tensor
+from netfl.learning.device_draws import draw_places
+from netfl.learning.tensors import runs_on_gpu, upload
 from netfl.streams import RandomField, Streams
 from netfl.types import Ints
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 _GATHERED = 1 << 18
 """Size up to which examples are gathered for all steps at once: 1 MiB in float32, which fits into a core's cache."""
 _WORDS = 4
+_CPU = torch.device("cpu")
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
@@ -37,12 +40,13 @@ class Batches:
 
     Args:
         order: the index of each user in the cohort, ``[users]``.
-        places: positions among the user's examples, ``[users, steps, width]``; 0 for padding.
+        places: positions among the user's examples, ``[users, steps, width]``; 0 for padding.  A tensor on a GPU if
+            they were drawn there.
         counts: examples in each mini-batch, ``[users, steps]``; 0 after a user's last step.
     """
 
     order: Ints
-    places: Ints
+    places: Ints | Tensor
     counts: Ints
 
     @property
@@ -56,9 +60,15 @@ class Batches:
 
 
 class BatchSampler:
-    """Draws the mini-batches of all users, from the streams of each replica."""
+    """Draws the mini-batches of all users, from the streams of each replica.
 
-    def __init__(self, streams: Sequence[Streams]) -> None:
+    Args:
+        streams: of each replica.
+        device: a GPU that draws the shuffles itself, with equal results, or the CPU.
+    """
+
+    def __init__(self, streams: Sequence[Streams], device: torch.device = _CPU) -> None:
+        self._device = device
         self._keys = np.array([stream.field("batches").key for stream in streams], np.uint64)
         self._step_keys = np.array([stream.field("training").key for stream in streams], np.uint64)
 
@@ -74,11 +84,16 @@ class BatchSampler:
         if cohort.repeats is not None:
             number = number + (cohort.repeats[order] * passes)[entry]
         index = (bases[entry].astype(np.uint64) << _HALF) | number.astype(np.uint64)
-        shuffled = self._shuffle(replicas[entry], users[entry], index, sizes[entry])
-        begin = np.cumsum(passes * sizes) - passes * sizes
         step = np.arange(steps.max())
         offset = step % per_pass[:, None] * width[:, None]
         counts = np.minimum(width[:, None], sizes[:, None] - offset) * (step < steps[:, None])
+        if runs_on_gpu(self._device):
+            columns = (users[entry], index & _LOW, index >> _HALF, sizes[entry], *self._keys[replicas[entry]].T)
+            entries = np.stack([column.astype(np.int64) for column in columns])
+            of_users = np.stack([np.cumsum(passes) - passes, per_pass, width])
+            return Batches(order, draw_places(entries, of_users, counts, self._device), counts)
+        shuffled = self._shuffle(replicas[entry], users[entry], index, sizes[entry])
+        begin = np.cumsum(passes * sizes) - passes * sizes
         first = begin[:, None] + step // per_pass[:, None] * sizes[:, None] + offset
         place = first[..., None] + np.arange(width.max())
         if counts.min() == width.max():
@@ -108,8 +123,11 @@ class BatchSampler:
         """
         blocks = -(-sizes // _WORDS)
         entry, block = np.repeat(np.arange(len(sizes)), blocks), _ranges(blocks)
-        keys = self._keys[replicas[:1] if (replicas == replicas[0]).all() else replicas[entry]].T
-        field = RandomField((keys[0], keys[1]))  # NumPy broadcasts the keys
+        if (replicas == replicas[0]).all():
+            first, second = self._keys[replicas[0]].tolist()
+        else:
+            first, second = self._keys[replicas[entry]].T  # NumPy broadcasts the keys
+        field = RandomField((first, second))
         drawn = np.stack(field.words(users[entry], index[entry], block), axis=1)
         drawn <<= _HALF
         drawn |= (block[:, None] * _WORDS + np.arange(_WORDS)).astype(np.uint64)
@@ -120,6 +138,22 @@ class BatchSampler:
             segments = zip(begins.tolist(), sizes.tolist(), strict=True)
             ranked = np.concatenate([np.sort(drawn.ravel()[begin : begin + size]) for begin, size in segments])
         return (ranked & _LOW).astype(np.int64)
+
+
+class BatchInputs(NamedTuple):
+    """Mini-batches of jobs, or of users that all members share, on the device; each is ``[steps, jobs, width]``.
+
+    Args:
+        rows: of the examples.
+        labels: or targets, ``[steps, jobs, width, outputs]``.
+        shares: of the examples in their mini-batch.
+        moves: random crops and flips, if any.
+    """
+
+    rows: Tensor
+    labels: Tensor
+    shares: Tensor
+    moves: Tensor | None
 
 
 class BatchLoader:
@@ -135,34 +169,59 @@ class BatchLoader:
     def __init__(self, data: UserDatasets, cohort: Cohort, batches: Batches, members: int) -> None:
         rows = data.rows_of(cohort, batches)
         moves = None if data.augmentation is None else data.augmentation.draw(cohort, batches)
-        self._extents = [(users * members, width) for users, width in batches.extents()]
-        self._labels = _repeat_users(_gather(data.y, rows), members)
-        self._shares = _repeat_users(_shares(batches, data.x), members)
-        self._x, self._augmentation = data.x, data.augmentation
+        self.extents = tuple((users * members, width) for users, width in batches.extents())
+        """Jobs, and examples of each, in every step."""
+        labels = _repeat_users(_gather(data.y, rows), members)
         copies = 1 if rows.shape[1] == 1 else members
-        self._rows = _repeat_users(rows, copies)
-        self._moves = None if moves is None else _repeat_users(moves, copies)
-        is_small = moves is None and self._rows.numel() * data.x[0].numel() <= _GATHERED
-        self._gathered = _gather(data.x, self._rows) if is_small else None
-        self._buffer = data.buffer(0 if is_small else self._rows[0].numel())
+        self._inputs = BatchInputs(
+            rows=_repeat_users(rows, copies),
+            labels=labels,
+            shares=_repeat_users(_shares(batches, data.x), members),
+            moves=None if moves is None else _repeat_users(moves, copies),
+        )
+        self._data = data
+
+    @property
+    def inputs(self) -> BatchInputs:
+        """The tensors that differ from round to round."""
+        return self._inputs
+
+    def with_inputs(self, inputs: BatchInputs) -> BatchLoader:
+        """Return a loader of the same steps with other tensors."""
+        loader = copy(self)
+        loader._inputs = inputs
+        return loader
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        labels, shares = self._labels.unbind(), self._shares.unbind()
-        for step, (jobs, width) in enumerate(self._extents):
+        all_rows, all_labels, all_shares, moves = self._inputs
+        x, shape, augmentation = self._data.x, self._data.x.shape[1:], self._data.augmentation
+        is_small = moves is None and all_rows.numel() * x[0].numel() <= _GATHERED
+        gathered = _gather(x, all_rows) if is_small else None
+        buffer = self._data.buffer(0 if is_small else all_rows[0].numel())
+        labels, shares = all_labels.unbind(), all_shares.unbind()
+        if gathered is None and moves is None and len(set(self.extents)) == 1:
+            yield from zip(self._gather_steps(all_rows, buffer), labels, shares, strict=True)
+            return
+        for step, (jobs, width) in enumerate(self.extents):
             y, share = labels[step], shares[step]
             if share.shape != (jobs, width):
                 y, share = y[:jobs, :width], share[:jobs, :width]
-            yield self._examples(step, jobs, width), y, share
+            if gathered is not None:
+                yield gathered[step, :jobs, :width].expand(jobs, -1, *shape), y, share
+                continue
+            rows = all_rows[step, :jobs, :width]
+            examples = torch.index_select(x, 0, rows.flatten(), out=buffer[: rows.numel()])
+            if augmentation is not None and moves is not None:
+                examples = augmentation.apply(examples, moves[step, :jobs, :width].flatten())
+            yield examples.view(*rows.shape, *shape).expand(jobs, -1, *shape), y, share
 
-    def _examples(self, step: int, jobs: int, width: int) -> Tensor:
-        shape = self._x.shape[1:]
-        if self._gathered is not None:
-            return self._gathered[step, :jobs, :width].expand(jobs, -1, *shape)
-        rows = self._rows[step, :jobs, :width]
-        x = torch.index_select(self._x, 0, rows.flatten(), out=self._buffer[: rows.numel()])
-        if self._augmentation is not None and self._moves is not None:
-            x = self._augmentation.apply(x, self._moves[step, :jobs, :width].flatten())
-        return x.view(*rows.shape, *shape).expand(jobs, -1, *shape)
+    def _gather_steps(self, rows: Tensor, buffer: Tensor) -> Iterator[Tensor]:
+        """Gather the examples of steps of one size; all views are made once."""
+        x, (jobs, width) = self._data.x, self.extents[0]
+        examples = buffer.view(rows.shape[1], width, *x.shape[1:]).expand(jobs, -1, *x.shape[1:])
+        for of_step in rows.flatten(1).unbind():
+            torch.index_select(x, 0, of_step, out=buffer)
+            yield examples
 
 
 def _ranges(counts: Ints) -> Ints:
@@ -185,7 +244,7 @@ def _shares(batches: Batches, like: Tensor) -> Tensor:
     counts, width = batches.counts.T[..., None], batches.places.shape[2]
     if counts.min() == width:
         return like.new_full((1, 1, 1), 1 / width).expand(*counts.shape[:2], width)
-    return tensor((np.arange(width) < counts) / np.maximum(counts, 1)).to(like)
+    return upload((np.arange(width) < counts) / np.maximum(counts, 1), like.device, like.dtype)
 
 
 def _repeat_users(values: Tensor, members: int) -> Tensor:

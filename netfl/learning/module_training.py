@@ -91,6 +91,14 @@ class ModuleParts:
             | {name: buffer for name, buffer in buffers.items() if name not in sent},
         )
 
+    def on(self, like: Tensor) -> ModuleParts:
+        """Return the same parts with the fixed ones, and the counters, on the device of *like*."""
+
+        def move(parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
+            return {name: part if part.is_meta else part.to(like.device) for name, part in parts.items()}
+
+        return ModuleParts(self.trained, self.state, move(self.counters), move(self.fixed))
+
     @property
     def sent(self) -> dict[str, Tensor]:
         """Everything that an update carries, in the order of the flat vector: parameters, then state."""

@@ -6,7 +6,7 @@ newest version, and older ones from which updates may still come.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from netfl.errors import ModelError
 from netfl.learning.aggregation import Aggregation, Updates
-from netfl.learning.tensors import tensor
+from netfl.learning.tensors import runs_on_gpu, upload
 from netfl.registry import find_plugins, kind_of
 from netfl.types import Divergence, Ints, Round
 
@@ -31,6 +31,8 @@ class LaneServers:
 
     If all lanes diverge, the run ends, unless *is_whole_run* is false: then it has other lanes elsewhere.
     Messages name *model* if it is from outside netfl.  *lanes* maps learner and replica to the learner's settings.
+
+    A GPU checks the versions itself, and the host reads later which lanes have diverged: see `find_diverged`.
 
     A version is ``[size + 1]``: parameters, *buffers*, and t.  Aggregations see the parameters and t; the buffers have
     a rule of their own (`Aggregation.next_buffers`).
@@ -54,6 +56,8 @@ class LaneServers:
         self._updates: dict[int, Updates] = {}
         self._diverged: dict[int, Divergence] = {}
         self._new_divergences: list[Divergence] = []
+        self._rates: tuple[int, Tensor] = (0, origins[:0])
+        self._check = DeviceCheck(len(lanes), origins.device) if runs_on_gpu(origins.device) else None
 
     @property
     def diverged_lanes(self) -> tuple[int, ...]:
@@ -83,7 +87,10 @@ class LaneServers:
 
     def newest_rates(self, lane: int, index: int) -> Tensor:
         """Return the step sizes on θ and t of users that start from the version before round *index*, ``[2]``."""
-        return self._like.new_tensor(self.specs[lane].rates(np.array([index - 1]))[0])
+        if self._rates[0] != index:
+            rates = np.concatenate([spec.rates(np.array([index - 1])) for spec in self.specs])
+            self._rates = index, upload(rates, self._like.device, self._like.dtype)
+        return self._rates[1][lane]
 
     def step(self, lane: int, current: Tensor, updates: Updates, time_s: float) -> Tensor:
         """Aggregate *updates* into the next version of *lane*, which `accept_finite` then checks."""
@@ -102,7 +109,10 @@ class LaneServers:
                 following = self._with_buffers(after, rule.next_buffers(self._only_buffers(current), of_buffers))
         except ValueError as error:
             raise ModelError(self.name(lane), str(error), time_s=time_s) from error
-        self._updates[lane] = updates
+        if self._check is None:
+            self._updates[lane] = updates
+        else:
+            self._check.add_updates(lane, updates)
         return following
 
     def idle(self, lane: int, current: Tensor, index: int) -> Tensor:
@@ -124,15 +134,25 @@ class LaneServers:
 
         A lane whose version is not finite has diverged and keeps its version in *newest*.
         """
+        if self._check is not None:
+            return self._check.accept_finite(torch.stack([*following]), newest, index)
         versions, updates_of = torch.stack([*following]), self._updates
         self._updates = {}
         for lane in (~versions.sum(1).isfinite()).nonzero()[:, 0].tolist():
             versions[lane] = newest[lane]
             updates = updates_of.get(lane)
             broken = [] if updates is None else updates.users[~updates.models.sum(1).isfinite()].tolist()
-            user = broken[0] if broken else None
-            self.mark_diverged(lane, index, f"{'version' if user is None else 'update'} in round {index}", user)
+            self._mark_version(lane, index, broken[0] if broken else None)
         return versions
+
+    def find_diverged(self) -> None:
+        """Read from a GPU which lanes have diverged since the last call; on a CPU they are known already."""
+        for lane, index, user in () if self._check is None else self._check.diverged():
+            self._mark_version(lane, index, None if user < 0 else user)
+
+    def _mark_version(self, lane: int, index: int, user: int | None) -> None:
+        """Record that the version of *lane* in round *index* is not finite, because of the update of *user* if any."""
+        self.mark_diverged(lane, index, f"{'version' if user is None else 'update'} in round {index}", user)
 
     def messages(self) -> dict[int, Tensor]:
         """Return the `Aggregation.message` of each lane that sends one."""
@@ -197,6 +217,8 @@ class LaneServers:
             int(lane): Divergence(*self._lanes[int(lane)], index, None if user < 0 else user, problem)
             for lane, (index, user, problem) in state["lost"].items()
         }
+        if self._check is not None:
+            self._check.restore({lane: lost.round for lane, lost in self._diverged.items()})
 
     def _without_buffers(self, versions: Tensor) -> Tensor:
         """Return parameters and t of *versions*, ``[…, size + 1]``."""
@@ -216,6 +238,50 @@ class LaneServers:
 
     def _pairs(self) -> zip[tuple[Aggregation, State]]:
         return zip(self._rules, self._states, strict=True)
+
+
+class DeviceCheck:
+    """Detects on a GPU which lanes have diverged, without a read by the host in each round.
+
+    Args:
+        lanes: number of lanes.
+        device: of the versions.
+    """
+
+    def __init__(self, lanes: int, device: torch.device) -> None:
+        self._none = torch.full((), -1, device=device)
+        self._rounds, self._users = self._none.repeat(lanes), self._none.repeat(lanes)
+        self._broken = [self._none] * lanes
+        self._known: set[int] = set()
+
+    def add_updates(self, lane: int, updates: Updates) -> None:
+        """Remember the first user of *updates* whose model is not finite."""
+        is_broken = ~updates.models.sum(1).isfinite()
+        first = updates.users.gather(0, is_broken.byte().argmax(0, keepdim=True))[0]
+        self._broken[lane] = first.where(is_broken.any(), self._none)
+
+    def accept_finite(self, versions: Tensor, newest: Tensor, index: int) -> Tensor:
+        """Return *versions* of round *index*; lanes that have diverged, now or earlier, keep those in *newest*."""
+        is_new = ~versions.sum(1).isfinite() & (self._rounds < 0)
+        self._rounds = self._rounds.masked_fill(is_new, index)
+        self._users = torch.stack(self._broken).where(is_new, self._users)
+        self._broken = [self._none] * len(self._broken)
+        return versions.where((self._rounds < 0)[:, None], newest)
+
+    def diverged(self) -> Iterator[tuple[int, int, int]]:
+        """Yield lane, round and user, or -1, of the lanes that have diverged since the last call."""
+        rounds, users = torch.stack([self._rounds, self._users]).tolist()
+        for lane, (index, user) in enumerate(zip(rounds, users, strict=True)):
+            if index >= 0 and lane not in self._known:
+                self._known.add(lane)
+                yield lane, index, user
+
+    def restore(self, rounds: Mapping[int, int]) -> None:
+        """Restore the lanes that have diverged, with the *rounds* in which they did."""
+        self._known = set(rounds)
+        values = np.full(len(self._broken), -1)
+        values[[*rounds]] = [*rounds.values()]
+        self._rounds = upload(values, self._rounds.device)
 
 
 class ModelVersions:
@@ -265,7 +331,7 @@ class ModelVersions:
         missing = set(numbers.tolist()) - set(self._versions)
         if missing:
             raise ValueError(f"version {min(missing)} was released as unused")
-        index = tensor(lanes).to(self.newest.device)
+        index = upload(lanes, self.newest.device)
         if (numbers == numbers[0]).all():
             return _select_lanes(self._versions[int(numbers[0])], lanes, index)
         return torch.stack([self._versions[number][row] for number, row in zip(numbers.tolist(), index, strict=True)])

@@ -68,6 +68,7 @@ def split_state(state: Mapping[str, Any], shard: LaneShard, replicas: int) -> di
         },
         "metrics": shard_metrics,
         "turns": [[replica - first, *rest] for replica, *rest in state["turns"] if replica in shard.replicas],
+        "threads": 1,
     }
 
 
@@ -110,6 +111,7 @@ def merge_states(states: Sequence[Mapping[str, Any]], shards: Sequence[LaneShard
         "servers": {"aggregations": aggregations, "lost": lost},
         "metrics": metrics,
         "turns": [[turn[0] + shard.replicas.start, *turn[1:]] for shard, state in firsts for turn in state["turns"]],
+        "threads": 1,
     }
 
 

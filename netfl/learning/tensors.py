@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,35 @@ from torch import Tensor
 
 from netfl.errors import Fault, ScenarioError
 
-DTYPES = {"float32": torch.float32, "float64": torch.float64}
-"""Types by the ``precision`` of a scenario."""
+DTYPES = {"float32": torch.float32, "float64": torch.float64, "tf32": torch.float32, "bf16": torch.float32}
+"""Types of parameters and examples by the ``precision`` of a scenario."""
 
 
 def tensor(array: NDArray[Any]) -> Tensor:
     """Convert *array* to a tensor; it shares the memory unless the array is read-only or not contiguous."""
-    return torch.from_numpy(np.require(array, requirements=["C", "W"]))
+    flags = array.flags
+    if not (flags.c_contiguous and flags.writeable):
+        array = np.require(array, requirements=["C", "W"])
+    return torch.from_numpy(array)
+
+
+def runs_on_gpu(device: torch.device) -> bool:
+    """Return whether *device* computes asynchronously, beside the host: every device but the CPU."""
+    return device.type != "cpu"
+
+
+def upload(array: NDArray[Any], device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    """Copy *array* to *device*, in *dtype* if given, without waiting for work that the device still has.
+
+    The type is converted on the host, and pages are pinned: a copy from other memory would wait.
+    """
+    values = tensor(array)
+    values = values if dtype is None else values.to(dtype)
+    if not runs_on_gpu(device):
+        return values
+    if device.type == "cuda":
+        values = values.pin_memory()
+    return values.to(device, non_blocking=True)
 
 
 def devices() -> list[str]:
@@ -27,16 +51,45 @@ def devices() -> list[str]:
 
 
 def device_of(name: str) -> torch.device:
-    """Return the device *name*: ``cpu``, ``cuda``, or ``auto`` for CUDA if available.
+    """Return the device *name*: ``cpu``, ``cuda``, ``cuda:N``, or ``auto`` for CUDA if available.
 
     Raises:
         ScenarioError: the device does not exist.
     """
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ScenarioError([Fault("--device", "this machine has no CUDA device", name, "write cpu or auto")])
+    if name.startswith("cuda"):
+        index = name.removeprefix("cuda").removeprefix(":") or "0"
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if not index.isdecimal() or int(index) >= count:
+            problem = "this machine has no CUDA device" if count == 0 else "no such device on this machine"
+            remedy = "write cpu or auto" if count == 0 else f"write cuda:0 to cuda:{count - 1}, cpu or auto"
+            raise ScenarioError([Fault("--device", problem, name, remedy)])
     return torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
 
 
+@contextmanager
+def gpu_arithmetic(device: torch.device, has_tf32_products: bool) -> Iterator[None]:
+    """Set how a GPU computes in the context: deterministic convolutions, and factors of products in TF32 or not.
+
+    TF32 keeps 10 bits of the mantissa.  There is no effect on a CPU.
+    """
+    cudnn: Any = torch.backends.cudnn
+    settings: tuple[tuple[Any, str, bool], ...] = (
+        (torch.backends.cuda.matmul, "allow_tf32", has_tf32_products),
+        (cudnn, "allow_tf32", has_tf32_products),
+        (cudnn, "deterministic", True),
+        (cudnn, "benchmark", False),
+    )
+    settings = settings if device.type == "cuda" else ()
+    before = [getattr(backend, name) for backend, name, _ in settings]
+    try:
+        for backend, name, value in settings:
+            setattr(backend, name, value)
+        yield
+    finally:
+        for (backend, name, _), value in zip(settings, before, strict=True):
+            setattr(backend, name, value)
+
+
 def free_gpu_memory(device: torch.device) -> int:
-    """Return the free memory of a GPU in bytes."""
-    return int(torch.cuda.mem_get_info(device)[0])
+    """Return the free memory of a GPU in bytes; 0 for another device, of which it is not known."""
+    return int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else 0

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from netfl.learning.batch_limits import evaluation_slices
-from netfl.learning.tensors import tensor
+from netfl.learning.batch_limits import evaluation_slices, gpu_numbers_at_once
+from netfl.learning.tensors import free_gpu_memory, runs_on_gpu, tensor, upload
 from netfl.streams import RandomField, Streams
 from netfl.types import Floats, Ints
 
@@ -88,7 +88,7 @@ class Augmentation:
         keys = self._keys[replicas].T.swapaxes(1, 3)
         word = RandomField((keys[0], keys[1])).words(users, index, number)[0]  # NumPy broadcasts the keys
         drawn = (word * np.uint64(self._moves)) >> np.uint64(_WORD_BITS)
-        return tensor(drawn.astype(np.int64).swapaxes(0, 1).copy()).to(self._rows.device)
+        return upload(drawn.astype(np.int64).swapaxes(0, 1), self._rows.device)
 
     def apply(self, x: Tensor, moves: Tensor) -> Tensor:
         """Move each image of *x*, ``[n, channels, rows, columns]``, by its number of *moves*, ``[n]``."""
@@ -123,11 +123,19 @@ class UserDatasets:
         self.x = _concatenate([dataset.train_x for dataset in distinct]).to(device, dtype)
         self.y = labels_on([dataset.train_y for dataset in distinct], self.x)
         self._buffer = self.x[:0]
+        self.numbers_at_once: int | None = None
+        self._device_rows: Tensor | None = None
+        if runs_on_gpu(device):
+            self.numbers_at_once = gpu_numbers_at_once(free_gpu_memory(device), self.x.element_size())
+            self._device_rows = upload(self._rows, device)
 
     def rows_of(self, cohort: Cohort, batches: Batches) -> Tensor:
         """Return the rows of `x` in the mini-batches of *cohort*, ``[steps, users, width]``."""
         starts = self._starts[cohort.replicas, cohort.users][batches.order]
-        return tensor(self._rows[starts[:, None] + batches.places.swapaxes(0, 1)]).to(self.x.device)
+        if isinstance(batches.places, Tensor) and self._device_rows is not None:
+            places = batches.places.swapaxes(0, 1) + upload(starts, self.x.device)[:, None]
+            return self._device_rows.index_select(0, places.flatten()).view(places.shape)
+        return upload(self._rows[starts[:, None] + np.asarray(batches.places).swapaxes(0, 1)], self.x.device)
 
     def pooled(self) -> UserDatasets:
         """Return the same examples with a single user in each replica that holds all of them."""
@@ -136,7 +144,9 @@ class UserDatasets:
         return pooled
 
     def buffer(self, examples: int) -> Tensor:
-        """Return memory for so many *examples*, the same from round to round."""
+        """Return memory for so many *examples*: on a CPU the same from round to round, on a GPU of its allocator."""
+        if runs_on_gpu(self.x.device):
+            return self.x.new_empty((examples, *self.x.shape[1:]))
         if len(self._buffer) < examples:
             self._buffer = self.x.new_empty((examples, *self.x.shape[1:]))
         return self._buffer[:examples]
@@ -146,10 +156,12 @@ class UserDatasets:
         sizes, starts = self.sizes[replica, users], self._starts[replica, users]
         return self._rows[np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())], sizes
 
-    def slices(self, rows: Ints) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Yield slices of *rows* with their examples and labels, or targets."""
-        for part in evaluation_slices(len(rows)):
-            selected = tensor(rows[part]).to(self.x.device)
+    def slices(self, rows: Ints, models: int) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Yield slices of *rows* with their examples and labels, or targets, to be evaluated by so many *models*."""
+        device = self.x.device
+        uploaded = upload(rows, device)
+        for part in evaluation_slices(len(rows), models if runs_on_gpu(device) else None):
+            selected = uploaded[part]
             yield part, self.x[selected], self.y[selected]
 
 

@@ -75,8 +75,10 @@ class Scenario(Spec):
     """The model that is trained."""
     learners: dict[Name, LearnerSpec] = Field(default_factory=dict)
     """Learners by name. All share the trace, so that comparisons are paired."""
-    precision: Literal["float32", "float64"] | None = None
-    """Precision of the learners' arithmetic, ``float32`` by default. An update has 32 bits per number with either."""
+    precision: Literal["float32", "float64", "tf32", "bf16"] | None = None
+    """Precision of the learners' arithmetic, ``float32`` by default.  ``tf32`` and ``bf16`` are ``float32`` with
+    products of less precise factors in training: ``tf32`` on a GPU only, with 10 bits of the mantissa; ``bf16`` with 7
+    bits.  An update has 32 bits per number in all cases."""
     evaluate: EvaluateSpec | None = None
     """Evaluation of the global models; every 10 rounds by default."""
     record: Annotated[Literal["all", "none"] | tuple[EventKind, ...] | RecordSpec, ByForm()] = RECORDED

@@ -42,7 +42,7 @@ def extend(
     Args:
         folder: a run directory.
         replicas: the number of replicas in all.
-        device: ``auto``, ``cpu`` or ``cuda``.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         observer: an observer; if it stops the extension, the run stays as it was, and the same call continues.
         progress: show the progress on a terminal or in a notebook; an observer replaces it.
 

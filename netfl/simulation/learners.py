@@ -36,7 +36,7 @@ def build_learner(setup: RunSetup, device: str = "auto", workers: int | Cluster 
 
     Args:
         setup: the prepared run.
-        device: ``auto``, ``cpu`` or ``cuda``.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         workers: maximum number of processes that share the lanes, with 1 this process alone; or a cluster.
 
     Raises:
@@ -74,6 +74,7 @@ def build_learner(setup: RunSetup, device: str = "auto", workers: int | Cluster 
         tokens=None if scenario.data is None else scenario.data.tokens,
         device=device,
         dtype=DTYPES[scenario.precision or "float32"],
+        products=scenario.precision if scenario.precision in {"tf32", "bf16"} else None,
     )
     cluster, count = (workers, workers.workers or 1) if isinstance(workers, Cluster) else (None, workers)
     if cluster is None or cluster.address is None:  # nodes elsewhere have other memory and other devices

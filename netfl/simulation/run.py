@@ -54,7 +54,7 @@ def run(
     Args:
         scenario: a scenario, or any other input of `netfl.load`, such as a YAML file or a mapping.
         out: the run directory; by default the next free one below ``runs``.
-        device: ``auto``, ``cpu`` or ``cuda``.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         workers: number of processes of this machine that share the learners and replicas, with 1 this process alone;
             or a cluster, on which they run.
         observer: an observer of the run, which may stop it.

@@ -96,7 +96,7 @@ class Simulation:
         record: whether to keep rounds and events for `snapshot` and `events`, as the section ``record`` states.
         update_bits: size of the largest update, and of a broadcast, in place of that of the model or the network.
         learning: whether the learners of the scenario train, as in a run; `report` has their metrics.
-        device: of the learners: ``auto``, ``cpu`` or ``cuda``.
+        device: of the learners: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         setup: the prepared run that this replica is a part of; the other options are then those of the run.
 
     Raises:

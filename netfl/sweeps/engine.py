@@ -44,7 +44,7 @@ class LocalEngine:
 
     Args:
         workers: number of processes; by default one for each core.
-        device: ``auto``, ``cpu`` or ``cuda``.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         retries: number of further attempts of a task whose process has died.
     """
 

@@ -31,7 +31,7 @@ class RayEngine:
 
     Args:
         cluster: the cluster.
-        device: ``auto``, ``cpu`` or ``cuda``.
+        device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         retries: number of further attempts of a task whose node or process has died.
 
     Raises:

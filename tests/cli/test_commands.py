@@ -235,7 +235,7 @@ def test_all_scenario_keys_and_no_others_are_suggested(monkeypatch):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["run", "good.yaml", "--device", "gpu"], "--device: no such device ('gpu'); write auto, cpu or cuda"),
+        (["run", "good.yaml", "--device", "gpu"], "--device: no such device ('gpu'); write auto, cpu, cuda or cuda:N"),
         (["resume", "nowhere"], "nowhere is not a run directory: it has no manifest.json; give a folder that netfl wrote"),
         (["report", "nowhere"], "nowhere is not a run directory: it has no manifest.json; give a folder that netfl wrote"),
         (["list", "acess"], "no such family ('acess'); did you mean 'access'?"),

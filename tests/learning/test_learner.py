@@ -400,19 +400,6 @@ def test_read_only_arrays_are_accepted():
     assert np.array_equal(run_rounds(batched), run_rounds(learner({"a": spec()})))
 
 
-def test_only_large_models_use_several_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with learner({"a": spec()}).working():
-            assert torch.get_num_threads() == 1
-        with learner({"a": spec()}, model=Mlp(hidden=(2000, 1000))).working():
-            assert torch.get_num_threads() == 2
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-
-
 def test_global_random_state_and_threads_are_unchanged():
     generator, threads = torch.random.get_rng_state(), torch.get_num_threads()
     legacy = np.random.get_state()[1].copy()  # noqa: NPY002

@@ -130,8 +130,8 @@ def test_a_table_may_have_several_columns_of_targets(tmp_path):
 @pytest.mark.parametrize(
     ("module", "sentence"),
     [
-        (Dropped(), "model: its models are trained in batches, in training mode, by torch.func"),
-        (Branching(), "model: its models are trained one after the other: torch.func cannot batch it"),
+        (Dropped(), "training: its models are trained in batches, in training mode, by torch.func"),
+        (Branching(), "training: its models are trained one after the other: torch.func cannot batch it"),
         (Regressor(3), None),
     ],
 )
@@ -142,7 +142,7 @@ def test_check_and_manifest_state_how_a_module_is_trained(tmp_path, module, sent
     output = CliRunner().invoke(app, ["check", str(tmp_path / "s.yaml")]).output
     training = netfl.run(loaded, tmp_path / "run", device="cpu").manifest.get("training")
     assert (training is None) is (sentence is None)
-    assert ("  model: " in output) is (sentence is not None)
+    assert ("  training: " in output) is (sentence is not None)
     if sentence is not None:
         assert sentence in output
         assert training in output

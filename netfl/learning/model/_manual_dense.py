@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,6 +32,37 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor, Tensor],
     "tanh": (torch.tanh_, lambda grad, out: _ATEN.tanh_backward.grad_input(grad, out, grad_input=grad)),
 }
 """Activations in place, and the in-place product of a gradient with their derivative, a function of the output."""
+
+
+class Products(NamedTuple):
+    """Products of batches of matrices.
+
+    Args:
+        add: the sum of a matrix and a product, as `torch.baddbmm`.
+        multiply: a product, as `torch.bmm`.
+        subtract: subtracts a product from a matrix in place.
+    """
+
+    add: Callable[..., Tensor]
+    multiply: Callable[..., Tensor]
+    subtract: Callable[[Tensor, Tensor, Tensor], object]
+
+
+def _round(first: Tensor, second: Tensor) -> Tensor:
+    """Return the product of factors that are rounded to bfloat16."""
+    return torch.bmm(first.bfloat16(), second.bfloat16())
+
+
+def _add_rounded(term: Tensor, first: Tensor, second: Tensor, out: Tensor | None = None) -> Tensor:
+    return torch.add(term, _round(first, second), out=out)
+
+
+def _multiply_rounded(first: Tensor, second: Tensor, out: Tensor) -> Tensor:
+    return out.copy_(_round(first, second))
+
+
+EXACT = Products(torch.baddbmm, torch.bmm, lambda value, first, second: value.baddbmm_(first, second, alpha=-1))
+ROUNDED = Products(_add_rounded, _multiply_rounded, lambda value, first, second: value.sub_(_round(first, second)))
 
 
 class Dense(Architecture):
@@ -59,7 +90,10 @@ class Dense(Architecture):
         return _initialization.draw_parameters(self._parts, streams)
 
     def open(self, theta: Tensor, trained: bool = True) -> DenseStack:
-        return self._stack(theta, self._sizes)
+        stack = self._stack(theta, self._sizes)
+        if trained and self.has_bf16_products and theta.dtype == torch.float32:
+            stack.use_products(ROUNDED)
+        return stack
 
 
 class _Layer:
@@ -94,17 +128,18 @@ class _Layer:
         self.weight = self._active.mT if self._tall else self._active
         self.turned, self.row, self.column = self.weight.mT, self.bias[:, None], self.bias[..., None]
 
-    def descend(self, grad: Tensor, inputs: Tensor) -> None:
+    def descend(self, grad: Tensor, inputs: Tensor, products: Products) -> None:
         """Subtract the gradient.
 
         Args:
             grad: gradient of the outputs, ``[models, out, batch]``.
             inputs: ``[models, batch, in]``.
+            products: computes the product of both.
         """
         if self._tall:
-            self._active.baddbmm_(inputs.mT, grad.mT, alpha=-1)
+            products.subtract(self._active, inputs.mT, grad.mT)
         else:
-            self._active.baddbmm_(grad, inputs, alpha=-1)
+            products.subtract(self._active, grad, inputs)
         self.bias.sub_(grad.sum(2))
 
 
@@ -115,19 +150,24 @@ class DenseStack(BatchedModel):
         self._sizes, self._softmax = sizes, softmax
         self._activate, self._derive = ACTIVATIONS[activation]
         self._layers = [_Layer(weight, bias) for weight, bias in _parts(theta, sizes)]
+        self._products = EXACT
         self._extent = (0, 0)
         self._hidden: list[Tensor] = []
         self._below: list[Tensor] = []
         self._output = self._fed = self._log = self._labels = theta
+
+    def use_products(self, products: Products) -> None:
+        """Compute *products* in the next steps."""
+        self._products = products
 
     def scores(self, x: Tensor) -> Tensor:
         inputs = x.flatten(2)
         self._resize(*inputs.shape[:2])
         self._inputs = [inputs, *self._hidden]
         for layer, given, out in zip(self._layers, self._inputs, self._hidden, strict=False):
-            self._activate(torch.baddbmm(layer.row, given, layer.turned, out=out))
+            self._activate(self._products.add(layer.row, given, layer.turned, out=out))
         last = self._layers[-1]
-        self._output = torch.baddbmm(last.column, last.weight, self._inputs[-1].mT)
+        self._output = self._products.add(last.column, last.weight, self._inputs[-1].mT)
         return self._output.mT
 
     def losses(self, y: Tensor) -> Tensor:
@@ -153,13 +193,13 @@ class DenseStack(BatchedModel):
         grad = self.slopes(weights)
         for index in range(len(self._layers) - 1, 0, -1):
             layer, inputs = self._layers[index], self._inputs[index]
-            below = torch.bmm(grad.mT, layer.weight, out=self._below[index - 1])
+            below = self._products.multiply(grad.mT, layer.weight, out=self._below[index - 1])
             self._derive(below, inputs)
-            layer.descend(grad, inputs)
+            layer.descend(grad, inputs, self._products)
             grad = below.mT
         if into is not None:
-            torch.bmm(grad.mT, self._layers[0].weight, out=into)
-        self._layers[0].descend(grad, self._inputs[0])
+            self._products.multiply(grad.mT, self._layers[0].weight, out=into)
+        self._layers[0].descend(grad, self._inputs[0], self._products)
 
     def values(self, models: int) -> list[Tensor]:
         return [part[:models] for layer in self._layers for part in layer.stored]

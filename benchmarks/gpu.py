@@ -1,0 +1,328 @@
+"""Local training on a GPU: equality with the CPU, waits of the host, and the speed for 1 to 1,000 lanes.
+
+Three checks come first: mini-batches equal those of the CPU to the bit, versions equal them up to rounding, and rounds
+run while PyTorch makes every wait of the host an error.  Then rounds of the MLP and of Table 1's CNN are timed.  The
+results are written to a JSON file and printed as a table in Markdown.
+
+    python benchmarks/gpu.py [--device cuda] [--precision float32] [--out runs/gpu.json]
+    python benchmarks/gpu.py --device cpu --quick          # without a GPU: a test of this program
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from learning import rounds
+
+from netfl.learning.aggregation import Aggregation
+from netfl.learning.aggregation.afl import Afl
+from netfl.learning.aggregation.average import Average
+from netfl.learning.aggregation.fedau import Fedau
+from netfl.learning.aggregation.fedvarp import Fedvarp
+from netfl.learning.aggregation.mifa import Mifa
+from netfl.learning.aggregation.qfedavg import Qfedavg
+from netfl.learning.aggregation.relay import Relay
+from netfl.learning.aggregation.scaffold import Scaffold
+from netfl.learning.cohort import Cohort
+from netfl.learning.data import Dataset
+from netfl.learning.learner import BatchedLearner, LearningTask
+from netfl.learning.minibatches import BatchSampler
+from netfl.learning.model import Model
+from netfl.learning.model.cnn import Cnn
+from netfl.learning.model.mlp import Mlp
+from netfl.learning.objective.cvar import Cvar
+from netfl.learning.objective.erm import Erm
+from netfl.learning.spec import EvaluateSpec, LearnerSpec, LocalWork
+from netfl.learning.tensors import DTYPES, device_of
+from netfl.learning.user_data import ReplicaData
+from netfl.streams import Streams
+
+USERS, BATCH = 30, 128
+TABLE_1_STEPS = 20 * 5 * 6000 * 20 * 16
+"""Steps of all lanes of Table 1: learners, replicas, rounds, passes, and mini-batches of a pass."""
+TOLERANCE = {"float32": 1e-4, "tf32": 3e-2, "bf16": 2e-1}
+"""Largest accepted distance from the CPU's versions in float32, relative to the change in the rounds."""
+RULES: dict[str, Aggregation] = {
+    "average": Average(),
+    "fedau": Fedau(),
+    "scaffold": Scaffold(),
+    "mifa": Mifa(),
+    "fedvarp": Fedvarp(),
+    "qfedavg": Qfedavg(q=1.0),
+    "afl": Afl(lr_lambda=0.1),
+}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A model and its data.
+
+    Args:
+        name: name in the table.
+        model: the model.
+        shape: shape of an example.
+        products: products in the forward pass of an example.
+        steps: local steps of a round.
+        samples: examples of each user.
+    """
+
+    name: str
+    model: Model
+    shape: tuple[int, ...]
+    products: float
+    steps: int
+    samples: int
+
+
+MLP = Workload("MLP 784-128-128-10", Mlp(hidden=(128, 128)), (784,), 118_016, 160, 2048)
+CNN = Workload(
+    "CNN of Table 1",
+    Cnn(channels=(6, 16), kernel=5, padding=2, hidden=(120, 84), activation="leaky_relu"),
+    (1, 28, 28),
+    28 * 28 * 6 * 25 + 14 * 14 * 16 * 6 * 25 + 784 * 120 + 120 * 84 + 84 * 10,
+    320,
+    2000,
+)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Speed of one shape.
+
+    Args:
+        workload: name of the model.
+        lanes: number of lanes.
+        lane_steps_per_s: local steps of all lanes in a second.
+        tflops: floating-point operations a second, counted as three times those of the forward pass, in 10^12.
+        utilisation: share of the time with a kernel on the GPU, as the driver reports it; ``None`` if it does not.
+        memory_gb: largest memory of the tensors, on a GPU.
+        table_1_hours: time for all steps of Table 1, for its CNN.
+    """
+
+    workload: str
+    lanes: int
+    lane_steps_per_s: float
+    tflops: float
+    utilisation: float | None
+    memory_gb: float | None
+    table_1_hours: float | None
+
+
+def examples(workload: Workload) -> Dataset:
+    """Return random examples, as their values do not change the time."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((USERS * workload.samples, *workload.shape), dtype=np.float32)
+    y = rng.integers(10, size=len(x))
+    return Dataset(x, y, x[:100], y[:100], 10)
+
+
+def make_learner(
+    workload: Workload, specs: dict[str, LearnerSpec], replicas: int, device: str, precision: str, data: Dataset
+) -> BatchedLearner:
+    """Return learners in some replicas that share the data."""
+    split = np.split(np.arange(len(data.train_y)), USERS)
+    return BatchedLearner(
+        LearningTask(
+            learners=specs,
+            model=workload.model,
+            replicas=[ReplicaData(replica, data, split, Streams(replica)) for replica in range(replicas)],
+            evaluate=EvaluateSpec(every=10**9),
+            rounds=10**9,
+            device=device,
+            dtype=DTYPES[precision],
+            products=precision if precision in {"tf32", "bf16"} else None,
+        )
+    )
+
+
+def is_equal_in_draws(device: str) -> bool:
+    """Return whether the mini-batches drawn on *device* are those of the CPU."""
+    cohort = Cohort(np.array([0, 1, 1]), np.array([3, 2**31 + 1, 5]), np.array([7, 2**30, 0]), ())
+    sizes, streams = np.array([2000, 317, 64]), [Streams(1), Streams(2)]
+    drawn = [
+        BatchSampler(streams, torch.device(where)).draw(cohort, sizes, LocalWork(BATCH, 3, None)).places
+        for where in ("cpu", device)
+    ]
+    return bool(np.array_equal(*(torch.as_tensor(places).cpu().numpy() for places in drawn)))
+
+
+def distances(workload: Workload, rules: Sequence[str], device: str, precision: str) -> dict[str, float]:
+    """Return the distance between the versions of *device* and of the CPU, relative to their change, by rule."""
+    small = replace(workload, samples=200)
+    data, found = examples(small), {}
+    for name in rules:
+        rule = RULES[name]
+        ends = []
+        for where, kind in ((device, precision), ("cpu", "float32")):
+            specs = {
+                "erm": LearnerSpec(objective=Erm(), aggregation=rule, lr=0.01, batch_size=BATCH, local_steps=5),
+                "cvar": LearnerSpec(
+                    objective=Cvar(alpha=0.3, gamma=0.3, lr_t=1e-3), aggregation=rule, lr=0.01, batch_size=BATCH,
+                    local_steps=5,
+                ),
+            }  # fmt: skip
+            learner, drawn = make_learner(small, specs, 2, where, kind, data), rounds(2, 5)
+            start = learner.version(1)
+            with learner.working():
+                for _ in range(4):
+                    learner.step(next(drawn))
+            ends.append(learner.version(1))
+        found[name] = float(np.linalg.norm(ends[0] - ends[1]) / np.linalg.norm(ends[1] - start))
+    return found
+
+
+@contextmanager
+def waits_are_errors(device: torch.device) -> Iterator[None]:
+    """Make every wait of the host for a GPU an error."""
+    if device.type != "cuda":
+        yield
+        return
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def time_rounds(workload: Workload, lanes: int, device: str, precision: str, seconds: float, data: Dataset) -> Timing:
+    """Time rounds in which one user of each lane is delivered."""
+    objective = Cvar(alpha=0.3, gamma=0.3, lr_t=5e-4)
+    work = {"lr": 0.01, "batch_size": BATCH, "local_steps": workload.steps}
+    spec = LearnerSpec(objective=objective, aggregation=Relay(), **work)
+    learner, drawn = make_learner(workload, {"cvar": spec}, lanes, device, precision, data), rounds(lanes, 1)
+    where = device_of(device)
+    wait: Callable[[], object] = (lambda: torch.cuda.synchronize(where)) if where.type == "cuda" else (lambda: None)
+    with learner.working():
+        for _ in range(3):  # the second round of a shape is recorded as a graph
+            learner.step(next(drawn))
+        wait()
+        if where.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(where)
+        count, begin = 0, time.perf_counter()
+        with sampled_utilisation(where) as samples, waits_are_errors(where):
+            while count == 0 or time.perf_counter() - begin < seconds:
+                learner.step(next(drawn))
+                count += 1
+                if count % 4 == 0:  # the host may not run ahead without limit
+                    with allowed_wait(where):
+                        wait()
+            with allowed_wait(where):
+                wait()
+        spent = time.perf_counter() - begin
+    speed = count * lanes * workload.steps / spent
+    return Timing(
+        workload.name,
+        lanes,
+        speed,
+        speed * 6 * BATCH * workload.products / 1e12,
+        float(np.mean(samples)) / 100 if samples else None,
+        torch.cuda.max_memory_allocated(where) / 1e9 if where.type == "cuda" else None,
+        TABLE_1_STEPS / speed / 3600 if workload.name == CNN.name else None,
+    )
+
+
+@contextmanager
+def allowed_wait(device: torch.device) -> Iterator[None]:
+    """Allow waits of the host in the context."""
+    if device.type == "cuda":
+        torch.cuda.set_sync_debug_mode("default")
+    yield
+    if device.type == "cuda":
+        torch.cuda.set_sync_debug_mode("error")
+
+
+@contextmanager
+def sampled_utilisation(device: torch.device) -> Iterator[list[int]]:
+    """Sample the utilisation of a GPU in per cent; empty if the driver's Python package is missing."""
+    samples: list[int] = []
+    done = threading.Event()
+
+    def sample() -> None:
+        with suppress(Exception):  # the package nvidia-ml-py is optional
+            while not done.wait(0.2):
+                samples.append(torch.cuda.utilization(device))
+
+    thread = threading.Thread(target=sample, daemon=True)
+    if device.type == "cuda":
+        thread.start()
+    try:
+        yield samples
+    finally:
+        done.set()
+        if device.type == "cuda":
+            thread.join()
+
+
+def describe(device: torch.device) -> str:
+    """Return the name of a device."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "CPU"
+
+
+def markdown(timings: Sequence[Timing]) -> str:
+    """Return the table of `docs/speed.md`."""
+    lines = [
+        "| model | lanes | lane-steps a second | TFLOP/s | utilisation | memory | hours for Table 1 |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for timing in timings:
+        numbers = (timing.utilisation, timing.memory_gb, timing.table_1_hours)
+        texts = ["" if value is None else f"{value:.2f}" for value in numbers]
+        speed = f"{timing.lane_steps_per_s:,.0f} | {timing.tflops:.3f}"
+        lines.append(f"| {timing.workload} | {timing.lanes} | {speed} | {' | '.join(texts)} |")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the checks and the timings; return 1 if a check fails."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--device", default="cuda", help="cuda, cuda:N, or cpu")
+    parser.add_argument("--precision", default="float32", choices=[*TOLERANCE])
+    parser.add_argument("--lanes", type=int, nargs="+", default=[1, 3, 10, 30, 100, 300, 1000])
+    parser.add_argument("--seconds", type=float, default=10.0, help="time of each measurement")
+    parser.add_argument("--quick", action="store_true", help="few steps, examples and lanes")
+    parser.add_argument("--out", type=Path, default=Path("runs/gpu.json"))
+    options = parser.parse_args(arguments)
+    workloads, rules = [MLP, CNN], [*RULES]
+    if options.quick:
+        options.lanes, options.seconds, rules = [1, 2], 0.0, ["average", "scaffold"]
+        workloads = [replace(workload, steps=4, samples=150) for workload in workloads]
+    device = device_of(options.device)
+    draws = is_equal_in_draws(options.device)
+    found = {workload.name: distances(workload, rules, options.device, options.precision) for workload in workloads}
+    largest = max(max(each.values()) for each in found.values())
+    is_close = largest <= TOLERANCE[options.precision]
+    print(f"{describe(device)}, torch {torch.__version__}, {options.precision}")
+    print(f"mini-batches equal those of the CPU: {'yes' if draws else 'NO'}")
+    print(f"largest distance from the CPU: {largest:.2g} {'(accepted)' if is_close else '(TOO LARGE)'}")
+    timings = []
+    for workload in workloads:
+        data = examples(workload)
+        for lanes in options.lanes:
+            timings.append(time_rounds(workload, lanes, options.device, options.precision, options.seconds, data))
+            print(markdown(timings[-1:]).splitlines()[-1], flush=True)
+    print(markdown(timings))
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    result = {
+        "device": describe(device),
+        "torch": torch.__version__,
+        "precision": options.precision,
+        "draws_are_equal": draws,
+        "distances": found,
+        "timings": [asdict(timing) for timing in timings],
+    }
+    options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    return 0 if draws and is_close else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

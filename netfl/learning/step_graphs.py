@@ -1,0 +1,128 @@
+"""Recorded local training: on a GPU, all steps of a round are launched at once as a CUDA graph.
+
+A step of the MLP launches 44 kernels, and a launch takes longer than such a kernel.  `StepGraphs` records the steps of
+jobs of one shape, and replays them in later rounds on other values.  A graph reads its inputs from memory that it
+keeps; nothing else may change from round to round.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Protocol
+
+import torch
+from torch import Tensor
+
+_LOG = logging.getLogger(__name__)
+_CAPACITY = 32
+"""Number of graphs that are kept; the one that was not used for longest is dropped."""
+Inputs = Sequence[Tensor | None]
+
+
+class RecordedSteps(Protocol):
+    """Recorded calls of a function without arguments, which returns `output`."""
+
+    output: Tensor
+
+    def replay(self) -> None:
+        """Run the function again; its result overwrites `output`."""
+
+
+class CudaGraph:
+    """A CUDA graph of a function.
+
+    Args:
+        device: the GPU.
+        function: launches kernels on existing memory, and does not read their results.
+    """
+
+    _pools: ClassVar[dict[torch.device, Any]] = {}
+    """Memory of each GPU, which its graphs share, because they run one after the other."""
+
+    def __init__(self, device: torch.device, function: Callable[[], Tensor]) -> None:
+        self._device = device
+        with torch.cuda.device(device):
+            current, stream = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            stream.wait_stream(current)
+            with torch.cuda.stream(stream):  # libraries allocate their workspaces before the recording
+                function()
+            current.wait_stream(stream)
+            if device not in self._pools:
+                self._pools[device] = torch.cuda.graph_pool_handle()
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph, pool=self._pools[device]):
+                self.output = function()
+
+    def replay(self) -> None:
+        """Launch the graph."""
+        with torch.cuda.device(self._device):
+            self._graph.replay()
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptGraph:
+    function: Callable[..., Tensor]  # a graph reads memory that it does not own
+    inputs: Inputs
+    recorded: RecordedSteps
+
+
+class StepGraphs:
+    """Graphs of functions of tensors, one for each key.
+
+    A function is recorded when its key occurs for the second time, because recording takes longer than a call.  If that
+    fails, for example because a part from outside netfl reads values, all later calls are direct.
+
+    Args:
+        record: records a function.
+    """
+
+    def __init__(self, record: Callable[[Callable[[], Tensor]], RecordedSteps]) -> None:
+        self._record, self._is_usable = record, True
+        self._graphs: OrderedDict[Hashable, _KeptGraph | None] = OrderedDict()
+
+    def run(self, key: Hashable, function: Callable[..., Tensor], inputs: Inputs) -> Tensor:
+        """Return ``function(*inputs)``.
+
+        Args:
+            key: equal for calls that differ in the values of their inputs only.
+            function: its result depends on the inputs, and on nothing else that changes between calls of one key.
+            inputs: tensors, or ``None``; their shapes may differ between keys.
+        """
+        shapes = tuple(None if value is None else (value.shape, value.dtype) for value in inputs)
+        key = (key, shapes)
+        if not self._is_usable or key not in self._graphs:
+            self._keep(key, None)
+            return function(*inputs)
+        graph = self._graphs[key] or self._record_function(function, inputs)
+        if graph is None:
+            return function(*inputs)
+        self._keep(key, graph)
+        for static, value in zip(graph.inputs, inputs, strict=True):
+            if static is not None and value is not None:
+                static.copy_(value, non_blocking=True)
+        graph.recorded.replay()
+        return graph.recorded.output.clone()
+
+    def _record_function(self, function: Callable[..., Tensor], inputs: Inputs) -> _KeptGraph | None:
+        static = [None if value is None else value.clone(memory_format=torch.contiguous_format) for value in inputs]
+        try:
+            return _KeptGraph(function, static, self._record(lambda: function(*static)))
+        except RuntimeError as error:
+            _LOG.warning("local training is not recorded as a CUDA graph: %s", error)
+            self._is_usable = False
+            return None
+
+    def _keep(self, key: Hashable, graph: _KeptGraph | None) -> None:
+        self._graphs[key] = graph
+        self._graphs.move_to_end(key)
+        if len(self._graphs) > _CAPACITY:
+            self._graphs.popitem(last=False)
+
+
+def open_graphs(device: torch.device) -> StepGraphs | None:
+    """Return graphs for *device*; ``None`` if it has none."""
+    return StepGraphs(partial(CudaGraph, device)) if device.type == "cuda" else None

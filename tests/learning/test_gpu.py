@@ -1,0 +1,317 @@
+"""Rounds on a GPU, for which a device stands in: results equal those of the CPU, and the host never waits."""
+
+from contextlib import contextmanager
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from support.learner_factory import a_round, draw_batches, learner, mixture, network, spec
+from support.stand_in_device import StandInDevice
+
+from netfl.learning import local_training, step_graphs
+from netfl.learning.aggregation._per_user_state import store_rows
+from netfl.learning.aggregation.afl import Afl
+from netfl.learning.aggregation.fedau import Fedau
+from netfl.learning.aggregation.fedavgm import Fedavgm
+from netfl.learning.aggregation.fedvarp import Fedvarp
+from netfl.learning.aggregation.mifa import Mifa
+from netfl.learning.aggregation.qfedavg import Qfedavg
+from netfl.learning.aggregation.scaffold import Scaffold
+from netfl.learning.data import Dataset
+from netfl.learning.device_draws import philox as device_philox
+from netfl.learning.minibatches import BatchSampler
+from netfl.learning.model.cnn import Cnn
+from netfl.learning.model.module import Module
+from netfl.learning.objective.cvar import Cvar
+from netfl.learning.objective.proximal import Proximal
+from netfl.learning.spec import EvaluateSpec, LocalWork
+from netfl.learning.step_graphs import StepGraphs, open_graphs
+from netfl.streams import Streams, philox
+
+LEARNERS = {
+    "fedavg": {"a": spec()},
+    "fed-cvar-avg": {"a": spec(Cvar(alpha=0.3, gamma=0.2, lr_t=0.1)), "b": spec(Cvar(alpha=0.3, lr_t=0.1))},
+    "fedau": {"a": spec(aggregation=Fedau(cutoff=3))},
+    "scaffold": {"a": spec(aggregation=Scaffold())},
+    "mifa": {"a": spec(aggregation=Mifa())},
+    "fedvarp": {"a": spec(aggregation=Fedvarp())},
+    "momentum": {"a": spec(momentum=0.5, local_epochs=2), "b": spec(weight_decay=0.1, local_epochs=2)},
+    "proximal": {"a": spec(Proximal(mu=0.3))},
+    "q-fedavg": {"a": spec(aggregation=Qfedavg(q=2))},
+    "afl": {"a": spec(aggregation=Afl(lr_lambda=0.1))},
+    "server momentum": {"a": spec(aggregation=Fedavgm())},
+    "mixture": mixture(),
+}
+NEVER = EvaluateSpec(every=10**9)
+
+
+def run_rounds(batched, replicas, device=None):
+    """Run six rounds; return all versions, and the synchronisations of each round."""
+    waits = []
+    for rounds in zip(*(network(replica) for replica in replicas), strict=True):
+        begin = len(device.synchronisations) if device else 0
+        batched.step(rounds)
+        waits.append(device.synchronisations[begin:] if device else [])
+    return np.stack([batched.version(lane) for lane in range(len(batched.lanes))]), waits
+
+
+@pytest.mark.quick_first
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_round_on_a_gpu_never_waits_and_equals_that_of_the_cpu(name):
+    options = {"specs": LEARNERS[name], "replicas": (0, 1), "evaluate": NEVER, "rounds": 10**9}
+    expected, _ = run_rounds(learner(**options), (0, 1))
+    with StandInDevice() as device:
+        found, waits = run_rounds(learner(**options, device="meta"), (0, 1), device)
+    assert waits == [[]] * 6
+    assert device.operations > 100
+    assert found == pytest.approx(expected, rel=0, abs=1e-12)
+
+
+WAITS = {
+    "item": lambda x: x.sum().item(),
+    "truth": lambda x: bool(x.any()),
+    "list": lambda x: x.tolist(),
+    "copy to the host": lambda x: x.cpu(),
+    "copy from the host": lambda x: torch.ones(2).to(x.device),
+    "copy into": lambda x: x.copy_(torch.ones(2)),
+    "number": lambda x: x.new_tensor([1.0]),
+    "mask": lambda x: x[x > 0],
+    "mask that is written": lambda x: x.__setitem__(x > 0, 0.0),
+    "index of the host": lambda x: x[torch.tensor([1, 0])],
+    "array of the host": lambda x: x[np.array([1, 0])],
+    "nonzero": lambda x: x.nonzero(),
+    "unique": lambda x: x.unique(),
+    "masked select": lambda x: x.masked_select(x > 0),
+    "equal": lambda x: torch.equal(x, x),
+}
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_the_stand_in_counts_what_makes_the_host_wait(name):
+    with StandInDevice() as device, torch.inference_mode():
+        x = torch.tensor([1.0, 2.0]).to("meta", non_blocking=True)
+        assert device.synchronisations == []
+        (x * 2 + x.flip(0))[:1].clamp(min=0).sort()
+        assert device.synchronisations == []
+        WAITS[name](x)
+    assert len(device.synchronisations) >= 1
+
+
+def test_the_stand_in_refuses_to_mix_devices():
+    with StandInDevice():
+        x = torch.ones(2).to("meta")
+        with pytest.raises(RuntimeError, match="one device"):
+            x + torch.ones(2)
+
+
+@pytest.mark.parametrize("work", [LocalWork(8, 2, None), LocalWork(None, None, 3), LocalWork(5, None, 11)])
+@pytest.mark.parametrize("sizes", [(23, 7, 1, 59), (16, 16, 16, 16), (4, 9, 3, 2)])
+def test_a_gpu_draws_the_mini_batches_of_the_host(work, sizes):
+    """Bases and users use large numbers, and one user repeats its base."""
+    streams = [Streams(7), Streams(2**40)]
+    rows = np.transpose([[0, 0, 1, 1], [3, 2**31 + 5, 0, 0], [9, 2**30, 0, 0], sizes])
+    repeats = np.array([0, 0, 0, 1])
+    expected = draw_batches(BatchSampler(streams), rows, work, repeats)
+    with StandInDevice() as device:
+        found = draw_batches(BatchSampler(streams, torch.device("meta")), rows, work, repeats)
+        assert device.synchronisations == []
+        assert found.order.tolist() == expected.order.tolist()
+        assert found.counts.tolist() == expected.counts.tolist()
+        assert found.places.tolist() == expected.places.tolist()
+
+
+def test_philox_of_tensors_equals_that_of_arrays():
+    """Words with the highest bits set overflow int64 when they are multiplied."""
+    rng = np.random.default_rng(0)
+    words = rng.integers(0, 2**32, (6, 1000), dtype=np.uint64)
+    words[:, :2] = 0, 2**32 - 1
+    expected = philox([*words[:4]], (words[4], words[5]))
+    *counter, first, second = torch.from_numpy(words.astype(np.int64))
+    found = device_philox(counter, (first, second))
+    assert np.array_equal(np.stack(expected).astype(np.int64), torch.stack(found).numpy())
+
+
+@pytest.mark.slow
+def test_evaluations_and_checkpoints_on_a_gpu_equal_those_of_the_cpu():
+    options = {"specs": mixture() | LEARNERS["afl"], "replicas": (0, 1), "evaluate": EvaluateSpec(every=3)}
+    on_cpu = learner(**options)
+    with StandInDevice():
+        batched, resumed = learner(**options, device="meta"), learner(**options, device="meta")
+        for rounds in zip(network(0), network(1), strict=True):
+            expected, found = on_cpu.step(rounds), batched.step(rounds)
+            assert found.metrics.keys() == expected.metrics.keys()
+            for name, values in expected.metrics.items():
+                assert found.metrics[name] == pytest.approx(values, abs=1e-12, nan_ok=True), name
+        resumed.restore(on_cpu.state())
+        assert np.array_equal(resumed.version(3), on_cpu.version(3))
+
+
+def test_an_update_of_a_repeated_user_counts_once_in_the_table_of_users():
+    rows, users = torch.randn(4, 3, dtype=torch.float64), torch.tensor([2, 0, 2, 1])
+    table, mean = torch.randn(5, 3, dtype=torch.float64), torch.randn(3, dtype=torch.float64)
+    expected = store_rows({"last": table.clone(), "mean": mean}, users, rows)
+    with StandInDevice() as device:
+        state = {"last": table.to("meta"), "mean": mean.to("meta")}
+        arguments, begin = (users.to("meta"), rows.to("meta")), len(device.synchronisations)
+        found = store_rows(state, *arguments)
+        assert len(device.synchronisations) == begin
+        assert torch.allclose(found["mean"].cpu(), expected["mean"], rtol=0, atol=1e-14)
+        assert torch.equal(found["last"].cpu(), expected["last"])
+
+
+WILD = {"calm": spec(), "wild": spec(lr=1e200, local_steps=3), "wild fair": spec(aggregation=Qfedavg(q=1.0), lr=1e200)}
+
+
+@pytest.mark.slow
+def test_a_divergence_on_a_gpu_is_found_at_the_evaluation_and_names_its_round_and_user():
+    rounds = [a_round(1), a_round(2, (3, 1), (1, 0)), a_round(3, (0, 2)), a_round(4, (1, 3))]
+    options = {"evaluate": EvaluateSpec(every=4), "rounds": 10}
+    on_cpu = learner(WILD, **options)
+    expected = [on_cpu.step([current]).diverged for current in rounds]
+    with StandInDevice() as device:
+        batched = learner(WILD, **options, device="meta")
+        begin = len(device.synchronisations)
+        found = [batched.step([current]).diverged for current in rounds[:3]]
+        assert len(device.synchronisations) == begin
+        found.append(batched.step([rounds[3]]).diverged)
+        versions = [batched.version(lane) for lane in range(3)]
+        resumed = learner(WILD, **options, device="meta")
+        resumed.restore(batched.state())
+        assert resumed.diverged == batched.diverged
+        assert resumed.step([a_round(5, (2, 4))]).diverged == ()
+    assert found[:3] == [()] * 3
+    assert len(found[3]) == 2
+    assert sorted(map(repr, found[3])) == sorted(repr(lost) for lots in expected for lost in lots)
+    for lane, version in enumerate(versions):
+        assert version == pytest.approx(on_cpu.version(lane), abs=1e-12)
+
+
+MODULES = {
+    "convolutions": (Cnn(channels=(2,), hidden=(4,)), (1, 8, 8)),
+    "dropout": (Module(module="support.training_modules:Dropped"), (4,)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_under_autograd_never_wait(name):
+    model, shape = MODULES[name]
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((120, *shape)).astype(np.float32), rng.integers(3, size=120)
+    options = {
+        "specs": {"a": spec(), "b": spec(Cvar(alpha=0.3, lr_t=0.1))},
+        "datasets": [Dataset(x[:90], y[:90], x[90:], y[90:], 3)],
+        "model": model,
+        "evaluate": NEVER,
+        "rounds": 99,
+    }
+    expected, _ = run_rounds(learner(**options), (0,))
+    with StandInDevice() as device:
+        found, waits = run_rounds(learner(**options, device="meta"), (0,), device)
+    assert waits == [[]] * 6
+    assert found == pytest.approx(expected, rel=0, abs=1e-10)
+
+
+class RepeatedCall:
+    """Stands in for a CUDA graph: replays a function in Python, on the memory with which it was recorded."""
+
+    def __init__(self, function):
+        self._function, self.output, self.replays = function, function(), 0
+
+    def replay(self):
+        self.replays += 1
+        self.output.copy_(self._function())
+
+
+@pytest.mark.parametrize("name", ["fed-cvar-avg", "momentum", "scaffold", "mixture"])
+def test_recorded_steps_equal_direct_ones(name, monkeypatch):
+    """Rounds with equal numbers of deliveries have graphs of one shape, which are recorded once."""
+    recorded, inputs = [], []
+
+    def record(function):
+        recorded.append(RepeatedCall(function))
+        return recorded[-1]
+
+    def run(self, key, function, values):
+        result = original(self, key, function, values)
+        inputs.extend(graph.inputs for graph in self._graphs.values() if graph is not None)
+        return result
+
+    original = StepGraphs.run
+    monkeypatch.setattr(StepGraphs, "run", run)
+    rounds = [[a_round(index, (index % 4, index - 1), ((index + 1) % 4, index - 1))] for index in range(1, 13)]
+    versions = []
+    for graphs in (None, StepGraphs(record)):
+        monkeypatch.setattr(local_training, "open_graphs", lambda _, graphs=graphs: graphs)
+        batched = learner(LEARNERS[name], evaluate=NEVER, rounds=99)
+        for current in rounds:
+            batched.step(current)
+        versions.append(np.stack([batched.version(lane) for lane in range(len(batched.lanes))]))
+    assert np.array_equal(*versions)
+    assert 0 < len(recorded) < sum(graph.replays for graph in recorded)
+    kept = {tuple(id(value) for value in values) for values in inputs}
+    assert len(kept) == len(recorded)  # the inputs of a graph lie where they were recorded
+
+
+def test_steps_that_cannot_be_recorded_run_directly(caplog):
+    def record(function):
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    graphs = StepGraphs(record)
+    values = [graphs.run("key", torch.neg, [torch.tensor([float(number)])]).item() for number in range(4)]
+    assert values == [0, -1, -2, -3]
+    assert caplog.text.count("operation not permitted") == 1
+
+
+def test_graphs_are_kept_by_shape_and_the_oldest_is_dropped(monkeypatch):
+    monkeypatch.setattr(step_graphs, "_CAPACITY", 2)
+    sizes = []
+
+    def record(function):
+        sizes.append(len(function()))
+        return RepeatedCall(function)
+
+    graphs = StepGraphs(record)
+    for size in (1, 1, 2, 2, 1, 3, 3, 1, 2, 2):
+        assert graphs.run("key", torch.neg, [torch.ones(size)]).tolist() == [-1] * size
+    assert sizes == [1, 2, 3, 2]
+
+
+def test_a_cuda_graph_is_recorded_and_replayed_on_its_device(monkeypatch):
+    """PyTorch's objects are replaced by ones that record the order of calls."""
+    calls = []
+
+    class Recorder:
+        def __init__(self, name="graph"):
+            self.name = name
+
+        def __getattr__(self, method):
+            return lambda *_: calls.append((self.name, method))
+
+    @contextmanager
+    def context(name, *_, **options):
+        calls.append((name, "begin", *options.values()))
+        yield
+        calls.append((name, "end"))
+
+    for name, value in {
+        "device": partial(context, "device"),
+        "stream": partial(context, "stream"),
+        "graph": partial(context, "capture"),
+        "current_stream": lambda: Recorder("current"),
+        "Stream": lambda: Recorder("side"),
+        "CUDAGraph": Recorder,
+        "graph_pool_handle": lambda: "pool",
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+    monkeypatch.setattr(step_graphs.CudaGraph, "_pools", {})
+    graphs = open_graphs(torch.device("cuda:1"))
+    for _ in range(3):
+        graphs.run("key", lambda x: (calls.append(("function", "call")), x + 1)[1], [torch.ones(2)])
+    function = ("function", "call")
+    recording = [("device", "begin"), ("side", "wait_stream"), ("stream", "begin"), function, ("stream", "end")]
+    recording += [("current", "wait_stream"), ("capture", "begin", "pool"), function, ("capture", "end")]
+    replay = [("device", "begin"), ("graph", "replay"), ("device", "end")]
+    assert calls == [function, *recording, ("device", "end"), *replay, *replay]
+    assert open_graphs(torch.device("cpu")) is None
