@@ -131,10 +131,10 @@ class EpisodeSimulation(Simulation):
         history: what happened in the last round.
     """
 
+    history: EpisodeHistory
+
     def __init__(self, scenario: Scenario, seed: int, *, learning: bool) -> None:
-        super().__init__(scenario, seed=seed, learning=learning, record=False)
-        self.history = self._history = EpisodeHistory(self.replica, scenario.users)
-        self._context = replace(self._context, recorder=self.history)
+        super().__init__(scenario, seed=seed, learning=learning, history=EpisodeHistory(0, scenario.users))
 
 
 @dataclass(frozen=True)

@@ -96,6 +96,7 @@ class Simulation:
         record: whether to keep rounds and events for `snapshot` and `events`, as the section ``record`` states.
         update_bits: size of the largest update, and of a broadcast, in place of that of the model or the network.
         learning: whether the learners of the scenario train, as in a run; `report` has their metrics.
+        history: keeper of rounds, events and outcomes, in place of *record*.
         device: of the learners: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         setup: the prepared run that this replica is a part of; the other options are then those of the run.
 
@@ -114,6 +115,7 @@ class Simulation:
         update_bits: float | None = None,
         learning: bool = False,
         device: str = "auto",
+        history: History | None = None,
         setup: RunSetup | None = None,
     ) -> None:
         scenario = as_scenario(scenario)
@@ -137,9 +139,9 @@ class Simulation:
             problem = "the scenario has no learners"
             raise ScenarioError([Fault("learners", problem, None, "add learners, or leave out learning=True")])
         self._setup = setup = prepare_run(scenario, learning=learning, replicas=range(replica, replica + 1))
-        self._history = History(replica, scenario.keeping if record else None)
+        self.history = history or History(replica, scenario.keeping if record else None)
         self._controls = RoundControls(on_network=self._keep_network)
-        context = replace(setup.contexts[0], recorder=self._history, controls=self._controls)
+        context = replace(setup.contexts[0], recorder=self.history, controls=self._controls)
         self._design_bits = np.inf
         if update_bits is not None:
             size = self._controls.design_bits = float(self._sizes(update_bits)[0])
@@ -155,7 +157,7 @@ class Simulation:
             learner = self._resources.enter_context(open_learner(setup, device, learning=True))
             assert learner is not None
             self._learner, self._report = learner, learner.start()
-            self._history.add_metrics(self._report, learner.lanes, 0.0)
+            self.history.add_metrics(self._report, learner.lanes, 0.0)
 
     def __enter__(self) -> Self:
         return self
@@ -210,7 +212,7 @@ class Simulation:
         ``detail`` is the cause of a last failure, and ``node`` the place.  ``base`` is the version from which an update
         started, -1 where the access does not state it.  A replay states deliveries only.
         """
-        return self._history.outcomes(self._last)
+        return self.history.outcomes(self._last)
 
     @property
     def report(self) -> LearnerReport:
@@ -240,7 +242,7 @@ class Simulation:
     @property
     def events(self) -> pd.DataFrame:
         """Events recorded so far, with the columns of the events table."""
-        return self._history.tables()["events"]
+        return self.history.tables()["events"]
 
     def snapshot(self) -> dict[str, pd.DataFrame]:
         """Return the tables of a run directory as they are now, by name.
@@ -249,7 +251,7 @@ class Simulation:
         after `finish`.
         """
         nodes = pd.DataFrame(self._setup.nodes(self.replica))
-        return {**self._history.tables(), "users": self.users.copy(), "nodes": nodes}
+        return {**self.history.tables(), "users": self.users.copy(), "nodes": nodes}
 
     def step(
         self,
@@ -284,7 +286,7 @@ class Simulation:
         if update_bits is not None or broadcast_bits is not None or controls is not None:
             self._set_controls(update_bits, broadcast_bits, controls)
         if self._is_steerable:
-            self._history.clear_outcomes()
+            self.history.clear_outcomes()
         try:
             if self._rounds is None:
                 self._rounds = self._open(is_imposed=users is not None).rounds(self._context)
@@ -327,11 +329,11 @@ class Simulation:
         for delivery in result.deliveries:
             self._age[delivery.user] = 1
             self._delivered[delivery.user] += 1
-        self._history.add_round(result)
+        self.history.add_round(result)
         if self._learner is not None:
             with model_errors("learning", result.closed_s):
                 self._report = self._learner.step([result])
-            self._history.add_metrics(self._report, self._learner.lanes, result.closed_s)
+            self.history.add_metrics(self._report, self._learner.lanes, result.closed_s)
 
     def _open_network(self) -> NetworkSimulator:
         """Return the simulator of the network, built if necessary."""
