@@ -105,7 +105,14 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
 
     @property
     def observation_slices(self) -> Mapping[str, slice]:
-        """The part of each feature in a flat observation; one with a number for each user has ``[users]``."""
+        """The part of each feature in a flat observation; one with a number for each user has ``[users]``.
+
+        Raises:
+            ScenarioError: observations are mappings, which other wrappers may flatten in another order.
+        """
+        if not isinstance(self.observation_space, gymnasium.spaces.Box):
+            problem, remedy = "observations have no slices", "use observation: flat"
+            raise ScenarioError([Fault("observation", problem, "dict", remedy)])
         return self._observer.slices
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:

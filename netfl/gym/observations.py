@@ -129,7 +129,7 @@ USER_FEATURES: Mapping[str, Feature] = {
         "f / (f + 1), f = attempts that faded in the last round", lambda v: _saturating(v.failed["faded"])
     ),
     "loss": Feature(
-        "l / (l + 1), l = newest mean training loss",
+        "l / (l + 1), l = mean training loss of the global model at the last evaluation",
         lambda v: None if v.losses is None else _saturating(np.nan_to_num(v.losses)),
     ),
 }

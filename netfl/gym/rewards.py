@@ -113,8 +113,17 @@ class WeightedReward:
     """
 
     def __init__(self, reward: Reward) -> None:
+        if not (isinstance(reward, str | Mapping) or callable(reward)) or reward == {}:
+            raise _no_reward(reward)
         weights = reward if isinstance(reward, Mapping) else {reward: 1.0}
-        self._terms = {self._name(key): (self._function(key), float(weight)) for key, weight in weights.items()}
+        self._terms: dict[str, tuple[RewardFunction, float]] = {}
+        for key, weight in weights.items():
+            if isinstance(weight, bool) or not isinstance(weight, int | float | np.number) or not np.isfinite(weight):
+                raise ScenarioError([Fault(f"reward.{self._name(key)}", "not a weight", weight, "give a number")])
+            name, count = self._name(key), 2
+            while name in self._terms or (callable(key) and name in REWARDS):
+                name, count = f"{self._name(key)}_{count}", count + 1
+            self._terms[name] = self._function(key), float(weight)
 
     @property
     def needs_learner(self) -> bool:
@@ -127,8 +136,19 @@ class WeightedReward:
         return self._uses(energy)
 
     def terms(self, transition: Transition) -> dict[str, float]:
-        """Return the terms of the sum by name, each multiplied by its weight."""
-        return {name: weight * float(function(transition)) for name, (function, weight) in self._terms.items()}
+        """Return the terms of the sum by name, each multiplied by its weight.
+
+        Functions of the same name are numbered.
+
+        Raises:
+            ScenarioError: a reward is no number.
+        """
+        terms = {name: (function(transition), weight) for name, (function, weight) in self._terms.items()}
+        for name, (value, _) in terms.items():
+            if not isinstance(value, int | float | np.number | np.bool_) or np.isnan(value):
+                problem, remedy = f"{name}() returned no number in round {transition.round.index}", "return a number"
+                raise ScenarioError([Fault("reward", problem, value, remedy)])
+        return {name: weight * float(value) for name, (value, weight) in terms.items()}
 
     def _uses(self, function: RewardFunction) -> bool:
         return any(used is function for used, _ in self._terms.values())
@@ -144,9 +164,13 @@ class WeightedReward:
                 raise ScenarioError([Fault("reward", "no such reward", key, suggest(key, [*REWARDS]))])
             return REWARDS[key]
         if not callable(key):
-            remedy = f"give one of {', '.join(REWARDS)}, a function of a Transition, or a mapping of these to weights"
-            raise ScenarioError([Fault("reward", "not a reward", key, remedy)])
+            raise _no_reward(key)
         return key
+
+
+def _no_reward(value: object) -> ScenarioError:
+    remedy = f"give one of {', '.join(REWARDS)}, a function of a Transition, or a mapping of these to weights"
+    return ScenarioError([Fault("reward", "not a reward", value, remedy)])
 
 
 def _no_energy() -> ScenarioError:

@@ -71,6 +71,8 @@ def _action_faults(action: str, m: int | None, users: int) -> list[Fault]:
         return [Fault("action", "no such form of actions", action, "use mask, scores or user")]
     if action != "scores" and m is not None:
         return [Fault("m", f"has no effect with action: {action}", m, "leave it out, or use action: scores")]
-    if action == "scores" and (m is None or not 1 <= m <= users):
+    if action == "scores" and m is None:
+        return [Fault("m", "missing: the number of users that take part", None, f"give one from 1 to {users}")]
+    if action == "scores" and not 1 <= (m or 0) <= users:
         return [Fault("m", "not a number of users that take part", m, f"give one from 1 to {users}")]
     return []

@@ -191,7 +191,7 @@ def as_scenario(source: ScenarioSource) -> Scenario:
 def load(
     source: ScenarioSource,
     overrides: Mapping[str, object] | None = None,
-    named: Sequence[str] = (),
+    named: str | Sequence[str] = (),
 ) -> Scenario:
     """Read and validate a scenario.
 
@@ -202,13 +202,13 @@ def load(
     Args:
         source: a YAML file, the name of an example, YAML text, a mapping, or a scenario.
         overrides: dotted paths and values that replace those of *source*.
-        named: blocks of the file's ``overrides`` to apply first, in this order.
+        named: blocks of the file's ``overrides`` to apply first, in this order; or the only one.
 
     Raises:
         ScenarioError: with every error, each located.
     """
     document = _open_document(source)
-    _apply_named(document, named)
+    _apply_named(document, [named] if isinstance(named, str) else named)
     known = [*_learners(document)]
     for key, value in (overrides or {}).items():
         shown = value if isinstance(value, str | int | float | np.generic | None) else "…"

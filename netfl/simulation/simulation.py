@@ -123,6 +123,7 @@ class Simulation:
             scenario = scenario.model_copy(update={"seed": seed})
         self.scenario, self.replica = scenario, replica
         self._is_steerable, self._resources = setup is None, ExitStack()
+        self._is_closed = False
         self._selection: _ImposedSelection | None = None
         self._network: NetworkSimulator | None = None
         self._rounds: Generator[Round, LearnerReport | None, None] | None = None
@@ -132,6 +133,9 @@ class Simulation:
         if setup is not None:
             self._setup, self._context = setup, setup.contexts[setup.replicas.index(replica)]
             return
+        if not isinstance(replica, int | np.integer):
+            remedy = "give a number; to change the scenario, use netfl.load(scenario, {...})"
+            raise ScenarioError([Fault("replica", "not the number of a replica", replica, remedy)])
         if not 0 <= replica < scenario.replicas:
             remedy = f"use a replica from 0 to {scenario.replicas - 1}"
             raise ScenarioError([Fault("replicas", "no such replica", replica, remedy)])
@@ -265,7 +269,7 @@ class Simulation:
         """Simulate the next round.
 
         Args:
-            selected: the users that may take part, as a boolean array ``[users]`` or a list of user numbers;
+            selected: the users that may take part, as a boolean array ``[users]`` or a list of distinct user numbers;
                 ``None`` for the scenario's own selection.
             update_bits: size of the updates that users begin from now on, one for all or ``[users]``, in bits before
                 compression; ``None`` leaves it.  A network is designed for the largest: see `Simulation`.
@@ -279,6 +283,8 @@ class Simulation:
             ScenarioError: all rounds are over, *selected* names no users, or an option cannot have an effect here.
             ModelError: a model failed, or the access has no more rounds.
         """
+        if self._is_closed:
+            raise ScenarioError([Fault("", "the simulation is closed", None, "create another one")])
         if self.is_done:
             problem, remedy = f"all {self.scenario.steps} rounds are done", "increase it"
             raise ScenarioError([Fault("rounds", problem, self.scenario.steps, remedy)])
@@ -318,7 +324,8 @@ class Simulation:
         self.close()
 
     def close(self) -> None:
-        """End the simulation."""
+        """End the simulation; it can be read, but simulates no further round."""
+        self._is_closed = True
         if self._rounds is not None:
             self._rounds.close()
         self._resources.close()
@@ -394,7 +401,7 @@ class Simulation:
         wrong = numbers[~((numbers >= low) & (numbers <= high) & np.isfinite(numbers))]
         if wrong.size:
             remedy = "use positive numbers" if np.isinf(high) else f"use numbers from {low:g} to {high:g}"
-            raise ScenarioError([Fault(key, "out of range", wrong[0], remedy)])
+            raise ScenarioError([Fault(key, "out of range", float(wrong[0]), remedy)])
         return numbers
 
     def _open(self, *, is_imposed: bool) -> Access:
@@ -428,7 +435,10 @@ class Simulation:
         if values.size and (values.ndim != 1 or values.dtype.kind not in "iu"):
             remedy = f"give {users} booleans, or a list of user numbers"
             raise ScenarioError([Fault("selected", "not a selection of users", selected, remedy)])
-        ids = np.unique(values.astype(np.int64))
+        ids, count = np.unique(values.astype(np.int64), return_counts=True)
+        if (count > 1).any():
+            problem, remedy = "a user is named twice", "name each once; a mask has booleans: mask.astype(bool)"
+            raise ScenarioError([Fault("selected", problem, selected, remedy)])
         if ids.size and not 0 <= ids[0] <= ids[-1] < users:
             raise ScenarioError([Fault("selected", "no such users", selected, f"users are numbered 0 to {users - 1}")])
         return ids

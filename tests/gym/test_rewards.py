@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from support.gym_environments import make
 
+from netfl.errors import ScenarioError
 from netfl.gym import rewards
 
 gymnasium = pytest.importorskip("gymnasium", reason="netfl-sim[gymnasium] is not installed")
@@ -53,3 +54,33 @@ def test_weighted_sum_has_named_terms():
         }
         assert reward == pytest.approx(sum(info["rewards"].values()))
         assert isinstance(reward, float)
+
+
+def test_functions_of_one_name_are_terms_of_their_own():
+    def deliveries(transition):
+        return 100.0
+
+    environment = make(reward={"deliveries": 1.0, deliveries: 1.0, (lambda _: 1.0): 1.0, (lambda _: 2.0): 1.0})
+    environment.reset(seed=1)
+    _, reward, *_, info = environment.step(environment.action_space.sample())
+    delivered = len(info["round"].deliveries)
+    expected = {"deliveries": delivered, "deliveries_2": 100.0, "<lambda>": 1.0, "<lambda>_2": 2.0}
+    assert info["rewards"] == expected
+    assert reward == delivered + 103.0
+
+
+@pytest.mark.parametrize("reward", [[], {}, None, {"deliveries": "1"}, {"deliveries": float("nan")}])
+def test_what_is_no_reward_is_refused(reward):
+    with pytest.raises(ScenarioError, match="reward"):
+        make(reward=reward)
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), "1"])
+def test_rewards_are_numbers(value):
+    def mine(transition):
+        return value
+
+    environment = make(reward=mine)
+    environment.reset(seed=1)
+    with pytest.raises(ScenarioError, match=r"mine\(\) returned no number in round 1"):
+        environment.step(environment.action_space.sample())

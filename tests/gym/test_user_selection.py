@@ -68,7 +68,7 @@ def test_wrong_actions_are_errors(options, action):
     ("options", "message"),
     [
         ({"action": "users"}, r"action: no such form of actions \('users'\); use mask, scores or user"),
-        ({"action": "scores"}, "m: not a number of users that take part; give one from 1 to 6"),
+        ({"action": "scores"}, "m: missing: the number of users that take part; give one from 1 to 6"),
         ({"action": "scores", "m": 7}, r"m: not a number of users that take part \(7\)"),
         ({"m": 3}, "m: has no effect with action: mask"),
     ],

@@ -346,6 +346,11 @@ def test_mistakes_name_the_argument_and_the_remedy(tmp_path):
         assert "controls.probability: no effect" in message_of(step, controls={"probability": 0.5})
         assert "controls.power: out of range" in message_of(step, controls={"power": np.nan})
         assert "use learning=True" in message_of(lambda: simulation.report)
+        assert "a user is named twice" in message_of(step, np.array([0, 0, 1], np.int8))
+        assert "mask.astype(bool)" in message_of(step, [1, 1])
+        assert "use netfl.load(scenario, {...})" in message_of(netfl.Simulation, plain(), {"users": 2})
+        simulation.close()
+        assert "the simulation is closed" in message_of(step)
     run = netfl.trace(direct(probability=0.5), tmp_path / "run", progress=False)
     with netfl.Simulation(direct("replay", run=str(run.folder))) as simulation:
         assert "leave out update_bits" in message_of(simulation.step, update_bits=10.0)
