@@ -426,7 +426,7 @@ def import_plugin(name: str) -> Any:
         raise PluginError(problem, "fix it") from error
     if not hasattr(module, called):
         classes = [key for key, item in vars(module).items() if inspect.isclass(item) and item.__module__ == package]
-        problem = f"cannot be imported: '{package}' exists, but has no class '{called}'"
+        problem = f"cannot be imported: '{package}' exists, but has no '{called}'"
         raise PluginError(problem, suggest(called, classes))
     return getattr(module, called)
 

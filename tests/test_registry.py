@@ -185,7 +185,7 @@ def test_external_model_needs_no_registration(package):
         ("netfl.access:Access", "'netfl.access:Access' is not complete: rounds missing; define it in the class"),
         ("mine.models:number", "'mine.models:number' is no subclass of Access; derive it from netfl.access.Access"),
         ("netfl.network.mac.tdma:Tdma", "'netfl.network.mac.tdma:Tdma' is no subclass of Access; derive it from netfl.access.Access"),
-        ("mine.models:None", "'mine.models:None' cannot be imported: 'mine.models' exists, but has no class 'None'; known: Mine, Half"),
+        ("mine.models:None", "'mine.models:None' cannot be imported: 'mine.models' exists, but has no 'None'; known: Mine, Half"),
         ("mine.modles:Mine", "'mine.modles:Mine' cannot be imported: there is no module 'mine.modles'; run in its folder, install its package, or add its folder to PYTHONPATH"),
         (":Mine", "':Mine' cannot be imported: it is not of the form package.module:Class; give the module and the class"),
     ],

@@ -99,7 +99,7 @@ def test_environment_variable_prevents_imports(marker, monkeypatch):
 
 
 def test_user_defined_model_is_imported_from_current_folder(marker):
-    with pytest.raises(ScenarioError, match="has no class 'Evil'"):
+    with pytest.raises(ScenarioError, match="has no 'Evil'"):
         load("s.yaml")
     assert marker.exists()
 

@@ -83,8 +83,10 @@ def run(
             name=app_name,
             observer=observer,
         )
-    if errors := done.manifest.get("app_errors"):
-        typer.echo(
-            f"the ClientApp failed {errors[1]} times, first with {errors[0]}; see {done.folder}/flower.log", err=True
-        )
     report_outcome(done, quiet, report=report)
+    if failures := done.manifest.get("app_errors"):
+        first, failed, calls = failures
+        problem = f"the ClientApp failed {failed} times of {calls}, first with {first}; see {done.folder}/flower.log"
+        typer.echo(problem, err=True)
+        if failed == calls:
+            raise typer.Exit(1)

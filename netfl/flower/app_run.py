@@ -114,10 +114,15 @@ def run(
         with recorded_strategies(driver):
             try:
                 server_app(grid, grid.server_context())
+            except ScenarioError as error:
+                if not grid.round:
+                    raise
+                raise ModelError("Flower", str(error), time_s=grid.time_s) from None  # the rounds so far are kept
             except (_StoppedError, NetflError, OSError, KeyboardInterrupt):
                 if not driver.is_stopped:
                     raise
             except BaseException as error:
+                logging.getLogger("flwr").exception("The ServerApp raised an exception")
                 problem = f"{type(error).__name__}: {error}"
                 raise ModelError(f"ServerApp {name}".strip(), problem, time_s=grid.time_s) from error
         driver.end()
@@ -243,7 +248,8 @@ class _Driver(GridObserver, StrategyObserver):
             self._record.writer.scenario = scenario
             self._manifest.add_facts(rounds=self.grid.round)
         if self.grid.app_errors:
-            self._manifest.add_facts(app_errors=[self.grid.app_errors[0], len(self.grid.app_errors)])
+            failures = [self.grid.app_errors[0], len(self.grid.app_errors), self.grid.app_calls]
+            self._manifest.add_facts(app_errors=failures)
         self._record.end("done")
 
     def _open(self, name: str) -> None:

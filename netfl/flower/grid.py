@@ -136,6 +136,7 @@ class NetworkGrid(Grid):
     Attributes:
         scenario: the scenario.
         setup: the prepared scenario.
+        app_calls: number of calls of the ClientApp.
         app_errors: errors that the ClientApp raised, as text.
 
     Raises:
@@ -162,7 +163,7 @@ class NetworkGrid(Grid):
         if setup is None:
             setup = prepare_run(self.scenario, replicas=range(1))
             setup = setup.with_recorders([EventRecorder(self._events, 0, self.scenario.keeping)])
-        self.app_errors: list[str] = []
+        self.app_calls, self.app_errors = 0, list[str]()
         self._recorder = _OutcomeRecorder(setup.contexts[0].recorder)
         self.setup = setup.with_recorders([self._recorder])
         self._run_config, self._observer = dict(run_config or {}), observer or GridObserver()
@@ -391,7 +392,10 @@ class NetworkGrid(Grid):
             design_bits = self._controls.design_bits or self._max_update_bits or max(update_bits, broadcast_bits)
             if update_bits > design_bits:
                 problem = f"a reply has {update_bits:g} bits, and the network is designed for {design_bits:g}"
-                remedy = "give the size of the largest update"
+                remedy = (
+                    "give the size of the largest update (--max-update-bits), or reply with the types of the first "
+                    "broadcast: FedAdam, for example, sends float64 from its second round on"
+                )
                 raise ScenarioError([Fault("max_update_bits", problem, self._max_update_bits, remedy)])
             self._controls.design_bits, self._controls.broadcast_bits = design_bits, broadcast_bits
             self._controls.update_bits = np.full(self.scenario.users, update_bits)
@@ -403,7 +407,7 @@ class NetworkGrid(Grid):
             self._simulation = Simulation(self.scenario, 0, setup=replace(self.setup, contexts=contexts))
         if self._simulation.is_done:
             count = self.scenario.steps
-            problem, remedy = f"the ServerApp needs more than the {count} rounds of the scenario", "increase it"
+            problem, remedy = f"the ServerApp needs more than the {count} rounds of the scenario", "--set more rounds"
             raise ScenarioError([Fault("rounds", problem, count, remedy)])
         self._recorder.clear()
         return self._simulation.step(self._selected([request.user for request in requests]))
@@ -454,6 +458,7 @@ class NetworkGrid(Grid):
         if user not in self._contexts:
             config = {"partition-id": user, "num-partitions": self.scenario.users}
             self._contexts[user] = self._new_context(user, FIRST_NODE + user, config)
+        self.app_calls += 1
         try:
             reply: Any = self._client_app(deepcopy(message), self._contexts[user])
             if not isinstance(reply, Message):

@@ -84,6 +84,8 @@ def _observed_start(start: Callable[..., Any], observer: StrategyObserver) -> Ca
 
             def evaluate_and_record(*values: Any) -> Any:
                 metrics = evaluate(*values)
+                if not (metrics is None or isinstance(metrics, Mapping)):
+                    raise TypeError(f"evaluate_fn returned {type(metrics).__name__} instead of a MetricRecord")
                 observer.on_values(named_values("", metrics))
                 return metrics
 

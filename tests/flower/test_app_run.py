@@ -15,6 +15,7 @@ pytest.importorskip("flwr", reason="netfl-sim[flower] is not installed")
 
 import flwr.serverapp.strategy as strategies
 from flwr.app import MetricRecord
+from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 from support.flower_apps import START, adding_client, arrays, averaging, server_of
 from support.stop_run import StopAfter
@@ -143,6 +144,30 @@ def test_a_server_that_fails_keeps_what_was_recorded(tmp_path):
     assert "five" in failed.manifest["error"]
     assert failed.rounds["round"].tolist() == [1, 2, 3, 4, 5]
     assert failed.metrics.query("metric == 'train_loss'")["round"].tolist() == [1, 2, 3, 4, 5]
+
+
+def test_an_error_of_the_scenario_in_the_middle_keeps_what_was_recorded(tmp_path):
+    growing, _ = adding_client(size=500)
+    with pytest.raises(ModelError, match=r"max_update_bits: a reply has .* FedAdam, for example"):
+        run_app(tmp_path / "run", client=growing, evaluate=accuracy_of)
+    failed = netfl.open_run(tmp_path / "run")
+    assert (failed.status, failed.rounds["round"].tolist()) == ("failed", [1])
+
+
+def test_an_evaluation_that_returns_no_record_is_named(tmp_path):
+    with pytest.raises(ModelError, match="TypeError: evaluate_fn returned float instead of a MetricRecord"):
+        run_app(tmp_path / "run", evaluate=lambda server_round, record: 0.5)
+    assert "Traceback" in (tmp_path / "run/flower.log").read_text()
+
+
+def test_a_report_names_the_app_and_its_failures(tmp_path):
+    from netfl import report
+
+    app = ClientApp()
+    app.train()(lambda message, context: 1 / 0)
+    page = report.write(run_app(tmp_path / "run", client=app, name="mine")).read_text()
+    assert "The learner is the Flower app mine, with flwr" in page
+    assert "The ClientApp failed 12 times of 12, first with user" in page
 
 
 def test_more_rounds_than_the_scenario_has_are_refused_before_any(tmp_path):

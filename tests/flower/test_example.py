@@ -79,7 +79,7 @@ def test_failures_of_the_client_are_reported_at_the_end(folder):
         result = CliRunner().invoke(app, [*words, "--out", "run"])
     finally:
         sys.modules.pop("myfailing", None)
-    assert result.exit_code == 0
-    assert "the ClientApp failed 3 times, first with user" in result.output
+    assert result.exit_code == 1  # every call failed
+    assert "the ClientApp failed 3 times of 3, first with user" in result.output
     assert "ZeroDivisionError: mine; see run/flower.log" in result.output
     assert "Traceback" in Path("run/flower.log").read_text()

@@ -470,7 +470,7 @@ def test_objectives_weigh_the_examples_of_an_own_loss():
         ("by_output", 2, r"gives \[3, 2\] for 3 examples, not \[3\] .*the mean over the outputs, \.mean\(1\)"),
         ("in_context", None, "gives an example another loss in another batch"),
         ("broken", None, "fails on made-up scores: RuntimeError: no such loss"),
-        ("nothing", None, "exists, but has no class 'nothing'"),
+        ("nothing", None, "exists, but has no 'nothing'"),
         ("Normed", None, "is not a function"),
         ("focal", 2, "fails on made-up scores: "),
     ],

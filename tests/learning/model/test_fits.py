@@ -129,7 +129,7 @@ def test_global_generators_are_unchanged():
         (Mlp(hidden=(3,)), LETTERS, "", "needs measurements"),
         (Svm(), LETTERS, "", "needs measurements"),
         (Module(module="nowhere:Net"), IMAGES, "module", "cannot be imported: there is no module 'nowhere'"),
-        (Module(module="support.plugin_modules:Net"), IMAGES, "module", "exists, but has no class 'Net'"),
+        (Module(module="support.plugin_modules:Net"), IMAGES, "module", "exists, but has no 'Net'"),
         (Module(module="netfl.learning.model.svm:Svm"), IMAGES, "module", "is not a torch.nn.Module"),
         (
             Module(module="support.plugin_modules:Small"),
