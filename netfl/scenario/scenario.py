@@ -37,7 +37,9 @@ MOST_USERS, MOST_ROUNDS, MOST_REPLICAS = 10**8, 10**12, 10**6
 
 
 def _as_trackers(value: Any) -> Any:
-    """Return one tracker as a list of one; refuse the form without kinds, which is a mapping of trackers."""
+    """Return one tracker as a list of one, none as an empty list; refuse a mapping of trackers, which has no kinds."""
+    if value is None:
+        return ()
     if isinstance(value, Mapping) and "kind" not in value and (named := [*value.keys() & {*list_kinds(Tracker)}]):
         entry = f"{{kind: {named[0]}, …}}"
         raise invalid("a tracker is a mapping with 'kind'", f"write track: {entry}, or a list of such mappings", "kind")

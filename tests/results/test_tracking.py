@@ -101,6 +101,9 @@ class TestContract:
         scenario = read_scenario(f"{SCENARIO}track: {track}\n")
         assert read_scenario(scenario.to_yaml()).track == scenario.track
 
+    def test_no_tracker_may_be_null_as_in_older_runs(self):
+        assert read_scenario(f"{SCENARIO}track: null\n").track == ()
+
 
 class TestMetricTracker:
     LANES = (("a", 2), ("b", 3))
