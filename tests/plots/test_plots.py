@@ -60,6 +60,11 @@ def plot_calls(run):
         "sweep_heat": lambda **options: plots.sweep_heat(
             sweep_summary(TWO_AXES), "accuracy", "lr", "users", learner="A", **options
         ),
+        "search_progress": lambda **options: plots.search_progress(
+            pd.DataFrame({"trial": [0, 1, 2], "status": ["done", "pruned", "done"], "value": [0.5, 0.2, 0.7]}),
+            "accuracy",
+            **options,
+        ),
         "layout": lambda **options: plots.layout(run.users, run.deliveries, run.nodes, **options),
     }
 

@@ -24,7 +24,7 @@ RURAL = Path(__file__).parents[3] / "scenarios" / "rural_outage.yaml"
 READY = "document.getElementById('replay-round')?.textContent"
 PIXELS = """(() => {
   const canvas = document.getElementById("replay-scene");
-  const { data } = style.getContext("2d").getImageData(0, 0, style.width, style.height);
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
   return data.reduce((sum, part) => (sum * 31 + part) % 2147483647, 0);
 })()"""
 FRAMES_PER_S = """new Promise((done) => {
