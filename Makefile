@@ -40,11 +40,11 @@ demo: $(READY)
 
 # Each worker collects all tests first, which takes 15 s: more than four of them would spend more time than they save.
 test: $(READY)
-	@echo "about 7,000 tests, 1 to 3 minutes on two cores, the first half minute without a sign"
+	@echo "about 7,500 tests, 1 to 3 minutes on two cores, the first half minute without a sign"
 	$(PYTEST) --maxprocesses 4 -m 'not slow and not extra'
 
 slow: $(READY)
-	@echo "about 800 tests, 10 to 20 minutes on two cores"
+	@echo "about 1,000 tests, 10 to 20 minutes on two cores"
 	$(PYTEST) -m 'slow and not extra'
 
 # Flower needs older versions of some packages than constraints.txt pins, so the extras have an environment of their own.
@@ -54,8 +54,10 @@ $(EXTRAS_READY): pyproject.toml constraints-extras.txt
 	$(EXTRAS)/bin/pip install --quiet --constraint constraints-extras.txt --editable '.[dev,extras]'
 	@touch $@
 
+# One after the other: Ray and submitit start processes of their own on the same cores.
 extras: $(EXTRAS_READY)
-	OMP_NUM_THREADS=1 $(EXTRAS)/bin/pytest -n 2 --dist loadscope -m extra
+	@echo "about 300 tests, 8 to 12 minutes on two cores"
+	OMP_NUM_THREADS=1 $(EXTRAS)/bin/pytest -m extra
 
 coverage: $(READY)
 	@echo "the tests of make test and make slow, 15 to 30 minutes on two cores"
