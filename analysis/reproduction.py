@@ -235,7 +235,7 @@ class Result:
 
 @dataclass(frozen=True)
 class StoredRun:
-    """What plots need of a run, from its stored result.
+    """Values that plots need of a run, from its stored result.
 
     Args:
         result: the result.
@@ -245,7 +245,7 @@ class StoredRun:
 
     @property
     def is_complete(self) -> bool:
-        """Whether at least half of the replicas have curves; results of older versions have none."""
+        """Return whether at least half of the replicas have curves; results of older versions have none."""
         return 2 * len(self._curves) >= len(self.result.replicas) > 0
 
     @property

@@ -153,7 +153,7 @@ NETWORK_FEATURES: Mapping[str, Feature] = {
 """Features of the whole network, by name."""
 
 FEATURES: Mapping[str, Feature] = {**USER_FEATURES, **NETWORK_FEATURES}
-"""All features by name, in the order of a flat observation."""
+"""The features by name, in the order of a flat observation."""
 
 
 class Observer:

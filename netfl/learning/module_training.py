@@ -68,7 +68,7 @@ class ModuleParts:
     Args:
         trained: parameters that are trained and sent.
         state: floating-point buffers that `state_dict` lists, such as running statistics; they are sent, too.
-        counters: other buffers that `state_dict` lists, such as the number of batches; they start anew in each update.
+        counters: other buffers that `state_dict` lists, such as the number of batches; they start over in each update.
         fixed: frozen parameters, and buffers that `state_dict` does not list.
     """
 

@@ -263,7 +263,7 @@ class SearchSpec(SweepAxes):
     learner: str | None = None
     """Learner that has the metric; needed if there are several."""
     direction: Literal["maximize", "minimize"] = "maximize"
-    """Whether the best value is the largest or the smallest."""
+    """Direction of the search: the best value is the largest or the smallest."""
     parameters: Annotated[dict[str, Draw], Field(min_length=1)]
     """Dotted paths and the distributions that span the space to search."""
     sampler: Literal["tpe", "gp", "random"] = "tpe"

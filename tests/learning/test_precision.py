@@ -59,7 +59,7 @@ def test_tf32_has_no_effect_on_a_cpu():
 
 
 def test_gradient_norms_are_exact_with_bf16():
-    """They are computed in float64."""
+    """Numbers are computed in float64."""
     norms = []
     for products in (None, "bf16"):
         evaluate = EvaluateSpec(every=1, metrics=("gradient_norm",))

@@ -1,4 +1,4 @@
-"""What a caller of `netfl.Simulation` reads between rounds, and sets before each."""
+"""Reads between the rounds of a `netfl.Simulation`, and settings before each."""
 
 from pathlib import Path
 

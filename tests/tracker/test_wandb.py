@@ -153,7 +153,7 @@ def test_nothing_is_printed_or_sent(folder):
 
 
 class OnlineRun:
-    """What `wandb.init` returns online, where the server has the steps before *starting_step*."""
+    """Stand-in for the result of `wandb.init` online, where the server has the steps before *starting_step*."""
 
     def __init__(self, starting_step):
         self.starting_step, self.logged, self.exit_code = starting_step, [], None
