@@ -332,6 +332,19 @@ def test_probabilities_and_channels_of_a_controlled_mac():
         assert [d.user for d in muted.deliveries] == [1]
 
 
+def test_a_new_probability_counts_for_a_frame_that_waits():
+    access = {
+        "mac": {"kind": "controlled"},
+        "round": {"kind": "first", "m": 1, "deadline": "20 s"},
+        "on_new_version": "finish",
+        "staleness": 9,
+    }
+    with netfl.Simulation(plain(users=1, **access)) as simulation:
+        assert not simulation.step(controls={"probability": 1e-9}).deliveries
+        (delivery,) = simulation.step(controls={"probability": 1.0}).deliveries
+    assert (delivery.base, delivery.attempts) == (0, 1)
+
+
 # mistakes
 
 
