@@ -339,10 +339,11 @@ def test_a_new_probability_counts_for_a_frame_that_waits():
         "on_new_version": "finish",
         "staleness": 9,
     }
-    with netfl.Simulation(plain(users=1, **access)) as simulation:
+    with netfl.Simulation(plain(users=2, **access)) as simulation:
         assert not simulation.step(controls={"probability": 1e-9}).deliveries
-        (delivery,) = simulation.step(controls={"probability": 1.0}).deliveries
-    assert (delivery.base, delivery.attempts) == (0, 1)
+        # user 0 gets no new version, so that only the new probability can wake it
+        (delivery,) = simulation.step([1], controls={"probability": [1.0, 0.0]}).deliveries
+    assert (delivery.user, delivery.base, delivery.attempts) == (0, 0, 1)
 
 
 # mistakes
