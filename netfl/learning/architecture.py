@@ -74,9 +74,13 @@ class BatchedModel(ABC):
             y: labels, ``[models, batch]``, or the targets of a regression, ``[models, batch, outputs]``.
         """
 
+    def take_labels(self, y: Tensor) -> None:
+        """Take the labels or targets for `descend`, in place of `losses` if these are not needed."""
+        self.losses(y)
+
     @abstractmethod
     def descend(self, weights: Tensor) -> None:
-        """Move the parameters of each model by ``-Σ_b weights_b ∇ℓ_b``, with the last `losses`.
+        """Move the parameters of each model by ``-Σ_b weights_b ∇ℓ_b``, with the last `losses` or `take_labels`.
 
         Args:
             weights: ``[models, batch]``, including the step size.

@@ -46,6 +46,8 @@ class Cohort:
 
     def split_by_replica(self, *columns: Tensor) -> list[tuple[Tensor, ...]]:
         """Cut *columns*, ``[deliveries, …]``, into `parts`; return the rows of all columns for each part."""
+        if len(self.parts) == 1:
+            return [columns]
         lengths = [part.stop - part.start for part in self.parts]
         return list(zip(*(column.split_with_sizes(lengths) for column in columns), strict=True))
 
@@ -64,6 +66,9 @@ class Cohort:
 
     def pieces(self, max_users: int) -> Iterator[Cohort]:
         """Cut between replicas into pieces of at most *max_users*; a larger replica is a piece of its own."""
+        if len(self.users) <= max_users:
+            yield self
+            return
         pending: list[slice] = []
         for part in (*self.parts, None):
             if pending and (part is None or part.stop - pending[0].start > max_users):

@@ -101,6 +101,8 @@ class LearningMetrics:
     def add_deliveries(self, index: int, cohort: Cohort) -> None:
         """Count the deliveries of round *index*, and their staleness."""
         np.add.at(self._deliveries, (cohort.replicas, cohort.users), 1)
+        if "staleness" not in self._names:
+            return
         ages = index - 1.0 - cohort.bases
         np.add.at(self._ages[0], cohort.replicas, 1.0)
         np.add.at(self._ages[1], cohort.replicas, ages)

@@ -307,6 +307,8 @@ class BatchedLearner:
 
     def _drift(self, cohort: Cohort, lanes: Ints, rows: slice) -> Tensor | None:
         """Return the `Aggregation.drift` of the users in *rows*, ``[users, members, size + 1]``."""
+        if not self._servers.has_drift:
+            return None
         total, newest, count = None, self._versions.newest, rows.stop - rows.start
         all_users = upload(cohort.users[rows], newest.device)
         for part in cohort.parts_within(rows):

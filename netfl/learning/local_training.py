@@ -20,6 +20,7 @@ from netfl.learning.cohort import Cohort
 from netfl.learning.minibatches import Batches, BatchInputs, BatchLoader, BatchSampler
 from netfl.learning.module_training import TrainingStep
 from netfl.learning.step_graphs import StepGraphs, open_graphs
+from netfl.learning.step_sizes import StepSizes
 from netfl.learning.tensors import runs_on_gpu, upload
 from netfl.types import Floats, Ints
 
@@ -64,8 +65,10 @@ class LearnerGroup:
         self._objectives = batch_objectives(self._specs, data.x)
         terms = np.array([(spec.momentum, spec.weight_decay, spec.objective.pull) for spec in self._specs])
         self._has_terms, self._terms = np.any(terms, axis=0).tolist(), upload(terms, data.x.device, data.x.dtype)
+        self._step_sizes = StepSizes(self._specs, data.x)
         self._largest_job = self._job_size(data.sizes)
         self._has_t = any(objective.t_rate for objective in objectives)
+        self._has_equal_weights = all(objective.has_equal_weights for objective in objectives)
         # The check for weights of 0 pays if all objectives give them; a GPU would have to be synchronized.
         self._can_skip_backward = not runs_on_gpu(data.x.device) and all(
             objective.has_zero_weights for objective in objectives
@@ -121,17 +124,16 @@ class LearnerGroup:
             rows = slice(start, min(start + max_users, count))
             result = self._train_batch(bases[rows], sampler, cohort.select(rows), drift(rows))
             models[rows], steps[rows] = result.models, result.step_counts
-        return LocalResult(models, upload(steps, bases.device, bases.dtype), steps, self._rates(cohort.bases, bases))
+        return LocalResult(models, upload(steps, bases.device, bases.dtype), steps, self._step_sizes.of(cohort.bases))
 
     def _train_batch(self, bases: Tensor, sampler: BatchSampler, cohort: Cohort, drift: Tensor | None) -> LocalResult:
         """Train all users of *cohort* side by side."""
         batches = sampler.draw(cohort, self._data.sizes[cohort.replicas, cohort.users], self.work)
-        rates, keys = self._rates(cohort.bases, bases), None
+        rates, keys = self._step_sizes.of(cohort.bases), None
         if self._architecture.has_training_mode:
             keys = upload(sampler.draw_keys(cohort, batches), bases.device)
         models = self._run_sgd(bases, cohort, batches, rates, drift, keys)
-        steps = np.empty(len(cohort.users))
-        steps[batches.order] = (batches.counts > 0).sum(1)
+        steps = batches.layout.steps.astype(np.float64)
         return LocalResult(models, upload(steps, bases.device, bases.dtype), steps, rates)
 
     def _run_sgd(
@@ -148,7 +150,7 @@ class LearnerGroup:
         The objectives weigh the examples of a mini-batch.  ``descend`` makes the step ``θ -= lr Σ_b w_b ∇ℓ_b``, and t
         makes the step ``t -= t_rate ∂t``.  *keys*, ``[steps, users]``, are given for models with a training mode.
         """
-        order = None if batches.is_ordered else batches.order
+        order = None if batches.layout.is_ordered else batches.order
         theta, steps = _flatten_users(bases, order), _flatten_users(rates, order)
         pushed = None if drift is None else _flatten_users(drift, order)
         loader = BatchLoader(self._data, cohort, batches, len(self.members))
@@ -192,33 +194,41 @@ class LearnerGroup:
         jobs = all_jobs = JobHyperparameters(len(steps), steps[:, :1], steps[:, 1], objectives)
         corrections = self._corrections(model, theta, steps[:, 0], pushed)
         job_t = t
-        for step, (x, y, share) in enumerate(loader):
-            if jobs.count != len(y):
-                jobs, job_t = all_jobs.first(len(y)), t[: len(y)]
+        if self._has_equal_weights:
+            loader.scale_shares(jobs.lr)
+        for step, ((x, y, share), (count, _)) in enumerate(zip(loader, loader.extents, strict=True)):
+            if jobs.count != count:
+                jobs, job_t = all_jobs.first(count), t[:count]
             if keys is None:
                 model.scores(x)
             else:
                 of_jobs = np.repeat(counts[:, step], members).tolist()
                 model.training_scores(x, TrainingStep(of_jobs, keys[step].repeat_interleave(members)))
-            weights, t_gradient = jobs.weigh(model.losses(y), share, job_t)
-            if pushed is not None:
-                t_gradient = t_gradient + pushed[: jobs.count, -1]
+            if self._has_equal_weights:
+                model.take_labels(y)
+                weights = share
+            else:
+                weights = self._weigh(jobs, model.losses(y), share, job_t, pushed)
             if corrections is not None:
-                corrections.before(jobs.count)
+                corrections.before(count)
             if not self._can_skip_backward or weights.any():
-                model.descend(weights.mul(jobs.lr))
+                model.descend(weights)
             if corrections is not None:
-                corrections.after(jobs.count)
-            if self._has_t:
-                job_t.addcmul_(jobs.t_rate, t_gradient, value=-1)
+                corrections.after(count)
         model.store(after[:, :-1])
         after[:, -1] = t
         return after
 
-    def _rates(self, versions: Ints, like: Tensor) -> Tensor:
-        """Return the step sizes on θ and t of users that start from *versions*, ``[users, members, 2]``."""
-        rates = np.stack([spec.rates(versions) for spec in self._specs], axis=1)
-        return upload(rates, like.device, like.dtype)
+    def _weigh(
+        self, jobs: JobHyperparameters, losses: Tensor, share: Tensor, t: Tensor, pushed: Tensor | None
+    ) -> Tensor:
+        """Make a step of *t* in place; return the weights of the examples, with the step size, ``[jobs, batch]``."""
+        weights, t_gradient = jobs.weigh(losses, share, t)
+        if pushed is not None:
+            t_gradient = t_gradient + pushed[: jobs.count, -1]
+        if self._has_t:
+            t.addcmul_(jobs.t_rate, t_gradient, value=-1)
+        return weights.mul(jobs.lr)
 
     def _corrections(
         self, model: BatchedModel, theta: Tensor, lr: Tensor, drift: Tensor | None
@@ -248,38 +258,45 @@ def group_learners(specs: Sequence[LearnerSpec], architecture: Architecture, dat
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveBatch:
-    """Objectives of one kind, evaluated for all jobs.
+    """Objectives of one kind with the same bools in `Objective.hyper`, evaluated for all jobs.
 
     Args:
         gradient_weights: `Objective.gradient_weights` of the kind.
-        hyper: hyper-parameters by name, ``[jobs]``.
-        is_used: whether a job has an objective of this kind, ``[jobs]``.
+        hyper: hyper-parameters by name, ``[jobs]``, or a bool.
+        is_used: whether a job has such an objective, ``[jobs]``.
     """
 
-    gradient_weights: Callable[[Tensor, Tensor, Tensor, Mapping[str, Tensor]], tuple[Tensor, Tensor]]
-    hyper: Mapping[str, Tensor]
+    gradient_weights: Callable[[Tensor, Tensor, Tensor, Mapping[str, Any]], tuple[Tensor, Tensor]]
+    hyper: Mapping[str, Tensor | bool]
     is_used: Tensor
 
     def map(self, select: Callable[[Tensor], Tensor]) -> ObjectiveBatch:
         """Return the objectives of the jobs that *select* returns from a tensor with one entry for each job."""
-        hyper = {name: select(value) for name, value in self.hyper.items()}
+        hyper = {name: value if isinstance(value, bool) else select(value) for name, value in self.hyper.items()}
         return ObjectiveBatch(self.gradient_weights, hyper, select(self.is_used))
 
 
 def batch_objectives(specs: Sequence[LearnerSpec], like: Tensor) -> tuple[ObjectiveBatch, ...]:
     """Batch the objectives of *specs* by kind, for the jobs of one user, in the type of *like*."""
     objectives = [spec.objective for spec in specs]
-    batches = []
 
     def put(values: Sequence[float]) -> Tensor:
         return upload(np.array(values, np.float64), like.device, like.dtype)
 
-    for kind in dict.fromkeys(type(objective) for objective in objectives):
-        is_used = [type(objective) is kind for objective in objectives]
-        filler = objectives[is_used.index(True)]
-        hyper = [(objective if used else filler).hyper() for objective, used in zip(objectives, is_used, strict=True)]
-        values = {name: put([entry[name] for entry in hyper]) for name in hyper[0]}
-        batches.append(ObjectiveBatch(kind.gradient_weights, values, put(is_used).bool()))
+    hypers = [objective.hyper() for objective in objectives]
+    forms = [
+        (type(objective), tuple((name, value) for name, value in hyper.items() if isinstance(value, bool)))
+        for objective, hyper in zip(objectives, hypers, strict=True)
+    ]
+    batches = []
+    for form in dict.fromkeys(forms):
+        is_used, filler = [other == form for other in forms], hypers[forms.index(form)]
+        filled = [hyper if used else filler for hyper, used in zip(hypers, is_used, strict=True)]
+        values = {
+            name: value if isinstance(value, bool) else put([hyper[name] for hyper in filled])
+            for name, value in filler.items()
+        }
+        batches.append(ObjectiveBatch(form[0].gradient_weights, values, put(is_used).bool()))
     return tuple(batches)
 
 

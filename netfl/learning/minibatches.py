@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -34,29 +35,120 @@ _CPU = torch.device("cpu")
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
-@dataclass(frozen=True, slots=True)
-class Batches:
-    """The mini-batches of some users, users with the largest number of steps first.
+class BatchLayout:
+    """The mini-batches of some users but for the shuffles of their examples: what sizes and local work decide.
+
+    Each pass over a user's examples has a shuffle.  Users with the largest number of steps come first.
 
     Args:
-        order: the index of each user in the cohort, ``[users]``.
-        places: positions among the user's examples, ``[users, steps, width]``; 0 for padding.  A tensor on a GPU if
-            they were drawn there.
-        counts: examples in each mini-batch, ``[users, steps]``; 0 after a user's last step.
+        sizes: examples of each user, ``[users]``.
+        work: of all users.
     """
 
-    order: Ints
+    def __init__(self, sizes: Ints, work: LocalWork) -> None:
+        counted = work.count(sizes)
+        self.steps: Ints = counted.steps
+        """Steps of each user, in the order of the cohort, ``[users]``."""
+        self.order = np.argsort(-counted.steps, kind="stable")
+        """The index of each user in the cohort, ``[users]``."""
+        self.is_ordered = bool((np.diff(self.order) > 0).all())
+        """True if the users are in the order of the cohort."""
+        self.width, self.per_pass, steps = (
+            column[self.order] for column in (counted.width, counted.per_pass, counted.steps)
+        )
+        sizes = sizes[self.order]
+        self.passes: Ints = -(-steps // self.per_pass)
+        """Shuffles of each user, ``[users]``."""
+        self.users = np.repeat(np.arange(len(sizes)), self.passes)
+        """The user of each shuffle, ``[shuffles]``."""
+        self.numbers = _ranges(self.passes)
+        """Earlier shuffles of the user, ``[shuffles]``."""
+        self.sizes: Ints = sizes[self.users]
+        """Examples in each shuffle, ``[shuffles]``."""
+        self._has_equal_sizes = bool((sizes == sizes[0]).all())
+        step = np.arange(steps.max())
+        offset = step % self.per_pass[:, None] * self.width[:, None]
+        self.counts: Ints = np.minimum(self.width[:, None], sizes[:, None] - offset) * (step < steps[:, None])
+        """Examples in each mini-batch, ``[users, steps]``; 0 after a user's last step."""
+        self.is_full = bool(self.counts.min() == self.width.max())
+        """True if all mini-batches have the same number of examples."""
+        self.extents = tuple(zip((self.counts > 0).sum(0).tolist(), self.counts.max(0).tolist(), strict=True))
+        """For each step the number of users that still train, and their largest mini-batch."""
+        before = (np.cumsum(self.passes * sizes) - self.passes * sizes)[:, None]
+        self._first: Ints = before + step // self.per_pass[:, None] * sizes[:, None] + offset
+
+    @cached_property
+    def blocks(self) -> tuple[Ints, NDArray[np.uint64]]:
+        """The shuffle of each block of four random words, and the number of the block in the shuffle.
+
+        ``[shuffles, 1]`` and ``[blocks of a shuffle]`` if all sizes are equal, otherwise ``[blocks]`` each.
+        """
+        counts = -(-self.sizes // _WORDS)
+        if self._has_equal_sizes:
+            return np.arange(len(counts))[:, None], np.arange(counts[0], dtype=np.uint64)
+        return np.repeat(np.arange(len(counts)), counts), _ranges(counts).astype(np.uint64)
+
+    def shuffle(self, words: Sequence[NDArray[np.uint64]]) -> Ints:
+        """Return the places of the mini-batches among the examples of their user, ``[users, steps, width]``.
+
+        Each place is put below a random word in one number; sorting the numbers shuffles the places.
+
+        Args:
+            words: four for each of `blocks`, ``[…]`` each.
+        """
+        drawn = np.stack(words, axis=-1)
+        drawn <<= _HALF
+        drawn |= self._block_places
+        if self._has_equal_sizes:
+            ranked = np.sort(drawn.reshape(len(self.sizes), -1)[:, : self.sizes[0]], axis=1).ravel()
+        else:
+            ends = _WORDS * np.cumsum(-(-self.sizes // _WORDS))
+            begins = [0, *ends[:-1].tolist()]
+            segments = zip(begins, self.sizes.tolist(), strict=True)
+            ranked = np.concatenate([np.sort(drawn.ravel()[begin : begin + size]) for begin, size in segments])
+        shuffled = (ranked & _LOW).astype(np.int64)
+        return shuffled[self._ranks] if self.is_full else np.where(self._is_real, shuffled[self._ranks], 0)
+
+    @cached_property
+    def _block_places(self) -> NDArray[np.uint64]:
+        """The places of the four words of each block, ``[…, 4]``."""
+        places = self.blocks[1][..., None] * np.uint64(_WORDS) + np.arange(_WORDS, dtype=np.uint64)
+        return np.asarray(places, np.uint64)
+
+    @cached_property
+    def _is_real(self) -> NDArray[np.bool_]:
+        """False for padding, ``[users, steps, width]``."""
+        return np.arange(self.width.max()) < self.counts[..., None]
+
+    @cached_property
+    def _ranks(self) -> Ints:
+        """Positions of the examples in all shuffles, which follow one another, ``[users, steps, width]``."""
+        ranks = self._first[..., None] + np.arange(self.width.max())
+        return ranks if self.is_full else np.where(self._is_real, ranks, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """The mini-batches of some users.
+
+    Args:
+        layout: their numbers and sizes.
+        places: positions among the user's examples, ``[users, steps, width]``; 0 for padding.  A tensor on a GPU if
+            they were drawn there.
+    """
+
+    layout: BatchLayout
     places: Ints | Tensor
-    counts: Ints
 
     @property
-    def is_ordered(self) -> bool:
-        """True if the users are in the order of the cohort."""
-        return bool((np.diff(self.order) > 0).all())
+    def order(self) -> Ints:
+        """`BatchLayout.order`."""
+        return self.layout.order
 
-    def extents(self) -> Iterator[tuple[int, int]]:
-        """Yield for each step the number of users that still train, and their largest mini-batch."""
-        return zip((self.counts > 0).sum(0).tolist(), self.counts.max(0).tolist(), strict=True)
+    @property
+    def counts(self) -> Ints:
+        """`BatchLayout.counts`."""
+        return self.layout.counts
 
 
 class BatchSampler:
@@ -71,35 +163,29 @@ class BatchSampler:
         self._device = device
         self._keys = np.array([stream.field("batches").key for stream in streams], np.uint64)
         self._step_keys = np.array([stream.field("training").key for stream in streams], np.uint64)
+        self._layouts: dict[LocalWork, tuple[bytes, BatchLayout]] = {}
 
     def draw(self, cohort: Cohort, sizes: Ints, work: LocalWork) -> Batches:
         """Draw the mini-batches of *cohort*, whose users hold *sizes* examples, ``[users]``, and do *work*."""
-        counted = work.count(sizes)
-        order = np.argsort(-counted.steps, kind="stable")
-        width, per_pass, steps = (column[order] for column in (counted.width, counted.per_pass, counted.steps))
-        replicas, users, bases, sizes = cohort.replicas[order], cohort.users[order], cohort.bases[order], sizes[order]
-        passes = -(-steps // per_pass)
-        entry = np.repeat(np.arange(len(users)), passes)
-        number = _ranges(passes)
+        layout = self._layout(sizes, work)
+        replicas, users, bases = (column[layout.order] for column in (cohort.replicas, cohort.users, cohort.bases))
+        numbers = layout.numbers
         if cohort.repeats is not None:
-            number = number + (cohort.repeats[order] * passes)[entry]
-        index = (bases[entry].astype(np.uint64) << _HALF) | number.astype(np.uint64)
-        step = np.arange(steps.max())
-        offset = step % per_pass[:, None] * width[:, None]
-        counts = np.minimum(width[:, None], sizes[:, None] - offset) * (step < steps[:, None])
+            numbers = numbers + (cohort.repeats[layout.order] * layout.passes)[layout.users]
+        index = (bases[layout.users].astype(np.uint64) << _HALF) | numbers.astype(np.uint64)
         if runs_on_gpu(self._device):
-            columns = (users[entry], index & _LOW, index >> _HALF, sizes[entry], *self._keys[replicas[entry]].T)
+            keys = self._keys[replicas[layout.users]].T
+            columns = (users[layout.users], index & _LOW, index >> _HALF, layout.sizes, *keys)
             entries = np.stack([column.astype(np.int64) for column in columns])
-            of_users = np.stack([np.cumsum(passes) - passes, per_pass, width])
-            return Batches(order, draw_places(entries, of_users, counts, self._device), counts)
-        shuffled = self._shuffle(replicas[entry], users[entry], index, sizes[entry])
-        begin = np.cumsum(passes * sizes) - passes * sizes
-        first = begin[:, None] + step // per_pass[:, None] * sizes[:, None] + offset
-        place = first[..., None] + np.arange(width.max())
-        if counts.min() == width.max():
-            return Batches(order, shuffled[place], counts)
-        real = place < (first + counts)[..., None]
-        return Batches(order, np.where(real, shuffled[np.where(real, place, 0)], 0), counts)
+            of_users = np.stack([np.cumsum(layout.passes) - layout.passes, layout.per_pass, layout.width])
+            return Batches(layout, draw_places(entries, of_users, layout.counts, self._device))
+        shuffles, blocks = layout.blocks
+        if (replicas == replicas[0]).all():
+            first, second = self._keys[replicas[0]].tolist()
+        else:
+            first, second = self._keys.T[:, replicas[layout.users[shuffles]]]  # NumPy broadcasts the keys
+        field = RandomField((first, second))
+        return Batches(layout, layout.shuffle(field.words(users[layout.users[shuffles]], index[shuffles], blocks)))
 
     def draw_keys(self, cohort: Cohort, batches: Batches) -> Ints:
         """Draw a number below 2**62 for each step of each user of *batches*, ``[steps, users]``.
@@ -116,28 +202,13 @@ class BatchSampler:
         high, low, *_ = RandomField((keys[0], keys[1])).words(users, index, steps)  # NumPy broadcasts the keys
         return (((high >> np.uint64(2)) << _HALF) | low).astype(np.int64)
 
-    def _shuffle(self, replicas: Ints, users: Ints, index: NDArray[np.uint64], sizes: Ints) -> Ints:
-        """Shuffle 0 … size-1 for each entry; all arguments are ``[n]``, the results follow one another.
-
-        Each place is put below a random word in one number; sorting the numbers shuffles the places.
-        """
-        blocks = -(-sizes // _WORDS)
-        entry, block = np.repeat(np.arange(len(sizes)), blocks), _ranges(blocks)
-        if (replicas == replicas[0]).all():
-            first, second = self._keys[replicas[0]].tolist()
-        else:
-            first, second = self._keys[replicas[entry]].T  # NumPy broadcasts the keys
-        field = RandomField((first, second))
-        drawn = np.stack(field.words(users[entry], index[entry], block), axis=1)
-        drawn <<= _HALF
-        drawn |= (block[:, None] * _WORDS + np.arange(_WORDS)).astype(np.uint64)
-        if (sizes == sizes[0]).all():
-            ranked = np.sort(drawn.reshape(len(sizes), -1)[:, : sizes[0]], axis=1).ravel()
-        else:
-            begins = _WORDS * (np.cumsum(blocks) - blocks)
-            segments = zip(begins.tolist(), sizes.tolist(), strict=True)
-            ranked = np.concatenate([np.sort(drawn.ravel()[begin : begin + size]) for begin, size in segments])
-        return (ranked & _LOW).astype(np.int64)
+    def _layout(self, sizes: Ints, work: LocalWork) -> BatchLayout:
+        """Return the layout of users with *sizes*; one for each *work* is kept, as users often have equal sizes."""
+        key, (kept, layout) = sizes.tobytes(), self._layouts.get(work, (b"", None))
+        if layout is None or kept != key:
+            layout = BatchLayout(sizes, work)
+            self._layouts[work] = key, layout
+        return layout
 
 
 class BatchInputs(NamedTuple):
@@ -169,7 +240,7 @@ class BatchLoader:
     def __init__(self, data: UserDatasets, cohort: Cohort, batches: Batches, members: int) -> None:
         rows = data.rows_of(cohort, batches)
         moves = None if data.augmentation is None else data.augmentation.draw(cohort, batches)
-        self.extents = tuple((users * members, width) for users, width in batches.extents())
+        self.extents = tuple((users * members, width) for users, width in batches.layout.extents)
         """Jobs, and examples of each, in every step."""
         labels = _repeat_users(_gather(data.y, rows), members)
         copies = 1 if rows.shape[1] == 1 else members
@@ -179,7 +250,13 @@ class BatchLoader:
             shares=_repeat_users(_shares(batches, data.x), members),
             moves=None if moves is None else _repeat_users(moves, copies),
         )
-        self._data = data
+        self._data, self._has_equal_shares = data, batches.layout.is_full
+
+    def scale_shares(self, factors: Tensor) -> None:
+        """Multiply the shares of each job by its factor of *factors*, ``[jobs, 1]``."""
+        shares = self._inputs.shares
+        equal = shares[:1, :, :1] if self._has_equal_shares else shares
+        self._inputs = self._inputs._replace(shares=(equal * factors).expand(shares.shape))
 
     @property
     def inputs(self) -> BatchInputs:
@@ -242,7 +319,7 @@ def _gather(values: Tensor, rows: Tensor) -> Tensor:
 def _shares(batches: Batches, like: Tensor) -> Tensor:
     """Return 1/n for the n examples of each mini-batch and 0 for padding, ``[steps, users, width]``."""
     counts, width = batches.counts.T[..., None], batches.places.shape[2]
-    if counts.min() == width:
+    if batches.layout.is_full:
         return like.new_full((1, 1, 1), 1 / width).expand(*counts.shape[:2], width)
     return upload((np.arange(width) < counts) / np.maximum(counts, 1), like.device, like.dtype)
 

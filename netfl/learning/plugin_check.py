@@ -76,7 +76,8 @@ def _objective_faults(part: Objective) -> Iterator[Fault]:
     """Try two mini-batches, of three examples and of two, and the value for four users."""
     losses, t = torch.tensor([[0.5, 1.0, 2.0], [3.0, 1.5, 0.0]]), torch.zeros(2)
     share = torch.tensor([[1 / 3] * 3, [1 / 2, 1 / 2, 0]])
-    h = {name: torch.full((2,), value) for name, value in part.hyper().items()}
+    hyper = part.hyper().items()
+    h: dict[str, Any] = {name: value if isinstance(value, bool) else torch.full((2,), value) for name, value in hyper}
     given = "2 jobs with mini-batches of 3; it returns weights, [jobs, batch], and the slope of t, [jobs]"
     inputs = {"losses": losses, "share": share, "t": t, "h": h}
     faults = [*_try(part, "gradient_weights", inputs, "(tensor [2, 3], tensor [2])", given)]

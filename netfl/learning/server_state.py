@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from torch import Tensor
 
 from netfl.errors import ModelError
 from netfl.learning.aggregation import Aggregation, Updates
+from netfl.learning.step_sizes import StepSizes
 from netfl.learning.tensors import runs_on_gpu, upload
 from netfl.registry import find_plugins, kind_of
 from netfl.types import Divergence, Ints, Round
@@ -48,7 +51,7 @@ class LaneServers:
         buffers: int = 0,
     ) -> None:
         self._lanes, self.specs, self._is_whole_run, self._model = [*lanes], [*lanes.values()], is_whole_run, model
-        self._rules, self._like = [spec.aggregation for spec in self.specs], origins
+        self._rules = [spec.aggregation for spec in self.specs]
         self._buffers = slice(origins.shape[1] - 1 - buffers, origins.shape[1] - 1) if buffers else None
         self._states: list[State] = [
             rule.open(users, self._without_buffers(origin)) for rule, origin in zip(self._rules, origins, strict=True)
@@ -56,7 +59,7 @@ class LaneServers:
         self._updates: dict[int, Updates] = {}
         self._diverged: dict[int, Divergence] = {}
         self._new_divergences: list[Divergence] = []
-        self._rates: tuple[int, Tensor] = (0, origins[:0])
+        self._step_sizes = StepSizes(self.specs, origins)
         self._check = DeviceCheck(len(lanes), origins.device) if runs_on_gpu(origins.device) else None
 
     @property
@@ -74,6 +77,11 @@ class LaneServers:
         learner, replica = self._lanes[lane]
         return f"{learner}, replica {replica}"
 
+    @property
+    def has_drift(self) -> bool:
+        """True if an aggregation adds a term to the gradients of the users."""
+        return any(type(rule).drift is not Aggregation.drift for rule in self._rules)
+
     def needs_losses(self, lane: int) -> bool:
         """Return whether the aggregation of *lane* needs the losses of the users' bases."""
         return lane not in self._diverged and self._rules[lane].needs_losses
@@ -87,10 +95,7 @@ class LaneServers:
 
     def newest_rates(self, lane: int, index: int) -> Tensor:
         """Return the step sizes on θ and t of users that start from the version before round *index*, ``[2]``."""
-        if self._rates[0] != index:
-            rates = np.concatenate([spec.rates(np.array([index - 1])) for spec in self.specs])
-            self._rates = index, upload(rates, self._like.device, self._like.dtype)
-        return self._rates[1][lane]
+        return self._step_sizes.of_version(index - 1)[lane]
 
     def step(self, lane: int, current: Tensor, updates: Updates, time_s: float) -> Tensor:
         """Aggregate *updates* into the next version of *lane*, which `accept_finite` then checks."""
@@ -136,10 +141,10 @@ class LaneServers:
         """
         if self._check is not None:
             return self._check.accept_finite(torch.stack([*following]), newest, index)
-        versions, updates_of = torch.stack([*following]), self._updates
-        self._updates = {}
-        for lane in (~versions.sum(1).isfinite()).nonzero()[:, 0].tolist():
-            versions[lane] = newest[lane]
+        updates_of, self._updates = self._updates, {}
+        versions = _stack(following, [updates.models for updates in updates_of.values()])
+        for lane in (lane for lane, total in enumerate(versions.sum(1).tolist()) if not isfinite(total)):
+            versions = versions.index_copy(0, upload(np.array([lane]), versions.device), newest[lane : lane + 1])
             updates = updates_of.get(lane)
             broken = [] if updates is None else updates.users[~updates.models.sum(1).isfinite()].tolist()
             self._mark_version(lane, index, broken[0] if broken else None)
@@ -240,6 +245,20 @@ class LaneServers:
         return zip(self._rules, self._states, strict=True)
 
 
+def _stack(following: Sequence[Tensor], trained: Sequence[Tensor]) -> Tensor:
+    """Stack versions of all lanes, ``[size + 1]`` each.
+
+    Versions that are relayed lie one after the other in the memory of the *trained* models, and are not copied.  Other
+    versions are, because an aggregation may keep and change them.
+    """
+    first, owners = following[0], {tensor.untyped_storage().data_ptr() for tensor in (*trained, *following)}
+    begins = [version.data_ptr() for version in following]
+    is_adjacent = {end - begin for begin, end in pairwise(begins)} <= {first.numel() * first.element_size()}
+    if trained and len(owners) == 1 and is_adjacent and first.is_contiguous():
+        return first.as_strided((len(following), len(first)), (len(first), 1))
+    return torch.stack([*following])
+
+
 class DeviceCheck:
     """Detects on a GPU which lanes have diverged, without a read by the host in each round.
 
@@ -328,12 +347,12 @@ class ModelVersions:
             numbers: the base version of each user, ``[users]``.
             lanes: of each user and member, ``[users, members]``.
         """
-        missing = set(numbers.tolist()) - set(self._versions)
-        if missing:
+        distinct = set(numbers.tolist())
+        if missing := distinct - self._versions.keys():
             raise ValueError(f"version {min(missing)} was released as unused")
+        if len(distinct) == 1:
+            return _select_lanes(self._versions[distinct.pop()], lanes)
         index = upload(lanes, self.newest.device)
-        if (numbers == numbers[0]).all():
-            return _select_lanes(self._versions[int(numbers[0])], lanes, index)
         return torch.stack([self._versions[number][row] for number, row in zip(numbers.tolist(), index, strict=True)])
 
     def messages(self, numbers: Ints, lane: int) -> Tensor | None:
@@ -361,15 +380,15 @@ class ModelVersions:
         }
 
 
-def _select_lanes(version: Tensor, lanes: Ints, index: Tensor) -> Tensor:
-    """Return ``version[index]``, where *index* is *lanes* on the device.
+def _select_lanes(version: Tensor, lanes: Ints) -> Tensor:
+    """Return ``version[lanes]``.
 
     The result is a view if all users are in one replica, or if one learner has a user in each replica.
     """
-    every = np.arange(len(version))
-    if lanes.shape[1] == 1 and np.array_equal(lanes[:, 0], every):
+    every, first = [*range(len(version))], lanes[0].tolist()
+    if lanes.shape[1] == 1 and lanes[:, 0].tolist() == every:
         return version[:, None]
-    if (lanes == lanes[0]).all():
-        selected = version if np.array_equal(lanes[0], every) else version[index[0]]
+    if len(lanes) == 1 or (lanes == lanes[0]).all():
+        selected = version if first == every else version[upload(lanes[0], version.device)]
         return selected.expand(len(lanes), -1, -1)
-    return version[index]
+    return version[upload(lanes, version.device)]

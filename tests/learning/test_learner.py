@@ -169,6 +169,42 @@ def test_a_delivery_starts_from_its_base():
     assert np.array_equal(late.version(0), fresh.version(0))
 
 
+class Summing(Aggregation):
+    """Keeps the sum of all changes, adds to it in place, and returns that tensor itself as the next version."""
+
+    def open(self, users, current):
+        return {"version": current.clone()}
+
+    def step(self, state, current, updates):
+        state["version"] += (updates.models - updates.bases).sum(0)
+        return state["version"], state
+
+
+def test_a_rule_that_changes_its_state_in_place_leaves_earlier_versions_unchanged():
+    """In round 3, an update from version 1 makes the same change as in round 2."""
+    versions = []
+    for rounds in ([(0, 0), (3, 1)], [(0, 0), (1, 1), (3, 1)]):
+        batched = learner({"a": spec(aggregation=Summing())})
+        for index, delivery in enumerate(rounds, 1):
+            before = batched.version(0)
+            batched.step([a_round(index, delivery)])
+        versions.append(batched.version(0) - before)
+    assert versions[0] == pytest.approx(versions[1], rel=0, abs=1e-14)
+
+
+def test_relayed_models_are_not_copied_and_others_are():
+    for rule, is_shared in ((Relay(), True), (Summing(), False)):
+        batched, models = learner({"a": spec(aggregation=rule), "b": spec(lr=0.2, aggregation=rule)}), []
+        step = batched._servers.step
+        batched._servers.step = lambda *given, step=step, models=models: (models.append(given[2].models), step(*given))[
+            1
+        ]
+        batched.step([a_round(1, (0, 0))])
+        storages = {model.untyped_storage().data_ptr() for model in models}
+        assert len(models) == 2
+        assert (storages == {batched._versions.newest.untyped_storage().data_ptr()}) == is_shared
+
+
 def test_unneeded_versions_are_dropped():
     batched = learner({"a": spec(aggregation=Relay())})
     for index in (1, 2, 3):

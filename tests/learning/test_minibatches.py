@@ -61,8 +61,8 @@ def test_jobs_are_sorted_by_steps():
     found = draw_batches(SHUFFLES, [(0, 0, 0, 5), (0, 1, 0, 50), (0, 2, 0, 20)], LocalWork(10, 1, None))
     assert found.order.tolist() == [1, 2, 0]
     assert found.counts.tolist() == [[10] * 5, [10, 10, 0, 0, 0], [5, 0, 0, 0, 0]]
-    assert [*found.extents()] == [(3, 10), (2, 10), (1, 10), (1, 10), (1, 10)]
-    assert not found.is_ordered
+    assert found.layout.extents == ((3, 10), (2, 10), (1, 10), (1, 10), (1, 10))
+    assert not found.layout.is_ordered
 
 
 def test_shuffles_are_uniform():

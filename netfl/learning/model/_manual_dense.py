@@ -2,7 +2,8 @@
 
 Hidden activations are ``[models, batch, width]``, but the last layer's output is ``[models, classes, batch]``: classes
 are few, and arithmetic along the batch vectorises.  For the same reason each weight matrix is stored with its longer
-side innermost.  A step of SGD is part of the matrix product that forms the gradient.
+side innermost.  A step of SGD is part of the matrix product that forms the gradient.  A single model is computed
+without the dimension of the models: such products are faster, and have the same results.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor, Tensor],
 
 
 class Products(NamedTuple):
-    """Products of batches of matrices.
+    """Products of matrices, or of batches of them.
 
     Args:
-        add: the sum of a matrix and a product, as `torch.baddbmm`.
-        multiply: a product, as `torch.bmm`.
+        add: the sum of a matrix and a product, as `torch.addmm` and `torch.baddbmm`.
+        multiply: a product, as `torch.mm` and `torch.bmm`.
         subtract: subtracts a product from a matrix in place.
     """
 
@@ -50,7 +51,7 @@ class Products(NamedTuple):
 
 def _round(first: Tensor, second: Tensor) -> Tensor:
     """Return the product of factors that are rounded to bfloat16."""
-    return torch.bmm(first.bfloat16(), second.bfloat16())
+    return torch.matmul(first.bfloat16(), second.bfloat16())
 
 
 def _add_rounded(term: Tensor, first: Tensor, second: Tensor, out: Tensor | None = None) -> Tensor:
@@ -61,7 +62,8 @@ def _multiply_rounded(first: Tensor, second: Tensor, out: Tensor) -> Tensor:
     return out.copy_(_round(first, second))
 
 
-EXACT = Products(torch.baddbmm, torch.bmm, lambda value, first, second: value.baddbmm_(first, second, alpha=-1))
+SINGLE = Products(torch.addmm, torch.mm, lambda value, first, second: value.addmm_(first, second, alpha=-1))
+BATCHED = Products(torch.baddbmm, torch.bmm, lambda value, first, second: value.baddbmm_(first, second, alpha=-1))
 ROUNDED = Products(_add_rounded, _multiply_rounded, lambda value, first, second: value.sub_(_round(first, second)))
 
 
@@ -92,7 +94,7 @@ class Dense(Architecture):
     def open(self, theta: Tensor, trained: bool = True) -> DenseStack:
         stack = self._stack(theta, self._sizes)
         if trained and self.has_bf16_products and theta.dtype == torch.float32:
-            stack.use_products(ROUNDED)
+            stack.round_products()
         return stack
 
 
@@ -105,12 +107,17 @@ class _Layer:
     row: Tensor
     column: Tensor
 
-    def __init__(self, weight: Tensor, bias: Tensor) -> None:
-        """Copy *weight*, ``[models, out, in]``, and *bias*, ``[models, out]``, to the layout of this class."""
+    def __init__(self, weight: Tensor, bias: Tensor, is_owned: bool) -> None:
+        """Copy *weight*, ``[models, out, in]``, and *bias*, ``[models, out]``, to the layout of this class.
+
+        With *is_owned* they have this layout, and may be overwritten.
+        """
         _, fan_out, fan_in = weight.shape
         self._tall = fan_out > fan_in
-        self._weights = (weight.mT if self._tall else weight).clone(memory_format=torch.contiguous_format)
-        self._biases = bias.clone(memory_format=torch.contiguous_format)
+        self._weights, self._biases = weight.mT if self._tall else weight, bias
+        if not is_owned:
+            self._weights = self._weights.clone(memory_format=torch.contiguous_format)
+            self._biases = bias.clone(memory_format=torch.contiguous_format)
         self.activate(bias.shape[0])
 
     @property
@@ -122,25 +129,26 @@ class _Layer:
         """Use the first *models*: set `weight`, ``[models, out, in]``, and `bias`, ``[models, out]``.
 
         `turned`, ``[models, in, out]``, `row`, ``[models, 1, out]``, and `column`, ``[models, out, 1]``, are views of
-        them, which would otherwise be created in every step.
+        them, which would otherwise be created in every step.  A single model has no first dimension.
         """
-        self._active, self.bias = self._weights[:models], self._biases[:models]
+        used = 0 if models == 1 else slice(models)
+        self._active, self.bias = self._weights[used], self._biases[used]
         self.weight = self._active.mT if self._tall else self._active
-        self.turned, self.row, self.column = self.weight.mT, self.bias[:, None], self.bias[..., None]
+        self.turned, self.row, self.column = self.weight.mT, self.bias.unsqueeze(-2), self.bias.unsqueeze(-1)
 
     def descend(self, grad: Tensor, inputs: Tensor, products: Products) -> None:
         """Subtract the gradient.
 
         Args:
-            grad: gradient of the outputs, ``[models, out, batch]``.
-            inputs: ``[models, batch, in]``.
+            grad: gradient of the outputs, ``[models, out, batch]``, or without the first dimension.
+            inputs: ``[models, batch, in]``, or without the first dimension.
             products: computes the product of both.
         """
         if self._tall:
             products.subtract(self._active, inputs.mT, grad.mT)
         else:
             products.subtract(self._active, grad, inputs)
-        self.bias.sub_(grad.sum(2))
+        self.bias.sub_(grad.sum(-1))
 
 
 class DenseStack(BatchedModel):
@@ -149,38 +157,45 @@ class DenseStack(BatchedModel):
     def __init__(self, theta: Tensor, sizes: Sequence[int], activation: str = "relu", softmax: bool = False) -> None:
         self._sizes, self._softmax = sizes, softmax
         self._activate, self._derive = ACTIVATIONS[activation]
-        self._layers = [_Layer(weight, bias) for weight, bias in _parts(theta, sizes)]
-        self._products = EXACT
-        self._extent = (0, 0)
-        self._hidden: list[Tensor] = []
-        self._below: list[Tensor] = []
-        self._output = self._fed = self._log = self._labels = theta
+        is_flat = len(theta) == 1 and all(fan_out <= fan_in for fan_in, fan_out in pairwise(sizes))
+        self._flat = theta.clone() if is_flat else None  # a single model has the layout of the layers already
+        parts = _parts(theta if self._flat is None else self._flat, sizes)
+        self._layers = [_Layer(weight, bias, is_flat) for weight, bias in parts]
+        self._products, self._has_rounded_products = BATCHED, False
+        self._extent = torch.Size((len(theta), 0))
+        self._forward: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._backward: list[tuple[_Layer, Tensor, Tensor]] = []
+        self._inputs = self._output = self._fed = self._log = self._labels = theta
 
-    def use_products(self, products: Products) -> None:
-        """Compute *products* in the next steps."""
-        self._products = products
+    def round_products(self) -> None:
+        """Round the factors of products to bfloat16 in the next steps."""
+        self._has_rounded_products = True
 
     def scores(self, x: Tensor) -> Tensor:
-        inputs = x.flatten(2)
-        self._resize(*inputs.shape[:2])
-        self._inputs = [inputs, *self._hidden]
-        for layer, given, out in zip(self._layers, self._inputs, self._hidden, strict=False):
-            self._activate(self._products.add(layer.row, given, layer.turned, out=out))
+        if x.shape[:2] != self._extent:
+            self._resize(*x.shape[:2])
+        self._inputs = given = x.flatten(2) if len(x) > 1 else x[0].flatten(1)
+        for row, turned, out in self._forward:
+            given = self._activate(self._products.add(row, given, turned, out=out))
         last = self._layers[-1]
-        self._output = self._products.add(last.column, last.weight, self._inputs[-1].mT)
-        return self._output.mT
+        self._output = self._products.add(last.column, last.weight, given.mT)
+        return self._output.mT.view(*x.shape[:2], -1)
 
     def losses(self, y: Tensor) -> Tensor:
-        self._fed = torch.softmax(self._output, 1) if self._softmax else self._output
-        self._log = torch.log_softmax(self._fed, 1)
-        self._labels = y[:, None]
-        return self._log.gather(1, self._labels)[:, 0].neg_()
+        self.take_labels(y)
+        return self._log.gather(-2, self._labels).view(y.shape).neg_()
+
+    def take_labels(self, y: Tensor) -> None:
+        self._fed = torch.softmax(self._output, -2) if self._softmax else self._output
+        self._log = torch.log_softmax(self._fed, -2)
+        self._labels = self._beside_output(y)
 
     def slopes(self, weights: Tensor) -> Tensor:
-        """Return the gradient of the weighted losses by the last layer's output, ``[models, classes, batch]``."""
-        grad = self._log.exp_().scatter_(1, self._labels, -1.0, reduce="add").mul_(weights[:, None])
+        """Return the gradient of the weighted losses by the last layer's output, in its shape."""
+        weights = self._beside_output(weights)
+        grad = self._log.exp_().scatter_(-2, self._labels, -1.0, reduce="add").mul_(weights)
         if self._softmax:
-            grad = self._fed * (grad - (grad * self._fed).sum(1, keepdim=True))
+            grad = self._fed * (grad - (grad * self._fed).sum(-2, keepdim=True))
         return grad
 
     def descend(self, weights: Tensor, into: Tensor | None = None) -> None:
@@ -191,20 +206,21 @@ class DenseStack(BatchedModel):
             into: output for the gradient of the first layer's inputs, ``[models, batch, inputs]``; optional.
         """
         grad = self.slopes(weights)
-        for index in range(len(self._layers) - 1, 0, -1):
-            layer, inputs = self._layers[index], self._inputs[index]
-            below = self._products.multiply(grad.mT, layer.weight, out=self._below[index - 1])
-            self._derive(below, inputs)
+        for layer, inputs, below in self._backward:
+            self._derive(self._products.multiply(grad.mT, layer.weight, out=below), inputs)
             layer.descend(grad, inputs, self._products)
             grad = below.mT
         if into is not None:
-            self._products.multiply(grad.mT, self._layers[0].weight, out=into)
-        self._layers[0].descend(grad, self._inputs[0], self._products)
+            self._products.multiply(grad.mT, self._layers[0].weight, out=into.view(self._inputs.shape))
+        self._layers[0].descend(grad, self._inputs, self._products)
 
     def values(self, models: int) -> list[Tensor]:
         return [part[:models] for layer in self._layers for part in layer.stored]
 
     def store(self, into: Tensor) -> None:
+        if self._flat is not None:
+            into.copy_(self._flat)
+            return
         self._resize(into.shape[0], self._extent[1])
         for layer, (weight, bias) in zip(self._layers, _parts(into, self._sizes), strict=True):
             weight.copy_(layer.weight)
@@ -212,12 +228,21 @@ class DenseStack(BatchedModel):
 
     def _resize(self, models: int, batch: int) -> None:
         """Use the first *models* with *batch* examples each: allocate hidden layers and their gradients."""
-        if (models, batch) != self._extent:
-            self._extent = models, batch
+        if models != self._extent[0]:
             for layer in self._layers:
                 layer.activate(models)
-            allocate, hidden = self._layers[0].bias.new_empty, self._sizes[1:-1]
-            self._hidden, self._below = ([allocate(models, batch, size) for size in hidden] for _ in range(2))
+        self._extent = torch.Size((models, batch))
+        exact, shape = (SINGLE, (batch,)) if models == 1 else (BATCHED, (models, batch))
+        self._products = ROUNDED if self._has_rounded_products else exact
+        allocate, sizes = self._layers[0].bias.new_empty, self._sizes[1:-1]
+        hidden, below = ([allocate((*shape, size)) for size in sizes] for _ in range(2))
+        inner = zip(self._layers, hidden, strict=False)
+        self._forward = [(layer.row, layer.turned, out) for layer, out in inner]
+        self._backward = [*zip(self._layers[1:], hidden, below, strict=True)][::-1]
+
+    def _beside_output(self, values: Tensor) -> Tensor:
+        """Return *values*, ``[models, batch]``, with the dimensions of the output; a single class."""
+        return values if len(values) == 1 else values[:, None]
 
 
 class HingeStack(DenseStack):
@@ -228,24 +253,27 @@ class HingeStack(DenseStack):
         outputs = super().scores(x)
         return outputs if outputs.shape[2] > 1 else torch.cat((-outputs, outputs), 2) / 2
 
+    def take_labels(self, y: Tensor) -> None:
+        self.losses(y)
+
     def losses(self, y: Tensor) -> Tensor:
-        self._labels = y[:, None]
-        if self._output.shape[1] == 1:
+        self._labels = self._beside_output(y)
+        if self._output.shape[-2] == 1:
             margins = self._output * (2 * self._labels - 1)
             self._active = margins < 1
-            return (1 - margins).clamp_(min=0)[:, 0]
-        target = self._output.gather(1, self._labels)
-        worst, self._rivals = self._output.scatter(1, self._labels, -torch.inf).max(1, keepdim=True)
+            return (1 - margins).clamp_(min=0).view(y.shape)
+        target = self._output.gather(-2, self._labels)
+        worst, self._rivals = self._output.scatter(-2, self._labels, -torch.inf).max(-2, keepdim=True)
         hinges = 1 + worst - target
         self._active = hinges > 0
-        return hinges.clamp_(min=0)[:, 0]
+        return hinges.clamp_(min=0).view(y.shape)
 
     def slopes(self, weights: Tensor) -> Tensor:
         """Return the gradient: plus the weight at the rival, minus the weight at the label; 0 if the loss is 0."""
-        each = weights[:, None] * self._active
-        if self._output.shape[1] == 1:
+        each = self._beside_output(weights) * self._active
+        if self._output.shape[-2] == 1:
             return each * (1 - 2 * self._labels)
-        return torch.zeros_like(self._output).scatter_(1, self._rivals, each).scatter_(1, self._labels, -each)
+        return torch.zeros_like(self._output).scatter_(-2, self._rivals, each).scatter_(-2, self._labels, -each)
 
 
 def _parts(theta: Tensor, sizes: Sequence[int]) -> Iterator[tuple[Tensor, Tensor]]:

@@ -21,7 +21,8 @@ complete::
 
 - `gradient_weights` handles all jobs in one call; a job is a user that trains for a learner.  The learners may differ
   in their fields, so it is a static method that reads numeric fields from ``h``, a tensor ``[jobs]`` by name.  `hyper`
-  converts a field that is not a number.
+  converts a field that is not a number.  A bool of `hyper` stays a bool, and learners that differ in it are separate
+  calls.
 - ``share`` is 1/n for the n examples of a mini-batch, and 0 for padding.  The weight of padding must be 0, which
   ``share * something`` ensures.
 - Use only methods and operators of tensors (``losses.sum(1)``, ``(f > t) / alpha``), so that the file needs no torch.
@@ -76,6 +77,11 @@ class Objective(Spec):
         return 0.0
 
     @property
+    def has_equal_weights(self) -> bool:
+        """True if `gradient_weights` returns *share* and 0 whatever the losses, which are then not computed."""
+        return False
+
+    @property
     def pull(self) -> float:
         """Factor μ of a term ``μ/2 ‖θ - base‖²``, which holds θ near the base of the update; 0 without it."""
         return 0.0
@@ -90,8 +96,11 @@ class Objective(Spec):
         """Levels α at which the CVaR of all learners is reported, to compare them with this one."""
         return ()
 
-    def hyper(self) -> Mapping[str, float]:
-        """Return the numeric fields for `gradient_weights`, with the same names for all objectives of a kind."""
+    def hyper(self) -> Mapping[str, float | bool]:
+        """Return the numeric fields for `gradient_weights`, with the same names for all objectives of a kind.
+
+        By default a field that is a bool is a number, 0 or 1.
+        """
         fields = ((name, getattr(self, name)) for name in type(self).model_fields)
         return {name: float(field) for name, field in fields if isinstance(field, int | float)}
 

@@ -46,13 +46,14 @@ class Cvar(Objective):
     def gradient_weights(losses: Tensor, share: Tensor, t: Tensor, h: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Weigh mini-batches, or examples, by whether their loss exceeds t.
 
-        Per mini-batch, the gradient of t is taken from one example: a mean of equal values could round.
+        Per mini-batch, the gradient of t is that of one example: a mean of equal values could round.
         """
-        rest, mean, single = 1 - h["gamma"], (losses * share).sum(1), h["sample"] > 0
-        seen = losses.where(single[:, None], mean[:, None])
-        tail = (rest / h["alpha"])[:, None] * (seen > t[:, None])
-        slopes = rest[:, None] - tail
-        return share * (tail + h["gamma"][:, None]), (share * slopes).sum(1).where(single, slopes[:, 0])
+        rest, gamma = 1 - h["gamma"], h["gamma"]
+        if h["per_sample"]:
+            tail = (rest / h["alpha"])[:, None] * (losses > t[:, None])
+            return share * (tail + gamma[:, None]), (share * (rest[:, None] - tail)).sum(1)
+        tail = rest / h["alpha"] * ((losses * share).sum(1) > t)
+        return share * (tail + gamma)[:, None], rest - tail
 
     def value(self, losses: Floats, rho: Floats, t: float) -> float:
         tail = t + float(rho @ np.maximum(losses - t, 0.0)) / self.alpha
@@ -62,9 +63,9 @@ class Cvar(Objective):
     def t_rate(self) -> float:
         return self.lr_t
 
-    def hyper(self) -> Mapping[str, float]:
-        """Return α, γ, and 1 for ``per: sample``."""
-        return {"alpha": self.alpha, "gamma": self.gamma, "sample": float(self.per == "sample")}
+    def hyper(self) -> Mapping[str, float | bool]:
+        """Return α, γ, and whether t is compared with the loss of each example."""
+        return {"alpha": self.alpha, "gamma": self.gamma, "per_sample": self.per == "sample"}
 
     @property
     def has_zero_weights(self) -> bool:

@@ -24,5 +24,10 @@ class Erm(Objective):
     def gradient_weights(losses: Tensor, share: Tensor, t: Tensor, h: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         return share, t.new_zeros(t.shape)
 
+    @property
+    def has_equal_weights(self) -> bool:
+        """True, except for a derived class with other weights."""
+        return type(self).gradient_weights is Erm.gradient_weights
+
     def value(self, losses: Floats, rho: Floats, t: float) -> float:
         return float(losses @ rho)

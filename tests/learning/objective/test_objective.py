@@ -6,10 +6,13 @@ import torch
 from pydantic import ValidationError
 
 from netfl.errors import ScenarioError
+from netfl.learning.aggregation.relay import Relay
+from netfl.learning.local_training import JobHyperparameters, batch_objectives
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.erm import Erm
 from netfl.learning.objective.proximal import Proximal
 from netfl.learning.objective.tilted import Tilted
+from netfl.learning.spec import LearnerSpec
 
 
 def batch():
@@ -28,15 +31,35 @@ def test_erm_weights_all_examples_equally_and_keeps_t():
     assert Erm().t_rate == 0
 
 
+def test_only_objectives_with_the_weights_of_erm_need_no_losses():
+    class Doubled(Erm):
+        @staticmethod
+        def gradient_weights(losses, share, t, h):
+            return 2 * share, t.new_zeros(t.shape)
+
+    assert Erm().has_equal_weights
+    assert Proximal(mu=1).has_equal_weights
+    others = (Doubled(), Cvar(alpha=1, gamma=1, lr_t=1), Tilted(tau=1))
+    assert not any(objective.has_equal_weights for objective in others)
+
+
 def jobs(**hyper):
-    """Return fields with one entry per job."""
-    return {name: torch.tensor(values, dtype=torch.float64) for name, values in hyper.items()}
+    """Return fields with one entry per job; a bool is the same for all."""
+    return {
+        name: values if isinstance(values, bool) else torch.tensor(values, dtype=torch.float64)
+        for name, values in hyper.items()
+    }
+
+
+def hyper_of(objective):
+    """Return the fields of an objective for a single job."""
+    return jobs(**{name: value if isinstance(value, bool) else [value] for name, value in objective.hyper().items()})
 
 
 def test_cvar_equals_the_paper_for_each_job():
     losses, share, t = batch()
     hyper = {"alpha": [0.1, 0.5, 0.3], "gamma": [0.1, 0.0, 0.4]}
-    weights, slopes = Cvar.gradient_weights(losses, share, t, jobs(**hyper, sample=[0, 0, 0]))
+    weights, slopes = Cvar.gradient_weights(losses, share, t, jobs(**hyper, per_sample=False))
     for job, (f, exceeds) in enumerate([(3.0, 1), (0.6, 0), (0.5, 0)]):
         assert float((losses[job] * share[job]).sum()) == pytest.approx(f)
         alpha, gamma = (np.float32(hyper[name][job]) for name in ("alpha", "gamma"))
@@ -47,10 +70,14 @@ def test_cvar_equals_the_paper_for_each_job():
 
 
 def test_cvar_of_examples_compares_each_with_t():
-    """Job 0 compares the batch mean, jobs 1 and 2 each sample. Job 1 has padding with losses above t."""
+    """Job 0 compares the batch mean, jobs 1 and 2 each example. Job 1 has padding with losses above t."""
     losses, share, _ = batch()
-    h = jobs(alpha=[0.5] * 3, gamma=[0.2] * 3, sample=[0, 1, 1])
-    weights, slopes = Cvar.gradient_weights(losses, share, torch.tensor([1.0, 0.6, 0.5], dtype=torch.float64), h)
+    t = torch.tensor([1.0, 0.6, 0.5], dtype=torch.float64)
+    kinds = [Cvar(alpha=0.5, gamma=0.2, lr_t=1, per=per) for per in ("batch", "sample", "sample")]
+    specs = [LearnerSpec(objective=kind, aggregation=Relay(), lr=1, batch_size=4, local_steps=1) for kind in kinds]
+    objectives = batch_objectives(specs, losses)
+    assert len(objectives) == 2
+    weights, slopes = JobHyperparameters(3, t[:, None], t, objectives).weigh(losses, share, t)
     assert weights.tolist() == [
         pytest.approx([1.8 / 4] * 4),
         pytest.approx([0.2 / 2, 1.8 / 2, 0, 0]),
@@ -60,17 +87,16 @@ def test_cvar_of_examples_compares_each_with_t():
 
 
 def test_hyper_of_cvar_is_numeric():
-    assert Cvar(alpha=0.5, lr_t=1).hyper() == {"alpha": 0.5, "gamma": 0.0, "sample": 0.0}
-    assert Cvar(alpha=0.5, gamma=0.1, lr_t=1, per="sample").hyper() == {"alpha": 0.5, "gamma": 0.1, "sample": 1.0}
+    assert Cvar(alpha=0.5, lr_t=1).hyper() == {"alpha": 0.5, "gamma": 0.0, "per_sample": False}
+    assert Cvar(alpha=0.5, gamma=0.1, lr_t=1, per="sample").hyper() == {"alpha": 0.5, "gamma": 0.1, "per_sample": True}
 
 
 def test_cvar_of_examples_is_the_derivative_of_its_mean():
     rng, step, t = np.random.default_rng(0), 1e-6, 0.5
     losses, share = rng.exponential(size=9), np.full(9, 1 / 9)
     objective = Cvar(alpha=0.3, gamma=0.2, lr_t=0.1, per="sample")
-    hyper = jobs(**{name: [value_of_job] for name, value_of_job in objective.hyper().items()})
     batch = (torch.tensor(values)[None] for values in (losses, share, t))
-    weights, slopes = Cvar.gradient_weights(*batch, hyper)
+    weights, slopes = Cvar.gradient_weights(*batch, hyper_of(objective))
 
     def value(losses, t):
         return np.mean([Cvar(alpha=0.3, gamma=0.2, lr_t=1).value(np.array([loss]), np.ones(1), t) for loss in losses])
@@ -142,10 +168,11 @@ def test_proximal_is_erm_with_a_proximal_term():
 
 def test_cvar_weights_are_the_derivatives_of_its_value():
     objective, step = Cvar(alpha=0.3, gamma=0.2, lr_t=0.1), 1e-6
-    hyper = {name: torch.tensor([value], dtype=torch.float64) for name, value in objective.hyper().items()}
     for f, t in ((0.9, 0.4), (0.3, 0.4)):
         loss = torch.tensor([[f]]).double()
-        weights, slopes = Cvar.gradient_weights(loss, torch.ones_like(loss), torch.tensor([t]).double(), hyper)
+        weights, slopes = Cvar.gradient_weights(
+            loss, torch.ones_like(loss), torch.tensor([t]).double(), hyper_of(objective)
+        )
 
         def value(f, t):
             return objective.value(np.array([f]), np.ones(1), t)
@@ -163,11 +190,11 @@ def test_values_over_users():
     assert Cvar(alpha=0.4, gamma=0.25, lr_t=1).value(losses, rho, 1.5) == pytest.approx(0.75 * tail + 0.25 * 1.9)
 
 
-@pytest.mark.parametrize("sample", [False, True])
-def test_cvar_with_alpha_1_or_gamma_1_weights_as_erm(sample):
+@pytest.mark.parametrize("per_sample", [False, True])
+def test_cvar_with_alpha_1_or_gamma_1_weights_as_erm(per_sample):
     losses, share, t = batch()
     ones, zeros = torch.ones(3).double(), torch.zeros(3).double()
-    per = {"sample": torch.tensor([0.0, 1.0, float(sample)]).double()}
+    per = {"per_sample": per_sample}
     weights, slopes = Cvar.gradient_weights(losses, share, zeros, {"alpha": ones, "gamma": ones / 4} | per)
     assert torch.equal(weights, share)
     assert (slopes == 0).all()
@@ -198,7 +225,7 @@ def test_the_slope_of_t_is_exact_for_batch_means():
     """In float32, ten tenths do not sum to 1. A drift of t would change which losses exceed it."""
     share = torch.full((2, 10), 1 / 10)
     assert (share.sum(1) != 1).all()
-    hyper = {name: torch.full((2,), value) for name, value in Cvar(alpha=0.1, gamma=0.1, lr_t=1).hyper().items()}
+    hyper = {"alpha": torch.full((2,), 0.1), "gamma": torch.full((2,), 0.1), "per_sample": False}
     _, slopes = Cvar.gradient_weights(torch.ones(2, 10), share, torch.tensor([0.5, 1.5]), hyper)
     rest = 1 - hyper["gamma"]
     assert torch.equal(slopes, torch.stack([rest[0] - rest[0] / hyper["alpha"][0], rest[1]]))

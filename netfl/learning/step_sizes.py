@@ -1,0 +1,45 @@
+"""The step sizes of local training, on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from torch import Tensor
+
+from netfl.learning.schedule.constant import Constant
+from netfl.learning.tensors import upload
+from netfl.types import Ints
+
+if TYPE_CHECKING:
+    from netfl.learning.spec import LearnerSpec
+
+
+class StepSizes:
+    """Step sizes on θ and on t of learners; without a schedule they are the same tensor in all rounds.
+
+    Args:
+        specs: of the learners.
+        like: has the type and the device of the step sizes.
+    """
+
+    def __init__(self, specs: Sequence[LearnerSpec], like: Tensor) -> None:
+        self._specs, self._device, self._dtype = specs, like.device, like.dtype
+        is_constant = all(type(spec.schedule) is Constant for spec in specs)
+        self._constant = self._upload(np.zeros(1, np.int64)) if is_constant else None
+        self._newest: tuple[int, Sequence[Tensor]] = (0, self._upload(np.zeros(1, np.int64))[0].unbind())
+
+    def of(self, versions: Ints) -> Tensor:
+        """Return the step sizes of users that start from *versions*, ``[users, learners, 2]``.  Read only."""
+        return self._upload(versions) if self._constant is None else self._constant.expand(len(versions), -1, -1)
+
+    def of_version(self, version: int) -> Sequence[Tensor]:
+        """Return the step sizes of each learner from *version*, ``[2]`` each; those of one version are kept."""
+        if self._constant is None and self._newest[0] != version:
+            self._newest = version, self._upload(np.array([version]))[0].unbind()
+        return self._newest[1]
+
+    def _upload(self, versions: Ints) -> Tensor:
+        rates = np.stack([spec.rates(versions) for spec in self._specs], axis=1)
+        return upload(rates, self._device, self._dtype)
