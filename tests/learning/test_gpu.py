@@ -9,7 +9,7 @@ import torch
 from support.learner_factory import a_round, draw_batches, learner, mixture, network, spec
 from support.stand_in_device import StandInDevice
 
-from netfl.learning import local_training, step_graphs
+from netfl.learning import local_training, step_graphs, user_data
 from netfl.learning.aggregation._per_user_state import store_rows
 from netfl.learning.aggregation.afl import Afl
 from netfl.learning.aggregation.fedau import Fedau
@@ -18,15 +18,19 @@ from netfl.learning.aggregation.fedvarp import Fedvarp
 from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.aggregation.qfedavg import Qfedavg
 from netfl.learning.aggregation.scaffold import Scaffold
+from netfl.learning.cohort import Cohort
 from netfl.learning.data import Dataset
+from netfl.learning.data._images import Augment
 from netfl.learning.device_draws import philox as device_philox
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model.cnn import Cnn
+from netfl.learning.model.logistic import Logistic
 from netfl.learning.model.module import Module
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.proximal import Proximal
 from netfl.learning.spec import EvaluateSpec, LocalWork
 from netfl.learning.step_graphs import StepGraphs, open_graphs
+from netfl.learning.user_data import Augmentation
 from netfl.streams import Streams, philox
 
 LEARNERS = {
@@ -119,6 +123,39 @@ def test_a_gpu_draws_the_mini_batches_of_the_host(work, sizes):
         assert found.order.tolist() == expected.order.tolist()
         assert found.counts.tolist() == expected.counts.tolist()
         assert found.places.tolist() == expected.places.tolist()
+
+
+@pytest.mark.parametrize("augment", [Augment(crop=4), Augment(crop=2, flip=False)])
+@pytest.mark.parametrize("work", [LocalWork(8, 2, None), LocalWork(5, None, 11)])
+def test_a_gpu_draws_the_crops_and_flips_of_the_host(work, augment):
+    """Users have unequal mini-batches, bases and users use large numbers, and one user repeats its base."""
+    streams = [Streams(7), Streams(2**40)]
+    rows = np.transpose([[0, 0, 1, 1], [3, 2**31 + 5, 0, 0], [9, 2**30, 0, 0], [23, 7, 1, 59]])
+    repeats = np.array([0, 0, 0, 1])
+    cohort = Cohort(*rows.T[:3], (), repeats)
+    batches = draw_batches(BatchSampler(streams), rows, work, repeats)
+    expected = Augmentation(augment, (3, 8, 8), streams, torch.device("cpu")).draw(cohort, batches)
+    with StandInDevice() as device:
+        on_device = Augmentation(augment, (3, 8, 8), streams, torch.device("meta"))
+        device.synchronisations.clear()
+        found = on_device.draw(cohort, batches)
+        assert device.synchronisations == []
+        assert found.shape == batches.places.swapaxes(0, 1).shape
+        assert torch.equal(found.cpu(), expected)
+
+
+def test_crops_and_flips_on_a_gpu_are_drawn_there(monkeypatch):
+    """A round uploads no number for each example; its versions are those of the CPU."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((120, 2, 4, 5)).astype(np.float32), rng.integers(3, size=120)
+    data = Dataset(x[:90], y[:90], x[90:], y[90:], 3, augment=Augment(crop=1))
+    options = {"specs": {"a": spec()}, "datasets": [data], "model": Logistic(), "evaluate": NEVER, "rounds": 99}
+    expected, _ = run_rounds(learner(**options), (0,))
+    monkeypatch.setattr(user_data, "RandomField", None)
+    with StandInDevice() as device:
+        found, waits = run_rounds(learner(**options, device="meta"), (0,), device)
+    assert waits == [[]] * 6
+    assert found == pytest.approx(expected, rel=0, abs=1e-12)
 
 
 def test_philox_of_tensors_equals_that_of_arrays():
