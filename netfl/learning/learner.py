@@ -278,8 +278,9 @@ class BatchedLearner:
         result = group.train_cohort(bases, self._sampler, cohort, lambda rows: self._drift(cohort, lanes, rows))
         if self._baseline is not None:
             self._baseline.step(index, cohort, self._sampler, group, result.step_counts)
+        users_of_all = upload(cohort.users, device)
         columns = cohort.split_by_replica(
-            upload(cohort.users, device),
+            users_of_all,
             upload(cohort.bases, device),
             upload(self._data.sizes[cohort.replicas, cohort.users], device, bases.dtype),
             result.steps,
@@ -289,6 +290,8 @@ class BatchedLearner:
         )
         for part, (users, base_rounds, samples, steps, *of_members) in zip(cohort.parts, columns, strict=True):
             members = zip(*(column.unbind(1) for column in of_members), strict=True)
+            losses = self._base_losses(cohort, part, lanes[part.start].tolist())
+            has_repeats = len({*cohort.users[part].tolist()}) < len(users)
             for lane, (base, model, rates) in zip(lanes[part.start].tolist(), members, strict=True):
                 updates = Updates(
                     round=index,
@@ -300,10 +303,12 @@ class BatchedLearner:
                     steps=steps,
                     rates=rates,
                     newest_rates=self._servers.newest_rates(lane, index),
-                    losses=self._base_losses(cohort, part, lane) if self._servers.needs_losses(lane) else None,
+                    losses=losses.get(lane),
                     messages=self._versions.messages(cohort.bases[part], lane),
+                    has_repeats=has_repeats,
                 )
                 following[lane] = self._servers.step(lane, following[lane], updates, closed_s)
+        self._servers.check_updates(lanes, cohort, users_of_all, result.models)
 
     def _drift(self, cohort: Cohort, lanes: Ints, rows: slice) -> Tensor | None:
         """Return the `Aggregation.drift` of the users in *rows*, ``[users, members, size + 1]``."""
@@ -320,15 +325,25 @@ class BatchedLearner:
                     total[part.start - rows.start : part.stop - rows.start, column] = drift
         return total
 
-    def _base_losses(self, cohort: Cohort, part: slice, lane: int) -> Tensor:
-        """Return the mean loss of each user's base over its training examples, ``[users]``."""
+    def _base_losses(self, cohort: Cohort, part: slice, lanes: Sequence[int]) -> dict[int, Tensor]:
+        """Return the mean loss of each user's base over its training examples, ``[users]``, for lanes that need it.
+
+        A GPU evaluates all lanes together.  On a CPU, this would change the last bits.
+        """
+        needed = [lane for lane in lanes if self._servers.needs_losses(lane)]
+        if runs_on_gpu(self._data.x.device):
+            return dict(zip(needed, self._losses_of(cohort, part, needed).unbind(1), strict=True)) if needed else {}
+        return {lane: self._losses_of(cohort, part, [lane])[:, 0] for lane in needed}
+
+    def _losses_of(self, cohort: Cohort, part: slice, lanes: Sequence[int]) -> Tensor:
+        """Return the losses of `_base_losses` for *lanes* of one replica, ``[users, lanes]``."""
         users, bases, newest = cohort.users[part], cohort.bases[part], self._versions.newest
         order, losses = [], []
         for base in np.unique(bases):
             rows = np.flatnonzero(bases == base)
-            model = self._versions.of(bases[rows][:1], np.array([[lane]]))[0, :, :-1]
-            found = user_losses(self._architecture, self._data, lane % self._replica_count, users[rows], model)
-            losses.append(found[:, 0].to(newest))
+            models = self._versions.of(bases[rows][:1], np.array([lanes]))[0, :, :-1]
+            found = user_losses(self._architecture, self._data, lanes[0] % self._replica_count, users[rows], models)
+            losses.append(found.to(newest))
             order.append(rows)
         if len(losses) == 1:
             return losses[0]

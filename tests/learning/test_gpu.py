@@ -12,11 +12,13 @@ from support.stand_in_device import StandInDevice
 from netfl.learning import local_training, step_graphs, user_data
 from netfl.learning.aggregation._per_user_state import store_rows
 from netfl.learning.aggregation.afl import Afl
+from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.fedau import Fedau
 from netfl.learning.aggregation.fedavgm import Fedavgm
 from netfl.learning.aggregation.fedvarp import Fedvarp
 from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.aggregation.qfedavg import Qfedavg
+from netfl.learning.aggregation.relay import Relay
 from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.cohort import Cohort
 from netfl.learning.data import Dataset
@@ -28,6 +30,7 @@ from netfl.learning.model.logistic import Logistic
 from netfl.learning.model.module import Module
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.proximal import Proximal
+from netfl.learning.server_state import DeviceCheck
 from netfl.learning.spec import EvaluateSpec, LocalWork
 from netfl.learning.step_graphs import StepGraphs, open_graphs
 from netfl.learning.user_data import Augmentation
@@ -44,6 +47,7 @@ LEARNERS = {
     "proximal": {"a": spec(Proximal(mu=0.3))},
     "q-fedavg": {"a": spec(aggregation=Qfedavg(q=2))},
     "afl": {"a": spec(aggregation=Afl(lr_lambda=0.1))},
+    "fair": {"a": spec(aggregation=Qfedavg(q=2)), "b": spec(aggregation=Afl(lr_lambda=0.1), lr=0.1)},
     "server momentum": {"a": spec(aggregation=Fedavgm())},
     "mixture": mixture(),
 }
@@ -68,7 +72,7 @@ def test_a_round_on_a_gpu_never_waits_and_equals_that_of_the_cpu(name):
     with StandInDevice() as device:
         found, waits = run_rounds(learner(**options, device="meta"), (0, 1), device)
     assert waits == [[]] * 6
-    assert device.operations > 100
+    assert device.launches > 100
     assert found == pytest.approx(expected, rel=0, abs=1e-12)
 
 
@@ -169,6 +173,74 @@ def test_philox_of_tensors_equals_that_of_arrays():
     assert np.array_equal(np.stack(expected).astype(np.int64), torch.stack(found).numpy())
 
 
+LAUNCHES = {
+    Relay(): 0,
+    Average(): 3,
+    Fedau(cutoff=50): 20,
+    Mifa(): 16,
+    Fedvarp(): 13,
+    Scaffold(): 22,
+    Qfedavg(q=1): 21,
+    Afl(lr_lambda=0.1): 16,
+    Fedavgm(): 8,
+}
+"""The launches of a lane in a round whose steps are recorded."""
+
+
+class RepeatedCall:
+    """Stands in for a CUDA graph: replays a function in Python, on the memory with which it was recorded.
+
+    Args:
+        function: the recorded function.
+        device: counts a replay as one launch.
+    """
+
+    def __init__(self, function, device=None):
+        self._function, self._device, self.output, self.replays = function, device, function(), 0
+
+    def replay(self):
+        before = self._device and self._device.launches
+        self.replays += 1
+        self.output.copy_(self._function())
+        if self._device:
+            self._device.launches = before + 1
+
+
+def count_launches(rule, lanes, monkeypatch):
+    """Count the launches of a round in which each lane has the same deliveries, and whose steps are recorded."""
+    with StandInDevice() as device:
+        graphs = StepGraphs(partial(RepeatedCall, device=device))
+        monkeypatch.setattr(local_training, "open_graphs", lambda _: graphs)
+        specs = {str(lane): spec(aggregation=rule, local_steps=1) for lane in range(lanes)}
+        batched = learner(specs, evaluate=NEVER, rounds=99, device="meta")
+        for index in (1, 2, 3):
+            before = device.launches
+            users = range(1 if isinstance(rule, Relay) else 3)
+            batched.step([a_round(index, *((user, index - 1) for user in users))])
+    return device.launches - before
+
+
+@pytest.mark.parametrize("rule", LAUNCHES, ids=lambda rule: type(rule).__name__)
+def test_the_launches_of_a_round_grow_by_few_for_each_lane(rule, monkeypatch):
+    few, many = (count_launches(rule, lanes, monkeypatch) for lanes in (2, 6))
+    assert few < 320
+    assert many - few <= 4 * LAUNCHES[rule]
+
+
+def test_a_gpu_finds_the_first_broken_update_of_each_lane():
+    """Lane 2m + r is learner m in replica r.  The updates of lane 3 are finite, and lane 4 has none."""
+    rounds = [a_round(1, (5, 0), (2, 0), (7, 0)), a_round(1, (4, 0), (6, 0))]
+    cohort, check = Cohort.of(rounds), DeviceCheck(5, torch.device("cpu"))
+    lanes = np.array([0, 2])[None] + cohort.replicas[:, None]
+    models = torch.zeros(5, 2, 4)
+    models[[1, 2], 0, 1], models[0, 1, 3], models[4, 0, 2] = torch.inf, torch.nan, torch.nan
+    check.add_updates(lanes, cohort, torch.from_numpy(cohort.users), models)
+    versions = torch.zeros(5, 4)
+    versions[[0, 1, 2, 4]] = torch.nan
+    assert check.accept_finite(versions, torch.ones(5, 4), 1).sum(1).tolist() == [4, 4, 4, 0, 4]
+    assert [*check.diverged()] == [(0, 1, 2), (1, 1, 6), (2, 1, 5), (4, 1, -1)]
+
+
 @pytest.mark.slow
 def test_evaluations_and_checkpoints_on_a_gpu_equal_those_of_the_cpu():
     options = {"specs": mixture() | LEARNERS["afl"], "replicas": (0, 1), "evaluate": EvaluateSpec(every=3)}
@@ -184,14 +256,15 @@ def test_evaluations_and_checkpoints_on_a_gpu_equal_those_of_the_cpu():
         assert np.array_equal(resumed.version(3), on_cpu.version(3))
 
 
-def test_an_update_of_a_repeated_user_counts_once_in_the_table_of_users():
-    rows, users = torch.randn(4, 3, dtype=torch.float64), torch.tensor([2, 0, 2, 1])
+@pytest.mark.parametrize("has_repeats", [True, False])
+def test_an_update_of_a_repeated_user_counts_once_in_the_table_of_users(has_repeats):
+    rows, users = torch.randn(4, 3, dtype=torch.float64), torch.tensor([2, 0, 2 if has_repeats else 4, 1])
     table, mean = torch.randn(5, 3, dtype=torch.float64), torch.randn(3, dtype=torch.float64)
     expected = store_rows({"last": table.clone(), "mean": mean}, users, rows)
     with StandInDevice() as device:
         state = {"last": table.to("meta"), "mean": mean.to("meta")}
         arguments, begin = (users.to("meta"), rows.to("meta")), len(device.synchronisations)
-        found = store_rows(state, *arguments)
+        found = store_rows(state, *arguments, has_repeats)
         assert len(device.synchronisations) == begin
         assert torch.allclose(found["mean"].cpu(), expected["mean"], rtol=0, atol=1e-14)
         assert torch.equal(found["last"].cpu(), expected["last"])
@@ -248,17 +321,6 @@ def test_modules_under_autograd_never_wait(name):
         found, waits = run_rounds(learner(**options, device="meta"), (0,), device)
     assert waits == [[]] * 6
     assert found == pytest.approx(expected, rel=0, abs=1e-10)
-
-
-class RepeatedCall:
-    """Stands in for a CUDA graph: replays a function in Python, on the memory with which it was recorded."""
-
-    def __init__(self, function):
-        self._function, self.output, self.replays = function, function(), 0
-
-    def replay(self):
-        self.replays += 1
-        self.output.copy_(self._function())
 
 
 @pytest.mark.parametrize("name", ["fed-cvar-avg", "momentum", "scaffold", "mixture"])
