@@ -28,7 +28,7 @@ from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model import Model
 from netfl.learning.server_state import LaneServers, ModelVersions
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
-from netfl.learning.tensors import device_of, gpu_arithmetic, runs_on_gpu, tensor, upload
+from netfl.learning.tensors import device_of, gpu_arithmetic, read_together, runs_on_gpu, tensor, upload
 from netfl.learning.threads import ThreadChoice, choose_threads, torch_threads
 from netfl.learning.user_data import ReplicaData, UserDatasets
 from netfl.types import Divergence, Floats, Ints, LearnerReport, Round
@@ -362,30 +362,35 @@ class BatchedLearner:
         """Answer the queries of each replica's access about the newest version: a value for each user of a query."""
         lanes = self._feedback_lanes
         group = LearnerGroup({0: self._specs[lanes[0]]}, self._architecture, self._data)
-        return tuple(
-            {query: self._answer_query(query, group, lane, np.array(users, np.int64)) for query, users in queries}
-            for lane, queries in zip(lanes, (round_.queries.items() for round_ in rounds), strict=True)
+        queries = {
+            (lane, query): np.array(users, np.int64)
+            for lane, round_ in zip(lanes, rounds, strict=True)
+            for query, users in round_.queries.items()
+        }
+        answers = read_together(
+            {(lane, query): self._answer_query(query, group, lane, users) for (lane, query), users in queries.items()}
         )
+        for (lane, query), values in answers.items():
+            broken = np.flatnonzero(~np.isfinite(values))
+            if broken.size:
+                problem = self._servers.divergence_text(lane, f"{query} of version {self._versions.number}")
+                raise ModelError(self._servers.name(lane), problem, user=int(queries[lane, query][broken[0]]))
+        return tuple({query: answers[lane, query] for each, query in queries if each == lane} for lane in lanes)
 
-    def _answer_query(self, query: str, group: LearnerGroup, lane: int, users: Ints) -> Floats:
+    def _answer_query(self, query: str, group: LearnerGroup, lane: int, users: Ints) -> Tensor:
         """Return the loss of each of *users*, or the norm of the change of θ if it trained; *group* is the learner."""
         replica, number, version = lane % self._replica_count, self._versions.number, self._versions.newest[lane]
         if not users.size:
-            return np.empty(0)
+            return version.new_empty(0)
         if query == "loss":
-            values = user_losses(self._architecture, self._data, replica, users, version[None, :-1])[:, 0].cpu().numpy()
-        else:
-            cohort = Cohort(np.full_like(users, replica), users, np.full_like(users, number), ())
-            max_jobs, values = group.max_jobs(cohort), np.empty(len(users))
-            for start in range(0, len(users), max_jobs):  # in parts, because all models together may be large
-                rows = slice(start, min(start + max_jobs, len(users)))
-                bases = version.expand(rows.stop - start, 1, -1)
-                models = group.train_cohort(bases, self._sampler, cohort.select(rows)).models
-                parameters = self._architecture.size - self._architecture.buffers
-                change = (models[:, 0, :parameters] - version[:parameters]).double()
-                values[rows] = change.square().sum(1).sqrt().cpu().numpy()
-        broken = np.flatnonzero(~np.isfinite(values))
-        if broken.size:
-            problem = self._servers.divergence_text(lane, f"{query} of version {number}")
-            raise ModelError(self._servers.name(lane), problem, user=int(users[broken[0]]))
-        return values
+            return user_losses(self._architecture, self._data, replica, users, version[None, :-1])[:, 0]
+        cohort = Cohort(np.full_like(users, replica), users, np.full_like(users, number), ())
+        max_jobs, norms = group.max_jobs(cohort), []
+        for start in range(0, len(users), max_jobs):  # in parts, because all models together may be large
+            rows = slice(start, min(start + max_jobs, len(users)))
+            bases = version.expand(rows.stop - start, 1, -1)
+            models = group.train_cohort(bases, self._sampler, cohort.select(rows)).models
+            parameters = self._architecture.size - self._architecture.buffers
+            change = (models[:, 0, :parameters] - version[:parameters]).double()
+            norms.append(change.square().sum(1).sqrt())
+        return torch.cat(norms)

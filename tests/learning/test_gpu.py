@@ -1,12 +1,13 @@
 """Rounds on a GPU, for which a device stands in: results equal those of the CPU, and the host never waits."""
 
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from support.learner_factory import a_round, draw_batches, learner, mixture, network, spec
+from support.learner_factory import a_round, draw_batches, examples, learner, mixture, network, spec
 from support.stand_in_device import StandInDevice
 
 from netfl.learning import local_training, step_graphs, user_data
@@ -21,7 +22,7 @@ from netfl.learning.aggregation.qfedavg import Qfedavg
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.cohort import Cohort
-from netfl.learning.data import Dataset
+from netfl.learning.data import Dataset, Examples
 from netfl.learning.data._images import Augment
 from netfl.learning.device_draws import philox as device_philox
 from netfl.learning.minibatches import BatchSampler
@@ -239,6 +240,37 @@ def test_a_gpu_finds_the_first_broken_update_of_each_lane():
     versions[[0, 1, 2, 4]] = torch.nan
     assert check.accept_finite(versions, torch.ones(5, 4), 1).sum(1).tolist() == [4, 4, 4, 0, 4]
     assert [*check.diverged()] == [(0, 1, 2), (1, 1, 6), (2, 1, 5), (4, 1, -1)]
+
+
+@pytest.mark.parametrize("learners", [1, 3])
+def test_an_evaluation_and_a_query_read_the_device_once(learners):
+    """Before its values, an evaluation reads which lanes have diverged."""
+    data = [examples(seed) for seed in (0, 1)]
+    options = {
+        "specs": {str(number): spec(aggregation=Fedau()) for number in range(learners)},
+        "replicas": (0, 1),
+        "datasets": [replace(each, test_sets={"same": Examples(each.test_x, each.test_y)}) for each in data],
+        "validation": [Examples(each.test_x, each.test_y, np.arange(30) % 4) for each in data],
+        "evaluate": EvaluateSpec(every=2, metrics=("staleness", "weight", "gradient_norm", "weight_divergence")),
+        "feedback_learner": "0",
+    }
+    rounds = [[replace(a_round(1, (0, 0)), queries={"loss": (1, 2), "norm": (0,)})] * 2, [a_round(2, (3, 1))] * 2]
+    expected = [*map(learner(**options).step, rounds)]
+    reads = []
+    with StandInDevice() as device:
+        batched = learner(**options, device="meta")
+        for current, of_cpu in zip(rounds, expected, strict=True):
+            begin = len(device.synchronisations)
+            report = batched.step(current)
+            reads.append(len(device.synchronisations) - begin)
+            assert report.metrics.keys() == of_cpu.metrics.keys()
+            for name, values in of_cpu.metrics.items():
+                assert report.metrics[name] == pytest.approx(values, abs=1e-12, nan_ok=True), name
+            for found, answers in zip(report.answers, of_cpu.answers, strict=True):
+                assert {key: values.tolist() for key, values in found.items()} == {
+                    key: pytest.approx(values, abs=1e-12) for key, values in answers.items()
+                }
+    assert reads == [2, 2]
 
 
 @pytest.mark.slow
