@@ -28,6 +28,7 @@ from netfl.learning.device_draws import philox as device_philox
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model.cnn import Cnn
 from netfl.learning.model.logistic import Logistic
+from netfl.learning.model.lstm import Lstm
 from netfl.learning.model.module import Module
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.proximal import Proximal
@@ -149,6 +150,7 @@ def test_a_gpu_draws_the_crops_and_flips_of_the_host(work, augment):
         assert torch.equal(found.cpu(), expected)
 
 
+@pytest.mark.slow
 def test_crops_and_flips_on_a_gpu_are_drawn_there(monkeypatch):
     """A round uploads no number for each example; its versions are those of the CPU."""
     rng = np.random.default_rng(0)
@@ -221,11 +223,31 @@ def count_launches(rule, lanes, monkeypatch):
     return device.launches - before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", LAUNCHES, ids=lambda rule: type(rule).__name__)
 def test_the_launches_of_a_round_grow_by_few_for_each_lane(rule, monkeypatch):
     few, many = (count_launches(rule, lanes, monkeypatch) for lanes in (2, 6))
     assert few < 320
     assert many - few <= 4 * LAUNCHES[rule]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["lstm", "convolutions"])
+def test_all_steps_of_a_module_are_recorded_as_one_launch(name, monkeypatch):
+    """The cells of the LSTM are unrolled: its steps have hundreds of launches, or thousands for long rows."""
+    launches = {}
+    for steps in (1, 3):
+        with StandInDevice() as device:
+            graphs = StepGraphs(partial(RepeatedCall, device=device))
+            monkeypatch.setattr(local_training, "open_graphs", lambda _, graphs=graphs: graphs)
+            batched = learner({"a": spec(local_steps=steps)}, **module_options(name), device="meta")
+            for index in (1, 2, 3):
+                before = device.launches
+                batched.step([a_round(index, (3, index - 1))])
+                launches[steps, index] = device.launches - before
+    per_step = (launches[3, 1] - launches[1, 1]) // 2
+    assert per_step > (400 if name == "lstm" else 30)
+    assert launches[1, 3] == launches[3, 3] < 250
 
 
 def test_a_gpu_finds_the_first_broken_update_of_each_lane():
@@ -242,6 +264,7 @@ def test_a_gpu_finds_the_first_broken_update_of_each_lane():
     assert [*check.diverged()] == [(0, 1, 2), (1, 1, 6), (2, 1, 5), (4, 1, -1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learners", [1, 3])
 def test_an_evaluation_and_a_query_read_the_device_once(learners):
     """Before its values, an evaluation reads which lanes have diverged."""
@@ -332,22 +355,25 @@ def test_a_divergence_on_a_gpu_is_found_at_the_evaluation_and_names_its_round_an
 MODULES = {
     "convolutions": (Cnn(channels=(2,), hidden=(4,)), (1, 8, 8)),
     "dropout": (Module(module="support.training_modules:Dropped"), (4,)),
+    "lstm": (Lstm(embedding=2, hidden=3), (8,)),
 }
+TOKENS = 5
+
+
+def module_options(name):
+    """Return the options of `learner` for a module and random examples, which are tokens for the LSTM."""
+    model, shape = MODULES[name]
+    rng = np.random.default_rng(0)
+    x = rng.integers(TOKENS, size=(120, *shape)) if name == "lstm" else rng.standard_normal((120, *shape))
+    x, y = x.astype(np.float32), rng.integers(3, size=120)
+    data, tokens = Dataset(x[:90], y[:90], x[90:], y[90:], 3), TOKENS if name == "lstm" else None
+    return {"datasets": [data], "model": model, "tokens": tokens, "evaluate": NEVER, "rounds": 99}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODULES)
 def test_modules_under_autograd_never_wait(name):
-    model, shape = MODULES[name]
-    rng = np.random.default_rng(0)
-    x, y = rng.standard_normal((120, *shape)).astype(np.float32), rng.integers(3, size=120)
-    options = {
-        "specs": {"a": spec(), "b": spec(Cvar(alpha=0.3, lr_t=0.1))},
-        "datasets": [Dataset(x[:90], y[:90], x[90:], y[90:], 3)],
-        "model": model,
-        "evaluate": NEVER,
-        "rounds": 99,
-    }
+    options = module_options(name) | {"specs": {"a": spec(), "b": spec(Cvar(alpha=0.3, lr_t=0.1))}}
     expected, _ = run_rounds(learner(**options), (0,))
     with StandInDevice() as device:
         found, waits = run_rounds(learner(**options, device="meta"), (0,), device)
