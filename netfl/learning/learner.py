@@ -195,7 +195,8 @@ class BatchedLearner:
         self._repeats.restore(state["turns"])
         self._servers.restore(state["servers"], self._data.x.device)
         if self._is_working and state.get("threads"):  # of this machine or another; sums depend on it in the last bits
-            torch.set_num_threads(state["threads"])
+            self._threads = ThreadChoice(state["threads"])
+            torch.set_num_threads(self._threads.threads)
 
     def check_batches(self, learners: Mapping[str, LearnerSpec]) -> None:
         """Check that the mini-batches of *learners* have enough examples for the model.
