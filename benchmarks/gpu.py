@@ -2,10 +2,11 @@
 
 Three checks come first: mini-batches equal those of the CPU to the bit, versions equal them up to rounding, and rounds
 run while PyTorch makes every wait of the host an error.  Then rounds of the MLP and of Table 1's CNN are timed.  The
-results are written to a JSON file and printed as a table in Markdown.
+results are stored in a JSON file, printed as a table in Markdown, and written into docs/speed.md by a second call.
 
-    python benchmarks/gpu.py [--device cuda] [--precision float32] [--out runs/gpu.json]
-    python benchmarks/gpu.py --device cpu --quick          # without a GPU: a test of this program
+    python benchmarks/gpu.py [--device cuda] [--precision float32] [--out benchmarks/gpu.json]
+    python benchmarks/gpu.py --page                        # write the stored results into docs/speed.md
+    python benchmarks/gpu.py --device cpu --quick --out runs/gpu.json    # without a GPU: a test of this program
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import json
 import platform
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -47,6 +49,7 @@ from netfl.learning.tensors import DTYPES, device_of
 from netfl.learning.user_data import ReplicaData
 from netfl.streams import Streams
 
+STORED, PAGE = Path(__file__).with_suffix(".json"), Path(__file__).parent.parent / "docs/speed.md"
 USERS, BATCH = 30, 128
 TABLE_1_STEPS = 20 * 5 * 6000 * 20 * 16
 """Steps of all lanes of Table 1: learners, replicas, rounds, passes, and mini-batches of a pass."""
@@ -282,16 +285,47 @@ def markdown(timings: Sequence[Timing]) -> str:
     return "\n".join(lines)
 
 
+def page_text(stored: Mapping[str, Any] | None) -> str:
+    """Return the generated part of `PAGE`.
+
+    Args:
+        stored: the results of `main`; ``None`` if there are none.
+    """
+    if stored is None:
+        return "No GPU has measured this yet."
+    largest = max(max(each.values()) for each in stored["distances"].values())
+    lines = [
+        f"Measured on {stored['device']} with torch {stored['torch']}, in {stored['precision']}. The mini-batches "
+        f"{'equal' if stored['draws_are_equal'] else 'differ from'} those of the CPU. The largest distance from the "
+        f"versions of the CPU is {largest:.2g} of their change.",
+        "",
+        markdown([Timing(**timing) for timing in stored["timings"]]),
+    ]
+    return "\n".join(lines)
+
+
+def write_page(stored: Mapping[str, Any] | None, page: Path) -> None:
+    """Write the results between the marks of *page*."""
+    begin, end = "<!-- gpu: begin -->\n", "<!-- gpu: end -->"
+    before, _, rest = page.read_text(encoding="utf-8").partition(begin)
+    page.write_text(f"{before}{begin}\n{page_text(stored)}\n\n{end}{rest.partition(end)[2]}", encoding="utf-8")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the checks and the timings; return 1 if a check fails."""
+    """Run the checks and the timings, or write the page; return 1 if a check fails."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device", default="cuda", help="cuda, cuda:N, or cpu")
     parser.add_argument("--precision", default="float32", choices=[*TOLERANCE])
     parser.add_argument("--lanes", type=int, nargs="+", default=[1, 3, 10, 30, 100, 300, 1000])
     parser.add_argument("--seconds", type=float, default=10.0, help="time of each measurement")
     parser.add_argument("--quick", action="store_true", help="few steps, examples and lanes")
-    parser.add_argument("--out", type=Path, default=Path("runs/gpu.json"))
+    parser.add_argument("--out", type=Path, default=STORED, help="file of the results")
+    parser.add_argument("--page", type=Path, nargs="?", const=PAGE, help="write the results of --out into this page")
     options = parser.parse_args(arguments)
+    if options.page is not None:
+        stored = json.loads(options.out.read_text(encoding="utf-8")) if options.out.exists() else None
+        write_page(stored, options.page)
+        return 0
     workloads, rules = [MLP, CNN], [*RULES]
     if options.quick:
         options.lanes, options.seconds, rules = [1, 2], 0.0, ["average", "scaffold"]

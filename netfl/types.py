@@ -324,6 +324,7 @@ class RunStart:
         duration_s: the simulated time of a run that has traffic in place of rounds; ``None`` otherwise.
         lanes: learner and replica of each lane; empty in a trace.
         checkpoint_round: the round of the checkpoint that the run continues from; ``None`` without one.
+        training: a sentence about how models are trained; empty for the usual way.
     """
 
     folder: Path
@@ -332,6 +333,7 @@ class RunStart:
     duration_s: float | None = None
     lanes: Sequence[tuple[str, int]] = ()
     checkpoint_round: int | None = None
+    training: str = ""
 
 
 @dataclass(frozen=True, slots=True)

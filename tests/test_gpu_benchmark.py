@@ -1,7 +1,8 @@
-"""The benchmark for GPUs runs to its end on a CPU."""
+"""The benchmark for GPUs runs to its end on a CPU, and writes its results into the page."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,14 +10,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs/speed.md"
+
+
+def run_benchmark(*arguments):
+    """Run the program; return what it printed."""
+    command = [sys.executable, "benchmarks/gpu.py", *arguments]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True).stdout
 
 
 @pytest.mark.slow
 def test_the_benchmark_checks_and_times_both_models(tmp_path):
     out = tmp_path / "results" / "gpu.json"
-    command = [sys.executable, "benchmarks/gpu.py", "--device", "cpu", "--quick", "--out", out]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    printed = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True).stdout
+    printed = run_benchmark("--device", "cpu", "--quick", "--out", out)
     result = json.loads(out.read_text(encoding="utf-8"))
     assert result["draws_are_equal"]
     assert result["distances"]["CNN of Table 1"] == {"average": 0.0, "scaffold": 0.0}
@@ -26,3 +33,44 @@ def test_the_benchmark_checks_and_times_both_models(tmp_path):
     hours = result["timings"][2]["table_1_hours"]
     assert hours == pytest.approx(192e6 / result["timings"][2]["lane_steps_per_s"] / 3600)
     assert f"| {hours:.2f} |" in printed
+
+
+MADE_UP = {
+    "device": "Made-up GPU",
+    "torch": "9.9",
+    "precision": "tf32",
+    "draws_are_equal": True,
+    "distances": {"MLP": {"average": 0.0, "afl": 0.0123}},
+    "timings": [
+        {
+            "workload": "MLP", "lanes": 1000, "lane_steps_per_s": 123456.7, "tflops": 1.5, "utilisation": None,
+            "memory_gb": 2.25, "table_1_hours": None,
+        }
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_stored_results_are_written_into_the_page(tmp_path):
+    page, out = tmp_path / "speed.md", tmp_path / "gpu.json"
+    shutil.copy(PAGE, page)
+    run_benchmark("--page", page, "--out", tmp_path / "missing.json")
+    without = page.read_text(encoding="utf-8")
+    assert "No GPU has measured this yet." in without
+    out.write_text(json.dumps(MADE_UP), encoding="utf-8")
+    run_benchmark("--page", page, "--out", out)
+    text = page.read_text(encoding="utf-8")
+    assert "No GPU has measured" not in text
+    assert "Measured on Made-up GPU with torch 9.9, in tf32. The mini-batches equal those of the CPU." in text
+    assert "The largest distance from the versions of the CPU is 0.012 of their change." in text
+    assert "| MLP | 1000 | 123,457 | 1.500 |  | 2.25 |  |" in text
+    run_benchmark("--page", page, "--out", tmp_path / "missing.json")
+    assert page.read_text(encoding="utf-8") == without
+
+
+@pytest.mark.slow
+def test_the_page_has_the_stored_results(tmp_path):
+    page = tmp_path / "speed.md"
+    shutil.copy(PAGE, page)
+    run_benchmark("--page", page)
+    assert page.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")

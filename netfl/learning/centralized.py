@@ -59,17 +59,20 @@ class CentralizedBaseline:
             pooled = Cohort(replicas, np.zeros_like(replicas), np.full_like(replicas, index - 1), parts)
             self._models[lanes] = central.train_cohort(self._models[lanes], sampler, pooled).models
 
-    def divergence(self, versions: Tensor) -> Iterator[tuple[str, Floats]]:
-        """Yield ``‖w - w_c‖ / ‖w_c‖`` of *versions*, ``[lanes, size + 1]``, for the whole model and by layer."""
+    def distances(self, versions: Tensor) -> Iterator[tuple[str, Tensor]]:
+        """Yield ``‖w - w_c‖`` and ``‖w_c‖``, ``[2, lanes]``, of *versions*, ``[lanes, size + 1]``, by metric.
+
+        The metrics are those of the whole model and of each layer; `relative_distance` returns their values.
+        """
         parameters = self._architecture.size - self._architecture.buffers
         federated, central = (values[:, :parameters].double() for values in (versions, self._models))
-        yield "weight_divergence", _relative_distance(federated, central)
+        yield "weight_divergence", _distance(federated, central)
         start = 0
         for name, shape in self._architecture.layout.items():
             if start == parameters:
                 break  # buffers follow
             layer = slice(start, start := start + int(np.prod(shape)))
-            yield f"weight_divergence/layer:{name}", _relative_distance(federated[:, layer], central[:, layer])
+            yield f"weight_divergence/layer:{name}", _distance(federated[:, layer], central[:, layer])
 
     def state(self) -> dict[str, Tensor]:
         """Return the state for `restore`."""
@@ -85,8 +88,12 @@ class CentralizedBaseline:
         return spec.model_copy(update={"batch_size": batch, "local_steps": steps, "local_epochs": None})
 
 
-def _relative_distance(values: Tensor, reference: Tensor) -> Floats:
-    """Return ``‖values - reference‖ / ‖reference‖``; 0 if both are equal, else NaN for a reference of 0."""
-    distance, norm = (torch.linalg.vector_norm(x, dim=1).cpu().numpy() for x in (values - reference, reference))
+def _distance(values: Tensor, reference: Tensor) -> Tensor:
+    """Return ``‖values - reference‖`` and ``‖reference‖``, ``[2, lanes]``."""
+    return torch.stack([torch.linalg.vector_norm(x, dim=1) for x in (values - reference, reference)])
+
+
+def relative_distance(distance: Floats, norm: Floats) -> Floats:
+    """Return *distance* / *norm*; 0 for a distance of 0, else NaN for a norm of 0."""
     ratio = np.divide(distance, norm, out=np.full_like(distance, np.nan), where=norm > 0)
     return np.where(distance == 0, 0.0, ratio)

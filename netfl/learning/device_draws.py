@@ -1,6 +1,7 @@
-"""Shuffles drawn on a GPU, equal to the bit to those that `netfl.learning.minibatches` draws on the host.
+"""Shuffles, crops and flips drawn on a GPU, equal to the bit to those that the host draws.
 
-A round then sends a few numbers for each user to the GPU instead of the indices of all mini-batches.
+A round then sends a few numbers for each user to the GPU instead of those for each example of all mini-batches.
+`netfl.learning.minibatches` draws shuffles on the host, and `netfl.learning.user_data` crops and flips.
 """
 
 from __future__ import annotations
@@ -68,6 +69,23 @@ def draw_places(entries: Ints, users: Ints, counts: Ints, device: torch.device) 
         return _take(shuffled, start[..., None] + column)
     is_real = column < upload(counts, device)[..., None]
     return _take(shuffled, (start[..., None] + column).where(is_real, 0)).where(is_real, 0)
+
+
+def draw_moves(entries: Ints, before: Ints, width: int, moves: int, device: torch.device) -> Tensor:
+    """Draw numbers below *moves* for the examples of some users on *device*, ``[steps, users, width]``.
+
+    Args:
+        entries: one column for each user, ``[5, users]``: the user, the two halves of the index of the draw, and the
+            two words of the key.
+        before: examples in earlier mini-batches of the user, ``[users, steps]``.
+        width: of a mini-batch.
+        moves: at most 2³¹.
+        device: a GPU.
+    """
+    user, low, high, *key = upload(entries, device)[..., None]
+    number = upload(before.T, device)[..., None] + torch.arange(width, device=device)
+    word = philox((user, number, low, high), (key[0], key[1]))[0]
+    return word * moves >> _BITS
 
 
 def _take(values: Tensor, places: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from netfl.learning.batch_limits import evaluation_slices
+from netfl.learning.centralized import relative_distance
 from netfl.learning.data import Examples
 from netfl.learning.evaluation_sets import of_test_set
 from netfl.learning.performance import (
@@ -25,7 +26,7 @@ from netfl.learning.performance import (
     objective_metrics,
     user_metrics,
 )
-from netfl.learning.tensors import runs_on_gpu, tensor, upload
+from netfl.learning.tensors import read_together, runs_on_gpu, tensor, upload
 from netfl.learning.user_data import labels_on
 from netfl.learning.validation_split import user_weights, users_have_test_data
 from netfl.types import Floats, Ints
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from netfl.learning.server_state import LaneServers
     from netfl.learning.spec import EvaluateSpec
     from netfl.learning.user_data import ReplicaData, UserDatasets
+
+Key = tuple[str | int, ...]
+"""Place of a value of an evaluation; a value is on the device until all are read together."""
 
 
 def user_losses(architecture: Architecture, data: UserDatasets, replica: int, users: Ints, models: Tensor) -> Tensor:
@@ -60,7 +64,7 @@ def user_losses(architecture: Architecture, data: UserDatasets, replica: int, us
     return tensor((np.add.reduceat(losses.numpy(), np.cumsum(sizes) - sizes, axis=1) / sizes).T)
 
 
-def gradient_norms(architecture: Architecture, data: UserDatasets, replica: int, models: Tensor) -> Floats:
+def gradient_norms(architecture: Architecture, data: UserDatasets, replica: int, models: Tensor) -> Tensor:
     """Return ``‖∇F‖`` of *models*, ``[models, parameters]``; F is the mean loss over a replica's training examples.
 
     The gradient is the difference that a step of size 1 makes.  It is computed in float64, because the step is small
@@ -76,7 +80,7 @@ def gradient_norms(architecture: Architecture, data: UserDatasets, replica: int,
         model.descend(theta.new_full((count, len(x)), 1.0 / len(rows)))
         model.store(after)
         gradient += theta - after
-    return np.asarray(torch.linalg.vector_norm(gradient, dim=1).cpu().numpy())
+    return torch.as_tensor(torch.linalg.vector_norm(gradient, dim=1))
 
 
 class LearningMetrics:
@@ -114,8 +118,9 @@ class LearningMetrics:
         A lane whose loss is not finite has diverged; the metrics of diverged lanes are NaN.
         """
         versions = self._servers.reported(newest)
-        metrics = dict(self._evaluation.metrics(versions, self._objectives, self._deliveries, self._levels))
-        metrics |= dict(self._optional_metrics(versions))
+        measured = read_together({**self._evaluation.measure(versions), **dict(self._measure_options(versions))})
+        metrics = dict(self._evaluation.metrics(measured, self._objectives, self._deliveries, self._levels))
+        metrics |= dict(self._optional_metrics(measured))
         for lane in np.flatnonzero(~np.isfinite(metrics["loss"])):
             self._servers.mark_diverged(int(lane), index, f"loss after round {index}")
         for values in metrics.values():
@@ -133,7 +138,16 @@ class LearningMetrics:
         if self._baseline is not None:
             self._baseline.restore(state["twins"])
 
-    def _optional_metrics(self, versions: Tensor) -> Iterator[tuple[str, Floats]]:
+    def _measure_options(self, versions: Tensor) -> Iterator[tuple[Key, Tensor]]:
+        """Yield the values on the device from which `_optional_metrics` follow."""
+        if "weight" in self._names:
+            yield from ((("weight", lane), values) for lane, values in self._servers.user_weights().items())
+        if "gradient_norm" in self._names:
+            yield ("gradient_norm",), self._evaluation.gradient_norms(versions)
+        if self._baseline is not None:
+            yield from ((("baseline", metric), pair) for metric, pair in self._baseline.distances(versions))
+
+    def _optional_metrics(self, measured: Mapping[Key, Floats]) -> Iterator[tuple[str, Floats]]:
         if "staleness" in self._names:
             count, total, maximum = self._ages[:, self._lane_replicas]
             has_deliveries = count > 0
@@ -142,13 +156,13 @@ class LearningMetrics:
             self._ages[:] = 0.0
         if "weight" in self._names:
             weights = np.full((len(self._lane_replicas), self._deliveries.shape[1]), np.nan)
-            for lane, values in self._servers.user_weights().items():
-                weights[lane] = values.cpu().double().numpy()
+            for (lane,), values in select_values(measured, "weight").items():
+                weights[int(lane)] = values
             yield from ((f"weight/user:{user}", column) for user, column in enumerate(weights.T))
         if "gradient_norm" in self._names:
-            yield "gradient_norm", self._evaluation.gradient_norms(versions)
-        if self._baseline is not None:
-            yield from self._baseline.divergence(versions)
+            yield "gradient_norm", measured["gradient_norm",]
+        for (metric,), pair in select_values(measured, "baseline").items():
+            yield str(metric), relative_distance(*pair)
 
 
 class EvaluationSet:
@@ -163,13 +177,18 @@ class EvaluationSet:
     def __init__(self, examples: Examples, groupings: Sequence[tuple[Ints, int]], like: Tensor) -> None:
         self._x, self._y = tensor(examples.x).to(like), labels_on([examples.y], like)
         self._groups = [tensor(groups).to(like.device) for groups, _ in groupings]
-        self.counts = [np.bincount(groups, minlength=size).astype(float) for groups, size in groupings]
+        self._names = ("accuracy", "loss") if self._y.ndim == 1 else ("loss", "mse", "mae")
+        self._counts = [np.bincount(groups, minlength=size).astype(float) for groups, size in groupings]
 
-    def performance(self, architecture: Architecture, theta: Tensor) -> list[UserPerformance]:
-        """Evaluate the models *theta*, ``[models, size]``; one result for each way of grouping."""
+    def sums(self, architecture: Architecture, theta: Tensor) -> list[Tensor]:
+        """Evaluate the models *theta*, ``[models, size]``, on the device.
+
+        Returns:
+            For each way of grouping the sums over the examples of each group, ``[metrics, models, groups]``.
+        """
         model, models = architecture.open(theta, trained=False), len(theta)
-        names = ("accuracy", "loss") if self._y.ndim == 1 else ("loss", "mse", "mae")
-        sums = [theta.new_zeros((len(names), models, len(counts)), dtype=torch.float64) for counts in self.counts]
+        shapes = [(len(self._names), models, len(counts)) for counts in self._counts]
+        sums = [theta.new_zeros(shape, dtype=torch.float64) for shape in shapes]
         for rows in evaluation_slices(len(self._y), models if runs_on_gpu(theta.device) else None):
             x, y = self._x[rows], self._y[rows].expand(models, *self._y[rows].shape)
             scores = model.scores(x.expand(models, *x.shape))
@@ -180,11 +199,15 @@ class EvaluationSet:
                 values = [model.losses(y), error.square().mean(2), error.abs().mean(2)]
             stacked = torch.stack([value.to(torch.float64) for value in values])
             for groups, total in zip(self._groups, sums, strict=True):
-                total.scatter_add_(2, groups[rows].expand(len(names), models, -1), stacked)
+                total.scatter_add_(2, groups[rows].expand(len(stacked), models, -1), stacked)
+        return sums
+
+    def performance(self, sums: Sequence[Floats]) -> list[UserPerformance]:
+        """Return the performance that follows from `sums`, one for each way of grouping."""
         results = []
-        for total, counts in zip(sums, self.counts, strict=True):
-            means = dict(zip(names, total.cpu().numpy() / np.maximum(counts, 1.0), strict=True))
-            results.append(UserPerformance(means, np.broadcast_to(counts, (models, len(counts)))))
+        for total, counts in zip(sums, self._counts, strict=True):
+            means = dict(zip(self._names, total / np.maximum(counts, 1.0), strict=True))
+            results.append(UserPerformance(means, np.broadcast_to(counts, total.shape[1:])))
         return results
 
 
@@ -232,42 +255,56 @@ class Evaluation:
             for name in replicas[0].dataset.test_sets
         }
 
+    def measure(self, versions: Tensor) -> dict[Key, Tensor]:
+        """Evaluate *versions*, ``[lanes, parameters + 1]``; return the values on the device that `metrics` needs."""
+        theta = versions[:, :-1]
+        measured: dict[Key, Tensor] = {("t",): versions[:, -1]}
+        for kind, sets in (("test", self._tests), ("validation", self._validations)):
+            for number, (lanes, examples) in enumerate(sets):
+                sums = examples.sums(self._architecture, theta[upload(lanes, theta.device)])
+                measured |= {(kind, number, grouping): values for grouping, values in enumerate(sums)}
+        for name, evaluation in self._sets.items():
+            measured |= {("set", name, *key): values for key, values in evaluation.measure(versions).items()}
+        return measured
+
     def metrics(
-        self, versions: Tensor, objectives: Sequence[Objective], deliveries: Ints, levels: Sequence[float]
+        self,
+        measured: Mapping[Key, Floats],
+        objectives: Sequence[Objective],
+        deliveries: Ints,
+        levels: Sequence[float],
     ) -> Mapping[str, Floats]:
-        """Evaluate all lanes; return the metrics by name, each ``[lanes]``.
+        """Return the metrics of all lanes by name, each ``[lanes]``.
 
         Args:
-            versions: of each lane, ``[lanes, parameters + 1]``.
+            measured: values of `measure`.
             objectives: of each lane.
             deliveries: number of deliveries so far, ``[replicas, users]``.
             levels: α of the reported CVaR.
         """
-        theta, t = versions[:, :-1], versions[:, -1].cpu().double().numpy()
-        classes, users = self._test(theta)
+        t, (classes, users) = measured["t",], self._test(measured)
         return {
             **dict(class_metrics(classes, self._rare)),
             **self._explained_variance(classes),
             **dict(user_metrics(users)),
             **dict(accuracy_spread(users)),
             **dict(objective_metrics(objectives, users, deliveries[self.lane_replicas].astype(float), t, levels)),
-            **dict(self._validate(theta)),
-            **dict(self._metrics_of_sets(theta)),
+            **dict(self._validate(measured)),
+            **dict(self._metrics_of_sets(measured)),
         }
 
-    def gradient_norms(self, versions: Tensor) -> Floats:
+    def gradient_norms(self, versions: Tensor) -> Tensor:
         """Return the `gradient_norms` of all lanes, ``[lanes]``."""
-        norms = np.empty(len(self.lane_replicas))
+        norms = versions.new_empty(len(versions), dtype=torch.float64)
         for replica in range(len(self._weights)):
-            lanes = np.flatnonzero(self.lane_replicas == replica)
-            theta = versions[tensor(lanes).to(versions.device), :-1]
-            norms[lanes] = gradient_norms(self._architecture, self._data, replica, theta)
+            lanes = upload(np.flatnonzero(self.lane_replicas == replica), versions.device)
+            norms[lanes] = gradient_norms(self._architecture, self._data, replica, versions[lanes, :-1])
         return norms
 
-    def _metrics_of_sets(self, theta: Tensor) -> Iterator[tuple[str, Floats]]:
+    def _metrics_of_sets(self, measured: Mapping[Key, Floats]) -> Iterator[tuple[str, Floats]]:
         """Yield the metrics on further test sets, such as ``accuracy@raw/class:9``."""
         for name, evaluation in self._sets.items():
-            classes, users = evaluation._test(theta)
+            classes, users = evaluation._test(select_values(measured, "set", name))
             found = {
                 **dict(class_metrics(classes, self._rare)),
                 **evaluation._explained_variance(classes),
@@ -276,11 +313,11 @@ class Evaluation:
             }
             yield from ((metric_on_set(metric, name), values) for metric, values in found.items())
 
-    def _test(self, theta: Tensor) -> tuple[UserPerformance, UserPerformance]:
-        """Evaluate on the test examples, by label and by user."""
+    def _test(self, measured: Mapping[Key, Floats]) -> tuple[UserPerformance, UserPerformance]:
+        """Return the performance on the test examples, by label and by user."""
         by_class, by_user = [], []
-        for lanes, examples in self._tests:
-            classes, *users = examples.performance(self._architecture, theta[tensor(lanes).to(theta.device)])
+        for number, (lanes, examples) in enumerate(self._tests):
+            classes, *users = examples.performance([*select_values(measured, "test", number).values()])
             by_class.append((lanes, classes))
             by_user.append((lanes, users[0] if users else self._expected_performance(lanes, classes)))
         return merge_performance(by_class), merge_performance(by_user)
@@ -301,14 +338,14 @@ class Evaluation:
                 values[rows] = classes.means[name][rows] @ mixes
         return UserPerformance(means, self._weights[replicas])
 
-    def _validate(self, theta: Tensor) -> Iterator[tuple[str, Floats]]:
+    def _validate(self, measured: Mapping[Key, Floats]) -> Iterator[tuple[str, Floats]]:
         """Yield the means over all validation examples, and over each user's."""
         if not self._validations:
             return
         performance = merge_performance(
             [
-                (lanes, examples.performance(self._architecture, theta[tensor(lanes).to(theta.device)])[0])
-                for lanes, examples in self._validations
+                (lanes, examples.performance([*select_values(measured, "validation", number).values()])[0])
+                for number, (lanes, examples) in enumerate(self._validations)
             ]
         )
         yield from ((f"validation_{name}", values) for name, values in performance.whole().items())
@@ -321,6 +358,12 @@ class Evaluation:
         for lane, replica in enumerate(self.lane_replicas.tolist() if keys else ()):
             groups.setdefault(keys[replica], []).append(lane)
         return [(int(self.lane_replicas[lanes[0]]), np.array(lanes)) for lanes in groups.values()]
+
+
+def select_values(measured: Mapping[Key, Floats], *prefix: str | int) -> dict[Key, Floats]:
+    """Return the values whose key starts with *prefix*, by the rest of the key."""
+    count = len(prefix)
+    return {key[count:]: values for key, values in measured.items() if key[:count] == prefix}
 
 
 def on_test_set(replicas: Sequence[ReplicaData], name: str) -> list[ReplicaData]:

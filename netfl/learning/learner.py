@@ -28,7 +28,7 @@ from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model import Model
 from netfl.learning.server_state import LaneServers, ModelVersions
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
-from netfl.learning.tensors import device_of, gpu_arithmetic, runs_on_gpu, tensor, upload
+from netfl.learning.tensors import device_of, gpu_arithmetic, read_together, runs_on_gpu, tensor, upload
 from netfl.learning.threads import ThreadChoice, choose_threads, torch_threads
 from netfl.learning.user_data import ReplicaData, UserDatasets
 from netfl.types import Divergence, Floats, Ints, LearnerReport, Round
@@ -195,7 +195,8 @@ class BatchedLearner:
         self._repeats.restore(state["turns"])
         self._servers.restore(state["servers"], self._data.x.device)
         if self._is_working and state.get("threads"):  # of this machine or another; sums depend on it in the last bits
-            torch.set_num_threads(state["threads"])
+            self._threads = ThreadChoice(state["threads"])
+            torch.set_num_threads(self._threads.threads)
 
     def check_batches(self, learners: Mapping[str, LearnerSpec]) -> None:
         """Check that the mini-batches of *learners* have enough examples for the model.
@@ -278,8 +279,9 @@ class BatchedLearner:
         result = group.train_cohort(bases, self._sampler, cohort, lambda rows: self._drift(cohort, lanes, rows))
         if self._baseline is not None:
             self._baseline.step(index, cohort, self._sampler, group, result.step_counts)
+        users_of_all = upload(cohort.users, device)
         columns = cohort.split_by_replica(
-            upload(cohort.users, device),
+            users_of_all,
             upload(cohort.bases, device),
             upload(self._data.sizes[cohort.replicas, cohort.users], device, bases.dtype),
             result.steps,
@@ -289,6 +291,8 @@ class BatchedLearner:
         )
         for part, (users, base_rounds, samples, steps, *of_members) in zip(cohort.parts, columns, strict=True):
             members = zip(*(column.unbind(1) for column in of_members), strict=True)
+            losses = self._base_losses(cohort, part, lanes[part.start].tolist())
+            has_repeats = len({*cohort.users[part].tolist()}) < len(users)
             for lane, (base, model, rates) in zip(lanes[part.start].tolist(), members, strict=True):
                 updates = Updates(
                     round=index,
@@ -300,10 +304,12 @@ class BatchedLearner:
                     steps=steps,
                     rates=rates,
                     newest_rates=self._servers.newest_rates(lane, index),
-                    losses=self._base_losses(cohort, part, lane) if self._servers.needs_losses(lane) else None,
+                    losses=losses.get(lane),
                     messages=self._versions.messages(cohort.bases[part], lane),
+                    has_repeats=has_repeats,
                 )
                 following[lane] = self._servers.step(lane, following[lane], updates, closed_s)
+        self._servers.check_updates(lanes, cohort, users_of_all, result.models)
 
     def _drift(self, cohort: Cohort, lanes: Ints, rows: slice) -> Tensor | None:
         """Return the `Aggregation.drift` of the users in *rows*, ``[users, members, size + 1]``."""
@@ -322,15 +328,25 @@ class BatchedLearner:
                     total[part.start - rows.start : part.stop - rows.start, column] = drift
         return total
 
-    def _base_losses(self, cohort: Cohort, part: slice, lane: int) -> Tensor:
-        """Return the mean loss of each user's base over its training examples, ``[users]``."""
+    def _base_losses(self, cohort: Cohort, part: slice, lanes: Sequence[int]) -> dict[int, Tensor]:
+        """Return the mean loss of each user's base over its training examples, ``[users]``, for lanes that need it.
+
+        A GPU evaluates all lanes together.  On a CPU, this would change the last bits.
+        """
+        needed = [lane for lane in lanes if self._servers.needs_losses(lane)]
+        if runs_on_gpu(self._data.x.device):
+            return dict(zip(needed, self._losses_of(cohort, part, needed).unbind(1), strict=True)) if needed else {}
+        return {lane: self._losses_of(cohort, part, [lane])[:, 0] for lane in needed}
+
+    def _losses_of(self, cohort: Cohort, part: slice, lanes: Sequence[int]) -> Tensor:
+        """Return the losses of `_base_losses` for *lanes* of one replica, ``[users, lanes]``."""
         users, bases, newest = cohort.users[part], cohort.bases[part], self._versions.newest
         order, losses = [], []
         for base in np.unique(bases):
             rows = np.flatnonzero(bases == base)
-            model = self._versions.of(bases[rows][:1], np.array([[lane]]))[0, :, :-1]
-            found = user_losses(self._architecture, self._data, lane % self._replica_count, users[rows], model)
-            losses.append(found[:, 0].to(newest))
+            models = self._versions.of(bases[rows][:1], np.array([lanes]))[0, :, :-1]
+            found = user_losses(self._architecture, self._data, lanes[0] % self._replica_count, users[rows], models)
+            losses.append(found.to(newest))
             order.append(rows)
         if len(losses) == 1:
             return losses[0]
@@ -349,30 +365,35 @@ class BatchedLearner:
         """Answer the queries of each replica's access about the newest version: a value for each user of a query."""
         lanes = self._feedback_lanes
         group = LearnerGroup({0: self._specs[lanes[0]]}, self._architecture, self._data)
-        return tuple(
-            {query: self._answer_query(query, group, lane, np.array(users, np.int64)) for query, users in queries}
-            for lane, queries in zip(lanes, (round_.queries.items() for round_ in rounds), strict=True)
+        queries = {
+            (lane, query): np.array(users, np.int64)
+            for lane, round_ in zip(lanes, rounds, strict=True)
+            for query, users in round_.queries.items()
+        }
+        answers = read_together(
+            {(lane, query): self._answer_query(query, group, lane, users) for (lane, query), users in queries.items()}
         )
+        for (lane, query), values in answers.items():
+            broken = np.flatnonzero(~np.isfinite(values))
+            if broken.size:
+                problem = self._servers.divergence_text(lane, f"{query} of version {self._versions.number}")
+                raise ModelError(self._servers.name(lane), problem, user=int(queries[lane, query][broken[0]]))
+        return tuple({query: answers[lane, query] for each, query in queries if each == lane} for lane in lanes)
 
-    def _answer_query(self, query: str, group: LearnerGroup, lane: int, users: Ints) -> Floats:
+    def _answer_query(self, query: str, group: LearnerGroup, lane: int, users: Ints) -> Tensor:
         """Return the loss of each of *users*, or the norm of the change of θ if it trained; *group* is the learner."""
         replica, number, version = lane % self._replica_count, self._versions.number, self._versions.newest[lane]
         if not users.size:
-            return np.empty(0)
+            return version.new_empty(0)
         if query == "loss":
-            values = user_losses(self._architecture, self._data, replica, users, version[None, :-1])[:, 0].cpu().numpy()
-        else:
-            cohort = Cohort(np.full_like(users, replica), users, np.full_like(users, number), ())
-            max_jobs, values = group.max_jobs(cohort), np.empty(len(users))
-            for start in range(0, len(users), max_jobs):  # in parts, because all models together may be large
-                rows = slice(start, min(start + max_jobs, len(users)))
-                bases = version.expand(rows.stop - start, 1, -1)
-                models = group.train_cohort(bases, self._sampler, cohort.select(rows)).models
-                parameters = self._architecture.size - self._architecture.buffers
-                change = (models[:, 0, :parameters] - version[:parameters]).double()
-                values[rows] = change.square().sum(1).sqrt().cpu().numpy()
-        broken = np.flatnonzero(~np.isfinite(values))
-        if broken.size:
-            problem = self._servers.divergence_text(lane, f"{query} of version {number}")
-            raise ModelError(self._servers.name(lane), problem, user=int(users[broken[0]]))
-        return values
+            return user_losses(self._architecture, self._data, replica, users, version[None, :-1])[:, 0]
+        cohort = Cohort(np.full_like(users, replica), users, np.full_like(users, number), ())
+        max_jobs, norms = group.max_jobs(cohort), []
+        for start in range(0, len(users), max_jobs):  # in parts, because all models together may be large
+            rows = slice(start, min(start + max_jobs, len(users)))
+            bases = version.expand(rows.stop - start, 1, -1)
+            models = group.train_cohort(bases, self._sampler, cohort.select(rows)).models
+            parameters = self._architecture.size - self._architecture.buffers
+            change = (models[:, 0, :parameters] - version[:parameters]).double()
+            norms.append(change.square().sum(1).sqrt())
+        return torch.cat(norms)

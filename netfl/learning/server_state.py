@@ -25,6 +25,7 @@ from netfl.types import Divergence, Ints, Round
 
 if TYPE_CHECKING:
     from netfl.learning.aggregation import State
+    from netfl.learning.cohort import Cohort
     from netfl.learning.model import Model
     from netfl.learning.spec import LearnerSpec
 
@@ -116,9 +117,12 @@ class LaneServers:
             raise ModelError(self.name(lane), str(error), time_s=time_s) from error
         if self._check is None:
             self._updates[lane] = updates
-        else:
-            self._check.add_updates(lane, updates)
         return following
+
+    def check_updates(self, lanes: Ints, cohort: Cohort, users: Tensor, models: Tensor) -> None:
+        """Let a GPU check the updates of *cohort*; see `DeviceCheck.add_updates`."""
+        if self._check is not None:
+            self._check.add_updates(lanes, cohort, users, models)
 
     def idle(self, lane: int, current: Tensor, index: int) -> Tensor:
         """Return the next version of *lane* after round *index* without deliveries."""
@@ -269,22 +273,32 @@ class DeviceCheck:
 
     def __init__(self, lanes: int, device: torch.device) -> None:
         self._none = torch.full((), -1, device=device)
-        self._rounds, self._users = self._none.repeat(lanes), self._none.repeat(lanes)
-        self._broken = [self._none] * lanes
+        self._rounds, self._users, self._broken = (self._none.repeat(lanes) for _ in range(3))
         self._known: set[int] = set()
 
-    def add_updates(self, lane: int, updates: Updates) -> None:
-        """Remember the first user of *updates* whose model is not finite."""
-        is_broken = ~updates.models.sum(1).isfinite()
-        first = updates.users.gather(0, is_broken.byte().argmax(0, keepdim=True))[0]
-        self._broken[lane] = first.where(is_broken.any(), self._none)
+    def add_updates(self, lanes: Ints, cohort: Cohort, users: Tensor, models: Tensor) -> None:
+        """Remember for each lane the first of the users whose model is not finite.
+
+        Args:
+            lanes: of each user and member, ``[users, members]``.
+            cohort: the users.
+            users: the users of *cohort* on the device, ``[users]``.
+            models: the updates, ``[users, members, size + 1]``.
+        """
+        parts, count = cohort.parts, len(users)
+        part = np.repeat(np.arange(len(parts)), [each.stop - each.start for each in parts])
+        place = torch.arange(count, device=users.device)[:, None].where(~models.sum(2).isfinite(), count)
+        first = place.new_full((len(parts), lanes.shape[1]), count)
+        first.scatter_reduce_(0, upload(part, users.device)[:, None].expand_as(place), place, "amin")
+        lanes_of_parts = upload(lanes[[each.start for each in parts]], users.device)
+        self._broken[lanes_of_parts] = torch.cat([users, self._none[None]])[first]
 
     def accept_finite(self, versions: Tensor, newest: Tensor, index: int) -> Tensor:
         """Return *versions* of round *index*; lanes that have diverged, now or earlier, keep those in *newest*."""
         is_new = ~versions.sum(1).isfinite() & (self._rounds < 0)
         self._rounds = self._rounds.masked_fill(is_new, index)
-        self._users = torch.stack(self._broken).where(is_new, self._users)
-        self._broken = [self._none] * len(self._broken)
+        self._users = self._broken.where(is_new, self._users)
+        self._broken = torch.full_like(self._broken, -1)
         return versions.where((self._rounds < 0)[:, None], newest)
 
     def diverged(self) -> Iterator[tuple[int, int, int]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from netfl.errors import Fault, ScenarioError
+from netfl.types import Floats
 
+Key = TypeVar("Key", bound=Hashable)
 DTYPES = {"float32": torch.float32, "float64": torch.float64, "tf32": torch.float32, "bf16": torch.float32}
 """Types of parameters and examples by the ``precision`` of a scenario."""
 
@@ -42,6 +44,14 @@ def upload(array: NDArray[Any], device: torch.device, dtype: torch.dtype | None 
     if device.type == "cuda":
         values = values.pin_memory()
     return values.to(device, non_blocking=True)
+
+
+def read_together(values: Mapping[Key, Tensor]) -> dict[Key, Floats]:
+    """Copy *values* to the host as float64, all in one transfer."""
+    flat = torch.cat([value.double().flatten() for value in values.values()]).cpu().numpy()
+    ends = np.cumsum([value.numel() for value in values.values()])[:-1]
+    parts = zip(values.items(), np.split(flat, ends), strict=True)
+    return {key: part.reshape(value.shape).copy() for (key, value), part in parts}
 
 
 def devices() -> list[str]:

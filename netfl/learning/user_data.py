@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from netfl.learning.batch_limits import evaluation_slices, gpu_numbers_at_once
+from netfl.learning.device_draws import draw_moves
 from netfl.learning.tensors import free_gpu_memory, runs_on_gpu, tensor, upload
 from netfl.streams import RandomField, Streams
 from netfl.types import Floats, Ints
@@ -79,16 +80,18 @@ class Augmentation:
 
     def draw(self, cohort: Cohort, batches: Batches) -> Tensor:
         """Draw the moves of all examples of *batches*, ``[steps, users, width]``."""
-        order, counts = batches.order, batches.counts
-        replicas, users, bases = (column[order, None, None] for column in (cohort.replicas, cohort.users, cohort.bases))
-        repeats = 0 if cohort.repeats is None else cohort.repeats[order, None, None].astype(np.uint64)
-        index = (bases.astype(np.uint64) << np.uint64(_REPEAT_BITS)) | repeats
-        before = np.cumsum(counts, axis=1) - counts
-        number = before[..., None] + np.arange(batches.places.shape[2])
-        keys = self._keys[replicas].T.swapaxes(1, 3)
-        word = RandomField((keys[0], keys[1])).words(users, index, number)[0]  # NumPy broadcasts the keys
-        drawn = (word * np.uint64(self._moves)) >> np.uint64(_WORD_BITS)
-        return upload(drawn.astype(np.int64).swapaxes(0, 1), self._rows.device)
+        order, counts, device, width = batches.order, batches.counts, self._rows.device, batches.places.shape[2]
+        replicas, users, bases = (column[order] for column in (cohort.replicas, cohort.users, cohort.bases))
+        repeats = np.zeros_like(users) if cohort.repeats is None else cohort.repeats[order]
+        keys, before = self._keys[replicas].T, np.cumsum(counts, axis=1) - counts
+        if runs_on_gpu(device):
+            entries = np.stack([users, repeats, bases, *keys.astype(np.int64)])
+            return draw_moves(entries, before, width, self._moves, device)
+        index = (bases.astype(np.uint64) << np.uint64(_REPEAT_BITS)) | repeats.astype(np.uint64)
+        number = before.T[..., None] + np.arange(width)
+        field = RandomField((keys[0][:, None], keys[1][:, None]))  # NumPy broadcasts the keys
+        word = field.words(users[:, None], index[:, None], number)[0]
+        return tensor(((word * np.uint64(self._moves)) >> np.uint64(_WORD_BITS)).astype(np.int64))
 
     def apply(self, x: Tensor, moves: Tensor) -> Tensor:
         """Move each image of *x*, ``[n, channels, rows, columns]``, by its number of *moves*, ``[n]``."""

@@ -39,7 +39,7 @@ _CGROUPS = (
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Estimate of the memory that learning needs.
+    """Estimate of the memory that learning needs, on the device that trains.
 
     It counts the versions and states of all lanes; for each worker the updates of one lane, and the models that train
     at once.  It does not count the activations of a step, older versions from which users still train, and, in one
@@ -55,6 +55,7 @@ class MemoryEstimate:
         has_baseline: whether each lane has a centralized baseline.
         example_bytes: size of copies of the examples.
         number_bytes: size of a parameter.
+        gpu_bytes: free memory of the GPU that trains, which trains more models at once; ``None`` for a CPU.
     """
 
     learners: Mapping[str, LearnerSpec]
@@ -66,6 +67,7 @@ class MemoryEstimate:
     has_baseline: bool = False
     example_bytes: int = 0
     number_bytes: int = 4
+    gpu_bytes: int | None = None
 
     @classmethod
     def of(cls, scenario: Scenario, shape: tuple[int, ...], classes: int, replicas: int) -> MemoryEstimate:
@@ -97,18 +99,19 @@ class MemoryEstimate:
 
     @property
     def total_bytes(self) -> int:
-        """Sum of the bytes that learning needs."""
-        from netfl.learning.batch_limits import max_jobs_at_once
+        """Sum of the bytes that learning needs on the device."""
+        from netfl.learning.batch_limits import gpu_numbers_at_once, max_jobs_at_once
 
+        numbers = None if self.gpu_bytes is None else gpu_numbers_at_once(self.gpu_bytes, self.number_bytes)
         model, lanes = self.parameters + 1, self.replicas * len(self.learners)
-        jobs = min(lanes * self.max_deliveries, max_jobs_at_once(model))
+        jobs = min(lanes * self.max_deliveries, max_jobs_at_once(model, numbers))
         models = lanes * (_LANE_MODELS + _BASELINE_MODELS * self.has_baseline) + self.workers * _TRAINING_COPIES * jobs
-        workers = self.workers * _WORKER_BYTES if self.workers > 1 else 0
+        workers = self.workers * _WORKER_BYTES if self.workers > 1 and self.gpu_bytes is None else 0
         return self.state_bytes + self.update_bytes + self.number_bytes * models * model + self.example_bytes + workers
 
 
 def estimate_memory(scenario: Scenario, max_deliveries: int | None = None) -> float:
-    """Estimate the bytes that a run of *scenario* in one process needs.
+    """Estimate the bytes that a run of *scenario* in one process needs, without those on a GPU if there is one.
 
     Args:
         scenario: the scenario to run.
@@ -116,6 +119,10 @@ def estimate_memory(scenario: Scenario, max_deliveries: int | None = None) -> fl
     """
     needed = _RUN_BYTES[bool(scenario.learners)] + sum(_bytes_before_loading(scenario, learning=True).values())
     if scenario.model is None or scenario.data is None:
+        return needed
+    from netfl.learning.tensors import device_of, runs_on_gpu
+
+    if runs_on_gpu(device_of("auto")):
         return needed
     estimate = MemoryEstimate.of(scenario, scenario.data.shape, scenario.data.classes, scenario.replicas)
     if max_deliveries is not None:
@@ -147,7 +154,7 @@ def _bytes_before_loading(scenario: Scenario, *, learning: bool) -> dict[str, fl
 
 
 def check_learners(setup: RunSetup, device: str, workers: int, cluster: Cluster | None) -> None:
-    """Refuse learners that do not fit into the memory of this machine.
+    """Refuse learners that do not fit into the memory of this machine, or of its GPU if they train there.
 
     Args:
         setup: the prepared run.
@@ -159,22 +166,23 @@ def check_learners(setup: RunSetup, device: str, workers: int, cluster: Cluster 
         ScenarioError: the learners do not fit.
     """
     from netfl.learning.sharding import shard_lanes
-    from netfl.learning.tensors import device_of, free_gpu_memory
+    from netfl.learning.tensors import device_of, free_gpu_memory, runs_on_gpu
 
     scenario, data = setup.scenario, setup.dataset
     assert data is not None
     estimate = MemoryEstimate.of(scenario, data.train_x.shape[1:], data.classes, len(setup.replicas))
     where = device_of("cpu" if cluster is not None and not cluster.gpus else device)
     processes = len(shard_lanes(len(scenario.learners), len(setup.replicas), workers))
-    is_copied = where.type != "cpu" or estimate.number_bytes != data.train_x.itemsize
-    copies = processes if cluster is not None else int(is_copied)
+    gpu_bytes = free_gpu_memory(where) if runs_on_gpu(where) else None
+    is_copied = gpu_bytes is not None or estimate.number_bytes != data.train_x.itemsize
+    copies = processes if cluster is not None or gpu_bytes is not None else int(is_copied)
     further = sum(examples.x.size for examples in data.test_sets.values())
     example_bytes = copies * estimate.number_bytes * (data.train_x.size + data.test_x.size + further)
-    needed = replace(estimate, workers=processes, example_bytes=example_bytes)
-    free = available() if where.type == "cpu" else free_gpu_memory(where)
+    needed = replace(estimate, workers=processes, example_bytes=example_bytes, gpu_bytes=gpu_bytes)
+    free, kind = (available(), "memory") if gpu_bytes is None else (gpu_bytes, "GPU memory")
     if free is not None and needed.total_bytes > free:
         problem = (
-            f"they need {format_memory(needed.total_bytes)} of memory, but {format_memory(free)} are available: for "
+            f"they need {format_memory(needed.total_bytes)} of {kind}, but {format_memory(free)} are available: for "
             f"{needed.users} users and {needed.parameters:,} parameters the aggregations keep "
             f"{format_memory(needed.state_bytes)} for users, and the updates of up to {needed.max_deliveries} users in "
             f"one round take {format_memory(needed.update_bytes)}"

@@ -108,6 +108,8 @@ class ProgressDisplay(StopOnSignal, RunObserver):
         self._screen.update(self._task, total=start.rounds, visible=True)
         if not self._quiet:
             self._console.print(f"{start.name} → {start.folder}", soft_wrap=True)
+            if start.training:
+                self._console.print(f"training: {start.training}", soft_wrap=True)
 
     def on_progress(self, progress: RoundProgress) -> None:
         """Show the progress within a slow round.
@@ -159,6 +161,8 @@ class NotebookDisplay(RunObserver):
 
     def on_start(self, start: RunStart) -> None:
         self._title = f"{escape(start.name)} → <code>{escape(str(start.folder))}</code>"
+        if start.training:
+            self._title += f"<br>training: {escape(start.training)}"
 
     def on_round(self, progress: RunProgress) -> None:
         now = time.monotonic()

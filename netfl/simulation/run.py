@@ -157,16 +157,19 @@ def perform_run(
     """
     scenario, command = setup.scenario, command or f"netfl resume {folder}"
     first, learning = setup.replicas.start, learner is not None
+    training = "" if learner is None else learner.training_method
     manifest = Manifest(
         folder,
         scenario,
         learning=learning,
         first=first,
         warnings=[*warnings(scenario)],
-        training="" if learner is None else learner.training_method,
+        training=training,
     )
     session, snapshots = open_session(setup, learner, folder, command)
-    start = RunStart(folder, scenario.name, scenario.steps, scenario.duration, session.lanes, session.checkpoint_round)
+    start = RunStart(
+        folder, scenario.name, scenario.steps, scenario.duration, session.lanes, session.checkpoint_round, training
+    )
     before = [] if snapshots is None else [snapshots]
     with recording(setup, manifest, start, before, [session, observer], command) as record:
         is_done = run_rounds(setup.with_recorders(record.writer.recorders), session, record.observers)

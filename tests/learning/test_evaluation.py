@@ -21,6 +21,7 @@ from netfl.learning.performance import (
     objective_metrics,
     user_metrics,
 )
+from netfl.learning.tensors import read_together
 from netfl.learning.user_data import ReplicaData, UserDatasets
 from netfl.streams import Streams
 
@@ -54,7 +55,7 @@ def test_metrics_of_two_replicas_equal_pytorch():
     objectives = [Cvar(alpha=0.3, gamma=0.2, lr_t=1)] * 2 + [Erm()] * 2
     counts = np.array([[0, 0, 0], [3, 1, 4]])
     evaluation = evaluation_of(network, datasets, [split, split], (0, 2))
-    metrics = evaluation.metrics(versions, objectives, counts, (0.1, 0.3))
+    metrics = evaluation.metrics(read_together(evaluation.measure(versions)), objectives, counts, (0.1, 0.3))
 
     for lane, replica in enumerate((0, 1, 0, 1)):
         data, theta = datasets[replica], versions[lane]
@@ -101,7 +102,9 @@ def test_a_label_missing_from_the_test_set_has_no_metrics():
     network = Mlp(hidden=(5,)).open((4,), CLASSES)
     versions = torch.randn(2, network.size + 1, generator=torch.Generator().manual_seed(2))
     evaluation = evaluation_of(network, [short], [split], (0,))
-    metrics = evaluation.metrics(versions, [Cvar(alpha=0.3, lr_t=1), Erm()], np.array([[2, 3, 5]]), (0.3,))
+    metrics = evaluation.metrics(
+        read_together(evaluation.measure(versions)), [Cvar(alpha=0.3, lr_t=1), Erm()], np.array([[2, 3, 5]]), (0.3,)
+    )
 
     assert "accuracy/class:1" not in metrics
     for lane in range(2):
@@ -139,7 +142,9 @@ def test_users_of_the_data_have_separate_test_and_validation_examples():
     network = Mlp(hidden=(5,)).open((4,), CLASSES)
     versions = torch.randn(2, network.size + 1, generator=torch.Generator().manual_seed(3))
     evaluation = evaluation_of(network, [data], [split], (), [data.validation])
-    metrics = evaluation.metrics(versions, [Erm(), Erm()], np.array([[1, 1, 2, 9]]), ())
+    metrics = evaluation.metrics(
+        read_together(evaluation.measure(versions)), [Erm(), Erm()], np.array([[1, 1, 2, 9]]), ()
+    )
 
     validation = data.validation
     for lane, (prefix, x, y, user) in product(
@@ -161,7 +166,9 @@ def test_users_of_the_data_have_separate_test_and_validation_examples():
         assert metrics["objective"][lane] == pytest.approx(np.dot(losses, [0.25, 0.25, 0.5]))
 
     mixed = evaluation_of(network, [data], [[rows[::2] for rows in np.array_split(np.arange(40), 4)]])
-    assert np.isfinite(mixed.metrics(versions, [Erm()] * 2, np.ones((1, 4)), ())["accuracy/user:3"]).all()
+    assert np.isfinite(
+        mixed.metrics(read_together(mixed.measure(versions)), [Erm()] * 2, np.ones((1, 4)), ())["accuracy/user:3"]
+    ).all()
 
 
 def test_replicas_with_different_data_equal_single_evaluations():
@@ -170,10 +177,12 @@ def test_replicas_with_different_data_equal_single_evaluations():
     network = Mlp(hidden=(5,)).open((4,), CLASSES)
     versions = torch.randn(4, network.size + 1, generator=torch.Generator().manual_seed(3))
     both = evaluation_of(network, [first, second], splits, (), [first.validation, second.validation])
-    found = both.metrics(versions, [Erm()] * 4, np.ones((2, 4), int), ())
+    found = both.metrics(read_together(both.measure(versions)), [Erm()] * 4, np.ones((2, 4), int), ())
     for replica, data in enumerate((first, second)):
         alone = evaluation_of(network, [data], [splits[replica]], (), [data.validation])
-        expected = alone.metrics(versions[replica::2], [Erm()] * 2, np.ones((1, 4), int), ())
+        expected = alone.metrics(
+            read_together(alone.measure(versions[replica::2])), [Erm()] * 2, np.ones((1, 4), int), ()
+        )
         for name, values in expected.items():
             assert found[name][replica::2] == pytest.approx(values, nan_ok=True, rel=1e-5), name
 

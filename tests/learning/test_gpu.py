@@ -1,32 +1,41 @@
 """Rounds on a GPU, for which a device stands in: results equal those of the CPU, and the host never waits."""
 
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from support.learner_factory import a_round, draw_batches, learner, mixture, network, spec
+from support.learner_factory import a_round, draw_batches, examples, learner, mixture, network, spec
 from support.stand_in_device import StandInDevice
 
-from netfl.learning import local_training, step_graphs
+from netfl.learning import local_training, step_graphs, user_data
 from netfl.learning.aggregation._per_user_state import store_rows
 from netfl.learning.aggregation.afl import Afl
+from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.fedau import Fedau
 from netfl.learning.aggregation.fedavgm import Fedavgm
 from netfl.learning.aggregation.fedvarp import Fedvarp
 from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.aggregation.qfedavg import Qfedavg
+from netfl.learning.aggregation.relay import Relay
 from netfl.learning.aggregation.scaffold import Scaffold
-from netfl.learning.data import Dataset
+from netfl.learning.cohort import Cohort
+from netfl.learning.data import Dataset, Examples
+from netfl.learning.data._images import Augment
 from netfl.learning.device_draws import philox as device_philox
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model.cnn import Cnn
+from netfl.learning.model.logistic import Logistic
+from netfl.learning.model.lstm import Lstm
 from netfl.learning.model.module import Module
 from netfl.learning.objective.cvar import Cvar
 from netfl.learning.objective.proximal import Proximal
+from netfl.learning.server_state import DeviceCheck
 from netfl.learning.spec import EvaluateSpec, LocalWork
 from netfl.learning.step_graphs import StepGraphs, open_graphs
+from netfl.learning.user_data import Augmentation
 from netfl.streams import Streams, philox
 
 LEARNERS = {
@@ -40,6 +49,7 @@ LEARNERS = {
     "proximal": {"a": spec(Proximal(mu=0.3))},
     "q-fedavg": {"a": spec(aggregation=Qfedavg(q=2))},
     "afl": {"a": spec(aggregation=Afl(lr_lambda=0.1))},
+    "fair": {"a": spec(aggregation=Qfedavg(q=2)), "b": spec(aggregation=Afl(lr_lambda=0.1), lr=0.1)},
     "server momentum": {"a": spec(aggregation=Fedavgm())},
     "mixture": mixture(),
 }
@@ -64,7 +74,7 @@ def test_a_round_on_a_gpu_never_waits_and_equals_that_of_the_cpu(name):
     with StandInDevice() as device:
         found, waits = run_rounds(learner(**options, device="meta"), (0, 1), device)
     assert waits == [[]] * 6
-    assert device.operations > 100
+    assert device.launches > 100
     assert found == pytest.approx(expected, rel=0, abs=1e-12)
 
 
@@ -121,6 +131,40 @@ def test_a_gpu_draws_the_mini_batches_of_the_host(work, sizes):
         assert found.places.tolist() == expected.places.tolist()
 
 
+@pytest.mark.parametrize("augment", [Augment(crop=4), Augment(crop=2, flip=False)])
+@pytest.mark.parametrize("work", [LocalWork(8, 2, None), LocalWork(5, None, 11)])
+def test_a_gpu_draws_the_crops_and_flips_of_the_host(work, augment):
+    """Users have unequal mini-batches, bases and users use large numbers, and one user repeats its base."""
+    streams = [Streams(7), Streams(2**40)]
+    rows = np.transpose([[0, 0, 1, 1], [3, 2**31 + 5, 0, 0], [9, 2**30, 0, 0], [23, 7, 1, 59]])
+    repeats = np.array([0, 0, 0, 1])
+    cohort = Cohort(*rows.T[:3], (), repeats)
+    batches = draw_batches(BatchSampler(streams), rows, work, repeats)
+    expected = Augmentation(augment, (3, 8, 8), streams, torch.device("cpu")).draw(cohort, batches)
+    with StandInDevice() as device:
+        on_device = Augmentation(augment, (3, 8, 8), streams, torch.device("meta"))
+        device.synchronisations.clear()
+        found = on_device.draw(cohort, batches)
+        assert device.synchronisations == []
+        assert found.shape == batches.places.swapaxes(0, 1).shape
+        assert torch.equal(found.cpu(), expected)
+
+
+@pytest.mark.slow
+def test_crops_and_flips_on_a_gpu_are_drawn_there(monkeypatch):
+    """A round uploads no number for each example; its versions are those of the CPU."""
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((120, 2, 4, 5)).astype(np.float32), rng.integers(3, size=120)
+    data = Dataset(x[:90], y[:90], x[90:], y[90:], 3, augment=Augment(crop=1))
+    options = {"specs": {"a": spec()}, "datasets": [data], "model": Logistic(), "evaluate": NEVER, "rounds": 99}
+    expected, _ = run_rounds(learner(**options), (0,))
+    monkeypatch.setattr(user_data, "RandomField", None)
+    with StandInDevice() as device:
+        found, waits = run_rounds(learner(**options, device="meta"), (0,), device)
+    assert waits == [[]] * 6
+    assert found == pytest.approx(expected, rel=0, abs=1e-12)
+
+
 def test_philox_of_tensors_equals_that_of_arrays():
     """Words with the highest bits set overflow int64 when they are multiplied."""
     rng = np.random.default_rng(0)
@@ -130,6 +174,126 @@ def test_philox_of_tensors_equals_that_of_arrays():
     *counter, first, second = torch.from_numpy(words.astype(np.int64))
     found = device_philox(counter, (first, second))
     assert np.array_equal(np.stack(expected).astype(np.int64), torch.stack(found).numpy())
+
+
+LAUNCHES = {
+    Relay(): 0,
+    Average(): 3,
+    Fedau(cutoff=50): 20,
+    Mifa(): 16,
+    Fedvarp(): 13,
+    Scaffold(): 22,
+    Qfedavg(q=1): 21,
+    Afl(lr_lambda=0.1): 16,
+    Fedavgm(): 8,
+}
+"""The launches of a lane in a round whose steps are recorded."""
+
+
+class RepeatedCall:
+    """Stands in for a CUDA graph: replays a function in Python, on the memory with which it was recorded.
+
+    Args:
+        function: the recorded function.
+        device: counts a replay as one launch.
+    """
+
+    def __init__(self, function, device=None):
+        self._function, self._device, self.output, self.replays = function, device, function(), 0
+
+    def replay(self):
+        before = self._device and self._device.launches
+        self.replays += 1
+        self.output.copy_(self._function())
+        if self._device:
+            self._device.launches = before + 1
+
+
+def count_launches(rule, lanes, monkeypatch):
+    """Count the launches of a round in which each lane has the same deliveries, and whose steps are recorded."""
+    with StandInDevice() as device:
+        graphs = StepGraphs(partial(RepeatedCall, device=device))
+        monkeypatch.setattr(local_training, "open_graphs", lambda _: graphs)
+        specs = {str(lane): spec(aggregation=rule, local_steps=1) for lane in range(lanes)}
+        batched = learner(specs, evaluate=NEVER, rounds=99, device="meta")
+        for index in (1, 2, 3):
+            before = device.launches
+            users = range(1 if isinstance(rule, Relay) else 3)
+            batched.step([a_round(index, *((user, index - 1) for user in users))])
+    return device.launches - before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", LAUNCHES, ids=lambda rule: type(rule).__name__)
+def test_the_launches_of_a_round_grow_by_few_for_each_lane(rule, monkeypatch):
+    few, many = (count_launches(rule, lanes, monkeypatch) for lanes in (2, 6))
+    assert few < 320
+    assert many - few <= 4 * LAUNCHES[rule]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["lstm", "convolutions"])
+def test_all_steps_of_a_module_are_recorded_as_one_launch(name, monkeypatch):
+    """The cells of the LSTM are unrolled: its steps have hundreds of launches, or thousands for long rows."""
+    launches = {}
+    for steps in (1, 3):
+        with StandInDevice() as device:
+            graphs = StepGraphs(partial(RepeatedCall, device=device))
+            monkeypatch.setattr(local_training, "open_graphs", lambda _, graphs=graphs: graphs)
+            batched = learner({"a": spec(local_steps=steps)}, **module_options(name), device="meta")
+            for index in (1, 2, 3):
+                before = device.launches
+                batched.step([a_round(index, (3, index - 1))])
+                launches[steps, index] = device.launches - before
+    per_step = (launches[3, 1] - launches[1, 1]) // 2
+    assert per_step > (400 if name == "lstm" else 30)
+    assert launches[1, 3] == launches[3, 3] < 250
+
+
+def test_a_gpu_finds_the_first_broken_update_of_each_lane():
+    """Lane 2m + r is learner m in replica r.  The updates of lane 3 are finite, and lane 4 has none."""
+    rounds = [a_round(1, (5, 0), (2, 0), (7, 0)), a_round(1, (4, 0), (6, 0))]
+    cohort, check = Cohort.of(rounds), DeviceCheck(5, torch.device("cpu"))
+    lanes = np.array([0, 2])[None] + cohort.replicas[:, None]
+    models = torch.zeros(5, 2, 4)
+    models[[1, 2], 0, 1], models[0, 1, 3], models[4, 0, 2] = torch.inf, torch.nan, torch.nan
+    check.add_updates(lanes, cohort, torch.from_numpy(cohort.users), models)
+    versions = torch.zeros(5, 4)
+    versions[[0, 1, 2, 4]] = torch.nan
+    assert check.accept_finite(versions, torch.ones(5, 4), 1).sum(1).tolist() == [4, 4, 4, 0, 4]
+    assert [*check.diverged()] == [(0, 1, 2), (1, 1, 6), (2, 1, 5), (4, 1, -1)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("learners", [1, 3])
+def test_an_evaluation_and_a_query_read_the_device_once(learners):
+    """Before its values, an evaluation reads which lanes have diverged."""
+    data = [examples(seed) for seed in (0, 1)]
+    options = {
+        "specs": {str(number): spec(aggregation=Fedau()) for number in range(learners)},
+        "replicas": (0, 1),
+        "datasets": [replace(each, test_sets={"same": Examples(each.test_x, each.test_y)}) for each in data],
+        "validation": [Examples(each.test_x, each.test_y, np.arange(30) % 4) for each in data],
+        "evaluate": EvaluateSpec(every=2, metrics=("staleness", "weight", "gradient_norm", "weight_divergence")),
+        "feedback_learner": "0",
+    }
+    rounds = [[replace(a_round(1, (0, 0)), queries={"loss": (1, 2), "norm": (0,)})] * 2, [a_round(2, (3, 1))] * 2]
+    expected = [*map(learner(**options).step, rounds)]
+    reads = []
+    with StandInDevice() as device:
+        batched = learner(**options, device="meta")
+        for current, of_cpu in zip(rounds, expected, strict=True):
+            begin = len(device.synchronisations)
+            report = batched.step(current)
+            reads.append(len(device.synchronisations) - begin)
+            assert report.metrics.keys() == of_cpu.metrics.keys()
+            for name, values in of_cpu.metrics.items():
+                assert report.metrics[name] == pytest.approx(values, abs=1e-12, nan_ok=True), name
+            for found, answers in zip(report.answers, of_cpu.answers, strict=True):
+                assert {key: values.tolist() for key, values in found.items()} == {
+                    key: pytest.approx(values, abs=1e-12) for key, values in answers.items()
+                }
+    assert reads == [2, 2]
 
 
 @pytest.mark.slow
@@ -147,14 +311,15 @@ def test_evaluations_and_checkpoints_on_a_gpu_equal_those_of_the_cpu():
         assert np.array_equal(resumed.version(3), on_cpu.version(3))
 
 
-def test_an_update_of_a_repeated_user_counts_once_in_the_table_of_users():
-    rows, users = torch.randn(4, 3, dtype=torch.float64), torch.tensor([2, 0, 2, 1])
+@pytest.mark.parametrize("has_repeats", [True, False])
+def test_an_update_of_a_repeated_user_counts_once_in_the_table_of_users(has_repeats):
+    rows, users = torch.randn(4, 3, dtype=torch.float64), torch.tensor([2, 0, 2 if has_repeats else 4, 1])
     table, mean = torch.randn(5, 3, dtype=torch.float64), torch.randn(3, dtype=torch.float64)
     expected = store_rows({"last": table.clone(), "mean": mean}, users, rows)
     with StandInDevice() as device:
         state = {"last": table.to("meta"), "mean": mean.to("meta")}
         arguments, begin = (users.to("meta"), rows.to("meta")), len(device.synchronisations)
-        found = store_rows(state, *arguments)
+        found = store_rows(state, *arguments, has_repeats)
         assert len(device.synchronisations) == begin
         assert torch.allclose(found["mean"].cpu(), expected["mean"], rtol=0, atol=1e-14)
         assert torch.equal(found["last"].cpu(), expected["last"])
@@ -190,38 +355,30 @@ def test_a_divergence_on_a_gpu_is_found_at_the_evaluation_and_names_its_round_an
 MODULES = {
     "convolutions": (Cnn(channels=(2,), hidden=(4,)), (1, 8, 8)),
     "dropout": (Module(module="support.training_modules:Dropped"), (4,)),
+    "lstm": (Lstm(embedding=2, hidden=3), (8,)),
 }
+TOKENS = 5
+
+
+def module_options(name):
+    """Return the options of `learner` for a module and random examples, which are tokens for the LSTM."""
+    model, shape = MODULES[name]
+    rng = np.random.default_rng(0)
+    x = rng.integers(TOKENS, size=(120, *shape)) if name == "lstm" else rng.standard_normal((120, *shape))
+    x, y = x.astype(np.float32), rng.integers(3, size=120)
+    data, tokens = Dataset(x[:90], y[:90], x[90:], y[90:], 3), TOKENS if name == "lstm" else None
+    return {"datasets": [data], "model": model, "tokens": tokens, "evaluate": NEVER, "rounds": 99}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODULES)
 def test_modules_under_autograd_never_wait(name):
-    model, shape = MODULES[name]
-    rng = np.random.default_rng(0)
-    x, y = rng.standard_normal((120, *shape)).astype(np.float32), rng.integers(3, size=120)
-    options = {
-        "specs": {"a": spec(), "b": spec(Cvar(alpha=0.3, lr_t=0.1))},
-        "datasets": [Dataset(x[:90], y[:90], x[90:], y[90:], 3)],
-        "model": model,
-        "evaluate": NEVER,
-        "rounds": 99,
-    }
+    options = module_options(name) | {"specs": {"a": spec(), "b": spec(Cvar(alpha=0.3, lr_t=0.1))}}
     expected, _ = run_rounds(learner(**options), (0,))
     with StandInDevice() as device:
         found, waits = run_rounds(learner(**options, device="meta"), (0,), device)
     assert waits == [[]] * 6
     assert found == pytest.approx(expected, rel=0, abs=1e-10)
-
-
-class RepeatedCall:
-    """Stands in for a CUDA graph: replays a function in Python, on the memory with which it was recorded."""
-
-    def __init__(self, function):
-        self._function, self.output, self.replays = function, function(), 0
-
-    def replay(self):
-        self.replays += 1
-        self.output.copy_(self._function())
 
 
 @pytest.mark.parametrize("name", ["fed-cvar-avg", "momentum", "scaffold", "mixture"])

@@ -103,4 +103,5 @@ def test_a_resumed_run_uses_the_number_of_threads_of_its_checkpoint(timed):
         assert torch.get_num_threads() == 1
         resumed.restore(state)
         assert torch.get_num_threads() == 2
+        assert resumed.state()["threads"] == 2, "a second resumption uses it, too"
     assert torch.get_num_threads() == 2

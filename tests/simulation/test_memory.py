@@ -6,9 +6,11 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+import torch
 
 import netfl
 from netfl.errors import ScenarioError
+from netfl.learning import tensors
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.objective.erm import Erm
@@ -62,6 +64,13 @@ def test_aggregation_without_state_needs_less_memory_per_update():
     assert average.state_bytes == 0
     assert average.update_bytes == 4 * 552_875 * 3 * 250
     assert average.total_bytes == 4 * 552_875 * (6 * 8 + 3 * 250 + 6 * 15)
+
+
+@pytest.mark.parametrize(("free", "jobs"), [(80 * GB, 2000), (8 * GB, 226), (0, 15)])
+def test_a_gpu_trains_as_many_models_at_once_as_fit(free, jobs):
+    """One copy of them takes a sixteenth of its free memory, or what a CPU trains at once; processes are elsewhere."""
+    on_gpu = estimate(Average(), max_deliveries=250, workers=2, gpu_bytes=free)
+    assert on_gpu.total_bytes == 4 * 552_875 * (6 * 8 + 2 * (3 * 250 + 6 * jobs))
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell a process's own peak")
@@ -161,6 +170,20 @@ def test_unknown_available_memory_refuses_nothing(monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: None)
     setup = prepare_run(netfl.load(Path(__file__).parents[2] / "scenarios/paper/fig2a.yaml"))
     memory.check_learners(setup, "cpu", 10**6, None)
+
+
+def test_learners_on_a_gpu_need_its_memory_only(monkeypatch, estimates):
+    setup = prepare_run(netfl.load("scenarios/rural_outage.yaml", {"rounds": 2, "replicas": 2}))
+    monkeypatch.setattr(memory, "available", lambda: 0)
+    monkeypatch.setattr(tensors, "device_of", lambda _: torch.device("cuda"))
+    monkeypatch.setattr(tensors, "free_gpu_memory", lambda _: 8 * GB)
+    memory.check_learners(setup, "auto", 2, None)
+    assert estimates[-1].gpu_bytes == 8 * GB
+    assert estimates[-1].example_bytes == 2 * 4 * (setup.dataset.train_x.size + setup.dataset.test_x.size)
+    assert memory.estimate_memory(setup.scenario) == memory.estimate_memory(setup.scenario, 1)
+    monkeypatch.setattr(tensors, "free_gpu_memory", lambda _: 1000)
+    with pytest.raises(ScenarioError, match=r"they need 0\.\d+ GB of GPU memory, but 1e-06 GB are available"):
+        memory.check_learners(setup, "auto", 2, None)
 
 
 def test_local_ray_run_that_exceeds_the_memory_is_refused_before_ray_starts(monkeypatch, estimates):

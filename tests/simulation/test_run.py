@@ -142,6 +142,14 @@ def assert_same(first, second):
         pd.testing.assert_frame_equal(first[name], second[name], check_exact=True)
 
 
+def test_the_observer_and_the_manifest_learn_how_models_are_trained(tiny_learner, tmp_path, monkeypatch):
+    sentence, starts, observer = "local training uses one thread", [], StoppingObserver()
+    monkeypatch.setattr(Tiny, "training_method", sentence)
+    observer.on_start = starts.append
+    run = netfl.run(a_scenario(), tmp_path / "run", observer=observer)
+    assert run.manifest["training"] == starts[0].training == sentence
+
+
 def test_access_learner_and_observer_are_called_in_order(tiny_learner, tmp_path, monkeypatch):
     log = []
     tiny_learner(log=log)

@@ -25,6 +25,11 @@ _READS = {
 _SIZED = {"repeat_interleave": "output_size", "segment_reduce": "unsafe"}
 """Operations that read values unless this option is given."""
 _COPIES = {"_to_copy", "copy_"}
+_ALLOCATIONS = {
+    "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "lift_fresh", "_reshape_alias",
+    "_unsafe_view",
+}  # fmt: skip
+"""Operations that compute nothing, besides views."""
 _INDEXED = {"index", "index_put", "index_put_", "_unsafe_index", "_index_put_impl_"}
 
 
@@ -69,12 +74,17 @@ class DeviceTensor(Tensor):
 
 
 class StandInDevice(TorchDispatchMode):
-    """Context in which tensors can be moved to `DEVICE`; lists the operations that synchronise the host with it."""
+    """Context in which tensors can be moved to `DEVICE`.
+
+    Attributes:
+        synchronisations: the operations that synchronise the host with the device.
+        launches: number of operations that a GPU computes, copies included, without views and allocations.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.synchronisations: list[str] = []
-        self.operations = 0
+        self.launches = 0
 
     def __torch_dispatch__(
         self, func: Any, types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -85,7 +95,7 @@ class StandInDevice(TorchDispatchMode):
                 return func.decompose(*args, **options)
         flat, _ = tree_flatten((args, options))
         if any(isinstance(value, DeviceTensor) for value in flat) or options.get("device") == DEVICE:
-            self.operations += 1
+            self.launches += not (func.is_view or func._schema.name.removeprefix("aten::") in _ALLOCATIONS)
             if reason := _synchronisation(func, args, options):
                 self.synchronisations.append(reason)
         return _execute(func, args, options)

@@ -62,6 +62,7 @@ class Updates:
         newest_rates: step sizes of a user that starts from the newest version, number ``round - 1``, ``[2]``.
         losses: mean loss of each base over the sender's examples, ``[k]``; only if `Aggregation.needs_losses`.
         messages: the message that came with each base, ``[k, …]``; only if there is an `Aggregation.message`.
+        has_repeats: whether a user occurs more than once, or may.
     """
 
     round: int
@@ -75,6 +76,7 @@ class Updates:
     newest_rates: Tensor
     losses: Tensor | None = None
     messages: Tensor | None = None
+    has_repeats: bool = True
 
 
 class Aggregation(Spec):

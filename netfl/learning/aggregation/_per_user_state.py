@@ -22,7 +22,7 @@ class PerUserState(Aggregation):
         return (users + 1) * (parameters + 1)
 
 
-def store_rows(state: State, users: Tensor, rows: Tensor) -> State:
+def store_rows(state: State, users: Tensor, rows: Tensor, has_repeats: bool = True) -> State:
     """Replace the rows of *users* in *state* by *rows*; for a repeated user, the last row counts.
 
     The table is changed in place, because it may be large; the mean is a new tensor.
@@ -31,15 +31,18 @@ def store_rows(state: State, users: Tensor, rows: Tensor) -> State:
         state: of a `PerUserState`.
         users: ``[k]``.
         rows: ``[k, parameters + 1]``.
+        has_repeats: whether a user occurs more than once, or may.
     """
-    table, change = state["last"], state["mean"].new_zeros(state["mean"].shape)
+    table = state["last"]
     if users.device.type != "cpu":  # without a read by the host; the sum has another order
-        places = users.new_ones(len(users)).cumsum(0) - 1
-        last = ((users[:, None] == users) * places).amax(1)  # of each user
-        is_last = (last == places)[:, None]
-        change = (rows - table[users]).where(is_last, 0.0).sum(0)
-        table[users] = rows[last]
-        return {"last": table, "mean": state["mean"] + change / len(table)}
+        changes = rows - table[users]
+        if has_repeats:
+            places = users.new_ones(len(users)).cumsum(0) - 1
+            last = ((users[:, None] == users) * places).amax(1)  # of each user
+            changes, rows = changes.where((last == places)[:, None], 0.0), rows[last]
+        table[users] = rows
+        return {"last": table, "mean": state["mean"] + changes.sum(0) / len(table)}
+    change = state["mean"].new_zeros(state["mean"].shape)
     for user, row in zip(users.tolist(), rows, strict=True):
         change += row - table[user]
         table[user] = row
@@ -54,6 +57,6 @@ def pseudo_gradients(changes: Tensor, rates: Tensor) -> Tensor:
         rates: step sizes on θ and on t, ``[k, 2]``.
     """
     sums = -changes
-    sums[:, :-1] /= rates[:, :1]
-    sums[:, -1] = (sums[:, -1] / rates[:, 1]).where(rates[:, 1] > 0, 0.0)
+    sums[:, :-1].div_(rates[:, :1])
+    sums[:, -1].div_(rates[:, 1]).masked_fill_(rates[:, 1] <= 0, 0.0)
     return sums

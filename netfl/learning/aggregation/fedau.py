@@ -43,8 +43,7 @@ class Fedau(Aggregation):
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         weights = self.user_weights(state).to(current)
-        delivered = state["ended"].new_zeros(len(weights)).bool()
-        delivered[updates.users] = True
+        delivered = state["ended"].new_zeros(len(weights)).index_fill_(0, updates.users, 1).bool()
         change = weights[updates.users] @ (updates.models - updates.bases)
         return current + self.server_lr / len(weights) * change, self._add_round(state, delivered)
 
@@ -53,11 +52,11 @@ class Fedau(Aggregation):
 
     def user_weights(self, state: State) -> Tensor:
         ended, total = state["ended"], state["total"]
-        return (total.double() / ended.clamp(min=1)).where(ended > 0, 1.0)
+        return (total.double() / ended.clamp(min=1)).masked_fill(ended == 0, 1.0)
 
     def _add_round(self, state: State, delivered: Tensor) -> State:
         """Add a round in which the users in the mask *delivered*, ``[users]``, participate."""
         lasting = state["lasting"] + 1
         ends = delivered if self.cutoff is None else delivered | (lasting == self.cutoff)
         total = state["total"] + lasting * ends
-        return {"ended": state["ended"] + ends, "total": total, "lasting": lasting * ~ends}
+        return {"ended": state["ended"] + ends, "total": total, "lasting": lasting.masked_fill(ends, 0)}

@@ -27,7 +27,7 @@ class Fedvarp(PerUserState):
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         changes = updates.models - updates.bases
         move = (changes - state["last"][updates.users]).mean(0) + state["mean"]
-        return current + self.server_lr * move, store_rows(state, updates.users, changes)
+        return current + self.server_lr * move, store_rows(state, updates.users, changes, updates.has_repeats)
 
     def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
         return current + self.server_lr * state["mean"], state

@@ -26,10 +26,11 @@ class Mifa(PerUserState):
 
     def step(self, state: State, current: Tensor, updates: Updates) -> tuple[Tensor, State]:
         sums = pseudo_gradients(updates.models - updates.bases, updates.rates)
-        return self.idle(store_rows(state, updates.users, sums), current, updates.round, updates.newest_rates)
+        state = store_rows(state, updates.users, sums, updates.has_repeats)
+        return self.idle(state, current, updates.round, updates.newest_rates)
 
     def idle(self, state: State, current: Tensor, index: int, newest_rates: Tensor) -> tuple[Tensor, State]:
         move = self.server_lr * state["mean"]
-        move[:-1] *= newest_rates[0]
-        move[-1] *= newest_rates[1]
+        move[:-1].mul_(newest_rates[0])
+        move[-1].mul_(newest_rates[1])
         return current - move, state

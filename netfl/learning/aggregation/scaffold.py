@@ -35,7 +35,8 @@ class Scaffold(PerUserState):
         variates = pseudo_gradients(changes, updates.rates) / updates.steps[:, None]
         variates += state["last"][updates.users]
         variates -= cast("Tensor", updates.messages)
-        return current + self.server_lr * changes.mean(0), store_rows(state, updates.users, variates)
+        following = current + self.server_lr * changes.mean(0)
+        return following, store_rows(state, updates.users, variates, updates.has_repeats)
 
     def message(self, state: State) -> Tensor:
         return state["mean"]
