@@ -94,8 +94,7 @@ def remarks(results: Mapping[str, Result]) -> str:
         "derives the claim on selection from a bound. With selection the bound has fewer terms, but their weights stay "
         "unchanged, and a separate constant covers the other users. A likely reason for a larger divergence: an "
         "average over fewer users gives each more weight, so that less of their noise and of their label differences "
-        "cancels."
-        + _tested(tests)
+        "cancels." + _tested(tests)
     )
 
 

@@ -113,6 +113,21 @@ def orders(metrics: Mapping[str, str]) -> list[Order]:
     ]
 
 
+def rows_of_tests() -> list[Row]:
+    """Return the accuracies in the runs that test the effect of the initial biases, and of the step size."""
+    settings = {
+        (ZERO, ""): "zero biases, trained raw, tested in [0, 1]",
+        (ZERO, "raw"): "zero biases, trained and tested raw",
+        (LONG_STEPS, ""): "step 0.01, trained and tested in [0, 1]",
+    }
+    return [
+        Row(f"{setting}: {label}, {learner}", (part,), learner, on_test(metric, test))
+        for (part, test), setting in settings.items()
+        for metric, label in {"accuracy": "overall", "accuracy/class:9": "class 9"}.items()
+        for learner in LEARNERS
+    ]
+
+
 def orders_of_tests() -> list[Order]:
     """Return the order on class 9 in the runs that test the effect of the initial biases, and of the step size."""
     steps = Order("step 0.01, trained and tested in [0, 1]: class 9 higher with FED-CVaR-AVG", (LONG_STEPS,),
@@ -338,7 +353,7 @@ EXPERIMENTS = (
             "accuracy on this digit from about 50 % to over 80 % in 4,000 rounds. It loses no accuracy overall."
         ),
         parts={**parts("fig3", [9]), **test_of_steps(), **tests_of_biases()},
-        rows=ROWS,
+        rows=[*ROWS, *rows_of_tests()],
         orders=[*orders({"accuracy": "overall", "accuracy/class:9": "class 9"}), *orders_of_tests()],
         remarks=lambda results: remarks(results, 9, ROWS),
         draw=lambda runs, figure: draw(runs, figure, [9]),

@@ -381,6 +381,20 @@ def test_claims_are_counted_from_full_runs_of_papers():
     )
 
 
+@pytest.mark.parametrize("name", [name for name, one in paper.EXPERIMENTS.items() if one.draw and not one.draws_tables])
+def test_plots_show_only_metrics_that_results_store(name, tmp_path):
+    experiment, runs = paper.EXPERIMENTS[name], {}
+    for part in experiment.parts:
+        values = {}
+        for learner, metric in experiment.needed_metrics(part):
+            values.setdefault(learner, {})[metric] = [0.1, 0.2]
+        if values:
+            replica = {"curves": {"round": [0, 10], "values": values}}
+            runs[part] = StoredRun(Result({"rounds": 10, "settings": {}, "replicas": {"0": replica}}))
+    drawn = {path.name for path in experiment.draw_plots(runs, tmp_path)}
+    assert drawn == {*experiment.plot_names}
+
+
 def test_sentence_is_written_between_marks(tmp_path):
     path = tmp_path / "README.md"
     path.write_text(f"before\n{page.BEGIN}old\n{page.END}\nafter\n")
