@@ -277,26 +277,34 @@ class ObjectiveBatch:
 
 
 def batch_objectives(specs: Sequence[LearnerSpec], like: Tensor) -> tuple[ObjectiveBatch, ...]:
-    """Batch the objectives of *specs* by kind, for the jobs of one user, in the type of *like*."""
-    objectives = [spec.objective for spec in specs]
+    """Batch the objectives of *specs* by kind, for the jobs of one user, in the type of *like*.
+
+    Objectives with equal weights join those of another kind, if there is one that has `Objective.neutral` values.
+    """
 
     def put(values: Sequence[float]) -> Tensor:
         return upload(np.array(values, np.float64), like.device, like.dtype)
 
+    objectives = [spec.objective for spec in specs]
     hypers = [objective.hyper() for objective in objectives]
-    forms = [
+    kinds = [
         (type(objective), tuple((name, value) for name, value in hyper.items() if isinstance(value, bool)))
         for objective, hyper in zip(objectives, hypers, strict=True)
     ]
+    others = {kinds[i]: objective for i, objective in enumerate(objectives) if not objective.has_equal_weights}
+    neutral = next(iter(others.values())).neutral() if len(others) == 1 else None
+    if neutral is not None:
+        kinds = [*others] * len(objectives)
+        hypers = [neutral if objectives[i].has_equal_weights else hyper for i, hyper in enumerate(hypers)]
     batches = []
-    for form in dict.fromkeys(forms):
-        is_used, filler = [other == form for other in forms], hypers[forms.index(form)]
+    for kind in dict.fromkeys(kinds):
+        is_used, filler = [other == kind for other in kinds], hypers[kinds.index(kind)]
         filled = [hyper if used else filler for hyper, used in zip(hypers, is_used, strict=True)]
         values = {
             name: value if isinstance(value, bool) else put([hyper[name] for hyper in filled])
             for name, value in filler.items()
         }
-        batches.append(ObjectiveBatch(form[0].gradient_weights, values, put(is_used).bool()))
+        batches.append(ObjectiveBatch(kind[0].gradient_weights, values, put(is_used).bool()))
     return tuple(batches)
 
 

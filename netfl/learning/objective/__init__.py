@@ -104,6 +104,13 @@ class Objective(Spec):
         fields = ((name, getattr(self, name)) for name in type(self).model_fields)
         return {name: float(field) for name, field in fields if isinstance(field, int | float)}
 
+    def neutral(self) -> Mapping[str, float | bool] | None:
+        """Return values of `hyper` with which `gradient_weights` returns *share* and 0; ``None`` if there are none.
+
+        Beside a single objective that has them, learners with equal weights are jobs of the same call.
+        """
+        return None
+
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("an objective draws nothing; its gradient is tested against a calculation of its own"),)
 

@@ -67,6 +67,11 @@ class Cvar(Objective):
         """Return α, γ, and whether t is compared with the loss of each example."""
         return {"alpha": self.alpha, "gamma": self.gamma, "per_sample": self.per == "sample"}
 
+    def neutral(self) -> Mapping[str, float | bool] | None:
+        """Return the fields for α = γ = 1, unless a derived class has other weights."""
+        is_own = type(self).gradient_weights is Cvar.gradient_weights
+        return {**self.hyper(), "alpha": 1.0, "gamma": 1.0} if is_own else None
+
     @property
     def has_zero_weights(self) -> bool:
         """True for γ = 0: losses below t have the weight 0."""

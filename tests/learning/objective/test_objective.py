@@ -86,6 +86,34 @@ def test_cvar_of_examples_compares_each_with_t():
     assert slopes.tolist() == pytest.approx([-0.8, 0.0, 0.8 * (1 - 0.25 / 0.5)], abs=1e-15)
 
 
+@pytest.mark.parametrize("per", ["batch", "sample"])
+def test_learners_with_equal_weights_are_neutral_jobs_of_cvar(per):
+    """Equal to the bit, also for losses that are not finite and for padding."""
+    losses, share, t = batch()
+    losses[2, 0] = torch.inf
+    kinds = [Erm(), Cvar(alpha=0.3, gamma=0.2, lr_t=1, per=per), Proximal(mu=1)]
+    specs = [LearnerSpec(objective=kind, aggregation=Relay(), lr=1, batch_size=4, local_steps=1) for kind in kinds]
+    (together,) = batch_objectives(specs, losses)
+    weights, slopes = together.gradient_weights(losses, share, t, together.hyper)
+    (alone,) = batch_objectives(specs[1:2], losses)
+    expected = alone.gradient_weights(losses[1:2], share[1:2], t[1:2], alone.hyper)
+    assert torch.equal(weights, torch.stack([share[0], expected[0][0], share[2]]))
+    assert torch.equal(slopes, torch.stack([t.new_zeros(()), expected[1][0], t.new_zeros(())]))
+
+
+def test_two_other_kinds_or_weights_of_a_plugin_keep_separate_calls():
+    class Doubled(Cvar):
+        @staticmethod
+        def gradient_weights(losses, share, t, h):
+            return 2 * share, t
+
+    losses, _, _ = batch()
+    cvar, tilted = Cvar(alpha=0.3, lr_t=1), Tilted(tau=1)
+    for kinds in ([Erm(), cvar, tilted], [Erm(), tilted], [Erm(), Doubled(alpha=0.3, lr_t=1)]):
+        specs = [LearnerSpec(objective=kind, aggregation=Relay(), lr=1, batch_size=4, local_steps=1) for kind in kinds]
+        assert len(batch_objectives(specs, losses)) == len(kinds)
+
+
 def test_hyper_of_cvar_is_numeric():
     assert Cvar(alpha=0.5, lr_t=1).hyper() == {"alpha": 0.5, "gamma": 0.0, "per_sample": False}
     assert Cvar(alpha=0.5, gamma=0.1, lr_t=1, per="sample").hyper() == {"alpha": 0.5, "gamma": 0.1, "per_sample": True}
