@@ -50,7 +50,8 @@ writes this page again. No value of ours is typed by hand. [Data](data.md) descr
 
 - **Run**: *full* means that all replicas of all runs of the experiment exist. Otherwise the column counts the replicas
   that exist, of those in the plan. *Shortened* runs have fewer rounds, a smaller model or less data. An experiment with
-  full runs is counted by these alone. [Hours](#hours) lists what is missing, and why.
+  full runs is counted by these alone. *No data*: we may not distribute the data. [Hours](#hours) lists what is
+  missing, and why.
 - **Orders**: the paper claims that a value is greater with one learner or setting than with another.
 - **Values**: the paper prints a value. A claim counts once for each setting in which it is tested, for example once for
   each pixel scale of Fig. 3.
@@ -100,7 +101,8 @@ class Claims:
     """Claims of one experiment compared with our runs: "yes", "no" or "open" for each.
 
     Args:
-        run: how far the experiment was run: ``full``, ``shortened``, ``not run``, or ``2 of 9 replicas``.
+        run: how far the experiment was run: ``full``, ``shortened``, ``2 of 9 replicas``, ``not run``, or ``no data`` if
+            every run needs more than time.
         orders: one verdict for each claimed order.
         values: one verdict for each published value.
     """
@@ -126,7 +128,7 @@ def count_claims(experiment: Experiment, results: Mapping[str, Result]) -> Claim
     elif any(counts.values()):
         run = f"{sum(counts.values())} of {wanted} replicas"
     else:
-        run = "shortened" if results else "not run"
+        run = "shortened" if results else "no data" if all(part.needs for part in full.values()) else "not run"
     orders = [verdict(difference(counted, order)) for order in experiment.orders if _has_order(order, counted)]
     values = [
         agreement(estimate(counted, row), row.published)
@@ -141,13 +143,14 @@ def claims_sentence(experiments: Sequence[Experiment], results: Mapping[str, Map
     claims = [count_claims(each, results[each.name]) for each in experiments if each.paper]
     yes, still_open, no = (sum(each.count(answer) for each in claims) for answer in ("yes", "open", "no"))
     runs = [each.run for each in claims]
-    full, shortened, absent = (runs.count(word) for word in ("full", "shortened", "not run"))
-    partial = len(runs) - full - shortened - absent
+    full, shortened, lacking, absent = (runs.count(word) for word in ("full", "shortened", "no data", "not run"))
+    partial = len(runs) - full - shortened - lacking - absent
     forms = [
         "1 experiment is run in full" if full == 1 else f"{full} experiments are run in full",
         *([f"{partial} in part"] if partial else []),
         *([f"{shortened} in a shortened form"] if shortened else []),
         *([f"{absent} not yet"] if absent else []),
+        *([f"{lacking} not, because the data cannot be distributed"] if lacking else []),
     ]
     papers = f"{count_papers(experiments)} paper{'' if count_papers(experiments) == 'one' else 's'}"
     return (
@@ -272,7 +275,7 @@ def _runs(experiment: Experiment, results: Mapping[str, Result]) -> Iterator[str
         short = "" if part.full else " (shortened)"
         missing = experiment.hours_missing(name, result)
         cells = [name, f"`{part.command}`{extended}", f"{rounds:,}{short}", _replicas(experiment, name, result)]
-        cells.append(_duration(result.wall_s) if result else f"not run: {_missing_hours(missing)}")
+        cells.append(_duration(result.wall_s) if result else f"{_missing_hours(missing)} missing")
         yield f"| {' | '.join(cells)} |"
 
 

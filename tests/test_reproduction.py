@@ -188,7 +188,7 @@ def test_values_agree_if_the_intervals_overlap(values, published, agrees):
 def test_section_of_a_run(run, tmp_path):
     write_results(TOY, {"short": [run]}, tmp_path)
     text = "\n".join(page.section(TOY, read_results(TOY, tmp_path)))
-    assert "| long | `netfl run scenarios/paper/fig2a.yaml` | 4,000 | 0 of 1 | not run: 0.5 h |" in text
+    assert "| long | `netfl run scenarios/paper/fig2a.yaml` | 4,000 | 0 of 1 | 0.5 h missing |" in text
     assert "`netfl run scenarios/paper/fig2a.yaml --override full --set rounds=300 --set evaluate.every=25`" in text
     stored = json.loads((tmp_path / "toy.short.json").read_text())["replicas"].values()
     mean = 100 * np.mean([replica["metrics"]["FedAvg"]["accuracy"][0] for replica in stored])
@@ -372,6 +372,11 @@ def test_claims_are_counted_from_full_runs_of_papers():
     claims = page.count_claims(toy, {"short": both["short"]})
     assert (claims.run, claims.orders, claims.values) == ("shortened", ["yes"], ["yes"])
     assert page.count_claims(toy, {}).run == "not run"
+    lacking = replace(toy, parts={"long": replace(parts["long"], needs="a file")})
+    assert page.count_claims(lacking, {}).run == "no data"
+    assert page.claims_sentence([toy, lacking], {"toy": {}}).endswith(
+        "0 experiments are run in full, 1 not yet and 1 not, because the data cannot be distributed."
+    )
     more = replace(toy, parts={"short": parts["short"], "long": replace(parts["long"], changes={"replicas": 5})})
     assert page.count_claims(more, both).run == "2 of 5 replicas"
     own_experiment = replace(toy, name="ours", paper="")
