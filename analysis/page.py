@@ -101,8 +101,8 @@ class Claims:
     """Claims of one experiment compared with our runs: "yes", "no" or "open" for each.
 
     Args:
-        run: how far the experiment was run: ``full``, ``shortened``, ``2 of 9 replicas``, ``not run``, or ``no data`` if
-            every run needs more than time.
+        run: how far the experiment was run: ``full``, ``shortened``, ``2 of 9 replicas``, ``not run``, or ``no data``
+            if every run needs more than time.
         orders: one verdict for each claimed order.
         values: one verdict for each published value.
     """

@@ -53,6 +53,8 @@ class LaneServers:
     ) -> None:
         self._lanes, self.specs, self._is_whole_run, self._model = [*lanes], [*lanes.values()], is_whole_run, model
         self._rules = [spec.aggregation for spec in self.specs]
+        self.has_drift = any(type(rule).drift is not Aggregation.drift for rule in self._rules)
+        """True if an aggregation adds a term to the gradients of the users."""
         self._buffers = slice(origins.shape[1] - 1 - buffers, origins.shape[1] - 1) if buffers else None
         self._states: list[State] = [
             rule.open(users, self._without_buffers(origin)) for rule, origin in zip(self._rules, origins, strict=True)
@@ -77,11 +79,6 @@ class LaneServers:
         """Return learner and replica of *lane* for messages."""
         learner, replica = self._lanes[lane]
         return f"{learner}, replica {replica}"
-
-    @property
-    def has_drift(self) -> bool:
-        """True if an aggregation adds a term to the gradients of the users."""
-        return any(type(rule).drift is not Aggregation.drift for rule in self._rules)
 
     def needs_losses(self, lane: int) -> bool:
         """Return whether the aggregation of *lane* needs the losses of the users' bases."""
