@@ -97,6 +97,18 @@ class BatchedModel(ABC):
     def store(self, into: Tensor) -> None:
         """Copy the parameters, and after them the buffers, of all models to *into*, ``[models, size]``."""
 
+    def finish(self, t: Tensor, size: int) -> Tensor:
+        """Return what `store` copies, followed by *t*, ``[models, size + 1]``; the models are not used any more.
+
+        Args:
+            t: of each model, ``[models]``.
+            size: length of the flat vector.
+        """
+        vectors = t.new_empty(len(t), size + 1)
+        self.store(vectors[:, :-1])
+        vectors[:, -1] = t
+        return vectors
+
 
 class Architecture(ABC):
     """The parameters of a model, and how to open a `BatchedModel`."""

@@ -186,7 +186,7 @@ class LearnerGroup:
             pushed: terms that are added to all gradients, ``[jobs, size + 1]``.
             keys: of each step and user, ``[steps, users]``, for a model with a training mode.
         """
-        members, after = len(self.members), theta.new_empty(theta.shape)
+        members = len(self.members)
         model, t = self._architecture.open(theta[:, :-1]), theta[:, -1].clone()
         objectives, users = self._objectives, len(theta) // members
         if users > 1:
@@ -215,9 +215,7 @@ class LearnerGroup:
                 model.descend(weights)
             if corrections is not None:
                 corrections.after(count)
-        model.store(after[:, :-1])
-        after[:, -1] = t
-        return after
+        return model.finish(t, self._architecture.size)
 
     def _weigh(
         self, jobs: JobHyperparameters, losses: Tensor, share: Tensor, t: Tensor, pushed: Tensor | None

@@ -158,7 +158,10 @@ class DenseStack(BatchedModel):
         self._sizes, self._softmax = sizes, softmax
         self._activate, self._derive = ACTIVATIONS[activation]
         is_flat = len(theta) == 1 and all(fan_out <= fan_in for fan_in, fan_out in pairwise(sizes))
-        self._flat = theta.clone() if is_flat else None  # a single model has the layout of the layers already
+        self._flat: Tensor | None = None
+        if is_flat:  # a single model has the layout of the layers already
+            self._flat = theta.new_empty(1, theta.shape[1] + 1)  # with t, see `finish`
+            self._flat[:, :-1] = theta
         parts = _parts(theta if self._flat is None else self._flat, sizes)
         self._layers = [_Layer(weight, bias, is_flat) for weight, bias in parts]
         self._products, self._has_rounded_products = BATCHED, False
@@ -219,12 +222,18 @@ class DenseStack(BatchedModel):
 
     def store(self, into: Tensor) -> None:
         if self._flat is not None:
-            into.copy_(self._flat)
+            into.copy_(self._flat[:, :-1])
             return
         self._resize(into.shape[0], self._extent[1])
         for layer, (weight, bias) in zip(self._layers, _parts(into, self._sizes), strict=True):
             weight.copy_(layer.weight)
             bias.copy_(layer.bias)
+
+    def finish(self, t: Tensor, size: int) -> Tensor:
+        if self._flat is None:
+            return super().finish(t, size)
+        self._flat[:, -1] = t
+        return self._flat
 
     def _resize(self, models: int, batch: int) -> None:
         """Use the first *models* with *batch* examples each: allocate hidden layers and their gradients."""
