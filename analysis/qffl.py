@@ -122,15 +122,20 @@ def _span_of_draws(results: Mapping[str, Result]) -> str:
     known = [results[name] for name in DRAWS if name in results]
     if len(known) < 2:
         return ""
-    spans = []
+    spans, inside = [], 0
     for metric in ("accuracy", "accuracy_users_variance"):
         label, scale, digits = METRICS[metric]
         place = [*METRICS].index(metric)
         for learner, published in SYNTHETIC.items():
             values = [scale * value for result in known for value in result.values(learner, metric)]
+            inside += min(values) <= published[place][0] <= max(values)
             spans.append(f"{label} of {min(values):.{digits}f} to {max(values):.{digits}f} with {learner} "
                          f"(published {published[place][0]})")  # fmt: skip
-    return f" {len(known)} other draws of the data have an {spans[0]}, {', '.join(spans[1:-1])}, and {spans[-1]}."
+    return (
+        f"\n\nTo see how much the draw matters, we repeat the first split with {len(known)} other draws. They have an "
+        f"{spans[0]}, {', '.join(spans[1:-1])}, and {spans[-1]}. Of the published values {inside} of {len(spans)} lie "
+        "within those of our draws."
+    )
 
 
 def draw_efficiency(runs: Mapping[str, PlottedRun], figure: Figure) -> None:
