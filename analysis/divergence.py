@@ -71,14 +71,18 @@ def tests_of_selection(form: str) -> list[Order]:
 
 
 def draw(runs: Mapping[str, PlottedRun], figure: Figure) -> None:
-    """Draw divergence and accuracy over rounds, of the three cases with even sizes."""
+    """Draw divergence and accuracy over rounds, of the three cases with even sizes, with a curve for each replica."""
     form = "" if any(label in runs for label in CASES.values()) else KINDS["quick"]
     shown = {label: runs[f"{label}{form}"] for label in CASES.values() if f"{label}{form}" in runs}
     metrics = pd.concat([run.metrics.assign(learner=label) for label, run in shown.items()], ignore_index=True)
     metrics = metrics.astype({"metric": str, "group": str})
-    panels = {"divergence": (metrics, "weight_divergence"), "accuracy (%)": (metrics, "accuracy")}
-    for ax in drawing.row(figure, panels, (*shown,), sharey=False):
-        ax.set_ylabel("")
+    panels = {"divergence": "weight_divergence", "accuracy (%)": "accuracy"}
+    for ax, (title, metric) in zip(figure.subplots(1, 2), panels.items(), strict=True):
+        for _, table in metrics.groupby("replica"):
+            drawing.curves(ax, table, metric, (*shown,))
+        largest = metrics.loc[metrics["metric"] == metric, "value"].max()
+        ax.set(title=title, ylabel="", ylim=(0, 102 if metric == "accuracy" else 1.05 * largest))
+    drawing.legend(figure, (*shown,))
 
 
 def remarks(results: Mapping[str, Result]) -> str:
@@ -154,6 +158,7 @@ EXPERIMENTS = (
         ],
         remarks=remarks,
         draw=draw,
+        shown=(*CASES.values(),),
         size=lambda runs: (7.5, 3.3),
     ),
 )

@@ -15,9 +15,12 @@ Panels = Mapping[str, tuple[pd.DataFrame, str]]
 
 
 def curves(ax: Axes, metrics: pd.DataFrame, metric: str, learners: Sequence[str]) -> Axes:
-    """Draw a metric such as ``accuracy/class:9`` of each learner over rounds."""
+    """Draw a metric such as ``accuracy/class:9`` of each learner over rounds, without a legend."""
     name, _, group = metric.partition("/")
-    return learning.curves(metrics, name, group=group, learners=learners, ax=ax)
+    learning.curves(metrics, name, group=group, learners=learners, ax=ax)
+    if (own := ax.get_legend()) is not None:
+        own.remove()  # the figure has one for all panels
+    return ax
 
 
 def row(figure: Figure, panels: Panels, learners: Sequence[str], *, sharey: bool = True, label: str = "") -> list[Axes]:

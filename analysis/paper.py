@@ -133,8 +133,14 @@ def draw_plots(experiment: Experiment, runs: Mapping[str, Run]) -> list[Path]:
     if experiment.draws_tables:
         return experiment.draw_plots(runs, folder) if runs else []
     stored = {name: StoredRun(result) for name, result in read_results(experiment, RESULTS).items()}
-    complete = {name: run for name, run in stored.items() if run.is_complete}
-    if experiment.separate_plots or complete.keys() == stored.keys():
+    complete = {
+        name: run
+        for name, run in stored.items()
+        if run.is_complete
+        and all(run.result.has(number, experiment.needed_metrics(name)) for number in run.result.replicas)
+    }
+    needed = {name for name in stored if name in (experiment.shown or stored)}
+    if experiment.separate_plots or needed <= complete.keys():
         return experiment.draw_plots(complete, folder) if complete else []
     return []
 

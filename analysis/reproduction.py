@@ -292,6 +292,7 @@ class Experiment:
         draw: draws the plot, given the runs that exist.
         size: width and height of a plot in inches, given its runs.
         separate_plots: the parts that have a plot of their own; by default all have one together.
+        shown: the parts of the common plot; by default all.
         draws_tables: whether *draw* needs tables of a run directory that are not stored.
         paper: the title of the paper; empty for an experiment of our own.
     """
@@ -307,6 +308,7 @@ class Experiment:
     draw: Draw | None = None
     size: Callable[[Mapping[str, Any]], tuple[float, float]] = lambda runs: (9.0, 3.4)
     separate_plots: Sequence[str] = ()
+    shown: Sequence[str] = ()
     draws_tables: bool = False
     paper: str = ""
 
