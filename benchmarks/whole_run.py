@@ -29,7 +29,7 @@ def fig3(folder: Path, rounds: int) -> netfl.Scenario:
     x = rng.integers(256, size=(70_000, 784)).astype(np.float32)
     np.savez(data, x=x, label=np.arange(len(x)) % 10)
     random_data = {"kind": "arrays", "file": str(data), "features": [784], "labels": 10, "test_share": 1 / 7}
-    return netfl.load(FIG3, {"rounds": rounds, "data": random_data, "evaluate.every": 50})
+    return netfl.load(FIG3, {"rounds": rounds, "data": random_data, "evaluate.every": 50, "evaluate.sets": {}})
 
 
 def whole_run(rounds: int) -> tuple[float, float, float]:
