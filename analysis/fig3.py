@@ -231,7 +231,8 @@ def _biases(results: Mapping[str, Result]) -> Iterator[str]:
         if not any(gains.values()):
             continue
         parts = [
-            f"{np.mean(values):+.0f} points {words} ({min(values):+.0f} to {max(values):+.0f})"
+            f"{np.mean(values):+.0f} points {words}"
+            + (f" ({min(values):+.0f} to {max(values):+.0f})" if len(values) > 1 else "")
             for words, values in gains.items()
             if values
         ]
