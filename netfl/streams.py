@@ -19,8 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _MASK = 0xFFFFFFFF
-_LOW = np.uint64(_MASK)
-_HALF = np.uint64(32)
+_LOW, _HALF = np.array(_MASK, np.uint64), np.array(32, np.uint64)
+_FIRST, _SECOND = (np.array(multiplier, np.uint64) for multiplier in _MULTIPLIERS)
+"""Arrays without dimensions: NumPy combines them with arrays in less time than its scalars."""
 _SCALAR_UP_TO = 6
 """Number of counters up to which Python integers are faster than arrays."""
 
@@ -36,10 +37,9 @@ def philox(counter: Sequence[NDArray[np.uint64]], key: tuple[int, int], rounds: 
         rounds: the number of rounds; the published generator has 10.
     """
     a, b, c, d = counter
-    first, second = map(np.uint64, _MULTIPLIERS)
-    for k0, k1 in _schedule(*key, rounds):
-        left, right = a * first, c * second
-        a, c = (right >> _HALF) ^ b ^ np.uint64(k0), (left >> _HALF) ^ d ^ np.uint64(k1)
+    for k0, k1 in _kept_arrays(*key, rounds) if isinstance(key[0], int) else _arrays(*key, rounds):
+        left, right = a * _FIRST, c * _SECOND
+        a, c = (right >> _HALF) ^ b ^ k0, (left >> _HALF) ^ d ^ k1
         b, d = right & _LOW, left & _LOW
     return [a, b, c, d]
 
@@ -48,7 +48,11 @@ def _schedule(first: int, second: int, rounds: int = 10) -> list[tuple[int, int]
     return [((first + n * _WEYL[0]) & _MASK, (second + n * _WEYL[1]) & _MASK) for n in range(rounds)]
 
 
-_kept_schedule = lru_cache(4096)(_schedule)
+def _arrays(first: int, second: int, rounds: int = 10) -> list[tuple[NDArray[np.uint64], NDArray[np.uint64]]]:
+    return [(np.asarray(k0, np.uint64), np.asarray(k1, np.uint64)) for k0, k1 in _schedule(first, second, rounds)]
+
+
+_kept_schedule, _kept_arrays = lru_cache(4096)(_schedule), lru_cache(1024)(_arrays)
 
 
 def _one_by_one(counters: Iterable[tuple[int, int, int, int]], key: tuple[int, int]) -> NDArray[np.uint64]:

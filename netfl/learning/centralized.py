@@ -13,7 +13,7 @@ from netfl.learning.cohort import Cohort
 from netfl.learning.local_training import LearnerGroup
 from netfl.learning.tensors import upload
 from netfl.learning.user_data import UserDatasets
-from netfl.types import Floats
+from netfl.types import Floats, Ints
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture
@@ -43,7 +43,7 @@ class CentralizedBaseline:
         self._learners, self._architecture, self._pooled = learners, architecture, pooled
         self._models = origins.clone()
 
-    def step(self, index: int, cohort: Cohort, sampler: BatchSampler, group: LearnerGroup, steps: Floats) -> None:
+    def step(self, index: int, cohort: Cohort, sampler: BatchSampler, group: LearnerGroup, steps: Ints) -> None:
         """Train the baselines of *group* in round *index*, in which the users of *cohort* made *steps*, ``[users]``."""
         total = len(self._pooled.sizes)
         replicas_by_work: dict[tuple[int, int], list[int]] = {}

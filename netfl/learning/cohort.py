@@ -39,7 +39,7 @@ class Cohort:
             for replica, round_ in enumerate(rounds)
             for delivery in round_.deliveries
         ]
-        replicas, users, bases = np.array(rows, np.int64).reshape(-1, 3).T
+        replicas, users, bases = np.array(rows, np.int64).reshape(-1, 3).T.copy()  # contiguous, as uploads need it
         ends = accumulate((len(round_.deliveries) for round_ in rounds), initial=0)
         parts = tuple(slice(begin, end) for begin, end in pairwise(ends) if begin < end)
         return cls(replicas, users, bases, parts)

@@ -146,7 +146,7 @@ class BatchedLearner:
         if len(rounds) != self._replica_count or any(round_.index != index for round_ in rounds):
             raise ValueError(f"round {index} of {self._replica_count} replicas is expected")
         closed_s = max(round_.closed_s for round_ in rounds)
-        following, cohort = list(self._versions.newest), self._repeats.count(Cohort.of(rounds))
+        following, cohort = [*self._versions.newest.unbind()], self._repeats.count(Cohort.of(rounds))
         for lane, current in enumerate(following):
             if not rounds[lane % self._replica_count].deliveries:
                 following[lane] = self._servers.idle(lane, current, index)
@@ -283,7 +283,7 @@ class BatchedLearner:
         columns = cohort.split_by_replica(
             users_of_all,
             upload(cohort.bases, device),
-            upload(self._data.sizes[cohort.replicas, cohort.users], device, bases.dtype),
+            result.samples,
             result.steps,
             bases,
             result.models,

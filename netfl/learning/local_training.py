@@ -22,7 +22,7 @@ from netfl.learning.module_training import TrainingStep
 from netfl.learning.step_graphs import StepGraphs, open_graphs
 from netfl.learning.step_sizes import StepSizes
 from netfl.learning.tensors import runs_on_gpu, upload
-from netfl.types import Floats, Ints
+from netfl.types import Ints
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture, BatchedModel
@@ -37,13 +37,15 @@ class LocalResult:
     Args:
         models: θ and t after training, ``[users, members, size + 1]``.
         steps: local steps of each user, ``[users]``.
-        step_counts: the same on the host.
+        samples: examples that each user holds, ``[users]``.
+        step_counts: the local steps on the host.
         rates: step sizes on θ and on t, ``[users, members, 2]``.
     """
 
     models: Tensor
     steps: Tensor
-    step_counts: Floats
+    samples: Tensor
+    step_counts: Ints
     rates: Tensor
 
 
@@ -119,12 +121,14 @@ class LearnerGroup:
         max_users, count = max(1, self.max_jobs(cohort) // len(self.members)), len(cohort.users)
         if count <= max_users:
             return self._train_batch(bases, sampler, cohort, drift(slice(0, count)))
-        models, steps = bases.new_empty(bases.shape), np.empty(count)
+        models, steps = bases.new_empty(bases.shape), np.empty(count, np.int64)
         for start in range(0, count, max_users):
             rows = slice(start, min(start + max_users, count))
             result = self._train_batch(bases[rows], sampler, cohort.select(rows), drift(rows))
             models[rows], steps[rows] = result.models, result.step_counts
-        return LocalResult(models, upload(steps, bases.device, bases.dtype), steps, self._step_sizes.of(cohort.bases))
+        samples = self._data.sizes[cohort.replicas, cohort.users]
+        of_steps, of_samples = (upload(column, bases.device, bases.dtype) for column in (steps, samples))
+        return LocalResult(models, of_steps, of_samples, steps, self._step_sizes.of(cohort.bases))
 
     def _train_batch(self, bases: Tensor, sampler: BatchSampler, cohort: Cohort, drift: Tensor | None) -> LocalResult:
         """Train all users of *cohort* side by side."""
@@ -133,8 +137,8 @@ class LearnerGroup:
         if self._architecture.has_training_mode:
             keys = upload(sampler.draw_keys(cohort, batches), bases.device)
         models = self._run_sgd(bases, cohort, batches, rates, drift, keys)
-        steps = batches.layout.steps.astype(np.float64)
-        return LocalResult(models, upload(steps, bases.device, bases.dtype), steps, rates)
+        layout = batches.layout.on(bases)
+        return LocalResult(models, layout.steps, layout.samples, batches.layout.steps, rates)
 
     def _run_sgd(
         self,

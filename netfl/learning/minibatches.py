@@ -20,7 +20,7 @@ from torch import Tensor
 
 from netfl.learning.device_draws import draw_places
 from netfl.learning.tensors import runs_on_gpu, upload
-from netfl.streams import RandomField, Streams
+from netfl.streams import RandomField, Streams, philox
 from netfl.types import Ints
 
 if TYPE_CHECKING:
@@ -32,7 +32,21 @@ _GATHERED = 1 << 18
 """Size up to which examples are gathered for all steps at once: 1 MiB in float32, which fits into a core's cache."""
 _WORDS = 4
 _CPU = torch.device("cpu")
-_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+_HALF, _LOW = np.array(32, np.uint64), np.array(0xFFFFFFFF, np.uint64)
+
+
+class LayoutTensors(NamedTuple):
+    """What a layout says about its users, on the device.  Read only.
+
+    Args:
+        steps: of each user, in the order of the cohort, ``[users]``.
+        samples: examples that each user holds, in the order of the cohort, ``[users]``.
+        shares: 1/n for the n examples of each mini-batch, and 0 for padding, ``[steps, users, width]``.
+    """
+
+    steps: Tensor
+    samples: Tensor
+    shares: Tensor
 
 
 class BatchLayout:
@@ -51,6 +65,8 @@ class BatchLayout:
         """Steps of each user, in the order of the cohort, ``[users]``."""
         self.order = np.argsort(-counted.steps, kind="stable")
         """The index of each user in the cohort, ``[users]``."""
+        self._samples = sizes
+        self._tensors: dict[tuple[torch.device, torch.dtype], LayoutTensors] = {}
         self.is_ordered = bool((np.diff(self.order) > 0).all())
         """True if the users are in the order of the cohort."""
         self.width, self.per_pass, steps = (
@@ -59,6 +75,7 @@ class BatchLayout:
         sizes = sizes[self.order]
         self.passes: Ints = -(-steps // self.per_pass)
         """Shuffles of each user, ``[users]``."""
+        self._widest = int(self.width.max())
         self.users = np.repeat(np.arange(len(sizes)), self.passes)
         """The user of each shuffle, ``[shuffles]``."""
         self.numbers = _ranges(self.passes)
@@ -70,23 +87,37 @@ class BatchLayout:
         offset = step % self.per_pass[:, None] * self.width[:, None]
         self.counts: Ints = np.minimum(self.width[:, None], sizes[:, None] - offset) * (step < steps[:, None])
         """Examples in each mini-batch, ``[users, steps]``; 0 after a user's last step."""
-        self.is_full = bool(self.counts.min() == self.width.max())
+        self.is_full = bool(self.counts.min() == self._widest)
         """True if all mini-batches have the same number of examples."""
         self.extents = tuple(zip((self.counts > 0).sum(0).tolist(), self.counts.max(0).tolist(), strict=True))
         """For each step the number of users that still train, and their largest mini-batch."""
         before = (np.cumsum(self.passes * sizes) - self.passes * sizes)[:, None]
         self._first: Ints = before + step // self.per_pass[:, None] * sizes[:, None] + offset
 
-    @cached_property
-    def blocks(self) -> tuple[Ints, NDArray[np.uint64]]:
-        """The shuffle of each block of four random words, and the number of the block in the shuffle.
+    def on(self, like: Tensor) -> LayoutTensors:
+        """Return the tensors of this layout, in the type and on the device of *like*; they are made once."""
+        key, width = (like.device, like.dtype), self._widest
+        if key not in self._tensors:
+            counts = self.counts.T[..., None]
+            if self.is_full:
+                shares = like.new_full((1, 1, 1), 1 / width).expand(*counts.shape[:2], width)
+            else:
+                shares = upload((np.arange(width) < counts) / np.maximum(counts, 1), *key)
+            self._tensors[key] = LayoutTensors(upload(self.steps, *key), upload(self._samples, *key), shares)
+        return self._tensors[key]
 
-        ``[shuffles, 1]`` and ``[blocks of a shuffle]`` if all sizes are equal, otherwise ``[blocks]`` each.
+    @cached_property
+    def blocks(self) -> tuple[Ints, Ints, NDArray[np.uint64]]:
+        """The user and the shuffle of each block of four random words, and the number of the block in the shuffle.
+
+        ``[shuffles, 1]`` twice and ``[blocks of a shuffle]`` if all sizes are equal, otherwise ``[blocks]`` each.
         """
         counts = -(-self.sizes // _WORDS)
         if self._has_equal_sizes:
-            return np.arange(len(counts))[:, None], np.arange(counts[0], dtype=np.uint64)
-        return np.repeat(np.arange(len(counts)), counts), _ranges(counts).astype(np.uint64)
+            shuffles, blocks = np.arange(len(counts))[:, None], np.arange(counts[0], dtype=np.uint64)
+        else:
+            shuffles, blocks = np.repeat(np.arange(len(counts)), counts), _ranges(counts).astype(np.uint64)
+        return self.users[shuffles], shuffles, blocks
 
     def shuffle(self, words: Sequence[NDArray[np.uint64]]) -> Ints:
         """Return the places of the mini-batches among the examples of their user, ``[users, steps, width]``.
@@ -96,34 +127,40 @@ class BatchLayout:
         Args:
             words: four for each of `blocks`, ``[…]`` each.
         """
-        drawn = np.stack(words, axis=-1)
-        drawn <<= _HALF
+        drawn = np.empty((*words[0].shape, _WORDS), np.uint64)
+        for place, word in enumerate(words):
+            np.left_shift(word, _HALF, out=drawn[..., place])
         drawn |= self._block_places
         if self._has_equal_sizes:
-            ranked = np.sort(drawn.reshape(len(self.sizes), -1)[:, : self.sizes[0]], axis=1).ravel()
+            ranked = drawn.reshape(len(self.sizes), -1)[:, : self.sizes[0]]
+            ranked.sort(axis=1)
         else:
             ends = _WORDS * np.cumsum(-(-self.sizes // _WORDS))
             begins = [0, *ends[:-1].tolist()]
             segments = zip(begins, self.sizes.tolist(), strict=True)
             ranked = np.concatenate([np.sort(drawn.ravel()[begin : begin + size]) for begin, size in segments])
-        shuffled = (ranked & _LOW).astype(np.int64)
-        return shuffled[self._ranks] if self.is_full else np.where(self._is_real, shuffled[self._ranks], 0)
+        shape = self.counts.shape[1], self._widest
+        if self.is_full and self._has_equal_sizes:  # the mini-batches of a user follow one another
+            ranked = ranked.reshape(len(self.counts), -1)[:, : shape[0] * shape[1]].reshape(-1, *shape)
+            return (ranked & _LOW).view(np.int64)
+        shuffled = (ranked.ravel()[self._ranks] & _LOW).view(np.int64)
+        return shuffled if self.is_full else np.where(self._is_real, shuffled, 0)
 
     @cached_property
     def _block_places(self) -> NDArray[np.uint64]:
         """The places of the four words of each block, ``[…, 4]``."""
-        places = self.blocks[1][..., None] * np.uint64(_WORDS) + np.arange(_WORDS, dtype=np.uint64)
+        places = self.blocks[2][..., None] * np.uint64(_WORDS) + np.arange(_WORDS, dtype=np.uint64)
         return np.asarray(places, np.uint64)
 
     @cached_property
     def _is_real(self) -> NDArray[np.bool_]:
         """False for padding, ``[users, steps, width]``."""
-        return np.arange(self.width.max()) < self.counts[..., None]
+        return np.arange(self._widest) < self.counts[..., None]
 
     @cached_property
     def _ranks(self) -> Ints:
         """Positions of the examples in all shuffles, which follow one another, ``[users, steps, width]``."""
-        ranks = self._first[..., None] + np.arange(self.width.max())
+        ranks = self._first[..., None] + np.arange(self._widest)
         return ranks if self.is_full else np.where(self._is_real, ranks, 0)
 
 
@@ -168,24 +205,23 @@ class BatchSampler:
     def draw(self, cohort: Cohort, sizes: Ints, work: LocalWork) -> Batches:
         """Draw the mini-batches of *cohort*, whose users hold *sizes* examples, ``[users]``, and do *work*."""
         layout = self._layout(sizes, work)
-        replicas, users, bases = (column[layout.order] for column in (cohort.replicas, cohort.users, cohort.bases))
+        columns = cohort.replicas, cohort.users, cohort.bases
+        replicas, users, bases = columns if layout.is_ordered else (column[layout.order] for column in columns)
         numbers = layout.numbers
         if cohort.repeats is not None:
             numbers = numbers + (cohort.repeats[layout.order] * layout.passes)[layout.users]
-        index = (bases[layout.users].astype(np.uint64) << _HALF) | numbers.astype(np.uint64)
         if runs_on_gpu(self._device):
-            keys = self._keys[replicas[layout.users]].T
-            columns = (users[layout.users], index & _LOW, index >> _HALF, layout.sizes, *keys)
-            entries = np.stack([column.astype(np.int64) for column in columns])
+            keys = self._keys[replicas[layout.users]].T.astype(np.int64)
+            entries = np.stack([users[layout.users], numbers, bases[layout.users], layout.sizes, *keys])
             of_users = np.stack([np.cumsum(layout.passes) - layout.passes, layout.per_pass, layout.width])
             return Batches(layout, draw_places(entries, of_users, layout.counts, self._device))
-        shuffles, blocks = layout.blocks
-        if (replicas == replicas[0]).all():
+        owners, shuffles, blocks = layout.blocks
+        if len({*replicas.tolist()}) == 1:
             first, second = self._keys[replicas[0]].tolist()
         else:
-            first, second = self._keys.T[:, replicas[layout.users[shuffles]]]  # NumPy broadcasts the keys
-        field = RandomField((first, second))
-        return Batches(layout, layout.shuffle(field.words(users[layout.users[shuffles]], index[shuffles], blocks)))
+            first, second = self._keys.T[:, replicas[owners]]  # NumPy broadcasts the keys
+        user, number, base = (column.astype(np.uint64) for column in (users[owners], numbers[shuffles], bases[owners]))
+        return Batches(layout, layout.shuffle(philox((user, blocks, number, base), (first, second))))
 
     def draw_keys(self, cohort: Cohort, batches: Batches) -> Ints:
         """Draw a number below 2**62 for each step of each user of *batches*, ``[steps, users]``.
@@ -247,7 +283,7 @@ class BatchLoader:
         self._inputs = BatchInputs(
             rows=_repeat_users(rows, copies),
             labels=labels,
-            shares=_repeat_users(_shares(batches, data.x), members),
+            shares=_repeat_users(batches.layout.on(data.x).shares, members),
             moves=None if moves is None else _repeat_users(moves, copies),
         )
         self._data, self._has_equal_shares = data, batches.layout.is_full
@@ -314,14 +350,6 @@ def _ranges(counts: Ints) -> Ints:
 def _gather(values: Tensor, rows: Tensor) -> Tensor:
     """Return ``values[rows]``; `index_select` measured much faster."""
     return values.index_select(0, rows.flatten()).view(*rows.shape, *values.shape[1:])
-
-
-def _shares(batches: Batches, like: Tensor) -> Tensor:
-    """Return 1/n for the n examples of each mini-batch and 0 for padding, ``[steps, users, width]``."""
-    counts, width = batches.counts.T[..., None], batches.places.shape[2]
-    if batches.layout.is_full:
-        return like.new_full((1, 1, 1), 1 / width).expand(*counts.shape[:2], width)
-    return upload((np.arange(width) < counts) / np.maximum(counts, 1), like.device, like.dtype)
 
 
 def _repeat_users(values: Tensor, members: int) -> Tensor:

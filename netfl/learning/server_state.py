@@ -368,10 +368,11 @@ class ModelVersions:
 
     def messages(self, numbers: Ints, lane: int) -> Tensor | None:
         """Return the messages of *lane* with the versions *numbers*, ``[n, …]``, or ``None``.  Read only."""
-        if (numbers == numbers[0]).all():
-            message = self._messages[int(numbers[0])].get(lane)
-            return None if message is None else message.expand(len(numbers), *message.shape)
-        messages = [self._messages[number].get(lane) for number in numbers.tolist()]
+        listed = numbers.tolist()
+        if len({*listed}) == 1:
+            message = self._messages[listed[0]].get(lane)
+            return None if message is None else message.expand(len(listed), *message.shape)
+        messages = [self._messages[number].get(lane) for number in listed]
         sent = [message for message in messages if message is not None]
         return torch.stack(sent) if sent else None
 

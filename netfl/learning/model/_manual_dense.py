@@ -42,11 +42,14 @@ class Products(NamedTuple):
         add: the sum of a matrix and a product, as `torch.addmm` and `torch.baddbmm`.
         multiply: a product, as `torch.mm` and `torch.bmm`.
         subtract: subtracts a product from a matrix in place.
+        subtract_sum: subtracts the sum over the last dimension of a matrix from a vector in place.  The third argument
+            is a vector of ones.
     """
 
     add: Callable[..., Tensor]
     multiply: Callable[..., Tensor]
     subtract: Callable[[Tensor, Tensor, Tensor], object]
+    subtract_sum: Callable[[Tensor, Tensor, Tensor], object]
 
 
 def _round(first: Tensor, second: Tensor) -> Tensor:
@@ -62,9 +65,28 @@ def _multiply_rounded(first: Tensor, second: Tensor, out: Tensor) -> Tensor:
     return out.copy_(_round(first, second))
 
 
-SINGLE = Products(torch.addmm, torch.mm, lambda value, first, second: value.addmm_(first, second, alpha=-1))
-BATCHED = Products(torch.baddbmm, torch.bmm, lambda value, first, second: value.baddbmm_(first, second, alpha=-1))
-ROUNDED = Products(_add_rounded, _multiply_rounded, lambda value, first, second: value.sub_(_round(first, second)))
+def _subtract_sum(vector: Tensor, matrix: Tensor, _: Tensor) -> Tensor:
+    return vector.sub_(matrix.sum(-1))
+
+
+SINGLE = Products(
+    torch.addmm,
+    torch.mm,
+    lambda value, first, second: value.addmm_(first, second, alpha=-1),
+    lambda vector, matrix, ones: vector.addmv_(matrix, ones, alpha=-1),  # one call instead of two
+)
+BATCHED = Products(
+    torch.baddbmm,
+    torch.bmm,
+    lambda value, first, second: value.baddbmm_(first, second, alpha=-1),
+    _subtract_sum,
+)
+ROUNDED = Products(
+    _add_rounded,
+    _multiply_rounded,
+    lambda value, first, second: value.sub_(_round(first, second)),
+    _subtract_sum,
+)
 
 
 class Dense(Architecture):
@@ -78,11 +100,11 @@ class Dense(Architecture):
         biases: Biases = "default",
     ) -> None:
         self._parts = _initialization.dense_parameters(sizes, starts, biases=biases)
-        self._sizes, self._stack = tuple(sizes), stack
+        self._sizes, self._stack, self._size = tuple(sizes), stack, _initialization.count_parameters(self._parts)
 
     @property
     def size(self) -> int:
-        return _initialization.count_parameters(self._parts)
+        return self._size
 
     @property
     def layout(self) -> dict[str, tuple[int, ...]]:
@@ -136,19 +158,20 @@ class _Layer:
         self.weight = self._active.mT if self._tall else self._active
         self.turned, self.row, self.column = self.weight.mT, self.bias.unsqueeze(-2), self.bias.unsqueeze(-1)
 
-    def descend(self, grad: Tensor, inputs: Tensor, products: Products) -> None:
+    def descend(self, grad: Tensor, inputs: Tensor, products: Products, ones: Tensor) -> None:
         """Subtract the gradient.
 
         Args:
             grad: gradient of the outputs, ``[models, out, batch]``, or without the first dimension.
             inputs: ``[models, batch, in]``, or without the first dimension.
             products: computes the product of both.
+            ones: ``[batch]``.
         """
         if self._tall:
             products.subtract(self._active, inputs.mT, grad.mT)
         else:
             products.subtract(self._active, grad, inputs)
-        self.bias.sub_(grad.sum(-1))
+        products.subtract_sum(self.bias, grad, ones)
 
 
 class DenseStack(BatchedModel):
@@ -164,25 +187,28 @@ class DenseStack(BatchedModel):
             self._flat[:, :-1] = theta
         parts = _parts(theta if self._flat is None else self._flat, sizes)
         self._layers = [_Layer(weight, bias, is_flat) for weight, bias in parts]
-        self._products, self._has_rounded_products = BATCHED, False
+        self._products, self._has_rounded_products, self._is_single = BATCHED, False, False
         self._extent = torch.Size((len(theta), 0))
         self._forward: list[tuple[Tensor, Tensor, Tensor]] = []
         self._backward: list[tuple[_Layer, Tensor, Tensor]] = []
-        self._inputs = self._output = self._fed = self._log = self._labels = theta
+        self._x: Tensor | None = None
+        self._inputs = self._output = self._fed = self._log = self._labels = self._ones = theta
 
     def round_products(self) -> None:
         """Round the factors of products to bfloat16 in the next steps."""
         self._has_rounded_products = True
 
     def scores(self, x: Tensor) -> Tensor:
-        if x.shape[:2] != self._extent:
-            self._resize(*x.shape[:2])
-        self._inputs = given = x.flatten(2) if len(x) > 1 else x[0].flatten(1)
+        if x is not self._x:  # often the same memory in all steps
+            if x.shape[:2] != self._extent:
+                self._resize(*x.shape[:2])
+            self._x, self._inputs = x, x[0].flatten(1) if self._is_single else x.flatten(2)
+        given = self._inputs
         for row, turned, out in self._forward:
             given = self._activate(self._products.add(row, given, turned, out=out))
         last = self._layers[-1]
         self._output = self._products.add(last.column, last.weight, given.mT)
-        return self._output.mT.view(*x.shape[:2], -1)
+        return self._output.mT.view(*self._extent, -1)
 
     def losses(self, y: Tensor) -> Tensor:
         self.take_labels(y)
@@ -211,11 +237,11 @@ class DenseStack(BatchedModel):
         grad = self.slopes(weights)
         for layer, inputs, below in self._backward:
             self._derive(self._products.multiply(grad.mT, layer.weight, out=below), inputs)
-            layer.descend(grad, inputs, self._products)
+            layer.descend(grad, inputs, self._products, self._ones)
             grad = below.mT
         if into is not None:
             self._products.multiply(grad.mT, self._layers[0].weight, out=into.view(self._inputs.shape))
-        self._layers[0].descend(grad, self._inputs, self._products)
+        self._layers[0].descend(grad, self._inputs, self._products, self._ones)
 
     def values(self, models: int) -> list[Tensor]:
         return [part[:models] for layer in self._layers for part in layer.stored]
@@ -240,10 +266,12 @@ class DenseStack(BatchedModel):
         if models != self._extent[0]:
             for layer in self._layers:
                 layer.activate(models)
-        self._extent = torch.Size((models, batch))
-        exact, shape = (SINGLE, (batch,)) if models == 1 else (BATCHED, (models, batch))
+        self._extent, self._x = torch.Size((models, batch)), None
+        self._is_single = models == 1
+        exact, shape = (SINGLE, (batch,)) if self._is_single else (BATCHED, (models, batch))
         self._products = ROUNDED if self._has_rounded_products else exact
         allocate, sizes = self._layers[0].bias.new_empty, self._sizes[1:-1]
+        self._ones = self._layers[0].bias.new_ones(batch)
         hidden, below = ([allocate((*shape, size)) for size in sizes] for _ in range(2))
         inner = zip(self._layers, hidden, strict=False)
         self._forward = [(layer.row, layer.turned, out) for layer, out in inner]
@@ -251,7 +279,7 @@ class DenseStack(BatchedModel):
 
     def _beside_output(self, values: Tensor) -> Tensor:
         """Return *values*, ``[models, batch]``, with the dimensions of the output; a single class."""
-        return values if len(values) == 1 else values[:, None]
+        return values if self._is_single else values[:, None]
 
 
 class HingeStack(DenseStack):
