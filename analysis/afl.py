@@ -144,7 +144,7 @@ EXPERIMENTS = (
             "with q-FFL and AFL than with q = 0, at a cost to the others. It is higher with q-FFL than with AFL."
         ),
         parts={
-            **forms("paper/afl_fashion_mnist", value=8, core_hours=FASHION_HOURS),
+            **forms("paper/afl_fashion_mnist", value=4, core_hours=FASHION_HOURS),
             SHORT: Part("paper/afl_fashion_mnist", ("full",), {"rounds": 3000}, full=False, value=0),
             **{
                 part: Part(

@@ -22,7 +22,7 @@ ACCESS = {
     "Markovian": Part("beyond/cvar_markov", ("full",)),
     "sticky": Part("beyond/cvar_markov", ("full", "sticky")),
     "cyclic": Part("beyond/cvar_cyclic", ("full",)),
-    "emergent": Part("beyond/cvar_emergent", ("full",)),
+    "emergent": Part("beyond/cvar_emergent", ("full",), value=4),
 }
 PLAIN, MILD, STRONG = "α = 1, γ = 0", "α = 0.3, γ = 0.3", "α = 0.1, γ = 0.1"
 RIVALS = ("FedAvg", "CVaR", "FedAU", "CVaR + FedAU", "q-FedAvg", "MIFA")
@@ -113,7 +113,7 @@ EXPERIMENTS = (
             "on one Markovian trace, with one step size and the same local work. About five of thirty users are "
             "delivered in each round. Users with many examples of classes 8 and 9 have the lowest participation."
         ),
-        parts={"full": Part("beyond/rivals", ("full",))},
+        parts={"full": Part("beyond/rivals", ("full",), value=4)},
         rows=rivals(),
         orders=[
             Order(f"rare classes higher with {learner} than with FedAvg", ("full",), "rare_accuracy", learner, "FedAvg")

@@ -59,12 +59,12 @@ def parts(name: str, classes: Sequence[int]) -> dict[str, Part]:
 def test_of_steps() -> dict[str, Part]:
     """Return the run that tests whether steps are too short for pixels in [0, 1]."""
     changes = {"replicas": 3, **{f"learners.{learner}.lr": 0.01 for learner in LEARNERS}}
-    return {LONG_STEPS: Part("paper/fig3", ("full", "unit"), changes, published=False, value=8, core_hours=HOURS)}
+    return {LONG_STEPS: Part("paper/fig3", ("full", "unit"), changes, published=False, value=4, core_hours=HOURS)}
 
 
 def tests_of_biases() -> dict[str, Part]:
     """Return the runs that test whether the initial biases decide the result of Fig. 3."""
-    zero = Part("paper/fig3", ("full", "zero_biases"), published=False, value=8, core_hours=HOURS)
+    zero = Part("paper/fig3", ("full", "zero_biases"), published=False, value=4, core_hours=HOURS)
     redraws = {
         name: Part("paper/fig3", ("full",), {"replicas": 1, "model.biases": number}, published=False, value=2,
                    core_hours=HOURS)
