@@ -66,10 +66,12 @@ writes this page again. No value of ours is typed by hand. [Data](data.md) descr
 - **Difference**, beside a published value, is ours minus the published value.
 - **Agrees** is *yes* if our interval overlaps the published one, otherwise *no*. The published ± is often a standard
   deviation. *Open* means that our half width is greater than our mean, or that our only replica lies outside the
-  published interval. If the paper gives only words ("about 50"), we compare with the range in parentheses.
+  published interval. The number of replicas that would decide it follows. If the paper gives only words ("about 50"),
+  we compare with the range in parentheses.
 - **Holds** compares a claimed order replica by replica, on the same traces. It is *yes* or *no* if the interval of the
   difference excludes 0. It is *open* if the interval includes 0, or if there is only one replica.
-- **Decided by** is the number of replicas at which an open order would be decided, if mean and spread stay as they are.
+- **Decided by** is the number of replicas at which an open order or value would be decided, if mean and spread stay as
+  they are. A single replica has no spread, so at least 2 are needed.
 - **Hours** are those of one thread of a shared machine with two cores and no GPU, often beside other runs. Hours of
   missing replicas are those of the existing ones or, without any, estimated from a run of a few rounds.
 
@@ -226,7 +228,9 @@ def section(experiment: Experiment, results: Mapping[str, Result], plots: Path |
         yield "|---|---|---|---|---|"
         for order in orders:
             found = difference(results, order)
-            cells = [order.label, _signed(found, order.digits), str(found.replicas), verdict(found), _decided_by(found)]
+            holds = verdict(found)
+            decided = _decided_by(found) if holds == "open" else ""
+            cells = [order.label, _signed(found, order.digits), str(found.replicas), holds, decided]
             yield f"| {' | '.join(cells)} |"
     remarks = experiment.remarks(results) if results else ""
     if remarks:
@@ -315,11 +319,9 @@ def _missing_hours(hours: float) -> str:
 
 
 def _decided_by(found: ConfidenceInterval) -> str:
-    """Return the number of replicas that would decide an open order, as text."""
-    if verdict(found) != "open":
-        return ""
+    """Return the number of replicas that would decide an open order or value, as text."""
     if found.replicas < 2:
-        return "needs a second replica"
+        return "at least 2 replicas"
     number = replicas_to_decide(found)
     return f"more than {MOST_REPLICAS:,} replicas" if number is None else f"about {number} replicas"
 
@@ -345,8 +347,9 @@ def _compared(found: ConfidenceInterval, row: Row) -> list[str]:
     """Return the difference from the published value, and whether both agree."""
     if row.published is None:
         return ["", ""]
-    apart = found.mean - row.published.value
-    return ["" if math.isnan(apart) else f"{apart:+.{row.digits}f}", agreement(found, row.published)]
+    apart, answer = found.mean - row.published.value, agreement(found, row.published)
+    answer += f": {_decided_by(found)}" if answer == "open" else ""
+    return ["" if math.isnan(apart) else f"{apart:+.{row.digits}f}", answer]
 
 
 def _published(row: Row) -> str:

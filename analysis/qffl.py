@@ -17,9 +17,7 @@ from script import run_script
 PAPER = "Fair Resource Allocation in Federated Learning"
 
 
-def splits(
-    scenario: str, blocks: tuple[str, ...], label: str = "", count: int = 5, **options: Any
-) -> dict[str, Part]:
+def splits(scenario: str, blocks: tuple[str, ...], label: str = "", count: int = 5, **options: Any) -> dict[str, Part]:
     """Return the runs of some splits of the data into training and test examples; the paper has five."""
     changes = [{"data.split": split} for split in range(count)]
     return {f"{label}split {split}": Part(scenario, blocks, change, **options) for split, change in enumerate(changes)}

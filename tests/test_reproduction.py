@@ -184,6 +184,17 @@ def test_values_agree_if_the_intervals_overlap(values, published, agrees):
     assert agreement(found, published) == agrees
 
 
+@pytest.mark.parametrize(
+    ("values", "answer"),
+    [([9.0, 11.0], "open: about 3 replicas"), ([9.0], "open: at least 2 replicas"), ([9.9, 10.1], "yes")],
+)
+def test_open_values_name_the_replicas_that_decide_them(values, answer):
+    """The half widths of 2 and 3 replicas with this deviation are 12.7 and 3.5, and the mean is 10."""
+    row = Row("x", ("short",), "A", "x", Published(10.0, 0.5), scale=1)
+    lines = [*page.section(replace(TOY, rows=[row], orders=()), {"short": result(A=values)})]
+    assert next(line for line in lines if line.startswith("| x |")).endswith(f"| {answer} |")
+
+
 @pytest.mark.slow
 def test_section_of_a_run(run, tmp_path):
     write_results(TOY, {"short": [run]}, tmp_path)

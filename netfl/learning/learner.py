@@ -234,10 +234,9 @@ class BatchedLearner:
     @property
     def training_method(self) -> str:
         """The method and the threads of training, as a clause for the user; empty for the usual way."""
-        threads = self._threads.reason and f"local training uses {self._threads.reason}"
         is_exact = self._task.products == "tf32" and self._data.x.device.type != "cuda"
         products = "products are computed in float32, because only GPUs have TF32" if is_exact else ""
-        return "; ".join(filter(None, (self._architecture.training_method, products, threads)))
+        return "; ".join(filter(None, (self._architecture.training_method, products, self._threads.reason)))
 
     @torch.inference_mode()
     def _train_briefly(self) -> None:

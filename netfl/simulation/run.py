@@ -157,7 +157,8 @@ def perform_run(
     """
     scenario, command = setup.scenario, command or f"netfl resume {folder}"
     first, learning = setup.replicas.start, learner is not None
-    training = "" if learner is None else learner.training_method
+    session, snapshots = open_session(setup, learner, folder, command)
+    training = "" if learner is None else _describe_training(learner, folder, session.checkpoint_round)
     manifest = Manifest(
         folder,
         scenario,
@@ -166,7 +167,6 @@ def perform_run(
         warnings=[*warnings(scenario)],
         training=training,
     )
-    session, snapshots = open_session(setup, learner, folder, command)
     start = RunStart(
         folder, scenario.name, scenario.steps, scenario.duration, session.lanes, session.checkpoint_round, training
     )
@@ -177,6 +177,14 @@ def perform_run(
             record.writer.write_table(name, table)
         record.end("done" if is_done else "interrupted")
     return open_run(folder)
+
+
+def _describe_training(learner: Learner, folder: Path, checkpoint_round: int | None) -> str:
+    """Return how models are trained; a run that continues keeps the number of threads, and so the description."""
+    method = learner.training_method
+    if not method or checkpoint_round is None:
+        return method
+    return str(open_run(folder).manifest.get("training") or method)
 
 
 @dataclass(frozen=True)

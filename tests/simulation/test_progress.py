@@ -111,7 +111,7 @@ def test_terminal_shows_the_round():
 @pytest.mark.parametrize("terminal", [True, False])
 def test_the_start_shows_how_models_are_trained_if_it_is_not_the_usual_way(terminal):
     lines = {}
-    for training in ("", "local training uses one thread, because 2 were only 1.03 times as fast"):
+    for training in ("", "one thread, because 2 were only 1.03 times as fast"):
         console = Console(file=io.StringIO(), force_terminal=terminal, width=60, markup=False, color_system=None)
         with ProgressDisplay(console, quiet=False) as display:
             display.on_start(RunStart(Path("here"), "rural_outage", 200, training=training))

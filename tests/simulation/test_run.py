@@ -143,11 +143,24 @@ def assert_same(first, second):
 
 
 def test_the_observer_and_the_manifest_learn_how_models_are_trained(tiny_learner, tmp_path, monkeypatch):
-    sentence, starts, observer = "local training uses one thread", [], StoppingObserver()
+    sentence, starts, observer = "one thread", [], StoppingObserver()
     monkeypatch.setattr(Tiny, "training_method", sentence)
     observer.on_start = starts.append
     run = netfl.run(a_scenario(), tmp_path / "run", observer=observer)
     assert run.manifest["training"] == starts[0].training == sentence
+
+
+def test_a_continued_run_keeps_the_description_of_its_training(tiny_learner, tmp_path, monkeypatch):
+    """Threads are measured again, but the number of the checkpoint is used."""
+    monkeypatch.setattr(Tiny, "training_method", "two threads")
+    stopped = runs.run(a_scenario(), tmp_path / "run", observer=StoppingObserver(2))
+    monkeypatch.setattr(Tiny, "training_method", "one thread")
+    starts, observer = [], StoppingObserver(4)
+    observer.on_start = starts.append
+    assert runs.resume(stopped.folder, observer=observer).manifest["training"] == starts[0].training == "two threads"
+    for checkpoint in stopped.folder.glob("checkpoint*"):
+        checkpoint.unlink()
+    assert runs.resume(stopped.folder).manifest["training"] == "one thread"
 
 
 def test_access_learner_and_observer_are_called_in_order(tiny_learner, tmp_path, monkeypatch):
