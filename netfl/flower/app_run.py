@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -26,7 +27,7 @@ from netfl.simulation.progress import python_display
 from netfl.simulation.run import OutageTracker, RunRecord, next_run_folder, recording
 from netfl.simulation.setup import RunSetup, prepare_run, warnings
 from netfl.streams import Streams
-from netfl.types import LearnerReport, Recorder, Round, RunObserver, RunProgress, RunStart
+from netfl.types import Divergence, LearnerReport, Recorder, Round, RunObserver, RunProgress, RunStart
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -185,6 +186,7 @@ class _Driver(GridObserver, StrategyObserver):
         self._name = self._prefix = ""
         self._values: dict[str, float] = {}
         self._latest: dict[str, np.ndarray] = {}
+        self._diverged: list[Divergence] = []
         self._planned = setup.scenario.steps
         self.is_stopped = False
 
@@ -224,6 +226,7 @@ class _Driver(GridObserver, StrategyObserver):
             metrics=self._latest,
             lanes=[(self._name, 0)],
             results=[round],
+            diverged=self._diverged,
         )
         for observer in self._record.observers:
             observer.on_round(progress)
@@ -269,6 +272,10 @@ class _Driver(GridObserver, StrategyObserver):
         """Pass the metrics since the last round on to the observers."""
         if self._values and self._record is not None:
             report = LearnerReport(self.grid.round, {name: np.array([value]) for name, value in self._values.items()})
+            broken = [name for name in self._values if name.endswith("loss") and not math.isfinite(self._values[name])]
+            if broken and not self._diverged:
+                problem = f"the {broken[0]} after round {self.grid.round} is not finite; a smaller step size may help"
+                self._diverged.append(Divergence(self._name, 0, self.grid.round, None, problem))
             self._values = {}
             self._latest = {**self._latest, **report.metrics}
             for observer in self._record.observers:

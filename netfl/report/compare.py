@@ -101,7 +101,7 @@ def compare(
         ``difference`` the mean difference to the baseline, and ``paired`` states whether it is by replica.
 
     Raises:
-        ScenarioError: there is no such run, metric, key or baseline.
+        ScenarioError: there is no such run, metric, key or baseline, or one of the runs does not have the metric.
 
     >>> netfl.compare("runs/first", metric=["accuracy", "rare_accuracy"])  # doctest: +SKIP
     """
@@ -120,23 +120,31 @@ def compare(
 
 
 def known_metrics(runs: Sequence[Runs]) -> list[str]:
-    """Return the headline metrics that the first of *runs* has: those of learners, else those of the network.
+    """Return the headline metrics that all *runs* have: those of learners, else those of the network.
 
     Raises:
         ScenarioError: there are none.
     """
-    run = _open(runs[0])
+    opened = [_open(run) for run in runs]
+    known = [{*_known_metrics(run)} for run in opened]
+    for run, metrics in zip(opened, known, strict=True):
+        if not metrics:
+            raise ScenarioError([Fault("", f"{run.folder} has no metrics yet", None, "finish the run")])
+    common = known[0].intersection(*known)
+    if not common:
+        folders = ", ".join(str(run.folder) for run in opened)
+        raise ScenarioError([Fault("", f"no headline metric is in all of {folders}", None, "compare fewer of them")])
+    return [metric for metric in _LEARNING if metric in common] or [metric for metric in _NETWORK if metric in common]
+
+
+def _known_metrics(run: Run | Sweep) -> Iterator[str]:
+    """Yield the headline metrics of learners and of the network that *run* has."""
     names = [f".{metric_of(name)}" for name in run.final_metrics["metric"].astype(str).unique()]
     data = None if isinstance(run, Sweep) else read_run_data(run)
-    learning = [
-        metric
-        for metric in _LEARNING
-        if (data is not None and data.has(metric)) or any(name.endswith(f".{metric}") for name in names)
-    ]
-    known = learning or [metric for metric in _NETWORK if f".{metric}" in names]
-    if not known:
-        raise ScenarioError([Fault("", f"{run.folder} has no metrics yet", None, "finish the run")])
-    return known
+    for metric in _LEARNING:
+        if (data is not None and data.has(metric)) or any(name.endswith(f".{metric}") for name in names):
+            yield metric
+    yield from (metric for metric in _NETWORK if f".{metric}" in names)
 
 
 def _open(run: Runs) -> Run | Sweep:
@@ -146,12 +154,19 @@ def _open(run: Runs) -> Run | Sweep:
 
 
 def _samples(runs: Sequence[Run | Sweep], metric: str) -> Iterator[_Sample]:
-    """Yield the values of *metric*, one sample for each run or point and learner."""
+    """Yield the values of *metric*, one sample for each run or point and learner.
+
+    Raises:
+        ScenarioError: some runs have the metric, and another does not.
+    """
     read: list[RunData] = []
+    lacking: list[str] = []
     for number, run in enumerate(runs):
         named = {"run": run.folder.name} if len(runs) > 1 else {}
         if isinstance(run, Sweep):
-            yield from _sweep_samples(run, metric, named, number)
+            of_points = [*_sweep_samples(run, metric, named, number)]
+            lacking += [] if of_points else [str(run.folder)]
+            yield from of_points
             continue
         data = read_run_data(run)
         same = (at for at, other in enumerate(read) if shared_rounds(data, other))
@@ -165,6 +180,10 @@ def _samples(runs: Sequence[Run | Sweep], metric: str) -> Iterator[_Sample]:
             keys = _Keys({**named, **({"learner": learner} if learner else {})})
             keys.scenario = run.scenario
             yield _Sample(keys, _indexed(finals[learner].dropna(), trace))
+        lacking += [] if finals else [str(run.folder)]
+    if 0 < len(lacking) < len(runs):
+        problem, remedy = f"{', '.join(lacking)} has no such metric", "choose one that all runs have, or leave it out"
+        raise ScenarioError([Fault("metric", problem, metric, remedy)])
 
 
 def _sweep_samples(sweep: Sweep, metric: str, named: Mapping[str, str], number: int) -> Iterator[_Sample]:

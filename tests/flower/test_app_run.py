@@ -160,6 +160,17 @@ def test_an_evaluation_that_returns_no_record_is_named(tmp_path):
     assert "Traceback" in (tmp_path / "run/flower.log").read_text()
 
 
+@pytest.mark.parametrize("broken", [8, 12])
+def test_a_loss_that_is_not_finite_is_reported_once(broken, tmp_path):
+    def evaluate(server_round, record):
+        return MetricRecord({"accuracy": 0.5, "loss": float("nan") if server_round >= broken else 1.0})
+
+    done = run_app(tmp_path / "run", evaluate=evaluate)
+    problem = f"the loss after round {broken} is not finite; a smaller step size may help"
+    assert done.diverged == [f"FedAvg, replica 0: {problem}"]
+    assert done.status == "done"
+
+
 def test_a_report_names_the_app_and_its_failures(tmp_path):
     from netfl import report
 

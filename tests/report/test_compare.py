@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import netfl
 from netfl.cli import app
 from netfl.errors import ScenarioError
+from netfl.report.compare import known_metrics
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +97,18 @@ def test_report_command_writes_the_table(folders, tmp_path):
     assert (
         path.read_text() == netfl.compare(folders, ["accuracy", "rare_accuracy", "accuracy_users_worst10"]).to_latex()
     )
+
+
+def test_a_run_without_the_metric_is_an_error_rather_than_left_out(tmp_path):
+    scenario = netfl.load("rural_outage", {"rounds": 6, "data": "digits", "evaluate.every": 2})
+    run = netfl.run(scenario, tmp_path / "run", progress=False).folder
+    trace = netfl.trace(scenario, tmp_path / "trace", progress=False).folder
+    with pytest.raises(ScenarioError) as raised:
+        netfl.compare([run, trace], "accuracy")
+    assert str(raised.value) == (
+        f"metric: {trace} has no such metric ('accuracy'); choose one that all runs have, or leave it out"
+    )
+    shared = known_metrics([run, trace])
+    assert "delay_mean_s" in shared
+    assert "accuracy" not in shared
+    assert len(netfl.compare([run, trace], shared)) == 2 * len(shared)
