@@ -1,14 +1,18 @@
 """Shuffles, crops and flips drawn on a GPU, equal to the bit to those that the host draws.
 
-A round then sends a few numbers for each user to the GPU instead of those for each example of all mini-batches.
+A round then sends a few numbers for each user to the GPU instead of those for each example of all mini-batches.  The
+draws of one shape are recorded (`netfl.learning.step_graphs`): they are about 200 short operations.
 `netfl.learning.minibatches` draws shuffles on the host, and `netfl.learning.user_data` crops and flips.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
+from netfl.learning.step_graphs import StepGraphs, run_recorded
 from netfl.learning.tensors import upload
 from netfl.types import Ints
 
@@ -42,7 +46,9 @@ def philox(
     return [a, b, c, d]
 
 
-def draw_places(entries: Ints, users: Ints, counts: Ints, device: torch.device) -> Tensor:
+def draw_places(
+    entries: Ints, users: Ints, counts: Ints, device: torch.device, graphs: StepGraphs | None = None
+) -> Tensor:
     """Draw the places of the mini-batches of some users on *device*, ``[users, steps, width]``; 0 for padding.
 
     Args:
@@ -51,27 +57,44 @@ def draw_places(entries: Ints, users: Ints, counts: Ints, device: torch.device) 
         users: the first entry, the mini-batches of a pass and the width of a mini-batch of each user, ``[3, users]``.
         counts: examples in each mini-batch, ``[users, steps]``.
         device: a GPU.
+        graphs: of the GPU, if it has them.
     """
-    largest = int(entries[3].max())
+    shape = int(entries[3].max()), counts.shape[1], int(counts.max())
+    padded = None if counts.min() == counts.max() else upload(counts, device)
+    inputs = (upload(entries, device), upload(users, device), padded)
+    return run_recorded(graphs, ("places", shape), partial(_places, shape), inputs)
+
+
+def _places(shape: tuple[int, int, int], entries: Tensor, users: Tensor, counts: Tensor | None) -> Tensor:
+    """Return the places of `draw_places`.
+
+    Args:
+        shape: the largest number of examples, the steps, and the width of the widest mini-batch.
+        entries: as there, on the device.
+        users: as there, on the device.
+        counts: as there, on the device; ``None`` if all mini-batches have the same number of examples.
+    """
+    (largest, steps, columns), device = shape, entries.device
     blocks = -(-largest // _WORDS)
-    user, low, high, sizes, *key = upload(entries, device)[..., None]
+    user, low, high, sizes, *key = entries[..., None]
     block = torch.arange(blocks, device=device)
     words = torch.stack(philox((user, block, low, high), (key[0], key[1])), dim=2).flatten(1)
     place = torch.arange(blocks * _WORDS, device=device)
     ranked = (words - _SIGN << _BITS | place).where(place < sizes, _LAST)[:, :largest]  # signed, in the same order
     shuffled = ranked.sort(dim=1).values & _MASK
 
-    first, per_pass, width = upload(users, device)[..., None]
-    step, columns = torch.arange(counts.shape[1], device=device), int(counts.max())
+    first, per_pass, width = users[..., None]
+    step, column = torch.arange(steps, device=device), torch.arange(columns, device=device)
     start = (first + step // per_pass) * largest + step % per_pass * width
-    column = torch.arange(columns, device=device)
-    if counts.min() == columns:
+    if counts is None:
         return _take(shuffled, start[..., None] + column)
-    is_real = column < upload(counts, device)[..., None]
+    is_real = column < counts[..., None]
     return _take(shuffled, (start[..., None] + column).where(is_real, 0)).where(is_real, 0)
 
 
-def draw_moves(entries: Ints, before: Ints, width: int, moves: int, device: torch.device) -> Tensor:
+def draw_moves(
+    entries: Ints, before: Ints, width: int, moves: int, device: torch.device, graphs: StepGraphs | None = None
+) -> Tensor:
     """Draw numbers below *moves* for the examples of some users on *device*, ``[steps, users, width]``.
 
     Args:
@@ -81,9 +104,16 @@ def draw_moves(entries: Ints, before: Ints, width: int, moves: int, device: torc
         width: of a mini-batch.
         moves: at most 2³¹.
         device: a GPU.
+        graphs: of the GPU, if it has them.
     """
-    user, low, high, *key = upload(entries, device)[..., None]
-    number = upload(before.T, device)[..., None] + torch.arange(width, device=device)
+    inputs = upload(entries, device), upload(before.T, device)
+    return run_recorded(graphs, ("moves", width, moves), partial(_moves, width, moves), inputs)
+
+
+def _moves(width: int, moves: int, entries: Tensor, before: Tensor) -> Tensor:
+    """Return the numbers of `draw_moves`."""
+    user, low, high, *key = entries[..., None]
+    number = before[..., None] + torch.arange(width, device=entries.device)
     word = philox((user, number, low, high), (key[0], key[1]))[0]
     return word * moves >> _BITS
 

@@ -28,6 +28,7 @@ from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model import Model
 from netfl.learning.server_state import LaneServers, ModelVersions
 from netfl.learning.spec import EvaluateSpec, LearnerSpec
+from netfl.learning.step_graphs import open_graphs
 from netfl.learning.tensors import device_of, gpu_arithmetic, read_together, runs_on_gpu, tensor, upload
 from netfl.learning.threads import ThreadChoice, choose_threads, torch_threads
 from netfl.learning.user_data import ReplicaData, UserDatasets
@@ -97,12 +98,14 @@ class BatchedLearner:
             spec.with_participation(data.participation) for spec in task.learners.values() for data in task.replicas
         ]
         self._architecture = task.model.open(first.train_x.shape[1:], first.classes, task.tokens)
-        self._data = UserDatasets(task.replicas, device_of(task.device), task.dtype)
+        device = device_of(task.device)
+        graphs = open_graphs(device)
+        self._data = UserDatasets(task.replicas, device, task.dtype, graphs)
         self._architecture.has_bf16_products = task.products == "bf16"
         self._architecture.prepare(self._data.x[:_EXAMINED])
         self.check_batches(task.learners)
-        self._groups = group_learners([*task.learners.values()], self._architecture, self._data)
-        self._sampler = BatchSampler([data.streams for data in task.replicas], self._data.x.device)
+        self._groups = group_learners([*task.learners.values()], self._architecture, self._data, graphs)
+        self._sampler = BatchSampler([data.streams for data in task.replicas], device, graphs)
         self._repeats = RepeatCounter()
         self._threads, self._is_working = ThreadChoice(1), False
         starts = np.stack([self._architecture.start(data.streams.at("start")) for data in task.replicas])

@@ -19,7 +19,7 @@ from netfl.learning.batch_limits import max_jobs_at_once
 from netfl.learning.cohort import Cohort
 from netfl.learning.minibatches import Batches, BatchInputs, BatchLoader, BatchSampler
 from netfl.learning.module_training import TrainingStep
-from netfl.learning.step_graphs import StepGraphs, open_graphs
+from netfl.learning.step_graphs import StepGraphs
 from netfl.learning.step_sizes import StepSizes
 from netfl.learning.tensors import runs_on_gpu, upload
 from netfl.types import Ints
@@ -249,12 +249,13 @@ class LearnerGroup:
         return StepCorrections(model, len(theta), slope, values, momentum if has_momentum else None)
 
 
-def group_learners(specs: Sequence[LearnerSpec], architecture: Architecture, data: UserDatasets) -> list[LearnerGroup]:
-    """Group learners that have the same `LearnerSpec.local_work`."""
+def group_learners(
+    specs: Sequence[LearnerSpec], architecture: Architecture, data: UserDatasets, graphs: StepGraphs | None
+) -> list[LearnerGroup]:
+    """Group learners that have the same `LearnerSpec.local_work`; they share *graphs*."""
     groups: dict[LocalWork, dict[int, LearnerSpec]] = {}
     for number, spec in enumerate(specs):
         groups.setdefault(spec.local_work, {})[number] = spec
-    graphs = open_graphs(data.x.device)
     return [LearnerGroup(members, architecture, data, graphs) for members in groups.values()]
 
 

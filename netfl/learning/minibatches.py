@@ -26,6 +26,7 @@ from netfl.types import Ints
 if TYPE_CHECKING:
     from netfl.learning.cohort import Cohort
     from netfl.learning.spec import LocalWork
+    from netfl.learning.step_graphs import StepGraphs
     from netfl.learning.user_data import UserDatasets
 
 _GATHERED = 1 << 18
@@ -194,10 +195,13 @@ class BatchSampler:
     Args:
         streams: of each replica.
         device: a GPU that draws the shuffles itself, with equal results, or the CPU.
+        graphs: of the GPU, if it has them.
     """
 
-    def __init__(self, streams: Sequence[Streams], device: torch.device = _CPU) -> None:
-        self._device = device
+    def __init__(
+        self, streams: Sequence[Streams], device: torch.device = _CPU, graphs: StepGraphs | None = None
+    ) -> None:
+        self._device, self._graphs = device, graphs
         self._keys = np.array([stream.field("batches").key for stream in streams], np.uint64)
         self._step_keys = np.array([stream.field("training").key for stream in streams], np.uint64)
         self._layouts: dict[LocalWork, tuple[bytes, BatchLayout]] = {}
@@ -214,7 +218,7 @@ class BatchSampler:
             keys = self._keys[replicas[layout.users]].T.astype(np.int64)
             entries = np.stack([users[layout.users], numbers, bases[layout.users], layout.sizes, *keys])
             of_users = np.stack([np.cumsum(layout.passes) - layout.passes, layout.per_pass, layout.width])
-            return Batches(layout, draw_places(entries, of_users, layout.counts, self._device))
+            return Batches(layout, draw_places(entries, of_users, layout.counts, self._device, self._graphs))
         owners, shuffles, blocks = layout.blocks
         if len({*replicas.tolist()}) == 1:
             first, second = self._keys[replicas[0]].tolist()

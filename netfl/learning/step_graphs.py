@@ -1,4 +1,4 @@
-"""Recorded local training: on a GPU, all steps of a round are launched at once as a CUDA graph.
+"""Recorded local training and draws: on a GPU, all steps of a round are launched at once as a CUDA graph.
 
 A step of the MLP launches 44 kernels, and a launch takes longer than such a kernel.  `StepGraphs` records the steps of
 jobs of one shape, and replays them in later rounds on other values.  A graph reads its inputs from memory that it
@@ -121,6 +121,13 @@ class StepGraphs:
         self._graphs.move_to_end(key)
         if len(self._graphs) > _CAPACITY:
             self._graphs.popitem(last=False)
+
+
+def run_recorded(
+    graphs: StepGraphs | None, key: Hashable, function: Callable[..., Tensor], inputs: Inputs
+) -> Tensor:
+    """Return ``function(*inputs)``, by `StepGraphs.run` if there are *graphs*."""
+    return function(*inputs) if graphs is None else graphs.run(key, function, inputs)
 
 
 def open_graphs(device: torch.device) -> StepGraphs | None:

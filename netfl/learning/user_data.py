@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from netfl.learning.data import Dataset, Examples
     from netfl.learning.data._images import Augment
     from netfl.learning.minibatches import Batches
+    from netfl.learning.step_graphs import StepGraphs
 
 _REPEAT_BITS = _WORD_BITS = 32
 
@@ -64,11 +65,18 @@ class Augmentation:
         shape: channels, rows and columns of an image.
         streams: of each replica.
         device: of the images.
+        graphs: of the device, if it has them.
     """
 
     def __init__(
-        self, augment: Augment, shape: tuple[int, ...], streams: Sequence[Streams], device: torch.device
+        self,
+        augment: Augment,
+        shape: tuple[int, ...],
+        streams: Sequence[Streams],
+        device: torch.device,
+        graphs: StepGraphs | None = None,
     ) -> None:
+        self._graphs = graphs
         self._keys = np.array([stream.field("augment").key for stream in streams], np.uint64)
         self._offsets = 2 * augment.crop + 1
         self._moves = self._offsets**2 * (1 + augment.flip)
@@ -86,7 +94,7 @@ class Augmentation:
         keys, before = self._keys[replicas].T, np.cumsum(counts, axis=1) - counts
         if runs_on_gpu(device):
             entries = np.stack([users, repeats, bases, *keys.astype(np.int64)])
-            return draw_moves(entries, before, width, self._moves, device)
+            return draw_moves(entries, before, width, self._moves, device, self._graphs)
         index = (bases.astype(np.uint64) << np.uint64(_REPEAT_BITS)) | repeats.astype(np.uint64)
         number = before.T[..., None] + np.arange(width)
         field = RandomField((keys[0][:, None], keys[1][:, None]))  # NumPy broadcasts the keys
@@ -111,11 +119,17 @@ def _windows(count: int, crop: int, outside: int) -> Ints:
 class UserDatasets:
     """Training examples, and the rows that each user holds.  A data set that replicas share is stored once."""
 
-    def __init__(self, replicas: Sequence[ReplicaData], device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        replicas: Sequence[ReplicaData],
+        device: torch.device,
+        dtype: torch.dtype,
+        graphs: StepGraphs | None = None,
+    ) -> None:
         datasets = [replica.dataset for replica in replicas]
         streams = [replica.streams for replica in replicas]
         augment, shape = datasets[0].augment, datasets[0].train_x.shape[1:]
-        self.augmentation = None if augment is None else Augmentation(augment, shape, streams, device)
+        self.augmentation = None if augment is None else Augmentation(augment, shape, streams, device, graphs)
         distinct = list({id(dataset): dataset for dataset in datasets}.values())
         ends = np.cumsum([0, *(len(dataset.train_y) for dataset in distinct)])
         offset = {id(dataset): int(end) for dataset, end in zip(distinct, ends, strict=False)}
