@@ -123,9 +123,7 @@ class StepGraphs:
             self._graphs.popitem(last=False)
 
 
-def run_recorded(
-    graphs: StepGraphs | None, key: Hashable, function: Callable[..., Tensor], inputs: Inputs
-) -> Tensor:
+def run_recorded(graphs: StepGraphs | None, key: Hashable, function: Callable[..., Tensor], inputs: Inputs) -> Tensor:
     """Return ``function(*inputs)``, by `StepGraphs.run` if there are *graphs*."""
     return function(*inputs) if graphs is None else graphs.run(key, function, inputs)
 

@@ -211,7 +211,7 @@ class RepeatedCall:
 
 
 def count_launches(rule, lanes, monkeypatch):
-    """Count the launches of a round in which each lane has the same deliveries, and whose steps and draws are recorded."""
+    """Count the launches of a round in which each lane has the same deliveries.  Steps and draws are recorded."""
     with StandInDevice() as device:
         graphs = StepGraphs(partial(RepeatedCall, device=device))
         monkeypatch.setattr(learner_module, "open_graphs", lambda _: graphs)

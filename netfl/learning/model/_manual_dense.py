@@ -250,8 +250,9 @@ class DenseStack(BatchedModel):
         if self._flat is not None:
             into.copy_(self._flat[:, :-1])
             return
-        self._resize(into.shape[0], self._extent[1])
+        self._extent, self._x = torch.Size((0, 0)), None
         for layer, (weight, bias) in zip(self._layers, _parts(into, self._sizes), strict=True):
+            layer.activate(len(into))
             weight.copy_(layer.weight)
             bias.copy_(layer.bias)
 

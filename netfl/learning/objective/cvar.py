@@ -44,16 +44,17 @@ class Cvar(Objective):
 
     @staticmethod
     def gradient_weights(losses: Tensor, share: Tensor, t: Tensor, h: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Weigh mini-batches, or examples, by whether their loss exceeds t.
+        """Weigh mini-batches, or examples, by whether their loss exceeds t; see `hyper`.
 
         Per mini-batch, the gradient of t is that of one example: a mean of equal values could round.
         """
-        rest, gamma = 1 - h["gamma"], h["gamma"]
         if h["per_sample"]:
-            tail = (rest / h["alpha"])[:, None] * (losses > t[:, None])
-            return share * (tail + gamma[:, None]), (share * (rest[:, None] - tail)).sum(1)
-        tail = rest / h["alpha"] * ((losses * share).sum(1) > t)
-        return share * (tail + gamma)[:, None], rest - tail
+            is_above = losses > t[:, None]
+            weights = h["above"][:, None].where(is_above, h["below"][:, None])
+            return share * weights, (share * h["t_above"][:, None].where(is_above, h["t_below"][:, None])).sum(1)
+        is_above = (losses * share).sum(1) > t
+        weights = h["above"].where(is_above, h["below"])
+        return share * weights[:, None], h["t_above"].where(is_above, h["t_below"])
 
     def value(self, losses: Floats, rho: Floats, t: float) -> float:
         tail = t + float(rho @ np.maximum(losses - t, 0.0)) / self.alpha
@@ -64,13 +65,26 @@ class Cvar(Objective):
         return self.lr_t
 
     def hyper(self) -> Mapping[str, float | bool]:
-        """Return α, γ, and whether t is compared with the loss of each example."""
-        return {"alpha": self.alpha, "gamma": self.gamma, "per_sample": self.per == "sample"}
+        """Return the weight of ∇θ f and the gradient of t for f above t and below, computed once.
+
+        ``per_sample`` is whether t is compared with the loss of each example.
+        """
+        return self._weights(self.alpha, self.gamma)
 
     def neutral(self) -> Mapping[str, float | bool] | None:
         """Return the fields for α = γ = 1, unless a derived class has other weights."""
-        is_own = type(self).gradient_weights is Cvar.gradient_weights
-        return {**self.hyper(), "alpha": 1.0, "gamma": 1.0} if is_own else None
+        is_own = type(self).gradient_weights is Cvar.gradient_weights and type(self).hyper is Cvar.hyper
+        return self._weights(1.0, 1.0) if is_own else None
+
+    def _weights(self, alpha: float, gamma: float) -> Mapping[str, float | bool]:
+        rest = 1 - gamma
+        return {
+            "above": rest / alpha + gamma,
+            "below": gamma,
+            "t_above": rest - rest / alpha,
+            "t_below": rest,
+            "per_sample": self.per == "sample",
+        }
 
     @property
     def has_zero_weights(self) -> bool:

@@ -51,18 +51,21 @@ def jobs(**hyper):
     }
 
 
-def hyper_of(objective):
-    """Return the fields of an objective for a single job."""
-    return jobs(**{name: value if isinstance(value, bool) else [value] for name, value in objective.hyper().items()})
+def hyper_of(*objectives):
+    """Return the fields of one job for each of the objectives, which have the same bools."""
+    fields = [objective.hyper() for objective in objectives]
+    return jobs(**{name: value if isinstance(value, bool) else [each[name] for each in fields]
+                   for name, value in fields[0].items()})  # fmt: skip
 
 
 def test_cvar_equals_the_paper_for_each_job():
     losses, share, t = batch()
-    hyper = {"alpha": [0.1, 0.5, 0.3], "gamma": [0.1, 0.0, 0.4]}
-    weights, slopes = Cvar.gradient_weights(losses, share, t, jobs(**hyper, per_sample=False))
+    levels = [(0.1, 0.1), (0.5, 0.0), (0.3, 0.4)]
+    hyper = hyper_of(*(Cvar(alpha=alpha, gamma=gamma, lr_t=1) for alpha, gamma in levels))
+    weights, slopes = Cvar.gradient_weights(losses, share, t, hyper)
     for job, (f, exceeds) in enumerate([(3.0, 1), (0.6, 0), (0.5, 0)]):
         assert float((losses[job] * share[job]).sum()) == pytest.approx(f)
-        alpha, gamma = (np.float32(hyper[name][job]) for name in ("alpha", "gamma"))
+        alpha, gamma = levels[job]
         factor = (1 - gamma) / alpha * exceeds + gamma
         assert weights[job].numpy() == pytest.approx(share[job].numpy() * factor, rel=1e-6)
         assert float(slopes[job]) == pytest.approx((1 - gamma) * (1 - exceeds / alpha), rel=1e-6)
@@ -114,9 +117,11 @@ def test_two_other_kinds_or_weights_of_a_plugin_keep_separate_calls():
         assert len(batch_objectives(specs, losses)) == len(kinds)
 
 
-def test_hyper_of_cvar_is_numeric():
-    assert Cvar(alpha=0.5, lr_t=1).hyper() == {"alpha": 0.5, "gamma": 0.0, "per_sample": False}
-    assert Cvar(alpha=0.5, gamma=0.1, lr_t=1, per="sample").hyper() == {"alpha": 0.5, "gamma": 0.1, "per_sample": True}
+def test_hyper_of_cvar_has_the_weights_above_and_below_t():
+    weights = {"above": 2.0, "below": 0.0, "t_above": -1.0, "t_below": 1.0, "per_sample": False}
+    assert Cvar(alpha=0.5, lr_t=1).hyper() == weights
+    weights = {"above": 1.75, "below": 0.25, "t_above": -0.75, "t_below": 0.75, "per_sample": True}
+    assert Cvar(alpha=0.5, gamma=0.25, lr_t=1, per="sample").hyper() == weights
 
 
 def test_cvar_of_examples_is_the_derivative_of_its_mean():
@@ -218,17 +223,14 @@ def test_values_over_users():
     assert Cvar(alpha=0.4, gamma=0.25, lr_t=1).value(losses, rho, 1.5) == pytest.approx(0.75 * tail + 0.25 * 1.9)
 
 
-@pytest.mark.parametrize("per_sample", [False, True])
-def test_cvar_with_alpha_1_or_gamma_1_weights_as_erm(per_sample):
+@pytest.mark.parametrize("per", ["batch", "sample"])
+def test_cvar_with_alpha_1_or_gamma_1_weights_as_erm(per):
     losses, share, t = batch()
-    ones, zeros = torch.ones(3).double(), torch.zeros(3).double()
-    per = {"per_sample": per_sample}
-    weights, slopes = Cvar.gradient_weights(losses, share, zeros, {"alpha": ones, "gamma": ones / 4} | per)
-    assert torch.equal(weights, share)
-    assert (slopes == 0).all()
-    weights, slopes = Cvar.gradient_weights(losses, share, t, {"alpha": ones / 8, "gamma": ones} | per)
-    assert torch.equal(weights, share)
-    assert (slopes == 0).all()
+    for alpha, gamma, at in ((1, 0.25, torch.zeros_like(t)), (0.125, 1, t)):
+        hyper = hyper_of(*[Cvar(alpha=alpha, gamma=gamma, lr_t=1, per=per)] * 3)
+        weights, slopes = Cvar.gradient_weights(losses, share, at, hyper)
+        assert torch.equal(weights, share)
+        assert (slopes == 0).all()
 
 
 @pytest.mark.parametrize(
@@ -253,7 +255,6 @@ def test_the_slope_of_t_is_exact_for_batch_means():
     """In float32, ten tenths do not sum to 1. A drift of t would change which losses exceed it."""
     share = torch.full((2, 10), 1 / 10)
     assert (share.sum(1) != 1).all()
-    hyper = {"alpha": torch.full((2,), 0.1), "gamma": torch.full((2,), 0.1), "per_sample": False}
+    hyper = hyper_of(*[Cvar(alpha=0.1, gamma=0.1, lr_t=1)] * 2)
     _, slopes = Cvar.gradient_weights(torch.ones(2, 10), share, torch.tensor([0.5, 1.5]), hyper)
-    rest = 1 - hyper["gamma"]
-    assert torch.equal(slopes, torch.stack([rest[0] - rest[0] / hyper["alpha"][0], rest[1]]))
+    assert slopes.tolist() == [0.9 - 0.9 / 0.1, 0.9]
