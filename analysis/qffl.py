@@ -23,7 +23,15 @@ def splits(scenario: str, blocks: tuple[str, ...], label: str = "", count: int =
     return {f"{label}split {split}": Part(scenario, blocks, change, **options) for split, change in enumerate(changes)}
 
 
-HOURS = {"uniform": 0.015, "device_q": 0.045, "efficiency": 0.003, "shakespeare": 80.0, "vehicle": 0.1, "sent140": 2.0}
+HOURS = {
+    "synthetic": 0.055,
+    "uniform": 0.015,
+    "device_q": 0.045,
+    "efficiency": 0.003,
+    "shakespeare": 80.0,
+    "vehicle": 0.1,
+    "sent140": 2.0,
+}
 """Core-hours of a replica.
 
 Those of Shakespeare follow from its 11 PFLOP at 40 GFLOPS. Those of Vehicle and Sent140 are guesses, because their data
@@ -31,10 +39,10 @@ are not here.
 """
 COUNT = 10
 """Splits of Synthetic(1,1): five leave claimed orders open."""
-SPLITS = splits("paper/qffl_synthetic", ("full",), count=COUNT)
+SPLITS = splits("paper/qffl_synthetic", ("full",), count=COUNT, value=4, core_hours=HOURS["synthetic"])
 DRAWS = {
     f"draw {seed}": Part("paper/qffl_synthetic", ("full",), {"data.seed": seed}, published=False, value=8,
-                         core_hours=0.055)
+                         core_hours=HOURS["synthetic"])
     for seed in range(1, 5)
 }  # fmt: skip
 """Runs on other draws of all examples, which test how much the result depends on the draw."""
