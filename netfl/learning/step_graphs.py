@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 _LOG = logging.getLogger(__name__)
-_CAPACITY = 32
-"""Number of graphs that are kept; the one that was not used for longest is dropped."""
+_CAPACITY = 64
+"""Number of graphs that are kept, two for a shape of rounds; the one that was not used for longest is dropped."""
 Inputs = Sequence[Tensor | None]
 
 
