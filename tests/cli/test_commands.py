@@ -272,7 +272,36 @@ def test_damaged_manifest_exits_with_1(folder, content):
     (folder / "here/manifest.json").write_text(content)
     code, output = call("resume", "here")
     assert code == 1
-    assert output.startswith("here/manifest.json cannot be read: ")
+    assert output.startswith("here/manifest.json cannot be read: it is damaged (")
+    assert output.endswith("). Restore it from a copy, or repeat the run that wrote it.\n")
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (["check", "good.yaml"], "netfl.simulation.dry_run.run_dry"),
+        (["run", "learning.yaml", "--out", "here", "-q"], "netfl.simulation.run.prepare_run"),
+        (["ram", "good.yaml"], "netfl.diagnosis.reading.read_participation"),
+        (["report", "good.yaml"], "netfl.results.run_reader.open_run"),
+    ],
+)
+def test_interruption_without_a_run_has_no_remedy(monkeypatch, words, place):
+    monkeypatch.setattr(place, interrupt)
+    assert call(*words) == (130, "stopped\n")
+    assert not Path("here").exists()
+
+
+@pytest.mark.parametrize("command", ["run", "trace"])
+def test_immediate_interruption_prints_the_command_to_continue(monkeypatch, command):
+    with monkeypatch.context() as patch:
+        patch.setattr("netfl.simulation.progress.ProgressDisplay.on_round", interrupt)
+        code, output = call(command, "learning.yaml", "--out", "here", "-q")
+    assert (code, output) == (130, "stopped; continue with: netfl resume here\n")
+    assert netfl.resume("here", device="cpu").status == "done"
 
 
 @pytest.mark.parametrize("out", ["good.yaml/run", "/proc/netfl-run", "x" * 300])
@@ -335,7 +364,7 @@ def test_tables_are_readable_after_a_signal(signal_number):
         assert process.stdout.readline() == "small → here\n"
         process.send_signal(signal_number)
         output, errors = process.communicate(timeout=60)
-    assert process.returncode == 1
+    assert process.returncode == 130
     assert errors.splitlines() == ["interrupted; continue with: netfl resume here"]
     run = netfl.open_run("here")
     assert run.manifest["status"] == "interrupted"
@@ -358,7 +387,7 @@ def test_continued_run_updates_its_report(monkeypatch, command, had_report, word
                 ProgressDisplay, "on_round", lambda self, progress: setattr(self, "stop", progress.round >= 4)
             )
         code, _ = call("run", "learning.yaml", "--out", "here", *["--report"] * had_report)
-    assert code == (command == "resume")
+    assert code == (130 if command == "resume" else 0)
     pages = Path("here")
     assert (pages / "report.html").exists() == had_report
     result = call(command, "here", *words, *(["--replicas", "2"] if command == "extend" else []))

@@ -309,6 +309,6 @@ class TestCommand:
         monkeypatch.setattr(
             extend, "perform_run", lambda *arguments: original(*arguments[:3], StopAfter(4), *arguments[4:])
         )
-        code, output = self.call(two_replicas.folder, "--replicas", 4, "-q")
-        assert code == 1
+        code, output = self.call(two_replicas.folder, "--replicas", 4)
+        assert code == 130
         assert output == f"interrupted; continue with: netfl extend {two_replicas.folder} --replicas 4\n"
