@@ -74,11 +74,11 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     write_text(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
-def append_replicas(table: Path, more: Path, first: int) -> None:
-    """Append the rows of *more* to *table* atomically, in place of its replicas from *first* on."""
+def append_replicas(table: Path, more: Path, first: int, out: Path) -> None:
+    """Write the rows of *table*, with those of *more* in place of its replicas from *first* on, to *out*."""
     with open_parquet(table) as file:
         schema = file.schema_arrow
-    with atomic_write(table) as part, pq.ParquetWriter(absolute_path(part), schema) as writer:
+    with pq.ParquetWriter(absolute_path(out), schema) as writer:
         for path in (table, more):
             with open_parquet(path) as file:
                 for batch in file.iter_batches(CHUNK):
