@@ -76,7 +76,7 @@ def _show_metrics(console: Console, run: Run) -> None:
 
 
 def _shortened(names: Sequence[str], summary: dict[str, Any]) -> tuple[list[str], int]:
-    """Keep the largest metrics of each family; return their names and the number of names left out."""
+    """Keep the largest metrics of each family, but leave out no single one; return them and the number left out."""
     families: dict[str, list[str]] = {}
     for name in names:
         is_member = any(part in name.split(".") for part in _FAMILIES)
@@ -85,7 +85,8 @@ def _shortened(names: Sequence[str], summary: dict[str, Any]) -> tuple[list[str]
     for family in families.values():
         ranked = sorted(family, key=lambda name: -(summary[name] or 0.0))[:_MANY]
         kept += [name for name in family if name in ranked]
-    return kept, len(names) - len(kept)
+    left_out = len(names) - len(kept)
+    return (list(names), 0) if left_out == 1 else (kept, left_out)
 
 
 def _show_learners(console: Console, run: Run) -> None:
