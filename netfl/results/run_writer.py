@@ -46,8 +46,9 @@ def create_run_directory(folder: Path) -> Iterator[Path]:
     try:
         existed = folder.exists()
         if existed and not (folder.is_dir() and {path.name for path in folder.iterdir()} <= {".lock"}):
-            problem = f"{folder} already exists and is not empty"
-            raise ScenarioError([Fault("out", problem, None, "use another folder, or give none for a new one")])
+            problem = "already exists and is not empty" if folder.is_dir() else "is a file"
+            remedy = "use another folder, or give none for a new one"
+            raise ScenarioError([Fault("out", f"{folder} {problem}", None, remedy)])
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise MachineError(f"cannot write a run into {folder}: {error.strerror or error}") from error

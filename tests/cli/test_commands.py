@@ -184,7 +184,7 @@ def test_invalid_file_is_reported_and_exits_with_2(folder, command, content, mes
         (["--set", "access.round_length=3 kg"], "--set access.round_length=3 kg: access.round_length: a value in gram instead of a time ('3 kg'); write a number in s, or a quantity such as '20 ms'"),
         (["--override", "x"], "good.yaml: overrides: no such block ('x'); known: none"),
         (["--out", "."], "--out: . already exists and is not empty; use another folder, or give none for a new one"),
-        (["--out", "good.yaml"], "--out: good.yaml already exists and is not empty; use another folder, or give none for a new one"),
+        (["--out", "good.yaml"], "--out: good.yaml is a file; use another folder, or give none for a new one"),
     ],
 )  # fmt: skip
 def test_invalid_option_is_reported_and_exits_with_2(words, message):
@@ -236,8 +236,8 @@ def test_all_scenario_keys_and_no_others_are_suggested(monkeypatch):
     ("words", "message"),
     [
         (["run", "good.yaml", "--device", "gpu"], "--device: no such device ('gpu'); write auto, cpu, cuda or cuda:N"),
-        (["resume", "nowhere"], "nowhere is not a run directory: it has no manifest.json; give a folder that netfl wrote"),
-        (["report", "nowhere"], "nowhere is not a run directory: it has no manifest.json; give a folder that netfl wrote"),
+        (["resume", "nowhere"], "nowhere is not a run directory: it does not exist; give a folder that netfl wrote"),
+        (["report", "nowhere"], "nowhere is not a run directory: it does not exist; give a folder that netfl wrote"),
         (["list", "acess"], "no such family ('acess'); did you mean 'access'?"),
         (["list", "access", "bernouli"], "no such access: 'bernouli'; did you mean 'bernoulli'?"),
         (["list", "access", "x:Y"], "'x:Y' cannot be imported: there is no module 'x'; run in its folder, install its package, or add its folder to PYTHONPATH"),

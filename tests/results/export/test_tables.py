@@ -1,5 +1,7 @@
 """Export of tables and positions."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -52,7 +54,8 @@ class TestDamage:
         (trace_run(DIRECT).folder / "events.parquet").write_bytes(content)
         code, output = call("export", "x", form)
         assert code == 1
-        assert output.startswith("x/events.parquet cannot be read: ")
+        assert output.startswith("x/events.parquet cannot be read: it is damaged (")
+        assert not list(Path("x").glob("*.part"))
 
     @pytest.mark.parametrize("options", [["--perfetto"], ["--availability", "there.csv"]])
     def test_a_run_without_its_scenario(self, trace_run, options):
