@@ -16,7 +16,7 @@ import pandas as pd
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.network import files
 from netfl.network.files import local_path, read_frame, unreadable_file
-from netfl.results.formatting import clock, learner_metrics, metric_cell, metric_title
+from netfl.results.formatting import clock, learner_metrics, metric_cell, metric_head
 from netfl.results.locking import is_locked
 from netfl.results.model_snapshots import VERSIONS, ModelSnapshots
 from netfl.results.statistics import FINAL, LAST_TENTH, final_name, interval
@@ -272,7 +272,7 @@ class Run:
         return cells
 
     def _repr_html_(self) -> str:
-        cells = {metric_title(metric).lower(): column for metric, column in self.learner_cells.items()}
+        cells = {metric_head(metric): column for metric, column in self.learner_cells.items()}
         table = pd.DataFrame({"learner": self.learners, **cells}) if cells else None
         report = self.folder / "report.html"
         facts = {

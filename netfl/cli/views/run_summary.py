@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from netfl.cli.views import open_console, print_columns
-from netfl.results.formatting import VARIANCES, access_metrics, aligned, clock, metric_label, metric_title
+from netfl.results.formatting import VARIANCES, access_metrics, aligned, clock, metric_head, metric_label
 from netfl.results.run_reader import Run
 from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, mean_sentence
 
@@ -96,9 +96,7 @@ def _show_learners(console: Console, run: Run) -> None:
     choices = f"; choices: {FINAL[LAST_ROUND]}" if run.choices else ""
     units = "accuracies in %" + ", variance in %²" * bool(VARIANCES.intersection(cells))
     console.print(f"learners: {FINAL[LAST_TENTH]}{choices}; {units}")
-    print_columns(
-        console, {"learner": run.learners}, {metric_title(metric).lower(): column for metric, column in cells.items()}
-    )
+    print_columns(console, {"learner": run.learners}, {metric_head(metric): column for metric, column in cells.items()})
     _show_targets(console, run)
 
 
