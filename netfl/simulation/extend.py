@@ -23,7 +23,7 @@ from netfl.scenario import yaml_document as documents
 from netfl.scenario.scenario import Scenario, validate
 from netfl.simulation.learners import open_learner
 from netfl.simulation.progress import python_display
-from netfl.simulation.run import FINAL_FILES, check_repeatable, perform_run
+from netfl.simulation.run import FINAL_FILES, check_repeatable, note_continuation, perform_run
 from netfl.simulation.setup import prepare_run
 from netfl.types import RunObserver
 
@@ -75,7 +75,8 @@ def extend(
                 with open_learner(setup, device, learning=learning) as learner, locked(part):
                     perform_run(setup, learner, part, display, command)
             if _manifest(part).get("status") == "done":
-                _merge(folder, part, scenario, first, command)
+                with note_continuation(folder, command):
+                    _merge(folder, part, scenario, first, command)
         except ScenarioError:
             shutil.rmtree(part, ignore_errors=True)
             raise

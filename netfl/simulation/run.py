@@ -172,7 +172,7 @@ def perform_run(
     )
     before = [] if snapshots is None else [snapshots]
     with (
-        _note_continuation(folder, command),
+        note_continuation(folder, command),
         recording(setup, manifest, start, before, [session, observer], command) as record,
     ):
         is_done = run_rounds(setup.with_recorders(record.writer.recorders), session, record.observers)
@@ -183,7 +183,7 @@ def perform_run(
 
 
 @contextmanager
-def _note_continuation(folder: Path, command: str) -> Iterator[None]:
+def note_continuation(folder: Path, command: str) -> Iterator[None]:
     """Add the *command* that continues the run to an interruption, once the run exists."""
     try:
         yield

@@ -17,6 +17,7 @@ from netfl.results.run_reader import EXTENSION
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation import extend
+from netfl.simulation.progress import ProgressDisplay
 
 ROUNDS = 12
 NETWORK = ("rounds", "deliveries", "events", "users", "nodes", "final_metrics")
@@ -322,6 +323,16 @@ class TestCommand:
         code, output = self.call(two_replicas.folder, "--replicas", 2)
         assert code == 2
         assert "already has 2" in output
+
+    @pytest.mark.parametrize(("place", "function"), [(ProgressDisplay, "on_round"), (extend, "append_replicas")])
+    def test_immediate_interruption_prints_the_command_to_continue(self, two_replicas, monkeypatch, place, function):
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(place, function, interrupt)
+        code, output = self.call(two_replicas.folder, "--replicas", 4, "-q")
+        command = f"netfl extend {two_replicas.folder} --replicas 4"
+        assert (code, output) == (130, f"stopped; continue with: {command}\n")
 
     def test_stop_prints_the_command_to_continue(self, two_replicas, monkeypatch):
         original = extend.perform_run
