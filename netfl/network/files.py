@@ -189,6 +189,17 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
             raise unreadable_file(path, error) from error
 
 
+def read_batches(path: Path, size: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a Parquet table, *size* at once.  Errors of the caller are not those of the file.
+
+    Raises:
+        MachineError: see `open_parquet`.
+        ScenarioError: a newer netfl wrote the file.
+    """
+    with open_parquet(path) as file:
+        yield from file.iter_batches(size)
+
+
 def read_frame(path: Path) -> pd.DataFrame:
     """Return a Parquet table by its columns, without pandas metadata such as an index.
 

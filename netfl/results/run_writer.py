@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.network.files import absolute_path, open_parquet, with_format
+from netfl.network.files import absolute_path, open_parquet, read_batches, with_format
 from netfl.results.atomic_write import atomic_write
 from netfl.results.locking import locked
 from netfl.results.statistics import RoundStatistics, cost_to_target, learning_summary, summary
@@ -81,10 +81,9 @@ def append_replicas(table: Path, more: Path, first: int, out: Path) -> None:
         schema = file.schema_arrow
     with pq.ParquetWriter(absolute_path(out), schema) as writer:
         for path in (table, more):
-            with open_parquet(path) as file:
-                for batch in file.iter_batches(CHUNK):
-                    rows = pa.Table.from_batches([batch]).cast(schema)
-                    writer.write_table(rows if path == more else rows.filter(pc.less(rows["replica"], first)))
+            for batch in read_batches(path, CHUNK):
+                rows = pa.Table.from_batches([batch]).cast(schema)
+                writer.write_table(rows if path == more else rows.filter(pc.less(rows["replica"], first)))
 
 
 def summarize_run(scenario: Scenario, values: Sequence[Mapping[str, float]]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.network.files import open_parquet
+from netfl.network.files import read_batches
 from netfl.results.atomic_write import publish_file
 from netfl.results.locking import locked
 from netfl.results.manifest import warn_of_versions, write_extended
@@ -106,9 +106,8 @@ def _check_tables(run: Run) -> None:
         MachineError: a table is missing or damaged.
     """
     for name in run.manifest.get("digests", GROWING):
-        with open_parquet(run.file_of(name)) as file:
-            for _ in file.iter_batches(CHUNK):
-                pass
+        for _ in read_batches(run.file_of(name), CHUNK):
+            pass
 
 
 def _manifest(part: Path) -> dict[str, object]:

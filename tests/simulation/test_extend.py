@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from support.stop_run import StopAfter
 from typer.testing import CliRunner
@@ -291,6 +292,24 @@ class TestCrashes:
             f"Fix this, then repeat: netfl extend {two_replicas.folder} --replicas 5"
         )
         self.unchanged(two_replicas.folder, before)
+
+    def test_full_disk_in_the_merge_is_no_error_of_the_table(self, two_replicas, monkeypatch):
+        """The tables are read and written at the same time, but only writing fails."""
+        original = extend.append_replicas
+
+        def write_table(*_):
+            raise OSError(28, "No space left on device")
+
+        def append(*arguments):
+            monkeypatch.setattr(pq.ParquetWriter, "write_table", write_table)
+            original(*arguments)
+
+        monkeypatch.setattr(extend, "append_replicas", append)
+        with pytest.raises(
+            MachineError, match=r"^cannot continue to extend .*: No space left on device; its 2 replicas"
+        ):
+            netfl.extend(two_replicas.folder, 5)
+        assert all(result.good for result in verify_runs(two_replicas.folder))
 
     def test_failing_model_leaves_the_run_unchanged(self, two_replicas, monkeypatch):
         before, original = {name: two_replicas.table(name) for name in NETWORK}, Bernoulli.candidates
