@@ -21,8 +21,9 @@ def page() -> str:
     parts = [part for name, command in commands() for part in _section(name, command)]
     return words.page(
         "Commands",
-        "The exit code is 0 after success, 1 if a run or the machine failed or was stopped, and 2 for bad input.  All "
-        "errors of the input are reported.  `-h` prints the help of a command, `netfl --version` the version.",
+        "The exit code is 0 after success, 1 if a run or the machine failed, 2 for bad input, and 130 after an "
+        "interruption, such as Ctrl-C.  All errors of the input are reported.  `-h` prints the help of a command, "
+        "`netfl --version` the version.",
         *parts,
     )
 

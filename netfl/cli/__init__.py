@@ -1,4 +1,4 @@
-"""The command line.  Exit codes: 0 (done), 1 (failed), 2 (bad input).
+"""The command line.  Exit codes: 0 (done), 1 (failed), 2 (bad input), 130 (interrupted).
 
 The commands that run a scenario are in `netfl.cli.run`.
 """

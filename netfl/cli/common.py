@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from traceback import format_exception
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
 
 import typer
 
@@ -24,6 +23,9 @@ if TYPE_CHECKING:
     from netfl.sweeps.slurm_engine import SlurmOptions
 
 Arguments = ParamSpec("Arguments")
+
+INTERRUPTED = 130
+"""Exit code of a command that Ctrl-C or SIGTERM ended: 128 + SIGINT, as in a shell."""
 
 
 def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, None]:
@@ -39,8 +41,8 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
             message, code = "\n".join(map(_format_error, getattr(error, "faults", [error]))), error.exit_code
         except MemoryError as error:
             message, code = f"not enough memory: {error}", 1
-        except KeyboardInterrupt:
-            message, code = "stopped immediately; continue a run with: netfl resume DIR", 1
+        except KeyboardInterrupt as error:
+            message, code = "; ".join(["stopped", *getattr(error, "__notes__", [])]), INTERRUPTED
         else:
             return
         typer.echo(message, err=True)
@@ -176,14 +178,13 @@ def print_warnings(scenario: Scenario, quiet: bool) -> None:
         typer.echo(warning, err=True)
 
 
-def report_outcome(done: Run, quiet: bool, *, report: bool = False, again: str | None = None) -> None:
+def report_outcome(done: Run, quiet: bool, *, report: bool = False) -> None:
     """Print how a run ended, and write its report on request.
 
     Args:
         done: the run.
         quiet: print nothing unless the run was stopped or diverged.
         report: write its report.
-        again: the command that continues the run; by default ``netfl resume`` if it is not done.
     """
     from netfl.cli.views.run_summary import show_run
 
@@ -193,14 +194,17 @@ def report_outcome(done: Run, quiet: bool, *, report: bool = False, again: str |
         typer.echo(f"diverged: {name}", err=True)
     if report:
         write_report(done, None)
-    if again is None and done.status != "done":
-        again = f"netfl resume {done.folder}"
-        if "flower" in done.manifest:
-            typer.echo("interrupted; the run of a Flower app cannot be continued", err=True)
-            sys.exit(1)
-    if again is not None:
-        typer.echo(f"interrupted; continue with: {again}", err=True)
-        sys.exit(1)
+    if done.status != "done":
+        is_flower = "flower" in done.manifest
+        exit_interrupted(
+            "the run of a Flower app cannot be continued" if is_flower else f"continue with: netfl resume {done.folder}"
+        )
+
+
+def exit_interrupted(remedy: str) -> NoReturn:
+    """Print that the command was interrupted, with the *remedy*, and exit."""
+    typer.echo(f"interrupted; {remedy}", err=True)
+    raise typer.Exit(INTERRUPTED)
 
 
 def write_report(source: Run | Sweep | Sequence[Path], out: Path | None) -> None:

@@ -203,12 +203,13 @@ def verify(
     """Check the tables of finished runs against their manifests, and compare several runs with the first."""
     from netfl.results.digests import verify_runs
 
-    is_good = True
+    total = bad = 0
     for folder in folders:
         for verdict in verify_runs(folder, folders[0]):
             typer.echo(str(verdict))
-            is_good = is_good and verdict.good
-    raise typer.Exit(0 if is_good else 1)
+            total, bad = total + 1, bad + (not verdict.good)
+    typer.echo(f"tables that do not agree: {bad} of {total}" if bad else f"all {total} tables agree")
+    raise typer.Exit(1 if bad else 0)
 
 
 @data_app.command("list")

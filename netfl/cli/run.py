@@ -33,7 +33,9 @@ from netfl.cli.app import (
     path_option,
 )
 from netfl.cli.common import (
+    INTERRUPTED,
     check_device,
+    exit_interrupted,
     handle_errors,
     load,
     print_warnings,
@@ -143,10 +145,9 @@ def extend(
     needs_report = report or (folder / "report.html").exists()
     with ProgressDisplay(open_console(), quiet=quiet) as observer:
         done = extend_run(folder, replicas, device=device, observer=observer)
-    is_complete = done.manifest["replicas"] == replicas
-    report_outcome(
-        done, quiet, report=needs_report, again=None if is_complete else f"netfl extend {folder} --replicas {replicas}"
-    )
+    if done.manifest["replicas"] != replicas:
+        exit_interrupted(f"continue with: netfl extend {folder} --replicas {replicas}")
+    report_outcome(done, quiet, report=needs_report)
 
 
 @app.command()
@@ -207,4 +208,4 @@ def sweep(
         problem = f"not all {unit} are done; repeat the command to continue"
         has_failed = done.search is not None and done.search.is_over
         typer.echo("no trial is done: see their errors" if has_failed else problem, err=True)
-        raise typer.Exit(1)
+        raise typer.Exit(INTERRUPTED if display.stop else 1)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from netfl.diagnosis.participation import MAX_BYTES, Participation, from_table
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.network.files import absolute_path, read_frame
+from netfl.network.files import absolute_path, read_frame, unreadable_file
 from netfl.results.run_reader import Run, open_run
 
 
@@ -27,6 +27,7 @@ def read_participation(
 
     Raises:
         ScenarioError: the input cannot be read, or cannot be diagnosed.
+        MachineError: a table of the run is missing or damaged.
     """
     if not path.exists():
         raise ScenarioError(
@@ -43,6 +44,9 @@ def read_participation(
         if value is not None:
             raise ScenarioError([Fault(name, "has no effect: a run stores its own value", value, "leave it out")])
     run = open_run(path)
+    for name in ("rounds", "deliveries"):
+        if run.status in {"done", "interrupted"} and not run.file_of(name).exists():
+            raise unreadable_file(run.file_of(name), FileNotFoundError())
     return participation_of_run(run, replica), run
 
 

@@ -65,6 +65,17 @@ def read_text(path: Path) -> str:
     return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
 
 
+def unreadable_file(path: Path, error: Exception) -> MachineError:
+    """Return the error about a file of netfl that is missing, not accessible or damaged: *error* is the reason."""
+    remedy = "Restore it from a copy, or repeat the run that wrote it."
+    if isinstance(error, FileNotFoundError):
+        return MachineError(f"{path} is missing. {remedy}")
+    if isinstance(error, OSError) and error.errno:
+        return MachineError(f"{path} cannot be read: {error.strerror}")
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    return MachineError(f"{path} cannot be read: it is damaged ({reason}). {remedy}")
+
+
 @dataclass(frozen=True, slots=True)
 class CsvRows:
     """Numeric columns of a CSV file.
@@ -160,22 +171,33 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file for reading.
 
     Raises:
-        MachineError: the file cannot be read, is damaged, or claims more rows than it can hold.
+        MachineError: the file is missing, cannot be read, is damaged, or claims more rows than it can hold.
         ScenarioError: a newer netfl wrote the file.
     """
     try:
         file = pq.ParquetFile(absolute_path(path))
     except _DAMAGE as error:
-        raise MachineError(f"{path} cannot be read: {error}") from error
+        raise unreadable_file(path, error) from error
     with file:
         rows = file.metadata.num_rows
         if rows > _MAX_ROWS_PER_BYTE * path.stat().st_size:
-            raise MachineError(f"{path} cannot be read: it states {rows} rows, more than fit into its size")
+            raise unreadable_file(path, ValueError(f"it states {rows} rows, more than fit into its size"))
         check_stamp(file.metadata.metadata, path)
         try:
             yield file
         except _DAMAGE as error:
-            raise MachineError(f"{path} cannot be read: {error}") from error
+            raise unreadable_file(path, error) from error
+
+
+def read_batches(path: Path, size: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a Parquet table, *size* at once.  Errors of the caller are not those of the file.
+
+    Raises:
+        MachineError: see `open_parquet`.
+        ScenarioError: a newer netfl wrote the file.
+    """
+    with open_parquet(path) as file:
+        yield from file.iter_batches(size)
 
 
 def read_frame(path: Path) -> pd.DataFrame:

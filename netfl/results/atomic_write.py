@@ -17,8 +17,10 @@ from pathlib import Path
 def atomic_write(path: Path) -> Iterator[Path]:
     """Give a file to write beside *path*, and rename it to *path* at the end.
 
+    After any error inside, the new file is removed.
+
     Raises:
-        OSError: the disk failed; the new file is removed.
+        OSError: the disk failed.
     """
     part = temp_path(path)
     try:
@@ -26,7 +28,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
             part.unlink()
         yield part
         publish_file(part, path)
-    except OSError:
+    except BaseException:
         with suppress(OSError):
             part.unlink(missing_ok=True)
         raise

@@ -18,8 +18,8 @@ _LABELS = {
     "delay_p95_s": "delay, p95",
     "delay_p99_s": "delay, p99",
     "delay_theory_s": "delay, theory",
-    "jain": "Jain index",
-    "attempts_mean": "attempts per update",
+    "jain": "Jain index of deliveries",
+    "attempts_mean": "attempts per delivered update",
     "uplink_bits": "sent on the uplink",
     "downlink_bits": "sent on the downlink",
     "collision_probability": "collisions per attempt",
@@ -67,7 +67,7 @@ METRICS = {
     "accuracy_users_worst10": "Worst 10 %",
     "accuracy_users_best10": "Best 10 %",
     "accuracy_users_variance": "Variance",
-    "accuracy_users_jain": "Jain index",
+    "accuracy_users_jain": "Jain index of accuracies",
     "validation_accuracy": "Validation",
     "r2": "R²",
     "mse": "MSE",
@@ -93,6 +93,9 @@ SHARES = frozenset(
 VARIANCES = frozenset({"accuracy_users_variance"})
 """Variances of shares, displayed in squared percentage points."""
 
+_NAMES = ("Jain", "MSE", "MAE", "R²")
+"""Beginnings of titles that keep their capitals."""
+
 _METRICS_OF_SETS = ("accuracy", "rare_accuracy", "accuracy_users_worst10", "r2")
 """Metrics that tables have for each further test set."""
 
@@ -108,7 +111,7 @@ _METRIC_LABELS = {
     "accuracy_users_worst10": "worst 10 % of users",
     "accuracy_users_best10": "best 10 % of users",
     "accuracy_users_variance": "variance over users",
-    "accuracy_users_jain": "Jain index over users",
+    "accuracy_users_jain": "Jain index of accuracies",
     "cvar": "CVaR of the loss",
     "r2": "R²",
     "mse": "mean squared error",
@@ -219,6 +222,16 @@ def metric_title(metric: str) -> str:
     """
     metric, name = split_set(metric)
     return METRICS[metric] + (f" on {name}" if name else "")
+
+
+def metric_head(metric: str) -> str:
+    """Return the head of a metric's column on the terminal: its title without a capital, except for names.
+
+    >>> metric_head("rare_accuracy"), metric_head("accuracy_users_jain"), metric_head("accuracy@MNIST")
+    ('rare classes', 'Jain index of accuracies', 'accuracy on MNIST')
+    """
+    title = metric_title(metric)
+    return title if title.startswith(_NAMES) else f"{title[0].lower()}{title[1:]}"
 
 
 def is_share(metric: str) -> bool:

@@ -15,8 +15,8 @@ import pandas as pd
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.network import files
-from netfl.network.files import local_path, read_frame
-from netfl.results.formatting import clock, learner_metrics, metric_cell, metric_title
+from netfl.network.files import local_path, read_frame, unreadable_file
+from netfl.results.formatting import clock, learner_metrics, metric_cell, metric_head
 from netfl.results.locking import is_locked
 from netfl.results.model_snapshots import VERSIONS, ModelSnapshots
 from netfl.results.statistics import FINAL, LAST_TENTH, final_name, interval
@@ -82,7 +82,7 @@ class Run:
                 user = "" if lane["user"] is None else f", user {lane['user']}"
                 lines.append(f"{lane['learner']}, replica {lane['replica']}{user}: {lane['problem']}")
         except (TypeError, KeyError) as error:
-            raise MachineError(f"{self.folder / 'manifest.json'} cannot be read: diverged: {error}") from error
+            raise unreadable_file(self.folder / "manifest.json", ValueError(f"diverged: {error}")) from error
         return lines
 
     @cached_property
@@ -96,7 +96,7 @@ class Run:
                 return {}
             return dict(yaml_document.parse(files.read_text(path), str(path)))
         except (OSError, ValueError, TypeError, ScenarioError) as error:
-            raise MachineError(f"{path} cannot be read: {error}") from error
+            raise unreadable_file(path, error) from error
 
     def required_section(self, section: str) -> Any:
         """Return a required section of the scenario.
@@ -272,7 +272,7 @@ class Run:
         return cells
 
     def _repr_html_(self) -> str:
-        cells = {metric_title(metric).lower(): column for metric, column in self.learner_cells.items()}
+        cells = {metric_head(metric): column for metric, column in self.learner_cells.items()}
         table = pd.DataFrame({"learner": self.learners, **cells}) if cells else None
         report = self.folder / "report.html"
         facts = {
@@ -295,7 +295,7 @@ class Run:
         try:
             return dict(json.loads(files.read_text(path))) if self._has(name) else {}
         except (OSError, ValueError, TypeError, RecursionError) as error:
-            raise MachineError(f"{path} cannot be read: {error}") from error
+            raise unreadable_file(path, error) from error
 
 
 def open_run(folder: str | Path) -> Run:
@@ -307,7 +307,7 @@ def open_run(folder: str | Path) -> Run:
     path, problem, remedy = local_path(folder), "", "give a folder that netfl wrote"
     try:
         if not (path / "manifest.json").is_file():
-            problem = "it has no manifest.json"
+            problem = "it has no manifest.json" if path.exists() else "it does not exist"
             if is_sweep(path):
                 runs = sorted(manifest.parent for manifest in (path / TASKS).glob("*/manifest.json"))
                 first = f"give one of its runs, such as {runs[0]}" if runs else "it has no runs yet"

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.network.files import absolute_path, open_parquet, with_format
+from netfl.network.files import absolute_path, open_parquet, read_batches, with_format
 from netfl.results.atomic_write import atomic_write
 from netfl.results.locking import locked
 from netfl.results.statistics import RoundStatistics, cost_to_target, learning_summary, summary
@@ -46,8 +46,9 @@ def create_run_directory(folder: Path) -> Iterator[Path]:
     try:
         existed = folder.exists()
         if existed and not (folder.is_dir() and {path.name for path in folder.iterdir()} <= {".lock"}):
-            problem = f"{folder} already exists and is not empty"
-            raise ScenarioError([Fault("out", problem, None, "use another folder, or give none for a new one")])
+            problem = "already exists and is not empty" if folder.is_dir() else "is a file"
+            remedy = "use another folder, or give none for a new one"
+            raise ScenarioError([Fault("out", f"{folder} {problem}", None, remedy)])
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise MachineError(f"cannot write a run into {folder}: {error.strerror or error}") from error
@@ -74,16 +75,15 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     write_text(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
-def append_replicas(table: Path, more: Path, first: int) -> None:
-    """Append the rows of *more* to *table* atomically, in place of its replicas from *first* on."""
+def append_replicas(table: Path, more: Path, first: int, out: Path) -> None:
+    """Write the rows of *table*, with those of *more* in place of its replicas from *first* on, to *out*."""
     with open_parquet(table) as file:
         schema = file.schema_arrow
-    with atomic_write(table) as part, pq.ParquetWriter(absolute_path(part), schema) as writer:
+    with pq.ParquetWriter(absolute_path(out), schema) as writer:
         for path in (table, more):
-            with open_parquet(path) as file:
-                for batch in file.iter_batches(CHUNK):
-                    rows = pa.Table.from_batches([batch]).cast(schema)
-                    writer.write_table(rows if path == more else rows.filter(pc.less(rows["replica"], first)))
+            for batch in read_batches(path, CHUNK):
+                rows = pa.Table.from_batches([batch]).cast(schema)
+                writer.write_table(rows if path == more else rows.filter(pc.less(rows["replica"], first)))
 
 
 def summarize_run(scenario: Scenario, values: Sequence[Mapping[str, float]]) -> dict[str, Any]:

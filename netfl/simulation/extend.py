@@ -10,18 +10,20 @@ import shutil
 from pathlib import Path
 
 from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.network.files import read_batches
 from netfl.results.atomic_write import publish_file
 from netfl.results.locking import locked
 from netfl.results.manifest import warn_of_versions, write_extended
 from netfl.results.model_snapshots import VERSIONS
 from netfl.results.run_reader import EXTENSION, Run, open_run
 from netfl.results.run_writer import append_replicas, summarize_run, write_json, write_text
+from netfl.results.tables import CHUNK, GROWING
 from netfl.results.tracking import open_trackers
 from netfl.scenario import yaml_document as documents
 from netfl.scenario.scenario import Scenario, validate
 from netfl.simulation.learners import open_learner
 from netfl.simulation.progress import python_display
-from netfl.simulation.run import FINAL_FILES, check_repeatable, perform_run
+from netfl.simulation.run import FINAL_FILES, check_repeatable, note_continuation, perform_run
 from netfl.simulation.setup import prepare_run
 from netfl.types import RunObserver
 
@@ -59,6 +61,7 @@ def extend(
         document = documents.read(folder / "scenario.yaml")
         document.put("replicas", replicas, f"--replicas {replicas}")
         scenario, learning = validate(document), bool(finished.manifest["learning"])
+        _check_tables(finished)
         try:
             text = part / "scenario.yaml"
             is_same = text.exists() and text.read_text(encoding="utf-8") == scenario.to_yaml()
@@ -72,13 +75,15 @@ def extend(
                 with open_learner(setup, device, learning=learning) as learner, locked(part):
                     perform_run(setup, learner, part, display, command)
             if _manifest(part).get("status") == "done":
-                _merge(folder, part, scenario, first, command)
+                with note_continuation(folder, command):
+                    _merge(folder, part, scenario, first, command)
         except ScenarioError:
             shutil.rmtree(part, ignore_errors=True)
             raise
         except OSError as error:
-            problem = f"cannot continue to extend {folder}: {error.strerror or error}; the run is unchanged"
-            raise MachineError(f"{problem}. Fix this, then repeat: {command}") from error
+            problem = f"cannot continue to extend {folder}: {error.strerror or error}"
+            remedy = f"Fix this, then repeat: {command}"
+            raise MachineError(f"{problem}; its {first} replicas are unchanged. {remedy}") from error
     return open_run(folder)
 
 
@@ -94,6 +99,17 @@ def _first_new_replica(run: Run, replicas: int) -> int:
     return existing
 
 
+def _check_tables(run: Run) -> None:
+    """Read all tables of *run* before new replicas are computed for them.
+
+    Raises:
+        MachineError: a table is missing or damaged.
+    """
+    for name in run.manifest.get("digests", GROWING):
+        for _ in read_batches(run.file_of(name), CHUNK):
+            pass
+
+
 def _manifest(part: Path) -> dict[str, object]:
     """Return the manifest of an extension; empty if it has not begun."""
     try:
@@ -103,11 +119,19 @@ def _manifest(part: Path) -> dict[str, object]:
 
 
 def _merge(folder: Path, part: Path, scenario: Scenario, first: int, command: str) -> None:
-    """Append the new replicas to the tables of the run; the manifest, written last, makes them count."""
+    """Append the new replicas to the tables of the run; the manifest, written last, makes them count.
+
+    All new tables are complete before the first replaces one of the run, as a full disk or damage then changes nothing.
+    """
     old, new = Run(folder), Run(part)
     metrics = [*old.final_metrics_of(range(first)), *new.final_metrics_of(range(first, scenario.replicas))]
-    for table in sorted(part.glob("*.parquet")):
-        append_replicas(folder / table.name, table, first)
+    merged = part / "merged"
+    merged.mkdir(exist_ok=True)
+    tables = sorted(part.glob("*.parquet"))
+    for table in tables:
+        append_replicas(folder / table.name, table, first, merged / table.name)
+    for table in tables:
+        publish_file(merged / table.name, folder / table.name)
     for file in (part / VERSIONS).glob("*.safetensors"):
         publish_file(file, folder / VERSIONS / file.name)
     for name in FINAL_FILES:

@@ -171,12 +171,26 @@ def perform_run(
         folder, scenario.name, scenario.steps, scenario.duration, session.lanes, session.checkpoint_round, training
     )
     before = [] if snapshots is None else [snapshots]
-    with recording(setup, manifest, start, before, [session, observer], command) as record:
+    with (
+        note_continuation(folder, command),
+        recording(setup, manifest, start, before, [session, observer], command) as record,
+    ):
         is_done = run_rounds(setup.with_recorders(record.writer.recorders), session, record.observers)
         for name, table in (decision_regions(learner, setup.dataset) if is_done else {}).items():
             record.writer.write_table(name, table)
         record.end("done" if is_done else "interrupted")
     return open_run(folder)
+
+
+@contextmanager
+def note_continuation(folder: Path, command: str) -> Iterator[None]:
+    """Add the *command* that continues the run to an interruption, once the run exists."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if (folder / "manifest.json").exists():
+            error.add_note(f"continue with: {command}")
+        raise
 
 
 def _describe_training(learner: Learner, folder: Path, checkpoint_round: int | None) -> str:

@@ -107,6 +107,9 @@ def sweep(
                 if tasks or search is not None:
                     source = tasks if search is None else search.tasks()
                     (engine or LocalEngine()).run(source, folder, report, lambda: observer.stop)
+            except KeyboardInterrupt as error:
+                error.add_note("repeat the command to continue")
+                raise
             finally:
                 index.write()
         except OSError as error:

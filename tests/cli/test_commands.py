@@ -184,7 +184,7 @@ def test_invalid_file_is_reported_and_exits_with_2(folder, command, content, mes
         (["--set", "access.round_length=3 kg"], "--set access.round_length=3 kg: access.round_length: a value in gram instead of a time ('3 kg'); write a number in s, or a quantity such as '20 ms'"),
         (["--override", "x"], "good.yaml: overrides: no such block ('x'); known: none"),
         (["--out", "."], "--out: . already exists and is not empty; use another folder, or give none for a new one"),
-        (["--out", "good.yaml"], "--out: good.yaml already exists and is not empty; use another folder, or give none for a new one"),
+        (["--out", "good.yaml"], "--out: good.yaml is a file; use another folder, or give none for a new one"),
     ],
 )  # fmt: skip
 def test_invalid_option_is_reported_and_exits_with_2(words, message):
@@ -236,8 +236,8 @@ def test_all_scenario_keys_and_no_others_are_suggested(monkeypatch):
     ("words", "message"),
     [
         (["run", "good.yaml", "--device", "gpu"], "--device: no such device ('gpu'); write auto, cpu, cuda or cuda:N"),
-        (["resume", "nowhere"], "nowhere is not a run directory: it has no manifest.json; give a folder that netfl wrote"),
-        (["report", "nowhere"], "nowhere is not a run directory: it has no manifest.json; give a folder that netfl wrote"),
+        (["resume", "nowhere"], "nowhere is not a run directory: it does not exist; give a folder that netfl wrote"),
+        (["report", "nowhere"], "nowhere is not a run directory: it does not exist; give a folder that netfl wrote"),
         (["list", "acess"], "no such family ('acess'); did you mean 'access'?"),
         (["list", "access", "bernouli"], "no such access: 'bernouli'; did you mean 'bernoulli'?"),
         (["list", "access", "x:Y"], "'x:Y' cannot be imported: there is no module 'x'; run in its folder, install its package, or add its folder to PYTHONPATH"),
@@ -272,7 +272,36 @@ def test_damaged_manifest_exits_with_1(folder, content):
     (folder / "here/manifest.json").write_text(content)
     code, output = call("resume", "here")
     assert code == 1
-    assert output.startswith("here/manifest.json cannot be read: ")
+    assert output.startswith("here/manifest.json cannot be read: it is damaged (")
+    assert output.endswith("). Restore it from a copy, or repeat the run that wrote it.\n")
+
+
+def interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (["check", "good.yaml"], "netfl.simulation.dry_run.run_dry"),
+        (["run", "learning.yaml", "--out", "here", "-q"], "netfl.simulation.run.prepare_run"),
+        (["ram", "good.yaml"], "netfl.diagnosis.reading.read_participation"),
+        (["report", "good.yaml"], "netfl.results.run_reader.open_run"),
+    ],
+)
+def test_interruption_without_a_run_has_no_remedy(monkeypatch, words, place):
+    monkeypatch.setattr(place, interrupt)
+    assert call(*words) == (130, "stopped\n")
+    assert not Path("here").exists()
+
+
+@pytest.mark.parametrize("command", ["run", "trace"])
+def test_immediate_interruption_prints_the_command_to_continue(monkeypatch, command):
+    with monkeypatch.context() as patch:
+        patch.setattr("netfl.simulation.progress.ProgressDisplay.on_round", interrupt)
+        code, output = call(command, "learning.yaml", "--out", "here", "-q")
+    assert (code, output) == (130, "stopped; continue with: netfl resume here\n")
+    assert netfl.resume("here", device="cpu").status == "done"
 
 
 @pytest.mark.parametrize("out", ["good.yaml/run", "/proc/netfl-run", "x" * 300])
@@ -335,7 +364,7 @@ def test_tables_are_readable_after_a_signal(signal_number):
         assert process.stdout.readline() == "small → here\n"
         process.send_signal(signal_number)
         output, errors = process.communicate(timeout=60)
-    assert process.returncode == 1
+    assert process.returncode == 130
     assert errors.splitlines() == ["interrupted; continue with: netfl resume here"]
     run = netfl.open_run("here")
     assert run.manifest["status"] == "interrupted"
@@ -358,7 +387,7 @@ def test_continued_run_updates_its_report(monkeypatch, command, had_report, word
                 ProgressDisplay, "on_round", lambda self, progress: setattr(self, "stop", progress.round >= 4)
             )
         code, _ = call("run", "learning.yaml", "--out", "here", *["--report"] * had_report)
-    assert code == (command == "resume")
+    assert code == (130 if command == "resume" else 0)
     pages = Path("here")
     assert (pages / "report.html").exists() == had_report
     result = call(command, "here", *words, *(["--replicas", "2"] if command == "extend" else []))

@@ -1,6 +1,8 @@
 """The output of ``netfl list`` on a terminal."""
 
+import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
@@ -109,6 +111,17 @@ def test_user_defined_model_is_listed(monkeypatch, write_model):
     assert keys.partition("Stated properties, for the example\n")[2] == (
         "  share\n    none at all\n    distribution  P(X ≤ x) in closed form\n    mean          0\n  none  or no law"
     )
+
+
+def test_keys_of_a_model_without_an_example_are_listed(monkeypatch, write_model):
+    write_model("my_bare", "")
+    path = Path(sys.path[0]) / "my_bare.py"
+    path.write_text(path.read_text().replace("    Example::\n", ""))
+    code, output = listed("reception", "my_bare:Mine", monkeypatch=monkeypatch)
+    assert code == 0
+    assert "Example\n" not in output
+    assert "Keys\n  threshold: " in output
+    assert output.endswith("\n\nTo list its properties, add an Example:: to its docstring.")
 
 
 def test_invalid_examples_are_reported(monkeypatch, write_model):

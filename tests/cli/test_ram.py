@@ -89,6 +89,15 @@ def test_table_of_another_program(tmp_path, sign):
     assert "The table has 3 users, taken as all users" in output
 
 
+@pytest.mark.parametrize("table", ["rounds", "deliveries"])
+def test_missing_table_of_a_run_is_reported(run, tmp_path, table):
+    shutil.copytree(run, tmp_path / "copy")
+    path = tmp_path / f"copy/{table}.parquet"
+    path.unlink()
+    message = f"{path} is missing. Restore it from a copy, or repeat the run that wrote it.\n"
+    assert call(tmp_path / "copy") == (1, message)
+
+
 INVALID_TABLES = {
     "empty": ("", "is empty"),
     "header": ("round,user\n", "the table has no rows"),
@@ -157,6 +166,7 @@ def test_unfinished_run_is_marked(run, tmp_path):
 def test_run_without_rounds_is_reported(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     (tmp_path / "run/rounds.parquet").unlink()
+    (tmp_path / "run/manifest.json").write_text('{"status": "running"}')
     code, output = call(tmp_path / "run")
     assert code == 2
     assert "has no readable rounds" in output

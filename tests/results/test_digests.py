@@ -137,6 +137,7 @@ class TestVerify:
         result = CliRunner().invoke(app, ["verify", str(alone.folder)])
         assert result.exit_code == 0
         assert f"{alone.manifest['digests']['rounds']}  {alone.folder / 'rounds.parquet'}\n" in result.output
+        assert result.output.endswith(f"all {len(alone.manifest['digests'])} tables agree\n")
 
     def test_changed_and_missing_tables_are_reported(self, tmp_path):
         run = netfl.trace(make_scenario(), tmp_path / "run")
@@ -146,6 +147,7 @@ class TestVerify:
         assert result.exit_code == 1
         assert "rounds.parquet: is not the table that the run wrote" in result.output
         assert "events.parquet: is missing" in result.output
+        assert result.output.endswith(f"tables that do not agree: 2 of {len(run.manifest['digests'])}\n")
 
     def test_another_run_is_compared(self, alone, tmp_path):
         other = netfl.trace(make_scenario(seed=1), tmp_path / "run")

@@ -312,8 +312,10 @@ class TestWriter:
                     recorder.event("sent", index, round=1, node=f"{name}:{index}")
             writer.on_end("interrupted")
         old, new = (open_run(tmp_path / name).table("events") for name in ("old", "new"))
+        old_path = tmp_path / "old/events.parquet"
         for _ in range(2):
-            append_replicas(tmp_path / "old/events.parquet", tmp_path / "new/events.parquet", 2)
+            append_replicas(old_path, tmp_path / "new/events.parquet", 2, tmp_path / "both.parquet")
+            (tmp_path / "both.parquet").replace(old_path)
             both = open_run(tmp_path / "old").table("events")
             expected = pd.concat([old.astype({"node": str}), new.astype({"node": str})], ignore_index=True)
             pd.testing.assert_frame_equal(both.astype({"node": str}), expected, check_categorical=False)
@@ -368,7 +370,8 @@ class TestFolders:
         with pytest.raises(ScenarioError) as error:
             create_run_directory(path).__enter__()
         remedy = "use another folder, or give none for a new one"
-        assert str(error.value) == f"out: {path} already exists and is not empty; {remedy}"
+        problem = "already exists and is not empty" if kind == "folder" else "is a file"
+        assert str(error.value) == f"out: {path} {problem}; {remedy}"
 
     @pytest.mark.parametrize("names", [["scenario.yaml"], [".lock", "scenario.yaml", "rounds.parquet"]])
     def test_a_folder_with_a_scenario_is_not_overwritten(self, tmp_path, names):
@@ -396,9 +399,8 @@ class TestFolders:
         with pytest.raises(ScenarioError) as error:
             open_run(tmp_path / folder)
         path = tmp_path / folder
-        assert str(error.value) == (
-            f"{path} is not a run directory: it has no manifest.json; give a folder that netfl wrote"
-        )
+        problem = "it does not exist" if folder == "nowhere" else "it has no manifest.json"
+        assert str(error.value) == f"{path} is not a run directory: {problem}; give a folder that netfl wrote"
 
     def test_a_truncated_manifest_is_an_error(self, run):
         (run / "manifest.json").write_text('{"status": ')

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
-from netfl.cli.views.run_summary import show_run
+from netfl.cli.views.run_summary import _shortened, show_run
 from netfl.errors import ScenarioError
 from netfl.scenario.validation import WINDOWS
 from netfl.simulation import progress as consoles
@@ -192,6 +192,12 @@ class TestOutput:
         assert "lost, collided" not in text
         assert "and 3 more in summary.json" in text
         assert lines[-1].startswith("done in ")
+
+    @pytest.mark.parametrize(("nodes", "left_out"), [(7, 0), (8, 2)])
+    def test_no_single_metric_of_a_family_is_left_out(self, nodes, left_out):
+        summary = {f"network.utilisation.router:{node}": 0.5 for node in range(nodes)}
+        names, count = _shortened([*summary], summary)
+        assert (len(names), count) == (nodes - left_out, left_out)
 
     def test_one_replica_has_no_interval(self, scenario):
         text = "\n".join(self.lines(netfl.trace(scenario(), "run"), 80))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from support.stop_run import StopAfter
 from typer.testing import CliRunner
@@ -12,10 +13,12 @@ import netfl
 from netfl.access.bernoulli import Bernoulli
 from netfl.cli import app
 from netfl.errors import MachineError, ModelError, ScenarioError
+from netfl.results.digests import verify_runs
 from netfl.results.run_reader import EXTENSION
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.simulation import extend
+from netfl.simulation.progress import ProgressDisplay
 
 ROUNDS = 12
 NETWORK = ("rounds", "deliveries", "events", "users", "nodes", "final_metrics")
@@ -185,6 +188,23 @@ class TestCrashes:
         for name in NETWORK:
             pd.testing.assert_frame_equal(run.table(name), before[name], check_exact=True, check_categorical=False)
 
+    @pytest.mark.parametrize("damage", ["missing", "empty", "zeros"])
+    @pytest.mark.parametrize("name", ["users", "events"])
+    def test_damaged_table_is_reported_before_replicas_are_simulated(self, two_replicas, monkeypatch, name, damage):
+        path = two_replicas.folder / f"{name}.parquet"
+        content = path.read_bytes()
+        if damage == "missing":
+            path.unlink()
+        else:  # zeros: only the data are damaged, the footer is readable
+            path.write_bytes(b"" if damage == "empty" else content[:4] + bytes(100) + content[104:])
+        monkeypatch.setattr(extend, "perform_run", lambda *_: pytest.fail("replicas are simulated"))
+        with pytest.raises(MachineError) as error:
+            netfl.extend(two_replicas.folder, 5)
+        problem = "is missing" if damage == "missing" else "cannot be read: it is damaged"
+        assert str(error.value).startswith(f"{path} {problem}")
+        assert str(error.value).endswith("Restore it from a copy, or repeat the run that wrote it.")
+        assert not (two_replicas.folder / EXTENSION).exists()
+
     @pytest.mark.slow
     def test_stopped_extension_leaves_the_run_unchanged_and_resumes(self, two_replicas, complete):
         before = {name: two_replicas.table(name) for name in NETWORK}
@@ -226,13 +246,14 @@ class TestCrashes:
             with pytest.raises(KeyboardInterrupt):
                 netfl.extend(two_replicas.folder, 5)
             self.unchanged(two_replicas.folder, before)
+            assert all(result.good for result in verify_runs(two_replicas.folder))
         monkeypatch.setattr(extend, "append_replicas", original)
         run = netfl.extend(two_replicas.folder, 5)
         assert_same(run, complete)
         assert run.summary == complete.summary
 
     @pytest.mark.quick_first
-    @pytest.mark.parametrize("function", ["write_text", "write_json", "write_extended"])
+    @pytest.mark.parametrize("function", ["publish_file", "write_text", "write_json", "write_extended"])
     def test_crash_between_small_files_can_be_recovered(self, two_replicas, complete, monkeypatch, function):
         original = getattr(extend, function)
 
@@ -267,10 +288,28 @@ class TestCrashes:
         with pytest.raises(MachineError) as error:
             netfl.extend(two_replicas.folder, 5)
         assert str(error.value) == (
-            f"cannot continue to extend {two_replicas.folder}: No space left on device; the run is unchanged. "
+            f"cannot continue to extend {two_replicas.folder}: No space left on device; its 2 replicas are unchanged. "
             f"Fix this, then repeat: netfl extend {two_replicas.folder} --replicas 5"
         )
         self.unchanged(two_replicas.folder, before)
+
+    def test_full_disk_in_the_merge_is_no_error_of_the_table(self, two_replicas, monkeypatch):
+        """The tables are read and written at the same time, but only writing fails."""
+        original = extend.append_replicas
+
+        def write_table(*_):
+            raise OSError(28, "No space left on device")
+
+        def append(*arguments):
+            monkeypatch.setattr(pq.ParquetWriter, "write_table", write_table)
+            original(*arguments)
+
+        monkeypatch.setattr(extend, "append_replicas", append)
+        with pytest.raises(
+            MachineError, match=r"^cannot continue to extend .*: No space left on device; its 2 replicas"
+        ):
+            netfl.extend(two_replicas.folder, 5)
+        assert all(result.good for result in verify_runs(two_replicas.folder))
 
     def test_failing_model_leaves_the_run_unchanged(self, two_replicas, monkeypatch):
         before, original = {name: two_replicas.table(name) for name in NETWORK}, Bernoulli.candidates
@@ -304,11 +343,21 @@ class TestCommand:
         assert code == 2
         assert "already has 2" in output
 
+    @pytest.mark.parametrize(("place", "function"), [(ProgressDisplay, "on_round"), (extend, "append_replicas")])
+    def test_immediate_interruption_prints_the_command_to_continue(self, two_replicas, monkeypatch, place, function):
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(place, function, interrupt)
+        code, output = self.call(two_replicas.folder, "--replicas", 4, "-q")
+        command = f"netfl extend {two_replicas.folder} --replicas 4"
+        assert (code, output) == (130, f"stopped; continue with: {command}\n")
+
     def test_stop_prints_the_command_to_continue(self, two_replicas, monkeypatch):
         original = extend.perform_run
         monkeypatch.setattr(
             extend, "perform_run", lambda *arguments: original(*arguments[:3], StopAfter(4), *arguments[4:])
         )
-        code, output = self.call(two_replicas.folder, "--replicas", 4, "-q")
-        assert code == 1
+        code, output = self.call(two_replicas.folder, "--replicas", 4)
+        assert code == 130
         assert output == f"interrupted; continue with: netfl extend {two_replicas.folder} --replicas 4\n"

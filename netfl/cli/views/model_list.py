@@ -99,12 +99,15 @@ def summary_of(item: Any) -> str:
 
 
 def _show_model(console: Console, model: type[Spec], kind: str) -> None:
-    laws = laws_of(model, kind)
+    text = example(model)
+    lacks_example = not text and any(field.is_required() for field in model.model_fields.values())
+    laws = () if lacks_example else laws_of(model, kind)
     console.print(kind, style="bold")
     prose = (inspect.getdoc(model) or "").partition("Example::")[0].strip()
     console.print(_wrap_docstring(prose, min(console.width, _WIDEST)))
-    console.print("\nExample", style="bold")
-    console.print(_indented(example(model), 2))
+    if text:
+        console.print("\nExample", style="bold")
+        console.print(_indented(text, 2))
     if model.model_fields:
         console.print("\nKeys", style="bold")
         _show_keys(console, model)
@@ -112,6 +115,8 @@ def _show_model(console: Console, model: type[Spec], kind: str) -> None:
         console.print("\nStated properties, for the example", style="bold")
         for law in laws:
             _show_law(console, law)
+    if lacks_example:
+        console.print("\nTo list its properties, add an Example:: to its docstring.")
 
 
 def _show_keys(console: Console, model: type[Spec]) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from netfl.cli.views import open_console, print_columns
-from netfl.results.formatting import VARIANCES, access_metrics, aligned, clock, metric_label, metric_title
+from netfl.results.formatting import VARIANCES, access_metrics, aligned, clock, metric_head, metric_label
 from netfl.results.run_reader import Run
 from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, mean_sentence
 
@@ -76,7 +76,7 @@ def _show_metrics(console: Console, run: Run) -> None:
 
 
 def _shortened(names: Sequence[str], summary: dict[str, Any]) -> tuple[list[str], int]:
-    """Keep the largest metrics of each family; return their names and the number of names left out."""
+    """Keep the largest metrics of each family, but leave out no single one; return them and the number left out."""
     families: dict[str, list[str]] = {}
     for name in names:
         is_member = any(part in name.split(".") for part in _FAMILIES)
@@ -85,7 +85,8 @@ def _shortened(names: Sequence[str], summary: dict[str, Any]) -> tuple[list[str]
     for family in families.values():
         ranked = sorted(family, key=lambda name: -(summary[name] or 0.0))[:_MANY]
         kept += [name for name in family if name in ranked]
-    return kept, len(names) - len(kept)
+    left_out = len(names) - len(kept)
+    return (list(names), 0) if left_out == 1 else (kept, left_out)
 
 
 def _show_learners(console: Console, run: Run) -> None:
@@ -95,9 +96,7 @@ def _show_learners(console: Console, run: Run) -> None:
     choices = f"; choices: {FINAL[LAST_ROUND]}" if run.choices else ""
     units = "accuracies in %" + ", variance in %²" * bool(VARIANCES.intersection(cells))
     console.print(f"learners: {FINAL[LAST_TENTH]}{choices}; {units}")
-    print_columns(
-        console, {"learner": run.learners}, {metric_title(metric).lower(): column for metric, column in cells.items()}
-    )
+    print_columns(console, {"learner": run.learners}, {metric_head(metric): column for metric, column in cells.items()})
     _show_targets(console, run)
 
 

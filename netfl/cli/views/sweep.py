@@ -12,10 +12,10 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from netfl.cli.views import open_console, print_columns
 from netfl.results.formatting import (
-    METRICS,
     format_metric,
     format_setting,
     metric_cell,
+    metric_head,
     metric_label,
 )
 from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, mean_sentence, metric_of
@@ -168,7 +168,7 @@ def _show_points(sweep: Sweep, console: Console) -> None:
     for name, metric in wanted[:COLUMNS]:
         known = [values.get((number, name, metric), (math.nan, math.nan, 0)) for number in points["point"]]
         if name:
-            head = f"{name}\n{METRICS[metric].lower()}"
+            head = f"{name}\n{metric_head(metric)}"
             columns[head] = [metric_cell(metric, *value, replicas) for value in known]
         else:
             columns[metric_label(metric)] = [format_metric(metric, *value[:2]) for value in known]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
+from zipfile import is_zipfile
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -60,6 +61,9 @@ class Arrays(UserFileData):
         return replace(UserFileData.load(self, streams), augment=self.augment)
 
     def read(self, path: Path) -> FileColumns:
+        if not is_zipfile(path):  # NumPy would propose to load a pickle
+            problem = "cannot be read: it is damaged, or not a NumPy file .npz"
+            raise_fault("", problem, str(path), "write it with numpy.savez")
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             missing = [name for name in ("x", "label") if name not in stored]
             if missing:

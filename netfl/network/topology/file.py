@@ -7,6 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -233,9 +234,13 @@ def read_graph(path: Path, form: str | None) -> nx.MultiGraph[str]:
     try:
         graph = _READERS[form](files.read_text(path))
     except (OSError, UnicodeDecodeError) as error:
-        folder = path.parent
-        nearby = sorted(other.name for other in folder.iterdir() if other.suffix in FORMATS) if folder.is_dir() else []
-        remedy = suggest(path.name, nearby) if folder.is_dir() else f"there is no folder {folder}"
+        folder, remedy = path.parent, "relative paths start at the current directory"
+        if not folder.is_dir():
+            remedy = f"there is no folder {folder}"
+        else:
+            nearby = {other.stem: other.name for other in folder.iterdir() if other.suffix in FORMATS}
+            if near := get_close_matches(path.stem, nearby, n=1):
+                remedy = f"did you mean '{nearby[near[0]]}'?"
         problem = f"cannot be read: {getattr(error, 'strerror', None) or error}"
         raise _file_error(path, problem, remedy) from error
     except Exception as error:  # parsers raise anything on a broken file

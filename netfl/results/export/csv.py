@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.files import absolute_path, open_parquet
+from netfl.network.files import absolute_path, open_parquet, read_batches
 from netfl.results.atomic_write import atomic_write
 from netfl.results.run_reader import Run
 from netfl.results.tables import CHUNK
@@ -30,15 +30,15 @@ def write_tables(run: Run, folder: Path) -> list[tuple[str, int]]:
 
 
 def _convert(table: Path, path: Path) -> int:
-    with open_parquet(table) as file, atomic_write(path) as part:
-        fields = [(field.name, field.type) for field in file.schema_arrow]
-        schema = pa.schema([(name, kind.value_type if pa.types.is_dictionary(kind) else kind) for name, kind in fields])
-        options = pacsv.WriteOptions(quoting_style="needed")
-        with pacsv.CSVWriter(absolute_path(part), schema, write_options=options) as writer:
-            for batch in file.iter_batches(CHUNK):
-                columns = [  # NaN becomes an empty cell
-                    pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column
-                    for column in batch.columns
-                ]
-                writer.write_table(pa.Table.from_arrays(columns, names=schema.names).cast(schema))
-        return int(file.metadata.num_rows)
+    with open_parquet(table) as file:
+        fields, rows = [(field.name, field.type) for field in file.schema_arrow], int(file.metadata.num_rows)
+    schema = pa.schema([(name, kind.value_type if pa.types.is_dictionary(kind) else kind) for name, kind in fields])
+    options = pacsv.WriteOptions(quoting_style="needed")
+    with atomic_write(path) as part, pacsv.CSVWriter(absolute_path(part), schema, write_options=options) as writer:
+        for batch in read_batches(table, CHUNK):
+            columns = [  # NaN becomes an empty cell
+                pc.if_else(pc.is_nan(column), None, column) if pa.types.is_floating(column.type) else column
+                for column in batch.columns
+            ]
+            writer.write_table(pa.Table.from_arrays(columns, names=schema.names).cast(schema))
+    return rows

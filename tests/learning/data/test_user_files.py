@@ -97,6 +97,14 @@ def test_settings_that_do_not_match_the_file_are_errors(files, name, changes, pr
         make_data(files / name, **changes).load(Streams(0))
 
 
+@pytest.mark.parametrize("content", [b"", b"garbage"])
+def test_file_without_arrays_is_an_error(files, content):
+    (files / "a.npz").write_bytes(content)
+    problem = r"^file: cannot be read: it is damaged, or not a NumPy file \.npz \(.*\); write it with numpy\.savez$"
+    with pytest.raises(ScenarioError, match=problem):
+        make_data(files / "a.npz").load(Streams(0))
+
+
 def test_broken_files_are_errors(files):
     for name in ("a.npz", "a.parquet"):
         (files / name).write_bytes((files / name).read_bytes()[:300])

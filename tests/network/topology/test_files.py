@@ -147,6 +147,11 @@ class TestFileErrors:
         assert "No such file" in fault.problem
         assert fault.remedy == "did you mean 'zoo.gml'?"
 
+    def test_other_files_of_the_folder_are_not_suggested(self):
+        fault = open_fault("abilene.graphml", server="Wien")
+        assert "No such file" in fault.problem
+        assert fault.remedy == "relative paths start at the current directory"
+
     def test_disconnected_towers_are_rejected(self, tmp_path):
         path = tmp_path / "split.edges"
         path.write_text("a b\nc d\n")

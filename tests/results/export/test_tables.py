@@ -1,8 +1,11 @@
 """Export of tables and positions."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
+from pyarrow.csv import CSVWriter
 from support.exported_runs import DIRECT, NETWORK, call
 
 import netfl
@@ -52,7 +55,17 @@ class TestDamage:
         (trace_run(DIRECT).folder / "events.parquet").write_bytes(content)
         code, output = call("export", "x", form)
         assert code == 1
-        assert output.startswith("x/events.parquet cannot be read: ")
+        assert output.startswith("x/events.parquet cannot be read: it is damaged (")
+        assert not list(Path("x").glob("*.part"))
+
+    def test_a_full_disk_is_no_error_of_the_table(self, trace_run, monkeypatch):
+        class FullDisk(CSVWriter):
+            def write_table(self, *_):
+                raise OSError(28, "No space left on device")
+
+        trace_run(DIRECT)
+        monkeypatch.setattr("pyarrow.csv.CSVWriter", FullDisk)
+        assert call("export", "x", "--csv") == (1, "cannot write x: No space left on device\n")
 
     @pytest.mark.parametrize("options", [["--perfetto"], ["--availability", "there.csv"]])
     def test_a_run_without_its_scenario(self, trace_run, options):
