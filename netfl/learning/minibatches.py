@@ -37,7 +37,7 @@ _HALF, _LOW = np.array(32, np.uint64), np.array(0xFFFFFFFF, np.uint64)
 
 
 class LayoutTensors(NamedTuple):
-    """What a layout says about its users, on the device.  Read only.
+    """Tensors of a layout, on the device; read only.
 
     Args:
         steps: of each user, in the order of the cohort, ``[users]``.
