@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -72,6 +73,11 @@ class RunSet:
     def learners(self) -> list[str]:
         """Learners of any run, without repetition."""
         return list(dict.fromkeys(name for run in self.members for name in run.data.learners))
+
+    @property
+    def described(self) -> list[NamedRun]:
+        """Return the runs whose scenario is readable."""
+        return [run for run in self.members if not run.data.lacks("scenario")]
 
     def having(self, metric: str) -> list[NamedRun]:
         """Return the runs that evaluated *metric* over all data."""
@@ -152,6 +158,15 @@ def shared_rounds(first: RunData, second: RunData) -> int:
         rows = table[table["replica"].isin(replicas) & (table["round"] <= rounds)]
         traces.append(rows[_TRACE_COLUMNS].sort_values(_TRACE_COLUMNS).to_numpy(float))
     return rounds if len(traces[0]) and np.array_equal(traces[0], traces[1]) else 0
+
+
+def relate_traces(first: RunData, second: RunData) -> Literal["same", "other", "other_seed", "unknown"]:
+    """Return whether two runs share a trace; ``other`` is another trace with the same seed."""
+    if any(data.lacks("manifest", "rounds", "deliveries") for data in (first, second)):
+        return "unknown"
+    if first.run.manifest.get("seed") != second.run.manifest.get("seed"):
+        return "other_seed"
+    return "same" if shared_rounds(first, second) else "other"
 
 
 def final_difference(first: RunData, second: RunData, metric: str, learner: str, *, paired: bool) -> ConfidenceInterval:
