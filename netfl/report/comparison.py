@@ -213,6 +213,11 @@ def _courses(members: list[NamedRun], metric: str, over: aggregates.Over) -> pd.
     return comparison_plots.run_courses(tables, metric, over)
 
 
+def _curve_caption(members: list[NamedRun], metric: str, over: str) -> str:
+    is_smoothed = any(aggregates.smoothing_window(run.data.metrics, metric) > 1 for run in members)
+    return caption("curves_of_runs", members, metric, over, is_smoothed)
+
+
 def _shared_panels(members: list[NamedRun], metric: str, x_axes: list[aggregates.Over]) -> Markup:
     known = [(run.letter, name) for run in members for name in run.data.learners]
     learners = list(dict.fromkeys(name for _, name in known))
@@ -225,7 +230,7 @@ def _shared_panels(members: list[NamedRun], metric: str, x_axes: list[aggregates
         ax.label_outer(remove_inner_ticks=False)
     lines = {f"{run} · {learner}": line for (run, learner), line in styles.items()}
     style.line_legend(figure, lines, loc="outside upper left", ncols=4, handlelength=3.6)
-    return page.plot(figure, f"curves-{metric}", caption("curves_of_runs", members, metric, ""))
+    return page.plot(figure, f"curves-{metric}", _curve_caption(members, metric, ""))
 
 
 def _panel_per_run(members: list[NamedRun], metric: str, over: aggregates.Over) -> Markup:
@@ -246,7 +251,7 @@ def _panel_per_run(members: list[NamedRun], metric: str, over: aggregates.Over) 
         else:
             ax.tick_params(labelbottom=True)
     learning_plots.learner_legend(figure, learners)
-    return page.plot(figure, f"curves-{metric}-{over}", caption("curves_of_runs", members, metric, over))
+    return page.plot(figure, f"curves-{metric}-{over}", _curve_caption(members, metric, over))
 
 
 def participation_rates(run: NamedRun) -> pd.Series[float]:

@@ -89,6 +89,11 @@ class LearnerRanking:
     means: dict[str, statistics.ConfidenceInterval]
     lead: statistics.ConfidenceInterval
 
+    @property
+    def is_tied(self) -> bool:
+        """The best two end alike."""
+        return len(self.names) > 1 and formatting.end_alike(self.value(0), self.value(1), self.lead)
+
     def value(self, rank: int) -> float:
         """Return the mean at a rank."""
         return self.means[self.names[rank]].mean
@@ -126,10 +131,11 @@ def participation_sentences(data: RunData) -> list[str]:
         return []
     if data.lacks("deliveries") or not data.has_all_users or (data.deliveries.empty and data.lacks("scenario")):
         return []
-    where = f" (replica {data.first})" if len(data.replicas) > 1 else ""
+    where = f" in replica {data.first}" if len(data.replicas) > 1 else ""
     never = users[users["delivered"] == 0]
     silent, others = (never.loc[never["rare"] == holds_rare, "user"].tolist() for holds_rare in (True, False))
-    lines = sentences("participation", data, silent, others, where)
+    fewest = users[users["delivered"] == users["delivered"].min()]
+    lines = sentences("participation", data, silent, others, fewest, where)
     rare, delivered = users.loc[users["rare"], "user"].to_numpy(), data.users["delivered"]
     is_rare = data.users["rare"]
     if is_rare.any() and delivered.sum():
@@ -185,8 +191,8 @@ def comparison_summary(runs: RunSet, keys: list[str]) -> list[str]:
 
 
 def _winners(runs: RunSet, metric: str) -> list[str]:
-    ahead: dict[tuple[str, bool | None], list[str]] = {}
-    undecided, tops = [], []
+    groups: dict[tuple[str, str], list[str]] = {}
+    tops = []
     members = runs.having(metric)
     for run in members:
         ranking = rank_learners(run.data, metric)
@@ -195,14 +201,16 @@ def _winners(runs: RunSet, metric: str) -> list[str]:
             tops.append((ranking.value(0), ranking.names[0], run.letter))
         if len(ranking.names) < 2:
             continue
-        if lead.mean == 0.0 or lead.clear is False or not lead.replicas:
-            undecided.append(run.letter)
-        else:
-            ahead.setdefault((ranking.names[0], lead.clear), []).append(run.letter)
+        state = {True: "ahead", None: "one_replica", False: "undecided"}[lead.clear]
+        if ranking.is_tied or not lead.replicas:
+            state = "tied" if ranking.is_tied else "apart"
+        ahead = ranking.names[0] if state in {"ahead", "one_replica"} else ""
+        groups.setdefault((ahead, state), []).append(run.letter)
     rare = {run.data.rare_classes for run in members} if metric == "rare_accuracy" else set()
     common = next(iter(rare)) if len(rare) == 1 else ()
     top = max(tops, key=lambda top: top[0]) if len(tops) > 1 else None
-    return sentences("winners", CONTEXTS[metric], common, ahead, undecided, top)
+    ordered = dict(sorted(groups.items(), key=lambda group: not group[0][0]))
+    return sentences("winners", CONTEXTS[metric], common, ordered, top)
 
 
 def sweep_summary(data: SweepData) -> list[str]:
