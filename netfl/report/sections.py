@@ -489,7 +489,7 @@ def queues(data: RunData) -> Iterator[Markup]:
         for _, row in table.head(MAX_TABLE_ROWS).iterrows()
     ]
     head = ["Where", "Forwarded", "Dropped", "Mean stay", "95 % within", "Longest", "Messages on average"]
-    yield page.table(head, lines, caption("queue_table"))
+    yield page.table(head, lines, caption("queue_table", len(lines), len(table)))
 
 
 def utilisation(data: RunData) -> Iterator[Markup]:
@@ -536,11 +536,15 @@ def _names(rows: pd.DataFrame) -> NDArray[np.object_]:
 
 def _downtime(down: pd.DataFrame, end_s: float, max_rows: int = 8) -> list[list[str]]:
     totals = (down["to_s"] - down["from_s"]).groupby(_names(down)).agg(["size", "sum"])
-    totals = totals.sort_values("sum", ascending=False).head(max_rows)
-    return [
+    totals = totals.sort_values("sum", ascending=False)
+    rows = [
         [str(name), format_count(int(row["size"])), clock(row["sum"]), percent(row["sum"] / max(end_s, 1e-9))]
-        for name, row in totals.iterrows()
+        for name, row in totals.head(max_rows).iterrows()
     ]
+    rest = totals[max_rows:]
+    if len(rest):
+        rows.append([f"and {len(rest)} more", format_count(int(rest["size"].sum())), clock(rest["sum"].sum()), "–"])
+    return rows
 
 
 def user_maps(data: RunData) -> Iterator[Markup]:
