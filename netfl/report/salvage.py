@@ -14,7 +14,7 @@ _TABLES = (*SCHEMAS, "users", "nodes", "energy", "regions", "points")
 _EFFECTS = {
     "manifest.json": "the status, the seed and the warnings of the run are unknown",
     "summary.json": "the metrics of the access are missing",
-    "scenario.yaml": "its settings are unknown",
+    "scenario.yaml": "the settings of the run are unknown",
 }
 """Consequence of each lost document; without a table its plots are missing."""
 
@@ -44,7 +44,7 @@ def _expected_files(run: Run) -> list[str]:
     if run.status not in {"done", "interrupted", "unknown"}:
         return []
     learns = run.status != "unknown" and run.learners and run.manifest.get("learning", True)
-    tables = ("rounds", "deliveries", "events", *(["metrics"] if learns else []))
+    tables = ("rounds", "deliveries", "events", "users", *(["metrics"] if learns else []))
     return [*(f"{table}.parquet" for table in tables), "scenario.yaml"]
 
 
