@@ -76,8 +76,8 @@ def participation_of_run(run: Run, replica: int | None = None) -> Participation:
         ]
     closed_s = rounds["closed_s"].to_numpy(float)
     read = from_table(deliveries, users=len(names) or users, rounds=len(rounds), closed_s=closed_s)
-    if run.status != "done":
-        planned = run.scenario.get("rounds")
+    if run.status not in {"done", "unknown"}:
+        planned = run.scenario.get("rounds") or run.manifest.get("rounds")
         notes = [f"The run is not finished ({run.status}): it has {len(rounds)} of {planned} rounds.", *notes]
     return replace(read, names=names or read.names, notes=tuple(notes))
 

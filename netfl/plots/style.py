@@ -153,11 +153,20 @@ def grid_axes(figure: Figure, number: int, columns: int = 3, **options: Any) -> 
     return cells[:number]
 
 
+class LogTicks(LogLocator):
+    """Ticks at 1, 2 and 5, and at more multiples on an axis of less than two decades."""
+
+    def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
+        is_short = vmin > 0.0 and vmax < 100.0 * vmin
+        self.set_params(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if is_short else (1.0, 2.0, 5.0))
+        return super().tick_values(vmin, vmax)
+
+
 def set_logarithmic(ax: Axes, which: Literal["x", "y"]) -> None:
-    """Make an axis logarithmic, with ticks at 1, 2 and 5 in plain numbers."""
+    """Make an axis logarithmic, with the ticks of `LogTicks` in plain numbers."""
     ax.set(**{f"{which}scale": "log"})
     axis = ax.xaxis if which == "x" else ax.yaxis
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=10))
+    axis.set_major_locator(LogTicks(numticks=10))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_locator(NullLocator())
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,9 @@ def compare(
         runs: a run or a sweep, or several of them; or their folders.
         metric: metrics of learners, such as ``accuracy``, or of the network, such as ``delay_mean_s`` or ``jain``.
         by: what distinguishes the rows: ``run``, ``learner``, an axis of a sweep, or a key of the scenario such as
-            ``access.mac.kind``.  Values of rows that are equal in these are pooled.  By default run, axes and learner.
+            ``access.mac.kind``.  Values that are equal in these are pooled, but never those of several learners:
+            ``learner`` is then added.  Of pooled values with the same trace and replica the mean counts, as they are
+            not independent.  By default run, axes and learner.
         baseline: the learner, run or value that differences are taken to; by default the first learner, or the first
             row if there is only one learner.
 
@@ -178,7 +181,7 @@ def _samples(runs: Sequence[Run | Sweep], metric: str) -> Iterator[_Sample]:
             finals = {"": table.set_index("replica")["value"]} if len(table) else {}
         for learner in sorted(finals, key=[*run.learners, ""].index):
             keys = _Keys({**named, **({"learner": learner} if learner else {})})
-            keys.scenario = run.scenario
+            keys.read_scenario = partial(getattr, run, "scenario")
             yield _Sample(keys, _indexed(finals[learner].dropna(), trace))
         lacking += [] if finals else [str(run.folder)]
     if 0 < len(lacking) < len(runs):
@@ -190,20 +193,22 @@ def _sweep_samples(sweep: Sweep, metric: str, named: Mapping[str, str], number: 
     wanted = [metric, final_name(metric), final_name(metric, is_choice=True)]
     table = sweep.final_metrics
     table = table[table["metric"].isin(wanted)].merge(sweep.points[["point", "trace"]], on="point")
+    scenario_at = cache(lambda point: sweep.scenario_at(point).plain())
     for _, rows in table.groupby(["point", "learner"], sort=False):
         first = rows.iloc[0]
-        keys = {**named, **{axis: str(first[axis]) for axis in sweep.axes}}
+        keys = _Keys({**named, **{axis: str(first[axis]) for axis in sweep.axes}})
         keys |= {"learner": first["learner"]} if first["learner"] else {}
+        keys.read_scenario = partial(scenario_at, int(first["point"]))
         yield _Sample(keys, _indexed(rows.set_index("replica")["value"].dropna(), f"sweep {number} {first['trace']}"))
 
 
 class _Keys(dict[str, str]):
     """Keys of a sample; keys of its scenario are found, but not listed."""
 
-    scenario: Mapping[str, Any]
+    read_scenario: Callable[[], Mapping[str, Any]]
 
     def __missing__(self, key: str) -> str:
-        value: Any = self.scenario
+        value: Any = self.read_scenario()
         for part in key.split("."):
             value = value[int(part)] if isinstance(value, list) else value[part]
         return str(value)
@@ -215,20 +220,29 @@ def _indexed(values: pd.Series[float], trace: str) -> pd.Series[float]:
 
 
 def _pool(samples: Sequence[_Sample], by: Sequence[str] | None, metric: str) -> list[_Sample]:
-    """Pool the samples that are equal in the keys *by*."""
+    """Pool the samples that are equal in the keys *by* and in the learner."""
     if not samples:
         raise ScenarioError(
             [Fault("metric", "no run has this metric", metric, "see run.metrics and run.summary; a regression has r2")]
         )
+    has_learners = len({sample.keys.get("learner") for sample in samples}) > 1
+    if by is not None and has_learners and "learner" not in by:
+        by = [*by, "learner"]
     pooled: dict[tuple[tuple[str, str], ...], list[pd.Series[float]]] = {}
     for sample in samples:
-        try:
-            keys = tuple((key, sample.keys[key]) for key in (sample.keys if by is None else by))
-        except (KeyError, IndexError, ValueError, TypeError):
-            problem, remedy = "no run has this key", f"known: {', '.join(sample.keys)}, and keys of the scenario"
-            raise ScenarioError([Fault("by", problem, ", ".join(by or ()), remedy)]) from None
+        keys = tuple((key, _value(sample.keys, key)) for key in (sample.keys if by is None else by))
         pooled.setdefault(keys, []).append(sample.values)
-    return [_Sample(dict(keys), pd.concat(values)) for keys, values in pooled.items()]
+    # values with the same trace and replica are not independent: their mean counts as one
+    merged = {keys: pd.concat(values).groupby(level=[0, 1], sort=False).mean() for keys, values in pooled.items()}
+    return [_Sample(dict(keys), values) for keys, values in merged.items()]
+
+
+def _value(keys: Mapping[str, str], key: str) -> str:
+    try:
+        return keys[key]
+    except (KeyError, IndexError, ValueError, TypeError):
+        remedy = f"known: {', '.join(keys)}, and keys of the scenario"
+        raise ScenarioError([Fault("by", "a run has no such key", key, remedy)]) from None
 
 
 def _baseline(samples: Sequence[_Sample], keys: Mapping[str, str], baseline: str | None) -> pd.Series[float] | None:

@@ -24,7 +24,7 @@ from netfl.report.comparison_data import (
     differing_keys,
     final_difference,
     gather_runs,
-    shared_rounds,
+    relate_traces,
 )
 from netfl.report.page import Page, Section, caption
 from netfl.report.sections import best_cells
@@ -55,6 +55,9 @@ _DELAYS = {
 }
 """Columns of the table of delays and costs, by metric."""
 
+_NO_PAIRS = {"other": "none: the same seed, another trace", "other_seed": "none: another seed", "unknown": "–"}
+"""Reason why the replicas of two runs are not paired, by `relate_traces`."""
+
 _X_AXES: tuple[aggregates.Over, ...] = ("round", "time", "bits", "energy")
 
 
@@ -79,7 +82,7 @@ def write_several(folders: Sequence[Path], out: Path) -> Path:
     with style.theme():
         runs = gather_runs(folders)
         members = [run.data for run in runs.members]
-        keys = differing_keys([data.run.scenario for data in members])
+        keys = differing_keys([run.data.run.scenario for run in runs.described])
         title = f"{len(members)} runs: {', '.join(dict.fromkeys(data.name for data in members))}"
         is_done = all(data.run.status == "done" for data in members) and not runs.refused
         return Page(
@@ -98,13 +101,14 @@ def comparison_sections(runs: RunSet, keys: dict[str, list[str]], folder: Path) 
     sentences = [f"{run.label}: {' '.join(summary_text.verdicts(run.data))}" for run in learning]
     winners = [page.bullets(sentences), final_table(runs), *difference_table(runs)] if learning else []
     members = [run for run in runs.members if len(run.data.run.rounds) and run.data.duration_s is None]
+    selected = [run for run in members if not run.data.lacks("deliveries")]
     return [
         Section("runs", "The runs", [*run_table(runs, folder)]),
         Section("differences", "How they differ", [*difference_of_keys(runs, keys)]),
         Section("winners", "Best learners", winners),
         Section("curves", "Learning curves", [*learning_curves(runs)]),
-        Section("participation", "Participation", [*participation(members)]),
-        Section("verdicts", "Selection process", [*diagnoses(members)]),
+        Section("participation", "Participation", [*participation(selected)]),
+        Section("verdicts", "Selection process", [*diagnoses(selected)]),
         Section("outcome-shares", "Outcomes of updates", [*outcomes(members)]),
         Section("delays", "Delays", [*delays(members), *delay_table(runs)]),
     ]
@@ -116,13 +120,14 @@ def run_table(runs: RunSet, folder: Path) -> Iterator[Markup]:
     for run in runs.members:
         data = run.data
         length = format_count(data.rounds) if data.duration_s is None else clock(data.duration_s)
+        length = "–" if data.lacks("rounds") else length
         rows.append(
             [
                 f"{run.letter} · {run.name}",
                 data.run.status,
-                format_count(len(data.first_users)),
+                format_count(len(data.first_users)) if data.has_all_users else "–",
                 length,
-                str(len(data.replicas)),
+                str(len(data.replicas) or "–"),
                 str(data.run.manifest.get("seed", "–")),
                 clock(float(data.ends_s.mean())) if len(data.ends_s) else "–",
                 str(data.run.folder),
@@ -137,7 +142,9 @@ def difference_of_keys(runs: RunSet, keys: dict[str, list[str]]) -> Iterator[Mar
     """Yield the dotted keys in which the scenarios differ."""
     if keys:
         rows = [[key, *values] for key, values in list(keys.items())[:MAX_KEYS]]
-        yield page.table(["Key", *runs.letters], rows, caption("differences", keys, len(rows)))
+        yield page.table(
+            ["Key", *(run.letter for run in runs.described)], rows, caption("differences", keys, len(rows))
+        )
 
 
 def final_table(runs: RunSet) -> Markup:
@@ -165,12 +172,11 @@ def difference_table(runs: RunSet) -> Iterator[Markup]:
     for name in runs.learners:
         base, *others = [run for run in runs.members if name in run.data.learners]
         for run in others:
-            paired = shared_rounds(run.data, base.data) > 0
+            relation = relate_traces(run.data, base.data)
+            paired = relation == "same"
             gaps = [final_difference(run.data, base.data, metric, name, paired=paired) for metric in metrics]
             number = len(set(run.data.replicas) & set(base.data.replicas))
-            same_seed = run.data.run.manifest.get("seed") == base.data.run.manifest.get("seed")
-            unpaired = "none: the same seed, another trace" if same_seed else "none: another seed"
-            pairs = f"by replica ({number})" if paired else unpaired
+            pairs = f"by replica ({number})" if paired else _NO_PAIRS[relation]
             rows.append([f"{name}: {run.letter} − {base.letter}", *map(format_difference, gaps), pairs])
     if rows:
         head = ["Difference", *(CONTEXTS[metric].partition(" ")[2].capitalize() for metric in metrics), "Pairs"]
@@ -207,6 +213,11 @@ def _courses(members: list[NamedRun], metric: str, over: aggregates.Over) -> pd.
     return comparison_plots.run_courses(tables, metric, over)
 
 
+def _curve_caption(members: list[NamedRun], metric: str, over: str) -> str:
+    is_smoothed = any(aggregates.smoothing_window(run.data.metrics, metric) > 1 for run in members)
+    return caption("curves_of_runs", members, metric, over, is_smoothed)
+
+
 def _shared_panels(members: list[NamedRun], metric: str, x_axes: list[aggregates.Over]) -> Markup:
     known = [(run.letter, name) for run in members for name in run.data.learners]
     learners = list(dict.fromkeys(name for _, name in known))
@@ -219,7 +230,7 @@ def _shared_panels(members: list[NamedRun], metric: str, x_axes: list[aggregates
         ax.label_outer(remove_inner_ticks=False)
     lines = {f"{run} · {learner}": line for (run, learner), line in styles.items()}
     style.line_legend(figure, lines, loc="outside upper left", ncols=4, handlelength=3.6)
-    return page.plot(figure, f"curves-{metric}", caption("curves_of_runs", members, metric, ""))
+    return page.plot(figure, f"curves-{metric}", _curve_caption(members, metric, ""))
 
 
 def _panel_per_run(members: list[NamedRun], metric: str, over: aggregates.Over) -> Markup:
@@ -240,7 +251,7 @@ def _panel_per_run(members: list[NamedRun], metric: str, over: aggregates.Over) 
         else:
             ax.tick_params(labelbottom=True)
     learning_plots.learner_legend(figure, learners)
-    return page.plot(figure, f"curves-{metric}-{over}", caption("curves_of_runs", members, metric, over))
+    return page.plot(figure, f"curves-{metric}-{over}", _curve_caption(members, metric, over))
 
 
 def participation_rates(run: NamedRun) -> pd.Series[float]:
@@ -311,7 +322,7 @@ def outcomes(members: list[NamedRun]) -> Iterator[Markup]:
 
     figure = page.new_figure(9.6, 1.3 + 0.34 * len(shares))
     comparison_plots.outcome_bars(shares, ax=figure.add_subplot())
-    missing = [run.letter for run in members if run not in known]
+    missing = [run.letter for run in members if run not in known and not run.data.lacks("events")]
     yield page.plot(figure, "outcomes", caption("outcome_shares", missing))
     rows = [[run.label, *map(percent, shares.loc[run.letter])] for run in known]
     yield page.table(["Run", *(str(name).replace("_", " ") for name in shares)], rows)

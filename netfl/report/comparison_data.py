@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -72,6 +73,11 @@ class RunSet:
     def learners(self) -> list[str]:
         """Learners of any run, without repetition."""
         return list(dict.fromkeys(name for run in self.members for name in run.data.learners))
+
+    @property
+    def described(self) -> list[NamedRun]:
+        """Return the runs whose scenario is readable."""
+        return [run for run in self.members if not run.data.lacks("scenario")]
 
     def having(self, metric: str) -> list[NamedRun]:
         """Return the runs that evaluated *metric* over all data."""
@@ -154,6 +160,15 @@ def shared_rounds(first: RunData, second: RunData) -> int:
     return rounds if len(traces[0]) and np.array_equal(traces[0], traces[1]) else 0
 
 
+def relate_traces(first: RunData, second: RunData) -> Literal["same", "other", "other_seed", "unknown"]:
+    """Return whether two runs share a trace; ``other`` is another trace with the same seed."""
+    if any(data.lacks("manifest", "rounds", "deliveries") for data in (first, second)):
+        return "unknown"
+    if first.run.manifest.get("seed") != second.run.manifest.get("seed"):
+        return "other_seed"
+    return "same" if shared_rounds(first, second) else "other"
+
+
 def final_difference(first: RunData, second: RunData, metric: str, learner: str, *, paired: bool) -> ConfidenceInterval:
     """Return a learner's final value in *first* minus that in *second*, with its 95 % interval.
 
@@ -177,13 +192,15 @@ def welch(first: np.ndarray, second: np.ndarray) -> ConfidenceInterval:
     >>> gap.mean, round(gap.half, 2)
     (2.0, 5.98)
     """
-    from scipy.stats import ttest_ind
+    from scipy.special import stdtrit
 
     size = min(first.size, second.size)
+    gap = float(first.mean() - second.mean()) if size else math.nan
     if size < 2:
-        return ConfidenceInterval(float(first.mean() - second.mean()) if size else math.nan, math.nan, size)
-    gap = float(first.mean() - second.mean())
-    if not first.var() and not second.var():
+        return ConfidenceInterval(gap, math.nan, size)
+    squares = np.array([values.var(ddof=1) / values.size for values in (first, second)])  # squared standard errors
+    if not squares.any():
         return ConfidenceInterval(gap, 0.0, size)
-    bounds = ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
-    return ConfidenceInterval(gap, float(bounds.high - bounds.low) / 2, size)
+    shares = squares / squares.sum()
+    freedom = 1.0 / (shares**2 / [first.size - 1, second.size - 1]).sum()
+    return ConfidenceInterval(gap, float(stdtrit(freedom, 0.975) * math.sqrt(squares.sum())), size)

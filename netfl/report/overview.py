@@ -62,12 +62,16 @@ def _draw_learning(data: RunData, *cells: Axes) -> None:
 
 
 def _draw_access(data: RunData, left: Axes, right: Axes) -> None:
-    if data.first_users.empty or data.run.rounds.empty:
+    if data.lacks("rounds", "deliveries"):
+        _draw_note(left, "a table is missing")
+    elif data.first_users.empty or data.run.rounds.empty:
         _draw_note(left, "no rounds yet")
     else:
         delivery_plots.participation_bars(data.first_users, replica=data.first, ax=left)
         left.set_title("Participation" + (f" in replica {data.first}" if len(data.replicas) > 1 else ""))
-    if data.outcomes.empty or data.run.rounds.empty:
+    if data.lacks("rounds", "events"):
+        _draw_note(right, "a table is missing")
+    elif data.outcomes.empty or data.run.rounds.empty:
         _draw_note(right, "no outcomes were recorded")
     else:
         delivery_plots.outcomes(data.outcomes, data.run.rounds, inside=True, ax=right)

@@ -54,10 +54,22 @@ class RunData:
         counts = Counter(name for name, _ in {(entry["learner"], entry["replica"]) for entry in entries})
         return frozenset(name for name, number in counts.items() if number == len(self.replicas))
 
+    def lacks(self, *names: str) -> bool:
+        """Return whether one of these tables and documents, such as ``rounds`` or ``scenario``, is lost."""
+        return not {name.partition(".")[0] for name in self.run.without}.isdisjoint(names)
+
+    @property
+    def is_trace(self) -> bool:
+        """No learner trains in the run; false if this is unknown."""
+        has_none = not (self.run.learners or self.lacks("manifest", "scenario"))
+        return has_none or self.run.manifest.get("learning") is False
+
     @cached_property
     def replicas(self) -> tuple[int, ...]:
-        """Replicas with rounds."""
-        return tuple(sorted(int(replica) for replica in self.run.rounds["replica"].unique()))
+        """Replicas with rounds; if these are lost, with metrics or deliveries."""
+        tables = [self.run.rounds]
+        tables += [self.run.metrics, self.run.deliveries] if self.lacks("rounds") else []
+        return tuple(sorted({int(replica) for table in tables for replica in table["replica"].unique()}))
 
     @cached_property
     def first(self) -> int:
@@ -77,7 +89,7 @@ class RunData:
     @cached_property
     def duration_s(self) -> float | None:
         """Simulated duration of a run of traffic; ``None`` for a run of rounds."""
-        duration = self.run.scenario.get("duration")
+        duration = self.run.scenario.get("duration", self.run.manifest.get("duration_s"))
         return None if duration is None else float(duration)
 
     @cached_property
@@ -116,6 +128,11 @@ class RunData:
         events = self.run.events
         deliveries = self.run.deliveries if self.duration_s is None else events[events["kind"] == "delivered"]
         return aggregates.with_delivery_counts(table, deliveries, self.rare_classes)
+
+    @property
+    def has_all_users(self) -> bool:
+        """The number of users is known, also of those without a delivery."""
+        return len(self.run.users) > 0 or "users" in self.run.scenario
 
     @cached_property
     def first_users(self) -> pd.DataFrame:
@@ -231,6 +248,8 @@ class RunData:
     @cached_property
     def selection(self) -> diagnosis.Diagnosis | None:
         """Diagnosis of the selection process in the replica `first`; ``None`` if it cannot be made."""
+        if self.lacks("deliveries"):
+            return None
         try:
             return diagnosis.diagnose(participation_of_run(self.run, self.first))
         except ScenarioError:

@@ -11,33 +11,45 @@ from netfl.results.tables import SCHEMAS
 _DOCUMENTS = {"manifest": "manifest.json", "summary": "summary.json", "scenario": "scenario.yaml"}
 """File of each document, by the attribute of the run."""
 _TABLES = (*SCHEMAS, "users", "nodes", "energy", "regions", "points")
+_EFFECTS = {
+    "manifest.json": "the status, the seed and the warnings of the run are unknown",
+    "summary.json": "the metrics of the access are missing",
+    "scenario.yaml": "the settings of the run are unknown",
+}
+"""Consequence of each lost document; without a table its plots are missing."""
 
 
 def salvage_run(run: Run) -> tuple[Run, tuple[str, ...]]:
-    """Return *run* without unreadable files, and a sentence on each unreadable or missing one.
+    """Return *run* without its lost files, and a sentence on each: one that is unreadable or missing.
 
     An intact run is returned as it is, with its tables read.
     """
     problems = _find_problems(run, _DOCUMENTS)
     crashed = "manifest.json" not in problems and run.status == "crashed"
     usable = Run(run.folder, frozenset(problems), crashed) if problems or crashed else run
-    if table_problems := _find_problems(usable, _TABLES):
-        problems |= table_problems
-        usable = Run(run.folder, frozenset(problems), crashed)
+    missing = [name for name in _expected_files(usable) if not (run.folder / name).exists()]
+    table_problems = _find_problems(usable, _TABLES)
+    problems |= table_problems
+    if table_problems or missing:
+        usable = Run(run.folder, frozenset([*problems, *missing]), crashed)
     if crashed:
         _cut_after_last_complete_round(usable)
-    damage = [
-        f"{name} cannot be read, so its plots and tables are missing: {problem}." for name, problem in problems.items()
-    ]
-    if usable.status in {"done", "interrupted"}:
-        learns = bool(usable.learners) and usable.manifest.get("learning", True)
-        tables = ("rounds", "deliveries", "events", *(["metrics"] if learns else []))
-        damage += [
-            f"{name} is missing from the run, so its plots and tables are missing."
-            for name in (*(f"{table}.parquet" for table in tables), "scenario.yaml")
-            if name not in usable.without and not (run.folder / name).exists()
-        ]
+    damage = [f"{name} cannot be read, so {_effect(name)}: {problem}." for name, problem in problems.items()]
+    damage += [f"{name} is missing from the run, so {_effect(name)}." for name in missing]
     return usable, tuple(damage)
+
+
+def _expected_files(run: Run) -> list[str]:
+    """Return the files that a run has at its end; none of one that has not ended."""
+    if run.status not in {"done", "interrupted", "unknown"}:
+        return []
+    learns = run.status != "unknown" and run.learners and run.manifest.get("learning", True)
+    tables = ("rounds", "deliveries", "events", "users", *(["metrics"] if learns else []))
+    return [*(f"{table}.parquet" for table in tables), "scenario.yaml"]
+
+
+def _effect(name: str) -> str:
+    return _EFFECTS.get(name, "its plots and tables are missing")
 
 
 def _find_problems(run: Run, names: Iterable[str]) -> dict[str, str]:

@@ -135,7 +135,8 @@ def access_sections(data: RunData) -> list[Section]:
         return []
     sections = []
     if data.duration_s is None:
-        parts = [participation_bars(data), participation(data), *selection_table(data)]
+        parts = [] if data.lacks("deliveries") else [participation_bars(data), participation(data)]
+        parts += selection_table(data)
         sections = [
             Section("participation", "Participation", parts),
             Section("outcomes", "Outcomes of updates", [*outcomes(data)]),
@@ -268,7 +269,7 @@ def class_accuracy(data: RunData) -> Iterator[Markup]:
 
 def user_accuracy(data: RunData) -> Iterator[Markup]:
     """Yield the distribution of accuracy over users, and accuracy against deliveries."""
-    if data.accuracy.empty:
+    if data.accuracy.empty or data.lacks("deliveries"):
         return
     figure = page.new_figure(9.6, 3.4)
     left, right = figure.subplots(1, 2)
@@ -281,7 +282,7 @@ def user_accuracy(data: RunData) -> Iterator[Markup]:
 def user_heat(data: RunData) -> Iterator[Markup]:
     """Yield learners × users."""
     rows = data.accuracy[data.accuracy["replica"] == data.first]
-    if rows.empty:
+    if rows.empty or data.lacks("deliveries"):
         return
     figure = page.new_figure(9.6, 1.1 + 0.36 * rows["learner"].nunique())
     learning_plots.user_heat(rows, learners=data.learners, ax=figure.add_subplot())
@@ -325,7 +326,7 @@ def other_metrics(data: RunData) -> Iterator[Markup]:
 def user_weights(data: RunData) -> Iterator[Markup]:
     """Yield the weights of users, if an aggregation weighs them."""
     weights = data.user_values("weight")
-    if weights.empty:
+    if weights.empty or data.lacks("deliveries"):
         return
     figure = page.new_figure(6.4, 3.0)
     learning_plots.user_weights(weights, learners=data.learners, ax=figure.add_subplot())
@@ -390,6 +391,8 @@ def selection_table(data: RunData) -> Iterator[Markup]:
 
 def outcomes(data: RunData) -> Iterator[Markup]:
     """Yield the outcomes of updates and the causes of failed attempts, over the rounds and in total."""
+    if data.lacks("events"):
+        return
     if data.outcomes.empty:
         yield page.note("No outcomes of updates were recorded in this run.")
         return
@@ -450,7 +453,7 @@ def packet_delays(data: RunData) -> Iterator[Markup]:
     """Yield the delays of packets, if the run has traffic and their arrivals were recorded."""
     events = data.run.events
     rows = events[events["kind"] == "delivered"]
-    if data.duration_s is None or rows.empty:
+    if data.duration_s is None or rows.empty or data.lacks("scenario"):
         return
     figure = page.new_figure(6.4, 3.0)
     values = rows.loc[rows["time_s"] >= data.warmup_s, "value"]
@@ -463,7 +466,7 @@ def queues(data: RunData) -> Iterator[Markup]:
     events = data.run.events
     rows = aggregates.node_delays(events)
     if rows.empty:
-        if (data.nodes["role"] == "router").any():
+        if (data.nodes["role"] == "router").any() and not data.lacks("events"):
             yield page.note(caption("unrecorded_queues"))
         return
     table = aggregates.queues(rows, float(data.ends_s.sum()))
@@ -486,7 +489,7 @@ def queues(data: RunData) -> Iterator[Markup]:
         for _, row in table.head(MAX_TABLE_ROWS).iterrows()
     ]
     head = ["Where", "Forwarded", "Dropped", "Mean stay", "95 % within", "Longest", "Messages on average"]
-    yield page.table(head, lines, caption("queue_table"))
+    yield page.table(head, lines, caption("queue_table", len(lines), len(table)))
 
 
 def utilisation(data: RunData) -> Iterator[Markup]:
@@ -503,7 +506,7 @@ def utilisation(data: RunData) -> Iterator[Markup]:
 
 def outages(data: RunData) -> Iterator[Markup]:
     """Yield a timeline of outages and deliveries, and the total time of each outage."""
-    if data.outages.empty:
+    if data.outages.empty or data.lacks("deliveries"):
         return
     users = data.first_users.assign(tower=data.towers)
     if len(users) > MAX_TIMELINE_USERS:
@@ -533,16 +536,20 @@ def _names(rows: pd.DataFrame) -> NDArray[np.object_]:
 
 def _downtime(down: pd.DataFrame, end_s: float, max_rows: int = 8) -> list[list[str]]:
     totals = (down["to_s"] - down["from_s"]).groupby(_names(down)).agg(["size", "sum"])
-    totals = totals.sort_values("sum", ascending=False).head(max_rows)
-    return [
+    totals = totals.sort_values("sum", ascending=False)
+    rows = [
         [str(name), format_count(int(row["size"])), clock(row["sum"]), percent(row["sum"] / max(end_s, 1e-9))]
-        for name, row in totals.iterrows()
+        for name, row in totals.head(max_rows).iterrows()
     ]
+    rest = totals[max_rows:]
+    if len(rest):
+        rows.append([f"and {len(rest)} more", format_count(int(rest["size"].sum())), clock(rest["sum"].sum()), "–"])
+    return rows
 
 
 def user_maps(data: RunData) -> Iterator[Markup]:
     """Yield maps of the users, by deliveries and by the accuracy of the first two learners."""
-    if not data.has_positions:
+    if not data.has_positions or data.lacks("deliveries"):
         return
     users = data.first_users
     if users["delivered"].any() or data.duration_s is None:

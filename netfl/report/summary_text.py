@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from netfl.plots.sweeps import is_numeric, sorted_values
-from netfl.report.comparison_data import RunSet, shared_rounds
+from netfl.report.comparison_data import RunSet, relate_traces
 from netfl.report.page import caption, sentences
 from netfl.report.run_data import RunData
 from netfl.report.sweep_data import METRICS, MIN_DEVIATION, PointRanking, SweepData, rank_points
@@ -53,10 +53,17 @@ def run_summary(data: RunData) -> list[str]:
 
 def run_facts(data: RunData) -> str:
     """Return the size of a run in one line."""
-    users = data.run.scenario.get("users") or len(data.first_users)
-    length = f"{format_count(data.rounds)} rounds" if data.duration_s is None else clock(data.duration_s)
+    parts = []
+    if data.has_all_users:
+        users = data.run.scenario.get("users") or len(data.first_users)
+        parts.append(f"{format_count(int(users))} users")
+    if data.duration_s is not None:
+        parts.append(clock(data.duration_s))
+    elif not data.lacks("rounds"):
+        parts.append(f"{format_count(data.rounds)} rounds")
+    if data.replicas or not data.lacks("rounds"):
+        parts.append(counted(len(data.replicas), "replica"))
     seed = data.run.manifest.get("seed", data.run.scenario.get("seed"))
-    parts = [f"{format_count(int(users))} users", length, counted(len(data.replicas), "replica")]
     return " · ".join([*parts, *([] if seed is None else [f"seed {seed}"])])
 
 
@@ -81,6 +88,11 @@ class LearnerRanking:
     names: tuple[str, ...]
     means: dict[str, statistics.ConfidenceInterval]
     lead: statistics.ConfidenceInterval
+
+    @property
+    def is_tied(self) -> bool:
+        """The best two end alike."""
+        return len(self.names) > 1 and formatting.end_alike(self.value(0), self.value(1), self.lead)
 
     def value(self, rank: int) -> float:
         """Return the mean at a rank."""
@@ -117,10 +129,13 @@ def participation_sentences(data: RunData) -> list[str]:
     users = data.first_users
     if users.empty or data.run.rounds.empty or data.duration_s is not None:
         return []
-    where = f" (replica {data.first})" if len(data.replicas) > 1 else ""
+    if data.lacks("deliveries") or not data.has_all_users or (data.deliveries.empty and data.lacks("scenario")):
+        return []
+    where = f" in replica {data.first}" if len(data.replicas) > 1 else ""
     never = users[users["delivered"] == 0]
     silent, others = (never.loc[never["rare"] == holds_rare, "user"].tolist() for holds_rare in (True, False))
-    lines = sentences("participation", data, silent, others, where)
+    fewest = users[users["delivered"] == users["delivered"].min()]
+    lines = sentences("participation", data, silent, others, fewest, where)
     rare, delivered = users.loc[users["rare"], "user"].to_numpy(), data.users["delivered"]
     is_rare = data.users["rare"]
     if is_rare.any() and delivered.sum():
@@ -162,20 +177,22 @@ def comparison_summary(runs: RunSet, keys: list[str]) -> list[str]:
     members = [run for run in runs.members if len(run.data.run.deliveries)]
     if len(members) > 1:
         first, *others = members
-        shared = {run.letter: shared_rounds(run.data, first.data) > 0 for run in others}
-        same, other = ([letter for letter in shared if shared[letter] is is_same] for is_same in (True, False))
-        lines += sentences("traces", first.letter, same, other)
+        groups: dict[str, list[str]] = {"same": [], "other": [], "other_seed": [], "unknown": []}
+        for run in others:
+            groups[relate_traces(run.data, first.data)].append(run.letter)
+        lines += sentences("traces", first.letter, groups)
     parts = []
     for run in runs.members:
         number = int((run.data.first_users["delivered"] == 0).sum())
-        if number and len(run.data.run.rounds) and run.data.duration_s is None:
+        is_known = len(run.data.run.rounds) > 0 and run.data.duration_s is None and not run.data.lacks("deliveries")
+        if number and is_known and run.data.has_all_users:
             parts.append(f"{format_count(number)} of {format_count(len(run.data.first_users))} in {run.letter}")
     return lines + sentences("never_delivered", parts)
 
 
 def _winners(runs: RunSet, metric: str) -> list[str]:
-    ahead: dict[tuple[str, bool | None], list[str]] = {}
-    undecided, tops = [], []
+    groups: dict[tuple[str, str], list[str]] = {}
+    tops = []
     members = runs.having(metric)
     for run in members:
         ranking = rank_learners(run.data, metric)
@@ -184,14 +201,16 @@ def _winners(runs: RunSet, metric: str) -> list[str]:
             tops.append((ranking.value(0), ranking.names[0], run.letter))
         if len(ranking.names) < 2:
             continue
-        if lead.mean == 0.0 or lead.clear is False or not lead.replicas:
-            undecided.append(run.letter)
-        else:
-            ahead.setdefault((ranking.names[0], lead.clear), []).append(run.letter)
+        state = {True: "ahead", None: "one_replica", False: "undecided"}[lead.clear]
+        if ranking.is_tied or not lead.replicas:
+            state = "tied" if ranking.is_tied else "apart"
+        ahead = ranking.names[0] if state in {"ahead", "one_replica"} else ""
+        groups.setdefault((ahead, state), []).append(run.letter)
     rare = {run.data.rare_classes for run in members} if metric == "rare_accuracy" else set()
     common = next(iter(rare)) if len(rare) == 1 else ()
     top = max(tops, key=lambda top: top[0]) if len(tops) > 1 else None
-    return sentences("winners", CONTEXTS[metric], common, ahead, undecided, top)
+    ordered = dict(sorted(groups.items(), key=lambda group: not group[0][0]))
+    return sentences("winners", CONTEXTS[metric], common, ordered, top)
 
 
 def sweep_summary(data: SweepData) -> list[str]:

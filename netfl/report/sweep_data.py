@@ -179,6 +179,16 @@ class PointRanking:
         return interval(paired_lead(*self.complete[:2])) if len(self.complete) > 1 else interval([])
 
     @property
+    def ties(self) -> tuple[RankedPoint, ...]:
+        """Entries that end like the best."""
+        best, *rest = self.complete
+        return tuple(
+            entry
+            for entry in rest
+            if formatting.end_alike(best.mean.mean, entry.mean.mean, interval(paired_lead(best, entry)))
+        )
+
+    @property
     def significantly_worse(self) -> int:
         """Number of entries below the best beyond chance, over all comparisons together (C. E. Bonferroni)."""
         best, *rest = self.complete

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from netfl.learning.performance import metric_on_set, split_set
+from netfl.results.statistics import ConfidenceInterval
 from netfl.types import RoundProgress
 
 _LABELS = {
@@ -383,6 +384,21 @@ def percent(share: float) -> str:
     value = 100.0 * share
     form = ".0f" if value == round(value) else ".1f" if abs(value) >= 0.1 else ".1g"
     return f"{value:{form}} %"
+
+
+def end_alike(first: float, second: float, lead: ConfidenceInterval) -> bool:
+    """Return whether two shares are equal, or look so in percent and do not differ significantly.
+
+    Args:
+        first: the mean of one over replicas.
+        second: the mean of the other.
+        lead: their difference by replica; without replicas they cannot be compared.
+
+    >>> lead = ConfidenceInterval(0.0002, math.nan, 1)
+    >>> end_alike(0.5031, 0.5029, lead), end_alike(0.5036, 0.5034, lead)
+    (True, False)
+    """
+    return lead.replicas > 0 and (lead.mean == 0.0 or (not lead.clear and percent(first) == percent(second)))
 
 
 def format_points(difference: float) -> str:

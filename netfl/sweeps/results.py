@@ -17,6 +17,7 @@ from netfl.results.run_reader import TASKS
 from netfl.results.statistics import interval, metric_of
 from netfl.results.tables import SCHEMAS
 from netfl.scenario.html_card import html_card
+from netfl.scenario.scenario import Scenario, load
 from netfl.sweeps.task import task_folder
 
 if TYPE_CHECKING:
@@ -80,6 +81,23 @@ class Sweep:
     def point_values(self, number: int) -> dict[str, Any]:
         """Return the values of the axes at a point, by the names of the axes."""
         return self._index.points[number].values
+
+    def scenario_at(self, number: int) -> Scenario:
+        """Return the scenario of a point.
+
+        Raises:
+            ScenarioError: the file of the scenario is damaged or has other axes.
+        """
+        paths = {name: path for path, name in self._scenario.sweep.names.items()} if self._scenario.sweep else {}
+        try:
+            return self._scenario.at({paths[name]: value for name, value in self.point_values(number).items()})
+        except KeyError as error:
+            problem = f"{self.folder / 'scenario.yaml'} has no axis {error}"
+            raise ScenarioError([Fault("sweep", problem, None, "restore the file of this sweep")]) from None
+
+    @cached_property
+    def _scenario(self) -> Scenario:
+        return load(self.folder / "scenario.yaml")
 
     @property
     def axes(self) -> list[str]:

@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 
 from netfl import report
 from netfl.results.run_reader import Run, open_run
+from netfl.results.tables import SCHEMAS
 from netfl.types import OUTCOMES
 
 RARE_USERS = 3
@@ -59,7 +60,9 @@ def make_run(
     write("rounds", rounds_table(closed))
     write("deliveries", deliveries_table(delivered, closed, rng))
     write("users", users_table(users, replicas, network, rng))
-    if network:
+    if not network:
+        write("events", SCHEMAS["events"].empty_table().to_pandas())
+    else:
         write("events", events_table(delivered, closed, users, rng, attempts))
         write("nodes", nodes_table(replicas))
     if learners:

@@ -1,16 +1,20 @@
 """Tables of final values, intervals and differences compared with SciPy, and their LaTeX output."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 from report.conftest import make_run
 from scipy import stats
+from support.inline_sweep_engine import Here
 from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
 from netfl.errors import ScenarioError
 from netfl.report.compare import known_metrics
+from netfl.report.comparison_data import welch
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +70,31 @@ def test_keys_of_the_scenario_distinguish_rows(folders):
     assert table["metric"].tolist() == ["accuracy"] * 2 + ["rare_accuracy"] * 2
 
 
+@pytest.mark.parametrize("by", ["run", "evaluate.every", ["evaluate.every", "run"]])
+def test_learners_are_told_apart_without_being_asked_for(folders, by):
+    table = netfl.compare(folders, by=by)
+    names = [by] if isinstance(by, str) else by
+    assert [*table.columns[: len(names) + 1]] == [*names, "learner"]
+    assert {*table["learner"]} == {"FedAvg", "FED-CVaR-AVG"}
+    assert {*table["replicas"]} == ({3} if "run" in by else {6})
+    one = netfl.compare(folders, "accuracy", by=["run", "learner"])
+    if by == "run":
+        pd.testing.assert_frame_equal(table, one)
+
+
+@pytest.mark.parametrize(("first", "second"), [([0.1] * 3, [0.1, 0.2, 0.4]), ([0.1] * 3, [0.3] * 4), ([1, 2], [1, 5])])
+def test_welch_equals_scipy_and_constant_values_give_no_warning(first, second):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gap = welch(np.array(first, float), np.array(second, float))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        bounds = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
+    assert gap.mean == pytest.approx(np.mean(first) - np.mean(second))
+    assert gap.half == pytest.approx((bounds.high - bounds.low) / 2, abs=1e-12)
+    assert gap.replicas == min(len(first), len(second))
+
+
 def test_latex_has_booktabs_and_the_cells_of_reports(folders, tmp_path):
     table = netfl.compare(folders[0])
     text = table.to_latex()
@@ -80,7 +109,8 @@ def test_latex_has_booktabs_and_the_cells_of_reports(folders, tmp_path):
     ("arguments", "message"),
     [
         ({"metric": "acuracy"}, "metric: no run has this metric ('acuracy')"),
-        ({"by": "access.mac"}, "by: no run has this key ('access.mac')"),
+        ({"by": "access.mac"}, "by: a run has no such key ('access.mac')"),
+        ({"by": ["learner", "mac", "seeed"]}, "by: a run has no such key ('mac'); known: learner, and keys of"),
         ({"baseline": "FedAvrg"}, "did you mean 'FedAvg'?"),
     ],
 )
@@ -112,3 +142,53 @@ def test_a_run_without_the_metric_is_an_error_rather_than_left_out(tmp_path):
     assert "delay_mean_s" in shared
     assert "accuracy" not in shared
     assert len(netfl.compare([run, trace], shared)) == 2 * len(shared)
+
+
+SWEPT = {
+    "name": "swept", "users": 4, "rounds": 6, "replicas": 2, "access": {"kind": "bernoulli", "probability": 0.5},
+    "data": {"kind": "blobs", "centers": [[0, 0], [1, 1], [0, 1]], "samples": 90, "std": 0.5},
+    "partition": "by_class", "model": "logistic",
+    "learners": {
+        "A": {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 2},
+        "B": {"objective": {"kind": "cvar", "alpha": 0.5, "gamma": 0.1, "lr_t": 0.01}, "aggregation": "average",
+              "lr": 0.1, "batch_size": 8, "local_steps": 2},
+    },
+    "evaluate": {"every": 2},
+    "sweep": {"access.probability": [0.5, 0.9], "learners.B.objective.alpha": [0.2, 0.8]},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """A sweep over the network and over one of two learners; the other is the same at both values of the latter."""
+    return netfl.sweep(netfl.load(SWEPT), tmp_path_factory.mktemp("sweep") / "s", engine=Here())
+
+
+def test_points_of_a_sweep_are_pooled_by_learner_and_replica(swept):
+    table = netfl.compare(swept, by="probability")
+    assert table[["probability", "learner"]].to_numpy().tolist() == [[p, name] for p in ("0.5", "0.9") for name in "AB"]
+    assert table["replicas"].tolist() == [2] * 4
+    assert table["paired"].tolist() == [False, True] * 2
+    rows = swept.final_metrics.query("metric == 'accuracy.last_tenth' and probability == 0.9")
+    expected = rows.groupby(["learner", "replica"])["value"].mean().unstack()
+    assert table["mean"].tolist()[2:] == pytest.approx(expected.mean(axis=1).tolist())
+    assert table["difference"][3] == pytest.approx((expected.loc["B"] - expected.loc["A"]).mean())
+
+
+def test_keys_of_the_scenario_are_found_at_the_points_of_a_sweep(swept):
+    table = netfl.compare(swept, by=["access.kind", "access.probability", "learners.B.objective.alpha"])
+    assert table["access.kind"].tolist() == ["bernoulli"] * 8
+    assert table["access.probability"].tolist() == ["0.5"] * 4 + ["0.9"] * 4
+    assert table["learners.B.objective.alpha"].tolist() == (["0.2"] * 2 + ["0.8"] * 2) * 2
+    plain = netfl.compare(swept)
+    assert table["mean"].tolist() == plain["mean"].tolist()
+    with pytest.raises(
+        ScenarioError, match=r"a run has no such key \('access.mac'\); known: probability, alpha, learner"
+    ):
+        netfl.compare(swept, by=["probability", "access.mac"])
+
+
+def test_runs_and_sweeps_are_compared_by_a_key_of_the_scenario(swept, folders):
+    table = netfl.compare([swept, folders[0]], by="evaluate.every")
+    assert table["evaluate.every"].tolist() == ["2", "2", "5", "5"]
+    assert table["learner"].tolist() == ["A", "B", "FedAvg", "FED-CVaR-AVG"]

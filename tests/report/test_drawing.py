@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from netfl.plots import deliveries, learning, network, style
 from netfl.report.run_data import RunData
+from netfl.report.sections import outages
 from netfl.results import aggregates
 
 LEARNERS = ("FedAvg", "FED-CVaR-AVG")
@@ -207,3 +208,28 @@ def test_heat_map_of_users_is_sorted_by_deliveries(make):
     assert cells[1, 0] == pytest.approx(100 * expected["FED-CVaR-AVG", shown[0]])
     bold = [int(text.get_text()) for text in ax.get_xticklabels() if text.get_fontweight() == "bold"]
     assert sorted(bold) == [5, 6, 7]
+
+
+@pytest.mark.parametrize(("low", "high"), [(22, 480), (15, 80), (24, 45), (25, 3000), (0.3, 0.9), (1, 1e5), (28, 31)])
+def test_logarithmic_axes_have_labels_in_the_range_of_their_data(low, high):
+    ax = Figure().add_subplot()
+    style.set_logarithmic(ax, "y")
+    ax.set_ylim(low, high)
+    ticks = [tick.label1.get_text() for tick in drawn(ax).yaxis.get_major_ticks() if low <= tick.get_loc() <= high]
+    values = [float(text) for text in ticks]
+    assert len(values) >= 3
+    assert values[0] < low * (high / low) ** 0.25
+    assert values[-1] > low * (high / low) ** 0.75
+
+
+def test_table_of_outages_counts_those_left_out(make):
+    view = RunData(make(users=30, rounds=30, replicas=1))
+    table = list(outages(view))[-1]
+    rows = re.findall(r'<tr><th scope="row">(.*?)</th>\n?<td>(.*?)</td>', table)
+    number = view.outages.groupby(["user", "node"]).ngroups
+    assert number > 8
+    assert len(rows) == 9
+    assert rows[-1][0] == f"and {number - 8} more"
+    assert sum(int(cell.split()[0]) for _, cell in rows) == len(view.outages)
+    few = RunData(make(users=8, rounds=30, replicas=1))
+    assert " more</th>" not in list(outages(few))[-1]

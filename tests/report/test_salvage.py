@@ -20,6 +20,7 @@ from netfl import report
 from netfl.cli import app
 from netfl.errors import ScenarioError
 from netfl.report import summary_text
+from netfl.report.comparison_data import gather_runs
 from netfl.report.run_data import read_run_data
 from netfl.report.salvage import salvage_run
 from netfl.results.run_reader import open_run
@@ -76,6 +77,81 @@ def test_invalid_file_is_named(run, name, content, reason):
     found = damaged(run, name, content)
     assert f"{name} cannot be read" in status_text(found)
     assert reason in status_text(found)
+
+
+LOST = {
+    "rounds.parquet": ["no rounds yet", "It has 0", "0 rounds", "0 replicas", "One replica"],
+    "deliveries.parquet": ["Users without deliveries", "Every user had", "sent 0 %", "without a delivery",
+                           "were cut off", "Deliveries of each user", "Number of deliveries", "number of deliveries",
+                           "deliveries in each round", 'id="replay'],
+    "events.parquet": ["No outcomes of updates were recorded", "not recorded", 'id="replay'],
+    "metrics.parquet": ["has no learners"],
+    "users.parquet": ["have no positions"],
+    "nodes.parquet": ["no longer matches"],
+    "scenario.yaml": ["no longer matches", "of None rounds"],
+    "manifest.json": ["plots and tables are missing", "is not finished", "All 240 updates"],
+}  # fmt: skip
+"""Parts of sentences that depend on each file."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LOST)
+@pytest.mark.parametrize("content", [None, b"\xff?"])
+def test_no_sentence_depends_on_a_lost_file(make, name, content):
+    if content is None and name in {"manifest.json", "nodes.parquet"}:
+        pytest.skip("a run without a network has no nodes, and a folder without a manifest is no run")
+    found = damaged(make(users=8, rounds=30, replicas=2), name, content)
+    text = report.write(found).read_text(encoding="utf-8").replace("\u00a0", " ")
+    for part in LOST[name]:
+        assert part not in text
+    assert f"{name} {'is missing from the run' if content is None else 'cannot be read'}" in text
+
+
+def test_effect_of_a_lost_document_is_named(run):
+    lost = "manifest.json cannot be read, so the status, the seed and the warnings of the run are unknown: "
+    assert lost in status_text(damaged(run, "manifest.json", b"?"))
+    found = damaged(run, "scenario.yaml", None)
+    assert "scenario.yaml is missing from the run, so the settings of the run are unknown." in status_text(found)
+
+
+def test_lost_tables_leave_their_facts_out(make):
+    run = make(users=8, rounds=30, replicas=2)
+    assert summary_text.run_facts(read_run_data(run)) == "8 users · 30 rounds · 2 replicas · seed 5"
+    found = damaged(run, "rounds.parquet", None)
+    assert summary_text.run_facts(read_run_data(found)) == "8 users · 2 replicas · seed 5"
+    for name in ("users.parquet", "scenario.yaml", "metrics.parquet", "deliveries.parquet"):
+        found = damaged(run, name, b"\xff?")
+    assert summary_text.run_facts(read_run_data(found)) == "seed 5"
+
+
+def test_run_that_was_interrupted_before_an_evaluation_has_learners(run):
+    run.metrics.iloc[:0].to_parquet(run.folder / "metrics.parquet")
+    assert "has no learners" not in status_text(open_run(run.folder))
+
+
+@pytest.mark.slow
+def test_comparison_says_nothing_on_lost_tables(make_run, tmp_path):
+    folders = [make_run(tmp_path / name, users=8, rounds=30, replicas=2).folder for name in "abc"]
+    intact = "\n".join(summary_text.comparison_summary(gather_runs(folders), []))
+    assert "Users without deliveries in the first replica" in intact
+    assert "B and C share the trace of A" in intact
+    damaged(open_run(folders[0]), "deliveries.parquet", b"?")
+    damaged(open_run(folders[1]), "events.parquet", b"?")
+    damaged(open_run(folders[2]), "scenario.yaml", b"\xff?")
+    page = report.write_several(folders, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "trace of A" not in page
+    assert "another trace" not in page
+    assert "8 of 8 in A" not in page
+    assert "Not recorded in B" not in page
+    assert "The scenarios of A and B are the same in every key." in page
+    for folder in folders[1:]:
+        damaged(open_run(folder), "manifest.json", b"?")
+        damaged(open_run(folder), "scenario.yaml", b"\xff?")
+    page = report.write_several(folders, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "trace of B" not in page
+    assert "the same seed, " not in page
+    assert "same in every key" not in page
+    assert "The runs differ in" not in page
 
 
 def test_status_is_unknown_without_manifest(run):

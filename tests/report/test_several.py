@@ -145,7 +145,40 @@ def test_trace_is_shared_with_same_seed_and_deliveries(group):
     assert comparison_data.shared_rounds(other, first) == 0
     sentences = summary_text.comparison_summary(group, [])
     assert any(line.startswith("B shares the trace of A: the same seed") for line in sentences)
-    assert any(line.startswith("C does not share the trace of A") for line in sentences)
+    assert any(line.startswith("C does not share the trace of A: the seed is different.") for line in sentences)
+
+
+def test_other_trace_of_the_same_seed_is_named(runs, tmp_path):
+    shutil.copytree(runs / "c", tmp_path / "c")
+    (tmp_path / "c" / "manifest.json").write_text(json.dumps({"status": "done", "seed": 5}))
+    sentences = summary_text.comparison_summary(gather_runs([runs / "a", tmp_path / "c"]), [])
+    assert any(line.startswith("B does not share the trace of A: the seed is the same, but") for line in sentences)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "gap", "expected"),
+    [
+        (1, 0.0, "the best two end alike in A"),
+        (1, 0.3, "FED-CVaR-AVG is ahead in A (one replica does not show how much of that is chance)."),
+        (3, 0.3, "FED-CVaR-AVG is ahead in A."),
+    ],
+)
+def test_leads_of_runs_are_as_certain_as_their_replicas_allow(make_run, tmp_path, replicas, gap, expected):
+    folder = make_run(tmp_path / "a", users=8, rounds=30, replicas=replicas, gap=gap, swing=0.0).folder
+    if not gap:
+        rows = pd.read_parquet(folder / "metrics.parquet")
+        first = rows[rows["learner"] == "FedAvg"]
+        pd.concat([first, first.assign(learner="FED-CVaR-AVG")]).to_parquet(folder / "metrics.parquet")
+    text = " ".join(summary_text.comparison_summary(gather_runs([folder]), []))
+    assert expected in text
+    assert "significantly" not in text
+
+
+@pytest.mark.parametrize("swing", [0.0, 0.2])
+def test_moving_means_are_mentioned_if_a_curve_is_smoothed(make_run, tmp_path, swing):
+    folders = [make_run(tmp_path / "a", users=8, rounds=300, replicas=1, swing=swing).folder]
+    page = report.write_several(folders, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert ("shown as a moving mean" in page) == (swing > 0)
 
 
 def test_trace_is_not_shared_with_another_seed(runs, tmp_path):

@@ -194,6 +194,20 @@ class TestRanking:
             summary_text.point_verdict(found, "accuracy")
         )
 
+    def test_settings_that_look_equal_end_alike(self, tmp_path):
+        sweep_ = FakeSweep(tmp_path, {"alpha": [1, 2]}, noise=(0.0,))
+        sweep_.final_metrics["value"] = [0.93131, 0.93089, 0.93131, 0.9]
+        found = sweep_data.rank_points(SweepData(sweep_), "accuracy")
+        visible = " ".join(summary_text.point_verdict(found, "accuracy"))
+        assert "A ends highest, at 93.1 % (mean of the last 10 % of rounds). B at alpha = 1 ends alike." in visible
+        assert "points below" not in visible
+
+    @pytest.mark.parametrize("noise", [(0.0,), (0.0, 0.01)])
+    def test_pairs_are_mentioned_if_there_are_several_replicas(self, tmp_path, noise):
+        view = SweepData(FakeSweep(tmp_path, {"alpha": [1, 2]}, noise=noise))
+        (table,) = sweep.best_points(sweep_data.rank_points(view, "accuracy"))
+        assert ("paired by replica" in table) == (len(noise) > 1)
+
     def test_significance_is_corrected_for_many_comparisons(self):
         differences = np.array([1.0, 1.2, 0.5, 1.4])
         assert sweep_data.is_significant(differences, 0.05)

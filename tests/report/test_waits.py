@@ -107,7 +107,7 @@ def section_text(run):
     return "".join(found["network-metrics"])
 
 
-def test_section_matches_tables(make):
+def test_section_matches_tables(make, monkeypatch):
     run = make(users=8, rounds=30, replicas=2)
     text = section_text(run)
     assert "Delays of delivered updates" in text
@@ -121,6 +121,9 @@ def test_section_matches_tables(make):
     )
     text = section_text(run)
     assert "Little" in text
+    assert "nodes with most messages" not in text
+    monkeypatch.setattr(sections, "MAX_TABLE_ROWS", 1)
+    assert "The 1 of 2 nodes with most messages on average are shown." in section_text(run)
     assert "The share of the time that the air of each cell" in text
 
 

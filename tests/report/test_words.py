@@ -59,6 +59,12 @@ def test_ties_and_single_learners_are_described(ends):
     assert verdict(ends({"A": [0.25, 0.75]})) == "Over all classes, A ends at 50 %."
 
 
+def test_values_that_look_equal_end_alike_unless_the_difference_is_significant(ends):
+    assert "A and B end alike, at 50.3 %" in verdict(ends({"A": [0.50313], "B": [0.50291]}))
+    assert "A and B end alike, at 50.3 %" in verdict(ends({"A": [0.402, 0.6046], "B": [0.406, 0.6]}))
+    assert "A ends 0.0 points above B: 50.3 % against 50.3 %" in verdict(ends({"A": [0.5031] * 3, "B": [0.5029] * 3}))
+
+
 def test_learner_without_values_is_not_ranked(ends):
     assert verdict(ends({"A": [np.nan, np.nan], "B": [0.4, 0.4]})) == "Over all classes, B ends at 40 %."
 
@@ -85,6 +91,42 @@ def test_user_with_fewest_deliveries_is_named(make):
     assert (
         "user 5, which holds a rare class, had the fewest: 2 in 2000 rounds"
         in (summary_text.participation_sentences(view)[0])
+    )
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ([5, 2, 4, 3, 2, 2], "users 1, 4 and 5, of which users 4 and 5 hold rare classes, had the fewest: 2 each in"),
+        ([5, 2, 4, 3, 3, 3], "; user 1 had the fewest: 2 in"),
+        ([5, 2, 2, 3, 3, 3], "; users 1 and 2 had the fewest: 2 each in"),
+        ([5, 3, 3, 3, 2, 2], "; users 4 and 5, which hold rare classes, had the fewest: 2 each in"),
+        ([5, 2, 2, 3, 3, 2], "users 1, 2 and 5, of which user 5 holds a rare class, had the fewest: 2 each in"),
+        ([3] * 6, "All users had the same number of deliveries: 3 each in"),
+    ],
+)
+def test_all_users_with_the_fewest_deliveries_are_named(make, counts, expected):
+    view = RunData(make(users=6, rounds=20, replicas=1, network=False))
+    rows = view.run.deliveries.head(1).loc[[0] * sum(counts)]
+    view.run.__dict__["deliveries"] = rows.assign(user=np.repeat(np.arange(6), counts))
+    assert f"{expected} 20 rounds" in summary_text.participation_sentences(view)[0]
+
+
+def test_many_users_with_the_fewest_deliveries_are_counted(make):
+    view = RunData(make(users=30, rounds=20, replicas=1, network=False))
+    rows = view.run.deliveries.head(1).loc[[0] * 31]
+    view.run.__dict__["deliveries"] = rows.assign(user=[0, *range(30)])
+    assert "11, 12 and 17 more, of which users 27, 28 and 29 hold" in summary_text.participation_sentences(view)[0]
+
+
+def test_sentences_on_one_of_several_replicas_name_it(make):
+    lines = summary_text.run_summary(RunData(make(users=8, rounds=30, replicas=2)))
+    begins = ("Users without deliveries in replica 0: ", "The longest time without a delivery of a user with a rare ")
+    assert any(line.startswith(begins[0]) for line in lines)
+    assert any(line.startswith(begins[1]) and " in replica 0: user " in line for line in lines)
+    assert any("cut off" in line and line.endswith(" in replica 0.") for line in lines)
+    assert not any(
+        "in replica" in line for line in summary_text.run_summary(RunData(make(users=8, rounds=30, replicas=1)))
     )
 
 
@@ -159,7 +201,7 @@ def test_summary_names_selection_process(make):
         if sentence.startswith(found.sentence.partition(" in ")[0])
     ]
     assert found.verdict in text
-    assert text.endswith("(Of the first replica.)") == (len(view.replicas) > 1)
+    assert text.endswith("(In replica 0.)") == (len(view.replicas) > 1)
 
 
 def test_learners_are_compared_on_common_replicas(ends):

@@ -26,7 +26,9 @@ MAX_USERS = 20_000
 
 
 def animation_section(data: RunData) -> Section | None:
-    """Return the replay of a run; ``None`` if nothing has happened yet."""
+    """Return the replay of a run; ``None`` if nothing has happened yet, or if a part of it is lost."""
+    if data.lacks("rounds", "deliveries", "events", "users", "nodes", "scenario"):
+        return None
     if data.run.rounds.empty or data.first_users.empty or data.end_s <= 0.0:
         return None
     number = len(data.first_users)
