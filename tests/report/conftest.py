@@ -19,6 +19,18 @@ from netfl.types import OUTCOMES
 RARE_USERS = 3
 
 
+TWO_LEARNERS = {
+    "data": {"kind": "blobs", "centers": [[0, 0], [1, 1], [0, 1]], "samples": 90, "std": 0.5},
+    "partition": "by_class", "model": "logistic",
+    "learners": {
+        "A": {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 2},
+        "B": {"objective": {"kind": "cvar", "alpha": 0.5, "gamma": 0.1, "lr_t": 0.01}, "aggregation": "average",
+              "lr": 0.1, "batch_size": 8, "local_steps": 2},
+    },
+}  # fmt: skip
+"""Sections of a small scenario with learners A and B."""
+
+
 def make_run(
     folder: Path,
     *,

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from report.conftest import make_run
+from report.conftest import TWO_LEARNERS, make_run
 from scipy import stats
 from support.inline_sweep_engine import Here
 from typer.testing import CliRunner
@@ -146,13 +146,7 @@ def test_a_run_without_the_metric_is_an_error_rather_than_left_out(tmp_path):
 
 SWEPT = {
     "name": "swept", "users": 4, "rounds": 6, "replicas": 2, "access": {"kind": "bernoulli", "probability": 0.5},
-    "data": {"kind": "blobs", "centers": [[0, 0], [1, 1], [0, 1]], "samples": 90, "std": 0.5},
-    "partition": "by_class", "model": "logistic",
-    "learners": {
-        "A": {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 2},
-        "B": {"objective": {"kind": "cvar", "alpha": 0.5, "gamma": 0.1, "lr_t": 0.01}, "aggregation": "average",
-              "lr": 0.1, "batch_size": 8, "local_steps": 2},
-    },
+    **TWO_LEARNERS,
     "evaluate": {"every": 2},
     "sweep": {"access.probability": [0.5, 0.9], "learners.B.objective.alpha": [0.2, 0.8]},
 }  # fmt: skip

@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from report.conftest import TWO_LEARNERS
 from scipy import stats
 from support.inline_sweep_engine import Here
 from typer.testing import CliRunner
@@ -22,13 +23,7 @@ MALICIOUS = "<script>alert(1)</script> & \"it\" 'broke'"
 SCENARIO = {
     "name": "tiny", "seed": 3, "users": 4, "rounds": 8, "replicas": 2, "description": MALICIOUS,
     "access": {"kind": "bernoulli", "probability": 0.5},
-    "data": {"kind": "blobs", "centers": [[0, 0], [1, 1], [0, 1]], "samples": 90, "std": 0.5},
-    "partition": "by_class", "model": "logistic",
-    "learners": {
-        "A": {"objective": "erm", "aggregation": "average", "lr": 0.1, "batch_size": 8, "local_steps": 2},
-        "B": {"objective": {"kind": "cvar", "alpha": 0.5, "gamma": 0.1, "lr_t": 0.01}, "aggregation": "average",
-              "lr": 0.1, "batch_size": 8, "local_steps": 2},
-    },
+    **TWO_LEARNERS,
     "evaluate": {"every": 4, "rare_classes": [2]},
 }  # fmt: skip
 GRID = {"learners.B.objective.alpha": [0.2, 0.5, 1.0], "users": [4, 6, 8]}
