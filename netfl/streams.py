@@ -94,6 +94,15 @@ class RandomField:
         a, b, _, _ = self.words(users, index, draw)
         return _unit(a, b)
 
+    def order(self, users: Sequence[int], index: int, draw: int = 0) -> list[int]:
+        """Return the places of *users* in a random order; a user that occurs twice keeps the order of its places.
+
+        >>> sorted(Streams(7).field("tie").order([3, 1, 1, 8], 5))
+        [0, 1, 2, 3]
+        """
+        keys = self.uniform(users, index, draw)
+        return [int(place) for place in np.argsort(keys, kind="stable")]
+
     def exponential(self, users: ArrayLike, index: ArrayLike = 0, draw: ArrayLike = 0) -> NDArray[np.float64]:
         """Return exponential draws of mean 1."""
         return np.asarray(-np.log(self.uniform(users, index, draw)))

@@ -1,15 +1,98 @@
-"""Helpers for the SimPy clock: callbacks, a reusable timer, and a run with progress reports."""
+"""The clock of a network: SimPy's, with an end of each instant, callbacks, a reusable timer and progress reports.
+
+Events of one instant have an order that is not physics: that in which they were scheduled, or that of two roundings of
+one time.  Whatever depends on several of them is therefore decided at the end of the instant, by `Clock.at_end`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntEnum
 from typing import Any
 
 import simpy
-from simpy.events import NORMAL
+from simpy.events import NORMAL, EventPriority
+
+from netfl.network.periods import after_rounding
 
 Environment = simpy.Environment
 """Clock of a network, in which processes run."""
+
+_LAST = EventPriority(NORMAL + 1)
+"""Priority of the end of an instant, after all other events of a time."""
+
+
+class Stage(IntEnum):
+    """Order of what is decided at the end of an instant; each sees the results of those before."""
+
+    PORTS = 0
+    """Messages that entered a port are queued, after those that left it."""
+    ARRIVALS = 1
+    """The server judges the updates that have arrived."""
+    TIMERS = 2
+    """Deadlines and time-outs expire: an arrival at a deadline is in time."""
+    VERSIONS = 3
+    """Users receive versions: one that starts to send at this instant is on the air."""
+
+
+class Clock(simpy.Environment):
+    """SimPy's environment, which also knows the end of the present instant.
+
+    An instant is a time with all times that differ from it by rounding only (`netfl.network.periods.after_rounding`).
+    """
+
+    def __init__(self, initial_time: float = 0.0) -> None:
+        super().__init__(initial_time)
+        self._decisions: list[tuple[Stage, Callable[[], None]]] = []
+        self._instant_until_s = initial_time
+
+    @property
+    def is_instant_over(self) -> bool:
+        """True if no other event of the present instant is scheduled, and nothing is to be decided at its end."""
+        return not self._decisions and self.peek() > after_rounding(self.now)
+
+    def at_end(self, stage: Stage, decide: Callable[[], None]) -> None:
+        """Call *decide* at the end of the present instant; at once if it is over.
+
+        >>> clock, calls = Clock(), []
+        >>> def expire(event): clock.at_end(Stage.TIMERS, lambda: calls.append("deadline"))
+        >>> call_after(clock, 0.3, expire)
+        <Timeout(0.3) object at ...>
+        >>> call_after(clock, 0.1 + 0.2, lambda _: calls.append("arrival"))
+        <Timeout(0.30000000000000004) object at ...>
+        >>> clock.run()
+        >>> calls
+        ['arrival', 'deadline']
+        """
+        if self.is_instant_over:
+            decide()
+            return
+        if not self._decisions:
+            self._schedule_end(0.0)
+            self._instant_until_s = after_rounding(self.now)
+        elif stage is Stage.TIMERS:  # others do not extend an instant: they may follow each other for ever
+            self._instant_until_s = after_rounding(self.now)
+        self._decisions.append((stage, decide))
+
+    def _schedule_end(self, delay_s: float) -> None:
+        end = simpy.Event(self)
+        end._ok, end._value = True, None
+        end.callbacks = [self._end_instant]
+        self.schedule(end, _LAST, delay_s)
+
+    def _end_instant(self, event: simpy.Event) -> None:
+        """Decide what is to be decided first, unless another event of the instant is still to come."""
+        next_s = self.peek()
+        if next_s <= self._instant_until_s:
+            self._schedule_end(next_s - self.now)
+            return
+        first = min(stage for stage, _ in self._decisions)
+        due = [decide for stage, decide in self._decisions if stage == first]
+        self._decisions = [later for later in self._decisions if later[0] != first]
+        if self._decisions:  # they follow, after all that the first ones cause at this instant
+            self._schedule_end(0.0)
+        for decide in due:
+            decide()
 
 
 def call_after(

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
-import simpy
 from pydantic import Field
 
+from netfl.network.clock import Clock
 from netfl.network.compute import TrainingJitter
 from netfl.network.counterfactual import NO_EXEMPTIONS, Exemptions
 from netfl.network.energy import EnergyMeter
@@ -134,7 +134,7 @@ class NetworkContext:
     """Objects shared by the parts of one simulated network."""
 
     config: NetworkConfig
-    env: simpy.Environment
+    env: Clock
     log: EventLog
     streams: Streams
     outstanding: OutstandingUpdates

@@ -6,6 +6,10 @@ x·10⁻¹⁵ + 10⁻⁹ periods before a boundary, x being the time in periods,
 The first term is 4.5 to 9 steps of the clock at that time; the second allows for times that are sums.
 
 All models count their periods here, so that a slot that begins with a block of fading lies in that block.
+
+The same holds for instants.  Two times are one instant if they differ by at most x·10⁻¹⁵ + 10⁻⁹ s, x being the later
+one (`is_same_instant`): two sums of the same durations in another order differ by less.  `netfl.network.clock.Clock`
+decides what happens at the end of an instant.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ SLACK = 1e-9
 """Tolerance at a boundary, in periods."""
 STEPS = 1e-15
 """Tolerance relative to the time: some steps of the clock, as a double has 53 bits."""
+SAME_INSTANT_S = 1e-9
+"""Difference of two times that count as one instant, besides some steps of the clock."""
 MAX_PERIOD = 2.0**62
 """Largest number of a period, before and after time 0; later ones count as the last."""
 
@@ -60,10 +66,24 @@ def periods_from(time_s: ArrayLike, length_s: float) -> Ints:
 
 
 def after_rounding(time_s: float) -> float:
-    """Return a time some steps of the clock later, after all events of the time itself."""
-    return time_s * _LATER
+    """Return the latest time that is the same instant as *time_s*.
+
+    >>> after_rounding(0.0), after_rounding(1e6) - 1e6
+    (1e-09, 2.2118911147117615e-09)
+    """
+    return time_s * _LATER + SAME_INSTANT_S
 
 
 def before_rounding(time_s: float) -> float:
-    """Return a time some steps of the clock earlier, before all events of the time itself."""
-    return time_s * _EARLIER
+    """Return the earliest time that is the same instant as *time_s*."""
+    return time_s * _EARLIER - SAME_INSTANT_S
+
+
+def is_same_instant(one_s: float, other_s: float) -> bool:
+    """Return whether two times differ by rounding only.
+
+    >>> is_same_instant(0.1 + 0.2, 0.3), is_same_instant(0.3, 0.300000002)
+    (True, False)
+    """
+    earlier_s, later_s = sorted((one_s, other_s))
+    return later_s <= after_rounding(earlier_s)

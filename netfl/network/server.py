@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from netfl.network.clock import Stage
 from netfl.network.config import NetworkContext, RoundServiceConfig
 from netfl.network.downlink import DownlinkPath
 from netfl.network.message import Message
@@ -173,6 +174,10 @@ class Server:
             self._tower_of[tower.cell.ids], self._number_of[tower.cell.ids] = index, np.arange(tower.cell.size)
         self._selected: Users = np.empty(0, np.int64)
         self._is_selected = np.zeros(users, np.bool_)
+        self._arrived: list[Message] = []  # at the present instant, not judged yet
+        self._ties = 0
+        self._tie_draws = network.streams.field("tie", self.name)
+        self._tower_draws = network.streams.field("tower order")
         self._received: list[tuple[Message, Delivery]] = []
         self._is_closed = True
         if service.rule.can_be_void:
@@ -205,9 +210,29 @@ class Server:
             receivers = receivers[idle[receivers] & outstanding.absent(receivers)]
         outstanding.expect(receivers, version)
         self._send(receivers)
+        self._ties = 0
+        if self._arrived:  # at the instant at which the last round closed
+            self._env.at_end(Stage.ARRIVALS, self._judge_arrivals)
 
     def receive(self, message: Message) -> None:
-        """Receive an update."""
+        """Receive an update; those of one instant are judged together, in a random order."""
+        self._arrived.append(message)
+        if len(self._arrived) == 1:
+            self._env.at_end(Stage.ARRIVALS, self._judge_arrivals)
+
+    def _judge_arrivals(self) -> None:
+        arrived, self._arrived = self._arrived, []
+        if len(arrived) > 1:
+            order = self._tie_draws.order([message.user for message in arrived], self._log.round, self._ties)
+            arrived = [arrived[place] for place in order]
+            self._ties += 1
+        for count, message in enumerate(arrived):
+            if self._is_closed and self._service.rule.is_continuous:
+                self._arrived = arrived[count:]  # they make the next version, which opens at this instant
+                return
+            self._judge(message)
+
+    def _judge(self, message: Message) -> None:
         log, rule, now_s = self._log, self._service.rule, self._env.now
         limit = self._service.staleness
         if self._is_closed or (limit is not None and log.round - 1 - message.base > limit):
@@ -260,13 +285,21 @@ class Server:
     def _send(self, users: Users) -> None:
         version = self._log.round - 1
         if len(users) == len(self._is_selected):
-            for tower in self._towers:
+            for index in self._tower_order(range(len(self._towers))):
+                tower = self._towers[index]
                 self._downlink.send(tower, version, np.arange(tower.cell.size))
             return
         users = users[np.argsort(self._tower_of[users], kind="stable")]
         towers, first = np.unique(self._tower_of[users], return_index=True)
-        for index, group in zip(towers.tolist(), np.split(users, first[1:]), strict=False):
-            self._downlink.send(self._towers[index], version, self._number_of[group])
+        groups = dict(zip(towers.tolist(), np.split(users, first[1:]), strict=False))
+        for index in self._tower_order([*groups]):
+            self._downlink.send(self._towers[index], version, self._number_of[groups[index]])
+
+    def _tower_order(self, towers: Sequence[int]) -> list[int]:
+        """Return *towers* in a random order, that in which their copies of a version enter a link."""
+        if len(towers) < 2:
+            return [*towers]
+        return [towers[place] for place in self._tower_draws.order(towers, self._log.round)]
 
     def _send_next(self, users: Users) -> None:
         """Send the newest version to the selected of *users*, whose updates have ended, if a round is open."""

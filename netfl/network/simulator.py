@@ -18,13 +18,13 @@ import simpy
 from netfl.errors import ModelError, NetflError, prefix_faults
 from netfl.network.backhaul.routes import Routes
 from netfl.network.backhaul.traffic_sources import start_sources
-from netfl.network.clock import call_after, run_until
+from netfl.network.clock import Clock, Stage, call_after, run_until
 from netfl.network.config import NetworkConfig, NetworkContext, RoundServiceConfig
 from netfl.network.downlink import DownlinkPath, IdealDownlink, LossyDownlink
 from netfl.network.event_log import EventLog
 from netfl.network.mac import Mac
 from netfl.network.message import TRAFFIC, Message
-from netfl.network.periods import after_rounding
+from netfl.network.periods import before_rounding
 from netfl.network.radio.cell import Cell
 from netfl.network.server import Admission, OutstandingUpdates, Server
 from netfl.network.state import NetworkState
@@ -117,7 +117,7 @@ class NetworkSimulator:
         controls: Settings that a caller changes before each round; ``None`` for none.
 
     Attributes:
-        env: The SimPy environment.
+        env: The clock.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class NetworkSimulator:
         layout = config.layout
         self._config, self._recorder, self._on_progress = config, recorder, on_progress
         self._controls = controls
-        self.env = env = simpy.Environment(0.0)
+        self.env = env = Clock()
         self._log = log = EventLog(
             recorder,
             layout.users,
@@ -184,7 +184,7 @@ class NetworkSimulator:
             log.event("broadcast", opened_s, node=layout.server, value=downlink.bits)
             server.open_round(report)
             if service.rule.deadline_s is not None:
-                self._close_after(service.rule.deadline_s)
+                self._close_at_deadline(service.rule.deadline_s)
             elif server.nothing_outstanding:
                 self._close()
             self._run_round()
@@ -215,23 +215,24 @@ class NetworkSimulator:
     def windows(self, count: int, duration_s: float, warmup_s: float) -> Generator[Round, LearnerReport | None, None]:
         """Yield *count* equal parts of *duration_s* of traffic alone, each as a round without deliveries.
 
-        Events at the end of a window, up to the rounding of the clock, belong to it.
+        Windows are half-open: what happens at the end of one, up to the rounding of the clock, belongs to the next.
 
         Raises:
             ModelError: A model failed.
         """
         log, sampler = self._log, self._config.sampler
         if warmup_s:
-            call_after(self.env, after_rounding(warmup_s), lambda _: self._restart_counts(warmup_s))
+            call_after(self.env, before_rounding(warmup_s), lambda _: self._restart_counts(warmup_s))
         closed_s = 0.0
         for index in range(1, count + 1):
             self._open_round(index)
             opened_s, closed_s = closed_s, duration_s * index / count
-            self._close_after(after_rounding(closed_s) - self.env.now)
+            call_after(self.env, before_rounding(closed_s) - self.env.now, lambda _: self._close())
             self._run_round()
             self._play_fast_traffic(closed_s)
             log.flush_packets()
-            record_outages(log, self._config, opened_s, closed_s)
+            changes_from_s = before_rounding(opened_s) if index > 1 else opened_s
+            record_outages(log, self._config, changes_from_s, before_rounding(closed_s))
             if sampler is not None:
                 sampler.sample(opened_s, closed_s, log)
             if index == count:
@@ -293,7 +294,7 @@ class NetworkSimulator:
         self._log.packets.restart(now_s)
         self._warmup_busy_s = self._links_busy_s(now_s)
         for cell in self._cells:
-            cell.restart()
+            cell.restart(now_s)
         if self._config.energy is not None:
             self._config.energy.restart(now_s)
 
@@ -341,15 +342,15 @@ class NetworkSimulator:
             if self._server is not None:
                 self._server.reject_further_updates()
 
-    def _close_after(self, deadline_s: float) -> None:
-        """Close the open round in *deadline_s*, if it is still open then."""
+    def _close_at_deadline(self, deadline_s: float) -> None:
+        """Close the open round in *deadline_s*, after all arrivals of that instant, if it is still open then."""
         index = self._log.round
 
-        def close(event: simpy.Event) -> None:
+        def close() -> None:
             if self._log.round == index:
                 self._close()
 
-        call_after(self.env, deadline_s, close)
+        call_after(self.env, deadline_s, lambda _: self.env.at_end(Stage.TIMERS, close))
 
     def _fail(self, error: NetflError) -> None:
         self._failure = error

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import cast
 
 import numpy as np
 
 from netfl.network.backhaul.port import Sink
 from netfl.network.backhaul.routes import Routes
-from netfl.network.clock import call_after
+from netfl.network.clock import Stage, call_after
 from netfl.network.config import NetworkContext
 from netfl.network.counterfactual import IsolatedStreams
 from netfl.network.layout import NodeId
@@ -60,7 +60,8 @@ class Tower:
         receivers = np.arange(self.cell.size) if users is None else users
         self._newest[receivers], self._newest_s[receivers] = version, at_s
         self.copies[version] += 1
-        call_after(self.cell.env, at_s - self.cell.env.now, lambda _: self._broadcast(version, receivers))
+        broadcast = partial(self._broadcast, version, receivers)
+        call_after(self.cell.env, at_s - self.cell.env.now, lambda _: self.cell.env.at_end(Stage.VERSIONS, broadcast))
 
     def announce(self, version: int, users: Users) -> None:
         """Note that a copy of *version* sets out for *users*; `deliver` or `drop` follows."""

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import networkx as nx
 import numpy as np
 import pytest
-import simpy
 from support.recorders import Memory
 
+from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
 from netfl.network.layout import Layout, NodeId
 from netfl.network.outage import NodeAvailability
@@ -84,7 +84,7 @@ def build_cell(
     users, *, plan=None, snr_db=lambda users, time_s: np.zeros(len(users)), compute_s=0.0, seed=1, **options
 ):
     """Build a cell whose tower is node 100, with airtimes of 1 s; `sent_on` lists what the tower forwards."""
-    env, recorder, sent_on = simpy.Environment(0.0), EventRecorder(), []
+    env, recorder, sent_on = Clock(), EventRecorder(), []
     event_log = EventLog(recorder, users)
     event_log.open_round(1)
     compute_s = np.broadcast_to(np.asarray(compute_s, float), users)

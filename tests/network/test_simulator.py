@@ -92,11 +92,14 @@ def test_updates_of_older_versions_are_late(make_simulation, recorder):
 
 
 def test_deadline_closes_round(make_simulation, recorder):
-    """The second update arrives at 7.25, the instant of the deadline, and is late."""
+    """The second update arrives at 7.25: in time for a deadline at this instant, and late for one before it."""
     first, second = make_simulation(Tdma(), deadline_s=7.25).rounds(2)
-    assert [delivery.user for delivery in first.deliveries] == [0]
+    assert [delivery.user for delivery in first.deliveries] == [0, 1]
     assert (first.closed_s, second.closed_s) == (7.25, 14.5)
-    assert recorder.outcomes()[1, 0] == ["late"]
+    first, second = make_simulation(Tdma(), deadline_s=7.0).rounds(2)
+    assert [delivery.user for delivery in first.deliveries] == [0]
+    assert (first.closed_s, second.closed_s) == (7.0, 14.0)
+    assert recorder.outcomes()[1, 0] == ["delivered", "late"]
 
 
 def test_deadline_closes_round_without_deliveries(make_simulation):

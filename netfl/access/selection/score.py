@@ -24,9 +24,9 @@ class Score(FixedSizeSelection):
     network.  After D. Mitra and A. Khisti, "User selection in federated learning" (University of Toronto): a selection
     by data and network together.
 
-    ``draw: top`` takes the highest scores, the lowest number first among equals; unless scores depend on losses, these
-    are the same users in every round.  ``draw: proportional`` draws one after another without replacement, as in
-    `by_size`, so that no user of a positive score is excluded for good.
+    ``draw: top`` takes the highest scores; equal ones are ordered at random in each round.  With scores that differ and
+    do not depend on losses, these are the same users in every round.  ``draw: proportional`` draws one after another
+    without replacement, as in `by_size`, so that no user of a positive score is excluded for good.
 
     Losses are asked of all users before each round.  Before the first, when none is known, all users have the same
     value; a loss that is unknown later counts as the mean of the known ones.
@@ -76,7 +76,7 @@ class Score(FixedSizeSelection):
 
     def laws(self) -> tuple[Law, ...]:
         if self.draw == "top":
-            return (Law.none("the highest scores: nothing is drawn"),)
+            return (Law.none("the highest scores: only the order of equal scores is drawn"),)
         counts, airtime_s = np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.array([1.0, 2.0, 3.0, 1.0, 2.0])
         scores = (np.ones_like(counts) if self.value == "one" else counts) * airtime_s**self.power
         best = int(scores.argmax())
@@ -94,6 +94,7 @@ class _Score(Selector):
     def __init__(self, spec: Score, population: UserInfo) -> None:
         self._spec, self._users = spec, np.arange(population.size)
         self._clocks = population.streams.field("score")
+        self._tie_draws = population.streams.field("tie")
         self._cost = np.ones(population.size)
         if spec.needs_airtime:
             if population.airtime_s is None:
@@ -108,7 +109,8 @@ class _Score(Selector):
             values = np.where(known, moment.loss, moment.loss[known].mean() if known.any() else 1.0)
         scores = self._cost * values
         if self._spec.draw == "top":
-            return np.sort(np.argsort(-scores, kind="stable")[: self._spec.m])
+            ties = self._tie_draws.uniform(self._users, moment.round)
+            return np.sort(np.lexsort((ties, -scores))[: self._spec.m])
         return np.sort(weighted_sample(self._clocks, scores, moment.round)[: self._spec.m])
 
     def queries(self, round: int, delivered: Users) -> Mapping[str, Users]:

@@ -76,12 +76,12 @@ class PacketSource:
         self._node, self._blocks, self._rest = node, blocks, _NONE
 
     def take(self, by_s: float) -> PacketArray:
-        """Take the packets that arrive by *by_s*."""
+        """Take the packets that arrive before *by_s*."""
         some = [self._rest]
-        while not len(some[-1]) or some[-1].time_s[-1] <= by_s:
+        while not len(some[-1]) or some[-1].time_s[-1] < by_s:
             times_s, bits = next(self._blocks)
             some.append(PacketArray(times_s, bits, times_s, np.full(len(bits), self._node)))
-        count = np.searchsorted(some[-1].time_s, by_s, side="right")
+        count = np.searchsorted(some[-1].time_s, by_s)
         some[-1], self._rest = some[-1][:count], some[-1][count:]
         return merge_packets(some)
 
@@ -118,8 +118,8 @@ class FastPathPort:
         self._wire = merge_packets([self._wire, replace(out, time_s=out.time_s + self._delay_s)])
 
     def take(self, by_s: float) -> PacketArray:
-        """Take the packets that have reached the other end by *by_s*."""
-        count = np.searchsorted(self._wire.time_s, by_s, side="right")
+        """Take the packets that have reached the other end before *by_s*."""
+        count = np.searchsorted(self._wire.time_s, by_s)
         taken, self._wire = self._wire[:count], self._wire[count:]
         return taken
 

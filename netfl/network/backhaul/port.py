@@ -8,10 +8,11 @@ from operator import itemgetter
 
 import simpy
 
-from netfl.network.clock import Timer, call_after
+from netfl.network.clock import Stage, Timer, call_after
 from netfl.network.config import NetworkContext
 from netfl.network.layout import NodeId
 from netfl.network.message import Message
+from netfl.network.periods import after_rounding, before_rounding
 from netfl.network.queue import Buffer
 
 Sink = Callable[[Message], None]
@@ -45,6 +46,8 @@ class OutputPort:
     A message that bypasses queues is sent on the link at once, beside all others; one that ignores outages does so
     where an outage would end it.
 
+    At one instant a message leaves before others enter, and those that enter together do so in a random order.
+
     Args:
         link: Link on which the port sends.
         buffer: Queue of the port.
@@ -57,13 +60,35 @@ class OutputPort:
         self._rate_bps, self._delay_s = link.rate_bps, link.delay_s
         self._buffer, self._onward = buffer, onward
         self._has_outages, self._records_hops = not self._state.is_always_up, self._log.wants("forwarded")
+        self._entering: list[Message] = []  # at the present instant
+        self._ties = 0
+        self._tie_draws = network.streams.field("tie", link.link.name)
         self._sending: Message | None = None
         self._began_s = 0.0
         self._timer = Timer(network.env, self._sent)
         self._busy_s = 0.0
 
     def enter(self, message: Message) -> None:
-        """Take *message*: send it, queue it, or end it here."""
+        """Take *message*, at the end of the present instant."""
+        if self._entering:
+            self._entering.append(message)
+        elif self._env.is_instant_over:
+            self._admit(message)
+        else:
+            self._entering.append(message)
+            self._env.at_end(Stage.PORTS, self._admit_all)
+
+    def _admit_all(self) -> None:
+        entering, self._entering = self._entering, []
+        if len(entering) > 1:
+            order = self._tie_draws.order([message.user + 1 for message in entering], self._ties)  # a broadcast has -1
+            entering = [entering[place] for place in order]
+            self._ties += 1
+        for message in entering:
+            self._admit(message)
+
+    def _admit(self, message: Message) -> None:
+        """Send *message*, queue it, or end it here."""
         now = self._env.now
         message.entered_s = now
         dead = self._dead(now) if self._has_outages else ""
@@ -83,7 +108,7 @@ class OutputPort:
     @property
     def length(self) -> int:
         """Number of messages that wait or are being sent."""
-        return len(self._buffer) + (self._sending is not None)
+        return len(self._entering) + len(self._buffer) + (self._sending is not None)
 
     def busy_by_s(self, now_s: float) -> float:
         """Return the time until *now_s* during which a message was being sent."""
@@ -94,22 +119,23 @@ class OutputPort:
         duration_s = message.bits / self._rate_bps
         if self._has_outages:
             cut_s, name = self._interruption(now, duration_s)
-            if cut_s < now + duration_s:
-                call_after(self._env, cut_s - now, lambda _: self._cut(name))
+            if cut_s < before_rounding(now + duration_s):
+                call_after(self._env, max(0.0, cut_s - now), lambda _: self._cut(name))
                 return
         self._timer.set(duration_s)
 
     def _interruption(self, now: float, duration_s: float) -> tuple[float, str]:
         """Return when an outage would interrupt a sending from now on, and the name of what goes down then."""
-        cuts = [(self._state.cut_s(node, now, now + duration_s), name) for name, node in self._ends]
+        start_s = after_rounding(now)
+        cuts = [(self._state.cut_s(node, start_s, now + duration_s), name) for name, node in self._ends]
         return min(cuts, key=itemgetter(0))
 
     def _send_beside(self, message: Message, now: float, done_s: float = 0.0) -> None:
         duration_s = message.bits / self._rate_bps - done_s
         if self._has_outages and not message.ignore_outages:
             cut_s, name = self._interruption(now, duration_s)
-            if cut_s < now + duration_s:
-                call_after(self._env, cut_s - now, lambda _: self._end(message, "lost", name))
+            if cut_s < before_rounding(now + duration_s):
+                call_after(self._env, max(0.0, cut_s - now), lambda _: self._end(message, "lost", name))
                 return
 
         def sent(event: simpy.Event) -> None:
@@ -146,8 +172,9 @@ class OutputPort:
     def _propagate(self, message: Message, now: float) -> None:
         if self._has_outages and not message.ignore_outages:
             name, number = self._ends[1]
-            cut_s = self._state.cut_s(number, now, now + self._delay_s)
-            if cut_s < now + self._delay_s:
+            arrives_s = now + self._delay_s
+            cut_s = self._state.cut_s(number, after_rounding(now), arrives_s)
+            if cut_s < before_rounding(arrives_s):
                 call_after(self._env, max(0.0, cut_s - now), lambda _: self._end(message, "lost", name))
                 return
         call_after(self._env, self._delay_s, lambda _: self._onward(message))
@@ -175,8 +202,8 @@ class OutputPort:
 
     def _dead(self, now: float) -> str:
         """Return the name of the node or else the link that is down; an empty string if neither is."""
-        until_s = self._state.node_up_until_s
-        return next((name for name, node in self._ends if until_s(node, now) <= now), "")
+        start_s = after_rounding(now)
+        return next((name for name, node in self._ends if self._state.node_up_until_s(node, start_s) <= start_s), "")
 
     def _end(self, message: Message, outcome: str, place: str = "") -> None:
         self._log.record_outcome(message, outcome, self._env.now, node=place or self._ends[0].name)

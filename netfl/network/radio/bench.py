@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import simpy
 from numpy.typing import ArrayLike
 
+from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.mac import Mac
@@ -66,7 +66,7 @@ class MacTestBench(NullRecorder):
     """
 
     def __init__(self, setup: BenchSetup, next_ready: NextReady, medium: Medium | None = None) -> None:
-        self.env, self._next_ready = simpy.Environment(0.0), next_ready
+        self.env, self._next_ready = Clock(), next_ready
         self.deliveries, self.users = list[tuple[float, float, float]](), list[int]()
         users = setup.users
         self._ready_s = np.zeros(users)
@@ -153,7 +153,7 @@ def attempt_outcomes(setup: BenchSetup, next_ready: NextReady, span_s: float, ro
 
 def poisson_cell(setup: BenchSetup, load: float) -> tuple[Cell, EventLog]:
     """Return a cell of Poisson packets, *load* per airtime of all users together, and the log that counts them."""
-    env, users, airtime_s = simpy.Environment(0.0), setup.users, setup.airtime_s
+    env, users, airtime_s = Clock(), setup.users, setup.airtime_s
     log = EventLog(NullRecorder(), users, nodes=users)
     traffic = Poisson.model_validate({"rate": load / airtime_s / users, "size": {"mean": 1.0}})
     arrivals = [traffic.blocks(user, 1.0 / airtime_s, setup.streams.at("traffic")) for user in range(users)]

@@ -17,10 +17,10 @@ import simpy
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.clock import call_after, call_at
+from netfl.network.clock import Clock, call_after, call_at
 from netfl.network.layout import NodeId
 from netfl.network.message import Message
-from netfl.network.periods import SLACK, period_from, periods_from
+from netfl.network.periods import SLACK, after_rounding, period_from, periods_from
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.transmission import SharedChannel, Transmission
 from netfl.network.radio.tx_queue import TxQueue, Users
@@ -87,7 +87,7 @@ class Cell:
 
     def __init__(
         self,
-        env: simpy.Environment,
+        env: Clock,
         air: AirInterface,
         queue: TxQueue,
         streams: Streams,
@@ -140,7 +140,7 @@ class Cell:
     def backlog(self) -> Users:
         """Return the users that have a frame to send now and are not sending."""
         self._queue.refresh(self.env.now)
-        return np.flatnonzero(self._idle_from_s() <= self.env.now)
+        return np.flatnonzero(self._idle_from_s() <= after_rounding(self.env.now))
 
     def backlog_lengths(self) -> Ints:
         """Return the number of frames that each user can send now, or is sending, ``[size]``."""
@@ -329,10 +329,10 @@ class Cell:
         """Transmissions on the air."""
         return tuple(self._transmissions)
 
-    def restart(self) -> None:
-        """Reset all counters, as the warm-up is over."""
+    def restart(self, now_s: float) -> None:
+        """Reset all counters, as the warm-up is over at *now_s*."""
         self.attempts, self.failed = 0, dict.fromkeys(self.failed, 0)
-        self.busy_s, self._busy_since_s = 0.0, max(self.env.now, self._busy_since_s)
+        self.busy_s, self._busy_since_s = 0.0, max(now_s, self._busy_since_s)
 
     def busy_by_s(self, now_s: float) -> float:
         """Return the time during which any user was on the air since the last `restart`."""
@@ -387,7 +387,11 @@ class Cell:
             else:
                 received[place] = True
         retrying = self._queue.retrying(frames)
-        for message in self._queue.end(frames, causes, snr_db, transmission.limit, now):
+        messages = self._queue.end(frames, causes, snr_db, transmission.limit, now)
+        if len(messages) > 1:  # received at one instant: no user comes first by its number
+            order = self.streams.field("tie").order([message.user for message in messages], self.attempts)
+            messages = [messages[place] for place in order]
+        for message in messages:
             self._uplink(message)
         self._notify(retrying)
 

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import simpy
 
-from netfl.network.clock import call_after
+from netfl.network.clock import Stage, call_after
 from netfl.network.config import NetworkContext, RoundServiceConfig
 from netfl.network.event_log import Outcome
 from netfl.network.message import Message
@@ -181,10 +181,14 @@ class SegmentedUpdateQueue(UpdateQueue):
         """Start the timer of a head that was received, or given up by the MAC, and let the next packet follow."""
         transfer.head = NO_PACKET
         if self._arq is not None and transfer.is_sending and not transfer.is_acknowledged(part):
-            call_after(self._env, self._arq.timeout, partial(self._expire, transfer, part))
+            call_after(self._env, self._arq.timeout, partial(self._time_out, transfer, part))
         self._update_ready(transfer, now_s)
 
-    def _expire(self, transfer: Transfer, part: int, event: simpy.Event) -> None:
+    def _time_out(self, transfer: Transfer, part: int, event: simpy.Event) -> None:
+        """Let a timer expire, unless the acknowledgement comes at this instant."""
+        self._env.at_end(Stage.TIMERS, partial(self._expire, transfer, part))
+
+    def _expire(self, transfer: Transfer, part: int) -> None:
         arq, now_s = self._arq, self._env.now
         assert arq is not None
         self.refresh(now_s)

@@ -92,7 +92,7 @@ def assert_same(first, second):
     assert [first_row[:4] for first_row in first.rows] == [first_row[:4] for first_row in second.rows]
     for first_row, second_row in zip(first.rows, second.rows, strict=True):
         for first_column, second_column in zip(first_row[4:], second_row[4:], strict=True):
-            np.testing.assert_allclose(first_column, second_column, rtol=1e-9)
+            np.testing.assert_allclose(first_column, second_column, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import simpy
 
 from netfl.network.backhaul.port import Link, OutputPort
+from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.message import Message
@@ -27,7 +27,7 @@ STREAMS = Streams(11)
 def build_network(env, event_log, outages=None):
     """Return the environment of a port with two nodes."""
     state = NodeState(outages or CombinedOutages(), 2)
-    return SimpleNamespace(env=env, log=event_log, config=SimpleNamespace(node_state=state))
+    return SimpleNamespace(env=env, log=event_log, streams=Streams(5), config=SimpleNamespace(node_state=state))
 
 
 def build_port(env, event_log, forward, *, queue=None, capacity=None, delay_s=0.0, rate_bps=1.0, outages=None):
@@ -42,7 +42,7 @@ def build_port(env, event_log, forward, *, queue=None, capacity=None, delay_s=0.
 
 def run_messages(recorder, times_s, bits, build, *, flows=None, priorities=None):
     """Let messages enter what *build* returns at *times_s*; return their departure times, or NaN."""
-    env = simpy.Environment(0.0)
+    env = Clock()
     event_log = EventLog(recorder, 100_000)
     out_s = np.full(len(times_s), np.nan)
 

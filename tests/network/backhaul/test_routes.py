@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import simpy
 
 from netfl.errors import ScenarioError
 from netfl.network.backhaul.routes import Routes
+from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
 from netfl.network.message import Message
 from netfl.network.outage._combined import CombinedOutages
@@ -31,7 +31,7 @@ class RoutedNetwork:
     """Network that sends messages of 1000 bits from a node and records their arrivals at the server."""
 
     def __init__(self, layout, recorder, *, routing=None, outages=None, queues=None):
-        self.env, self.arrived = simpy.Environment(0.0), {}
+        self.env, self.arrived = Clock(), {}
         self.event_log = EventLog(recorder, 1000)
         outages = outages or CombinedOutages()
         config = SimpleNamespace(layout=layout, routing=routing or ShortestPath(), outages=outages)

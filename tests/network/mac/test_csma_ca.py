@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import simpy
 
 from netfl.errors import Fault
+from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.mac import csma_ca
@@ -93,7 +93,7 @@ def round_us(time_s):
 
 def build_simulation(mac, traffic, users, *, medium=None, updates=None):
     """Build a cell that *mac* serves, with the clock, the transmissions and the deliveries."""
-    env, log, streams = simpy.Environment(0.0), OutcomeLog(), Streams(1)
+    env, log, streams = Clock(), OutcomeLog(), Streams(1)
     medium = medium or Medium(mac.rate_bps)
     simulation = SimpleNamespace(env=env, log=log, sent=[], delivered=[], medium=medium)
     simulation.event_log = EventLog(log, users, nodes=users, record_packets=updates is None)

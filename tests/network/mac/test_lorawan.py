@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import simpy
 
 from netfl.errors import ScenarioError
+from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.mac.lorawan import MAX_PAYLOAD_BYTES, Lorawan, time_on_air_s
@@ -45,7 +45,7 @@ class LoraSimulation:
     """Users with given SNRs send updates of *size* bytes over LoRa; each has the next at once if *endless*."""
 
     def __init__(self, mac, snr_db, size=50, endless=False, **options):
-        self.env, self.sent, self.delivered, self.endless = simpy.Environment(0.0), [], [], endless
+        self.env, self.sent, self.delivered, self.endless = Clock(), [], [], endless
         count = len(snr_db)
         event_log = EventLog(self, count)
         queue = UpdateQueue(np.arange(count), 8.0 * size, "tower:0", event_log)

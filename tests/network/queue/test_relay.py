@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import simpy
 
 from netfl.errors import ScenarioError
 from netfl.network.backhaul.port import Link, OutputPort
+from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.message import Message
@@ -107,11 +107,13 @@ def test_weights_require_weighted_random():
 
 def test_superseded_update_has_outcome_superseded(recorder):
     """Flow 0 is on the link until 10; the first message of flow 1 waits from 1 and is replaced at 2."""
-    env, arrived = simpy.Environment(0.0), []
+    env, arrived = Clock(), []
     event_log = EventLog(recorder, 100_000)
     event_log.open_round(1)
     port = OutputPort(
-        SimpleNamespace(env=env, log=event_log, config=SimpleNamespace(node_state=NodeState(CombinedOutages(), 2))),
+        SimpleNamespace(
+            env=env, log=event_log, streams=STREAMS, config=SimpleNamespace(node_state=NodeState(CombinedOutages(), 2))
+        ),
         Link(NodeId("router:0", 0), NodeId("router:0-server", 1), rate_bps=0.1, delay_s=0.0),
         Relay(flow_capacity=1).open(0.1, STREAMS),
         lambda entering: arrived.append((env.now, entering.flow, entering.base)),

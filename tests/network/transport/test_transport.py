@@ -211,10 +211,16 @@ class TestByHand:
         assert (recorder.final_values["packets_sent"], recorder.final_values["attempts"]) == (2, 4)
 
     def test_new_version_supersedes_remaining_packets(self, make_simulation, recorder):
-        """The next version arrives at 7.25, when eight of nine packets have been sent."""
-        list(make_simulation(packets(), 4500, deadline_s=4.0).rounds(2))
+        """The next version arrives at 7.15, when seven of nine packets have been sent and one is on the air."""
+        list(make_simulation(packets(), 4500, deadline_s=3.9).rounds(2))
         assert recorder.outcomes()[0, 0] == ["superseded"]
-        assert recorder.events("superseded") == [(7.25, 0)]
+        assert recorder.events("superseded") == [(pytest.approx(7.15), 0)]
+
+    def test_packet_that_starts_with_the_arrival_of_a_version_is_sent(self, make_simulation, recorder):
+        """The next version arrives at 7.25, when the last of nine packets goes on the air."""
+        list(make_simulation(packets(), 4500, deadline_s=4.0).rounds(2))
+        assert recorder.outcomes()[0, 0] == ["unfinished"]
+        assert (7.25, 0) in recorder.events("sent")
 
     def test_update_whose_packets_are_sent_is_late(self, make_simulation, recorder):
         """Seven packets are sent until 6.75 and delivered at 7.5; the next version arrives at 7.25."""
