@@ -62,6 +62,9 @@ def _model_problem(model: Model, shape: tuple[int, ...], classes: int, tokens: i
     if size != architecture.size:
         problem = f"its method 'parameters' gives {size}, but what it opens has {architecture.size}"
         return problem, "count all parameters, and the buffers of its state_dict: they decide the size of an update"
+    if (buffers := model.buffers(shape, classes, tokens)) != architecture.buffers:
+        problem = f"its method 'buffers' gives {buffers}, but what it opens has {architecture.buffers}"
+        return problem, "count the floating-point buffers of its state_dict, for which aggregations send nothing more"
     return find_problem(architecture, shape, classes, tokens)
 
 
@@ -106,6 +109,7 @@ def _aggregation_faults(part: Aggregation, learner: LearnerSpec, users: int, del
     if state is None:
         return
     message = yield from _try(part, "message", {"state": state}, "", "the state, tensors by name")
+    yield from _message_faults(part, message)
     senders = torch.arange(deliveries)
     bases, ones = current.expand(deliveries, -1).clone(), torch.ones(deliveries)
     updates = Updates(
@@ -133,6 +137,15 @@ def _aggregation_faults(part: Aggregation, learner: LearnerSpec, users: int, del
         current, state = result
     inputs = {"state": state, "current": current, "index": 3, "newest_rates": rates}
     yield from _try(part, "idle", inputs, expected, given)
+
+
+def _message_faults(part: Aggregation, message: Tensor | None) -> Iterator[Fault]:
+    """Yield the error of a message that `Aggregation.downlink_extra` does not count."""
+    if message is None or message.numel() <= 1 or part.downlink_extra(_VERSION_SIZE) > 0:
+        return
+    problem = f"its method 'message' sends {message.numel()} numbers, but 'downlink_extra' states 0"
+    remedy = "override downlink_extra(parameters), and uplink_extra if users return something, as networks bill them"
+    yield Fault("", problem, kind_of(type(part)), remedy)
 
 
 def _try(part: Spec, method: str, inputs: Mapping[str, Any], expected: str, given: str) -> Generator[Fault, None, Any]:
