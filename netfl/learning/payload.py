@@ -23,7 +23,7 @@ _MAX_NAMES = 4
 """Names of learners with equal payloads that are listed."""
 
 _TRIED = 1000
-"""Length of the model with which `extra_faults` tries a rule."""
+"""Length of the model with which `_extra_faults` tries a rule."""
 
 
 def model_payload(learners: Mapping[str, LearnerSpec], model: Model, data: Data) -> Payload:
@@ -36,8 +36,9 @@ def learner_payloads(learners: Mapping[str, LearnerSpec], model: Model, data: Da
     """Return the payload of each of *learners*, by name."""
     if not learners:
         return {}
-    numbers = _count_numbers(learners, model, data)
-    trained = numbers - model.buffers(data.shape, data.classes, data.tokens)
+    numbers = trained = _count_numbers(learners, model, data)
+    if any(_sends_more(learner.aggregation, numbers) for learner in learners.values()):
+        trained -= model.buffers(data.shape, data.classes, data.tokens)  # imports torch, which others do not need
     payloads = {}
     for name, learner in learners.items():
         uplink = numbers + learner.aggregation.uplink_extra(trained)
@@ -75,7 +76,24 @@ def list_payloads(payloads: Mapping[str, Payload]) -> str:
     return ", ".join(parts)
 
 
-def extra_faults(rule: Aggregation) -> Iterator[Fault]:
+def payload_faults(learners: Mapping[str, LearnerSpec], model: Model, data: Data) -> Iterator[Fault]:
+    """Yield the errors of parts from outside netfl whose payloads cannot be computed."""
+    faults = [
+        fault.under(f"learners.{name}.aggregation")
+        for name, learner in learners.items()
+        for fault in _extra_faults(learner.aggregation)
+    ]
+    yield from faults
+    if faults or not any(find_plugins(model)):
+        return
+    try:
+        learner_payloads(learners, model, data)
+    except Exception as error:  # whatever the user's class does
+        problem = f"its buffers cannot be counted: {one_line_of(error, model)}"
+        yield Fault("model", problem, kind_of(type(model)), "correct its method 'open', or override 'buffers'")
+
+
+def _extra_faults(rule: Aggregation) -> Iterator[Fault]:
     """Yield the errors of an aggregation from outside netfl that cannot state what it sends beside the model."""
     if not any(find_plugins(rule)):
         return
@@ -96,3 +114,7 @@ def _count_numbers(learners: Mapping[str, LearnerSpec], model: Model, data: Data
     """Return the length of θ with its buffers, and of t."""
     has_t = any(learner.objective.t_rate > 0 for learner in learners.values())
     return model.parameters(data.shape, data.classes, data.tokens) + has_t
+
+
+def _sends_more(rule: Aggregation, parameters: int) -> bool:
+    return rule.uplink_extra(parameters) > 0 or rule.downlink_extra(parameters) > 0

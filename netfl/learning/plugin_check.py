@@ -62,9 +62,6 @@ def _model_problem(model: Model, shape: tuple[int, ...], classes: int, tokens: i
     if size != architecture.size:
         problem = f"its method 'parameters' gives {size}, but what it opens has {architecture.size}"
         return problem, "count all parameters, and the buffers of its state_dict: they decide the size of an update"
-    if (buffers := model.buffers(shape, classes, tokens)) != architecture.buffers:
-        problem = f"its method 'buffers' gives {buffers}, but what it opens has {architecture.buffers}"
-        return problem, "count the floating-point buffers of its state_dict, for which aggregations send nothing more"
     return find_problem(architecture, shape, classes, tokens)
 
 

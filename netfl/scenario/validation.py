@@ -12,7 +12,7 @@ import numpy as np
 from netfl.access import Access
 from netfl.errors import Fault
 from netfl.learning.evaluation_sets import set_faults
-from netfl.learning.payload import extra_faults, learner_payloads, list_payloads
+from netfl.learning.payload import learner_payloads, list_payloads, payload_faults
 from netfl.registry import Spec, find_plugins, kind_of, one_line
 from netfl.scenario.recording import RecordSpec, too_many
 from netfl.streams import Streams
@@ -213,11 +213,7 @@ def _model_faults(
 def _payload_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield the errors of learners that send different numbers of bits, where these decide the rounds."""
     access, learners = parts["access"], parts["learners"] or {}
-    faults = [
-        fault.under(f"learners.{name}.aggregation")
-        for name, learner in learners.items()
-        for fault in extra_faults(learner.aggregation)
-    ]
+    faults = [*payload_faults(learners, parts["model"], parts["data"])]
     yield from faults
     if faults or access is None or access.info.billing != "own" or access.info.update_bits is not None:
         return

@@ -155,3 +155,10 @@ def test_a_wrong_statement_of_a_rule_is_a_located_error(extra, problem):
     rule = {"kind": "support.plugin_payloads:Vague", "extra": extra}
     with pytest.raises(ScenarioError, match=f"learners.A.aggregation: its method 'uplink_extra' {problem}"):
         netfl.load(learning(DIRECT, learners_of(A=rule)))
+
+
+def test_a_model_whose_buffers_cannot_be_counted_is_a_located_error():
+    digits = {"data": {"kind": "digits"}, "model": {"kind": "support.plugin_models:Linear", "fault": "module"}}
+    netfl.load(learning(DIRECT, learners_of(A="average")) | digits)  # only a run opens it
+    with pytest.raises(ScenarioError, match="model: its buffers cannot be counted: TypeError"):
+        netfl.load(learning(DIRECT, learners_of(A="scaffold")) | digits)

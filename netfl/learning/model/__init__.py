@@ -59,11 +59,11 @@ class Model(Spec):
         """Return the number of trained parameters, without torch: it decides the number of bits of an update."""
 
     def buffers(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
-        """Return how many of the `parameters` are buffers, such as the means of a batch normalisation; by default 0.
+        """Return how many of the `parameters` are buffers, such as the means of a batch normalisation; imports torch.
 
-        They are sent with the model, but have no gradient: an aggregation sends nothing beside them.
+        They are sent with the model, but have no gradient, so that an aggregation sends nothing beside them.
         """
-        return 0
+        return self.open(shape, classes, tokens).buffers
 
     @abstractmethod
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:

@@ -89,10 +89,6 @@ class Module(Model):
         """Count the trained parameters and the buffers of an update; imports torch."""
         return self.open(shape, classes, tokens).size
 
-    def buffers(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
-        """Count the buffers of an update; imports torch."""
-        return self.open(shape, classes, tokens).buffers
-
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> ModuleArchitecture:
         from netfl.learning.architecture import ModuleArchitecture
         from netfl.learning.model._losses import find_loss
