@@ -76,6 +76,7 @@ def test_errors_elsewhere_do_not_hide_or_invent_different_payloads():
     assert [fault.key for fault in error.value.faults] == ["learners.C.lr"]
 
 
+@pytest.mark.slow
 def test_the_largest_payload_is_billed_to_all_and_all_tables_say_so(tmp_path):
     run = run_of(tmp_path, networked(BOTH, payload="largest"))
     assert run.rounds["uplink_bits"].tolist() == run.rounds["downlink_bits"].tolist() == [2 * BITS] * 3
@@ -163,6 +164,7 @@ def test_points_of_a_sweep_with_one_learner_each_bill_its_own():
         )
 
 
+@pytest.mark.quick_first
 @pytest.mark.parametrize("max_lanes", [1, 2, 32])
 @pytest.mark.parametrize("access", ["network", "direct"])
 def test_tasks_of_a_trace_bill_the_same(max_lanes, access):
