@@ -390,6 +390,27 @@ class RunObserver:
         """Observe the end of a run: *status* is ``done``, ``interrupted`` or, with its *error*, ``failed``."""
 
 
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """Sizes of one update and of one broadcast of a learner.
+
+    Args:
+        uplink_bits: size of an update.
+        downlink_bits: size of a broadcast.
+    """
+
+    uplink_bits: float
+    downlink_bits: float
+
+    def __str__(self) -> str:
+        """Return the sizes in words.
+
+        >>> print(Payload(64000.0, 32000.0))
+        64,000 bits up and 32,000 bits down
+        """
+        return f"{self.uplink_bits:,.0f} bits up and {self.downlink_bits:,.0f} bits down"
+
+
 @dataclass(slots=True)
 class RoundControls:
     """Settings that the caller of `netfl.Simulation` may change before each round.

@@ -48,7 +48,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from numpy.typing import NDArray
 
@@ -74,6 +74,10 @@ class AccessInfo:
             metrics at the end.
         has_positions: users have positions.
         has_ranking: `Access.ranking` is on record.
+        update_bits: size that the access gives to all updates and broadcasts; ``None`` for that of the learners.
+        billing: sizes where the payloads of the learners differ, and `update_bits` does not replace them.  ``own``: an
+            error, as the sizes decide the rounds.  ``largest``: all learners are billed the largest payload.
+            ``recorded``: the costs are those of a recording, whatever the learners send.
         process: kind of the participation process that a diagnosis should find: ``stationary``, ``Markovian``,
             ``cyclic``, ``non-stationary`` or ``emergent-correlated``; ``None`` unless it is certain.
     """
@@ -88,6 +92,8 @@ class AccessInfo:
     can_run_timed: bool = False
     has_positions: bool = False
     has_ranking: bool = False
+    update_bits: float | None = None
+    billing: Literal["own", "largest", "recorded"] = "largest"
     process: str | None = None
 
     @property

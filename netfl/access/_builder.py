@@ -24,7 +24,7 @@ from netfl.network.theory import TheoryCase
 from netfl.network.transport.spec import Segmentation, Transport
 from netfl.registry import no_effect
 from netfl.streams import Streams
-from netfl.types import AccessContext
+from netfl.types import AccessContext, Payload
 
 if TYPE_CHECKING:
     from netfl.access.network import NetworkAccess
@@ -156,11 +156,14 @@ def _medium(network: NetworkAccess, context: AccessContext, layout: Layout, node
     return None
 
 
-def _design_bits(network: NetworkAccess, context: AccessContext) -> float:
-    """Return the size of an update and of a broadcast, before compression, for which the network is built."""
+def _design_payload(network: NetworkAccess, context: AccessContext) -> Payload:
+    """Return the sizes of an update and of a broadcast, before compression, for which the network is built."""
+    given_bits = network.update_size
     if context.controls is not None and context.controls.design_bits is not None:
-        return context.controls.design_bits
-    return context.uplink_bits if network.update_size is None else network.update_size
+        given_bits = context.controls.design_bits
+    if given_bits is not None:
+        return Payload(given_bits, given_bits)
+    return Payload(context.uplink_bits, context.downlink_bits)
 
 
 def _service(network: NetworkAccess, context: AccessContext) -> RoundServiceConfig:
@@ -168,18 +171,18 @@ def _service(network: NetworkAccess, context: AccessContext) -> RoundServiceConf
         raise ValueError("rounds need compute and a rule")
     power_dbm = None if network.downlink is None else network.downlink.power
     boost_db = 0.0 if power_dbm is None or network.radio is None else power_dbm - network.radio.power
-    bits = _design_bits(network, context)
-    transport = transport_of(network, bits)
+    payload = _design_payload(network, context)
+    transport = transport_of(network, payload.uplink_bits)
     compute_s = network.compute.time_s(context.samples, compute_streams(context))
     if network.exempt is not None and network.exempt.compute:
         compute_s = np.array(compute_s)
         compute_s[list(network.exempt.compute)] = compute_s.min()
     return RoundServiceConfig(
-        update_bits=bits / transport.compression,
+        update_bits=payload.uplink_bits / transport.compression,
         samples=network.compute.work(context.samples),
         compute_s=compute_s,
         jitter=network.compute.training_jitter(compute_streams(context)),
-        broadcast_bits=bits / transport.compression_down,
+        broadcast_bits=payload.downlink_bits / transport.compression_down,
         broadcast_bps=network.broadcast_rate or np.inf,
         rule=network.round,
         on_new_version=network.on_new_version,
@@ -199,7 +202,7 @@ def transport_of(network: NetworkAccess, bits: float) -> Transport:
 
 def update_cut(network: NetworkAccess, context: AccessContext) -> Segmentation:
     """Return the frames that an update is sent in."""
-    bits = _design_bits(network, context)
+    bits = _design_payload(network, context).uplink_bits
     transport = transport_of(network, bits)
     return transport.cut(bits / transport.compression)
 

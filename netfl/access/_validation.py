@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 _AIR = ("radio", "reception", "mac")
 _LINK = ("channel", "capture", "interference", "unreachable")
 _ROUNDS = (
-    "round", "compute", "broadcast_rate", "downlink", "update_size", "transport", "staleness", "exempt", "learner",
-    "on_new_version", "selection",
+    "round", "compute", "broadcast_rate", "downlink", "update_size", "payload", "transport", "staleness", "exempt",
+    "learner", "on_new_version", "selection",
 )  # fmt: skip
 
 

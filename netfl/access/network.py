@@ -139,7 +139,11 @@ class NetworkAccess(WithSelection):
     downlink: Downlink | None = None
     """A downlink through the network, on which versions can be lost; ``null`` for an ideal one."""
     update_size: Annotated[Bits, Field(gt=0)] | None = None
-    """Size of an update, and of a broadcast; ``null`` takes it from the model."""
+    """Size of an update, and of a broadcast, of every learner; ``null`` takes it from the model and the learners."""
+    payload: Annotated[Literal["own", "largest"], NotWith("update_size")] = "own"
+    """Size of updates and broadcasts that several learners share.  ``own``: that of each learner, so all must send the
+    same number of bits; ``largest``: every learner is billed the largest update and the largest broadcast among them,
+    and all tables of costs say so."""
     transport: Transport | None = None
     """Transport of an update: whole or in packets, with headers, compressed; ``null``: uncompressed, and whole if a
     frame of the MAC can hold it."""
@@ -164,6 +168,8 @@ class NetworkAccess(WithSelection):
             is_closed_loop=info.is_closed_loop or (self.mac is not None and self.mac.needs_learner_metrics),
             is_networked=True,
             can_resize_updates=True,
+            update_bits=self.update_size,
+            billing=self.payload,
             can_run_timed=bool(self.traffic) or self.probe is not None,
             has_positions=True,
         )

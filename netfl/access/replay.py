@@ -75,7 +75,7 @@ class Replay(Access):
 
     @property
     def info(self) -> AccessInfo:
-        return replace(super().info, has_ranking=self._has_ranking)
+        return replace(super().info, has_ranking=self._has_ranking, billing="recorded")
 
     @property
     def _has_ranking(self) -> bool:

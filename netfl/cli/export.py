@@ -57,10 +57,13 @@ def export(
             typer.echo(f"{path}: {write_trace(run, path, chosen_replica)}")
         if csv:
             from netfl.results.export.csv import write_tables
+            from netfl.results.payload import billing_note
 
             path = out or folder / "csv"
             for name, length in write_tables(run, path):
                 typer.echo(f"{path / name}.csv: {length} rows")
+            if note := billing_note(run.manifest):
+                typer.echo(note)
         if positions:
             from netfl.simulation.positions import write_positions
 

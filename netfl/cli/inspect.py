@@ -63,6 +63,7 @@ def check(
 ) -> None:
     """Check scenario files and report all errors."""
     from netfl.registry import find_plugins, kind_of
+    from netfl.results.payload import billing_of
     from netfl.scenario.sweep_axes import SearchSpec
     from netfl.simulation.dry_run import run_dry
     from netfl.simulation.setup import warnings
@@ -82,6 +83,8 @@ def check(
             typer.echo(f"  {dry_run}")
             if dry_run.training:
                 typer.echo(f"  training: {dry_run.training}")
+            if billing := billing_of(scenario):
+                typer.echo(f"  {billing.note}")
             for text in [*dry_run.warnings(), *warnings(scenario)]:
                 typer.echo(f"  {text}", err=True)
             for key, model in find_plugins(scenario):

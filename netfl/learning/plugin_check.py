@@ -106,6 +106,7 @@ def _aggregation_faults(part: Aggregation, learner: LearnerSpec, users: int, del
     if state is None:
         return
     message = yield from _try(part, "message", {"state": state}, "", "the state, tensors by name")
+    yield from _message_faults(part, message)
     senders = torch.arange(deliveries)
     bases, ones = current.expand(deliveries, -1).clone(), torch.ones(deliveries)
     updates = Updates(
@@ -133,6 +134,15 @@ def _aggregation_faults(part: Aggregation, learner: LearnerSpec, users: int, del
         current, state = result
     inputs = {"state": state, "current": current, "index": 3, "newest_rates": rates}
     yield from _try(part, "idle", inputs, expected, given)
+
+
+def _message_faults(part: Aggregation, message: Tensor | None) -> Iterator[Fault]:
+    """Yield the error of a message that `Aggregation.downlink_extra` does not count."""
+    if message is None or message.numel() <= 1 or part.downlink_extra(_VERSION_SIZE) > 0:
+        return
+    problem = f"its method 'message' sends {message.numel()} numbers, but 'downlink_extra' states 0"
+    remedy = "override downlink_extra(parameters), and uplink_extra if users return something, as networks bill them"
+    yield Fault("", problem, kind_of(type(part)), remedy)
 
 
 def _try(part: Spec, method: str, inputs: Mapping[str, Any], expected: str, given: str) -> Generator[Fault, None, Any]:

@@ -17,6 +17,7 @@ from netfl.learning.performance import split_set
 from netfl.report.comparison_data import shared_rounds, welch
 from netfl.report.run_data import RunData, read_run_data
 from netfl.results.formatting import METRICS, is_share, metric_cell, metric_label, metric_title, unit_of
+from netfl.results.payload import billing_kind
 from netfl.results.run_reader import Run, is_sweep, open_run
 from netfl.results.statistics import ConfidenceInterval, final_name, interval, metric_of
 from netfl.sweeps import Sweep, open_sweep
@@ -27,6 +28,8 @@ Runs = Run | Sweep | str | Path
 _LEARNING = ("accuracy", "rare_accuracy", "accuracy_users_worst10", "r2", "mse")
 _NETWORK = ("delivered_per_round", "throughput_bps", "delay_mean_s", "jain")
 """Metrics of a LaTeX table of a report."""
+_COSTS = ("time_s", "simulated_s", "_bits", "_J")
+"""Ends of the names of metrics that are costs."""
 _VALUES = ["metric", "mean", "half", "replicas", "difference", "difference_half", "paired"]
 
 
@@ -71,10 +74,17 @@ class ComparisonTable(pd.DataFrame):
 
 @dataclass(frozen=True)
 class _Sample:
-    """Values of one learner, or of one network, by trace and replica."""
+    """Values of one learner, or of one network, by trace and replica.
+
+    Args:
+        keys: what distinguishes the sample from others.
+        values: by trace and replica.
+        billing: kinds of billing in its runs, where learners do not pay what they send; see `Billing`.
+    """
 
     keys: Mapping[str, str]
     values: pd.Series[float]
+    billing: frozenset[str] = frozenset()
 
 
 def compare(
@@ -101,7 +111,9 @@ def compare(
 
     Returns:
         A row for each group and metric.  ``half`` is half the width of the interval, ``replicas`` the number of values,
-        ``difference`` the mean difference to the baseline, and ``paired`` states whether it is by replica.
+        ``difference`` the mean difference to the baseline, and ``paired`` states whether it is by replica.  Costs have
+        a column ``billing`` if learners do not pay what they send: ``largest``, ``given`` or ``recorded``; see
+        `netfl.results.payload.Billing`.
 
     Raises:
         ScenarioError: there is no such run, metric, key or baseline, or one of the runs does not have the metric.
@@ -116,7 +128,10 @@ def compare(
             estimate, other = interval(sample.values), _baseline(samples, sample.keys, baseline)
             gap, is_paired = _difference(sample.values, other)
             found = (name, estimate.mean, estimate.half, estimate.replicas, gap.mean, gap.half, is_paired)
-            rows.append({**sample.keys, **dict(zip(_VALUES, found, strict=True))})
+            billing = {}
+            if sample.billing and name.endswith(_COSTS):
+                billing = {"billing": " and ".join(sorted(sample.billing))}
+            rows.append({**sample.keys, **billing, **dict(zip(_VALUES, found, strict=True))})
     table = pd.DataFrame(rows)
     keys = [column for column in table.columns if column not in _VALUES]
     return ComparisonTable(table[[*keys, *_VALUES]].fillna(dict.fromkeys(keys, "")))
@@ -179,10 +194,11 @@ def _samples(runs: Sequence[Run | Sweep], metric: str) -> Iterator[_Sample]:
         if not finals:
             table = run.final_metrics[run.final_metrics["metric"] == metric]
             finals = {"": table.set_index("replica")["value"]} if len(table) else {}
+        billing = frozenset(filter(None, [billing_kind(run.manifest)]))
         for learner in sorted(finals, key=[*run.learners, ""].index):
             keys = _Keys({**named, **({"learner": learner} if learner else {})})
             keys.read_scenario = partial(getattr, run, "scenario")
-            yield _Sample(keys, _indexed(finals[learner].dropna(), trace))
+            yield _Sample(keys, _indexed(finals[learner].dropna(), trace), billing)
         lacking += [] if finals else [str(run.folder)]
     if 0 < len(lacking) < len(runs):
         problem, remedy = f"{', '.join(lacking)} has no such metric", "choose one that all runs have, or leave it out"
@@ -199,7 +215,8 @@ def _sweep_samples(sweep: Sweep, metric: str, named: Mapping[str, str], number: 
         keys = _Keys({**named, **{axis: str(first[axis]) for axis in sweep.axes}})
         keys |= {"learner": first["learner"]} if first["learner"] else {}
         keys.read_scenario = partial(scenario_at, int(first["point"]))
-        yield _Sample(keys, _indexed(rows.set_index("replica")["value"].dropna(), f"sweep {number} {first['trace']}"))
+        values = _indexed(rows.set_index("replica")["value"].dropna(), f"sweep {number} {first['trace']}")
+        yield _Sample(keys, values, sweep.billing)
 
 
 class _Keys(dict[str, str]):
@@ -228,13 +245,19 @@ def _pool(samples: Sequence[_Sample], by: Sequence[str] | None, metric: str) -> 
     has_learners = len({sample.keys.get("learner") for sample in samples}) > 1
     if by is not None and has_learners and "learner" not in by:
         by = [*by, "learner"]
-    pooled: dict[tuple[tuple[str, str], ...], list[pd.Series[float]]] = {}
+    pooled: dict[tuple[tuple[str, str], ...], list[_Sample]] = {}
     for sample in samples:
         keys = tuple((key, _value(sample.keys, key)) for key in (sample.keys if by is None else by))
-        pooled.setdefault(keys, []).append(sample.values)
+        pooled.setdefault(keys, []).append(sample)
     # values with the same trace and replica are not independent: their mean counts as one
-    merged = {keys: pd.concat(values).groupby(level=[0, 1], sort=False).mean() for keys, values in pooled.items()}
-    return [_Sample(dict(keys), values) for keys, values in merged.items()]
+    return [
+        _Sample(
+            dict(keys),
+            pd.concat([sample.values for sample in members]).groupby(level=[0, 1], sort=False).mean(),
+            frozenset[str]().union(*(sample.billing for sample in members)),
+        )
+        for keys, members in pooled.items()
+    ]
 
 
 def _value(keys: Mapping[str, str], key: str) -> str:

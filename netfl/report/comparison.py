@@ -31,6 +31,7 @@ from netfl.report.sections import best_cells
 from netfl.report.summary_text import CONTEXTS
 from netfl.results import aggregates, formatting, statistics
 from netfl.results.formatting import clock, format_count, percent, shortened
+from netfl.results.payload import billing_note
 from netfl.types import OUTCOMES
 
 MAX_CURVES = 6
@@ -202,6 +203,7 @@ def learning_curves(runs: RunSet) -> Iterator[Markup]:
             yield _shared_panels(members, metric, x_axes)
         else:
             yield from (_panel_per_run(members, metric, over) for over in x_axes)
+        yield from billing_notes(members)
 
 
 def _courses(members: list[NamedRun], metric: str, over: aggregates.Over) -> pd.DataFrame:
@@ -358,3 +360,11 @@ def delay_table(runs: RunSet) -> Iterator[Markup]:
             cells.append(f"{number} {unit}".strip() + (f" ± {spread} {unit}".rstrip() if spread else ""))
         rows.append([run.label, *cells])
     yield page.table(["Run", *(_DELAYS[name] for name in columns)], rows, caption("delay_table", runs))
+    yield from billing_notes(runs.members)
+
+
+def billing_notes(members: Sequence[NamedRun]) -> Iterator[Markup]:
+    """Yield how each run bills learners with different payloads, as notes below a table or a plot of costs."""
+    for run in members:
+        if note := billing_note(run.data.run.manifest):
+            yield page.note(f"{run.label}: {note}")

@@ -25,6 +25,7 @@ from netfl.report.page import Page, Section, caption
 from netfl.report.run_data import RunData, read_run_data
 from netfl.results import aggregates, formatting
 from netfl.results.formatting import clock, format_count, learning_label, percent
+from netfl.results.payload import billing_note
 from netfl.results.run_reader import Run
 from netfl.types import OUTCOMES
 
@@ -210,6 +211,13 @@ def target_table(data: RunData) -> Iterator[Markup]:
         rows.append([learner, *cells])
     head = ["Learner", *(f"{100 * float(target):g} %" for target in targets)]
     yield page.table(head, rows, caption("targets", data))
+    yield from billing_notes(data)
+
+
+def billing_notes(data: RunData) -> Iterator[Markup]:
+    """Yield how learners with different payloads are billed, as a note below a table or a plot of costs."""
+    if note := billing_note(data.run.manifest):
+        yield page.note(note)
 
 
 def choice_table(data: RunData) -> Iterator[Markup]:
@@ -246,6 +254,7 @@ def accuracy_curves(data: RunData) -> Iterator[Markup]:
     learning_plots.learner_legend(figure, data.learners, diverged=data.diverged)
     smoothed = _smoothed(data, [(metric, "") for metric in metrics])
     yield page.plot(figure, "accuracy", caption("accuracy", data, metrics, smoothed))
+    yield from billing_notes(data)
 
 
 def _smoothed(data: RunData, metrics: Sequence[tuple[str, str]]) -> list[str]:
@@ -427,6 +436,7 @@ def metric_table(data: RunData) -> Iterator[Markup]:
         ]
         replicas = int(data.run.summary.get("replicas", 1))
         yield page.table(["Metric", "Value"], rows, caption("metric_table", data, replicas))
+        yield from billing_notes(data)
 
 
 def delays(data: RunData) -> Iterator[Markup]:

@@ -93,7 +93,7 @@ def sections(data: SweepData, folder: Path) -> Iterator[Section]:
         if data.metrics or data.summary_of(metric)["mean"].nunique() > 1:
             yield Section(metric, formatting.capitalized(label), parts)
     yield Section("curves", "Learning curves", [*learning_curves(data)])
-    yield Section("points", "All points", [point_table(data)])
+    yield Section("points", "All points", [point_table(data), *map(page.note, data.sweep.billing_notes)])
     yield Section("tasks", "Runs", [*task_table(data, folder)])
 
 

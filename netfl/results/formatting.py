@@ -23,6 +23,8 @@ _LABELS = {
     "attempts_mean": "attempts per delivered update",
     "uplink_bits": "sent on the uplink",
     "downlink_bits": "sent on the downlink",
+    "billed_uplink_bits": "billed per update",
+    "billed_downlink_bits": "billed per broadcast",
     "collision_probability": "collisions per attempt",
     "snr_mean_db": "SNR, mean",
     "energy_train_J": "energy, training",

@@ -20,6 +20,7 @@ import numpy as np
 
 from netfl.errors import MachineError, NetflError, __version__
 from netfl.results import digests
+from netfl.results.payload import billing_of
 from netfl.results.run_reader import Run
 from netfl.results.run_writer import write_json
 from netfl.scenario.scenario import Scenario
@@ -63,6 +64,9 @@ class Manifest(RunObserver):
         warn_of_versions(folder, before)
         had = [*before.get("versions_before", []), *([before["versions"]] if "versions" in before else [])]
         earlier = [each for place, each in enumerate(had) if each != versions() and each not in had[:place]]
+        billing = None
+        if "flower" not in (facts or {}):  # the messages of an app have their own sizes
+            billing = billing_of(scenario)
         self._facts: dict[str, Any] = {
             "format": FORMAT,
             "scenario": scenario.name,
@@ -76,6 +80,7 @@ class Manifest(RunObserver):
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
             **({"warnings": [*warnings]} if warnings else {}),
             **({"training": training} if training else {}),
+            **({} if billing is None else {"payload": billing.facts}),
             "versions": versions(),
             **({"versions_before": earlier} if earlier else {}),
             "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},

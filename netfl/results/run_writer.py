@@ -21,6 +21,7 @@ from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.network.files import absolute_path, open_parquet, read_batches, with_format
 from netfl.results.atomic_write import atomic_write
 from netfl.results.locking import locked
+from netfl.results.payload import billing_of
 from netfl.results.statistics import RoundStatistics, cost_to_target, learning_summary, summary
 from netfl.results.tables import CHUNK, GROWING, SCHEMAS, EventRecorder, MemoryTable, TableWriter, metric_columns
 from netfl.scenario.scenario import Scenario
@@ -182,12 +183,15 @@ class RunWriter(RunObserver):
         evaluation, has_rounds = self.scenario.evaluation, self.scenario.duration is None
         learned = learning_summary(self._lanes, self._evaluations, evaluation.choose)
         by_replica = dict(zip(self._replicas, self._statistics, strict=True))
+        billing = billing_of(self.scenario) if self._lanes else None
+        billed = {} if billing is None else billing.metrics
         costs = cost_to_target(self._lanes, self._evaluations, by_replica, evaluation.targets)
         return [
             (statistics.final_metrics(recorder.counts) if has_rounds else {"simulated_s": statistics.simulated_s})
             | recorder.values
             | learned.get(replica, {})
             | costs.get(replica, {})
+            | billed
             for (replica, statistics), recorder in zip(by_replica.items(), self.recorders, strict=True)
         ]
 

@@ -14,6 +14,7 @@ from netfl.errors import Fault, ScenarioError, suggest
 from netfl.learning.data import Data
 from netfl.learning.model import Model
 from netfl.learning.partition import Partition
+from netfl.learning.payload import largest_payload, learner_payloads, model_payload
 from netfl.learning.spec import CheckpointSpec, EvaluateSpec, LearnerSpec
 from netfl.network.compute import as_tuple
 from netfl.network.files import local_path
@@ -26,7 +27,7 @@ from netfl.scenario.sweep_axes import Sweeping
 from netfl.scenario.validation import WINDOWS, cross_faults
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.tracker import Tracker
-from netfl.types import FORMAT, UPLINK_WORD_BITS, EventKind
+from netfl.types import FORMAT, EventKind, Payload
 from netfl.units import WRITTEN, Seconds
 
 Name = Annotated[str, Field(pattern=r"^[^\s/\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*$", max_length=100)]
@@ -118,13 +119,26 @@ class Scenario(Spec):
         return WINDOWS if self.rounds is None else self.rounds
 
     @property
-    def update_bits(self) -> float:
-        """Size of one update or broadcast: the model's parameters, and t if a learner has one; 0 if unknown."""
+    def payloads(self) -> Mapping[str, Payload]:
+        """Sizes of an update and of a broadcast of each learner; empty without learners."""
         if self.model is None or self.data is None:
-            return 0.0
-        extra = any(learner.objective.t_rate > 0 for learner in self.learners.values())
-        parameters = self.model.parameters(self.data.shape, self.data.classes, self.data.tokens)
-        return float(UPLINK_WORD_BITS * (parameters + extra))
+            return {}
+        return learner_payloads(self.learners, self.model, self.data)
+
+    @property
+    def largest_payload(self) -> Payload:
+        """Sizes that the access bills: of the learners the largest update and the largest broadcast; 0 if unknown.
+
+        They hold the model's parameters, t if a learner has one, and what the aggregations send beside the model.
+        """
+        if self.model is None or self.data is None:
+            return Payload(0.0, 0.0)
+        return largest_payload(self.payloads or {"": model_payload({}, self.model, self.data)})
+
+    @property
+    def update_bits(self) -> float:
+        """Size of one update; see `largest_payload`."""
+        return self.largest_payload.uplink_bits
 
     @property
     def rare_classes(self) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 from netfl.access import Access
 from netfl.errors import Fault
 from netfl.learning.evaluation_sets import set_faults
+from netfl.learning.payload import learner_payloads, list_payloads, payload_faults
 from netfl.registry import Spec, find_plugins, kind_of, one_line
 from netfl.scenario.recording import RecordSpec, too_many
 from netfl.streams import Streams
@@ -49,8 +50,10 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
     if data is not None and 0 in data.shape:
         yield Fault("data", "the examples have no features", [*data.shape], "give each example at least one")
     elif data is not None and parts["model"] is not None:
-        faults = _model_faults(parts["model"], (data.shape, data.classes, data.tokens), data.is_regression)
+        faults = [*_model_faults(parts["model"], (data.shape, data.classes, data.tokens), data.is_regression)]
         yield from (fault.under("model") for fault in faults)
+        if not faults:
+            yield from _payload_faults(parts)
     if parts["users"] is None or parts["access"] is None or (parts["rounds"] is None and parts["duration"] is None):
         return
     if (record := parts["record"]) is not None:
@@ -205,6 +208,22 @@ def _model_faults(
     if not faults and not (isinstance(size, int | np.integer) and size > 0):
         problem = f"its method 'parameters' gives {size!r} for {shown}"
         yield Fault("", problem, kind, "return the number of parameters, a whole number")
+
+
+def _payload_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield the errors of learners that send different numbers of bits, where these decide the rounds."""
+    access, learners = parts["access"], parts["learners"] or {}
+    faults = [*payload_faults(learners, parts["model"], parts["data"])]
+    yield from faults
+    if faults or access is None or access.info.billing != "own" or access.info.update_bits is not None:
+        return
+    payloads = learner_payloads(learners, parts["model"], parts["data"])
+    if len({*payloads.values()}) > 1:
+        problem = f"the learners share one network, but their payloads differ: {list_payloads(payloads)}"
+        remedy = (
+            "set payload: largest, which bills all of them the largest; or give update_size; or run them one by one"
+        )
+        yield Fault("access.payload", problem, None, remedy)
 
 
 def nested_faults(part: object, key: str, facts: ScenarioFacts) -> Iterator[Fault]:

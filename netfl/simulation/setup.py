@@ -233,15 +233,18 @@ def access_context(
     pulse: Callable[[RoundProgress], None] = ignore_progress,
 ) -> AccessContext:
     """Return the context of one replica's access, where each user holds *held* examples, by default one."""
-    learner, held = next(iter(scenario.learners.values()), None), np.ones(scenario.users) if held is None else held
+    learner = next(iter(scenario.learners.values()), None)
+    payload = scenario.largest_payload
+    if held is None:
+        held = np.ones(scenario.users)  # one example each, until the data are partitioned
     return AccessContext(
         users=scenario.users,
         rounds=scenario.steps,
         replica=replica,
         streams=streams_of(scenario, replica).at("access"),
         samples=held if learner is None else _samples(learner, held),
-        uplink_bits=scenario.update_bits,
-        downlink_bits=scenario.update_bits,
+        uplink_bits=payload.uplink_bits,
+        downlink_bits=payload.downlink_bits,
         recorder=NullRecorder(),
         duration_s=scenario.duration,
         warmup_s=scenario.warmup,

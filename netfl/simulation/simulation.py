@@ -151,9 +151,7 @@ class Simulation:
             size = self._controls.design_bits = float(self._sizes(update_bits)[0])
             context = replace(context, uplink_bits=size, downlink_bits=size)
         if scenario.access.info.is_networked:
-            self._design_bits = (
-                self._controls.design_bits or getattr(scenario.access, "update_size", None) or context.uplink_bits
-            )
+            self._design_bits = self._controls.design_bits or scenario.access.info.update_bits or context.uplink_bits
         self._context = context
         self._age = np.ones(scenario.users, np.int64)
         self._delivered = np.zeros(scenario.users, np.int64)

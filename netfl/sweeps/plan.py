@@ -17,6 +17,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from netfl.errors import Fault, ScenarioError
+from netfl.learning.payload import largest_payload
 from netfl.results.formatting import format_setting
 from netfl.scenario.scenario import Scenario, validate
 from netfl.scenario.sweep_axes import short_names
@@ -167,7 +168,10 @@ def make_point(values: Mapping[str, Any], scenario: Scenario, learning: bool) ->
     learners = settings.pop("learners")
     for key in NEUTRAL_KEYS:
         del settings[key]
-    shared = [settings, scenario.update_bits]
+    payload = scenario.largest_payload
+    shared = [settings, payload.uplink_bits]
+    if payload.downlink_bits != payload.uplink_bits:
+        shared.append(payload.downlink_bits)
     works = {(spec.local_epochs, spec.local_steps, str(spec.batch_size)) for spec in scenario.learners.values()}
     if scenario.access.info.needs_samples:  # computing times are part of the trace
         shared.append(sorted(map(str, works)))
@@ -215,9 +219,7 @@ def _make_task(points: Sequence[Point], lanes: Sequence[str], first: int, stop: 
         for point in points:
             for name, lane in point.lanes.items():
                 sources.setdefault(lane, (name, point))
-        # Updates carry t, and are longer, if any learner of the trace has it: the task needs one that has.
-        with_t = [lane for lane, (name, point) in sources.items() if point.scenario.learners[name].objective.t_rate > 0]
-        chosen = {*lanes} if {*lanes} & {*with_t} else {*lanes, *with_t[:1]}
+        chosen = {*lanes, *_largest_lanes(sources, lanes)}
         names, learners = {}, dict[str, Any]()
         for lane, (name, point) in sources.items():
             if lane in chosen:
@@ -236,6 +238,24 @@ def _make_task(points: Sequence[Point], lanes: Sequence[str], first: int, stop: 
         text=text,
         learning=learning,
     )
+
+
+def _largest_lanes(sources: Mapping[str, tuple[str, Point]], lanes: Sequence[str]) -> Iterator[str]:
+    """Yield the lanes that a task of *lanes* needs to send the messages of its trace.
+
+    They are longest if a learner has t, and if those with the largest update and the largest broadcast are among them.
+    """
+    with_t = [lane for lane, (name, point) in sources.items() if point.scenario.learners[name].objective.t_rate > 0]
+    of_lanes = {lane: point.scenario.payloads.get(name) for lane, (name, point) in sources.items()}
+    payloads = {lane: payload for lane, payload in of_lanes.items() if payload is not None}
+    groups = [with_t]
+    if len({*payloads.values()}) > 1:
+        largest = largest_payload(payloads)
+        groups.append([lane for lane, payload in payloads.items() if payload.uplink_bits == largest.uplink_bits])
+        groups.append([lane for lane, payload in payloads.items() if payload.downlink_bits == largest.downlink_bits])
+    for group in groups:
+        if not {*lanes} & {*group}:
+            yield from group[:1]
 
 
 def _make_label(points: Sequence[Point], lanes: Sequence[str], first: int, stop: int) -> str:

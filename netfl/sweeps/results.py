@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import pyarrow.dataset as ds
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.network.files import absolute_path
+from netfl.results.payload import billing_kind, billing_note
 from netfl.results.run_reader import TASKS
 from netfl.results.statistics import interval, metric_of
 from netfl.results.tables import SCHEMAS
@@ -125,6 +126,22 @@ class Sweep:
             rows.append((key, entry.label, entry.trace, status, lanes, entry.first, entry.stop, seconds, error))
         columns = ["task", "label", "trace", "status", "lanes", "first", "stop", "seconds", "error"]
         return pd.DataFrame(rows, columns=columns)
+
+    @cached_property
+    def billing(self) -> frozenset[str]:
+        """Kinds of billing in its runs, where learners do not pay what they send."""
+        return frozenset(filter(None, (billing_kind(run.manifest) for run in self._runs)))
+
+    @cached_property
+    def billing_notes(self) -> list[str]:
+        """Sentences of its runs about the billing of learners with different payloads, each once."""
+        return [*filter(None, dict.fromkeys(billing_note(run.manifest) for run in self._runs))]
+
+    @property
+    def _runs(self) -> Iterator[Run]:
+        """The runs of all tasks that have started."""
+        runs = (self._index.run(key) for key in self._index.tasks)
+        return (run for run in runs if run is not None)
 
     @property
     def status(self) -> str:

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from netfl.cli.views import open_console, print_columns
 from netfl.results.formatting import VARIANCES, access_metrics, aligned, clock, metric_head, metric_label
+from netfl.results.payload import billing_note
 from netfl.results.run_reader import Run
 from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, mean_sentence
 
@@ -70,6 +71,7 @@ def _show_metrics(console: Console, run: Run) -> None:
         grid.add_row(*(cell for line in cells[row::deep] for cell in line))
     console.print()
     console.print(grid)
+    _print_billing(console, run)
     if left_out:
         console.print(f"and {left_out} more in summary.json", style="dim")
     console.print()
@@ -116,3 +118,10 @@ def _show_targets(console: Console, run: Run) -> None:
         ]
     console.print("first evaluation with a test accuracy of")
     print_columns(console, {"learner": run.learners}, columns)
+    _print_billing(console, run)
+
+
+def _print_billing(console: Console, run: Run) -> None:
+    """Print, below a table of costs, how learners with different payloads are billed."""
+    if note := billing_note(run.manifest):
+        console.print(note, style="dim")

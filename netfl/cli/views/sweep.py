@@ -28,6 +28,8 @@ SHOWN = 40
 """The largest number of points in the table of results."""
 COLUMNS = 12
 """The largest number of metrics in the table of results."""
+_MAX_NOTES = 3
+"""The largest number of sentences about the billing of learners; runs with other learners have others."""
 _LEARNT = ("accuracy", "rare_accuracy", "r2", "loss")
 _STATUSES = ("done", "partial", "missing", "pruned", "failed")
 _NETWORK = ("rounds_per_hour", "delivered_per_round", "throughput_bps", "delay_mean_s", "loss_ratio", "jain")
@@ -179,6 +181,8 @@ def _show_points(sweep: Sweep, console: Console) -> None:
     if replicas > 1:
         console.print(mean_sentence(replicas))
     print_columns(console, {axis: [*map(format_setting, points[axis])] for axis in sweep.axes}, columns)
+    for note in sweep.billing_notes[:_MAX_NOTES]:
+        console.print(note, style="dim")
     left_out = [f"{len(sweep.points) - SHOWN} points"] if len(sweep.points) > SHOWN else []
     left_out += [f"{len(wanted) - COLUMNS} columns"] if len(wanted) > COLUMNS else []
     if left_out:

@@ -21,6 +21,8 @@ complete::
   one row per user.  A rule may change its state in place, as is best for large tables.
 - A model with buffers, such as a batch normalisation, has them aside: see `Aggregation.next_buffers`.
 - The other methods have defaults: nothing is sent, kept, or reported beside the version.
+- A rule whose users send or receive more than the model states it in `Aggregation.uplink_extra` and
+  `Aggregation.downlink_extra`, because networks bill it.
 - Use only methods and operators of tensors.  A file that needs torch itself imports it inside the method.
 """
 
@@ -153,6 +155,21 @@ class Aggregation(Spec):
     def needs_losses(self) -> bool:
         """True if `step` needs `Updates.losses`."""
         return False
+
+    def uplink_extra(self, parameters: int) -> int:
+        """Return how many numbers an update holds beside the model, as the source of the rule states; by default 0.
+
+        They count in bits, airtime and energy.  State only what grows with the model or with the number of users:
+        single numbers, such as a loss, a count of steps or a number of examples, are not counted.
+
+        Args:
+            parameters: length of θ without buffers, plus 1 if updates carry t.
+        """
+        return 0
+
+    def downlink_extra(self, parameters: int) -> int:
+        """Return how many numbers a broadcast holds beside the model, such as a `message`; see `uplink_extra`."""
+        return 0
 
     def memory(self, users: int, parameters: int) -> int:
         """Return the approximate size of the state in numbers; *parameters* is the size of θ."""

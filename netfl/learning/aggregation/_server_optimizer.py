@@ -77,6 +77,12 @@ class ServerOptimiser(Aggregation):
     def needs_losses(self) -> bool:
         return self.inner.needs_losses
 
+    def uplink_extra(self, parameters: int) -> int:
+        return self.inner.uplink_extra(parameters)
+
+    def downlink_extra(self, parameters: int) -> int:
+        return self.inner.downlink_extra(parameters)
+
     def memory(self, users: int, parameters: int) -> int:
         return self.inner.memory(users, parameters) + self.numbers_per_parameter * (parameters + 1)
 

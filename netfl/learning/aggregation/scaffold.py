@@ -18,6 +18,8 @@ class Scaffold(PerUserState):
     (K lr)`` (option II of the paper), with the c that came with the base.  t has entries in c and c_k as θ does, with
     its own step size; a constant t has none.
 
+    An update holds the change of c_k beside the model, and a broadcast holds c: both have twice the size of a model.
+
     The server knows c_k from the last delivery of user k: a lost update loses its c_k, too.  Several deliveries of a
     user in one round are all trained with the c_k of before the round; the last c_k⁺ is stored.
 
@@ -43,6 +45,14 @@ class Scaffold(PerUserState):
 
     def drift(self, state: State, users: Tensor, messages: Tensor | None) -> Tensor:
         return cast("Tensor", messages) - state["last"][users]
+
+    def uplink_extra(self, parameters: int) -> int:
+        """Return the size of ``c_k⁺ - c_k``, which a user sends with the change of its model."""
+        return parameters
+
+    def downlink_extra(self, parameters: int) -> int:
+        """Return the size of c, which the server sends with its version."""
+        return parameters
 
     def learner_faults(self, learner: LearnerSpec) -> Iterator[Fault]:
         if learner.momentum:

@@ -58,6 +58,13 @@ class Model(Spec):
     def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
         """Return the number of trained parameters, without torch: it decides the number of bits of an update."""
 
+    def buffers(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
+        """Return how many of the `parameters` are buffers, such as the means of a batch normalisation; imports torch.
+
+        They are sent with the model, but have no gradient, so that an aggregation sends nothing beside them.
+        """
+        return self.open(shape, classes, tokens).buffers
+
     @abstractmethod
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
         """Return the architecture for such examples; imports torch."""

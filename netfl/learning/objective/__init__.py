@@ -2,7 +2,8 @@
 
 An objective sees the losses of a mini-batch, never the model.  It returns the weight of each example in the gradient of
 the parameters θ and, if it has a scalar parameter t, the gradient of t.  The SGD step of a user is then
-``θ -= lr Σ_b w_b ∇ℓ_b`` and ``t -= t_rate ∂t``.  t is sent and aggregated like one more parameter of the model.
+``θ -= lr Σ_b w_b ∇ℓ_b`` and ``t -= t_rate ∂t``.  t is sent and aggregated like one more parameter of the model; an
+objective sends nothing else.
 
 To add one, derive a class from `Objective` in a file of this package, or in a module of your own.  This one is
 complete::

@@ -1,0 +1,88 @@
+"""Billing of learners that send different numbers of bits on one trace, as tables of costs state it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from netfl.learning.payload import largest_payload, list_payloads, model_payload
+from netfl.scenario.scenario import Scenario
+from netfl.types import Payload
+
+
+@dataclass(frozen=True)
+class Billing:
+    """Sizes that an access bills to learners, and the sizes that they send.
+
+    Args:
+        kind: ``largest``: the largest payload among the learners; ``given``: the size that the access states;
+            ``recorded``: the costs are those of a recording.
+        payloads: the payload of each learner.
+        billed: the sizes that are billed to all; ``None`` for ``recorded``.
+    """
+
+    kind: str
+    payloads: Mapping[str, Payload]
+    billed: Payload | None
+
+    @property
+    def note(self) -> str:
+        """The sentence below tables of costs."""
+        sent = list_payloads(self.payloads)
+        if self.kind == "largest":
+            return f"Costs: all learners are billed the largest payload, {self.billed}; {sent}."
+        if self.kind == "given":
+            return f"Costs: the scenario gives the size of all messages, {self.billed}; by their payloads, {sent}."
+        return f"Costs: those of the recording, whatever the learners send; by their payloads, {sent}."
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Entry of the manifest, which `billing_note` and `billing_kind` read."""
+        return {"billing": self.kind, "note": self.note}
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Final metrics: the sizes that are billed, and those that each learner sends."""
+        metrics: dict[str, float] = {}
+        if self.billed is not None:
+            metrics |= {
+                "billed_uplink_bits": self.billed.uplink_bits,
+                "billed_downlink_bits": self.billed.downlink_bits,
+            }
+        for learner, payload in self.payloads.items():
+            metrics[f"{learner}.payload_uplink_bits"] = payload.uplink_bits
+            metrics[f"{learner}.payload_downlink_bits"] = payload.downlink_bits
+        return metrics
+
+
+def billing_of(scenario: Scenario) -> Billing | None:
+    """Return the billing of *scenario*; ``None`` where each learner is billed what it sends."""
+    if scenario.model is None or scenario.data is None or not scenario.learners:
+        return None
+    payloads, info = scenario.payloads, scenario.access.info
+    plain = model_payload(scenario.learners, scenario.model, scenario.data)
+    sends_more = any(payload != plain for payload in payloads.values())
+    if info.billing == "recorded":
+        return Billing("recorded", payloads, None) if sends_more else None
+    if info.update_bits is not None:
+        return Billing("given", payloads, Payload(info.update_bits, info.update_bits)) if sends_more else None
+    if len({*payloads.values()}) == 1:
+        return None
+    return Billing("largest", payloads, largest_payload(payloads))
+
+
+def billing_note(manifest: Mapping[str, Any]) -> str:
+    """Return the sentence of a run's manifest about its billing; empty without one."""
+    return _entry(manifest, "note")
+
+
+def billing_kind(manifest: Mapping[str, Any]) -> str:
+    """Return the kind of billing in a run's manifest, as in `Billing`; empty without one."""
+    return _entry(manifest, "billing")
+
+
+def _entry(manifest: Mapping[str, Any], key: str) -> str:
+    entry = manifest.get("payload")
+    text = entry.get(key) if isinstance(entry, Mapping) else None
+    return text if isinstance(text, str) else ""
