@@ -260,13 +260,13 @@ class Server:
     def _send(self, users: Users) -> None:
         version = self._log.round - 1
         if len(users) == len(self._is_selected):
-            for tower in self._towers:
-                self._downlink.send(tower, version, np.arange(tower.cell.size))
-            return
-        users = users[np.argsort(self._tower_of[users], kind="stable")]
-        towers, first = np.unique(self._tower_of[users], return_index=True)
-        for index, group in zip(towers.tolist(), np.split(users, first[1:]), strict=False):
-            self._downlink.send(self._towers[index], version, self._number_of[group])
+            receivers = [(tower, np.arange(tower.cell.size)) for tower in self._towers]
+        else:
+            users = users[np.argsort(self._tower_of[users], kind="stable")]
+            towers, first = np.unique(self._tower_of[users], return_index=True)
+            groups = zip(towers.tolist(), np.split(users, first[1:]), strict=False)
+            receivers = [(self._towers[index], self._number_of[group]) for index, group in groups]
+        self._downlink.send(version, receivers)
 
     def _send_next(self, users: Users) -> None:
         """Send the newest version to the selected of *users*, whose updates have ended, if a round is open."""
