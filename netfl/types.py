@@ -33,7 +33,8 @@ took its place in a relay.  ``unfinished``: the run ended before.
 """
 
 EventKind = Literal[
-    Outcome, "broadcast", "received", "trained", "sent", "failed", "queued", "forwarded", "down", "up", "sampled",
+    Outcome, "broadcast", "received", "missed", "trained", "sent", "failed", "queued", "forwarded", "down", "up",
+    "sampled",
 ]  # fmt: skip
 KINDS: tuple[str, ...] = get_args(EventKind)
 """Kinds of events that a trace can record: the outcomes, and the steps on the way to them."""

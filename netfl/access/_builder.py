@@ -72,6 +72,8 @@ def build_network(network: NetworkAccess, context: AccessContext) -> NetworkConf
         bits = largest_frame_bits(network, context)
         if network.radio is not None and network.reception is not None and network.unreachable == "error":
             faults += _unreachable_faults(medium, network.radio, network.reception, layout.users, bits)
+            if service is not None and service.downlink is not None:
+                faults += _unreachable_downlink_faults(medium, network.radio, network.reception, layout.users, service)
         if network.mac is not None:
             faults += [fault.under("mac") for fault in network.mac.airtime_faults(medium.longest_s(bits))]
     if faults:
@@ -182,7 +184,7 @@ def _service(network: NetworkAccess, context: AccessContext) -> RoundServiceConf
         samples=network.compute.work(context.samples),
         compute_s=compute_s,
         jitter=network.compute.training_jitter(compute_streams(context)),
-        broadcast_bits=payload.downlink_bits / transport.compression_down,
+        broadcast_bits=broadcast_bits(network, context),
         broadcast_bps=network.broadcast_rate or np.inf,
         rule=network.round,
         on_new_version=network.on_new_version,
@@ -198,6 +200,12 @@ def transport_of(network: NetworkAccess, bits: float) -> Transport:
     transport = network.transport or Transport()
     frame_bits = None if network.mac is None else network.mac.max_payload_bits
     return transport.settled(bits / transport.compression, frame_bits)
+
+
+def broadcast_bits(network: NetworkAccess, context: AccessContext) -> float:
+    """Return the size of a version as sent."""
+    payload = _design_payload(network, context)
+    return payload.downlink_bits / transport_of(network, payload.uplink_bits).compression_down
 
 
 def update_cut(network: NetworkAccess, context: AccessContext) -> Segmentation:
@@ -216,12 +224,13 @@ def largest_frame_bits(network: NetworkAccess, context: AccessContext) -> float:
 
 
 def air_bps(network: NetworkAccess) -> float:
-    """Return the bit rate of the air; 0 without a radio."""
+    """Return the bit rate of the air, in the slowest mode of the reception; 0 without a radio."""
     if network.mac is not None and network.mac.rate_bps is not None:
         return network.mac.rate_bps
     if network.reception is None or network.radio is None:
         return 0.0
-    return network.reception.rate_bps(network.radio.bandwidth)
+    reception, bandwidth_hz = network.reception, network.radio.bandwidth
+    return min(reception.rate_bps(bandwidth_hz, mode) for mode in range(reception.modes))
 
 
 def _unreachable_faults(medium: Medium, radio: Radio, reception: Reception, users: int, bits: float) -> Iterator[Fault]:
@@ -237,3 +246,17 @@ def _unreachable_faults(medium: Medium, radio: Radio, reception: Reception, user
             "or set unreachable: keep"
         )
         yield Fault("channel", problem, weak.tolist(), remedy)
+
+
+def _unreachable_downlink_faults(
+    medium: Medium, radio: Radio, reception: Reception, users: int, service: RoundServiceConfig
+) -> Iterator[Fault]:
+    snr_db = medium.best_snr_db(np.arange(users)) + service.boost_db
+    needed_db = reception.threshold_db(radio.bandwidth, service.broadcast_bits)
+    weak = np.flatnonzero(snr_db < needed_db)
+    if weak.size:
+        problem = (
+            f"users that can never receive a version: the worst, user {snr_db.argmin()}, reaches an SNR of "
+            f"{snr_db.min():.1f} dB at its best, {needed_db - snr_db.min():.1f} dB below the SNR that it needs"
+        )
+        yield Fault("downlink.power", problem, weak.tolist(), "raise it; or set unreachable: keep")

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from netfl.errors import Fault, suggest
+from netfl.network.mac.lorawan import Lorawan
+from netfl.network.reception.lora import Lora
 from netfl.registry import no_effect
 from netfl.types import ScenarioFacts
 
@@ -130,6 +132,13 @@ def _air_faults(network: NetworkAccess, *, needed: bool) -> Iterator[Fault]:
         elif abs(reception_bps - rate_bps) > 1e-6 * rate_bps:
             problem = f"its rate is {rate_bps / 1e6:g} Mbps, but the reception's is {reception_bps / 1e6:g} Mbps"
             yield Fault("mac", problem, None, "set the same rate; without fading, leave radio and reception out")
+    if (
+        isinstance(network.mac, Lorawan)
+        and not isinstance(network.reception, Lora | None)
+        and network.reception.modes > 1
+    ):
+        problem = "lorawan sets the spreading factor, but the modes of this reception are no spreading factors"
+        yield Fault("reception", problem, None, "take reception: lora, or one with a single mode")
     bandwidth_hz = None if network.mac is None else network.mac.bandwidth_hz
     if network.radio is not None and bandwidth_hz not in {None, network.radio.bandwidth}:
         problem = f"its bandwidth is {bandwidth_hz:g} Hz, but the radio's is {network.radio.bandwidth:g} Hz"

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netfl.access._builder import air_bps, build_layout, largest_frame_bits, update_cut
+from netfl.access._builder import (
+    air_bps,
+    broadcast_bits,
+    build_layout,
+    compute_streams,
+    largest_frame_bits,
+    update_cut,
+)
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.registry import kind_of
 from netfl.types import AccessContext
@@ -28,7 +36,7 @@ _ROUNDING_DB = 1e-9
 
 
 def network_warnings(network: NetworkAccess, context: AccessContext) -> Iterator[str]:
-    """Yield warnings about amplified links, fast fading, idle slots, fragile updates and overloaded cells."""
+    """Yield warnings about amplified links, fast fading, idle slots, fragile updates, and backlogs up and down."""
     yield from _amplified_links(network, context)
     yield from _fast_fading(network, context)
     bits, rates_bps = largest_frame_bits(network, context), _rates_bps(network)
@@ -37,6 +45,7 @@ def network_warnings(network: NetworkAccess, context: AccessContext) -> Iterator
     if context.duration_s is None:
         yield from _fragile_updates(network, context)
         yield from _overload(network, context)
+        yield from _version_backlog(network, context)
 
 
 def _amplified_links(network: NetworkAccess, context: AccessContext) -> Iterator[str]:
@@ -116,6 +125,37 @@ def _overload(network: NetworkAccess, context: AccessContext) -> Iterator[str]:
             f"overloaded: the users of {layout.towers[load.argmax()]} receive {load.max():.3g} times as many packets "
             "as they can send, so rounds get longer and longer; reduce the traffic, or set its buffer"
         )
+
+
+def _version_backlog(network: NetworkAccess, context: AccessContext) -> Iterator[str]:
+    """Versions that wait at a tower while newer ones follow, as a round may close before all users have received it."""
+    downlink, rule = network.downlink, network.round
+    if downlink is None or downlink.mode != "unicast" or rule is None or rule.is_continuous or network.compute is None:
+        return
+    layout, rate_bps = build_layout(network, context), max(_rates_bps(network))
+    if rate_bps == 0.0:
+        return
+    selected = network.selection.max_selected(context.users)
+    in_cell = np.minimum(np.bincount(layout.tower_of, minlength=len(layout.towers)), selected)
+    copy_s = broadcast_bits(network, context) / rate_bps
+    all_copies_s = float(in_cell.max()) * copy_s
+    # a round closes at the earliest when the users of its last update have received, trained and sent
+    needed = min(rule.max_updates(selected), int(in_cell.sum()))
+    first_copies = bisect_left(range(int(in_cell.max())), needed, key=lambda copies: np.minimum(in_cell, copies).sum())
+    training_s = float(np.min(network.compute.time_s(context.samples, compute_streams(context))))
+    round_s = first_copies * copy_s + training_s + largest_frame_bits(network, context) / rate_bps
+    round_s = min(round_s, math.inf if rule.deadline_s is None else rule.deadline_s)
+    if all_copies_s <= round_s:
+        return
+    effect = "newer versions replace those that wait, so many users miss versions"
+    if downlink.queued_versions == "keep":
+        effect = "versions queue behind older ones, and users receive ever older ones"
+    yield (
+        f"backlog of versions: {layout.towers[in_cell.argmax()]} needs {all_copies_s:.3g} s or more to send a version "
+        f"to {in_cell.max()} users one by one, but a round may close after {round_s:.3g} s: {effect} "
+        f"(downlink.queued_versions: {downlink.queued_versions}); take mode: multicast, or let rounds wait for more "
+        "updates (access.round)"
+    )
 
 
 def max_frames_hz(mac: Mac, airtime_s: float, longest_s: float) -> float:

@@ -56,10 +56,10 @@ class NetworkAccess(WithSelection):
     that instant.  Updates that arrive after the close, or start from too old a version (``staleness``), are late.  One
     clock runs through all rounds: queues, channels, outages and MACs keep their state.
 
-    **Downlink.**  A broadcast takes the delay and bits / rate of each link to a tower, then bits /
-    broadcast_rate on the air, which it does not share with the uplink.  If part of the route is down at that time, the
-    tower receives it when the whole route is up again.  A disconnected user receives it when the user and its tower
-    are both up, as towers repeat the newest version.  A newer version replaces one that is pending.  With a
+    **Downlink.**  A broadcast takes the delay and bits / rate of each link to a tower, then bits / broadcast_rate and
+    the propagation delay on the air, which it does not share with the uplink.  If part of the route is down at that
+    time, the tower receives it when the whole route is up again.  A disconnected user receives it when the user and its
+    tower are both up, as towers repeat the newest version.  A newer version replaces one that is pending.  With a
     ``downlink``, versions cross queues and fading channels, and can be lost.
 
     **User.**  On receiving a version a user trains for samples / speed seconds, connected or not.  Its update then

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+import simpy
 
+from netfl.errors import ModelError
 from netfl.network.backhaul.routes import Routes
-from netfl.network.clock import call_after
+from netfl.network.backhaul.version_buffer import VersionBuffer
+from netfl.network.clock import Stage, call_after
 from netfl.network.config import NetworkContext, RoundServiceConfig
 from netfl.network.message import VERSION, BroadcastMessage
+from netfl.network.queue import Buffer, FifoBuffer
 from netfl.network.radio.transmission import Signal
 from netfl.network.tower import Tower
-from netfl.types import Bools, Ints
+from netfl.types import Bools, Floats, Ints
 
 Users = Ints
+Receivers = Sequence[tuple[Tower, Users]]
+"""Users of each tower that get a version, by their numbers at the tower."""
+_MIN_WAIT_S = 1e-3
+"""Least time after which the server sends a copy again that was lost on the way."""
+_MAX_LOSSES = 40
+"""Times that a copy may be lost on routes that change, while the wait doubles each time."""
 
 
 class IdealDownlink:
-    """Path without losses: the delay and rate of each link, then the broadcast rate.
+    """Path without losses: delay and rate of each link, then the broadcast rate and the propagation delay on the air.
 
     Versions wait where the route is interrupted.
 
@@ -28,45 +39,97 @@ class IdealDownlink:
     """
 
     def __init__(self, network: NetworkContext, service: RoundServiceConfig, routes: Routes) -> None:
+        assert network.config.medium is not None
         self._env, self._log, self._outstanding = network.env, network.log, network.outstanding
+        self._medium = network.config.medium
         self._routes, self._state, self._exemptions = routes, network.config.node_state, network.config.exemptions
         self.bits, self._rate_bps = service.broadcast_bits, service.broadcast_bps
 
-    def send(self, tower: Tower, version: int, users: Users) -> None:
-        """Send *version* from the server to *users* of the cell of *tower*."""
+    def send(self, version: int, receivers: Receivers) -> None:
+        """Send *version* from the server to *receivers*."""
+        for tower, users in receivers:
+            self._send_to(tower, version, users)
+
+    def _send_to(self, tower: Tower, version: int, users: Users) -> None:
         now_s = self._env.now
         self._log.downlink_bits += self.bits
         delay_s = self._routes.delay_s(tower.name, self.bits, now_s) + self.bits / self._rate_bps
         route = self._routes.numbers(tower.name, now_s)[None, :]
         at_s = float(self._state.all_up_later_s(route, now_s + delay_s)[0])
         if self._exemptions.outage and (exempt := self._exemptions.among("outage", tower.cell.ids[users])).any():
-            tower.schedule_broadcast(version, now_s + delay_s, users[exempt])
+            self._schedule(tower, version, now_s + delay_s, users[exempt])
             users = users[~exempt]
         if np.isinf(at_s):
             self._outstanding.cancel(tower.cell.ids[users], version)
         elif users.size:
-            tower.schedule_broadcast(version, at_s, users)
+            self._schedule(tower, version, at_s, users)
+
+    def _schedule(self, tower: Tower, version: int, sent_s: float, users: Users) -> None:
+        """Let *version*, which *tower* has sent by *sent_s*, arrive at *users* after the delay of each."""
+        start_s = sent_s - self.bits / self._rate_bps
+        delay_s = self._medium.delay_s(tower.cell.ids[users], start_s)
+        for group, group_delay_s in _group_by_delay(users, delay_s):
+            tower.schedule_broadcast(version, sent_s + group_delay_s, group)
 
 
-@dataclass(frozen=True, slots=True)
-class _Copy:
-    """A copy of a version at a tower.
+@dataclass(slots=True)
+class _VersionStatus:
+    """Status of a version on its way to the users.
 
     Args:
-        users: Users that have not received it.
-        repetitions: Number of sendings that may follow the first.
-        bits: Size of the version.
+        is_received: Whether any user has received it.
+        copies: Number of copies that are on their way, wait, or are on the air.
+        unreceived: Copies that have ended before any user had the version.
+    """
+
+    is_received: bool = False
+    copies: int = 0
+    unreceived: list[BroadcastMessage] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _TowerSender:
+    """Transmitter of a tower, which sends one copy at a time.
+
+    Args:
+        waiting: Copies that wait until the tower has sent others.
+        is_sending: Whether a copy is being sent.
     """
 
     tower: Tower
-    version: int
-    users: Users
-    repetitions: int
-    bits: float
+    waiting: Buffer
+    is_sending: bool = False
+
+
+@dataclass(slots=True)
+class _Sending:
+    """Copy that a tower sends once to its users.
+
+    Args:
+        mode: Mode of the reception.
+        is_sent: Whether the tower stays up until the end.
+        is_tower_up: Whether the tower is up at the start.
+        groups: Number of groups of users, by propagation delay, whose signal has not ended.
+        missed: Users that have not received it so far, in groups.
+    """
+
+    sender: _TowerSender
+    copy: BroadcastMessage
+    mode: int
+    airtime_s: float
+    is_sent: bool
+    is_tower_up: bool
+    groups: int = 0
+    missed: list[Users] = field(default_factory=list)
 
 
 class LossyDownlink:
     """Path over queues and fading channels, as `netfl.network.config.Downlink` describes.
+
+    A copy of a version crosses the ports from the server to a tower, waits there, and is sent.  It ends when all its
+    users have received it, when it is lost on the way, when its tower has sent it ``max_attempts`` times, or when newer
+    copies have taken all its users.  Users that a copy does not reach have missed the version, unless nobody has it:
+    when all copies of the newest version have ended and no user has received it, they are sent again.
 
     Attributes:
         bits: Size of a broadcast.
@@ -77,60 +140,278 @@ class LossyDownlink:
         assert service.downlink is not None
         assert config.medium is not None
         self._downlink, self._medium, self._exemptions = service.downlink, config.medium, config.exemptions
-        self._env, self._log, self._routes = network.env, network.log, routes
+        self._env, self._log, self._routes, self._state = network.env, network.log, routes, config.node_state
         self.bits, self._boost_db = service.broadcast_bits, service.boost_db
-        self._free_s: dict[str, float] = {}
+        self._by_user = self._downlink.mode == "unicast"
+        self._replaces = self._downlink.queued_versions == "replace"
+        if self._replaces:
+            routes.wrap_buffer_down = partial(VersionBuffer, by_user=self._by_user)
+        self._order = network.streams.at("downlink").field("order")
+        self._senders: dict[str, _TowerSender] = {}
+        self._newest = -1
+        self._status: dict[int, _VersionStatus] = {}
+        self._max_unreceived = config.max_failed_attempts
+        self._unreceived = 0  # copies in a row that no user has received
+        self._log.metrics |= {"versions_superseded": 0.0, "version_lag_max": 0.0}
 
-    def send(self, tower: Tower, version: int, users: Users) -> None:
-        """Send *version* from the server to *users* of the cell of *tower*."""
-        for group in [users] if self._downlink.mode == "multicast" else np.split(users, len(users)):
-            tower.announce(version, group)
-            ids, now_s = tower.cell.ids[group], self._env.now
-            copy = _Copy(tower, version, group, self._downlink.max_attempts - 1, self.bits)
-            message = BroadcastMessage(
-                user=-1,
-                base=VERSION,
-                bits=self.bits,
-                sent_s=now_s,
-                attempts=1,
-                flow=int(ids[0]),
-                bypass_queue=bool(self._exemptions.among("queue", ids).all()),
-                ignore_outages=bool(self._exemptions.among("outage", ids).all()),
-                route=self._routes.default_route(tower.name, now_s)[::-1],
-                on_arrival=partial(self._schedule, copy),
-                on_loss=partial(tower.drop, version, group),
-            )
-            self._routes.forward_down(message)
+    def send(self, version: int, receivers: Receivers) -> None:
+        """Send *version* from the server to *receivers*."""
+        self._open_version(version)
+        copies = []
+        for tower, users in receivers:
+            if tower.name not in self._senders:
+                waiting: Buffer = FifoBuffer()
+                if self._replaces:
+                    waiting = VersionBuffer(waiting, by_user=self._by_user)
+                self._senders[tower.name] = _TowerSender(tower, waiting)
+            for group in np.split(users, len(users)) if self._by_user else [users]:
+                tower.announce(version, group)
+                copies.append(self._make_copy(tower, version, group))
+        if len(copies) > 1:  # the order is drawn, so that no user and no tower is the first of every version
+            draws = self._order.uniform([copy.flow for copy in copies], version)
+            copies = [copies[place] for place in np.argsort(draws).tolist()]
+        self._status[version].copies += len(copies)
+        for copy in copies:
+            self._routes.forward_down(copy)
 
-    def _schedule(self, copy: _Copy) -> None:
-        """Send a copy as soon as its tower has sent those before it."""
-        now_s, tower = self._env.now, copy.tower
-        mode = 0
-        if self._downlink.mode == "unicast" and self._medium.modes > 1:
-            mode = int(self._medium.choose(tower.cell.ids[copy.users], tower.cell.tower, now_s, self._boost_db)[0])
-        airtime_s = self._medium.airtime_s(copy.bits, mode) if mode else self._medium.longest_s(copy.bits)
-        start_s = max(now_s, self._free_s.get(tower.name, 0.0))
-        self._free_s[tower.name] = start_s + airtime_s
-        call_after(self._env, start_s - now_s, lambda _: self._begin(copy, mode, airtime_s))
+    def _open_version(self, version: int) -> None:
+        """Note that *version* is the newest, and give up older ones that no user has received."""
+        if version <= self._newest:
+            return
+        self._newest = version
+        for older in sorted(self._status):
+            self._give_up(older)
+        self._status[version] = _VersionStatus()
 
-    def _begin(self, copy: _Copy, mode: int, airtime_s: float) -> None:
-        now_s, tower = self._env.now, copy.tower.cell.tower
-        ids = copy.tower.cell.ids[copy.users]
-        self._log.downlink_bits += copy.bits
-        if self._medium.energy is not None:
-            self._medium.energy.receive(ids[self._medium.connected(ids, tower.number, now_s)], airtime_s)
-        signal = Signal(tower, now_s, now_s + airtime_s, copy.bits, mode, self._boost_db)
-        received = self._medium.downlink_received(ids, signal)
-        call_after(self._env, airtime_s, lambda _: self._end(copy, received))
+    def _make_copy(self, tower: Tower, version: int, users: Users) -> BroadcastMessage:
+        ids, now_s = tower.cell.ids[users], self._env.now
+        return BroadcastMessage(
+            user=-1,
+            base=VERSION,
+            bits=self.bits,
+            sent_s=now_s,
+            attempts=1,
+            flow=int(ids[0]),
+            bypass_queue=bool(self._exemptions.among("queue", ids).all()),
+            ignore_outages=bool(self._exemptions.among("outage", ids).all()),
+            version=version,
+            users=users,
+            route=self._routes.default_route(tower.name, now_s)[::-1],
+            on_arrival=self._arrive,
+            on_loss=self._lose,
+            on_supersede=self._supersede,
+        )
 
-    def _end(self, copy: _Copy, received: Bools) -> None:
-        """Deliver a copy, and send it again to the other users, if any sendings are left."""
-        copy.tower.deliver(copy.version, copy.users[received])
-        others = copy.users[~received]
-        if copy.repetitions and others.size:
-            self._schedule(replace(copy, users=others, repetitions=copy.repetitions - 1))
+    def _sender(self, copy: BroadcastMessage) -> _TowerSender:
+        return self._senders[copy.route[-1]]
+
+    # on the way to the tower and there
+
+    def _arrive(self, copy: BroadcastMessage) -> None:
+        """Let a copy wait until its tower has sent those before it."""
+        sender = self._sender(copy)
+        copy.is_at_tower = True
+        for superseded in sender.waiting.push(copy, self._env.now):
+            assert isinstance(superseded, BroadcastMessage)
+            self._end(superseded)
+        if not sender.is_sending:
+            self._send_next(sender)
+
+    def _supersede(self, copy: BroadcastMessage, users: Users) -> None:
+        self._log.metrics["versions_superseded"] += len(users)
+        self._sender(copy).tower.note_missed(copy.version, users, "superseded")
+
+    def _lose(self, copy: BroadcastMessage, cause: str) -> None:
+        """End a copy that does not reach its tower."""
+        copy.losses += 1
+        self._end(copy, cause)
+
+    def _send_next(self, sender: _TowerSender) -> None:
+        """Send the next copy that anybody waits for."""
+        while (copy := sender.waiting.pop(self._env.now)) is not None:
+            assert isinstance(copy, BroadcastMessage)
+            if self._replaces:
+                self._take_out_unselected(sender.tower, copy)
+            if copy.users.size:
+                self._begin(sender, copy)
+                return
+            self._end(copy)
+
+    def _take_out_unselected(self, tower: Tower, copy: BroadcastMessage) -> None:
+        """Take out users that are not selected any more, as a newer version has gone to others."""
+        is_selected = tower.is_selected(copy.users)
+        if not is_selected.all():
+            copy.take_out(copy.users[~is_selected])
+
+    # on the air
+
+    def _begin(self, sender: _TowerSender, copy: BroadcastMessage) -> None:
+        """Send a copy once; its signal arrives at each user after a propagation delay."""
+        now_s, medium = self._env.now, self._medium
+        tower, ids = sender.tower.cell.tower, sender.tower.cell.ids[copy.users]
+        if self._by_user:
+            mode = int(medium.choose(ids, tower, now_s, self._boost_db)[0])
         else:
-            copy.tower.drop(copy.version, others)
+            mode = medium.most_robust_mode(copy.bits)
+        airtime_s = medium.airtime_s(copy.bits, mode)
+        is_tower_up = medium.is_node_up(tower.number, now_s)
+        is_sent = is_tower_up and medium.is_up_during(tower.number, now_s, now_s + airtime_s)
+        sending = _Sending(sender, copy, mode, airtime_s, is_sent, is_tower_up)
+        self._log.downlink_bits += copy.bits
+        lag = float(self._newest - copy.version)
+        self._log.metrics["version_lag_max"] = max(self._log.metrics["version_lag_max"], lag)
+        copy.sendings += 1
+        sender.is_sending = True
+        groups = _group_by_delay(copy.users, medium.delay_s(ids, now_s))
+        sending.groups = len(groups)
+        for users, delay_s in groups:
+            if delay_s:
+                call_after(self._env, delay_s, partial(self._arrive_at_users, sending, users))
+            else:
+                self._begin_reception(sending, users)
+        call_after(self._env, airtime_s, lambda _: self._free(sender))
+
+    def _free(self, sender: _TowerSender) -> None:
+        sender.is_sending = False
+        self._send_next(sender)
+
+    def _arrive_at_users(self, sending: _Sending, users: Users, event: simpy.Event) -> None:
+        self._begin_reception(sending, users)
+
+    def _begin_reception(self, sending: _Sending, users: Users) -> None:
+        """Let the signal of a copy arrive at *users* from now on."""
+        now_s, copy, medium = self._env.now, sending.copy, self._medium
+        cell = sending.sender.tower.cell
+        ids = cell.ids[users]
+        if medium.energy is not None:
+            is_listening = medium.listening(ids, now_s, is_tower_up=sending.is_tower_up)
+            medium.energy.receive(ids[is_listening], sending.airtime_s)
+        end_s = now_s + sending.airtime_s
+        signal = Signal(cell.tower, now_s, end_s, copy.bits, sending.mode, self._boost_db)
+        is_received = medium.downlink_received(ids, signal, is_sent=sending.is_sent)
+        end = partial(self._end_reception, sending, users, is_received)
+        call_after(self._env, sending.airtime_s, lambda _: self._env.at_end(Stage.VERSIONS, end))
+
+    def _end_reception(self, sending: _Sending, users: Users, is_received: Bools) -> None:
+        """Deliver a copy; after the last of its users, send it again to the others, if any sendings are left."""
+        copy, sender = sending.copy, sending.sender
+        sender.tower.deliver(copy.version, users[is_received])
+        if is_received.any():
+            self._note_reception(copy.version)
+        sending.groups -= 1
+        sending.missed.append(users[~is_received])
+        if sending.groups:
+            return
+        copy.users = np.concatenate(sending.missed)
+        if copy.users.size and copy.sendings < self._downlink.max_attempts:
+            self._arrive(copy)
+        else:
+            self._end(copy, "given_up")
+
+    # the end of a copy, and of a version
+
+    def _note_reception(self, version: int) -> None:
+        """Note that a user has *version*: its copies that have ended are not sent again."""
+        self._unreceived = 0
+        status = self._status.get(version)
+        if status is not None and not status.is_received:
+            status.is_received = True
+            self._give_up(version)
+
+    def _end(self, copy: BroadcastMessage, cause: str = "superseded") -> None:
+        """End a copy; if no user has its version, those that can do nothing else wait for it to be sent again."""
+        tower, status, users = self._sender(copy).tower, self._status[copy.version], copy.users
+        status.copies -= 1
+        tower.end_copy(copy.version)
+        waiting = users[:0]
+        if copy.version == self._newest and not status.is_received:
+            waiting = users[tower.has_to_wait(users)]
+        tower.miss(copy.version, np.setdiff1d(users, waiting), cause)
+        if waiting.size:
+            copy.users, copy.cause = waiting, cause
+            status.unreceived.append(copy)
+            self._count_unreceived()
+        if not status.copies and status.unreceived:
+            self._repeat(copy.version)
+        elif not status.copies and copy.version < self._newest:
+            del self._status[copy.version]
+
+    def _give_up(self, version: int) -> None:
+        """Let the users of copies of *version* that have ended miss it."""
+        status = self._status[version]
+        unreceived, status.unreceived = status.unreceived, []
+        for copy in unreceived:
+            self._sender(copy).tower.miss(version, copy.users, copy.cause)
+        if not status.copies and version < self._newest:
+            del self._status[version]
+
+    def _count_unreceived(self) -> None:
+        """Count a copy that no user has received.
+
+        Raises:
+            ModelError: There are too many in a row in a round that cannot close without them.
+        """
+        self._unreceived += 1
+        if self._unreceived > self._max_unreceived:
+            problem = (
+                f"round {self._log.round}: {self._unreceived} copies of a version in a row were received by no user; "
+                "the signal of the towers may be too weak everywhere (downlink.power), or a queue may drop each copy; "
+                "a deadline would close such rounds"
+            )
+            raise ModelError("network", problem, time_s=self._env.now)
+
+    def _repeat(self, version: int) -> None:
+        """Send again all copies of a version that no user has received, each when it can arrive."""
+        status = self._status[version]
+        unreceived, status.unreceived = status.unreceived, []
+        can_arrive_s = [self._can_arrive_s(copy) for copy in unreceived]
+        for copy, at_s in zip(unreceived, can_arrive_s, strict=True):
+            tower = self._sender(copy).tower
+            if np.isinf(at_s):
+                tower.miss(version, copy.users, copy.cause)
+                continue
+            status.copies += 1
+            tower.begin_copy(version)
+            call_after(self._env, at_s - self._env.now, partial(self._send_again, copy))
+
+    def _can_arrive_s(self, copy: BroadcastMessage) -> float:
+        """Return when a copy can be sent again; infinity if no user can ever receive it."""
+        tower, now_s = self._sender(copy).tower, self._env.now
+        ids = tower.cell.ids[copy.users]
+        ids = ids[self._medium.can_receive(ids, copy.bits, self._boost_db)]
+        if not ids.size:
+            return np.inf
+        if copy.is_at_tower:  # it is sent as soon as a user is connected
+            return float(self._medium.connected_from(ids, tower.cell.tower.number, now_s).min())
+        wait_s = max(self._routes.delay_s(tower.name, copy.bits, now_s), _MIN_WAIT_S)
+        route = self._routes.numbers(tower.name, now_s)[None, :]
+        at_s = float(self._state.all_up_later_s(route, now_s + wait_s)[0])
+        if self._routes.fixed:
+            return at_s
+        if copy.losses > _MAX_LOSSES:
+            return np.inf
+        return min(at_s, now_s + wait_s * 2.0**copy.losses)  # another route may open before this one does
+
+    def _send_again(self, copy: BroadcastMessage, event: simpy.Event) -> None:
+        """Send a copy again from where it is, unless its version is received or replaced by now."""
+        status, tower, now_s = self._status[copy.version], self._sender(copy).tower, self._env.now
+        copy.users = copy.users[tower.is_selected(copy.users)]
+        if status.is_received or copy.version < self._newest or not copy.users.size:
+            self._end(copy, copy.cause)
+            return
+        copy.sendings = 0
+        if copy.is_at_tower:
+            self._arrive(copy)
+        else:
+            copy.route = self._routes.default_route(tower.name, now_s)[::-1]
+            self._routes.forward_down(copy)
+
+
+def _group_by_delay(users: Users, delay_s: Floats | None) -> list[tuple[Users, float]]:
+    """Return groups of *users* with the same propagation delay, and the delay of each group."""
+    if delay_s is None:
+        return [(users, 0.0)]
+    return [(users[delay_s == group_s], group_s) for group_s in np.unique(delay_s).tolist()]
 
 
 DownlinkPath = IdealDownlink | LossyDownlink

@@ -137,7 +137,7 @@ class EventLog:
                 rows.extend((time_s, message.user, time_s - message.born_s))
             return
         if isinstance(message, BroadcastMessage):
-            message.on_loss()
+            message.on_loss(message, kind)
             return
         if isinstance(message, Segment):
             message.transfer.queue.end_segment(message.transfer, message.part, kind, time_s, node)

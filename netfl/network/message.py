@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
+from netfl.types import Ints
+
 TRAFFIC = -1
 """The base of packets of traffic."""
 VERSION = -2
@@ -45,14 +49,35 @@ class Message:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class BroadcastMessage(Message):
-    """A copy of a version, on its way to a tower.
+    """A copy of a version for users of one tower.
 
     Args:
+        version: Number of the version.
+        users: Users that have not received it, by their numbers at the tower.
         route: Nodes from the server to the tower, both included.
         on_arrival: Called when the copy is at the tower.
-        on_loss: Called if the copy ends on the way.
+        on_loss: Called with the cause if the copy ends on the way.
+        on_supersede: Called with users that a newer version takes out of the copy.
+        is_at_tower: Whether it has reached its tower.
+        sendings: Number of times that its tower has sent it, since the copy last set out.
+        losses: Number of times that it was lost on the way.
+        cause: Cause of its end, until it is sent again.
     """
 
+    version: int
+    users: Ints
     route: tuple[str, ...]
-    on_arrival: Callable[[], None]
-    on_loss: Callable[[], None]
+    on_arrival: Callable[[BroadcastMessage], None]
+    on_loss: Callable[[BroadcastMessage, str], None]
+    on_supersede: Callable[[BroadcastMessage, Ints], None]
+    is_at_tower: bool = False
+    sendings: int = 0
+    losses: int = 0
+    cause: str = ""
+
+    def take_out(self, users: Ints) -> None:
+        """Take *users*, for whom a newer version waits, out of the copy."""
+        is_superseded = np.isin(self.users, users)
+        if is_superseded.any():
+            superseded, self.users = self.users[is_superseded], self.users[~is_superseded]
+            self.on_supersede(self, superseded)

@@ -177,7 +177,6 @@ class Server:
         self._arrived: list[Message] = []  # at the present instant, not judged yet
         self._ties = 0
         self._tie_draws = network.streams.field("tie", self.name)
-        self._tower_draws = network.streams.field("tower order")
         self._received: list[tuple[Message, Delivery]] = []
         self._is_closed = True
         if service.rule.can_be_void:
@@ -285,21 +284,13 @@ class Server:
     def _send(self, users: Users) -> None:
         version = self._log.round - 1
         if len(users) == len(self._is_selected):
-            for index in self._tower_order(range(len(self._towers))):
-                tower = self._towers[index]
-                self._downlink.send(tower, version, np.arange(tower.cell.size))
-            return
-        users = users[np.argsort(self._tower_of[users], kind="stable")]
-        towers, first = np.unique(self._tower_of[users], return_index=True)
-        groups = dict(zip(towers.tolist(), np.split(users, first[1:]), strict=False))
-        for index in self._tower_order([*groups]):
-            self._downlink.send(self._towers[index], version, self._number_of[groups[index]])
-
-    def _tower_order(self, towers: Sequence[int]) -> list[int]:
-        """Return *towers* in a random order, that in which their copies of a version enter a link."""
-        if len(towers) < 2:
-            return [*towers]
-        return [towers[place] for place in self._tower_draws.order(towers, self._log.round)]
+            receivers = [(tower, np.arange(tower.cell.size)) for tower in self._towers]
+        else:
+            users = users[np.argsort(self._tower_of[users], kind="stable")]
+            towers, first = np.unique(self._tower_of[users], return_index=True)
+            groups = zip(towers.tolist(), np.split(users, first[1:]), strict=False)
+            receivers = [(self._towers[index], self._number_of[group]) for index, group in groups]
+        self._downlink.send(version, receivers)
 
     def _send_next(self, users: Users) -> None:
         """Send the newest version to the selected of *users*, whose updates have ended, if a round is open."""

@@ -26,7 +26,7 @@ from netfl.network.transport.segmentation import SegmentedUpdateQueue
 from netfl.network.transport.spec import Segmentation
 from netfl.network.users import UserBehaviour, UserPopulation
 from netfl.registry import stream_keys
-from netfl.types import Floats
+from netfl.types import Bools, Floats
 
 _NOT_SELECTED = np.iinfo(np.int64).max
 """Version of users that are to receive none."""
@@ -64,9 +64,27 @@ class Tower:
         call_after(self.cell.env, at_s - self.cell.env.now, lambda _: self.cell.env.at_end(Stage.VERSIONS, broadcast))
 
     def announce(self, version: int, users: Users) -> None:
-        """Note that a copy of *version* sets out for *users*; `deliver` or `drop` follows."""
+        """Note that a copy of *version* sets out for *users*; `end_copy` follows, and `miss` for those not reached."""
         self._newest[users] = version
+        self.begin_copy(version)
+
+    def begin_copy(self, version: int) -> None:
+        """Count a copy of *version* that sets out."""
         self.copies[version] += 1
+
+    def end_copy(self, version: int) -> None:
+        """Count a copy of *version* as ended."""
+        self.copies[version] -= 1
+        if not self.copies[version]:
+            del self.copies[version]
+
+    def is_selected(self, users: Users) -> Bools:
+        """Return whether the server has not dismissed each of *users*, ``[n]``."""
+        return np.asarray(self._newest[users] < _NOT_SELECTED)
+
+    def has_to_wait(self, users: Users) -> Bools:
+        """Return whether each of *users*, if it misses a version, can do nothing but wait for it, ``[n]``."""
+        return self._population.has_to_wait(users)
 
     def deliver(self, version: int, users: Users) -> None:
         """Let *users* receive *version* now, except those that are not selected or have a newer one."""
@@ -75,12 +93,18 @@ class Tower:
         self._population.receive_version(version, users, np.full(len(users), now_s), now_s)
         self.wake(users)
 
-    def drop(self, version: int, users: Users) -> None:
-        """End a copy of *version*, which *users* do not receive."""
-        self._end_copy(version)
-        users = users[self._newest[users] < _NOT_SELECTED]
+    def miss(self, version: int, users: Users, cause: str) -> None:
+        """Let *users* miss *version*, except those that are not selected."""
+        if not users.size:
+            return
+        self.note_missed(version, users, cause)
+        users = users[self.is_selected(users)]
         self._population.miss_version(version, users, self.cell.env.now)
         self.wake(users)
+
+    def note_missed(self, version: int, users: Users, cause: str) -> None:
+        """Record that *users* do not receive *version*."""
+        self._population.record_missed(version, users, cause, self.cell.env.now)
 
     def dismiss(self, users: Users) -> None:
         """Let *users*, which are not selected, abandon their updates."""
@@ -115,15 +139,10 @@ class Tower:
         """End all frames of its cells at the end of the run."""
         self.cell.finish([transmission for cell in self.cells[:-1] for transmission in cell.transmissions])
 
-    def _end_copy(self, version: int) -> None:
-        self.copies[version] -= 1
-        if not self.copies[version]:
-            del self.copies[version]
-
     def _broadcast(self, version: int, users: Users) -> None:
         """Send a version to *users*, except those whom a newer one has reached."""
         now_s = self.cell.env.now
-        self._end_copy(version)
+        self.end_copy(version)
         users = users[(self._newest[users] <= version) | (self._newest_s[users] > now_s)]
         if users.size:
             self._population.receive_version(version, users, self._due_s(users, now_s), now_s)
@@ -197,7 +216,8 @@ def _build_population(
 
     on_training = take_energy if config.node_state.is_metered else None
     waits = service.rule.needs_disconnected
-    behaviour = UserBehaviour(service.on_new_version, waits, on_training, service.jitter, config.energy)
+    trains_again = service.downlink is not None and service.downlink.on_missed_version == "train_again"
+    behaviour = UserBehaviour(service.on_new_version, waits, on_training, service.jitter, config.energy, trains_again)
     if service.transport.grain == "packet":
         queue: UpdateQueue = SegmentedUpdateQueue(ids, network, service, tower, ack_delay_s)
     else:
@@ -209,7 +229,7 @@ def _build_packet_queues(network: NetworkContext, medium: Medium, ids: Users, to
     queues: list[TxQueue] = []
     for traffic, key in zip(network.config.traffic, stream_keys(network.config.traffic), strict=True):
         if traffic.source == "users":
-            streams, link_bps = network.streams.at("traffic", *key), 1.0 / medium.airtime_s(1.0)
+            streams, link_bps = network.streams.at("traffic", *key), 1.0 / medium.longest_s(1.0)
             arrivals = [traffic.blocks(user, link_bps, streams) for user in ids.tolist()]
             queues.append(PacketQueue(ids, traffic, arrivals, tower, network.log))
     return queues

@@ -12,7 +12,7 @@ from netfl.network.compute import TrainingJitter
 from netfl.network.energy import EnergyMeter
 from netfl.network.radio.tx_queue import Users
 from netfl.network.radio.update_queue import UpdateQueue
-from netfl.types import Floats, Ints
+from netfl.types import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     from netfl.network.server import OutstandingUpdates
@@ -31,6 +31,7 @@ class UserBehaviour:
         on_training: Called with users, by their numbers in the network, and the times at which they begin to train.
         jitter: Factors of the training times of single updates.
         energy: Energy meter of trainings and receptions.
+        trains_again: Whether a user without an update that misses a version trains again from the one that it has.
     """
 
     on_new_version: OnNewVersion = "restart"
@@ -38,6 +39,7 @@ class UserBehaviour:
     on_training: Callable[[Users, Floats], None] | None = None
     jitter: TrainingJitter | None = None
     energy: EnergyMeter | None = None
+    trains_again: bool = False
 
 
 class UserPopulation:
@@ -119,13 +121,29 @@ class UserPopulation:
             self._begin(users, at_s)
 
     def miss_version(self, version: int, users: Users, now_s: float) -> None:
-        """Note that *users* have missed *version*: those not busy begin again from the version that they have."""
+        """Note that *users* have missed *version*, of which they do not know.
+
+        A user with an outstanding update continues.  One without waits for the next version or, as `trains_again` says,
+        begins again from the version that it has.
+        """
         self.refresh(now_s)
         busy = self.queue.is_open[users]
-        without_update = (self.version[users] < 0) | (busy & self.queue.is_lost[users])
-        self._outstanding.cancel(self._ids[users[without_update]], version)
-        self._outstanding.redirect(self._ids[users[~without_update]], version, self.version[users[~without_update]])
-        self._renew(users[~busy & ~without_update], now_s)
+        begins = ~self.has_to_wait(users) & ~busy
+        base = np.where(busy | begins, self.version[users], self._bases_in_flight(users))
+        comes = (base >= 0) & ~(busy & self.queue.is_lost[users])
+        self._outstanding.cancel(self._ids[users[~comes]], version)
+        self._outstanding.redirect(self._ids[users[comes]], version, base[comes])
+        self._renew(users[begins], now_s)
+
+    def record_missed(self, version: int, users: Users, cause: str, now_s: float) -> None:
+        """Record that *users* do not receive *version*, and why."""
+        self._log.event("missed", now_s, user=self._ids[users], node=self._tower, value=version, detail=cause)
+
+    def has_to_wait(self, users: Users) -> Bools:
+        """Return whether each of *users*, without an update, can do nothing but wait for a version, ``[n]``."""
+        if not self._behaviour.trains_again:
+            return np.ones(len(users), np.bool_)
+        return np.asarray(self.version[users] < max(0, self._outstanding.min_version))
 
     def dismiss(self, users: Users, now_s: float) -> None:
         """Let *users*, which are not selected, abandon their updates."""
@@ -192,6 +210,11 @@ class UserPopulation:
             factor = self._behaviour.jitter(self._ids[users], self._drawn[users])
             self._compute_s[users] = self._mean_compute_s[users] * factor
             self._drawn[users] += 1
+
+    def _bases_in_flight(self, users: Users) -> Ints:
+        """Return the base of each user's newest update between the air and the server; -1 without one, ``[n]``."""
+        base_of = {message.user: message.base for message in self._log.in_flight}
+        return np.array([base_of.get(user, -1) for user in self._ids[users].tolist()], np.int64)
 
     def _renew(self, users: Users, now_s: float) -> None:
         """Let *users*, which are not busy, begin from the versions that they have."""

@@ -206,7 +206,7 @@ def test_user_exempt_from_queues_neither_waits_nor_loses():
 
 
 def test_unicast_copies_for_exempt_user_do_not_queue():
-    """Ten copies cross a link that takes 1 s for each and stores two: users 0 to 2 and exempt user 9 receive."""
+    """Ten copies cross a link that takes 1 s for each and stores two: three users and exempt user 9 receive."""
     overrides = {
         "topology": {"kind": "star", "radius": "100 m", "rate": "1 kbps", "delay": 0},
         "queue": {"kind": "drop_tail", "capacity": 2},
@@ -216,7 +216,8 @@ def test_unicast_copies_for_exempt_user_do_not_queue():
         "round": {"kind": "first", "m": 1},
     }
     received = rows_of(run_rounds(10, 1, **overrides, exempt={"queue": [9]})[1], range(10), "received")
-    assert {row[3]: round(row[1], 1) for row in received} == {0: 1.0, 1: 2.0, 2: 3.0, 9: 1.0}
+    assert sorted(round(row[1], 1) for row in received) == [1.0, 1.0, 2.0, 3.0]
+    assert [round(row[1], 1) for row in received if row[3] == 9] == [1.0]
 
 
 def test_outage_ends_update_of_user_exempt_from_queues(tmp_path):
@@ -330,7 +331,8 @@ def test_every_update_has_one_outcome_for_any_exemption(overrides, seed):
         ("outage", {"lost"}),
         ("queue", {"dropped"}),
     ):
-        assert not [row for row in log.rows if row[3] in exempt[cause] and kinds & {row[0], row[6]}]
+        of_updates = [row for row in log.rows if row[0] != "missed"]  # a multicast may be for others, too
+        assert not [row for row in of_updates if row[3] in exempt[cause] and kinds & {row[0], row[6]}]
     same_access, setting, same_log = make(7, 6, seed, **overrides)
     assert list(same_access.rounds(setting)) == rounds
     assert same_log.rows == log.rows

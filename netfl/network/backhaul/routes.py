@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import pairwise
 
@@ -13,12 +13,15 @@ from netfl.network.backhaul.port import Link, OutputPort, Sink
 from netfl.network.config import NetworkContext
 from netfl.network.layout import NodeId
 from netfl.network.message import BroadcastMessage, Message
-from netfl.network.queue import Queue
+from netfl.network.queue import Buffer, Queue
 from netfl.types import Ints
 
 
 class Routes:
     """Next hops of every tower and router, and a port for each link in use.
+
+    Attributes:
+        wrap_buffer_down: Returns the buffer of a port away from the server, given that of its queue.
 
     Raises:
         ScenarioError: The routing does not fit the layout; keys are relative to the routing.
@@ -30,6 +33,7 @@ class Routes:
         self._table = config.routing.open(config.layout, config.outages, network.streams.at("routing"))
         self._ports: dict[tuple[str, str], OutputPort] = {}
         self._down: dict[tuple[str, str], OutputPort] = {}
+        self.wrap_buffer_down: Callable[[Buffer], Buffer] = lambda buffer: buffer
         self._sinks: dict[str, Sink] = {}
 
     def of(self, tower: str, now_s: float = 0.0) -> tuple[str, ...]:
@@ -99,22 +103,25 @@ class Routes:
         assert isinstance(message, BroadcastMessage)
         place = message.route.index(node)
         if place == len(message.route) - 1:
-            message.on_arrival()
+            message.on_arrival(message)
             return
         link = (node, message.route[place + 1])
         if link not in self._down:
-            self._down[link] = self._make_port(*link, partial(self._pass_on, link[1]))
+            onward = partial(self._pass_on, link[1])
+            self._down[link] = self._make_port(*link, onward, self.wrap_buffer_down)
         self._down[link].enter(message)
 
     def _open_port(self, node: str, after: str) -> OutputPort:
         self._ports[node, after] = port = self._make_port(node, after, self._sinks[after])
         return port
 
-    def _make_port(self, node: str, after: str, onward: Sink) -> OutputPort:
+    def _make_port(
+        self, node: str, after: str, onward: Sink, wrap: Callable[[Buffer], Buffer] = lambda buffer: buffer
+    ) -> OutputPort:
         start, link = (NodeId(name, self._layout.number(name)) for name in (node, f"{node}-{after}"))
         edge = self._layout.graph.edges[node, after]
         buffer = self.queue(node, after).open(edge["rate_bps"], self._network.streams.at("queue", node, after))
-        return OutputPort(self._network, Link(start, link, edge["rate_bps"], edge["delay_s"]), buffer, onward)
+        return OutputPort(self._network, Link(start, link, edge["rate_bps"], edge["delay_s"]), wrap(buffer), onward)
 
     def _forward(self, node: str, message: Message) -> None:
         now_s = self._network.env.now

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import networkx as nx
 import simpy
 
+from netfl.errors import Fault, ScenarioError
 from netfl.network.backhaul.fast_path import FastPathTraffic, can_batch
 from netfl.network.backhaul.port import Sink
 from netfl.network.backhaul.routes import Routes
@@ -32,13 +34,19 @@ class Sender:
 
 
 def start_sources(network: NetworkContext, sinks: Mapping[str, Sink], routes: Routes) -> FastPathTraffic | None:
-    """Start all traffic of towers and routers, as events at *sinks* or, where that gives the same, in the result."""
+    """Start all traffic of towers and routers, as events at *sinks* or, where that gives the same, in the result.
+
+    Raises:
+        ScenarioError: A sender never has a route to the server; keys are those of the network.
+    """
     models, layout = network.config.traffic, network.config.layout
+    if faults := [*_unconnected_faults(network, sinks)]:
+        raise ScenarioError(faults)
     fast_traffic = FastPathTraffic(network, routes) if can_batch(network, routes) else None
     for index, (traffic, key) in enumerate(zip(models, stream_keys(models), strict=True)):
         role = traffic.source.removesuffix("s")
         for name in () if role == "user" else layout.with_role(role):
-            first, after = routes.of(name)[:2]
+            first, after = routes.default_route(name, 0.0)[:2]  # packets without a present route are lost at the node
             rate_bps, node = layout.graph.edges[first, after]["rate_bps"], layout.number(name)
             blocks = traffic.blocks(node, rate_bps, network.streams.at("traffic", *key))
             if fast_traffic is None:
@@ -47,6 +55,21 @@ def start_sources(network: NetworkContext, sinks: Mapping[str, Sink], routes: Ro
             else:
                 fast_traffic.enter(name, blocks, traffic.rate_hz(rate_bps) or 0.0)
     return fast_traffic
+
+
+def _unconnected_faults(network: NetworkContext, sinks: Mapping[str, Sink]) -> Iterator[Fault]:
+    """Yield an error for each kind of traffic of which a sender has no route, whatever is up."""
+    layout = network.config.layout
+    for index, traffic in enumerate(network.config.traffic):
+        if traffic.source == "users":
+            continue
+        senders = layout.with_role(traffic.source.removesuffix("s"))
+        unconnected = [
+            name for name in senders if name not in sinks or not nx.has_path(layout.graph, name, layout.server)
+        ]
+        if unconnected:
+            problem = f"no route leads from {', '.join(unconnected)} to {layout.server}"
+            yield Fault(f"traffic.{index}.source", problem, traffic.source, "link it, or give its next hop (routing)")
 
 
 def inject_packets(env: simpy.Environment, blocks: Iterator[Block], sender: Sender, sink: Sink, log: EventLog) -> None:

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from netfl.errors import Fault
 from netfl.network.mac import BufferedDraws, Mac
+from netfl.network.periods import after_rounding
 from netfl.network.radio.cell import Cell
 from netfl.types import Ints
 from netfl.units import Seconds
@@ -58,7 +59,7 @@ class TowerScheduler(Mac):
             user = np.array([pick(backlog)])
             if self.poll:
                 yield cell.env.timeout(self.poll)
-            if cell.ready_s[user[0]] <= cell.env.now:
+            if cell.ready_s[user[0]] <= after_rounding(cell.env.now):
                 yield cell.attempt(user, limit=self.max_attempts)
 
 

@@ -60,6 +60,7 @@ class FadingMedium(Medium):
         self._uplink_draws, self._drawn = streams.field("reception"), np.zeros(air.users, np.int64)
         self._downlink_draws, self._downlinks = streams.field("down"), np.zeros(air.users, np.int64)
         self.modes = reception.modes
+        self._robust_modes: dict[float, int] = {}  # by the size of a frame
 
     def set_power_offset(self, offset_db: Floats | None) -> None:
         Medium.set_power_offset(self, offset_db)
@@ -74,14 +75,25 @@ class FadingMedium(Medium):
             snr_db = snr_db + boost_db - self._offset_db(ids)
         return self._reception.choose(self._replace_exempt(ids, snr_db, _AMPLE_DB), self._bandwidth_hz)
 
-    def downlink_received(self, ids: Ints, signal: Signal) -> Bools:
+    def most_robust_mode(self, bits: float) -> int:
+        if self.modes == 1:
+            return 0
+        if bits not in self._robust_modes:
+            self._robust_modes[bits] = self._reception.most_robust_mode(self._bandwidth_hz, bits)
+        return self._robust_modes[bits]
+
+    def downlink_received(self, ids: Ints, signal: Signal, *, is_sent: bool = True) -> Bools:
         """Return whether each user receives *signal*: outages, then fading."""
-        up = Medium.downlink_received(self, ids, signal)
+        up = Medium.downlink_received(self, ids, signal, is_sent=is_sent)
         signal = replace(signal, boost_db=signal.boost_db - self._offset_db(ids))
         probability = self._undisturbed_success(ids, signal)
         draws = self._downlink_draws.uniform(ids, self._downlinks[ids])
         self._downlinks[ids] += 1
         return up & (draws < self._replace_exempt(ids, probability, 1.0))
+
+    def can_receive(self, ids: Ints, bits: float, boost_db: float) -> Bools:
+        best_db = self.best_snr_db(ids) + boost_db
+        return self._replace_exempt(ids, best_db, np.inf) >= self._reception.threshold_db(self._bandwidth_hz, bits)
 
     def snr_db(self, ids: Ints, tower: NodeId, time_s: float) -> Floats:
         return self._link_budget.snr_db(ids, time_s, tower.name)

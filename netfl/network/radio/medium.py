@@ -74,6 +74,10 @@ class Medium:
         """Return the airtime of *bits* in the slowest mode."""
         return max(self.airtime_s(bits, mode) for mode in range(self.modes))
 
+    def most_robust_mode(self, bits: float) -> int:
+        """Return the mode in which *bits* are received at the lowest SNR."""
+        return 0
+
     def outcomes(self, transmission: Transmission) -> ReceptionResult:
         """Return which frames of a transmission were received, at its end."""
         n = len(transmission.ids)
@@ -107,6 +111,18 @@ class Medium:
         up = self._state.up(ids, time_s) & (self._state.node_up_until_s(tower, time_s) > time_s)
         return up | self._exemptions.among("outage", ids) if self._exemptions.outage else up
 
+    def is_node_up(self, node: int, time_s: float) -> bool:
+        """Return whether a tower, or another node of the infrastructure, is up."""
+        time_s = after_rounding(time_s)
+        return self._state is None or self._state.node_up_until_s(node, time_s) > time_s
+
+    def listening(self, ids: Ints, time_s: float, *, is_tower_up: bool) -> Bools:
+        """Return whether each user is up, ``[n]``, while its tower is up or was so when its signal set out."""
+        if self._state is None:
+            return np.ones(len(ids), np.bool_)
+        up = self._state.up(ids, after_rounding(time_s)) & is_tower_up
+        return up | self._exemptions.among("outage", ids) if self._exemptions.outage else up
+
     def connected_from(self, ids: Ints, tower: int, time_s: float) -> Floats:
         """Return the first time from *time_s* on at which each user and the tower are up, ``[n]``; or infinity."""
         if self._state is None:
@@ -133,12 +149,31 @@ class Medium:
             return [user not in exempt for user in ids.tolist()]
         return [cut_s(user, start_s, sent_s) < sent_s and user not in exempt for user in ids.tolist()]
 
-    def downlink_received(self, ids: Ints, signal: Signal) -> Bools:
-        """Return whether each user receives *signal*, which its tower sends from now on, ``[n]``."""
-        number, start_s, end_s = signal.tower.number, signal.start_s, signal.end_s
-        up = self.connected(ids, number, start_s)
-        if self._state is not None and up.any():
-            up[up] = ~np.array(self.interrupted(ids[up], number, start_s, end_s, end_s))
+    def can_receive(self, ids: Ints, bits: float, boost_db: float) -> Bools:
+        """Return whether the signal of a tower, *boost_db* above that of the radio, can ever suffice, ``[n]``."""
+        return np.ones(len(ids), np.bool_)
+
+    def is_up_during(self, node: int, start_s: float, end_s: float) -> bool:
+        """Return whether a tower is up now, at *start_s*, and no outage interrupts its sending until *end_s*."""
+        if self._state is None:
+            return True
+        start_s, end_s = after_rounding(start_s), before_rounding(end_s)
+        return self._state.node_up_until_s(node, start_s) > start_s and self._state.cut_s(node, start_s, end_s) >= end_s
+
+    def downlink_received(self, ids: Ints, signal: Signal, *, is_sent: bool = True) -> Bools:
+        """Return whether each user receives *signal*, which arrives from now on, ``[n]``.
+
+        Args:
+            ids: The users; an outage of a user while the signal arrives ends its reception.
+            signal: The signal, from its arrival to its end.
+            is_sent: Whether the tower was up while it sent.
+        """
+        up = self.listening(ids, signal.start_s, is_tower_up=is_sent)
+        if self._state is None or not up.any():
+            return up
+        start_s, end_s = after_rounding(signal.start_s), before_rounding(signal.end_s)
+        stays_up = np.array([self._state.cut_s(user, start_s, end_s) >= end_s for user in ids[up].tolist()])
+        up[up] = stays_up | self._exemptions.among("outage", ids[up])
         return up
 
     def success_probability(self, ids: Ints, tower: NodeId, time_s: float, bits: float, modes: Ints) -> Floats:

@@ -32,7 +32,8 @@ complete one::
             return (Law.none("no closed form under fading"),)
 
 Optional parts: several modes (`Reception.modes`, `Reception.choose`), a formula for an SINR that changes during a frame
-(`Reception.success_over`), and modes that reject each other better than noise (`Reception.min_sir_db`).
+(`Reception.success_over`), and modes that reject each other better than noise (`Reception.min_sir_db`).  Modes may be
+in any order: the network asks `Reception.most_robust_mode` and `Reception.fastest_mode` for the ends of the range.
 '''
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ class FadedFrames:
 class Reception(Spec):
     """Base class of reception models.
 
-    The modes of a model, such as the rows of a modulation and coding table, have the numbers 0 … ``modes - 1``.  Most
-    models have one mode.
+    The modes of a model, such as the rows of a modulation and coding table, have the numbers 0 … ``modes - 1``, in any
+    order.  Most models have one mode.
     """
 
     @abstractmethod
@@ -127,6 +128,26 @@ class Reception(Spec):
         """Return the mode that each sender picks at its expected SNR, ``[n]``."""
         return np.zeros(len(snr_db), np.int64)
 
+    def most_robust_mode(self, bandwidth_hz: float, bits: float = PACKET_BITS) -> int:
+        """Return the mode that needs the lowest SNR to receive *bits* with probability 1/2; of equals the fastest."""
+
+        def rank(mode: int) -> tuple[float, float]:
+            return self._median_snr_db(bandwidth_hz, bits, mode), -self.rate_bps(bandwidth_hz, mode)
+
+        return min(range(self.modes), key=rank)
+
+    def fastest_mode(self, bandwidth_hz: float, bits: float = PACKET_BITS) -> int:
+        """Return the mode with the highest rate; of equals the one that needs the lowest SNR, as above."""
+
+        def rank(mode: int) -> tuple[float, float]:
+            return -self.rate_bps(bandwidth_hz, mode), self._median_snr_db(bandwidth_hz, bits, mode)
+
+        return min(range(self.modes), key=rank)
+
+    def _median_snr_db(self, bandwidth_hz: float, bits: float, mode: int) -> float:
+        """Return the SNR at which *bits* are received with probability 1/2 in *mode*."""
+        return minimum_snr_db(lambda snr_db: self.success(snr_db, bandwidth_hz, bits, mode), 0.5)
+
     def threshold_db(self, bandwidth_hz: float, bits: float = PACKET_BITS) -> float:
         """Return the minimum SNR, in dB, at which *bits* are received with probability `NEGLIGIBLE` in some mode.
 
@@ -139,8 +160,9 @@ class Reception(Spec):
         return min(map(mode_threshold_db, range(self.modes)))
 
     def is_received(self, snr_db: Floats, bandwidth_hz: float, bits: float = PACKET_BITS) -> Bools:
-        """Return whether each frame in mode 0, without interference, is more likely received than not, ``[n]``."""
-        return np.asarray(self.success(snr_db, bandwidth_hz, bits) >= 0.5)
+        """Return whether each frame in the most robust mode, without interference, is likely received, ``[n]``."""
+        mode = self.most_robust_mode(bandwidth_hz, bits)
+        return np.asarray(self.success(snr_db, bandwidth_hz, bits, mode) >= 0.5)
 
 
 def minimum_snr_db(success: Callable[[Floats], Floats], probability: float) -> float:

@@ -39,7 +39,7 @@ class Lora(Reception):
     The SNR refers to the bandwidth B of the scenario's radio, 125, 250 or 500 kHz.  The rate of the payload is
     SF · B / 2^SF times the code rate (Semtech, SX1276 data sheet, table 13 and §4.1.1).  `lorawan` adds preamble,
     header and rounding to whole symbols, and sets the mode.  With any other MAC each sender picks the fastest mode
-    whose minimum SNR is met by the expected SNR less a margin, or the slowest if there is none.
+    whose minimum SNR is met by the expected SNR less a margin, or SF12 if there is none.
 
     **Interference.**  With ``interference: sinr`` a frame that overlaps others is received if it has its minimum SNR,
     and if its power exceeds the summed power of the frames of each spreading factor, at every moment, by a threshold
@@ -84,7 +84,7 @@ class Lora(Reception):
         return float(MIN_SNR_DB.min())
 
     def laws(self) -> tuple[Law, ...]:
-        return (rayleigh_outage(self, _LAW_HZ, 10.0 ** (float(MIN_SNR_DB[0]) / 10.0)),)
+        return (rayleigh_outage(self, _LAW_HZ, 10.0 ** (float(MIN_SNR_DB.min()) / 10.0)),)
 
 
 def fastest_mode(snr_db: Floats) -> Ints:

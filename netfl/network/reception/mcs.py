@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Annotated, Literal
+from functools import cached_property
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -22,9 +23,10 @@ _PACKET_ERROR = 0.1
 class Mcs(Reception):
     """Rate adaptation: each sender picks the fastest mode that its expected SNR, less a margin, allows.
 
-    A mode is allowed if at most ``packet_error`` of the packets of size ``packet`` would be lost; if none is, the
-    sender picks the slowest.  The modes are reception models of one mode, such as ``snr_threshold`` (a rate and a
-    threshold) and ``modulation``; or those of a standard, each received from its threshold:
+    A mode is allowed if at most ``packet_error`` of the packets of size ``packet`` would be lost.  Of equally fast
+    modes the sender picks the one that needs the lowest SNR; if none is allowed, it picks the one that needs the lowest
+    of all.  The modes are reception models of one mode, such as ``snr_threshold`` (a rate and a threshold) and
+    ``modulation``; or those of a standard, each received from its threshold:
 
     - ``802.11a``: the eight OFDM rates, 6 … 54 Mb/s at 20 MHz and in proportion at 5 and 10 MHz; thresholds 4 … 21 dB
       from the sensitivities of IEEE 802.11-2016, table 17-18, over the noise that clause 17.3.10.2 assumes.
@@ -86,20 +88,39 @@ class Mcs(Reception):
 
     def choose(self, snr_db: Floats, bandwidth_hz: float) -> Ints:
         reduced_db = np.asarray(snr_db) - self.margin
-        rates = np.array([[row.rate_bps(bandwidth_hz)] for row in self.rows])
-        allowed = [row.success(reduced_db, bandwidth_hz, self.packet) >= 1.0 - self.packet_error for row in self.rows]
-        fastest = np.where(allowed, rates, 0.0).argmax(axis=0)
-        return np.where(np.any(allowed, axis=0), fastest, rates.argmin())
+        order, most_robust = self._preference(bandwidth_hz)
+        rows = [self.rows[mode] for mode in order]
+        allowed = [row.success(reduced_db, bandwidth_hz, self.packet) >= 1.0 - self.packet_error for row in rows]
+        return np.where(np.any(allowed, axis=0), order[np.argmax(allowed, axis=0)], most_robust)
+
+    def _preference(self, bandwidth_hz: float) -> tuple[Ints, int]:
+        """Return the modes, the best first, and the one for signals that are too weak for all."""
+        settings = (bandwidth_hz, self.rows, self.packet, self.packet_error)
+        if self._preferences[0] != settings:  # a copy of the model with other settings shares the list
+            needed_db = [self._min_expected_snr_db(row, bandwidth_hz) for row in self.rows]
+            rates = [row.rate_bps(bandwidth_hz) for row in self.rows]
+            order = sorted(range(self.modes), key=lambda mode: (-rates[mode], needed_db[mode]))
+            most_robust = min(range(self.modes), key=lambda mode: (needed_db[mode], -rates[mode]))
+            self._preferences[:] = settings, (np.array(order), most_robust)
+        order, most_robust = self._preferences[1]
+        return order, most_robust
+
+    @cached_property
+    def _preferences(self) -> list[Any]:
+        """Settings and result of the last call of `_preference`."""
+        return [None, None]
 
     def threshold_db(self, bandwidth_hz: float, bits: float = PACKET_BITS) -> float:
         return min(row.threshold_db(bandwidth_hz, bits) for row in self.rows)
 
     def laws(self) -> tuple[Law, ...]:
         rates = np.array([row.rate_bps(_LAW_HZ) for row in self.rows])
-        min_db = np.array([self._min_expected_snr_db(row) for row in self.rows])
+        min_db = np.array([self._min_expected_snr_db(row, _LAW_HZ) for row in self.rows])
         mean_db = float(np.clip(np.median(min_db), -50.0, 50.0))
-        # P(rate ≥ r) = P(the SNR allows some mode of at least this rate); the slowest needs none
-        min_snr_db = np.array([min_db[rates >= rate].min() if rate > rates.min() else -math.inf for rate in rates])
+        # P(rate ≥ r) = P(the SNR allows some mode of at least this rate); the mode without need for an SNR, and slower
+        # ones, are certain
+        certain = rates[self._preference(_LAW_HZ)[1]]
+        min_snr_db = np.array([min_db[rates >= rate].min() if rate > certain else -math.inf for rate in rates])
         at_least = np.exp(-(10.0 ** ((min_snr_db - mean_db) / 10.0)))
 
         def draw(streams: Streams, size: int) -> Floats:
@@ -125,9 +146,9 @@ class Mcs(Reception):
             ),
         )
 
-    def _min_expected_snr_db(self, row: Reception) -> float:
+    def _min_expected_snr_db(self, row: Reception, bandwidth_hz: float) -> float:
         wanted = 1.0 - self.packet_error
-        return self.margin + minimum_snr_db(lambda snr_db: row.success(snr_db, _LAW_HZ, self.packet), wanted)
+        return self.margin + minimum_snr_db(lambda snr_db: row.success(snr_db, bandwidth_hz, self.packet), wanted)
 
 
 class _StandardMode(Reception):

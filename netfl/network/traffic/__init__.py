@@ -69,7 +69,7 @@ class Traffic(Spec):
         """Yield blocks of the arrival times of one sender's packets, in order, in s.
 
         Args:
-            link_bps: rate of the sender's link or of the air.
+            link_bps: rate of the sender's link or of the air, in the slowest mode of the reception.
             rng: generator for this sender's draws.
         """
 
@@ -82,7 +82,7 @@ class Traffic(Spec):
 
         Args:
             sender: node number of the sender.
-            link_bps: rate of the sender's link or of the air.
+            link_bps: rate of the sender's link or of the air, in the slowest mode of the reception.
             streams: streams of the traffic model.
         """
         sizes = streams.rng("sizes", sender)

@@ -18,8 +18,8 @@ _MIN_BLOCK, _MAX_BLOCK = 64, 1 << 16
 class Poisson(Traffic):
     """Poisson process of packets of each sender: the times between them are exponential and independent.
 
-    Give either the ``rate`` in packets per second, or the ``load``: the share of the link (of a user: of the air's bit
-    rate) that one sender's packets occupy.
+    Give either the ``rate`` in packets per second, or the ``load``: the share of the link that one sender's packets
+    occupy; of a user, that of the air in the slowest mode of the reception.
 
     Example::
 

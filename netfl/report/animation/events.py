@@ -14,7 +14,18 @@ from netfl.report.run_data import RunData
 MAX_EVENTS = 600_000
 """Maximum number of events in a page."""
 
-_OMITTED_FIRST = ("sampled", "trained", "received", "queued", "superseded", "unfinished", "dropped", "failed", "sent")
+_OMITTED_FIRST = (
+    "sampled",
+    "trained",
+    "missed",
+    "received",
+    "queued",
+    "superseded",
+    "unfinished",
+    "dropped",
+    "failed",
+    "sent",
+)
 """Kinds of events that are left out if there are too many, in this order, before the end of the run is cut."""
 
 

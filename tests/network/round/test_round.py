@@ -13,7 +13,7 @@ from support.small_network import FADES, PLAIN, RULES, make, play
 
 from netfl.access._builder import build_network
 from netfl.access.network import NetworkAccess
-from netfl.errors import ModelError
+from netfl.errors import ModelError, ScenarioError
 from netfl.network.round.quorum import Quorum
 from netfl.network.simulator import NetworkSimulator
 from netfl.scenario.validation import nested_faults
@@ -190,9 +190,10 @@ def test_unicast_takes_one_airtime_per_user():
     assert rounds[0].downlink_bits == 3000.0
 
 
-def test_user_that_misses_version_trains_older_one(tmp_path):
+def test_user_that_misses_version_trains_older_one_on_request(tmp_path):
     """User 1 is down while version 1 is sent, from 3.5 to 4.5 s; it sends an update of version 0."""
-    overrides = {"round": {"kind": "first", "m": 2}, **ROUND_ROBIN, **MULTICAST}
+    downlink = {"mode": "multicast", "on_missed_version": "train_again"}
+    overrides = {"round": {"kind": "first", "m": 2}, **ROUND_ROBIN, **MULTICAST, "downlink": downlink}
     rounds, log = play(2, 3, outages=write_outages(tmp_path, (1, 4.0000015, 4.9)), **overrides)
     assert deliveries_of(rounds) == [[(0, 0), (1, 0)], [(0, 1), (1, 0)], [(0, 2), (1, 2)]]
     assert rounds[0].needed == (0,)
@@ -222,17 +223,27 @@ def test_downlink_power_can_differ_from_uplink():
     assert [len(result.deliveries) for result in strong] == [1, 1]
     weak = {"broadcast_rate": None, "downlink": {"mode": "multicast", "power": "17 dBm"}}
     deadline = {"round": {"kind": "first", "m": 1, "deadline": 20}}
+    with pytest.raises(ScenarioError, match=r"users that can never receive a version: .* 2\.0 dB below"):
+        play(2, 2, **loss, **ROUND_ROBIN, **weak, **deadline)
+    weak["unreachable"] = "keep"
     assert [result.deliveries for result in play(2, 2, **loss, **ROUND_ROBIN, **weak, **deadline)[0]] == [(), ()]
 
 
 def test_congested_link_delays_and_drops_versions():
-    """Ten unicast copies of 1 kbit cross a link of 1 kbps with room for two: seven users receive no version."""
+    """Ten unicast copies of 1 kbit cross a link of 1 kbps with room for two: seven users receive no version.
+
+    The server sends them in a drawn order.
+    """
     slow = {"topology": {"kind": "star", "radius": "100 m", "rate": "1 kbps", "delay": 0}}
     downlink = {"broadcast_rate": None, "downlink": {"mode": "unicast"}, "queue": {"kind": "drop_tail", "capacity": 2}}
     _, log = play(10, 1, **slow, **downlink, round={"kind": "first", "m": 3})
     received = sorted((row[1], row[3]) for row in log.rows if row[0] == "received")
-    assert [user for _, user in received] == [0, 1, 2]
+    assert len({user for _, user in received}) == 3
     assert [at_s for at_s, _ in received] == pytest.approx([2.0, 3.0, 4.0])
+    missed = [(row[3], row[6]) for row in log.rows if row[0] == "missed"]
+    assert len(missed) == 7
+    assert {cause for _, cause in missed} == {"dropped"}
+    assert {user for user, _ in missed}.isdisjoint({user for _, user in received})
 
 
 OUTAGE = {
