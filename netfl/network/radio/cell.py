@@ -283,9 +283,8 @@ class Cell:
             interrupted = shares = None
             if not medium.steady:
                 shares = medium.spend(group_ids, now, frames.bits)
-                interrupted = medium.interrupted(group_ids, self.tower.number, now, sent_s, end_s)
+                interrupted = mark_unpaid(medium.interrupted(group_ids, self.tower.number, now, sent_s, end_s), shares)
                 if shares is not None:  # batteries have paid
-                    interrupted = mark_unpaid(interrupted, shares)
                     self._queue.check_power(group_users, now)
             if medium.energy is not None:
                 medium.energy.send(group_ids, airtime_s if shares is None else airtime_s * shares)
