@@ -91,8 +91,9 @@ class CombinedOutages(NodeAvailability):
             todo, at_s = np.arange(len(users)), np.array(from_s)
             while todo.size:
                 up = timeline.up(users[todo], at_s[todo])
-                off_s[todo[~up]] = np.minimum(off_s[todo[~up]], at_s[todo[~up]])
-                todo = todo[up]
+                off = todo[~up]
+                off_s[off] = np.minimum(off_s[off], at_s[off])
+                todo = todo[up & (at_s[todo] < by_s[todo])]
                 at_s[todo] = timeline.next_change(users[todo], at_s[todo])
                 todo = todo[at_s[todo] < by_s[todo]]
         return off_s
