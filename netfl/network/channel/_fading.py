@@ -244,10 +244,10 @@ class _Waves:
         step = max(1, _CHUNK // self._sinusoids)
         for start in range(0, len(users), step):
             chunk = slice(start, start + step)
-            *rates, phase = np.moveaxis(self._waves_of(users[chunk]), 1, 0)
-            angle = rates[0] * coordinates[0][chunk, None] + phase
-            for rate, coordinate in zip(rates[1:], coordinates[1:], strict=True):
-                angle += rate * coordinate[chunk, None]
+            waves = self._waves_of(users[chunk])
+            angle = waves[:, 0] * coordinates[0][chunk, None] + waves[:, -1]
+            for number in range(1, len(coordinates)):
+                angle += waves[:, number] * coordinates[number][chunk, None]
             gain[chunk].real, gain[chunk].imag = np.cos(angle).sum(axis=1), np.sin(angle).sum(axis=1)
         return np.asarray(gain / math.sqrt(self._sinusoids))
 
