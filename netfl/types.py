@@ -26,10 +26,11 @@ OUTCOMES: tuple[str, ...] = get_args(Outcome)
 
 ``delivered``: it reached the server in time and was aggregated.  ``late``: it came after its round had closed, or from
 a version that is too old.  ``discarded``: its round was void.  ``collided``, ``faded``, ``lost``: its only attempt met
-another sender, a fade, or an outage (of the user, its tower, or a router or link on the way).  ``given_up``: its last
-permitted attempt failed (``detail``: the reason).  ``dropped``: a queue or an adversary turned it away.
-``superseded``: a newer version reached its user first, its user was not selected for the next round, or a newer message
-took its place in a relay.  ``unfinished``: the run ended before.
+another sender, a fade, or an outage (of the user, its tower, or a router or link on the way).  ``lost`` with the
+``detail`` battery: its user had too little energy to train it.  ``given_up``: its last permitted attempt failed
+(``detail``: the reason).  ``dropped``: a queue or an adversary turned it away.  ``superseded``: a newer version reached
+its user first, its user was not selected for the next round, or a newer message took its place in a relay.
+``unfinished``: the run ended before.
 """
 
 EventKind = Literal[

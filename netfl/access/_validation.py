@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from netfl.errors import Fault, suggest
+from netfl.network.channel._fading import NO_CARRIER, UNPACED, Fading, carriers_hz
 from netfl.network.mac.lorawan import Lorawan
 from netfl.network.reception.lora import Lora
 from netfl.registry import no_effect
@@ -31,6 +32,7 @@ def network_faults(network: NetworkAccess, facts: ScenarioFacts) -> Iterator[Fau
     else:
         yield from _round_faults(network, facts)
     yield from _air_faults(network, needed=bool(from_users) or not is_timed)
+    yield from _fading_faults(network)
     yield from _probe_faults(network, facts)
     yield from _traffic_faults(network)
     yield from _energy_faults(network, sends=bool(from_users) or not is_timed)
@@ -143,6 +145,17 @@ def _air_faults(network: NetworkAccess, *, needed: bool) -> Iterator[Fault]:
     if network.radio is not None and bandwidth_hz not in {None, network.radio.bandwidth}:
         problem = f"its bandwidth is {bandwidth_hz:g} Hz, but the radio's is {network.radio.bandwidth:g} Hz"
         yield Fault("mac", problem, None, "set the same bandwidth")
+
+
+def _fading_faults(network: NetworkAccess) -> Iterator[Fault]:
+    """Fadings whose pace follows neither from a key nor from the motion."""
+    for index, channel in enumerate(network.channel):
+        if not isinstance(channel, Fading) or not channel.follows_motion:
+            continue
+        if network.motion is None:
+            yield UNPACED.under(f"channel.{index}")
+        elif channel.frequency is None and len(carriers_hz(network.channel)) != 1:
+            yield NO_CARRIER.under(f"channel.{index}")
 
 
 def _probe_faults(network: NetworkAccess, facts: ScenarioFacts) -> Iterator[Fault]:

@@ -17,6 +17,12 @@ from netfl.access._builder import (
     largest_frame_bits,
     update_cut,
 )
+from netfl.network.channel import Channel
+from netfl.network.channel._fading import Fading, carriers_hz, with_carrier
+from netfl.network.channel._tr38901 import Tr38901Channel
+from netfl.network.channel.lognormal_shadowing import LognormalShadowing
+from netfl.network.channel.markov import Markov
+from netfl.network.outage.battery import Battery
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.registry import kind_of
 from netfl.types import AccessContext
@@ -28,17 +34,24 @@ if TYPE_CHECKING:
 _LONG = 2.0
 """Coherence times that a frame may last without a warning: definitions differ by such a factor (0.18 to 0.42 / f)."""
 
+_SHORTEST_COHERENCE, _LONGEST_COHERENCE = 0.18, 0.42
+"""Definitions of the coherence time of a fading, in periods of the maximum Doppler shift."""
+_SHADOW_M = 10.0, 500.0
+"""Distances within which shadowing changes: some 10 m in streets, some 100 m in suburbs."""
+
 _INSTANTS_S = tuple(977.0 * number for number in range(64))
 """Instants over which the gain of a link is averaged."""
 _MAX_LINKS, _MAX_LISTED = 1_000, 3
 """Links whose gain is checked, spread over all users, and those that a warning lists."""
-_ROUNDING_DB = 1e-9
+_ROUNDING_DB = _ROUNDING = 1e-9
 
 
 def network_warnings(network: NetworkAccess, context: AccessContext) -> Iterator[str]:
-    """Yield warnings about amplified links, fast fading, idle slots, fragile updates, and backlogs up and down."""
+    """Yield warnings about links, fading, motion, batteries, slots, updates, and backlogs up and down."""
     yield from _amplified_links(network, context)
     yield from _fast_fading(network, context)
+    yield from _unfit_paces(network, context)
+    yield from _costly_uses(network, context)
     bits, rates_bps = largest_frame_bits(network, context), _rates_bps(network)
     if network.mac is not None and min(rates_bps) > 0.0:
         yield from network.mac.warnings(bits / max(rates_bps), bits / min(rates_bps))
@@ -78,7 +91,8 @@ def _fast_fading(network: NetworkAccess, context: AccessContext) -> Iterator[str
     if not modes:
         return
     slowest_bps = min(reception.rate_bps(radio.bandwidth, mode) for mode in modes)
-    coherence_s, index = min((channel.coherence_s, index) for index, channel in enumerate(network.channel))
+    layout, channels = build_layout(network, context), with_carrier(network.channel)
+    coherence_s, index = min((channel.coherence_in(layout), index) for index, channel in enumerate(channels))
     bits = largest_frame_bits(network, context)
     airtime_s = bits / slowest_bps if network.mac is None else network.mac.max_airtime_s(bits, slowest_bps)
     if airtime_s <= _LONG * coherence_s:
@@ -90,6 +104,103 @@ def _fast_fading(network: NetworkAccess, context: AccessContext) -> Iterator[str
         "its start, so a long frame fades as often as a short one; send smaller frames (access.transport), use a "
         "reception that follows the fading (shannon, modulation), or state a longer coherence time if users move slowly"
     )
+
+
+def _unfit_paces(network: NetworkAccess, context: AccessContext) -> Iterator[str]:
+    """Channels that change much faster or slower than the motion of the users makes them change."""
+    if network.motion is None or network.radio is None:
+        return
+    layout = build_layout(network, context)
+    assert layout.paths is not None
+    slow_m_s, fast_m_s = layout.paths.speeds_m_s(np.arange(layout.users))
+    if not fast_m_s.any():
+        return  # nobody moves
+    speeds_m_s = float(slow_m_s[fast_m_s > 0.0].min()), float(fast_m_s.max())
+    if len(carriers_hz(network.channel)) > 1:
+        named = ", ".join(f"{each / 1e6:g} MHz" for each in sorted(carriers_hz(network.channel)))
+        yield f"access.channel: the models of a link have several carrier frequencies ({named}); give all the same"
+    for index, channel in enumerate(network.channel):
+        problem = _shadowing_misfit(channel, speeds_m_s) or _fading_misfit(network, channel, speeds_m_s)
+        if problem:
+            yield f"access.channel.{index}, {kind_of(type(channel))}: {problem}"
+
+
+def _fading_misfit(network: NetworkAccess, channel: Channel, speeds_m_s: tuple[float, float]) -> str:
+    """Return how the pace of a fading contradicts the speeds of the slowest and the fastest user; or nothing.
+
+    A pace may differ from what they allow by the factor 2.  The time in which fading changes is 0.18 / f to 0.42 / f.
+    """
+    (slow_m_s, fast_m_s), carriers = speeds_m_s, carriers_hz(network.channel)
+    moves = f"users move at {slow_m_s:.3g} to {fast_m_s:.3g} m/s"
+    remedy = "leave the key out, so that the fading follows the motion"
+    if isinstance(channel, Fading) and channel.speed is not None:
+        is_fit = slow_m_s / _LONG <= channel.speed <= _LONG * fast_m_s
+        return "" if is_fit else f"the fading is that of a speed of {channel.speed:.3g} m/s, but {moves}; {remedy}"
+    if len(carriers) != 1:
+        return ""  # the Doppler shift of the motion is not known
+    (carrier_hz,) = carriers
+    wave_m_s = min(each.speed_m_s for each in network.channel)
+    low_hz, high_hz = slow_m_s * carrier_hz / wave_m_s, fast_m_s * carrier_hz / wave_m_s
+    moves += f", a Doppler shift of {low_hz:.3g} to {high_hz:.3g} Hz"
+    if isinstance(channel, Fading) and channel.doppler is not None:
+        is_fit = low_hz / _LONG <= channel.doppler <= _LONG * high_hz
+        return "" if is_fit else f"the fading has a Doppler shift of {channel.doppler:.3g} Hz, but {moves}; {remedy}"
+    first_s, last_s = _SHORTEST_COHERENCE / high_hz, _LONGEST_COHERENCE / low_hz
+    moves += f", whose fading changes within {first_s:.3g} to {last_s:.3g} s"
+    if isinstance(channel, Markov):
+        return _chain_misfit(channel, moves, first_s / _LONG, last_s * _LONG)
+    if not isinstance(channel, Fading) or channel.coherence is None:
+        return ""
+    is_fit = first_s / _LONG <= channel.coherence <= last_s * _LONG
+    return "" if is_fit else f"coherence is {channel.coherence:.3g} s, but {moves}; {remedy}"
+
+
+def _chain_misfit(channel: Markov, moves: str, shortest_s: float, longest_s: float) -> str:
+    remedy = "if its states are fading, choose block and transitions by this; if shadowing, take correlated_shadowing"
+    if channel.block > longest_s:
+        return f"a state lasts for a block of {channel.block:.3g} s at least, but {moves}; {remedy}"
+    if channel.coherence_s < shortest_s:
+        return f"a state is left after {channel.coherence_s:.3g} s on average, but {moves}; {remedy}"
+    return ""
+
+
+def _shadowing_misfit(channel: Channel, speeds_m_s: tuple[float, float]) -> str:
+    """Return how the shadowing of a channel contradicts the speeds of the users; or nothing."""
+    slow_m_s, fast_m_s = speeds_m_s
+    remedy = "take correlated_shadowing, which follows the positions"
+    if isinstance(channel, Tr38901Channel) and channel.shadowing:
+        return f"a user keeps its shadowing, though users move; set shadowing: false and {remedy}"
+    if not isinstance(channel, LognormalShadowing):
+        return ""
+    if channel.coherence is None:
+        return f"a user keeps its shadowing, though users move; {remedy}"
+    (near_m, far_m), coherence_s = _SHADOW_M, channel.coherence
+    if near_m / fast_m_s / _LONG <= coherence_s <= far_m / slow_m_s * _LONG:
+        return ""
+    way = f"users move by {slow_m_s * coherence_s:.3g} to {fast_m_s * coherence_s:.3g} m in its coherence"
+    return f"{way} of {coherence_s:.3g} s, but shadowing changes within {near_m:g} to {far_m:g} m; {remedy}"
+
+
+def _costly_uses(network: NetworkAccess, context: AccessContext) -> Iterator[str]:
+    """Trainings and frames that cost more than a full battery holds, so that they always fail."""
+    bits = largest_frame_bits(network, context)
+    samples = 0.0
+    if context.duration_s is None and network.compute is not None:
+        samples = float(network.compute.work(context.samples).max())
+    for index, outage in enumerate(network.outages):
+        if not isinstance(outage, Battery):
+            continue
+        uses = [("a frame", "per_bit", outage.per_bit * bits)]
+        if context.duration_s is None:
+            training_j = outage.per_training + outage.per_sample * samples
+            uses.append(("a training", "per_training and per_sample", training_j))
+        for name, keys, cost_j in uses:
+            if cost_j > outage.capacity * (1.0 + _ROUNDING):
+                yield (
+                    f"access.outages.{index}, battery: {name} costs up to {cost_j:.3g} J, more than the capacity of "
+                    f"{outage.capacity:.3g} J, so it always empties the battery and fails; increase capacity, or lower "
+                    f"{keys}"
+                )
 
 
 def _fragile_updates(network: NetworkAccess, context: AccessContext) -> Iterator[str]:

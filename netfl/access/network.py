@@ -62,11 +62,11 @@ class NetworkAccess(WithSelection):
     tower are both up, as towers repeat the newest version.  A newer version replaces one that is pending.  With a
     ``downlink``, versions cross queues and fading channels, and can be lost.
 
-    **User.**  On receiving a version a user trains for samples / speed seconds, connected or not.  Its update then
-    joins the backlog of its cell, that of the nearest tower.  If a newer version arrives before the update is
-    delivered, the user abandons the update (superseded; a frame on the air is sent to its end, and may arrive late),
-    finishes it, or ignores the version (``on_new_version``).  A user that is disconnected, itself or its tower being
-    down, knows it and sends nothing.
+    **User.**  On receiving a version a user trains for samples / speed seconds, connected or not; a training for which
+    its ``battery`` has no energy is lost.  Its update then joins the backlog of its cell, that of the nearest tower.
+    If a newer version arrives before the update is delivered, the user abandons the update (superseded; a frame on the
+    air is sent to its end, and may arrive late), finishes it, or ignores the version (``on_new_version``).  A user that
+    is disconnected, itself or its tower being down, knows it and sends nothing.
 
     **Air.**  The MAC decides which users send.  Attempts that overlap on one channel of a cell collide, unless one is
     stronger than all others by ``capture``, or ``interference: sinr`` compares each with its interference.  An attempt
@@ -103,7 +103,8 @@ class NetworkAccess(WithSelection):
     radio: Radio | None = None
     """Radio of the users."""
     channel: tuple[Annotated[Channel, FamilyMember()], ...] = ()
-    """Channel models, whose gains add up in dB; an empty list is a gain of 0 dB."""
+    """Channel models, whose gains add up in dB; an empty list is a gain of 0 dB.  With a ``motion``, ``rayleigh``,
+    ``rician`` and ``nakagami`` without a key for their pace follow it."""
     reception: Annotated[Reception, FamilyMember()] | None = None
     """Condition for decoding a signal, and the bit rate."""
     interference: Literal["collide", "sinr"] = "collide"

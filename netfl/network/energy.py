@@ -97,7 +97,8 @@ class EnergyMeter:
     """Energy of users since the start of the run, or since `restart`.
 
     The meter counts trainings, attempts and receptions, and computes their energy at the end.  A training counts by its
-    completed share.  Users have their numbers in the network.
+    completed share; a use that a battery could not pay, by the share of its energy that the battery had.  Users have
+    their numbers in the network.
 
     Args:
         samples: Training samples of one update, ``[users]``.
@@ -118,6 +119,7 @@ class EnergyMeter:
         """Start all counts over."""
         self._since_s = now_s
         self._begun, self._trained, self._sending_s, self._receiving_s = np.zeros((4, len(self._samples)))
+        self._unpaid = np.zeros(len(self._samples))
         self._radiated_s = self._sending_s  # weighted by the power factor, once there is one
 
     def train(self, ids: Ids, from_s: Floats, until_s: Floats) -> None:
@@ -133,8 +135,14 @@ class EnergyMeter:
         self._trained[ids] += np.clip((by_s - from_s) / (until_s - from_s), 0.0, 1.0)
         self._from_s[ids] = until_s
 
-    def send(self, ids: Ids, airtime_s: float) -> None:
-        """Count an attempt of each user."""
+    def fail(self, ids: Ids, share: Floats) -> None:
+        """End the last trainings of users at their start, when a battery had only a *share* of their energy."""
+        self._unpaid[ids] += 1.0 - share
+        self._trained[ids] += share
+        self._from_s[ids] = self._until_s[ids]
+
+    def send(self, ids: Ids, airtime_s: float | Floats) -> None:
+        """Count an attempt of each user, with the airtime that its battery paid for."""
         self._sending_s[ids] += airtime_s
         if self._radiated_s is not self._sending_s:
             factor = self.power_factor
@@ -194,7 +202,7 @@ class EnergyMeter:
     def _spent(self, now_s: float) -> dict[str, Floats]:
         rates = self._rates
         return {
-            "train": rates.training_j * self._begun + rates.sample_j * self._samples * self._trained,
+            "train": rates.training_j * (self._begun - self._unpaid) + rates.sample_j * self._samples * self._trained,
             "send": rates.transmit_w * self._radiated_s,
             "receive": rates.receive_w * self._receiving_s,
             "idle": rates.idle_w * (now_s - self._since_s),

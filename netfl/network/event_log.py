@@ -46,13 +46,15 @@ class EventLog:
     Args:
         nodes: Number of nodes that may send traffic; 0 for none.
         record_packets: Record the outcomes of packets of traffic, too.
-        max_failed_attempts: Failed attempts of updates in one round without a delivery after which the run ends.
+        max_failed_attempts: Failed attempts of updates and lost trainings in one round without a delivery after which
+            the run ends.
 
     Attributes:
         receptions: Number of receptions of a version by a user in the open round.
         uplink_bits: Bits put on the air in the open round.
         downlink_bits: Bits of the broadcasts of the open round.
         failed_attempts: Failed attempts in the open round since the last delivery.
+        lost_trainings: Trainings without energy in the open round since the last delivery.
         in_flight: Updates between the air and the server, in the order in which they left the air.
         metrics: Metrics that transmit queues and the server count for the end of the run.
         on_updates_end: Called with users, base versions, and whether the updates were still expected.
@@ -73,14 +75,15 @@ class EventLog:
         self._packet_rows: dict[tuple[str, str], array[float]] = {}
         self.round = self.receptions = 0
         self.uplink_bits = self.downlink_bits = 0.0
-        self.failed_attempts = 0
+        self.failed_attempts = self.lost_trainings = 0
         self.metrics: dict[str, float] = {}
         self.in_flight: dict[Message, None] = {}
         self.on_updates_end: Callable[[Numbers, ArrayLike, bool], None] = lambda users, base, is_expected: None
 
     def open_round(self, round: int) -> None:
         """Reset the counters of the open round."""
-        self.round, self.receptions, self.failed_attempts = round, 0, 0
+        self.round, self.receptions = round, 0
+        self.failed_attempts = self.lost_trainings = 0
         self.uplink_bits = self.downlink_bits = 0.0
 
     def wants(self, kind: str) -> bool:
@@ -106,7 +109,8 @@ class EventLog:
         """
         if np.size(users):
             kind, node, detail = outcome
-            self.failed_attempts = 0 if kind == "delivered" else self.failed_attempts
+            if kind == "delivered":
+                self.failed_attempts = self.lost_trainings = 0
             self._recorder.event(kind, time_s, round=self.round, user=users, node=node, value=base, detail=detail)
             self.on_updates_end(np.atleast_1d(users), base, is_expected)
 
@@ -117,13 +121,27 @@ class EventLog:
             ModelError: Too many attempts failed in one round without a delivery, so that it would never close.
         """
         self.failed_attempts += count
-        if self.failed_attempts > self._max_failed_attempts:
-            problem = (
-                f"round {self.round}: {self.failed_attempts} attempts in a row have failed, without a delivery; users "
-                "may always collide (mac), or lose an update to an outage each time (outages, or a battery with too "
-                "little energy for it); a deadline would close such rounds"
-            )
-            raise ModelError("network", problem, time_s=now_s)
+        self._check_failures(now_s)
+
+    def count_lost_trainings(self, count: int, now_s: float) -> None:
+        """Count trainings that users had no energy for.
+
+        Raises:
+            ModelError: as `count_failures`.
+        """
+        self.lost_trainings += count
+        self._check_failures(now_s)
+
+    def _check_failures(self, now_s: float) -> None:
+        if self.failed_attempts + self.lost_trainings <= self._max_failed_attempts:
+            return
+        trainings = f" and {self.lost_trainings} trainings" if self.lost_trainings else ""
+        problem = (
+            f"round {self.round}: {self.failed_attempts} attempts{trainings} in a row have failed, without a delivery; "
+            "users may always collide (mac), or lose an update to an outage each time (outages, or a battery with too "
+            "little energy for it); a deadline would close such rounds"
+        )
+        raise ModelError("network", problem, time_s=now_s)
 
     def record_outcome(self, message: Message, kind: str, time_s: float, *, node: str = "") -> None:
         """Record the end of a message."""

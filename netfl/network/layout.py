@@ -17,6 +17,11 @@ from netfl.types import Floats, Ints
 
 LIGHT_M_S = 299_792_458.0
 """Speed of light in vacuum; that in air is less than 0.1 % lower."""
+_INSTANTS_S = tuple(168.75 * number for number in range(512))
+_STEP_S = 0.1
+"""Time over which a speed is measured."""
+_STILL_M_S = 1e-6
+"""A speed that counts as none."""
 _BLOCK = 1 << 15
 """Number of users whose distances are computed at once."""
 
@@ -34,6 +39,19 @@ class Trajectories(ABC):
     @abstractmethod
     def xy_m(self, users: Ints, time_s: ArrayLike) -> Floats:
         """Return the position of each user at *time_s*, ``[n, 2]``; at time 0 that of the topology."""
+
+    def speeds_m_s(self, users: Ints) -> tuple[Floats, Floats]:
+        """Return the lowest and the highest speed of each user while it moves, ``[n]`` each; 0 if it never does.
+
+        By default they are measured at 512 instants of the first day.  A motion that knows its speeds overrides this.
+        """
+        low_m_s, high_m_s = np.full(len(users), np.inf), np.zeros(len(users))
+        for from_s in _INSTANTS_S:
+            way_m = self.xy_m(users, from_s + _STEP_S) - self.xy_m(users, from_s)
+            speed_m_s = np.hypot(*way_m.T) / _STEP_S
+            np.minimum(low_m_s, np.where(speed_m_s > _STILL_M_S, speed_m_s, np.inf), out=low_m_s)
+            np.maximum(high_m_s, np.where(speed_m_s > _STILL_M_S, speed_m_s, 0.0), out=high_m_s)
+        return np.minimum(low_m_s, high_m_s), high_m_s
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from netfl.network.radio.tx_queue import MergedTxQueue, TxQueue, TxQueueSubset, 
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.transport.segmentation import SegmentedUpdateQueue
 from netfl.network.transport.spec import Segmentation
-from netfl.network.users import UserBehaviour, UserPopulation
+from netfl.network.users import TrainingPower, UserBehaviour, UserPopulation
 from netfl.registry import stream_keys
 from netfl.types import Bools, Floats
 
@@ -207,17 +207,15 @@ def _build_population(
     if service is None:
         return None
 
-    def take_energy(ids: Users, at_s: Floats) -> None:
-        medium.train(ids, at_s, service.samples[ids])
-
     def ack_delay_s(user: int) -> float:
         air_s = medium.delay_s(np.array([user]), env.now)
         return routes.delay_s(tower, 0.0, env.now) + (0.0 if air_s is None else float(air_s[0]))
 
-    on_training = take_energy if config.node_state.is_metered else None
+    state = config.node_state
+    power = TrainingPower(env, medium, service.samples) if state.is_metered or state.powers_devices else None
     waits = service.rule.needs_disconnected
     trains_again = service.downlink is not None and service.downlink.on_missed_version == "train_again"
-    behaviour = UserBehaviour(service.on_new_version, waits, on_training, service.jitter, config.energy, trains_again)
+    behaviour = UserBehaviour(service.on_new_version, waits, power, service.jitter, config.energy, trains_again)
     if service.transport.grain == "packet":
         queue: UpdateQueue = SegmentedUpdateQueue(ids, network, service, tower, ack_delay_s)
     else:

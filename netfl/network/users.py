@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from netfl.network.clock import Environment, call_at
 from netfl.network.compute import TrainingJitter
 from netfl.network.energy import EnergyMeter
+from netfl.network.event_log import Outcome
+from netfl.network.periods import STEPS
+from netfl.network.radio.medium import Medium
 from netfl.network.radio.tx_queue import Users
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.types import Bools, Floats, Ints
@@ -21,6 +25,45 @@ OnNewVersion = Literal["restart", "finish", "ignore"]
 """Reaction of a user with an unfinished update to a newer version."""
 
 
+_OUT_OF_POWER = Outcome("lost", detail="battery")
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPower:
+    """The energy of trainings, from batteries that can switch users off.
+
+    Args:
+        env: The clock.
+        medium: Medium that knows the batteries.
+        samples: Training samples of each user for one update, by its number in the network.
+    """
+
+    env: Environment
+    medium: Medium
+    samples: Floats
+
+    def pay(self, ids: Users, at_s: Floats) -> Floats:
+        """Take the energy of trainings that begin at *at_s*; return the share that each had, ``[n]``.
+
+        A user that is switched off has none, and spends none.
+        """
+        is_on = self.medium.off_s(ids, at_s, at_s) > at_s
+        shares = is_on.astype(float)
+        paid = self.medium.train(ids[is_on], at_s[is_on], self.samples[ids[is_on]])
+        if paid is not None:  # else trainings are free
+            shares[is_on] = paid
+        return shares
+
+    def off_s(self, ids: Users, from_s: Floats, by_s: Floats) -> Floats:
+        """Return when each user is first switched off in [*from_s*, *by_s*), ``[n]``; infinity if it is not."""
+        return self.medium.off_s(ids, from_s, by_s * (1.0 - STEPS))
+
+    def call_at(self, times_s: Floats, callback: Callable[[], None]) -> None:
+        """Call *callback* at each of *times_s* that is finite."""
+        for time_s in np.unique(times_s[np.isfinite(times_s)]).tolist():
+            call_at(self.env, time_s, lambda _: callback())
+
+
 @dataclass(frozen=True, slots=True)
 class UserBehaviour:
     """Behaviour of users.
@@ -28,7 +71,7 @@ class UserBehaviour:
     Args:
         on_new_version: Reaction of a user with an unfinished update to a newer version.
         server_waits: Whether the server waits for users that are disconnected when their tower has a version.
-        on_training: Called with users, by their numbers in the network, and the times at which they begin to train.
+        power: Energy of trainings; ``None`` where nothing can end them.
         jitter: Factors of the training times of single updates.
         energy: Energy meter of trainings and receptions.
         trains_again: Whether a user without an update that misses a version trains again from the one that it has.
@@ -36,7 +79,7 @@ class UserBehaviour:
 
     on_new_version: OnNewVersion = "restart"
     server_waits: bool = True
-    on_training: Callable[[Users, Floats], None] | None = None
+    power: TrainingPower | None = None
     jitter: TrainingJitter | None = None
     energy: EnergyMeter | None = None
     trains_again: bool = False
@@ -69,7 +112,7 @@ class UserPopulation:
     ) -> None:
         self._behaviour = behaviour or UserBehaviour()
         self._on_new_version, self._server_waits = self._behaviour.on_new_version, self._behaviour.server_waits
-        self._energy = self._behaviour.energy
+        self._energy, self._power = self._behaviour.energy, self._behaviour.power
         self.queue, self._ids, self._tower, self._log = queue, queue.ids, queue.tower, queue.log
         self._mean_compute_s, self._outstanding = compute_s, outstanding
         queue.source = self
@@ -79,6 +122,7 @@ class UserPopulation:
         self.on_change: Callable[[Users], None] = lambda _: None
         self.version = np.full(size, -1, np.int64)
         self._trained_s = np.full(size, np.inf)
+        self._off_s = np.full(size, np.inf)  # end of a training that its battery ends
         self._version_due_s = np.full(size, np.inf)
         self._due_version = np.full(size, -1, np.int64)
         self._disconnected: Users = np.empty(0, np.int64)  # in the order of their return
@@ -150,7 +194,7 @@ class UserPopulation:
         self.refresh(now_s)
         self._supersede(users, np.full(len(users), now_s))
         self.queue.clear(users)
-        self._version_due_s[users] = self._trained_s[users] = np.inf
+        self._version_due_s[users] = self._trained_s[users] = self._off_s[users] = np.inf
         self._disconnected = self._disconnected[np.isfinite(self._version_due_s[self._disconnected])]
 
     def versions(self) -> set[int]:
@@ -186,6 +230,8 @@ class UserPopulation:
         self.queue.ready_s[waiting] = self.next_ready_s(waiting)
         unexpected = users if not self._server_waits else users[np.isinf(due_s)]
         self._outstanding.cancel(self._ids[unexpected], version)
+        if self._power is not None:  # a training that cannot be paid ends when it begins
+            self._power.call_at(due_s, self._apply_due)
 
     def _receive(self, users: Users, at_s: Floats, versions: Ints) -> None:
         self._log.record_reception(at_s, self._ids[users], versions, self._tower)
@@ -199,11 +245,58 @@ class UserPopulation:
         self._outstanding.expect(ids, base, include_absent=self._server_waits)
         self._trained_s[users] = at_s + self._compute_s[users]
         self.queue.put(users, base, self._trained_s[users])
-        if self._behaviour.on_training is not None:
-            self._behaviour.on_training(ids, at_s)
         if self._energy is not None:
             self._energy.train(ids, at_s, self._trained_s[users])
         self._draw_compute_time(users)
+        if self._power is not None:
+            self._pay(self._power, users, at_s)
+
+    def _pay(self, power: TrainingPower, users: Users, at_s: Floats) -> None:
+        """Pay for trainings that begin; those that cannot be paid are lost at once."""
+        ids = self._ids[users]
+        shares = power.pay(ids, at_s)
+        off_s = power.off_s(ids, at_s, self._trained_s[users])
+        is_unpaid = shares < 1.0
+        if self._energy is not None:
+            self._energy.fail(ids[is_unpaid], shares[is_unpaid])
+        self._off_s[users] = np.where(is_unpaid, at_s, off_s)
+        is_lost = self._off_s[users] <= at_s
+        self._lose(users[is_lost], at_s[is_lost])
+        power.call_at(self._off_s[users], self._end_without_power)
+
+    def check_power(self, users: Users, now_s: float) -> None:
+        """Find out again when the batteries of *users* end their trainings, as they have paid for something else."""
+        if self._power is None:
+            return
+        trained_s = self._trained_s[users]
+        users = users[np.isfinite(trained_s) & (trained_s > now_s) & self.queue.is_open[users]]
+        if users.size:
+            at_s = np.full(len(users), now_s)
+            self._off_s[users] = self._power.off_s(self._ids[users], at_s, self._trained_s[users])
+            self._power.call_at(self._off_s[users], self._end_without_power)
+
+    def _apply_due(self) -> None:
+        assert self._power is not None
+        self.refresh(self._power.env.now)
+
+    def _end_without_power(self) -> None:
+        """End the trainings of users that have been switched off by now."""
+        assert self._power is not None
+        users = np.flatnonzero(self._off_s <= self._power.env.now)
+        self._lose(users, self._off_s[users])
+
+    def _lose(self, users: Users, at_s: Floats) -> None:
+        """End the trainings of *users*, which have no energy for them."""
+        if not users.size:
+            return
+        if self._energy is not None:
+            self._energy.stop(self._ids[users], at_s)
+        self._trained_s[users] = self._off_s[users] = np.inf
+        for time_s in np.unique(at_s).tolist():
+            self.queue.abort(users[at_s == time_s], _OUT_OF_POWER, time_s)
+        self._log.count_lost_trainings(len(users), float(at_s.max()))
+        self.on_change(users)
+        self.start_next(users, float(at_s.max()))
 
     def _draw_compute_time(self, users: Users) -> None:
         if self._behaviour.jitter is not None:

@@ -26,7 +26,7 @@ MEANINGS = {
     "late": "arrived after their round closed, or from too old a version",
     "collided": "collided with another sender",
     "faded": "were lost to fading",
-    "lost": "were lost to an outage",
+    "lost": "were lost to an outage or an empty battery",
     "dropped": "were dropped by a full queue",
     "discarded": "arrived in rounds that were abandoned",
     "given_up": "were given up after their last attempt",

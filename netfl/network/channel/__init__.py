@@ -90,6 +90,10 @@ class Channel(Spec):
         """Time after which fading may have changed the gain, in s; infinity without fading."""
         return math.inf
 
+    def coherence_in(self, layout: Layout) -> float:
+        """Return `coherence_s` for users that move as in *layout*, by the fastest."""
+        return self.coherence_s
+
     def delay_s(self, distance_m: Floats) -> Floats:
         """Return the propagation delay of links with the given distances on the map, ``[n]``."""
         return np.asarray(distance_m / self.speed_m_s)

@@ -1,16 +1,17 @@
-"""Small-scale fading, in blocks or in continuous time: the base of Rayleigh, Rician and Nakagami fading."""
+"""Small-scale fading, in blocks, in continuous time or by motion: the base of Rayleigh, Rician and Nakagami fading."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, model_validator
 
+from netfl.errors import Fault, ScenarioError
 from netfl.network.channel import BlockGain, Channel, LinkGain
 from netfl.network.channel._correlation_laws import autocorrelation, crossing_rate, fade_duration, gain_series
 from netfl.network.layout import LIGHT_M_S, Layout
@@ -42,7 +43,12 @@ _MIN_RATE = 0.05
 
 
 class Fading(Channel):
-    """Small-scale fading with a power gain of mean 1."""
+    """Small-scale fading with a power gain of mean 1.
+
+    In a network with a ``motion``, and with none of ``coherence``, ``doppler`` and ``speed``, the fading follows the
+    motion: the gain is a function of the user's position, and changes as the user moves.  At the speed v the maximum
+    Doppler shift is f = v / wavelength, for each user and at each time; during a pause the gain is constant.
+    """
 
     coherence: Annotated[Seconds, Field(gt=0)] | None = None
     """Block fading: duration of a draw; about 0.4 / (Doppler spread)."""
@@ -51,33 +57,66 @@ class Fading(Channel):
     speed: Annotated[float, Unit("m/s"), Field(gt=0, le=LIGHT_M_S / 1000)] | None = None
     """v, instead of ``doppler``: f = v / wavelength, for the ``frequency``."""
     frequency: Carrier | None = None
-    """Carrier frequency; only with ``speed``."""
+    """Carrier frequency, with ``speed``, or where the fading follows the motion; there the default is the frequency
+    that the other channel models of the list have."""
     sinusoids: Annotated[Annotated[int, Field(ge=16, le=4096)] | None, NotWith("coherence")] = None
     """N, scattered waves of each user; only without ``coherence``; 128 by default."""
 
     @model_validator(mode="after")
     def _check_pace(self) -> Fading:
-        if [self.coherence, self.doppler, self.speed].count(None) != 2:
-            raise ValueError("give exactly one of coherence, doppler, and speed with frequency")
-        if (self.speed is None) != (self.frequency is None):
+        if [self.coherence, self.doppler, self.speed].count(None) < 2:
+            raise ValueError("give only one of coherence, doppler, and speed with frequency")
+        if self.speed is not None and self.frequency is None:
             raise ValueError("give speed and frequency together: the Doppler shift is speed × frequency / c")
+        if self.frequency is not None and not (self.coherence is None and self.doppler is None):
+            raise ValueError("frequency has no effect with coherence or doppler; leave it out")
         return self
 
+    @property
+    def follows_motion(self) -> bool:
+        """True if no key sets the pace: the gain follows from the positions of the users."""
+        return self.coherence is None and self.doppler is None and self.speed is None
+
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
+        if self.follows_motion:
+            hold_s = _HOLD * self._period_s(layout)
+            return _ContinuousGain(self._continuous_power(layout, streams), self._peak_db, hold_s)
         if self.coherence is None:
-            power = self._continuous_power(layout.users, streams)
+            power = self._continuous_power(layout, streams)
             return _ContinuousGain(power, self._peak_db, _HOLD / self.doppler_hz)
         field = streams.field("fading")
         return BlockGain(lambda users, block: self._block_db(field, users, block), self.coherence, self._peak_db)
 
     @property
     def coherence_s(self) -> float:
-        """Length of a block, or 0.4 / f."""
+        """Length of a block, or 0.4 / f; infinity where the motion decides, see `coherence_in`."""
+        if self.follows_motion:
+            return math.inf
         return 0.4 / self.doppler_hz if self.coherence is None else self.coherence
+
+    def coherence_in(self, layout: Layout) -> float:
+        return 0.4 * self._period_s(layout) if self.follows_motion else self.coherence_s
+
+    def _period_s(self, layout: Layout) -> float:
+        """Return the time in which the fastest user moves by a wavelength; infinity if nobody moves.
+
+        Raises:
+            ScenarioError: there is no motion, or no carrier frequency.
+        """
+        if layout.paths is None:
+            raise ScenarioError([UNPACED])
+        if self.frequency is None:
+            raise ScenarioError([NO_CARRIER])
+        fastest_m_s = float(layout.paths.speeds_m_s(np.arange(layout.users))[1].max(initial=0.0))
+        return self._wavelength_m / fastest_m_s if fastest_m_s else math.inf
+
+    @property
+    def _wavelength_m(self) -> float:
+        return LIGHT_M_S / (self.frequency or math.nan)
 
     @property
     def doppler_hz(self) -> float:
-        """Maximum Doppler shift f; 0 for block fading."""
+        """Maximum Doppler shift f; 0 for block fading, and where the motion decides."""
         if self.speed is not None and self.frequency is not None:
             return self.speed * self.frequency / LIGHT_M_S
         return self.doppler or 0.0
@@ -87,18 +126,23 @@ class Fading(Channel):
         """Return gains drawn from *field*, keyed by (user, block), in dB, ``[n]``."""
 
     @abstractmethod
-    def _continuous_power(self, users: int, streams: Streams) -> Power:
-        """Return the power gain in continuous time of so many users."""
+    def _continuous_power(self, layout: Layout, streams: Streams) -> Power:
+        """Return the power gain in continuous time of the users of *layout*."""
 
     @property
     @abstractmethod
     def _peak_db(self) -> float:
         """Gain that is exceeded with a probability under 1e-9."""
 
-    def _scatter(self, users: int, streams: Streams) -> SumOfSinusoids:
-        return SumOfSinusoids(users, self.doppler_hz, self.sinusoids or _SINUSOIDS, streams)
+    def _scatter(self, layout: Layout, streams: Streams) -> Scatter:
+        sinusoids = self.sinusoids or _SINUSOIDS
+        if self.follows_motion:
+            return MovingSinusoids(layout, self._wavelength_m, sinusoids, streams)
+        return SumOfSinusoids(layout.users, self.doppler_hz, sinusoids, streams)
 
     def laws(self) -> tuple[Law, ...]:
+        if self.follows_motion:  # those of a user that moves by one wavelength a second
+            return self.model_copy(update={"doppler": 1.0, "frequency": None}).laws()
         statement, distribution = self._power_law()
         if self.coherence is None:
             pace, scope, statistics = 1.0 / self.doppler_hz, "independent for each user", self._doppler_claims()
@@ -167,7 +211,66 @@ class _ContinuousGain(LinkGain):
         return np.full(len(users), self._peak_db)
 
 
-class SumOfSinusoids:
+class Scatter(Protocol):
+    """Complex gain of many scattered waves."""
+
+    def gain(self, users: Ints, time_s: ArrayLike) -> NDArray[np.complex128]:
+        """Return the gain of each user at *time_s*, ``[n]``."""
+
+
+class _Waves:
+    """Waves of each user, whose phases are linear functions of some coordinates.
+
+    Args:
+        users: number of users.
+        coordinates: number of coordinates.
+        sinusoids: N.
+    """
+
+    def __init__(self, users: int, coordinates: int, sinusoids: int, streams: Streams) -> None:
+        self._angles, self._phases = streams.field("angle"), streams.field("phase")
+        self._sinusoids = sinusoids
+        self._is_drawn = np.zeros(users, np.bool_)
+        shape = (users, coordinates + 1, sinusoids)
+        self._waves = np.empty(shape) if math.prod(shape) <= _MAX_CACHED else None
+
+    @abstractmethod
+    def _rates(self, angle: Floats) -> list[Floats]:
+        """Return the phase of waves from these angles for each unit of each coordinate."""
+
+    def _sum(self, users: Ints, *coordinates: Floats) -> NDArray[np.complex128]:
+        """Return N^(-1/2) Σ exp(i (rates · coordinates + phase)) of each user, ``[n]``."""
+        gain = np.empty(len(users), complex)
+        step = max(1, _CHUNK // self._sinusoids)
+        for start in range(0, len(users), step):
+            chunk = slice(start, start + step)
+            waves = self._waves_of(users[chunk])
+            angle = waves[:, 0] * coordinates[0][chunk, None] + waves[:, -1]
+            for number in range(1, len(coordinates)):
+                angle += waves[:, number] * coordinates[number][chunk, None]
+            gain[chunk].real, gain[chunk].imag = np.cos(angle).sum(axis=1), np.sin(angle).sum(axis=1)
+        return np.asarray(gain / math.sqrt(self._sinusoids))
+
+    def _waves_of(self, users: Ints) -> Floats:
+        """Return each user's rates and phases, ``[n, coordinates + 1, sinusoids]``, which are kept if there is room."""
+        if self._waves is None:
+            return self._draw(users)
+        is_drawn = self._is_drawn[users]
+        if not is_drawn.all():
+            new = np.unique(users[~is_drawn])
+            self._waves[new] = self._draw(new)
+            self._is_drawn[new] = True
+        return np.asarray(self._waves[users])
+
+    def _draw(self, users: Ints) -> Floats:
+        """Return rates and phases, keyed by (user, sinusoid), ``[n, coordinates + 1, sinusoids]``."""
+        rows, number = users[:, None], np.arange(self._sinusoids)
+        angle = (number + self._angles.uniform(rows, number)) * (2.0 * math.pi / self._sinusoids)
+        phase = 2.0 * math.pi * self._phases.uniform(rows, number)
+        return np.stack([*self._rates(angle), phase], axis=1)
+
+
+class SumOfSinusoids(_Waves):
     """Complex gain h of many scattered waves, with E[|h|²] = 1: a function of (user, time) in any order of calls.
 
     h(t) = N^(-1/2) Σ exp(i (2π f t cos α_n + φ_n)) over n = 1 … N, where the angle of arrival α_n is uniform on the
@@ -182,37 +285,80 @@ class SumOfSinusoids:
     """
 
     def __init__(self, users: int, doppler_hz: float, sinusoids: int, streams: Streams) -> None:
-        self._angles, self._phases = streams.field("angle"), streams.field("phase")
-        self._doppler_hz, self._sinusoids = doppler_hz, sinusoids
-        self._is_drawn = np.zeros(users, np.bool_)
-        self._waves = np.empty((users, 2, sinusoids)) if users * 2 * sinusoids <= _MAX_CACHED else None
+        super().__init__(users, 1, sinusoids, streams)
+        self._doppler_hz = doppler_hz
 
     def gain(self, users: Ints, time_s: ArrayLike) -> NDArray[np.complex128]:
         """Return the gain of each user at *time_s*, ``[n]``."""
-        times = np.broadcast_to(np.asarray(time_s, float), users.shape)
-        gain = np.empty(len(users), complex)
-        step = max(1, _CHUNK // self._sinusoids)
-        for start in range(0, len(users), step):
-            chunk = slice(start, start + step)
-            omega, phase = np.moveaxis(self._waves_of(users[chunk]), 1, 0)
-            angle = omega * times[chunk, None] + phase
-            gain[chunk].real, gain[chunk].imag = np.cos(angle).sum(axis=1), np.sin(angle).sum(axis=1)
-        return np.asarray(gain / math.sqrt(self._sinusoids))
+        return self._sum(users, np.broadcast_to(np.asarray(time_s, float), users.shape))
 
-    def _waves_of(self, users: Ints) -> Floats:
-        """Return each user's angular frequencies and phases, ``[n, 2, sinusoids]``, which are kept if there is room."""
-        if self._waves is None:
-            return self._draw(users)
-        is_drawn = self._is_drawn[users]
-        if not is_drawn.all():
-            new = np.unique(users[~is_drawn])
-            self._waves[new] = self._draw(new)
-            self._is_drawn[new] = True
-        return np.asarray(self._waves[users])
+    def _rates(self, angle: Floats) -> list[Floats]:
+        return [2.0 * math.pi * self._doppler_hz * np.cos(angle)]
 
-    def _draw(self, users: Ints) -> Floats:
-        """Return angular frequencies and phases, keyed by (user, sinusoid), ``[n, 2, sinusoids]``."""
-        rows, number = users[:, None], np.arange(self._sinusoids)
-        angle = (number + self._angles.uniform(rows, number)) * (2.0 * math.pi / self._sinusoids)
-        phase = 2.0 * math.pi * self._phases.uniform(rows, number)
-        return np.stack([2.0 * math.pi * self._doppler_hz * np.cos(angle), phase], axis=1)
+
+class MovingSinusoids(_Waves):
+    """Complex gain h of many scattered waves at the position r of a moving user, with E[|h|²] = 1.
+
+    h(r) = N^(-1/2) Σ exp(i (2π/λ r · u_n + φ_n)), with the waves from the directions u_n = (cos α_n, sin α_n) of
+    `SumOfSinusoids`.  E[h(r) h*(r + d)] = J0(2π |d| / λ), exactly: a user that moves straight at the speed v has the
+    fading of `SumOfSinusoids` at f = v / λ, and one that stands still keeps its gain.
+
+    Args:
+        wavelength_m: λ.
+        sinusoids: N.
+    """
+
+    def __init__(self, layout: Layout, wavelength_m: float, sinusoids: int, streams: Streams) -> None:
+        super().__init__(layout.users, 2, sinusoids, streams)
+        self._layout, self._wavelength_m = layout, wavelength_m
+
+    def gain(self, users: Ints, time_s: ArrayLike) -> NDArray[np.complex128]:
+        """Return the gain of each user at *time_s*, ``[n]``."""
+        assert self._layout.paths is not None
+        east_m, north_m = self._layout.paths.xy_m(users, time_s).T
+        return self._sum(users, east_m, north_m)
+
+    def _rates(self, angle: Floats) -> list[Floats]:
+        number = 2.0 * math.pi / self._wavelength_m
+        return [number * np.cos(angle), number * np.sin(angle)]
+
+
+UNPACED = Fault(
+    "",
+    "nothing sets the pace of the fading: there is no motion that it could follow",
+    None,
+    "give coherence, doppler, or speed with frequency",
+)
+"""Error of a fading without a pace in a network whose users do not move."""
+NO_CARRIER = Fault(
+    "frequency",
+    "missing: the fading follows the motion, and the other channel models have no frequency in common",
+    None,
+    "give the carrier frequency, or the pace of the fading by coherence or doppler",
+)
+"""Error of a fading that follows the motion, but has no carrier."""
+
+
+def carriers_hz(channels: Sequence[Channel]) -> set[float]:
+    """Return the frequencies of the models of a link."""
+    found = (getattr(channel, "frequency", None) for channel in channels)
+    return {float(frequency) for frequency in found if frequency is not None}
+
+
+def with_carrier(channels: Sequence[Channel]) -> tuple[Channel, ...]:
+    """Return the models of a link with the carrier frequency of the others in each fading that follows the motion.
+
+    In a medium of slow signals, such as water, a fading has the frequency in air of the same wavelength.
+    """
+    slowness = LIGHT_M_S / min((channel.speed_m_s for channel in channels), default=LIGHT_M_S)
+    common_hz = carriers_hz(channels)
+    resolved: list[Channel] = []
+    for channel in channels:
+        frequency_hz = getattr(channel, "frequency", None)
+        if isinstance(channel, Fading) and channel.follows_motion and frequency_hz is None and len(common_hz) == 1:
+            (frequency_hz,) = common_hz
+        if isinstance(channel, Fading) and frequency_hz is not None:
+            resolved.append(channel.model_copy(update={"frequency": frequency_hz * slowness}))
+        else:
+            resolved.append(channel)
+    return tuple(resolved)

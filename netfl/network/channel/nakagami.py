@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from scipy import special
 
 from netfl.network.channel._fading import Fading, Power
+from netfl.network.layout import Layout
 from netfl.streams import RandomField, Streams
 from netfl.types import Floats, Ints, StatisticClaim
 
@@ -30,7 +31,8 @@ class Nakagami(Fading):
     autocorrelation J0(2π f τ), each a sum of sinusoids as in the ``rayleigh`` channel.  The power has the correlation
     J0², and the amplitude falls below ρ times its root mean square
     sqrt(2π) f m^(m - 1/2) ρ^(2m - 1) exp(-m ρ²) / Γ(m) times a second (M. D. Yacoub, J. E. V. Bautista and L. G. de
-    Rezende Guedes, IEEE Trans. Veh. Technol. 48(3), 1999).
+    Rezende Guedes, IEEE Trans. Veh. Technol. 48(3), 1999).  With none of these keys, the Gaussian processes follow the
+    motion as in the ``rayleigh`` channel, for the same m.
 
     Example::
 
@@ -71,9 +73,9 @@ class Nakagami(Fading):
         power = special.gammaincinv(self.m, field.uniform(users, block)) / self.m
         return np.asarray(10.0 * np.log10(power))
 
-    def _continuous_power(self, users: int, streams: Streams) -> Power:
+    def _continuous_power(self, layout: Layout, streams: Streams) -> Power:
         """Return the mean of squares: two Gaussians from each complex gain, one from the last if 2m is odd."""
-        pairs = [self._scatter(users, streams.at("pair", number)) for number in range(math.ceil(self.m))]
+        pairs = [self._scatter(layout, streams.at("pair", number)) for number in range(math.ceil(self.m))]
 
         def power(users: Ints, time_s: ArrayLike) -> Floats:
             total = np.zeros(len(users))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.network.channel._fading import Fading, Power
+from netfl.network.layout import Layout
 from netfl.streams import RandomField, Streams
 from netfl.types import Floats, Ints, StatisticClaim
 
@@ -27,6 +28,10 @@ class Rayleigh(Fading):
     limit of large N, and at N = 128 within 1 %, the power has J0²(2π f τ), E[g²] = 2 - 1/N, the amplitude falls below
     ρ times its root mean square sqrt(2π) f ρ exp(-ρ²) times a second and stays there for (exp(ρ²) - 1) / (sqrt(2π) f ρ)
     on average.  A lag τ must be short against N / (2π f) for time averages over one user to show J0.
+
+    With none of these keys and a ``motion`` of the network, g is a function of the position r: the same waves have the
+    phases 2π/λ r · u_n, u_n being their directions and λ the wavelength.  The complex gain has the correlation
+    J0(2π |d| / λ) over a distance d, so that f = v / λ for each user at its speed v of that time.
 
     Example::
 
@@ -54,8 +59,8 @@ class Rayleigh(Fading):
     def _block_db(self, field: RandomField, users: Ints, block: NDArray[np.uint64]) -> Floats:
         return np.asarray(10.0 * np.log10(field.exponential(users, block)))
 
-    def _continuous_power(self, users: int, streams: Streams) -> Power:
-        scatter = self._scatter(users, streams)
+    def _continuous_power(self, layout: Layout, streams: Streams) -> Power:
+        scatter = self._scatter(layout, streams)
         return lambda users, time_s: np.abs(scatter.gain(users, time_s)) ** 2
 
     @property

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from scipy import special
 
 from netfl.network.channel._fading import Fading, Power
+from netfl.network.layout import Layout
 from netfl.registry import NotWith
 from netfl.streams import RandomField, Streams
 from netfl.types import Floats, Ints, StatisticClaim
@@ -27,9 +28,11 @@ class Rician(Fading):
 
     With ``coherence``, each block has an independent draw of g.  With ``doppler`` f, or ``speed``, h is the sum of
     sinusoids of the ``rayleigh`` channel, and the steady path has a random phase at the start and the Doppler shift f0
-    = ``path_doppler`` (f times the cosine of its angle to the motion).  The autocovariance of the power is (J0² + 2K J0
-    cos(2π f0 τ)) / (1 + K)² with J0 at 2π f τ; for f0 = 0 the amplitude falls below ρ times its root mean square
-    sqrt(2π (K + 1)) f ρ exp(-K - (K + 1) ρ²) I0(2ρ sqrt(K (K + 1))) times a second.
+    = ``path_doppler`` (f times the cosine of its angle to the motion).  With none of these keys, h follows the motion
+    as in the ``rayleigh`` channel, and the phase of the steady path is -2π/λ times the distance to the tower.  The
+    autocovariance of the power is (J0² + 2K J0 cos(2π f0 τ)) / (1 + K)² with J0 at 2π f τ; for f0 = 0 the amplitude
+    falls below ρ times its root mean square sqrt(2π (K + 1)) f ρ exp(-K - (K + 1) ρ²) I0(2ρ sqrt(K (K + 1))) times a
+    second.
 
     Example::
 
@@ -41,10 +44,13 @@ class Rician(Fading):
     k_factor: Annotated[Decibels, Field(ge=-30, le=40)]
     """K, the power of the steady path over that of the scattered paths."""
     path_doppler: Annotated[Hertz | None, NotWith("coherence")] = None
-    """f0, the Doppler shift of the steady path, between -f and f; 0 by default, for a path across the motion."""
+    """f0, the Doppler shift of the steady path, between -f and f; 0 by default, for a path across the motion.  It
+    cannot be given where the fading follows the motion."""
 
     @model_validator(mode="after")
     def _check_shift(self) -> Rician:
+        if self.follows_motion and self.path_doppler is not None:
+            raise ValueError("give path_doppler only with doppler or speed; else it follows from the motion")
         if self.coherence is None and abs(self.path_doppler or 0.0) > self.doppler_hz:
             raise ValueError(f"path_doppler is outside ±{self.doppler_hz:g} Hz, the largest Doppler shift")
         return self
@@ -88,13 +94,18 @@ class Rician(Fading):
         power = (math.sqrt(self._k) + scattered * np.cos(angle)) ** 2 + (scattered * np.sin(angle)) ** 2
         return np.asarray(10.0 * np.log10(power / (self._k + 1.0)))
 
-    def _continuous_power(self, users: int, streams: Streams) -> Power:
-        scatter = self._scatter(users, streams)
-        start = 2.0 * math.pi * streams.field("path").uniform(np.arange(users))
+    def _continuous_power(self, layout: Layout, streams: Streams) -> Power:
+        scatter = self._scatter(layout, streams)
+        start = 2.0 * math.pi * streams.field("path").uniform(np.arange(layout.users))
         shift = 2.0 * math.pi * (self.path_doppler or 0.0)
 
+        def phase(users: Ints, time_s: ArrayLike) -> Floats:
+            if self.follows_motion:
+                return -2.0 * math.pi / self._wavelength_m * layout.distances_m(users, time_s)
+            return np.asarray(shift * np.asarray(time_s))
+
         def power(users: Ints, time_s: ArrayLike) -> Floats:
-            path = np.exp(1j * (start[users] + shift * np.asarray(time_s)))
+            path = np.exp(1j * (start[users] + phase(users, time_s)))
             return np.asarray(np.abs(math.sqrt(self._k) * path + scatter.gain(users, time_s)) ** 2 / (self._k + 1.0))
 
         return power

@@ -221,6 +221,10 @@ class WaypointPaths(Trajectories):
             positions[now] = self.xy_m(users[now], time[now])
         return positions
 
+    def speeds_m_s(self, users: Ints) -> tuple[Floats, Floats]:
+        slow, fast = self._model.speed
+        return np.full(len(users), slow), np.full(len(users), fast)
+
     def _along(self, users: Ints, time_s: Floats) -> Floats:
         travel_s, origin_m = self._travel_s[users], self._origin_m[users]
         elapsed_s = np.minimum(time_s - self._begin_s[users], travel_s)

@@ -78,6 +78,19 @@ class _Tracks(Trajectories):
         self._points_m = np.concatenate([points_m, placed_m[still]])[order]
         self._first = np.searchsorted(users[order], np.arange(len(placed_m) + 1))
 
+    def speeds_m_s(self, users: Ints) -> tuple[Floats, Floats]:
+        """Return the speeds of the slowest and the fastest stretch in which each user moves."""
+        count = len(self._first) - 1
+        owner = np.repeat(np.arange(count), np.diff(self._first))
+        is_within = owner[1:] == owner[:-1]  # two points of one user
+        way_m, span_s = np.hypot(*np.diff(self._points_m, axis=0).T), np.diff(self._times_s)
+        moves = is_within & (way_m > 0.0)
+        speed_m_s = way_m[moves] / span_s[moves]
+        low_m_s, high_m_s = np.full(count, np.inf), np.zeros(count)
+        np.minimum.at(low_m_s, owner[1:][moves], speed_m_s)
+        np.maximum.at(high_m_s, owner[1:][moves], speed_m_s)
+        return np.minimum(low_m_s, high_m_s)[users], high_m_s[users]
+
     def xy_m(self, users: Ints, time_s: ArrayLike) -> Floats:
         """Interpolate between the last point that is not after *time_s* and the next, found by bisection."""
         users = np.asarray(users)

@@ -1,8 +1,9 @@
 """The outage family: times at which users, towers, routers and links are down.
 
 A node that is down neither sends nor receives.  A transmission is lost if either end is down at any time of it, unless
-the outage spares uploads.  A user that is down continues to compute.  A network may have several outages: a node is
-up when it is up in all of them.
+the outage spares uploads.  A user that is down continues to compute, unless the outage switches devices off
+(`NodeAvailability.powers_devices`), which ends their trainings.  A network may have several outages: a node is up when
+it is up in all of them.
 
 To write an outage, derive a class from `Outage` and define `Outage.open`, which returns a `NodeAvailability`, and
 ``laws``.
@@ -37,6 +38,11 @@ class NodeAvailability(ABC):
         """True if states depend on the activity of users, which `train` and `transmit` then report."""
         return False
 
+    @property
+    def powers_devices(self) -> bool:
+        """True if a user that is down is switched off and cannot train; else it is disconnected only."""
+        return False
+
     @abstractmethod
     def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
         """Return whether each node is up at *time_s*, ``[n]``; at the instant of a change the new state holds."""
@@ -48,11 +54,18 @@ class NodeAvailability(ABC):
         If not `is_exact`, the result may be an earlier instant before which nothing changes.
         """
 
-    def train(self, users: Ints, time_s: ArrayLike, samples: ArrayLike) -> None:  # noqa: B027
-        """Report that each of *users* trains on *samples* examples at *time_s*."""
+    def train(self, users: Ints, time_s: ArrayLike, samples: ArrayLike) -> Floats | None:
+        """Report that each of *users* trains on *samples* examples at *time_s*.
 
-    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> None:  # noqa: B027
-        """Report that each of *users* starts to transmit *bits* at *time_s*."""
+        Returns:
+            The share of its energy that each training had, ``[n]``; below 1 the training fails at once.  ``None`` if
+            all had theirs.
+        """
+        return None
+
+    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> Floats | None:
+        """Report that each of *users* starts to transmit *bits* at *time_s*; the result is like that of `train`."""
+        return None
 
 
 class Outage(Spec):

@@ -69,13 +69,34 @@ class CombinedOutages(NodeAvailability):
     def is_metered(self) -> bool:
         return any(timeline.is_metered for timeline in self._timelines)
 
-    def train(self, users: Ints, time_s: ArrayLike, samples: ArrayLike) -> None:
-        for timeline in self._timelines:
-            timeline.train(users, time_s, samples)
+    @property
+    def powers_devices(self) -> bool:
+        return any(timeline.powers_devices for timeline in self._timelines)
 
-    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> None:
+    def train(self, users: Ints, time_s: ArrayLike, samples: ArrayLike) -> Floats | None:
+        return _smallest([timeline.train(users, time_s, samples) for timeline in self._timelines])
+
+    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> Floats | None:
+        return _smallest([timeline.transmit(users, time_s, bits) for timeline in self._timelines])
+
+    def off_s(self, users: Ints, from_s: Floats, by_s: Floats) -> Floats:
+        """Return the first instant from *from_s* on and before *by_s* at which each user is switched off, ``[n]``.
+
+        Infinity stands for none.
+        """
+        off_s = np.full(len(users), np.inf)
         for timeline in self._timelines:
-            timeline.transmit(users, time_s, bits)
+            if not timeline.powers_devices:
+                continue
+            todo, at_s = np.arange(len(users)), np.array(from_s)
+            while todo.size:
+                up = timeline.up(users[todo], at_s[todo])
+                off = todo[~up]
+                off_s[off] = np.minimum(off_s[off], at_s[off])
+                todo = todo[up & (at_s[todo] < by_s[todo])]
+                at_s[todo] = timeline.next_change(users[todo], at_s[todo])
+                todo = todo[at_s[todo] < by_s[todo]]
+        return off_s
 
     def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
         up = np.ones(len(nodes), bool)
@@ -129,3 +150,9 @@ class CombinedOutages(NodeAvailability):
         times_s, changed_nodes, states = (np.concatenate(column) for column in zip(*changes, strict=True))
         order = np.lexsort((changed_nodes, times_s))
         return times_s[order], changed_nodes[order], states[order]
+
+
+def _smallest(shares: Sequence[Floats | None]) -> Floats | None:
+    """Return the smallest share of each user; ``None`` stands for 1 for all."""
+    stated = [each for each in shares if each is not None]
+    return np.min(stated, axis=0) if stated else None

@@ -70,6 +70,7 @@ class NodeState(_StateCache):
     Attributes:
         is_always_up: whether no node can ever be down.
         is_metered: whether states depend on the activity of users.
+        powers_devices: whether an outage can switch users off, which ends their trainings.
     """
 
     def __init__(self, outages: CombinedOutages, nodes: int) -> None:
@@ -77,6 +78,7 @@ class NodeState(_StateCache):
         interrupting = outages.interrupting
         self._uninterrupted = self if interrupting is outages else _StateCache(interrupting, nodes)
         self.is_always_up, self.is_metered = not outages, outages.is_metered
+        self.powers_devices = outages.powers_devices
 
     def up(self, nodes: Ints, now_s: float) -> Bools:
         """Return whether each node is up now, ``[n]``."""
@@ -96,17 +98,25 @@ class NodeState(_StateCache):
         cut_s = self._uninterrupted.node_up_until_s(node, now_s)
         return cut_s if cut_s >= by_s or cut_s <= now_s else self._uninterrupted.first_change_s(node, cut_s, by_s)
 
-    def train(self, users: Ints, time_s: ArrayLike, samples: ArrayLike) -> None:
-        """Report that each of *users* trains on *samples* examples at *time_s*."""
-        if self.is_metered:
-            self._outages.train(users, time_s, samples)
-            self._forget_users(users)
+    def train(self, users: Ints, time_s: ArrayLike, samples: ArrayLike) -> Floats | None:
+        """Report that each of *users* trains on *samples* examples at *time_s*; return as `NodeAvailability.train`."""
+        if not self.is_metered:
+            return None
+        shares = self._outages.train(users, time_s, samples)
+        self._forget_users(users)
+        return shares
 
-    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> None:
-        """Report that each of *users* starts to transmit *bits* at *time_s*."""
-        if self.is_metered:
-            self._outages.transmit(users, time_s, bits)
-            self._forget_users(users)
+    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> Floats | None:
+        """Report that each of *users* starts to transmit *bits* at *time_s*; return as `NodeAvailability.transmit`."""
+        if not self.is_metered:
+            return None
+        shares = self._outages.transmit(users, time_s, bits)
+        self._forget_users(users)
+        return shares
+
+    def off_s(self, users: Ints, from_s: Floats, by_s: Floats) -> Floats:
+        """Return when each user is first switched off in [*from_s*, *by_s*), ``[n]``; infinity if it is not."""
+        return self._outages.off_s(users, from_s, by_s)
 
     def all_up_from_s(self, rows: Ints, now_s: float) -> Floats:
         """Return the first instant from now on at which all nodes of a row are up, ``[n]``; infinity if never.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
 from netfl.network.layout import Layout
@@ -26,6 +26,8 @@ _AHEAD = 16
 _DARK_W = 1e-300
 _MAX_EVALUATIONS = 128
 """Limit of the search for a crossing; fifteen are typical, and a hundred if every step is a bisection."""
+_ROUNDING = 1e-12
+"""Share of the capacity by which a cost may exceed the charge and still counts as equal: sums of costs are rounded."""
 
 EnergyGain = Callable[[Floats], Floats]
 """Energy as a function of the end of the time over which it is counted, each ``[n]``."""
@@ -104,9 +106,17 @@ class Battery(NodeOutage):
     """A user's battery is drained by training, by sending and by being on; empty, it is down until it is recharged.
 
     The charge c is between 0 and ``capacity``.  Up, dc/dt = P(t) - idle, with P the power of the charger or the sun;
-    a training takes per_training + per_sample · samples, and a transmission, the moment it begins, per_bit · bits.
-    At c = 0 the user goes down, and drains nothing while dc/dt = P(t) brings c back to restart · capacity.  A use
-    that takes more than is left empties the battery at once.  Integrals are exact, piece by piece: no time steps.
+    at c = ``capacity`` the battery refuses what exceeds the idle power.  A training takes per_training + per_sample ·
+    samples the moment it begins, and a transmission per_bit · bits.
+
+    - A use that costs at most c, up to rounding, is paid.  If nothing is left, c = 0, the user stays up as long as
+      the supply covers the idle power: with idle = 0, until its next use.
+    - A use that costs more takes c, fails at once, and the user goes down.
+    - A user whose idle power takes the last of c goes down.
+
+    A user that is down is switched off: it drains nothing while dc/dt = P(t) brings c back to restart · capacity, and
+    it does not train.  A training during which the user goes down is lost; one that should begin while it is down is
+    lost without costs.  Integrals are exact, piece by piece: no time steps.
 
     Uses must be reported in the order of time, user by user; a late report counts at the user's last use.  States
     after a user's last use assume that it has no further uses; earlier states are final.
@@ -197,24 +207,60 @@ def _sunlight_law(solar: Solar) -> Law:
     return Law("sunlight of a day in J", statement, draw=draw, distribution=distribution)
 
 
+class BatteryLedger(NamedTuple):
+    """Energy of batteries since time 0, in joules, ``[n]`` each.
+
+    supplied = charge - initial + paid + failed + idle + refused, up to rounding.
+
+    Args:
+        initial: Charge at time 0.
+        charge: Charge now.
+        supplied: Energy from the charger or the sun, integrated apart from the batteries.
+        refused: Energy from there that full batteries did not take.
+        paid: Energy of the uses that were paid.
+        failed: Energy of the uses that failed, as they cost more than was left.
+        idle: Energy of being up.
+    """
+
+    initial: Floats
+    charge: Floats
+    supplied: Floats
+    refused: Floats
+    paid: Floats
+    failed: Floats
+    idle: Floats
+
+
 @dataclass(slots=True)
 class _Knots:
-    """Time, charge and state of batteries: one knot of each, ``[n]``, or a chain of each, ``[n, knots]``."""
+    """Time, charge and state of batteries: one knot of each, ``[n]``, or a chain of each, ``[n, knots]``.
+
+    Args:
+        refused_j: Energy refused by the full battery since time 0.
+        idle_j: Energy of being up since time 0.
+    """
 
     time_s: Floats
     charge_j: Floats
     up: Bools
+    refused_j: Floats
+    idle_j: Floats
+
+    @property
+    def _columns(self) -> tuple[NDArray[Any], ...]:
+        return self.time_s, self.charge_j, self.up, self.refused_j, self.idle_j
 
     def select(self, rows: Ints | Bools) -> _Knots:
-        return _Knots(self.time_s[rows], self.charge_j[rows], self.up[rows])
+        return _Knots(*(column[rows] for column in self._columns))
 
     def assign(self, rows: Ints | Bools, knots: _Knots) -> None:
-        self.time_s[rows], self.charge_j[rows], self.up[rows] = knots.time_s, knots.charge_j, knots.up
+        for column, new in zip(self._columns, knots._columns, strict=True):
+            column[rows] = new
 
     def at(self, index: Ints) -> _Knots:
         """Return one knot of each chain."""
         rows = np.arange(len(index))
-        return _Knots(self.time_s[rows, index], self.charge_j[rows, index], self.up[rows, index])
+        return _Knots(*(column[rows, index] for column in self._columns))
 
     def changes_after(self, index: Ints) -> Bools:
         """Return the knots after one of each chain at which the state differs from there, ``[n, knots]``."""
@@ -229,7 +275,7 @@ class _Knots:
 
     def extend(self, rows: Ints, knots: _Knots) -> None:
         """Append a knot to the chains of *rows*, and drop their oldest."""
-        for kept, new in ((self.time_s, knots.time_s), (self.charge_j, knots.charge_j), (self.up, knots.up)):
+        for kept, new in zip(self._columns, knots._columns, strict=True):
             kept[rows, :-1] = kept[rows, 1:]
             kept[rows, -1] = new
 
@@ -250,7 +296,10 @@ class BatteryState(NodeAvailability):
     def __init__(self, row: Ints, charge_j: Floats, model: Battery, supply: EnergySource) -> None:
         self._row, self._model, self._supply = row, model, supply
         self._restart_j = model.restart * model.capacity
-        self._used = _Knots(np.zeros(len(charge_j)), charge_j.copy(), charge_j > 0.0)
+        count = len(charge_j)
+        self._initial_j = charge_j
+        self._paid_j, self._failed_j = np.zeros((2, count))
+        self._used = _Knots(np.zeros(count), charge_j.copy(), charge_j > 0.0, np.zeros(count), np.zeros(count))
         self._kept = self._used.start_chains()
         self._past_changes_s: dict[int, list[float]] = {}
         self._began_up = self._used.up.copy()
@@ -263,6 +312,10 @@ class BatteryState(NodeAvailability):
     def is_metered(self) -> bool:
         return bool(self._model.per_training or self._model.per_sample or self._model.per_bit)
 
+    @property
+    def powers_devices(self) -> bool:
+        return True
+
     def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
         return self._look(nodes, time_s, looks_ahead=False)[0]
 
@@ -271,19 +324,35 @@ class BatteryState(NodeAvailability):
 
     def charge_j(self, nodes: Ints, time_s: ArrayLike) -> Floats:
         """Return the energy of each battery at *time_s*, not before its last use, ``[n]``; all nodes must have one."""
+        return self.ledger(nodes, time_s).charge
+
+    def ledger(self, nodes: Ints, time_s: ArrayLike) -> BatteryLedger:
+        """Return the energy of each battery until *time_s*, not before its last use; all nodes must have one."""
         rows = self._row[nodes]
         at_s = np.broadcast_to(np.asarray(time_s, float), rows.shape)
         chain, knot = self._reach(rows, at_s)
-        return self._charge_at(rows, chain.at(knot), at_s)
+        now = self._at(rows, chain.at(knot), at_s)
+        return BatteryLedger(
+            initial=self._initial_j[rows],
+            charge=now.charge_j,
+            supplied=self._supplied_j(rows, at_s),
+            refused=now.refused_j,
+            paid=self._paid_j[rows],
+            failed=self._failed_j[rows],
+            idle=now.idle_j,
+        )
 
-    def train(self, users: Ints, time_s: ArrayLike, samples: ArrayLike) -> None:
-        self._use(users, time_s, self._model.per_training + self._model.per_sample * np.asarray(samples, float))
+    def train(self, users: Ints, time_s: ArrayLike, samples: ArrayLike) -> Floats:
+        return self._use(users, time_s, self._model.per_training + self._model.per_sample * np.asarray(samples, float))
 
-    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> None:
-        self._use(users, time_s, self._model.per_bit * np.asarray(bits, float))
+    def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> Floats:
+        return self._use(users, time_s, self._model.per_bit * np.asarray(bits, float))
 
-    def _use(self, users: Ints, time_s: ArrayLike, joules: Floats) -> None:
-        """Take *joules* from the batteries of distinct *users*, and record their changes up to then."""
+    def _use(self, users: Ints, time_s: ArrayLike, joules: Floats) -> Floats:
+        """Take *joules* from the batteries of distinct *users*; return the share that each had, ``[n]``.
+
+        A use while a user is down fails, too, and has a share of 0.
+        """
         rows = self._row[users]
         has_battery = rows >= 0
         rows = rows[has_battery]
@@ -297,12 +366,20 @@ class BatteryState(NodeAvailability):
             todo, following = todo[is_within], following.select(np.flatnonzero(is_within))
             self._record_changes(rows[todo], following.time_s, state.up[todo] != following.up)
             state.assign(todo, following)
-        used_j = np.broadcast_to(joules, has_battery.shape)[has_battery]
-        left_j = np.maximum(self._charge_at(rows, state, at_s) - used_j, 0.0)
-        up = state.up & (left_j > 0.0)
-        self._record_changes(rows, at_s, state.up != up)
-        self._used.assign(rows, _Knots(at_s, left_j, up))
+        now = self._at(rows, state, at_s)
+        cost_j = np.broadcast_to(joules, has_battery.shape)[has_battery]
+        is_paid = now.up & (cost_j <= now.charge_j + _ROUNDING * self._model.capacity)
+        spent_j = np.minimum(cost_j, now.charge_j)
+        self._paid_j[rows] += np.where(is_paid, spent_j, 0.0)
+        self._failed_j[rows] += np.where(is_paid, 0.0, spent_j)
+        is_short = now.up & ~is_paid
+        self._record_changes(rows, at_s, is_short)
+        now.charge_j, now.up = now.charge_j - spent_j, is_paid
+        self._used.assign(rows, now)
         self._kept.assign(rows, self._used.select(rows).start_chains())
+        shares = np.ones(len(has_battery))
+        shares[has_battery] = np.where(is_short, spent_j / np.where(is_short, cost_j, 1.0), is_paid)
+        return shares
 
     def _record_changes(self, rows: Ints, time_s: Floats, has_changed: Bools) -> None:
         for row, at_s in zip(rows[has_changed].tolist(), time_s[has_changed].tolist(), strict=True):
@@ -361,6 +438,7 @@ class BatteryState(NodeAvailability):
         drain_w = self._drain_w(state)
         end_s = self._supply.until_s(rows, state.time_s, drain_w)
         charge_j = state.charge_j + self._supply.gain(rows, state.time_s, drain_w)(end_s)
+        refused_j = state.refused_j + np.maximum(charge_j - self._model.capacity, 0.0)
         has_changed = np.where(state.up, charge_j <= 0.0, charge_j >= self._restart_j) & (charge_j != state.charge_j)
         up, changed = state.up ^ has_changed, np.flatnonzero(has_changed)
         if changed.size:
@@ -369,12 +447,35 @@ class BatteryState(NodeAvailability):
             gain = self._supply.gain(rows[changed], from_s, drain_w[changed])
             end_s[changed] = _time_of_gain_s(gain, from_s, end_s[changed], goal_j - state.charge_j[changed])
             charge_j[changed] = goal_j
-        return _Knots(end_s, np.clip(charge_j, 0.0, self._model.capacity), up)
+            refused_j[changed] = state.refused_j[changed]
+        idle_j = self._idle_j(state, drain_w, end_s)
+        return _Knots(end_s, np.clip(charge_j, 0.0, self._model.capacity), up, refused_j, idle_j)
 
-    def _charge_at(self, rows: Ints, state: _Knots, at_s: Floats) -> Floats:
-        """Return the energy at *at_s*, in the segment after each knot."""
-        gain = self._supply.gain(rows, state.time_s, self._drain_w(state))
-        return np.clip(state.charge_j + gain(at_s), 0.0, self._model.capacity)
+    def _at(self, rows: Ints, state: _Knots, at_s: Floats) -> _Knots:
+        """Return the batteries at *at_s*, in the segment after each knot."""
+        drain_w = self._drain_w(state)
+        charge_j = state.charge_j + self._supply.gain(rows, state.time_s, drain_w)(at_s)
+        refused_j = state.refused_j + np.maximum(charge_j - self._model.capacity, 0.0)
+        idle_j = self._idle_j(state, drain_w, at_s)
+        return _Knots(at_s, np.clip(charge_j, 0.0, self._model.capacity), state.up, refused_j, idle_j)
+
+    def _idle_j(self, state: _Knots, drain_w: Floats, at_s: Floats) -> Floats:
+        """Return the energy of being up since time 0."""
+        is_drained = drain_w > 0.0
+        span_s = np.where(is_drained, at_s - np.where(is_drained, state.time_s, 0.0), 0.0)  # not 0 W for ever
+        return np.asarray(state.idle_j + drain_w * span_s)
+
+    def _supplied_j(self, rows: Ints, until_s: Floats) -> Floats:
+        """Return the energy of the source from time 0 on."""
+        supplied_j, from_s, no_drain_w = np.zeros((3, len(rows)))
+        todo = np.flatnonzero(from_s < until_s)
+        while todo.size:
+            segment = rows[todo], from_s[todo], no_drain_w[todo]
+            end_s = np.minimum(self._supply.until_s(*segment), until_s[todo])
+            supplied_j[todo] += self._supply.gain(*segment)(end_s)
+            from_s[todo] = end_s
+            todo = todo[end_s < until_s[todo]]
+        return np.asarray(supplied_j)
 
     def _drain_w(self, state: _Knots) -> Floats:
         return np.where(state.up, self._model.idle, 0.0)
@@ -439,7 +540,8 @@ def _time_of_gain_s(gain: EnergyGain, from_s: Floats, to_s: Floats, wanted_j: Fl
     """Return when, in a segment from *from_s* to *to_s*, *gain* reaches *wanted_j*, ``[n]``."""
     if np.isinf(to_s).all():  # the power is constant
         return np.asarray(from_s + np.abs(wanted_j / gain(from_s + 1.0)))
-    return find_crossing(lambda at_s: np.abs(gain(at_s)) - np.abs(wanted_j), from_s, to_s)
+    at_s = find_crossing(lambda at_s: np.abs(gain(at_s)) - np.abs(wanted_j), from_s, to_s)
+    return np.where(wanted_j == 0.0, from_s, at_s)  # an empty battery is drained
 
 
 def find_crossing(function: Callable[[Floats], Floats], low: Floats, high: Floats) -> Floats:

@@ -21,7 +21,7 @@ from netfl.network.clock import Clock, call_after, call_at
 from netfl.network.layout import NodeId
 from netfl.network.message import Message
 from netfl.network.periods import SLACK, after_rounding, period_from, periods_from
-from netfl.network.radio.medium import Medium
+from netfl.network.radio.medium import Medium, mark_unpaid
 from netfl.network.radio.transmission import SharedChannel, Transmission
 from netfl.network.radio.tx_queue import TxQueue, Users
 from netfl.streams import Streams
@@ -280,12 +280,14 @@ class Cell:
             frames = self._queue.launch(group_users, now)
             start_s, sent_s = now + group_delay_s, from_s + airtime_s
             end_s = from_s + group_delay_s + airtime_s
-            interrupted = None
+            interrupted = shares = None
             if not medium.steady:
-                medium.spend(group_ids, now, frames.bits)
-                interrupted = medium.interrupted(group_ids, self.tower.number, now, sent_s, end_s)
+                shares = medium.spend(group_ids, now, frames.bits)
+                interrupted = mark_unpaid(medium.interrupted(group_ids, self.tower.number, now, sent_s, end_s), shares)
+                if shares is not None:  # batteries have paid
+                    self._queue.check_power(group_users, now)
             if medium.energy is not None:
-                medium.energy.send(group_ids, airtime_s)
+                medium.energy.send(group_ids, airtime_s if shares is None else airtime_s * shares)
             transmission = Transmission(
                 frames, group_ids, group_places, self.tower, air_channel, start_s, end_s, group_mode, limit, interrupted
             )

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from netfl.errors import Fault, NetflError, ScenarioError, prefix_faults
 from netfl.network.channel import Channel, LinkGain, StaticGain
+from netfl.network.channel._fading import with_carrier
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.periods import period_from, period_of
 from netfl.registry import Spec, kind_of, one_line_of, stream_keys
@@ -61,7 +62,7 @@ class LinkBudget:
 
     def __init__(self, radio: Radio, channels: Sequence[Channel], layout: Layout, streams: Streams) -> None:
         self.radio, self.users = radio, layout.users
-        self._channels, self._layout, self._streams = tuple(channels), layout, streams
+        self._channels, self._layout, self._streams = with_carrier(channels), layout, streams
         self._gains = self._open(layout, streams)
         self._holds_s = sorted({gain.hold_s for gain in self._gains} - {math.inf})
         self.power_offset_db: Floats | None = None

@@ -27,6 +27,14 @@ def unknown_snr(n: int) -> Floats:
     return unknown
 
 
+def mark_unpaid(interrupted: Sequence[bool] | None, shares: Floats | None) -> Sequence[bool] | None:
+    """Return *interrupted* with the transmissions that had less than all of their energy, `Medium.spend`."""
+    if shares is None or (shares == 1.0).all():
+        return interrupted
+    unpaid = (shares < 1.0).tolist()
+    return unpaid if interrupted is None else [any(causes) for causes in zip(interrupted, unpaid, strict=True)]
+
+
 def mark_interrupted(transmission: Transmission, causes: list[str]) -> list[str]:
     """Return *causes* with ``lost`` for all senders that an outage interrupted, whatever else failed."""
     if transmission.interrupted is None:
@@ -180,12 +188,27 @@ class Medium:
         """Return the probability that each user's frame is received, without interference, in its mode, ``[n]``."""
         return np.ones(len(ids))
 
-    def train(self, ids: Ints, time_s: Floats, samples: Floats) -> None:
-        """Take the energy of trainings from the users' batteries."""
-        if self._state is not None and self._state.is_metered:
-            self._state.train(ids, time_s, samples)
+    def train(self, ids: Ints, time_s: Floats, samples: Floats) -> Floats | None:
+        """Take the energy of trainings from the users' batteries; return the share that each had, ``None`` for all."""
+        if self._state is None or not self._state.is_metered:
+            return None
+        return self._waive(ids, self._state.train(ids, time_s, samples))
 
-    def spend(self, ids: Ints, time_s: float, bits: float | Floats) -> None:
-        """Take the energy of sending *bits* from the users' batteries."""
-        if self._state is not None and self._state.is_metered:
-            self._state.transmit(ids, time_s, bits)
+    def spend(self, ids: Ints, time_s: float, bits: float | Floats) -> Floats | None:
+        """Take the energy of sending *bits* from the users' batteries; return the share that each had, as `train`."""
+        if self._state is None or not self._state.is_metered:
+            return None
+        return self._waive(ids, self._state.transmit(ids, time_s, bits))
+
+    def off_s(self, ids: Ints, from_s: Floats, by_s: Floats) -> Floats:
+        """Return when each user is first switched off in [*from_s*, *by_s*), ``[n]``; infinity if it is not."""
+        if self._state is None or not self._state.powers_devices:
+            return np.full(len(ids), np.inf)
+        off_s = self._state.off_s(ids, from_s, by_s)
+        return np.where(self._exemptions.among("outage", ids), np.inf, off_s) if self._exemptions.outage else off_s
+
+    def _waive(self, ids: Ints, shares: Floats | None) -> Floats | None:
+        """Let users that are exempt from outages have all of their energy."""
+        if shares is None or not self._exemptions.outage:
+            return shares
+        return np.where(self._exemptions.among("outage", ids), 1.0, shares)

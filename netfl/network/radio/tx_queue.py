@@ -94,6 +94,9 @@ class TxQueue(ABC):
     def finish(self, now_s: float, on_air: Sequence[Frames]) -> None:
         """End all frames at the end of the run; *on_air* are those on the air."""
 
+    def check_power(self, users: Users, now_s: float) -> None:  # noqa: B027
+        """Note that the batteries of *users* have paid for a transmission, which may switch them off sooner."""
+
 
 class _MergedHandle(NamedTuple):
     """Frames of each queue, and their places among all frames."""
@@ -166,6 +169,10 @@ class MergedTxQueue(TxQueue):
         for index, queue in enumerate(self._queues):
             queue.finish(now_s, [frames.handle.frames[index] for frames in on_air])
 
+    def check_power(self, users: Users, now_s: float) -> None:
+        for queue in self._queues:
+            queue.check_power(users, now_s)
+
     def _second_is_next(self, users: Users) -> Bools:
         return np.asarray(self._queues[1].ready_s[users] < self._queues[0].ready_s[users])
 
@@ -224,3 +231,6 @@ class TxQueueSubset(TxQueue):
     def finish(self, now_s: float, on_air: Sequence[Frames]) -> None:
         """End all frames of the whole queue; *on_air* are those of all cells that serve it."""
         self._queue.finish(now_s, on_air)
+
+    def check_power(self, users: Users, now_s: float) -> None:
+        self._queue.check_power(self._users[users], now_s)

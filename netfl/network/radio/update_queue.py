@@ -132,6 +132,15 @@ class UpdateQueue(TxQueue):
     def refresh(self, now_s: float) -> None:
         self.source.refresh(now_s)
 
+    def check_power(self, users: Users, now_s: float) -> None:
+        self.source.check_power(users, now_s)
+
+    def abort(self, users: Users, outcome: Outcome, now_s: float) -> None:
+        """End the updates of *users*, whose trainings ended early, with *outcome*."""
+        self.is_open[users] = False
+        self.ready_s[users] = self.source.next_ready_s(users)
+        self.log.end_updates(outcome, now_s, self.ids[users], self.base[users])
+
     def finish(self, now_s: float, on_air: Sequence[Frames]) -> None:
         for frames in on_air:
             self._end(frames, ~self._is_current(frames), Outcome("unfinished", self.tower), now_s)

@@ -133,6 +133,14 @@ class SegmentedUpdateQueue(UpdateQueue):
             transfer.is_unreachable = True
             self._cancel_unreachable(transfer)
 
+    def abort(self, users: Users, outcome: Outcome, now_s: float) -> None:
+        transfers = [self._transfers[user] for user in users.tolist()]
+        for transfer in transfers:
+            if transfer is not None:
+                self._stop(transfer, outcome, now_s)
+        untouched = [transfer is None for transfer in transfers]
+        super().abort(users[untouched], outcome, now_s)
+
     def finish(self, now_s: float, on_air: Sequence[Frames]) -> None:
         super().finish(now_s, ())
         for transfer in [*self._superseded]:

@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import simpy
 from support.recorders import Memory
 
 from netfl.access.network import NetworkAccess
 from netfl.errors import ScenarioError
 from netfl.network.backhaul.traffic_sources import Sender, inject_packets
+from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
 from netfl.network.message import TRAFFIC
 from netfl.streams import Streams
@@ -18,7 +18,7 @@ from netfl.types import AccessContext
 
 def inject(*blocks, until_s=1e9):
     """Return the packets that enter, with their times, and the packet counter."""
-    env, packets = simpy.Environment(0.0), []
+    env, packets = Clock(), []
     recorder = SimpleNamespace(wants=lambda kind: False)
     event_log = EventLog(recorder, 1, nodes=9)
     remaining = iter([(np.array(times_s, float), np.array(bits, float)) for times_s, bits in blocks])

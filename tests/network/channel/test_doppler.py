@@ -151,11 +151,10 @@ class TestDirectPath:
 @pytest.mark.parametrize(
     ("model", "settings", "problem"),
     [
-        (Rayleigh, {}, "exactly one"),
-        (Rayleigh, {"coherence": 1, "doppler": 5}, "exactly one"),
+        (Rayleigh, {"coherence": 1, "doppler": 5}, "only one"),
         (Rayleigh, {"doppler": -5}, "greater than 0"),
         (Rayleigh, {"speed": 3}, "frequency together"),
-        (Rayleigh, {"doppler": 3, "frequency": 1e9}, "frequency together"),
+        (Rayleigh, {"doppler": 3, "frequency": 1e9}, "frequency has no effect"),
         (Rayleigh, {"coherence": 1, "sinusoids": 64}, "no effect"),
         (Rayleigh, {"doppler": 1, "sinusoids": 4}, "16"),
         (Rician, {"doppler": 1}, "missing"),

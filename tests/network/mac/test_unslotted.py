@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import simpy
 
+from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.mac.pure_aloha import PureAloha
@@ -115,7 +115,7 @@ class _PacketPairs(Traffic):
 
 
 def pairs_cell():
-    env, sent_on = simpy.Environment(0.0), []
+    env, sent_on = Clock(), []
     null_recorder = SimpleNamespace(wants=lambda kind: False, event=lambda *args, **options: None)
     event_log = EventLog(null_recorder, 1, nodes=1)
     traffic = _PacketPairs(size={"mean": 1.0})

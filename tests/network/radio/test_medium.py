@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import simpy
 
+from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.outage._combined import CombinedOutages
@@ -250,7 +250,7 @@ def test_failure_without_interference_is_fading():
 
 def open_cell(powers, *, updates=None, **options):
     """Build a cell at tower node 100 whose users have an update of 1000 bits each from 0 on."""
-    env, medium = simpy.Environment(0.0), build_medium(powers, **options)
+    env, medium = Clock(), build_medium(powers, **options)
     recorder = SimpleNamespace(wants=lambda kind: False, event=lambda kind, time_s, **fields: None)
     event_log = EventLog(recorder, len(powers))
     event_log.open_round(1)

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import simpy
 
+from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.radio.cell import AirInterface, Cell
@@ -57,7 +57,7 @@ def serve_all(cell, limit):
 
 def build_simulation(traffic, users, *, limit=None, medium=None, ids=None):
     """Build a cell of *users* whose link takes a second per bit."""
-    env, rows = simpy.Environment(0.0), []
+    env, rows = Clock(), []
     ids = np.arange(users) if ids is None else np.array(ids)
     recorder = SimpleNamespace(
         wants=lambda kind: True, event=lambda outcome, time_s, **row: rows.append((outcome, time_s, row))
@@ -167,7 +167,7 @@ def test_packet_finds_room_when_another_leaves():
 def test_retries_end_at_limit():
     """Users 0 and 1 collide for ever on one channel; each packet has three attempts."""
     simulation = build_simulation(scripted_traffic([(0, 1), (0.5, 1)], [(0, 1)]), 2)
-    simulation.env = simpy.Environment(0.0)
+    simulation.env = Clock()
     simulation = build_simulation(
         scripted_traffic([(0, 1), (0.5, 1)], [(0, 1), (0.5, 1)]), 2, limit=3, medium=AlwaysColliding(1.0)
     )

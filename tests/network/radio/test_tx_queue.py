@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import simpy
 
 from netfl.access.network import NetworkAccess
+from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.outage._combined import CombinedOutages
@@ -49,7 +49,7 @@ def packets(*times):
 
 def build_simulation(recorder, traffic, compute_s, *, update_bits=2.0, presence=None, limit=None, busy=None):
     """Build users with updates of 2 s and packets of 1 s each on separate channels."""
-    users, env, medium = len(compute_s), simpy.Environment(0.0), Medium(1.0, presence)
+    users, env, medium = len(compute_s), Clock(), Medium(1.0, presence)
     if busy is not None:
         medium.outcomes = lambda transmission: (
             ["collided" if busy(env.now) else ""] * len(transmission.ids),

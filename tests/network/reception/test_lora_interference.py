@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import simpy
 from support.recorders import Memory
 
 from netfl.access.network import NetworkAccess
+from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.outage._combined import CombinedOutages
@@ -38,7 +38,7 @@ STRONG_DB = 60.0
 
 def outcomes(factors, snr_db, starts_s=None):
     """Return whether users who each send one frame of 1 s, with given spreading factor and SNR, are received."""
-    users, env, received = len(factors), simpy.Environment(0.0), []
+    users, env, received = len(factors), Clock(), []
     event_log = EventLog(Memory(), users)
     event_log.open_round(1)
     starts_s = np.zeros(users) if starts_s is None else np.array(starts_s, float)
