@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 from netfl.network.mac import BufferedDraws
 from netfl.network.mac._bases import SlottedMac, channel_picker
 from netfl.network.radio.bench import BenchSetup, carried_load_law, slot_successes
-from netfl.network.radio.cell import NEVER, Cell, SlottedCell, collapse_if_equal
+from netfl.network.radio.cell import NEVER, Cell, SlottedCell
 from netfl.types import Bools, Floats, Ints, Law
 
 _MAX_DOUBLINGS = 10
@@ -196,24 +196,44 @@ class _State(NamedTuple):
     estimate: float
 
 
+class _SlotFeedback(NamedTuple):
+    """Attempts of one slot: the channels of the senders that were connected and of all, and the event of their end."""
+
+    senders: Ints
+    channel: Ints
+    end: simpy.Event
+
+    def collided(self) -> int:
+        """Return the number of channels with collisions, once all frames have ended."""
+        senders = np.bincount(self.senders)
+        successes = np.bincount(self.channel[np.asarray(self.end.value)], minlength=len(senders))
+        return int(np.count_nonzero((senders > 1) & (successes == 0)))
+
+
 def serve_adaptive(slotted: SlottedCell, rule: KnownBacklog) -> Generator[simpy.Event, Any, None]:
     """Let all users of the backlog send in slot k with the same probability p_k of *rule*.
 
     Each user draws an exponential threshold E when it joins.  It sends in the first slot at whose end Σ -log(1 - p_k)
     since then is at least E, which has probability p_k in each slot, independently.
+
+    The feedback of a slot is that on the frames that began in it, and comes when all of them have ended; the rule uses
+    it from the next slot on.  Where frames end with their slot, this is the next slot.
     """
     cell = slotted.cell
     thresholds = BufferedDraws(cell.streams.field("hazard").exponential, cell.ids)
     joins, targets = np.full(cell.size, NEVER), np.full(cell.size, np.inf)
     state = _State(0, 0.0, rule.after_idle(0.0, 1))
+    outstanding: list[_SlotFeedback] = []
     while True:
         users = cell.changes()
         if users.size:
-            now = max(state.slot, cell.next_slot(slotted.slot_s))
-            state = _skip_idle_slots(rule, state, targets, now)
+            state = _skip_idle_slots(rule, state, targets, max(state.slot, cell.next_slot(slotted.slot_s)))
             joins[users], targets[users] = NEVER, np.inf
             users, first = slotted.joining_slots(users)
             joins[users] = first
+        for feedback in [each for each in outstanding if each.end.processed]:
+            outstanding.remove(feedback)
+            state = state._replace(estimate=rule.after_attempts(state.estimate, feedback.collided()))
         new = np.flatnonzero(joins <= state.slot)
         if new.size:
             targets[new] = state.hazard + thresholds.next(new)
@@ -229,14 +249,14 @@ def serve_adaptive(slotted: SlottedCell, rule: KnownBacklog) -> Generator[simpy.
             due = np.flatnonzero((targets <= hazard) & (targets < np.inf))
             targets[due] = np.inf
             channel, is_connected = slotted.channels(due), cell.connected(due)
-            received = yield cell.attempt(
-                due, limit=slotted.max_attempts, channel=collapse_if_equal(channel), begin_s=start_s
-            )
-            senders = np.bincount(channel[is_connected])
-            successes = np.bincount(channel[received], minlength=len(senders))
-            estimate = rule.after_attempts(ahead.estimate, int(np.count_nonzero((senders > 1) & (successes == 0))))
-            slot = cell.next_slot(slotted.slot_s, after=ahead.slot)
-            state = _State(slot, hazard if hazard < np.inf else ahead.hazard, estimate)
+            end = slotted.send(due, ahead.slot, channel)
+            state = _State(ahead.slot + 1, hazard if hazard < np.inf else ahead.hazard, ahead.estimate)
+            if is_connected.any():
+                outstanding.append(_SlotFeedback(channel[is_connected], channel, end))
+            else:  # nobody sends in this slot
+                state = state._replace(estimate=rule.after_attempts(state.estimate, 0))
+            if slotted.is_clear_after(ahead.slot):  # one event in place of several
+                yield end
 
 
 def _skip_idle_slots(rule: KnownBacklog, state: _State, targets: Floats, until: int) -> _State:
