@@ -49,6 +49,8 @@ class AdaptiveAloha(SlottedMac):
     federated learning with multiple models", IEEE Wireless Commun. Lett. 11(10), 2022, in which access probabilities
     follow the sizes of local updates; the rule above differs in detail.
 
+    Idle time changes nothing: probabilities depend on the present backlog and on the weights of the round.
+
     Example::
 
         kind: adaptive_aloha
@@ -64,6 +66,10 @@ class AdaptiveAloha(SlottedMac):
     """Mean number of senders per channel and slot."""
     min_probability: Annotated[float, Field(ge=0, le=1)] = 0.1
     """Lowest probability of a user, relative to equal probabilities; 1 makes all equal."""
+
+    @property
+    def channel_count(self) -> int:
+        return self.channels
 
     @property
     def user_metrics(self) -> frozenset[str]:

@@ -15,7 +15,7 @@ import numpy as np
 import simpy
 from pydantic import Field, model_validator
 
-from netfl.network.mac import BufferedDraws
+from netfl.network.mac import BufferedDraws, IdleTime
 from netfl.network.mac._bases import SlottedMac, channel_picker
 from netfl.network.radio.bench import BenchSetup, carried_load_law, slot_successes
 from netfl.network.radio.cell import NEVER, Cell, SlottedCell
@@ -41,11 +41,15 @@ class Aloha(SlottedMac):
 
     @property
     @abstractmethod
-    def _channels(self) -> int:
+    def channel_count(self) -> int:
         """Number of channels, of which users pick one at random for each attempt."""
 
+    @property
+    def idle_time(self) -> IdleTime:
+        return "expires" if self.adaptive == "pseudo_bayesian" else "no_effect"
+
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        channels = self._channels
+        channels = self.channel_count
         pick = channel_picker(cell, channels) if channels > 1 else None
         slotted = SlottedCell(cell, self.slot or cell.airtime_s, self.max_attempts, pick)
         if self.adaptive == "known":
@@ -57,7 +61,7 @@ class Aloha(SlottedMac):
         return slotted.serve(_geometric_gaps(cell, self.probability or 1.0))
 
     def _laws(self, formula: str, source: str) -> tuple[Law, ...]:
-        m = self._channels
+        m = self.channel_count
         if self.adaptive == "backoff":
             return (Law.none("the number of runs of k failures has no closed form and grows without bound with n"),)
         if self.adaptive == "pseudo_bayesian":
@@ -91,9 +95,16 @@ class SlottedAloha(Aloha):
     - ``pseudo_bayesian``: p = min(1, 1/v); every user estimates n by v, which becomes max(λ, v + λ - 1) after a slot
       that was idle or had a success and v + λ + 1/(e - 2) after a collision, λ = 1/e.  Stable for Poisson arrivals
       below 1/e per slot (Rivest, IEEE Trans. IT 33(3), 1987; Bertsekas and Gallager, Data Networks, 2nd ed., §4.2.3).
-      A frame that fades alone looks like an idle slot.
+      A frame that fades alone looks like an idle slot.  The result of a slot is known when all frames that began in it
+      have ended, propagation delay included.
     - ``backoff``: p = 2^-k after k failures of the current update, k at most 10: binary exponential backoff (ibid.,
       §4.2.3).  A user that is cut off starts over.
+
+    Users are independent: a frame that ends after its slot, by propagation delay or by its size, delays no other user,
+    and collides with the frames that it overlaps.  Its sender learns the result at its end, and chooses again then.
+
+    Idle time changes nothing, except that the estimate v of ``pseudo_bayesian`` falls by 1 - λ in each idle slot, to λ
+    at least.  Failures of ``backoff`` are those of the current update, however long it waits.
 
     Example::
 
@@ -103,7 +114,7 @@ class SlottedAloha(Aloha):
     """
 
     @property
-    def _channels(self) -> int:
+    def channel_count(self) -> int:
         return 1
 
     def laws(self) -> tuple[Law, ...]:

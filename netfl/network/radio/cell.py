@@ -314,8 +314,7 @@ class Cell:
                 self._busy_s += self._busy_until_s - self._busy_since_s
                 self._busy_since_s = now
             self._transmissions[transmission] = group_users
-            if end_s > self.clear_s:
-                self.clear_s = end_s
+            self.clear_s = max(self.clear_s, end_s)
             self._channel.enter(transmission)
             wait_s = max(0.0, end_s - self.env.now)
             end = call_after(self.env, wait_s, partial(self._end_transmission, transmission), received)
@@ -331,6 +330,8 @@ class Cell:
             problem = "users that are not in the cell"
         elif len(np.unique(values)) < len(values):
             problem = "a user twice"
+        elif self._is_sending()[values].any():
+            problem, remedy = "a user that is on the air", "take users of backlog()"
         elif begin_s and late_s > 2.0 * SLACK * self.env.now:
             problem, remedy = (
                 f"begin_s={begin_s:g}, which lies {late_s:.3g} s before now",
