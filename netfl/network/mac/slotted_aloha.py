@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
@@ -207,18 +208,28 @@ class _State(NamedTuple):
     estimate: float
 
 
-class _SlotFeedback(NamedTuple):
-    """Attempts of one slot: the channels of the senders that were connected and of all, and the event of their end."""
+@dataclass(slots=True, eq=False)
+class _SlotFeedback:
+    """Attempts that began in one slot.
+
+    Args:
+        senders: channel of each sender that was connected.
+        channel: channel of each sender.
+        end: event of their end.
+        others: channels of the frames of other slots that were on the air at the same time.
+    """
 
     senders: Ints
     channel: Ints
     end: simpy.Event
+    others: list[Ints]
 
     def collided(self) -> int:
         """Return the number of channels with collisions, once all frames have ended."""
-        senders = np.bincount(self.senders)
-        successes = np.bincount(self.channel[np.asarray(self.end.value)], minlength=len(senders))
-        return int(np.count_nonzero((senders > 1) & (successes == 0)))
+        present = np.bincount(np.concatenate([self.senders, *self.others]))
+        successes = np.bincount(self.channel[np.asarray(self.end.value)], minlength=len(present))
+        is_used = np.bincount(self.senders, minlength=len(present)) > 0
+        return int(np.count_nonzero(is_used & (present > 1) & (successes == 0)))
 
 
 def serve_adaptive(slotted: SlottedCell, rule: KnownBacklog) -> Generator[simpy.Event, Any, None]:
@@ -228,7 +239,8 @@ def serve_adaptive(slotted: SlottedCell, rule: KnownBacklog) -> Generator[simpy.
     since then is at least E, which has probability p_k in each slot, independently.
 
     The feedback of a slot is that on the frames that began in it, and comes when all of them have ended; the rule uses
-    it from the next slot on.  Where frames end with their slot, this is the next slot.
+    it from the next slot on.  A channel on which no frame of the slot was received counts as a collision if several
+    began in it, or if frames of other slots were on the air at the same time.
     """
     cell = slotted.cell
     thresholds = BufferedDraws(cell.streams.field("hazard").exponential, cell.ids)
@@ -263,7 +275,11 @@ def serve_adaptive(slotted: SlottedCell, rule: KnownBacklog) -> Generator[simpy.
             end = slotted.send(due, ahead.slot, channel)
             state = _State(ahead.slot + 1, hazard if hazard < np.inf else ahead.hazard, ahead.estimate)
             if is_connected.any():
-                outstanding.append(_SlotFeedback(channel[is_connected], channel, end))
+                senders = channel[is_connected]
+                for feedback in outstanding:
+                    feedback.others.append(senders)
+                overlapping = [feedback.senders for feedback in outstanding]
+                outstanding.append(_SlotFeedback(senders, channel, end, overlapping))
             else:  # nobody sends in this slot
                 state = state._replace(estimate=rule.after_attempts(state.estimate, 0))
             if slotted.is_clear_after(ahead.slot):  # one event in place of several
