@@ -363,7 +363,7 @@ class Cell:
         self._busy_until_s = max(now_s, self._busy_until_s)
 
     def busy_by_s(self, now_s: float) -> float:
-        """Return the time during which any user was on the air since the last `restart`."""
+        """Return the time since the last `restart` during which any frame was on its way to the tower."""
         until_s = now_s if self._transmissions else self._busy_until_s
         return self._busy_s + max(0.0, until_s - self._busy_since_s)
 

@@ -31,7 +31,8 @@ class Jakes(Theory):
     rate; for m = 1 sqrt(2π) f ρ exp(-ρ²) and (exp(ρ²) - 1) / (sqrt(2π) f ρ).  W. C. Jakes, "Microwave Mobile
     Communications", 1974, §1.3; M. D. Yacoub et al., IEEE Trans. Veh. Technol. 48(3), 1999.
 
-    For many scattered waves; the probe must sample often enough to miss hardly any fade.
+    For many scattered waves; the probe must sample often enough to miss hardly any fade, and the power must cross the
+    level.
 
     Example::
 
