@@ -22,6 +22,7 @@ from netfl.network.channel._fading import Fading, carriers_hz, with_carrier
 from netfl.network.channel._tr38901 import Tr38901Channel
 from netfl.network.channel.lognormal_shadowing import LognormalShadowing
 from netfl.network.channel.markov import Markov
+from netfl.network.layout import LIGHT_M_S
 from netfl.network.outage.battery import Battery
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.registry import kind_of
@@ -29,7 +30,6 @@ from netfl.types import AccessContext
 
 if TYPE_CHECKING:
     from netfl.access.network import NetworkAccess
-    from netfl.network.mac import Mac
 
 _LONG = 2.0
 """Coherence times that a frame may last without a warning: definitions differ by such a factor (0.18 to 0.42 / f)."""
@@ -47,7 +47,7 @@ _ROUNDING_DB = _ROUNDING = 1e-9
 
 
 def network_warnings(network: NetworkAccess, context: AccessContext) -> Iterator[str]:
-    """Yield warnings about links, fading, motion, batteries, slots, updates, and backlogs up and down."""
+    """Yield warnings about links, fading, motion, batteries, slots, late frames, updates, and backlogs up and down."""
     yield from _amplified_links(network, context)
     yield from _fast_fading(network, context)
     yield from _unfit_paces(network, context)
@@ -55,6 +55,7 @@ def network_warnings(network: NetworkAccess, context: AccessContext) -> Iterator
     bits, rates_bps = largest_frame_bits(network, context), _rates_bps(network)
     if network.mac is not None and min(rates_bps) > 0.0:
         yield from network.mac.warnings(bits / max(rates_bps), bits / min(rates_bps))
+        yield from _late_frames(network, context, bits / min(rates_bps))
     if context.duration_s is None:
         yield from _fragile_updates(network, context)
         yield from _overload(network, context)
@@ -205,7 +206,7 @@ def _costly_uses(network: NetworkAccess, context: AccessContext) -> Iterator[str
 
 def _fragile_updates(network: NetworkAccess, context: AccessContext) -> Iterator[str]:
     """Updates of several frames, each of which can end the update."""
-    limit = getattr(network.mac, "max_attempts", None)
+    limit = None if network.mac is None else network.mac.attempt_limit
     if limit is None or (network.transport is not None and network.transport.grain is not None):
         return
     count = update_cut(network, context).count
@@ -228,7 +229,7 @@ def _overload(network: NetworkAccess, context: AccessContext) -> Iterator[str]:
     (traffic,), rates_bps = waiting, _rates_bps(network)
     arrivals_hz = traffic.rate_hz(air_bps(network)) or 0.0
     mean_s, longest_s = traffic.size.mean / max(rates_bps), largest_frame_bits(network, context) / min(rates_bps)
-    capacity_hz = max_frames_hz(network.mac, mean_s, longest_s)
+    capacity_hz = network.mac.max_frames_hz(mean_s, longest_s, _max_delay_s(network, context))
     layout = build_layout(network, context)
     load = np.bincount(layout.tower_of) * arrivals_hz / capacity_hz
     if load.max() > 1.0:
@@ -269,20 +270,24 @@ def _version_backlog(network: NetworkAccess, context: AccessContext) -> Iterator
     )
 
 
-def max_frames_hz(mac: Mac, airtime_s: float, longest_s: float) -> float:
-    """Return an upper bound on the frames per second that leave a cell; infinity if there is none.
+def _late_frames(network: NetworkAccess, context: AccessContext, largest_s: float) -> Iterator[str]:
+    """Frames that end later than the MAC expects; *largest_s* is the airtime of the largest frame, or the mean one."""
+    if network.mac is None:
+        return
+    sizes = [traffic.size.distribution for traffic in network.traffic if traffic.source == "users"]
+    longest_s = math.inf if "exponential" in sizes else largest_s
+    yield from network.mac.late_frame_warnings(largest_s, longest_s, _max_delay_s(network, context))
 
-    Where no frame is given up, one frame at a time is received on each channel, and in each slot if there are slots.
 
-    Args:
-        mac: the MAC of the cell.
-        airtime_s: lower bound on the mean airtime.
-        longest_s: airtime of the longest frame.
-    """
-    if getattr(mac, "max_attempts", math.inf) is not None:
-        return math.inf
-    frame_s = (mac.slot or longest_s) if hasattr(mac, "slot") else airtime_s
-    return float(getattr(mac, "channels", 1) / frame_s)
+def _max_delay_s(network: NetworkAccess, context: AccessContext) -> float:
+    """Return the largest propagation delay between a user and its tower; 0 at the speed of light, as negligible."""
+    if network.radio is None or all(channel.speed_m_s >= LIGHT_M_S for channel in network.channel):
+        return 0.0
+    layout = build_layout(network, context)
+    budget = LinkBudget(network.radio, network.channel, layout, context.streams)
+    users, instants_s = np.arange(layout.users), _INSTANTS_S if layout.paths is not None else _INSTANTS_S[:1]
+    delays_s = [budget.delay_s(users, time_s) for time_s in instants_s]
+    return max(float(delay_s.max()) for delay_s in delays_s if delay_s is not None)
 
 
 def _rates_bps(network: NetworkAccess) -> list[float]:

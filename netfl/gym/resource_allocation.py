@@ -12,7 +12,9 @@ from netfl.access.network import NetworkAccess
 from netfl.errors import Fault, ScenarioError
 from netfl.gym.environment import NetworkEnvironment
 from netfl.network.mac import Mac
+from netfl.network.mac._bases import SlottedMac
 from netfl.network.mac.controlled import Controlled
+from netfl.network.mac.slotted_aloha import Aloha
 from netfl.registry import kind_of
 from netfl.scenario.scenario import Scenario
 from netfl.types import Floats, Round
@@ -132,9 +134,12 @@ class ResourceAllocation(NetworkEnvironment[Any]):
 
 def _controlled(mac: Mac, users: int) -> dict[str, Any]:
     """Return the MAC that replaces *mac*, with its settings."""
-    shared = ("probability", "channels", "slot", "max_attempts")
-    settings = {name: value for name in shared if (value := getattr(mac, name, None)) is not None}
-    return {"kind": "controlled", "probability": 1.0 / users, **settings}
+    settings: dict[str, Any] = {"probability": 1.0 / users, "max_attempts": mac.attempt_limit}
+    if isinstance(mac, SlottedMac):
+        settings |= {"channels": mac.channel_count, "slot": mac.slot}
+    if isinstance(mac, Aloha | Controlled) and mac.probability is not None:
+        settings["probability"] = mac.probability
+    return {"kind": "controlled", **settings}
 
 
 def _control_faults(controls: Sequence[str] | None, known: Sequence[str]) -> Iterator[Fault]:

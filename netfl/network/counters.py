@@ -15,6 +15,18 @@ if TYPE_CHECKING:
 
 _LOSSES = ("collided", "dropped", "faded", "given_up", "lost", "superseded")
 
+_ROUNDING = 1e-9
+"""Relative excess of a busy time that is the rounding of a sum."""
+
+
+def share_of_time(busy_s: float, span_s: float) -> float:
+    """Return the share of a time that was busy, without the excess that the rounding of a sum gives.
+
+    >>> share_of_time(0.1 + 0.7 + 0.2000000000000001, 1.0), share_of_time(0.25, 1.0), share_of_time(1.5, 1.0)
+    (1.0, 0.25, 1.5)
+    """
+    return 1.0 if span_s < busy_s <= span_s * (1.0 + _ROUNDING) else busy_s / span_s
+
 
 class PacketCounter:
     """Counters of one replica's packets since `restart`.

@@ -16,11 +16,13 @@ from netfl.network.periods import period_from
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.registry import Spec
 from netfl.types import Bools, Floats, ScenarioFacts
-from netfl.units import Decibels, Seconds
+from netfl.units import Decibels, Seconds, db_to_linear
 
 _CHUNK = 1 << 17
 """Number of samples computed at once."""
 _ROUNDING = 1e-6
+_ORDINARY_DB = 500.0
+"""SNR up to which the square of the power is an ordinary number."""
 
 
 class Probe(Spec):
@@ -75,6 +77,7 @@ class Sampler:
         self._users = np.arange(layout.users) if probe.users is None else np.array(probe.users, np.int64)
         self._samples = self._pairs = self._moves = 0
         self._sum_db = self._sum = self._squares = self._products = 0.0
+        self._reference_db = 0.0  # of the powers that are added up
         self._below = self._falls = 0
         self._past: Floats = np.empty((len(self._users), 0))
         self._last: Bools | None = None
@@ -104,7 +107,8 @@ class Sampler:
         if self._samples:
             mean = self._sum / self._samples
             variance = self._squares / self._samples - mean**2
-            metrics |= {"snr_mean_db": self._sum_db / self._samples, "power_mean": mean}
+            power_mean = mean * float(db_to_linear(self._reference_db))
+            metrics |= {"snr_mean_db": self._sum_db / self._samples, "power_mean": power_mean}
             metrics["power_variance"] = max(0.0, variance / mean**2)
             if self._pairs and variance > _ROUNDING * mean**2:
                 metrics["autocorrelation"] = (self._products / self._pairs - mean**2) / variance
@@ -117,7 +121,9 @@ class Sampler:
         return metrics | ({"down_mean_s": self._down_s / self._ups} if self._ups else {})
 
     def _count(self, snr_db: Floats) -> None:
-        power = 10.0 ** (snr_db / 10.0)
+        if not self._samples and abs(snr_db.max()) > _ORDINARY_DB:  # the square of such a power is no number
+            self._reference_db = float(snr_db.max())
+        power = 10.0 ** ((snr_db - self._reference_db) / 10.0)
         self._samples += power.size
         self._sum_db += float(snr_db.sum())
         self._sum += float(power.sum())

@@ -20,6 +20,7 @@ from netfl.network.backhaul.routes import Routes
 from netfl.network.backhaul.traffic_sources import start_sources
 from netfl.network.clock import Clock, Stage, call_after, run_until
 from netfl.network.config import NetworkConfig, NetworkContext, RoundServiceConfig
+from netfl.network.counters import share_of_time
 from netfl.network.downlink import DownlinkPath, IdealDownlink, LossyDownlink
 from netfl.network.event_log import EventLog
 from netfl.network.mac import Mac
@@ -391,7 +392,7 @@ class NetworkSimulator:
             metrics["collision_probability"] = failed["collided"] / max(attempts, 1)
             metrics["outage_probability"] = failed["faded"] / max(received_or_faded, 1)
         for name, tower in self._towers.items():
-            metrics[f"utilisation.{name}"] = tower.cell.busy_by_s(now_s) / span_s
+            metrics[f"utilisation.{name}"] = share_of_time(tower.cell.busy_by_s(now_s), span_s)
         for name, busy_s in self._links_busy_s(now_s).items():
-            metrics[f"utilisation.{name}"] = (busy_s - self._warmup_busy_s.get(name, 0.0)) / span_s
+            metrics[f"utilisation.{name}"] = share_of_time(busy_s - self._warmup_busy_s.get(name, 0.0), span_s)
         return metrics

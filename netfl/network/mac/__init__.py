@@ -21,9 +21,12 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
   - ``channel``, ``mode`` (of the reception): one for all users, or an array.
   - ``begin_s``: exact start of the slot, for slotted MACs: the rounding of consecutive slots does not add up.
 
-- Attempts may overlap: a MAC need not wait for the end of one before it starts the next.  Frames on the same channel at
-  the same time interfere.  The medium decides the outcome: all collide, the strongest is captured, or each is compared
-  with its SINR threshold.
+- Attempts may overlap: without ``yield``, a MAC starts an attempt and does not wait for its end.  Frames on the same
+  channel at the same time interfere.  The medium decides the outcome: all collide, the strongest is captured, or each
+  is compared with its SINR threshold.  A user has one frame on the air at a time.
+- A frame ends when all of it has arrived at the tower, propagation delay included.  Where users send independently, do
+  not wait for the ends of others: they may come after the next slot begins.  ``cell.clear_s`` is the time at which the
+  last frame on the air ends.
 - ``cell.changes()``: users whose ``ready_s`` is new, or whose attempt failed, since the last call.  ``yield
   cell.wait_for_change(by_s)``: wait for such a change, or until *by_s*.  A MAC that plans ahead from ``ready_s`` uses
   both.
@@ -34,10 +37,17 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
   round opens: one array ``[size]`` per name, NaN where unknown; empty before the first update.
 - Slots: slot k begins at k · slot_s.  ``cell.next_slot(slot_s, after=k)`` is the first slot after slot k that has not
   begun, and ``yield cell.wait_until(slot * slot_s)`` waits for it; neither is disturbed by the rounding of the clock.
+  Frames that end as the slot begins have ended after that wait.
   ``cell.ready_slots(users, slot_s)`` are the slots from which users have their frames.  Where users send independently,
   `SlottedCell.serve` and `UnslottedCell.serve` of the cell's module are the whole loop.
 - ``cell.streams``: random streams of the cell.  ``cell.streams.rng(name)`` is a NumPy generator; `BufferedDraws` keeps
   the draws of each user apart.  ``cell.env``: the clock; ``cell.ids``: numbers of the users in the network.
+
+**What a MAC states.**  Two statements are tested for every MAC, those from outside netfl included:
+
+- `Mac.idle_time`: what the time does in which nobody has anything to send; by default nothing.
+- `Mac.has_fixed_order`: whether users that are equal in all else are served by their numbers; by default not.  A MAC
+  that selects the best user decides ties by `TieBreaker`.
 
 `Mac.airtime_faults` yields a `netfl.errors.Fault` for each problem: ``Fault(key, problem, value, remedy)``, where the
 key is the one below ``mac``.  `Mac.laws` states what the draws follow and how to measure it; the cell of
@@ -53,6 +63,8 @@ A complete MAC, which polls the users of the backlog in turn::
             kind: mylab.polling:Polling
             poll: 1 ms
         """
+
+        has_fixed_order = True  # the next number is next
 
         poll: Annotated[Seconds, Field(ge=0)] = 0.001
         """Duration of one poll."""
@@ -74,9 +86,10 @@ A complete MAC, which polls the users of the backlog in turn::
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import simpy
@@ -91,8 +104,34 @@ _BLOCK = 16
 """Draws of a user that are generated at once."""
 
 
+_EQUAL = 1e-12
+"""Difference of two values, relative to the larger and to 1, up to which they are equal."""
+
+IdleTime = Literal["no_effect", "expires"]
+"""Effect of idle time on a MAC, see `Mac.idle_time`."""
+
+
 class Mac(Spec):
     """Base class of all MACs."""
+
+    has_fixed_order: ClassVar[bool] = False
+    """True if the numbers of users decide the order in which equal users are served, as in a schedule or a rotation."""
+
+    @property
+    def idle_time(self) -> IdleTime:
+        """Effect of the time in which no user of the cell has a frame to send or on the air.
+
+        - ``no_effect``: none.  After a pause of any length, the MAC decides and draws as it would have without it.  In
+          a schedule by the clock, this holds for pauses of whole periods.
+        - ``expires``: what the MAC remembers expires with the time, at most to the state of its start.  After a long
+          pause, a longer one changes nothing.
+        """
+        return "no_effect"
+
+    @property
+    def attempt_limit(self) -> int | None:
+        """Attempts after which a frame is given up; ``None`` is no limit."""
+        return None
 
     @abstractmethod
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
@@ -145,6 +184,28 @@ class Mac(Spec):
         """
         return bits / (self.rate_bps or slowest_bps)
 
+    def max_frames_hz(self, airtime_s: float, longest_s: float, delay_s: float) -> float:
+        """Return an upper bound on the frames per second that leave a cell in the long run; infinity if there is none.
+
+        The bound may assume that one frame at a time is received on a channel.
+
+        Args:
+            airtime_s: lower bound on the mean airtime of a frame.
+            longest_s: airtime of the longest frame.
+            delay_s: largest propagation delay of a signal.
+        """
+        return math.inf
+
+    def late_frame_warnings(self, mean_s: float, longest_s: float, delay_s: float) -> Iterator[str]:
+        """Yield warnings about frames that end later than the MAC expects.
+
+        Args:
+            mean_s: airtime of a frame of the mean size, in the slowest mode of the reception.
+            longest_s: airtime of the largest frame in this mode; infinity if sizes have no upper limit.
+            delay_s: largest propagation delay of a signal.
+        """
+        yield from ()
+
     def warnings(self, fastest_s: float, slowest_s: float) -> Iterator[str]:
         """Yield warnings about settings that are valid but rarely intended.
 
@@ -157,6 +218,25 @@ class Mac(Spec):
     def airtime_faults(self, airtime_s: float) -> Iterator[Fault]:
         """Yield the errors of a scenario in which one update takes *airtime_s*; keys are relative to this model."""
         yield from ()
+
+
+class TieBreaker:
+    """Choice among users of equal merit: a uniform draw for each user and tie, whatever the numbers of the users."""
+
+    def __init__(self, cell: Cell) -> None:
+        self._draws, self._ids = cell.streams.field("tie"), cell.ids
+        self._ties = 0
+
+    def pick_largest(self, users: Ints, merit: Floats) -> int:
+        """Return the one of *users* with the largest merit, ``[n]``; one at random of those with an equal merit."""
+        best = float(merit.max())
+        slack = _EQUAL * max(1.0, abs(best)) if math.isfinite(best) else 0.0
+        tied = users[merit >= best - slack]
+        if len(tied) == 1:
+            return int(tied[0])
+        draws = self._draws.uniform(self._ids[tied], self._ties)
+        self._ties += 1
+        return int(tied[draws.argmax()])
 
 
 class BufferedDraws:

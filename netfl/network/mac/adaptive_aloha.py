@@ -15,7 +15,7 @@ from netfl.errors import Fault
 from netfl.network.mac import BufferedDraws
 from netfl.network.mac._bases import SlottedMac, channel_picker
 from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users
-from netfl.network.radio.cell import NEVER, Cell, SlottedCell, collapse_if_equal
+from netfl.network.radio.cell import NEVER, Cell, SlottedCell
 from netfl.registry import no_effect
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, ScenarioFacts, StatisticClaim
@@ -49,6 +49,8 @@ class AdaptiveAloha(SlottedMac):
     federated learning with multiple models", IEEE Wireless Commun. Lett. 11(10), 2022, in which access probabilities
     follow the sizes of local updates; the rule above differs in detail.
 
+    Idle time changes nothing: probabilities depend on the present backlog and on the weights of the round.
+
     Example::
 
         kind: adaptive_aloha
@@ -64,6 +66,10 @@ class AdaptiveAloha(SlottedMac):
     """Mean number of senders per channel and slot."""
     min_probability: Annotated[float, Field(ge=0, le=1)] = 0.1
     """Lowest probability of a user, relative to equal probabilities; 1 makes all equal."""
+
+    @property
+    def channel_count(self) -> int:
+        return self.channels
 
     @property
     def user_metrics(self) -> frozenset[str]:
@@ -192,9 +198,10 @@ def serve_weighted(slotted: SlottedCell, probabilities: Callable[[Ints], Floats]
         due = backlog[left[backlog] <= hazard[backlog]]
         left -= hazard
         left[due] = np.inf
-        channel = collapse_if_equal(slotted.channels(due))
-        yield cell.attempt(due, limit=slotted.max_attempts, channel=channel, begin_s=start_s)
-        slot = cell.next_slot(slotted.slot_s, after=slot)
+        end = slotted.send(due, slot, slotted.channels(due))
+        slot += 1
+        if slotted.is_clear_after(slot - 1):  # one event in place of several
+            yield end
 
 
 def _hazards(p: Floats) -> Floats:

@@ -28,7 +28,7 @@ class Controlled(SlottedMac):
     scheduled access.
 
     With n saturated users of equal p and random channels, M channels have n p (1 - p/M)^(n-1) successes per slot
-    (Abramson, AFIPS 1970).
+    (Abramson, AFIPS 1970).  Idle time changes nothing.
 
     Example::
 
@@ -41,6 +41,10 @@ class Controlled(SlottedMac):
     """Probability of users for whom the caller has set none."""
     channels: Annotated[int, Field(ge=1)] = 1
     """M."""
+
+    @property
+    def channel_count(self) -> int:
+        return self.channels
 
     @property
     def control_ranges(self) -> dict[str, tuple[float, float]]:

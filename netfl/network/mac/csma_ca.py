@@ -18,7 +18,7 @@ import simpy
 from pydantic import Field
 
 from netfl.errors import Fault
-from netfl.network.mac import Mac
+from netfl.network.mac import IdleTime, Mac
 from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users
 from netfl.network.radio.cell import Cell
 from netfl.streams import Streams
@@ -159,6 +159,11 @@ class CsmaCa(Mac):
     take the collision for a frame in error (DSSS; §10.3.2.3.7); ``after_collision`` overrides this.  The bystanders of
     a frame that fades alone decode it and leave room for its ACK; after a captured frame all wait for its ACK.
 
+    **Idle time.**  Counters run in idle time, after DIFS, until they are at zero; the window does not change.
+
+    **Propagation.**  All stations notice the begin and the end of a frame at the same time, when its end has arrived at
+    the tower, as the standard assumes of delays that are short against a slot.  Longer delays are warned of.
+
     Example::
 
         kind: csma_ca
@@ -188,6 +193,14 @@ class CsmaCa(Mac):
         return _MAX_PAYLOAD_BITS
 
     @property
+    def idle_time(self) -> IdleTime:
+        return "expires"
+
+    @property
+    def attempt_limit(self) -> int | None:
+        return self.max_attempts
+
+    @property
     def has_carrier_sense(self) -> bool:
         return True
 
@@ -201,6 +214,17 @@ class CsmaCa(Mac):
         if self._rate_mbps not in rates:
             listed = ", ".join(f"{rate:g}" for rate in sorted(rates))
             yield Fault("rate", f"{self.standard} has no such rate", self.rate, f"one of {listed} Mbps")
+
+    def max_frames_hz(self, airtime_s: float, longest_s: float, delay_s: float) -> float:
+        return inf if self.max_attempts is not None else 1.0 / airtime_s
+
+    def late_frame_warnings(self, mean_s: float, longest_s: float, delay_s: float) -> Iterator[str]:
+        slot_s = PHYS[self.standard].slot * _NS
+        if delay_s > slot_s:
+            yield (
+                f"csma_ca: signals travel for up to {delay_s:.3g} s, longer than a slot of {slot_s:.3g} s, but "
+                "stations are modelled as sensing each other at once; take a MAC that does not listen before it sends"
+            )
 
     def frame_timing(self, bits: float) -> FrameTiming:
         """Return the durations around a frame with *bits* of payload."""

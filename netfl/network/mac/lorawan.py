@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.mac import BufferedDraws, Mac
+from netfl.network.mac import BufferedDraws, IdleTime, Mac
 from netfl.network.radio.bench import BenchSetup, attempt_outcomes
 from netfl.network.radio.cell import Cell, UnslottedCell
 from netfl.network.reception.lora import FACTORS, fastest_mode
@@ -81,6 +81,8 @@ class Lorawan(Mac):
     **Duty cycle.**  After a time A on the air in a sub-band its sender leaves it for A / duty_cycle - A.  It picks
     any channel of the sub-bands that it may use, and waits for the first that it may use if there is none.
 
+    **Idle time** ends the waits of the duty cycle and of the receive windows, which the clock alone determines.
+
     **Retries.**  A user sends nothing else before the second receive window, 2 s after the end of an uplink.  It
     repeats an uplink without acknowledgement ACK_TIMEOUT later, uniform between 1 and 3 s.  ``max_attempts: 1`` is an
     unconfirmed uplink.  Acknowledgements take no airtime and are never lost, and towers receive while they send.
@@ -130,6 +132,14 @@ class Lorawan(Mac):
         if self.margin is not None and self.spreading_factor != "adaptive":
             raise ValueError("margin has an effect on adaptive spreading factors only; leave it out")
         return self
+
+    @property
+    def idle_time(self) -> IdleTime:
+        return "expires"
+
+    @property
+    def attempt_limit(self) -> int:
+        return self.max_attempts
 
     @property
     def bandwidth_hz(self) -> float:

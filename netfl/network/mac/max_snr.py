@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from netfl.network.mac._bases import TowerScheduler
+from netfl.network.mac import TieBreaker
+from netfl.network.mac._bases import TowerScheduler, UserScheduler
 from netfl.network.radio.bench import BenchSetup, diversity_gain_law, service_turns
 from netfl.network.radio.cell import Cell
 from netfl.streams import Streams
@@ -22,7 +23,8 @@ class MaxSnr(TowerScheduler):
     Humblet, IEEE ICC 1995).  For n saturated users under independent Rayleigh fading of equal mean, the winner's power
     gain is the largest of n exponentials: P(gain ≤ x) = (1 - e^-x)^n, with mean 1 + 1/2 + …
     + 1/n and variance 1 + 1/4 + … + 1/n² (Tse and Viswanath, Fundamentals of Wireless Communication, §6.6), and
-    each user wins equally often.  Ties go to the user with the lowest number.
+    each user wins equally often.  Ties are decided by a uniform draw.  Idle time changes nothing: the scheduler
+    remembers nothing.
 
     Example::
 
@@ -30,11 +32,8 @@ class MaxSnr(TowerScheduler):
         max_attempts: 20
     """
 
-    def picker(self, cell: Cell) -> Callable[[Ints], int]:
-        def pick(backlog: Ints) -> int:
-            return int(backlog[cell.snr_db(backlog).argmax()])
-
-        return pick
+    def scheduler(self, cell: Cell) -> UserScheduler:
+        return _BestSnr(cell, TieBreaker(cell))
 
     def laws(self) -> tuple[Law, ...]:
         n, model = _LAW_USERS, self.model_copy(update={"poll": 0.0})
@@ -46,3 +45,14 @@ class MaxSnr(TowerScheduler):
         setting = f"of n = {n} users under independent Rayleigh fading of mean 1 that always have something to send"
         shares = StatisticClaim("share of the turns", "1/n each", is_winner, [1.0 / n] * n)
         return (diversity_gain_law(model, n, 1.0, f"P(gain ≤ x) = (1 - e^-x)^n {setting}", (shares,)),)
+
+
+@dataclass(slots=True)
+class _BestSnr(UserScheduler):
+    """Pick the user with the highest SNR."""
+
+    cell: Cell
+    ties: TieBreaker
+
+    def pick(self, backlog: Ints) -> int:
+        return self.ties.pick_largest(backlog, self.cell.snr_db(backlog))

@@ -20,7 +20,7 @@ class MultichannelAloha(Aloha):
     p is fixed or adaptive as in `slotted_aloha`, with M/n and M/v in place of 1/n and 1/v, and an estimate that adds
     up the feedback of all channels: for Poisson arrivals the channels are M slotted ALOHAs with 1/M of the load each
     (D. Shen and V. O. K. Li, "Performance analysis for a stabilized multi-channel slotted ALOHA algorithm", IEEE PIMRC
-    2003).
+    2003).  Idle time has the effect that it has there.
 
     Example::
 
@@ -33,7 +33,7 @@ class MultichannelAloha(Aloha):
     """M."""
 
     @property
-    def _channels(self) -> int:
+    def channel_count(self) -> int:
         return self.channels
 
     def laws(self) -> tuple[Law, ...]:

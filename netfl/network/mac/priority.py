@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from netfl.errors import Fault
-from netfl.network.mac._bases import TowerScheduler, next_in_turn
+from netfl.network.mac import TieBreaker
+from netfl.network.mac._bases import TowerScheduler, UserScheduler, next_in_turn
 from netfl.network.radio.bench import BenchSetup, service_turns
 from netfl.network.radio.cell import Cell
 from netfl.network.rates import Weights
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, ScenarioFacts, StatisticClaim
 
-Pick = Callable[[Ints], int]
 _LAW_USERS, _MAX_LAW_USERS = 3, 50
 
 
@@ -30,7 +31,8 @@ class Priority(TowerScheduler):
       their turns; a user that had nothing to send starts where the others are (Waldspurger and Weihl, MIT/LCS/TM-528,
       1995; for frames of one length S. J. Golestani's self-clocked fair queueing, IEEE INFOCOM 1994).
 
-    Shares are counted in turns, whatever the outcome of the attempts.
+    Shares are counted in turns, whatever the outcome of the attempts.  With ``stride``, equal progress is decided by a
+    uniform draw.  Idle time changes nothing: turns and progress continue where they were.
 
     Example::
 
@@ -44,12 +46,21 @@ class Priority(TowerScheduler):
     by: Literal["strict", "lottery", "stride"] = "strict"
     """The rule that applies the weights."""
 
+    @property
+    def has_fixed_order(self) -> bool:  # type: ignore[override]
+        """True for ``strict``, which serves users of equal weight in turn; the other rules draw."""
+        return self.by == "strict"
+
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         yield from facts.unknown_users("weights", self.weights)
 
-    def picker(self, cell: Cell) -> Callable[[Ints], int]:
-        picks = {"strict": _strict, "lottery": _lottery, "stride": _stride}
-        return picks[self.by](cell, self._weights_of(cell.ids))
+    def scheduler(self, cell: Cell) -> UserScheduler:
+        weights = self._weights_of(cell.ids)
+        if self.by == "strict":
+            return _Strict(weights)
+        if self.by == "lottery":
+            return _Lottery(weights, cell.streams.rng("lottery"))
+        return _Stride(weights, TieBreaker(cell))
 
     def _weights_of(self, ids: Ints) -> Floats:
         return np.array([self.weights.get(user, 1.0) for user in ids.tolist()])
@@ -72,42 +83,48 @@ class Priority(TowerScheduler):
         return (Law("served user", formula, statistics=(claim,)),)
 
 
-def _strict(cell: Cell, weights: Floats) -> Pick:
+class _Strict(UserScheduler):
     """Pick a user of the largest weight, equal weights in turn."""
-    levels, rank = np.unique(weights, return_inverse=True)
-    last = np.full(len(levels), -1)
 
-    def pick(backlog: Ints) -> int:
-        best = rank[backlog].max()
-        last[best] = next_in_turn(backlog[rank[backlog] == best], int(last[best]))
-        return int(last[best])
+    def __init__(self, weights: Floats) -> None:
+        levels, self._rank = np.unique(weights, return_inverse=True)
+        self._last = np.full(len(levels), -1)
 
-    return pick
-
-
-def _lottery(cell: Cell, weights: Floats) -> Pick:
-    rng = cell.streams.rng("lottery")
-
-    def pick(backlog: Ints) -> int:
-        cumulated = np.cumsum(weights[backlog])
-        return int(backlog[np.searchsorted(cumulated, rng.random() * cumulated[-1], side="right")])
-
-    return pick
+    def pick(self, backlog: Ints) -> int:
+        ranks = self._rank[backlog]
+        best = ranks.max()
+        self._last[best] = next_in_turn(backlog[ranks == best], int(self._last[best]))
+        return int(self._last[best])
 
 
-def _stride(cell: Cell, weights: Floats) -> Pick:
-    strides, now, was_in_backlog = 1.0 / weights, 0.0, np.zeros(cell.size, np.bool_)
-    progress = strides.copy()  # of each user after its next turn
+@dataclass(slots=True)
+class _Lottery(UserScheduler):
+    """Pick a user with a probability in proportion to its weight."""
 
-    def pick(backlog: Ints) -> int:
-        nonlocal now
-        new = backlog[~was_in_backlog[backlog]]
-        progress[new] = np.maximum(progress[new], now + strides[new])
-        was_in_backlog[:] = False
-        was_in_backlog[backlog] = True
-        user = int(backlog[progress[backlog].argmin()])
-        now = float(progress[user])
+    weights: Floats
+    rng: np.random.Generator
+
+    def pick(self, backlog: Ints) -> int:
+        cumulated = np.cumsum(self.weights[backlog])
+        return int(backlog[np.searchsorted(cumulated, self.rng.random() * cumulated[-1], side="right")])
+
+
+class _Stride(UserScheduler):
+    """Pick the user of the smallest progress; a user that is new in the backlog starts where the others are."""
+
+    def __init__(self, weights: Floats, ties: TieBreaker) -> None:
+        self._ties, self._strides = ties, 1.0 / weights
+        self._progress = self._strides.copy()  # of each user after its next turn
+        self._now = 0.0  # progress of the last turn
+        self._was_in_backlog = np.zeros(len(weights), np.bool_)
+
+    def pick(self, backlog: Ints) -> int:
+        progress, strides = self._progress, self._strides
+        new = backlog[~self._was_in_backlog[backlog]]
+        progress[new] = np.maximum(progress[new], self._now + strides[new])
+        self._was_in_backlog[:] = False
+        self._was_in_backlog[backlog] = True
+        user = self._ties.pick_largest(backlog, -progress[backlog])
+        self._now = float(progress[user])
         progress[user] += strides[user]
         return user
-
-    return pick

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
-from netfl.network.mac._bases import TowerScheduler
+from netfl.network.mac import TieBreaker
+from netfl.network.mac._bases import TowerScheduler, UserScheduler
 from netfl.network.radio.bench import diversity_gain_law
 from netfl.network.radio.cell import Cell
 from netfl.types import Floats, Ints, Law
 from netfl.units import Seconds
 
+_MAX_RATE = 1e300
+"""Largest rate, of a link without noise."""
 _LAW_USERS, _LAW_TURNS = 6, 10_000
 
 
@@ -24,6 +26,10 @@ class ProportionalFair(TowerScheduler):
     R is log2(1 + SNR), the capacity in bit/s/Hz, or with ``rate: airtime`` the frames per second in its current mode.
     A is the exponential average of the rate that it had over a time ``window``: a turn of
     length t at rate R changes A of each user to A e^(-t/window), and adds (1 - e^(-t/window)) R to that of the winner.
+    A turn lasts from the poll to the end of the attempt; a winner that is cut off and does not send has R = 0.  Idle
+    time changes nothing.  Equal values of R / A are decided by a uniform draw, also among users never served, which
+    come first; users with rate 0 come last.
+
     For long windows this maximises Σ log A (A. Jalali, R. Padovani and R. Pankaj, IEEE VTC 2000; Tse and Viswanath,
     Fundamentals of Wireless Communication, §6.7.1).
 
@@ -42,26 +48,11 @@ class ProportionalFair(TowerScheduler):
     rate: Literal["capacity", "airtime"] = "capacity"
     """The quantity that counts as rate."""
 
-    def picker(self, cell: Cell) -> Callable[[Ints], int]:
-        """Serve the user with the largest R / A: users never served come first, users with rate 0 last."""
-        average, last_s, last_turn = np.zeros(cell.size), cell.env.now, (0, 0.0)
+    def scheduler(self, cell: Cell) -> UserScheduler:
+        return _Averages(cell, self, TieBreaker(cell))
 
-        def pick(backlog: Ints) -> int:
-            nonlocal last_s, last_turn
-            fade = np.exp(-(cell.env.now - last_s) / self.window)
-            average[:] *= fade
-            average[last_turn[0]] += (1.0 - fade) * last_turn[1]
-            rates = self._rates(cell, backlog)
-            with np.errstate(all="ignore"):  # old averages are 0, or close to it
-                merit = np.divide(rates, average[backlog], out=np.zeros(len(rates)), where=rates > 0.0)
-            best = int(merit.argmax())
-            last_s, last_turn = cell.env.now, (int(backlog[best]), float(rates[best]))
-            return last_turn[0]
-
-        return pick
-
-    def _rates(self, cell: Cell, users: Ints) -> Floats:
-        """Return R up to a factor that averages share."""
+    def rates(self, cell: Cell, users: Ints) -> Floats:
+        """Return R of each user, up to a factor that averages share, ``[n]``."""
         if self.rate == "airtime":
             return 1.0 / cell.airtimes_s(users)
         return np.logaddexp(0.0, cell.snr_db(users) * (math.log(10.0) / 10.0))
@@ -74,3 +65,26 @@ class ProportionalFair(TowerScheduler):
             f"have something to send; in the limit of long windows, drawn at {_LAW_TURNS} turns"
         )
         return (diversity_gain_law(model, n, self.window / _LAW_TURNS, statement),)
+
+
+class _Averages(UserScheduler):
+    """Average rates A of the users, and the largest R / A."""
+
+    def __init__(self, cell: Cell, mac: ProportionalFair, ties: TieBreaker) -> None:
+        self._cell, self._mac, self._ties = cell, mac, ties
+        self._average = np.zeros(cell.size)
+        self._rate = 0.0  # R of the user that was picked last
+
+    def pick(self, backlog: Ints) -> int:
+        rates = np.minimum(self._mac.rates(self._cell, backlog), _MAX_RATE)
+        with np.errstate(all="ignore"):  # averages of users never served are 0; old ones are close to it
+            merit = np.divide(rates, self._average[backlog], out=np.zeros(len(rates)), where=rates > 0.0)
+            user = self._ties.pick_largest(backlog, np.log(merit))
+        self._rate = float(rates[np.searchsorted(backlog, user)])
+        return user
+
+    def end_turn(self, user: int, duration_s: float, *, has_sent: bool) -> None:
+        fade = math.exp(-duration_s / self._mac.window)
+        self._average *= fade
+        if has_sent:
+            self._average[user] += (1.0 - fade) * self._rate

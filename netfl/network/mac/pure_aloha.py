@@ -27,7 +27,8 @@ _MIN_ROWS, _ATTEMPTS_PER_ROW = 100, 200
 class PureAloha(Mac):
     """Users send at once, and again an exponential time after a failure.
 
-    Attempts that overlap collide.  A sender learns at the end of its attempt whether it was received.
+    Attempts that overlap collide.  A sender learns at the end of its attempt, when all of the frame has arrived at the
+    tower, whether it was received.  Idle time changes nothing: a new update is sent at once.
 
     Exact: n users that are silent for exponential times of mean β, because they have nothing to send or back off, and
     then send for T, are independent of each other despite collisions; a sender finds another user silent with
@@ -46,6 +47,13 @@ class PureAloha(Mac):
     """Mean of the exponential time from a failure to the next attempt."""
     max_attempts: Annotated[int, Field(ge=1)] | None = None
     """Attempts after which an update is given up; ``null`` is no limit."""
+
+    @property
+    def attempt_limit(self) -> int | None:
+        return self.max_attempts
+
+    def max_frames_hz(self, airtime_s: float, longest_s: float, delay_s: float) -> float:
+        return math.inf if self.max_attempts is not None else 1.0 / airtime_s
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         unslotted, pauses = UnslottedCell(cell), BufferedDraws(cell.streams.field("backoff").exponential, cell.ids)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from netfl.network.mac._bases import TowerScheduler, next_in_turn
+from netfl.network.mac._bases import TowerScheduler, UserScheduler, next_in_turn
 from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users
 from netfl.network.radio.cell import Cell
 from netfl.streams import Streams
@@ -23,6 +24,8 @@ class RoundRobin(TowerScheduler):
     of a single queue: T ρ / (2 (1 - ρ)) for Poisson arrivals that keep it busy for a share ρ of the time (conservation:
     L. Kleinrock, Queueing Systems II, 1976, §3.4).
 
+    Idle time changes nothing: the turn continues after the user that was served last.
+
     Example::
 
         kind: round_robin
@@ -30,15 +33,10 @@ class RoundRobin(TowerScheduler):
         max_attempts: 20
     """
 
-    def picker(self, cell: Cell) -> Callable[[Ints], int]:
-        last = -1
+    has_fixed_order: ClassVar[bool] = True
 
-        def pick(backlog: Ints) -> int:
-            nonlocal last
-            last = next_in_turn(backlog, last)
-            return last
-
-        return pick
+    def scheduler(self, cell: Cell) -> UserScheduler:
+        return _InTurn()
 
     def laws(self) -> tuple[Law, ...]:
         airtime_s = self.poll or 1.0
@@ -53,3 +51,14 @@ class RoundRobin(TowerScheduler):
 
         statement = f"n (poll + T), n = {_LAW_USERS} users that always have something to send, T = {airtime_s:g} s"
         return (Law("time from turn to turn, s", statement, gaps, mean=gap_s, variance=0.0),)
+
+
+@dataclass(slots=True)
+class _InTurn(UserScheduler):
+    """Pick the next user after the last one, cyclically."""
+
+    last: int = -1
+
+    def pick(self, backlog: Ints) -> int:
+        self.last = next_in_turn(backlog, self.last)
+        return self.last

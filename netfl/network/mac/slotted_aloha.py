@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
@@ -15,10 +16,10 @@ import numpy as np
 import simpy
 from pydantic import Field, model_validator
 
-from netfl.network.mac import BufferedDraws
+from netfl.network.mac import BufferedDraws, IdleTime
 from netfl.network.mac._bases import SlottedMac, channel_picker
 from netfl.network.radio.bench import BenchSetup, carried_load_law, slot_successes
-from netfl.network.radio.cell import NEVER, Cell, SlottedCell, collapse_if_equal
+from netfl.network.radio.cell import NEVER, Cell, SlottedCell
 from netfl.types import Bools, Floats, Ints, Law
 
 _MAX_DOUBLINGS = 10
@@ -41,11 +42,15 @@ class Aloha(SlottedMac):
 
     @property
     @abstractmethod
-    def _channels(self) -> int:
+    def channel_count(self) -> int:
         """Number of channels, of which users pick one at random for each attempt."""
 
+    @property
+    def idle_time(self) -> IdleTime:
+        return "expires" if self.adaptive == "pseudo_bayesian" else "no_effect"
+
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        channels = self._channels
+        channels = self.channel_count
         pick = channel_picker(cell, channels) if channels > 1 else None
         slotted = SlottedCell(cell, self.slot or cell.airtime_s, self.max_attempts, pick)
         if self.adaptive == "known":
@@ -57,7 +62,7 @@ class Aloha(SlottedMac):
         return slotted.serve(_geometric_gaps(cell, self.probability or 1.0))
 
     def _laws(self, formula: str, source: str) -> tuple[Law, ...]:
-        m = self._channels
+        m = self.channel_count
         if self.adaptive == "backoff":
             return (Law.none("the number of runs of k failures has no closed form and grows without bound with n"),)
         if self.adaptive == "pseudo_bayesian":
@@ -91,9 +96,16 @@ class SlottedAloha(Aloha):
     - ``pseudo_bayesian``: p = min(1, 1/v); every user estimates n by v, which becomes max(λ, v + λ - 1) after a slot
       that was idle or had a success and v + λ + 1/(e - 2) after a collision, λ = 1/e.  Stable for Poisson arrivals
       below 1/e per slot (Rivest, IEEE Trans. IT 33(3), 1987; Bertsekas and Gallager, Data Networks, 2nd ed., §4.2.3).
-      A frame that fades alone looks like an idle slot.
+      A frame that fades alone looks like an idle slot.  The result of a slot is known when all frames that began in it
+      have ended, propagation delay included.
     - ``backoff``: p = 2^-k after k failures of the current update, k at most 10: binary exponential backoff (ibid.,
       §4.2.3).  A user that is cut off starts over.
+
+    Users are independent: a frame that ends after its slot, by propagation delay or by its size, delays no other user,
+    and collides with the frames that it overlaps.  Its sender learns the result at its end, and chooses again then.
+
+    Idle time changes nothing, except that the estimate v of ``pseudo_bayesian`` falls by 1 - λ in each idle slot, to λ
+    at least.  Failures of ``backoff`` are those of the current update, however long it waits.
 
     Example::
 
@@ -103,7 +115,7 @@ class SlottedAloha(Aloha):
     """
 
     @property
-    def _channels(self) -> int:
+    def channel_count(self) -> int:
         return 1
 
     def laws(self) -> tuple[Law, ...]:
@@ -196,24 +208,55 @@ class _State(NamedTuple):
     estimate: float
 
 
+@dataclass(slots=True, eq=False)
+class _SlotFeedback:
+    """Attempts that began in one slot.
+
+    Args:
+        senders: channel of each sender that was connected.
+        channel: channel of each sender.
+        end: event of their end.
+        others: channels of the frames of other slots that were on the air at the same time.
+    """
+
+    senders: Ints
+    channel: Ints
+    end: simpy.Event
+    others: list[Ints]
+
+    def collided(self) -> int:
+        """Return the number of channels with collisions, once all frames have ended."""
+        present = np.bincount(np.concatenate([self.senders, *self.others]))
+        successes = np.bincount(self.channel[np.asarray(self.end.value)], minlength=len(present))
+        is_used = np.bincount(self.senders, minlength=len(present)) > 0
+        return int(np.count_nonzero(is_used & (present > 1) & (successes == 0)))
+
+
 def serve_adaptive(slotted: SlottedCell, rule: KnownBacklog) -> Generator[simpy.Event, Any, None]:
     """Let all users of the backlog send in slot k with the same probability p_k of *rule*.
 
     Each user draws an exponential threshold E when it joins.  It sends in the first slot at whose end Σ -log(1 - p_k)
     since then is at least E, which has probability p_k in each slot, independently.
+
+    The feedback of a slot is that on the frames that began in it, and comes when all of them have ended; the rule uses
+    it from the next slot on.  A channel on which no frame of the slot was received counts as a collision if several
+    began in it, or if frames of other slots were on the air at the same time.
     """
     cell = slotted.cell
     thresholds = BufferedDraws(cell.streams.field("hazard").exponential, cell.ids)
     joins, targets = np.full(cell.size, NEVER), np.full(cell.size, np.inf)
     state = _State(0, 0.0, rule.after_idle(0.0, 1))
+    outstanding: list[_SlotFeedback] = []
     while True:
         users = cell.changes()
         if users.size:
-            now = max(state.slot, cell.next_slot(slotted.slot_s))
-            state = _skip_idle_slots(rule, state, targets, now)
+            state = _skip_idle_slots(rule, state, targets, max(state.slot, cell.next_slot(slotted.slot_s)))
             joins[users], targets[users] = NEVER, np.inf
             users, first = slotted.joining_slots(users)
             joins[users] = first
+        for feedback in [each for each in outstanding if each.end.processed]:
+            outstanding.remove(feedback)
+            state = state._replace(estimate=rule.after_attempts(state.estimate, feedback.collided()))
         new = np.flatnonzero(joins <= state.slot)
         if new.size:
             targets[new] = state.hazard + thresholds.next(new)
@@ -229,14 +272,18 @@ def serve_adaptive(slotted: SlottedCell, rule: KnownBacklog) -> Generator[simpy.
             due = np.flatnonzero((targets <= hazard) & (targets < np.inf))
             targets[due] = np.inf
             channel, is_connected = slotted.channels(due), cell.connected(due)
-            received = yield cell.attempt(
-                due, limit=slotted.max_attempts, channel=collapse_if_equal(channel), begin_s=start_s
-            )
-            senders = np.bincount(channel[is_connected])
-            successes = np.bincount(channel[received], minlength=len(senders))
-            estimate = rule.after_attempts(ahead.estimate, int(np.count_nonzero((senders > 1) & (successes == 0))))
-            slot = cell.next_slot(slotted.slot_s, after=ahead.slot)
-            state = _State(slot, hazard if hazard < np.inf else ahead.hazard, estimate)
+            end = slotted.send(due, ahead.slot, channel)
+            state = _State(ahead.slot + 1, hazard if hazard < np.inf else ahead.hazard, ahead.estimate)
+            if is_connected.any():
+                senders = channel[is_connected]
+                for feedback in outstanding:
+                    feedback.others.append(senders)
+                overlapping = [feedback.senders for feedback in outstanding]
+                outstanding.append(_SlotFeedback(senders, channel, end, overlapping))
+            else:  # nobody sends in this slot
+                state = state._replace(estimate=rule.after_attempts(state.estimate, 0))
+            if slotted.is_clear_after(ahead.slot):  # one event in place of several
+                yield end
 
 
 def _skip_idle_slots(rule: KnownBacklog, state: _State, targets: Floats, until: int) -> _State:

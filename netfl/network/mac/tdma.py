@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import simpy
@@ -25,13 +25,18 @@ class Tdma(SlottedMac):
 
     **A slot holds one frame of its user, whatever the mode.**  By default it is as long as the largest frame in the
     slowest mode of the reception.  A user in a mode r times as fast uses 1/r of its slot, and the rest stays idle.  An
-    update in packets takes a slot for each packet.
+    update in packets takes a slot for each packet.  A frame that ends after its slot, by propagation delay or by its
+    size, delays no other user; the medium decides whether it collides with the next one.
+
+    Idle time changes nothing: the schedule follows the clock, whether users send or not.
 
     Example::
 
         kind: tdma
         max_attempts: 20
     """
+
+    has_fixed_order: ClassVar[bool] = True
 
     def warnings(self, fastest_s: float, slowest_s: float) -> Iterator[str]:
         slot_s = self.slot or slowest_s

@@ -7,6 +7,7 @@ MACs whose users send independently share two loops: `SlottedCell.serve` in slot
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -82,7 +83,7 @@ class Cell:
         checked_mac: Kind of the MAC if the arguments of its attempts are checked, as of one from outside netfl.
         user_metrics: Metrics of the users for the MAC, by name, ``[size]`` each; NaN where unknown.
         controls: Settings of the users by the caller of the simulation, by name, ``[size]`` each.
-        busy_s: Time during which any user was on the air, up to the last time that all fell silent.
+        clear_s: Time at which the last frame that was put on the air ends.
     """
 
     def __init__(
@@ -99,12 +100,14 @@ class Cell:
         self.controls: Mapping[str, Floats] = {}
         self.checked_mac = ""
         self._queue, self._medium, self._channel, self._uplink = queue, air.medium, air.channel, uplink
-        self._transmissions: dict[Transmission, None] = {}
+        self._transmissions: dict[Transmission, Users] = {}  # on the air, with their senders
         self.quiet = queue.quiet and self._medium.steady
         self._changed, self._change = list[Users](), env.event()
         self._notify(np.flatnonzero(np.isfinite(queue.ready_s)))
         self.attempts, self.failed = 0, dict.fromkeys(("collided", "faded", "lost"), 0)
-        self.busy_s = self._busy_since_s = 0.0
+        self.clear_s = 0.0
+        self._busy_s = 0.0  # in the busy periods before the last one
+        self._busy_since_s = self._busy_until_s = 0.0  # the last busy period; frames that touch are in the same one
 
     @property
     def ready_s(self) -> Floats:
@@ -138,7 +141,7 @@ class Cell:
         return self._medium.connected(self.ids[users], self.tower.number, self.env.now)
 
     def backlog(self) -> Users:
-        """Return the users that have a frame to send now and are not sending."""
+        """Return the users that have a frame to send now and are not sending, one frame at a time."""
         self._queue.refresh(self.env.now)
         return np.flatnonzero(self._idle_from_s() <= after_rounding(self.env.now))
 
@@ -189,9 +192,19 @@ class Cell:
         return periods_from(self.ready_s[users], slot_s)
 
     def wait_until(self, time_s: float) -> simpy.Event:
-        """Return an event that fires at *time_s*, at once if that is over; by rounding never before *time_s*."""
+        """Return an event that fires at *time_s*, at once if that is over; by rounding never before *time_s*.
+
+        Frames that end at *time_s*, up to the rounding of the clock, have ended by then.
+        """
         event = self.env.event()
-        call_at(self.env, time_s, lambda _: _trigger(event))
+
+        def fire(_: simpy.Event) -> None:
+            if (end_s := self._ending_s()) is None:
+                _trigger(event)
+            else:
+                call_at(self.env, math.nextafter(max(end_s, self.env.now), math.inf), fire)
+
+        call_at(self.env, time_s, fire)
         return event
 
     @property
@@ -205,21 +218,29 @@ class Cell:
         return users[0] if len(users) == 1 else np.concatenate([np.empty(0, np.int64), *users])
 
     def wait_for_change(self, by_s: float = np.inf) -> simpy.Event:
-        """Return an event that fires when there are `changes`, at once if there are any, at *by_s* at the latest."""
+        """Return an event that fires when there are `changes`, at once if there are any, at *by_s* at the latest.
+
+        Frames that end at *by_s*, up to the rounding of the clock, have ended by then.
+        """
         if self._changed:
             return self.env.timeout(0)
-        if self.quiet and by_s < np.inf:
+        if self.quiet and by_s < np.inf and not self._transmissions:
             return self.env.timeout(max(0.0, by_s - self.env.now))
         event = self._change = self.env.event()
+
+        def expire(_: simpy.Event) -> None:
+            if self._ending_s() is None:  # the end of a frame is a change
+                _trigger(event)
+
         if by_s < np.inf:
-            call_at(self.env, by_s, lambda _: _trigger(event))
+            call_at(self.env, by_s, expire)
         return event
 
     def wake(self, users: Users) -> None:
         """Report changed frames of *users* to the MAC; for those on the air it learns of them at the end."""
-        self._notify(users[~self._queue.on_air[users]])
+        self._notify(users[~self._is_sending()[users]])
 
-    def attempt(  # noqa: PLR0912 - a call in each attempt would cost more
+    def attempt(  # noqa: PLR0912, PLR0915 - a call in each attempt would cost more
         self,
         users: Users | Sequence[int],
         *,
@@ -291,9 +312,11 @@ class Cell:
             transmission = Transmission(
                 frames, group_ids, group_places, self.tower, air_channel, start_s, end_s, group_mode, limit, interrupted
             )
-            if not self._transmissions:
+            if not self._transmissions and now > after_rounding(self._busy_until_s):
+                self._busy_s += self._busy_until_s - self._busy_since_s
                 self._busy_since_s = now
-            self._transmissions[transmission] = None
+            self._transmissions[transmission] = group_users
+            self.clear_s = max(self.clear_s, end_s)
             self._channel.enter(transmission)
             wait_s = max(0.0, end_s - self.env.now)
             end = call_after(self.env, wait_s, partial(self._end_transmission, transmission), received)
@@ -309,6 +332,8 @@ class Cell:
             problem = "users that are not in the cell"
         elif len(np.unique(values)) < len(values):
             problem = "a user twice"
+        elif self._is_sending()[values].any():
+            problem, remedy = "a user that is on the air", "take users of backlog()"
         elif begin_s and late_s > 2.0 * SLACK * self.env.now:
             problem, remedy = (
                 f"begin_s={begin_s:g}, which lies {late_s:.3g} s before now",
@@ -334,11 +359,14 @@ class Cell:
     def restart(self, now_s: float) -> None:
         """Reset all counters, as the warm-up is over at *now_s*."""
         self.attempts, self.failed = 0, dict.fromkeys(self.failed, 0)
-        self.busy_s, self._busy_since_s = 0.0, max(now_s, self._busy_since_s)
+        self._busy_s = 0.0
+        self._busy_since_s = max(now_s, self._busy_since_s)
+        self._busy_until_s = max(now_s, self._busy_until_s)
 
     def busy_by_s(self, now_s: float) -> float:
-        """Return the time during which any user was on the air since the last `restart`."""
-        return self.busy_s + (max(0.0, now_s - self._busy_since_s) if self._transmissions else 0.0)
+        """Return the time since the last `restart` during which any frame was on its way to the tower."""
+        until_s = now_s if self._transmissions else self._busy_until_s
+        return self._busy_s + max(0.0, until_s - self._busy_since_s)
 
     def _notify(self, users: Users) -> None:
         """Note changed frames of *users*, and wake the MAC."""
@@ -353,7 +381,23 @@ class Cell:
 
     def _idle_from_s(self) -> Floats:
         """Time from which each user has a frame to send, ``[size]``; infinity for those that are sending."""
-        return np.where(self._queue.on_air, np.inf, self.ready_s)
+        return np.where(self._is_sending(), np.inf, self.ready_s)
+
+    def _ending_s(self) -> float | None:
+        """Return when the last of the frames ends that end now, up to rounding; ``None`` for no such frame."""
+        if not self._transmissions:
+            return None
+        until_s = after_rounding(self.env.now)
+        return max((frame.end_s for frame in self._transmissions if frame.end_s <= until_s), default=None)
+
+    def _is_sending(self) -> Bools:
+        """Return whether each user has a frame on the air, which may be one of an update that was replaced."""
+        if not self._transmissions:
+            return self._queue.on_air
+        is_sending = self._queue.on_air.copy()
+        for users in self._transmissions.values():
+            is_sending[users] = True
+        return is_sending
 
     def _defer_disconnected(self, users: Users, now: float) -> Bools:
         """Return whether each of *users* can send now; if any cannot, defer all of the backlog that cannot."""
@@ -375,11 +419,11 @@ class Cell:
 
     def _end_transmission(self, transmission: Transmission, event: simpy.Event) -> None:
         """Pass on received frames at the end of their airtime, and let the queue retry or end the others."""
-        del self._transmissions[transmission]
+        users = self._transmissions.pop(transmission)
         now, frames = self.env.now, transmission.frames
         self._channel.leave(transmission)
         if not self._transmissions:
-            self.busy_s += now - self._busy_since_s
+            self._busy_until_s = now
         causes, snr_db = self._medium.outcomes(transmission)
         received: Bools = event.value  # type: ignore[assignment]
         self.attempts += len(causes)
@@ -388,21 +432,24 @@ class Cell:
                 self.failed[cause] += 1
             else:
                 received[place] = True
-        retrying = self._queue.retrying(frames)
         messages = self._queue.end(frames, causes, snr_db, transmission.limit, now)
         if len(messages) > 1:  # received at one instant: no user comes first by its number
-            order = self.streams.field("tie").order([message.user for message in messages], self.attempts)
+            order = self.streams.field("received together").order([each.user for each in messages], self.attempts)
             messages = [messages[place] for place in order]
         for message in messages:
             self._uplink(message)
-        self._notify(retrying)
+        self._notify(users)  # one whose update was replaced on the air could not send before
 
 
 class SlottedCell:
-    """A cell whose time is divided into slots: slot k begins at k · slot_s.
+    """A cell whose users begin to send at the beginning of a slot: slot k begins at k · slot_s.
+
+    Senders are independent: a frame that lasts longer than its slot, or arrives later, delays no other user, and the
+    medium decides what it overlaps with.  A user has one frame on the air at a time: its next slot begins when the last
+    frame has ended at the tower, or later.
 
     Args:
-        slot_s: length of a slot, at least one airtime.
+        slot_s: length of a slot, which should hold a frame and its propagation delay.
         max_attempts: attempts that an update has; ``None`` is no limit.
         pick_channel: ``pick_channel(users)`` returns the channel of each sender; ``None`` if there is one channel only.
     """
@@ -415,6 +462,8 @@ class SlottedCell:
         pick_channel: Callable[[Users], Users] | None = None,
     ) -> None:
         self.cell, self.slot_s, self.max_attempts, self._pick_channel = cell, slot_s, max_attempts, pick_channel
+        self._free = np.zeros(cell.size, np.int64)  # first slot after the last one in which each user began to send
+        self._results: dict[int, tuple[Bools, int]] = {}  # outcomes of the frames on the air, and the sender's place
 
     def channels(self, users: Users) -> Users:
         """Return the channel on which each of *users* sends now."""
@@ -425,9 +474,25 @@ class SlottedCell:
         return slot * self.slot_s if slot < NEVER else np.inf
 
     def joining_slots(self, users: Users) -> tuple[Users, Users]:
-        """Return those of *users* that have a frame, now or later, and the first slot of each."""
-        users = users[np.isfinite(self.cell.ready_s[users])]
-        return users, self.cell.ready_slots(users, self.slot_s)
+        """Return those of *users* that have a frame, now or later, and the first slot in which each may begin."""
+        ready_s = self.cell.ready_s[users]
+        has_frame = ready_s < np.inf
+        if not has_frame.all():
+            users, ready_s = users[has_frame], ready_s[has_frame]
+        first = periods_from(np.maximum(ready_s, self.cell.env.now), self.slot_s)
+        return users, np.maximum(first, self._free[users])
+
+    def send(self, users: Users, slot: int, channel: Users | int) -> simpy.Event:
+        """Let *users* begin to send in *slot*, which begins now; return the event of `Cell.attempt`."""
+        self._free[users] = slot + 1
+        if not isinstance(channel, int):
+            channel = collapse_if_equal(channel)
+        return self.cell.attempt(users, limit=self.max_attempts, channel=channel, begin_s=self.start_s(slot))
+
+    def is_clear_after(self, slot: int) -> bool:
+        """Return whether frames are on the air, and all of them end by the end of *slot*: nobody sends before that."""
+        clear_s = self.cell.clear_s
+        return clear_s > self.cell.env.now and period_from(clear_s, self.slot_s) <= slot + 1
 
     def serve(
         self,
@@ -436,36 +501,41 @@ class SlottedCell:
     ) -> Generator[simpy.Event, Any, None]:
         """Let each user send in the slots that it chooses.
 
-        Slots in which the last frames still arrive at the tower, because of propagation delay, are skipped: users that
-        had chosen one of them choose again.
-
         Args:
             choose: ``choose(users, first)`` returns the next slot of each user, not before its *first*.
-            end_slot: ``end_slot(users, received)`` is called after each slot with its senders.
+            end_slot: ``end_slot(users, received)`` is called as soon as frames of *users* have ended, before these
+                users choose again.
         """
         cell, has_channels = self.cell, self._pick_channel is not None
         chosen = np.full(cell.size, NEVER)
-        free = 0  # first slot that has not been served
         while True:
             users = cell.changes()
             if users.size:
+                if end_slot is not None:
+                    self._report_results(users, end_slot)
                 chosen[users] = NEVER
                 users, first = self.joining_slots(users)
-                chosen[users] = choose(users, np.maximum(first, free))
+                chosen[users] = choose(users, first)
             slot = int(chosen.min())
             start_s = self.start_s(slot)
             if start_s > cell.env.now:
                 yield cell.wait_for_change(by_s=start_s)
                 continue
             users = np.flatnonzero(chosen == slot)
-            channel = collapse_if_equal(self.channels(users)) if has_channels else 0
-            received = yield cell.attempt(users, limit=self.max_attempts, channel=channel, begin_s=start_s)
+            chosen[users] = NEVER
+            end = self.send(users, slot, self.channels(users) if has_channels else 0)
             if end_slot is not None:
-                end_slot(users, received)
-            free = cell.next_slot(self.slot_s, after=slot)
-            if free > slot + 1:
-                users = np.flatnonzero((chosen > slot) & (chosen < free))
-                chosen[users] = choose(users, np.full(len(users), free))
+                received = np.asarray(end.value)  # filled in as the frames end
+                self._results.update((user, (received, place)) for place, user in enumerate(users.tolist()))
+            if self.is_clear_after(slot):  # one event in place of several
+                yield end
+
+    def _report_results(self, users: Users, end_slot: Callable[[Users, Bools], None]) -> None:
+        """Report the outcomes of those of *users* whose frames have ended."""
+        senders = [user for user in users.tolist() if user in self._results]
+        if senders:
+            outcomes = [self._results.pop(user) for user in senders]
+            end_slot(np.array(senders), np.array([received[place] for received, place in outcomes]))
 
 
 class UnslottedCell:

@@ -71,9 +71,6 @@ class PacketQueue(TxQueue):
         self._log.uplink_bits += float(bits.sum())
         return Frames(users, bits, heads)
 
-    def retrying(self, frames: Frames) -> Users:
-        return frames.users
-
     def end(
         self, frames: Frames, causes: Sequence[str], snr_db: Floats, limit: int | None, now_s: float
     ) -> list[Message]:

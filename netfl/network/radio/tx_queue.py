@@ -65,10 +65,6 @@ class TxQueue(ABC):
         """Put the first frames of *users* on the air."""
 
     @abstractmethod
-    def retrying(self, frames: Frames) -> Users:
-        """Return the users whose first frame is still the one in *frames*."""
-
-    @abstractmethod
     def end(
         self, frames: Frames, causes: Sequence[str], snr_db: Floats, limit: int | None, now_s: float
     ) -> list[Message]:
@@ -143,10 +139,6 @@ class MergedTxQueue(TxQueue):
             bits[place] = part.bits
         return Frames(users, bits, _MergedHandle((frames[0], frames[1]), places))
 
-    def retrying(self, frames: Frames) -> Users:
-        parts = zip(self._queues, frames.handle.frames, strict=True)
-        return np.concatenate([queue.retrying(part) for queue, part in parts])
-
     def end(
         self, frames: Frames, causes: Sequence[str], snr_db: Floats, limit: int | None, now_s: float
     ) -> list[Message]:
@@ -213,9 +205,6 @@ class TxQueueSubset(TxQueue):
 
     def launch(self, users: Users, now_s: float) -> Frames:
         return self._queue.launch(self._users[users], now_s)
-
-    def retrying(self, frames: Frames) -> Users:
-        return np.searchsorted(self._users, self._queue.retrying(frames))
 
     def end(
         self, frames: Frames, causes: Sequence[str], snr_db: Floats, limit: int | None, now_s: float

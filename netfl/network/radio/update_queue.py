@@ -98,9 +98,6 @@ class UpdateQueue(TxQueue):
         self.log.event("sent", now_s, user=self.ids[users], node=self.tower, value=bits)
         return Frames(users, bits, _SentUpdates(self.base[users], self.sent_s[users], self.attempts[users]))
 
-    def retrying(self, frames: Frames) -> Users:
-        return frames.users[self._is_current(frames)]
-
     def end(
         self, frames: Frames, causes: Sequence[str], snr_db: Floats, limit: int | None, now_s: float
     ) -> list[Message]:

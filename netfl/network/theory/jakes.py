@@ -16,6 +16,10 @@ from netfl.network.theory._links import budget_db, budget_misfits, find_random_c
 
 _SAMPLES_PER_PERIOD, _SAMPLES_PER_FADE = 50, 8
 """Minimum samples of a period of the Doppler shift, and of a mean fade."""
+_SMALL = 1e-12
+"""Argument up to which one term of the incomplete gamma function is exact."""
+_MAX_EXPONENT = 700.0
+"""Exponent of e above which a power counts as infinite."""
 
 
 class Jakes(Theory):
@@ -27,7 +31,8 @@ class Jakes(Theory):
     rate; for m = 1 sqrt(2π) f ρ exp(-ρ²) and (exp(ρ²) - 1) / (sqrt(2π) f ρ).  W. C. Jakes, "Microwave Mobile
     Communications", 1974, §1.3; M. D. Yacoub et al., IEEE Trans. Veh. Technol. 48(3), 1999.
 
-    For many scattered waves; the probe must sample often enough to miss hardly any fade.
+    For many scattered waves; the probe must sample often enough to miss hardly any fade, and the power must cross the
+    level.
 
     Example::
 
@@ -44,7 +49,11 @@ class Jakes(Theory):
         elif fading is not None:
             max_s = 1.0 / (_SAMPLES_PER_PERIOD * fading.doppler_hz)
             if probe.level is not None:
-                max_s = min(max_s, self.predict(case)["fade_duration_theory_s"] / _SAMPLES_PER_FADE)
+                rate_hz, duration_s = _crossings(fading, probe.level - budget_db(case))
+                if not rate_hz or not duration_s or math.isinf(duration_s):
+                    yield misfit_fault("probe.level", "a level that the power crosses", probe.level)
+                    return
+                max_s = min(max_s, duration_s / _SAMPLES_PER_FADE)
             if probe.every > max_s * (1.0 + 1e-9):
                 yield misfit_fault("probe.every", f"samples at least every {max_s:.3g} s", probe.every)
 
@@ -52,19 +61,48 @@ class Jakes(Theory):
         fading, probe = _fading(case), case.network.probe
         assert fading is not None
         assert probe is not None
-        m, f = fading.m if isinstance(fading, Nakagami) else 1.0, fading.doppler_hz
+        m, f = _shape(fading), fading.doppler_hz
         metrics = {"power_mean_theory": 10.0 ** (budget_db(case) / 10.0), "power_variance_theory": 1.0 / m}
         if probe.lag is not None:
             metrics["autocorrelation_theory"] = float(special.j0(2.0 * math.pi * f * probe.lag) ** 2)
         if probe.level is not None:
-            share = 10.0 ** ((probe.level - budget_db(case)) / 10.0)
-            exponent = (m - 0.5) * math.log(m * share) - m * share - math.lgamma(m)
-            rate_hz = math.sqrt(2.0 * math.pi) * f * math.exp(exponent)
+            rate_hz, duration_s = _crossings(fading, probe.level - budget_db(case))
             metrics["level_crossing_rate_theory_hz"] = rate_hz
-            metrics["fade_duration_theory_s"] = float(special.gammainc(m, m * share)) / rate_hz
+            metrics["fade_duration_theory_s"] = duration_s
         return metrics
 
 
 def _fading(case: TheoryCase) -> Fading | None:
     fading = find_random_channel(case, Rayleigh, Nakagami)
     return fading if fading is not None and fading.doppler_hz else None
+
+
+def _shape(fading: Fading) -> float:
+    """Return m, which is 1 for Rayleigh fading."""
+    return fading.m if isinstance(fading, Nakagami) else 1.0
+
+
+def _crossings(fading: Fading, level_db: float) -> tuple[float, float]:
+    """Return the rate in 1/s at which the power falls below a level relative to its mean, and the mean fade in s.
+
+    Computed as logarithms, because levels far from the mean have rates that no number represents; the result is then 0
+    or infinity.
+    """
+    m = _shape(fading)
+    log_x = math.log(m) + level_db * math.log(10.0) / 10.0  # x = m ρ²
+    x = _exp(log_x)
+    log_rate = math.log(math.sqrt(2.0 * math.pi) * fading.doppler_hz) + (m - 0.5) * log_x - x - math.lgamma(m)
+    return _exp(log_rate), _exp(_log_gammainc(m, log_x) - log_rate)
+
+
+def _log_gammainc(m: float, log_x: float) -> float:
+    """Return log P(m, x) of the regularised incomplete gamma function."""
+    x = _exp(log_x)
+    if x < _SMALL:
+        return m * log_x - math.lgamma(m + 1.0)
+    return math.log(float(special.gammainc(m, x)))
+
+
+def _exp(exponent: float) -> float:
+    """Return e^exponent, which may be 0 or infinity."""
+    return math.exp(exponent) if exponent < _MAX_EXPONENT else math.inf

@@ -16,7 +16,7 @@ class Size(Spec):
     """Distribution of the packet size."""
 
     distribution: Literal["fixed", "exponential"] = "fixed"
-    """Fixed or exponential; a slot of a MAC fits the mean size, and a larger packet takes several slots."""
+    """Fixed or exponential; a slot of a MAC fits the mean size, and a larger packet lasts into the next slots."""
     mean: Annotated[Bits, Field(gt=0)] = 12_000.0
     """Mean size."""
 

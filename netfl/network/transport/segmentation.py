@@ -94,10 +94,6 @@ class SegmentedUpdateQueue(UpdateQueue):
         log.event("sent", now_s, user=self.ids[users], node=self.tower, value=bits)
         return Frames(users, bits, [*zip(transfers, parts, strict=True)])
 
-    def retrying(self, frames: Frames) -> Users:
-        current = [transfer.user for transfer, _ in frames.handle if self._transfers[transfer.user] is transfer]
-        return np.array(current, np.int64)
-
     def end(
         self, frames: Frames, causes: Sequence[str], snr_db: Floats, limit: int | None, now_s: float
     ) -> list[Message]:

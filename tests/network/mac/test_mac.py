@@ -4,17 +4,13 @@ Slots of a saturated cell are independent, so successes are binomial; checks all
 with probability 7e-6.
 """
 
-import inspect
-import textwrap
 from functools import partial
-from itertools import takewhile
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated
 
 import numpy as np
 import pytest
-from pydantic import Field
+from support.guide_macs import contract_example
 from testing.test_laws import from_example
 
 from netfl.network import mac as family
@@ -25,8 +21,6 @@ from netfl.network.radio.cell import Cell, SlottedCell
 from netfl.registry import list_kinds
 from netfl.streams import Streams
 from netfl.testing.laws import check_laws
-from netfl.types import Law
-from netfl.units import Seconds
 
 
 def run_updates(simulation, mac, versions, until_s):
@@ -193,14 +187,6 @@ def test_slots_use_channel_0_by_default(make_cell, monkeypatch):
     assert channels == [0, 0]
 
 
-def test_slots_lost_to_delays_are_repeated(make_cell, scripted_links, monkeypatch):
-    """Frames of three slots; the signal of user 0 lasts until 1.4, so user 1 waits for slot 4."""
-    monkeypatch.setattr(scripted_links, "delay_s", lambda self, users, time_s: np.full(len(users), 0.4))
-    simulation = make_cell(3)
-    assert run_slots(simulation, Tdma().serve(simulation.cell)) == [(0, 0.0), (2, 2.0), (1, 4.0)]
-    assert simulation.recorder.events("sent") == [(0.0, 0), (2.0, 2), (4.0, 1)]
-
-
 def run_slots(simulation, slots):
     """Return (user, sent_s) of the deliveries of one version; the simulation then has no events left."""
     simulation.env.process(slots)
@@ -222,15 +208,6 @@ def test_slots_start_at_exact_multiples_after_long_time(make_cell, mac, slot_s):
     slots = np.rint(sent_s / slot_s)
     assert len(sent_s) >= 40
     assert (sent_s == slots * slot_s).all()
-
-
-def contract_example():
-    """Return the MAC in the docstring of the contract."""
-    _, _, text = inspect.getdoc(family).partition("in turn::\n")
-    code = "\n".join(takewhile(lambda line: not line or line.startswith(" "), text.splitlines()))
-    names = {"Mac": family.Mac, "Law": Law, "Seconds": Seconds, "Field": Field, "Annotated": Annotated, "np": np}
-    exec(compile(textwrap.dedent(code), "contract", "exec"), names)
-    return names["Polling"]
 
 
 def guide_example():

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 from support.small_network import PLAIN, make, play
 
-from netfl.access._warnings import max_frames_hz
 from netfl.access.network import NetworkAccess
 from netfl.network.mac import Mac
 from netfl.registry import list_kinds
 from netfl.streams import Streams
-from netfl.types import AccessContext, NullRecorder
+from netfl.types import AccessContext, Law, NullRecorder
 
 FIXED = {"distribution": "fixed", "mean": "1 kbit"}
 """Packet size with an airtime of 1 s."""
@@ -58,7 +57,7 @@ def carried_hz(overrides, duration_s=2000.0):
 @pytest.mark.quick_first
 def test_departures_respect_bound_of_mac(overrides):
     mac = build_mac(overrides)
-    bound_hz = max_frames_hz(mac, 1.0, 1.0)
+    bound_hz = mac.max_frames_hz(1.0, 1.0, 0.0)
     assert carried_hz(overrides) <= bound_hz + 1e-3
     if overrides["kind"] in {"tdma", "max_snr"}:  # no collisions: the bound is tight
         assert carried_hz(overrides) == pytest.approx(bound_hz, rel=2e-3)
@@ -66,15 +65,62 @@ def test_departures_respect_bound_of_mac(overrides):
 
 @pytest.mark.parametrize("overrides", UNBOUNDED, ids=lambda overrides: overrides["kind"])
 def test_single_attempts_have_no_bound(overrides):
-    assert max_frames_hz(build_mac(overrides), 1.0, 1.0) == np.inf
+    assert build_mac(overrides).max_frames_hz(1.0, 1.0, 0.0) == np.inf
     assert carried_hz(overrides) > 1.0
+
+
+class Fdma(Mac):
+    """A MAC from outside with eight subchannels, which states no bound and names its fields as it likes."""
+
+    subchannels: int = 8
+    """Number of subchannels."""
+    max_attempts: int | None = None
+    """No limit."""
+    slot: str = "none"
+    """No slot of time."""
+    channels: tuple[int, ...] = ()
+    """No number of channels."""
+
+    def serve(self, cell):
+        while True:
+            yield cell.wait_for_backlog()
+            for user in cell.backlog().tolist():
+                cell.attempt([user], channel=user % self.subchannels, limit=self.max_attempts)
+
+    def laws(self):
+        return (Law.none("nothing is drawn"),)
+
+
+def test_mac_from_outside_is_not_judged_by_its_fields():
+    """Eight users on eight subchannels, 6.4 frames of 1 s a second: nothing is warned of."""
+    access, setting, _ = make(8, 3, traffic=constant_traffic(1.25))
+    access = access.model_copy(update={"mac": Fdma()})
+    assert [*access.warnings(setting)] == []
+    assert Fdma().max_frames_hz(1.0, 1.0, 0.0) == np.inf
+    assert Fdma().attempt_limit is None
+
+
+def test_late_arrivals_raise_the_bound_of_slots():
+    """Frames of 0.1 s in slots of 1.1 s: delays of up to 1 s leave room for eleven frames in a slot."""
+    mac = build_mac({"kind": "slotted_aloha", "probability": 0.2, "slot": 1.1})
+    assert mac.max_frames_hz(0.1, 0.1, 0.0) == pytest.approx(1 / 1.1)
+    assert mac.max_frames_hz(0.1, 0.1, 1.0) == pytest.approx(11 / 1.1)
+
+
+def test_limit_of_attempts_is_stated():
+    """Updates of several frames are warned of, whatever MAC has a limit."""
+    for mac in ({"kind": "tdma"}, {"kind": "round_robin"}, {"kind": "pure_aloha", "backoff": "5 s"}):
+        assert build_mac(mac).attempt_limit is None
+        assert build_mac(mac | {"max_attempts": 3}).attempt_limit == 3
+    assert build_mac({"kind": "csma_ca", "max_attempts": 7}).attempt_limit == 7
+    assert build_mac({"kind": "lorawan", "max_attempts": 5}).attempt_limit == 5
 
 
 def test_every_mac_states_its_bound():
     bounded = {overrides["kind"] for overrides in BOUNDED}
     assert {kind for kind in list_kinds(Mac) if kind not in bounded} == {"csma_ca", "lorawan"}
-    assert max_frames_hz(build_mac({"kind": "csma_ca"}), 1.0, 1.0) == 1.0
-    assert max_frames_hz(build_mac({"kind": "csma_ca", "max_attempts": 7}), 1.0, 1.0) == np.inf
+    assert build_mac({"kind": "csma_ca"}).max_frames_hz(1.0, 1.0, 0.0) == 1.0
+    assert build_mac({"kind": "csma_ca", "max_attempts": 7}).max_frames_hz(1.0, 1.0, 0.0) == np.inf
 
 
 def list_warnings(users=4, **overrides):

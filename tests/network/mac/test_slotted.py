@@ -241,7 +241,7 @@ def test_capture_receives_stronger_user(make_cell):
     assert [(message.user, at_s) for at_s, message in simulation.sent_on] == [(1, 1.0), (0, 2.0)]
 
 
-def test_slots_during_propagation_delay_are_skipped(make_cell, scripted_links, monkeypatch):
+def test_user_waits_for_the_end_of_its_frame(make_cell, scripted_links, monkeypatch):
     """With slots of 1 s and delays of 0.4 s, a signal ends at 1.4, so the next slot starts at 2 s."""
     monkeypatch.setattr(scripted_links, "delay_s", lambda self, users, time_s: np.full(len(users), 0.4))
     for mac in (SlottedAloha(probability=1.0, max_attempts=3), SlottedAloha(adaptive="backoff", max_attempts=3)):
