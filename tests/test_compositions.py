@@ -40,7 +40,16 @@ FIXED_TIMES = {
 """Models whose times do not scale, and why."""
 SCALED_AXES = ("mac", "round", "channel", "interference", "queue", "outage", "traffic", "size", "downlink", "transport",
                "on_new_version", "staleness", "compute", "energy")  # fmt: skip
-FADING_KINDS = {"none", "constant", "gilbert_elliott", "markov", "nakagami", "rayleigh", "rician", "mylab.blockage:Blockage"}
+FADING_KINDS = {
+    "none",
+    "constant",
+    "gilbert_elliott",
+    "markov",
+    "nakagami",
+    "rayleigh",
+    "rician",
+    "mylab.blockage:Blockage",
+}
 """Channels that do not depend on positions."""
 
 
@@ -154,8 +163,8 @@ def test_equal_users_are_equal_under_each_mac_and_other_models(mac, levels):
     check_equal(composed({"mac": mac} | levels), within="outage" not in levels)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mac", MACS)
+@pytest.mark.quick_first
+@pytest.mark.parametrize("mac", ["tdma", *(mac for mac in MACS if mac != "tdma")])
 def test_equal_towers_are_equal(mac):
     row = composed({"mac": mac})
     data = copy.deepcopy(row.data)
@@ -172,9 +181,9 @@ def test_equal_towers_are_equal(mac):
     assert p_value > checks.LEVEL, f"equal towers deliver {by_tower.sum(axis=0).tolist()}\n{as_yaml(data)}"
 
 
-def outcomes(scenario):
+def outcomes(scenario, replica=0):
     """Return what a run delivers, without its times, and these times."""
-    rounds, log = checks.simulate(scenario)
+    rounds, log = checks.simulate(scenario, replica)
     if scenario.duration is not None:
         rows = [row for row in log.rows if row[0] == "delivered"]
         return [(row[2], row[3]) for row in rows], [row[1] for row in rows]
@@ -247,7 +256,7 @@ def check_permutation(mac, round_):
         scenario = validate(ScenarioDocument(data, "permuted"))
         rank = np.argsort(order) if numbers is order and checks.has_fixed_order(scenario) else np.arange(6)
         with checks.ordered(rank):
-            rows, times_s = outcomes(scenario)
+            rows, _ = outcomes(scenario, replica)
         tables.append([(*entry[:1], int(numbers[entry[1]]), *entry[2:]) for entry in rows])
     if tables[0] != tables[1]:
         pytest.skip("the scenario draws")
@@ -293,7 +302,9 @@ def test_version_takes_the_time_of_an_update(downlink, reception, channel):
 def test_power_increases_deliveries_of_a_scheduled_cell(mac):
     delivered = []
     for gain_db in (0.0, 3.0, 6.0, 12.0):
-        row = composed({"mac": mac, "round": "duration", "traffic": "saturated", "channel": "rayleigh", "budget": "fading"})
+        row = composed(
+            {"mac": mac, "round": "duration", "traffic": "saturated", "channel": "rayleigh", "budget": "fading"}
+        )
         data = copy.deepcopy(row.data)
         data["access"]["radio"]["power"] = f"{16.0 + gain_db} dBm"
         delivered.append(checks.counts(validate(ScenarioDocument(data, "power")), 0).sum())
@@ -326,5 +337,3 @@ def test_deadline_increases_the_deliveries_of_one_round(outage):
         delivered.append({delivery.user for delivery in rounds[0].deliveries})
     assert all(fewer <= more for fewer, more in itertools.pairwise(delivered)), as_yaml(data)
     assert delivered[0] < delivered[-1]
-
-

@@ -126,5 +126,3 @@ def unequal(scenario, *, within):
         if not suspects:
             return {}
     return {name: table.sum(axis=1).astype(int).tolist() for name in suspects}
-
-

@@ -58,8 +58,8 @@ CYCLE_S = 3.0
 """Longest time of a model of outages or fading, as examples with hours would not change in a run of seconds."""
 _ROUND_KEYS = ("round", "compute", "broadcast_rate", "update_size")
 
-Level = tuple[str, dict[str, Any]]
-"""Name and settings of a level, keyed as `compose` reads them."""
+BUILT_AXES = {"air", "channel", "mac", "motion", "outage", "placement", "reception", "routing", "source", "topology"}
+"""Axes whose errors may depend on the layout."""
 
 
 class RefusedError(Exception):
@@ -74,8 +74,53 @@ class Row(NamedTuple):
     scenario: Any
 
 
-def members(family: str, **changes: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the examples of a family by kind, with the keys in *changes* replaced, and the guides' own models."""
+SMALL_GRAPH = {"side": "300 m", "routers": 8, "towers": 2}
+FITTED = {
+    "network/mac": {
+        "priority": {"weights": {0: 1}, "by": "lottery"},
+        "lorawan": {"sub_bands": [{"channels": 2, "duty_cycle": 1}]},
+        "adaptive_aloha": {"metric": "age"},
+    },
+    "network/outage": {
+        "battery": dict.fromkeys(("solar", "per_bit", "per_sample"))
+        | {"capacity": "10 J", "initial": 1, "per_training": "2 J", "idle": "1 W", "charger": {"power": "3 W"}},
+        "disaster": {"corners": [["-1 km", "-1 km"], ["1 km", "1 km"]]},
+        "regional": {"center": [0, 0]},
+        "inactivity": dict.fromkeys(("weights", "diversity"))
+        | {
+            "gap": {"distribution": "exponential", "mean": "1 min"},
+            "session": {"distribution": "exponential", "mean": "10 s"},
+        },
+        "diurnal_rate": {
+            "mean_time_to_failure": "1 min",
+            "repair": {"distribution": "exponential", "mean": "10 s"},
+        },
+    },
+    "network/traffic": {
+        "constant": {"every": "400 ms"},
+        "on_off": {"every": "200 ms"},
+        "poisson": {"rate": 1},
+        "saturated": {"destination": None},
+    },
+    "network/topology": {
+        "star": {"radius": None, "distance": "10 m"},
+        "barabasi_albert": SMALL_GRAPH,
+        "waxman": SMALL_GRAPH | {"alpha": 1, "beta": 0.95},
+        "random_geometric": SMALL_GRAPH | {"max_distance": "250 m"},
+        "tree": {"ring": "100 m", "radius": "150 m"},
+        "grid": {"rows": 2, "columns": 2, "towers": [[0, 0], [1, 1]]},
+    },
+    "network/motion": {"random_waypoint": {"radius": "3 km"}},
+    "network/round": {"quorum": {"min_share": None}},
+    "network/queue": {"drr": {"weights": None}, "relay": {"policy": "round_robin", "weights": None}},
+    "access/selection": {"contract": {"tiers": [{"share": 0.5}]}},
+}
+"""Changes of the examples of models that suit runs of seconds with equal users; a key with ``None`` is left out."""
+
+
+def members(family: str) -> dict[str, dict[str, Any]]:
+    """Return the examples of a family by kind, with the changes in `FITTED`, and the guides' own models."""
+    changes = FITTED.get(family, {})
     levels = {}
     for kind in list_kinds(base_of(family)):
         spec = example_settings(family, kind) | OF_FILES.get((family, kind), {}) | changes.get(kind, {})
@@ -91,16 +136,9 @@ def slowed(levels: dict[str, dict[str, Any]], family: str) -> dict[str, dict[str
 @cache
 def axes() -> dict[str, dict[str, Any]]:
     """Return the levels of every axis by name; the first of each is the level of `BASE`."""
-    macs = members("network/mac", priority={"weights": {0: 1}, "by": "lottery"}, lorawan={"sub_bands": [
-        {"channels": 2, "duty_cycle": 1}]}, adaptive_aloha={"metric": "age"})  # fmt: skip
+    macs = members("network/mac")
     macs |= {f"priority {by}": {"kind": "priority", "weights": {0: 1}, "by": by} for by in ("strict", "stride")}
-    outages = members("network/outage", battery=dict.fromkeys(("solar", "per_bit", "per_sample"), None) | {
-        "capacity": "10 J", "initial": 1, "per_training": "2 J", "idle": "1 W", "charger": {"power": "3 W"}},
-        availability={"file": None, "node": None}, calendar={"file": None}, disaster={
-        "corners": [["-1 km", "-1 km"], ["1 km", "1 km"]]}, regional={"center": [0, 0]},
-        inactivity={"gap": {"distribution": "weibull", "mean": "1 min", "shape": 0.6}, "weights": None, "diversity": None,
-                    "session": {"distribution": "exponential", "mean": "10 s"}},
-        diurnal_rate={"mean_time_to_failure": "1 min", "repair": {"distribution": "exponential", "mean": "10 s"}})  # fmt: skip
+    outages = members("network/outage")
     del outages["availability"], outages["calendar"]  # files of days
     daily = {kind: outages.pop(kind) for kind in ("inactivity", "diurnal_rate")}  # they begin days before time 0
     outages |= {
@@ -110,32 +148,24 @@ def axes() -> dict[str, dict[str, Any]]:
         **{f"renewal of {nodes}": outages["renewal"] | {"nodes": nodes} for nodes in ("towers", "routers", "links")},
         "spared": outages["renewal"] | {"in_progress": "finish"},
     }  # fmt: skip
-    traffic = members("network/traffic", poisson={"size": None}, constant={"size": None}, on_off={"size": None},
-                      saturated={"size": None, "destination": None})  # fmt: skip
-    quick = {"constant": {"every": "400 ms"}, "on_off": {"every": "200 ms"}, "poisson": {"rate": 1}}
-    traffic = {kind: spec | quick.get(kind, {}) for kind, spec in traffic.items()}
-    receptions = members("network/reception")
-    small = {"side": "300 m", "routers": 8, "towers": 2}
-    wide = {"random_waypoint": {"radius": "3 km"}}
+    traffic = {kind: {key: value for key, value in spec.items() if key != "size"}
+               for kind, spec in members("network/traffic").items()}  # fmt: skip
+    rounds = members("network/round")
     tree = {"kind": "tree", "fanout": [2], "ring": "10 m", "radius": "1 m", "rate": "1 Mbps", "delay": "1 ms"}
-    topologies = members("network/topology", star={"radius": None, "distance": "10 m", "rate": "20 kbps"},
-                         barabasi_albert=small, waxman=small, random_geometric=small | {"max_distance": "250 m"},
-                         tree={"ring": "100 m", "radius": "150 m"}, grid={"rows": 2, "columns": 2, "towers": [[0, 0], [1, 1]]})  # fmt: skip
     return {
         "mac": {"round_robin": macs.pop("round_robin"), **macs},
-        "round": {"first": {"kind": "first", "m": 2}, "duration": None} | {
-            kind: spec for kind, spec in members("network/round", quorum={"min_share": None}).items() if kind != "first"},
+        "round": {"first": {"kind": "first", "m": 2}, "duration": None}
+        | {kind: rounds[kind] for kind in rounds if kind != "first"},
         "channel": {"none": None} | slowed(members("network/channel"), "network/channel"),
-        "reception": {"base": None, **receptions},
+        "reception": {"base": None, **members("network/reception")},
         "budget": {"strong": 40.0, "fading": 10.0, "marginal": 1.0},
         "interference": {"collide": {}, "capture": {"capture": "6 dB"}, "sinr": {"interference": "sinr"}},
         "air": {"separate": {}, "shared": {"shared_air": True}},
         "topology": {"base": None, "two towers": tree | {"fanout": [2]}, "routers": tree | {"fanout": [2, 2]},
-                     **topologies},
+                     **members("network/topology")},
         "placement": {"same": None, **members("network/placement")},
-        "motion": {"none": None, **members("network/motion", **wide)},
-        "queue": {"drop_tail": None, **members("network/queue", drr={"weights": None}, relay={
-            "policy": "round_robin", "weights": None})},
+        "motion": {"none": None, **members("network/motion")},
+        "queue": {"drop_tail": None, **members("network/queue")},
         "routing": {"default": None, **members("network/routing")},
         "outage": {"none": None, **daily, **slowed(outages, "network/outage")},
         "traffic": {"none": None, **traffic},
@@ -150,14 +180,14 @@ def axes() -> dict[str, dict[str, Any]]:
         "deadline": {"none": None, "tight": "0.75 s", "long": "3 s"},
         "on_new_version": {word: word for word in ("restart", "finish", "ignore")},
         "staleness": {"default": None, "0": 0, "1": 1},
-        "selection": {"all": None, **members("access/selection", contract={"tiers": [{"share": 0.5}]})},
+        "selection": {"all": None, **members("access/selection")},
         "compute": {"alike": {}, "jitter": {"jitter": 0.3}, "spread": {"spread": 0.4}},
         "energy": {"none": None, "counted": {"per_training": 1, "efficiency": 0.3, "receive": 0.1, "idle": 0.01}},
         "exempt": {"none": None, **{cause: {cause: [0, 3]} for cause in CAUSES}},
     }  # fmt: skip
 
 
-def compose(levels: dict[str, str]) -> dict[str, Any]:
+def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one branch for each axis
     """Return the scenario with these levels, by axis, and the first level of every other axis, as plain data.
 
     Raises:
@@ -266,15 +296,15 @@ def _fit_radio(access, value, has):
             del access[section]
 
 
-def checked(levels: dict[str, str]) -> Row:
-    """Return the validated scenario with these levels.
+def checked(levels: dict[str, str], *, is_whole: bool = True) -> Row:
+    """Return the validated scenario with these levels; if not *is_whole*, its network is not built.
 
     Raises:
         RefusedError: the levels have no meaning together, or they are refused.
     """
     data = compose(levels)
     try:
-        scenario = _build(data)
+        scenario = _build(data, is_whole=is_whole)
     except ScenarioError as error:
         raise RefusedError(str(error)) from error
     if scenario.access.info.is_closed_loop:
@@ -282,11 +312,12 @@ def checked(levels: dict[str, str]) -> Row:
     return Row(levels, data, scenario)
 
 
-def _build(data):
-    """Validate plain data, and build its network once, as some errors depend on the layout."""
+def _build(data, *, is_whole=True):
+    """Validate plain data and, if *is_whole*, build its network once, as some errors depend on the layout."""
     scenario = validate(ScenarioDocument(data, "composition"))
-    context = access_context(scenario, 0)
-    NetworkSimulator(build_network(scenario.access, context), context.streams, context.recorder)
+    if is_whole:
+        context = access_context(scenario, 0)
+        NetworkSimulator(build_network(scenario.access, context), context.streams, context.recorder)
     return scenario
 
 
@@ -302,10 +333,10 @@ def budgeted(row: Row) -> Row:
     config = build_network(access, context)
     users = np.arange(row.scenario.users)
     names = [config.layout.towers[index] for index in config.layout.tower_of]
-    times_s = np.linspace(0.0, 2 * DURATION_S, 17)
-    snr_db = [[float(config.medium.snr_db(users[user : user + 1], NodeId(names[user], config.layout.number(names[user])),
-                                          time_s)[0]) for user in users] for time_s in times_s]  # fmt: skip
-    have_db = float(np.median(snr_db, axis=0).min())
+    towers = [NodeId(name, config.layout.number(name)) for name in names]
+    pairs = itertools.product(np.linspace(0.0, 2 * DURATION_S, 17).tolist(), users.tolist())
+    snr_db = [config.medium.snr_db(users[user : user + 1], towers[user], time_s) for time_s, user in pairs]
+    have_db = float(np.median(np.reshape(snr_db, (-1, len(users))), axis=0).min())
     bits, band_hz, reception = largest_frame_bits(access, context), access.radio.bandwidth, access.reception
     need_db = min(
         minimum_snr_db(lambda snr_db, mode=mode: reception.success(snr_db, band_hz, bits, mode), _CERTAIN)
@@ -372,7 +403,7 @@ class Design:
                 continue
             for level in self._candidates(row.levels, axis):
                 try:
-                    row = checked(row.levels | {axis: level})
+                    row = checked(row.levels | {axis: level}, is_whole=axis in BUILT_AXES)
                     break
                 except RefusedError:
                     continue
@@ -396,7 +427,9 @@ def design(*names: str) -> Design:
 
 
 @cache
-def _restricted(excluded: frozenset[str], names: tuple[str, ...], kept: tuple[tuple[str, frozenset[str]], ...]) -> Design:
+def _restricted(
+    excluded: frozenset[str], names: tuple[str, ...], kept: tuple[tuple[str, frozenset[str]], ...]
+) -> Design:
     drawn = Design(names)
     for axis, levels in drawn.axes.items():
         wanted = dict(kept).get(axis, frozenset(levels)) - excluded

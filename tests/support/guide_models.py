@@ -25,8 +25,8 @@ from support.doc_pages import PAGES, blocks
 
 _KIND = re.compile(r"^ +kind: ([\w.]+:\w+)$", re.MULTILINE)
 """The kind in the example of a plug-in."""
-_KNOWN = {"np": np, "nx": networkx, "networkx": networkx, "itertools": itertools, "math": math, "Field": Field,
-          "Annotated": Annotated, "Literal": Literal, "Any": Any, "Law": Law, "Disk": Disk, "Layout": Layout}  # fmt: skip
+_KNOWN = {"np": np, "networkx": networkx, "itertools": itertools, "math": math, "Field": Field, "Annotated": Annotated,
+          "Literal": Literal, "Any": Any, "Law": Law, "Disk": Disk, "Layout": Layout}  # fmt: skip
 """Names that the blocks of a contract use without an import."""
 
 

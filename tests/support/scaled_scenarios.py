@@ -20,7 +20,9 @@ CARRIER_HZ = 1e8
 """Least frequency of a carrier, which determines a path loss and no time; bandwidths here are lower."""
 
 
-def scaled(part: Any, factor: float, annotation: Any = None, field: FieldInfo | None = None, *, with_defaults: bool = True) -> Any:
+def scaled(
+    part: Any, factor: float, annotation: Any = None, field: FieldInfo | None = None, *, with_defaults: bool = True
+) -> Any:
     """Return validated settings as plain data, with all times multiplied by *factor*.
 
     With *with_defaults* the defaults of keys that are not set are multiplied, too.
@@ -86,7 +88,9 @@ def _kind(part):
 
 def _collection(part, factor, annotation, field, with_defaults):
     if isinstance(part, Mapping):
-        return {key: scaled(value, factor, annotation, field, with_defaults=with_defaults) for key, value in part.items()}
+        return {
+            key: scaled(value, factor, annotation, field, with_defaults=with_defaults) for key, value in part.items()
+        }
     if isinstance(part, tuple | list):
         return [scaled(value, factor, annotation, field, with_defaults=with_defaults) for value in part]
     return part
@@ -110,6 +114,3 @@ def _unit(annotation, field):
     if not units and "per second" in text:
         units = ["Hz"]
     return (units or [""])[0]
-
-
-
