@@ -7,6 +7,7 @@ reduced by `NETFL_COMPOSITION`, a list of its levels: ``NETFL_COMPOSITION="mac=t
 import copy
 import itertools
 import os
+import re
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from netfl.registry import list_kinds
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 
-QUICK = 24
+QUICK = 8
 """Rows of the design that `make test` checks."""
 CHUNKS = 24
 """Parts of the design that `make slow` checks."""
@@ -66,22 +67,32 @@ def check(row, replica=0):
     except ScenarioError:
         return  # users or parts do not fit together, which the error explains
     except ModelError as error:
-        if "permanently cut off" in str(error) and row.data["access"].get("outages"):
+        is_cut_off = "permanently cut off" in str(error) and row.data["access"].get("outages")
+        may_be_endless = row.scenario.duration is None and row.scenario.access.round.deadline_s is None
+        if is_cut_off or (may_be_endless and "LongRunError" in str(error)):
             return
         pytest.fail(explain(row, repr(error)))
+    except checks.LongRunError:
+        if row.scenario.duration is None and row.scenario.access.round.deadline_s is not None:
+            pytest.fail(explain(row, "a few rounds with a deadline have too many events"))
     except Exception as error:
         pytest.fail(explain(row, repr(error)))
 
 
+def quick_design():
+    """Return the design without models that simulate days before time 0, which takes seconds."""
+    return compositions.design_without({"inactivity", "diurnal_rate"}, tuple(compositions.axes()))
+
+
 @pytest.mark.parametrize("index", range(QUICK))
 def test_composition_keeps_invariants(index):
-    check(design().row(index))
+    check(quick_design().row(index))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_compositions_keep_invariants(chunk):
-    while row := design().row(QUICK + chunk):
+    while row := design().row(chunk):
         check(row, replica=1)
         chunk += CHUNKS
 
@@ -163,6 +174,17 @@ def test_equal_users_are_equal_under_each_mac_and_other_models(mac, levels):
     check_equal(composed({"mac": mac} | levels), within="outage" not in levels)
 
 
+@pytest.mark.parametrize("mac", ["tdma", "round_robin"])
+@pytest.mark.parametrize("levels", [{}, {"channel": "underwater"}, {"interference": "sinr"}], ids=str)
+def test_users_that_send_in_turn_have_equal_shares(mac, levels):
+    """Users that always have a packet of one size, and are served in turn: their packets differ by one or two."""
+    always = {"round": "duration", "traffic": "saturated", "destination": "tower"}
+    row = composed({"mac": mac} | always | levels)
+    packets = checks.counts(row.scenario, 0).sum(axis=0)
+    assert np.ptp(packets) <= 2, explain(row, f"packets of the users: {packets.tolist()}")  # noqa: PLR2004 - see above
+    assert packets.min() > 0
+
+
 @pytest.mark.quick_first
 @pytest.mark.parametrize("mac", ["tdma", *(mac for mac in MACS if mac != "tdma")])
 def test_equal_towers_are_equal(mac):
@@ -182,8 +204,11 @@ def test_equal_towers_are_equal(mac):
 
 
 def outcomes(scenario, replica=0):
-    """Return what a run delivers, without its times, and these times."""
-    rounds, log = checks.simulate(scenario, replica)
+    """Return what a run delivers, without its times, and these times; or the error with which it stops."""
+    try:
+        rounds, log = checks.simulate(scenario, replica)
+    except ModelError as error:
+        return [re.sub(r"[\d.e-]+ s", "", str(error))], []
     if scenario.duration is not None:
         rows = [row for row in log.rows if row[0] == "delivered"]
         return [(row[2], row[3]) for row in rows], [row[1] for row in rows]
@@ -219,7 +244,7 @@ def scaled_design():
     return compositions.design_without({*FIXED_TIMES}, SCALED_AXES, channel=FADING_KINDS)
 
 
-@pytest.mark.parametrize("index", range(8))
+@pytest.mark.parametrize("index", range(4))
 def test_outcomes_do_not_depend_on_the_unit_of_time(index):
     check_scale(scaled_design().row(index))
 

@@ -229,7 +229,8 @@ def check_batteries(events, access):
         held_j = battery["initial"][1] * battery["capacity"]
         for kind, cost_j in (("trained", battery["per_training"]), ("delivered", battery["per_bit"] * frame_bits)):
             uses = events[(events["kind"] == kind) & (events["value"] >= 0) & ~events["user"].isin(list(exempt))]
-            spent_j = cost_j * (uses.sort_values("time_s").groupby("user").cumcount() + 1)
+            uses = uses.sort_values("time_s")
+            spent_j = cost_j * (uses.groupby("user").cumcount() + 1)
             excess = spent_j > (held_j + supply_w * uses["time_s"]) * (1 + SLACK)
             assert not excess.any(), f"energy out of nothing: {uses[excess].head()}"
 
