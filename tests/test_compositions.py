@@ -181,7 +181,7 @@ def test_users_that_send_in_turn_have_equal_shares(mac, levels):
     always = {"round": "duration", "traffic": "saturated", "destination": "tower"}
     row = composed({"mac": mac} | always | levels)
     packets = checks.counts(row.scenario, 0).sum(axis=0)
-    assert np.ptp(packets) <= 2, explain(row, f"packets of the users: {packets.tolist()}")  # noqa: PLR2004 - see above
+    assert np.ptp(packets) <= 2, explain(row, f"packets of the users: {packets.tolist()}")
     assert packets.min() > 0
 
 

@@ -317,7 +317,13 @@ def _build(data, *, is_whole=True):
     scenario = validate(ScenarioDocument(data, "composition"))
     if is_whole:
         context = access_context(scenario, 0)
-        NetworkSimulator(build_network(scenario.access, context), context.streams, context.recorder)
+        config = build_network(scenario.access, context)
+        try:
+            NetworkSimulator(config, context.streams, context.recorder)
+        except ScenarioError:
+            raise
+        except Exception:  # an error of the package: the run of this row reports it with its scenario
+            return scenario
     return scenario
 
 
