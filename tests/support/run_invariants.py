@@ -73,6 +73,7 @@ def check_tables(tables, users, count, network):
         check_delivered_events(events, deliveries)
     if network is not None:
         check_outages(events, network)
+        check_batteries(events, network)
         if not energy.empty:
             check_energy(energy, rounds, metrics)
         if network["round"] is not None:
@@ -121,7 +122,9 @@ def check_final_metrics(metrics, rounds):
     """Shares lie in [0, 1], quantiles are ordered, and the shares of outcomes sum to 1."""
     assert not np.isinf([*metrics.values()]).any()
     for name, value in metrics.items():
-        if name.startswith(("utilisation.", "share.")) or name.endswith(("_probability", "_ratio")):
+        if name.startswith("utilisation."):
+            assert np.isnan(value) or 0 <= value <= 1, name
+        if name.startswith("share.") or name.endswith(("_probability", "_ratio")):
             assert np.isnan(value) or -SLACK <= value <= 1 + SLACK, name
         if name.endswith("jain"):
             assert np.isnan(value) or 0 < value <= 1 + SLACK
@@ -203,7 +206,7 @@ def check_outages(events, access):
         times_s.append(time_s)
     if not ends_s or any(outage["kind"] == "battery" for outage in access["outages"]):
         return
-    exempt = (access.get("spare") or {}).get("outage") or ()
+    exempt = (access.get("exempt") or {}).get("outage") or ()
     sent = events[(events["kind"] == "sent") & ~events["user"].isin(list(exempt))]
     for column in ("user", "node"):
         for label, sent_s in sent.groupby(column)["time_s"]:
@@ -211,6 +214,25 @@ def check_outages(events, access):
                 np.searchsorted(ends_s.get(label, []), sent_s, side=side) % 2 for side in ("left", "right")
             )
             assert not (before & during).any(), f"{label} sends while it is down"
+
+
+def check_batteries(events, access):
+    """No user has trained, or delivered updates, for more energy than its battery held and its source supplied.
+
+    The supply is an upper bound: a solar panel has its peak power at all times.
+    """
+    exempt = (access["exempt"] or {}).get("outage") or ()
+    frame_bits = (access["update_size"] or 0.0) / (access["transport"] or {}).get("compression", 1.0)
+    for battery in (outage for outage in access["outages"] if outage["kind"] == "battery"):
+        source = battery["charger"] or battery["solar"] or {}
+        supply_w = source.get("power", source.get("peak", 0.0))
+        held_j = battery["initial"][1] * battery["capacity"]
+        for kind, cost_j in (("trained", battery["per_training"]), ("delivered", battery["per_bit"] * frame_bits)):
+            uses = events[(events["kind"] == kind) & (events["value"] >= 0) & ~events["user"].isin(list(exempt))]
+            uses = uses.sort_values("time_s")
+            spent_j = cost_j * (uses.groupby("user").cumcount() + 1)
+            excess = spent_j > (held_j + supply_w * uses["time_s"]) * (1 + SLACK)
+            assert not excess.any(), f"energy out of nothing: {uses[excess].head()}"
 
 
 class Watch:
@@ -221,11 +243,14 @@ class Watch:
         messages: number of messages that entered a port.
         place: the port that each message is in, or on whose link it is.
         airtimes_s: start and end of each received frame, by cell and channel.
+        on_link: messages that have been sent, and propagate or are sent beside a queue.
+        bits: bits of frames that were launched, and that ended by being received or not, by cell.
     """
 
     def __init__(self):
         self.finished = self.messages = 0
-        self.place, self.airtimes_s = {}, defaultdict(list)
+        self.place, self.airtimes_s, self.on_link = {}, defaultdict(list), set()
+        self.bits = defaultdict(Counter)
 
     def enters(self, port, message):
         """Record that a message entered a port. It must be in no other."""
@@ -235,25 +260,39 @@ class Watch:
 
     def leaves(self, port, message):
         """Record that a message left its port."""
+        self.on_link.discard(message)
         assert self.place.pop(message) is port
 
     def ends(self, simulator):
         """Check the ports at the end of a simulation: their contents match the recorded messages."""
         now_s = simulator.env.now
         for port, count in Counter(self.place.values()).items():
-            assert len(port._buffer) + (port._sending is not None) <= count
+            on_link = sum(self.place[message] is port for message in self.on_link)
+            assert len(port._buffer) + (port._sending is not None) + on_link == count, "a message is neither in nor out"
         for busy_s in simulator._links_busy_s(now_s).values():
             assert -SLACK * now_s <= busy_s <= now_s * (1 + SLACK)
         for spans_s in self.airtimes_s.values():
             for (_, end_s), (begin_s, _) in pairwise(sorted(spans_s)):
                 assert begin_s >= end_s * (1 - SLACK), "two frames were received at the same time"
+        for cell, bits in self.bits.items():
+            under_way = sum(_bits_of(transmission) for transmission in cell.transmissions)
+            ended = bits["received"] + bits["failed"]
+            assert bits["sent"] == pytest.approx(ended + under_way), "bits are neither received, failed nor under way"
+            assert cell.busy_by_s(now_s) <= now_s * (1 + SLACK), "the air is busy for longer than the run"
         self.finished += 1
+        for kept in (self.bits, self.on_link):
+            kept.clear()
         self.place.clear()
         self.airtimes_s.clear()
 
 
+def _bits_of(transmission):
+    """Return the bits of the frames of a transmission."""
+    return float(np.broadcast_to(transmission.frames.bits, len(transmission.ids)).sum())
+
+
 @contextmanager
-def watched():
+def watched():  # noqa: PLR0915 - one patch after the other
     """Check all networks that run inside this context; yield the `Watch`."""
     watch, originals = Watch(), []
 
@@ -292,6 +331,33 @@ def watched():
 
         return end
 
+    @patched(OutputPort, "_propagate")
+    def _(old):
+        def propagate(port, message, now):
+            watch.on_link.add(message)
+            old(port, message, now)
+
+        return propagate
+
+    @patched(OutputPort, "_send_beside")
+    def _(old):
+        def send_beside(port, message, *more):
+            watch.on_link.add(message)
+            old(port, message, *more)
+
+        return send_beside
+
+    @patched(Cell, "attempt")
+    def _(old):
+        def attempt(cell, *arguments, **options):
+            before = set(cell.transmissions)
+            event = old(cell, *arguments, **options)
+            for transmission in set(cell.transmissions) - before:
+                watch.bits[cell]["sent"] += _bits_of(transmission)
+            return event
+
+        return attempt
+
     @patched(FifoBuffer, "push")
     def _(old):
         def push(queue, message, time_s):
@@ -308,6 +374,10 @@ def watched():
     def _(old):
         def land(cell, flight, event):
             old(cell, flight, event)
+            each = np.broadcast_to(flight.frames.bits, len(flight.ids))
+            is_received = event.value[list(flight.places)]
+            watch.bits[cell]["received"] += float(each[is_received].sum())
+            watch.bits[cell]["failed"] += float(each[~is_received].sum())
             medium, received = cell._medium, event.value[list(flight.places)]
             alone = getattr(medium, "_capture_db", None) is None and not getattr(medium, "_sinr", False)
             if alone and received.any():

@@ -1,0 +1,128 @@
+"""Checks of one composition: equal users, permuted users, other units of time."""
+
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+
+from netfl.network import tower
+from netfl.simulation.setup import access_context
+from support.recorders import Memory
+from support.run_invariants import check_tables, tables_of_recorder, watched
+
+MAX_EVENTS = 8_000
+"""Number of events after which a run is cut off."""
+SEEDS, BLOCKS, DRAWS = 6, 6, 2000
+"""Seeds of a test of equal users, blocks of time of each run, and permutations."""
+LEVEL = 1.0 / 1000.0
+"""p-value below which a test of equal users is repeated with other seeds; both must lie below it.
+
+The two tests are independent, so that equal users fail with probability 2.5e-7: below 0.1 % for all of some thousand
+tests together.
+"""
+FIXED_ORDER = {"tdma", "round_robin", "my_macs:LongestWait", "mylab.polling:Polling"}
+"""MACs that serve users in the order of their numbers, where they do not state it (`has_fixed_order`)."""
+
+
+class LongRunError(Exception):
+    """A run with more events than a small scenario has."""
+
+
+class BoundedMemory(Memory):
+    """A recorder that ends a run after `MAX_EVENTS`."""
+
+    def event(self, kind, time_s, **columns):
+        super().event(kind, time_s, **columns)
+        if len(self.rows) > MAX_EVENTS:
+            raise LongRunError
+
+
+def simulate(scenario, replica=0):
+    """Return the rounds of one replica and its recorder."""
+    log = BoundedMemory()
+    context = replace(access_context(scenario, replica), recorder=log)
+    return [*scenario.access.rounds(context)], log
+
+
+def check_run_of(scenario, replica=0):
+    """Check all invariants of one replica."""
+    with watched():
+        rounds, log = simulate(scenario, replica)
+    access = scenario.access.model_dump(mode="json")
+    check_tables(tables_of_recorder(rounds, log), scenario.users, scenario.steps, access)
+
+
+@contextmanager
+def ordered(order):
+    """Number the users of each cell in the given order of all users."""
+    rank = np.argsort(order)
+    kept = {name: getattr(tower, name) for name in ("_build_population", "_build_packet_queues")}
+
+    def reordered(build):
+        return lambda network, medium, ids, *more: build(network, medium, ids[np.argsort(rank[ids])], *more)
+
+    for name, build in kept.items():
+        setattr(tower, name, reordered(build))
+    try:
+        yield
+    finally:
+        for name, build in kept.items():
+            setattr(tower, name, build)
+
+
+def has_fixed_order(scenario):
+    """Return whether the MAC serves users in the order of their numbers."""
+    mac, kind = scenario.access.mac, scenario.access.model_dump(mode="json")["mac"]["kind"]
+    is_strict = kind == "priority" and mac.by == "strict"
+    return getattr(mac, "has_fixed_order", kind in FIXED_ORDER or is_strict)
+
+
+def counts(scenario, replica):
+    """Return the deliveries of each user in each block of time, ``[blocks, users]``."""
+    rounds, log = simulate(scenario, replica)
+    users = np.arange(scenario.users + 1) - 0.5
+    if scenario.duration is None:
+        rows = [(round_.index, delivery.user) for round_ in rounds for delivery in round_.deliveries]
+        span = len(rounds) + 1.0
+    else:
+        rows = [(row[1], row[3]) for row in log.rows if row[0] == "delivered"]
+        span = scenario.duration
+    times, ids = np.array(rows, float).reshape(-1, 2).T
+    return np.histogram2d(times, ids, bins=(np.linspace(0.0, span, BLOCKS + 1), users))[0]
+
+
+def p_value(groups, rng):
+    """Return the probability that exchangeable columns have totals as unequal as those of *groups*, ``[n, rows, m]``.
+
+    A permutation test: the entries of each row are permuted, independently, and the statistic is the sum of the squares
+    of the totals of each group.  It is exact where the entries of a row are exchangeable and rows are independent.
+    """
+
+    def statistic(values):
+        return np.square(values.sum(axis=-2)).sum(axis=(-2, -1))
+
+    order = rng.random((DRAWS, *groups.shape)).argsort(axis=-1)
+    permuted = np.take_along_axis(np.broadcast_to(groups, order.shape), order, axis=-1)
+    return float((1 + np.count_nonzero(statistic(permuted) >= statistic(groups) - 1e-9)) / (1 + DRAWS))
+
+
+def unequal(scenario, *, within):
+    """Return the tests in which equal users have deliveries that differ by more than chance, with the deliveries.
+
+    ``seeds``: the totals of users, over all seeds.  ``time`` (with *within*): the totals of each seed, where the blocks
+    of time are permuted; it detects a user that is preferred for a whole run.
+    """
+    suspects = {"seeds", "time"} if within and not has_fixed_order(scenario) else {"seeds"}
+    for first in (0, SEEDS):
+        rng, runs = np.random.default_rng(first), []
+        for replica in range(first, first + SEEDS):
+            order = rng.permutation(scenario.users) if has_fixed_order(scenario) else np.arange(scenario.users)
+            with ordered(order):
+                run = counts(scenario, replica)
+            runs.append(run)
+        table = np.array(runs)
+        tests = {"seeds": table.sum(axis=1)[None], "time": table}
+        suspects = {name for name in suspects if p_value(tests[name], rng) <= LEVEL}
+        if not suspects:
+            return {}
+    return {name: table.sum(axis=1).astype(int).tolist() for name in suspects}

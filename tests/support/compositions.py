@@ -1,0 +1,449 @@
+"""Small scenarios in which models of all families meet: a seeded covering design over their levels.
+
+An axis is a family or a key, and its levels are the models of that family, from the registry, or values of the key.
+`design` draws scenarios until every pair of levels of two axes occurs in one of them, or is refused by the validation.
+New models join their axis by their file alone.  The models of the guides and contracts join as plug-ins do: each is a
+``package.module:Class`` of `support.guide_models`.
+"""
+
+import copy
+import itertools
+import random
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from netfl.access._builder import build_network, largest_frame_bits
+from netfl.errors import ScenarioError
+from netfl.network.counterfactual import CAUSES
+from netfl.network.layout import NodeId
+from netfl.network.reception import minimum_snr_db
+from netfl.network.simulator import NetworkSimulator
+from netfl.registry import base_of, find_model, list_kinds
+from netfl.scenario.scenario import validate
+from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation.setup import access_context
+from support import guide_models
+from support.scaled_scenarios import shrink
+from support.tiny_scenarios import OF_FILES, example_settings
+
+USERS, ROUNDS, DURATION_S = 6, 12, 5.0
+BANDWIDTH_HZ, AIRTIME_S = 125e3, 0.05
+SEED = 1
+"""Seed of the design."""
+_AMPLE_DB = 300.0
+"""Gain that makes every signal strong enough."""
+_CERTAIN = 1.0 - 1e-9
+"""Probability of reception that counts as certain."""
+BASE = {
+    "name": "composition",
+    "users": USERS,
+    "replicas": 64,
+    "access": {
+        "kind": "network",
+        "topology": {"kind": "star", "distance": "10 m", "rate": "1 Mbps", "delay": "1 ms"},
+        "radio": {"power": "16 dBm", "bandwidth": BANDWIDTH_HZ, "noise_figure": "6 dB"},
+        "channel": [{"kind": "constant", "gain": f"{_AMPLE_DB} dB"}],
+        "reception": {"kind": "snr_threshold", "threshold": "0 dB", "rate": "10 kbps"},
+        "mac": {"kind": "round_robin"},
+        "update_size": "600 bit",
+        "compute": {"speed": 2, "samples": 1},
+        "broadcast_rate": "100 kbps",
+        "round": {"kind": "first", "m": 2},
+    },
+}
+"""The scenario that the levels change: six equal users, of whom two deliver in a round, with time to idle."""
+CYCLE_S = 3.0
+"""Longest time of a model of outages or fading, as examples with hours would not change in a run of seconds."""
+_ROUND_KEYS = ("round", "compute", "broadcast_rate", "update_size")
+
+BUILT_AXES = {"air", "channel", "mac", "motion", "outage", "placement", "reception", "routing", "source", "topology"}
+"""Axes whose errors may depend on the layout."""
+
+
+class RefusedError(Exception):
+    """Levels that have no meaning together."""
+
+
+class Row(NamedTuple):
+    """One scenario of the design: its levels by axis, its plain data, and the data validated."""
+
+    levels: dict[str, str]
+    data: dict[str, Any]
+    scenario: Any
+
+
+SMALL_GRAPH = {"side": "300 m", "routers": 8, "towers": 2}
+FITTED = {
+    "network/mac": {
+        "priority": {"weights": {0: 1}, "by": "lottery"},
+        "lorawan": {"sub_bands": [{"channels": 2, "duty_cycle": 1}]},
+        "adaptive_aloha": {"metric": "age"},
+    },
+    "network/outage": {
+        "battery": dict.fromkeys(("solar", "per_bit", "per_sample"))
+        | {"capacity": "10 J", "initial": 1, "per_training": "2 J", "idle": "1 W", "charger": {"power": "3 W"}},
+        "disaster": {"corners": [["-1 km", "-1 km"], ["1 km", "1 km"]]},
+        "regional": {"center": [0, 0]},
+        "inactivity": dict.fromkeys(("weights", "diversity"))
+        | {
+            "gap": {"distribution": "exponential", "mean": "1 min"},
+            "session": {"distribution": "exponential", "mean": "10 s"},
+        },
+        "diurnal_rate": {
+            "mean_time_to_failure": "1 min",
+            "repair": {"distribution": "exponential", "mean": "10 s"},
+        },
+    },
+    "network/traffic": {
+        "constant": {"every": "400 ms"},
+        "on_off": {"every": "200 ms"},
+        "poisson": {"rate": 1},
+        "saturated": {"destination": None},
+    },
+    "network/topology": {
+        "star": {"radius": None, "distance": "10 m"},
+        "barabasi_albert": SMALL_GRAPH,
+        "waxman": SMALL_GRAPH | {"alpha": 1, "beta": 0.95},
+        "random_geometric": SMALL_GRAPH | {"max_distance": "250 m"},
+        "tree": {"ring": "100 m", "radius": "150 m"},
+        "grid": {"rows": 2, "columns": 2, "towers": [[0, 0], [1, 1]]},
+    },
+    "network/motion": {"random_waypoint": {"radius": "3 km"}},
+    "network/round": {"quorum": {"min_share": None}},
+    "network/queue": {"drr": {"weights": None}, "relay": {"policy": "round_robin", "weights": None}},
+    "access/selection": {"contract": {"tiers": [{"share": 0.5}]}},
+}
+"""Changes of the examples of models that suit runs of seconds with equal users; a key with ``None`` is left out."""
+
+
+def members(family: str) -> dict[str, dict[str, Any]]:
+    """Return the examples of a family by kind, with the changes in `FITTED`, and the guides' own models."""
+    changes = FITTED.get(family, {})
+    levels = {}
+    for kind in list_kinds(base_of(family)):
+        spec = example_settings(family, kind) | OF_FILES.get((family, kind), {}) | changes.get(kind, {})
+        levels[kind] = {key: value for key, value in spec.items() if value is not None}
+    return levels | guide_models.of_family(family)
+
+
+def slowed(levels: dict[str, dict[str, Any]], family: str) -> dict[str, dict[str, Any]]:
+    """Return *levels* with the times of each shortened to at most `CYCLE_S`."""
+    return {name: shrink(base_of(family), spec, CYCLE_S) for name, spec in levels.items()}
+
+
+@cache
+def axes() -> dict[str, dict[str, Any]]:
+    """Return the levels of every axis by name; the first of each is the level of `BASE`."""
+    macs = members("network/mac")
+    macs |= {f"priority {by}": {"kind": "priority", "weights": {0: 1}, "by": by} for by in ("strict", "stride")}
+    outages = members("network/outage")
+    del outages["availability"], outages["calendar"]  # files of days
+    daily = {kind: outages.pop(kind) for kind in ("inactivity", "diurnal_rate")}  # they begin days before time 0
+    outages |= {
+        "battery per bit": {"kind": "battery", "capacity": "10 J", "per_bit": "5 mJ", "charger": {"power": "3 W"}},
+        "battery too small": {"kind": "battery", "capacity": "10 J", "restart": 0.5, "per_training": "25 J",
+                              "charger": {"power": "20 W"}},
+        **{f"renewal of {nodes}": outages["renewal"] | {"nodes": nodes} for nodes in ("towers", "routers", "links")},
+        "spared": outages["renewal"] | {"in_progress": "finish"},
+    }  # fmt: skip
+    traffic = {kind: {key: value for key, value in spec.items() if key != "size"}
+               for kind, spec in members("network/traffic").items()}  # fmt: skip
+    rounds = members("network/round")
+    tree = {"kind": "tree", "fanout": [2], "ring": "10 m", "radius": "1 m", "rate": "1 Mbps", "delay": "1 ms"}
+    return {
+        "mac": {"round_robin": macs.pop("round_robin"), **macs},
+        "round": {"first": {"kind": "first", "m": 2}, "duration": None}
+        | {kind: rounds[kind] for kind in rounds if kind != "first"},
+        "channel": {"none": None} | slowed(members("network/channel"), "network/channel"),
+        "reception": {"base": None, **members("network/reception")},
+        "budget": {"strong": 40.0, "fading": 10.0, "marginal": 1.0},
+        "interference": {"collide": {}, "capture": {"capture": "6 dB"}, "sinr": {"interference": "sinr"}},
+        "air": {"separate": {}, "shared": {"shared_air": True}},
+        "topology": {"base": None, "two towers": tree | {"fanout": [2]}, "routers": tree | {"fanout": [2, 2]},
+                     **members("network/topology")},
+        "placement": {"same": None, **members("network/placement")},
+        "motion": {"none": None, **members("network/motion")},
+        "queue": {"drop_tail": None, **members("network/queue")},
+        "routing": {"default": None, **members("network/routing")},
+        "outage": {"none": None, **daily, **slowed(outages, "network/outage")},
+        "traffic": {"none": None, **traffic},
+        "size": {"fixed": "fixed", "exponential": "exponential"},
+        "source": {source: source for source in ("users", "towers", "routers")},
+        "destination": {"server": "server", "tower": "tower"},
+        "downlink": {"ideal": None, "multicast": {"mode": "multicast"}, "unicast": {"mode": "unicast"},
+                     "repeated": {"mode": "multicast", "max_attempts": 3}},
+        "transport": {"message": None, "packet": {"grain": "packet", "mtu": None, "header": 16},
+                      "arq": {"grain": "packet", "mtu": None, "arq": {"timeout": "300 ms", "retries": 3}},
+                      "compressed": {"compression": 3, "compression_down": 2, "header": 16}},
+        "deadline": {"none": None, "tight": "0.75 s", "long": "3 s"},
+        "on_new_version": {word: word for word in ("restart", "finish", "ignore")},
+        "staleness": {"default": None, "0": 0, "1": 1},
+        "selection": {"all": None, **members("access/selection")},
+        "compute": {"alike": {}, "jitter": {"jitter": 0.3}, "spread": {"spread": 0.4}},
+        "energy": {"none": None, "counted": {"per_training": 1, "efficiency": 0.3, "receive": 0.1, "idle": 0.01}},
+        "exempt": {"none": None, **{cause: {cause: [0, 3]} for cause in CAUSES}},
+    }  # fmt: skip
+
+
+def compose(levels: dict[str, str]) -> dict[str, Any]:  # noqa: PLR0912 - one branch for each axis
+    """Return the scenario with these levels, by axis, and the first level of every other axis, as plain data.
+
+    Raises:
+        RefusedError: the levels have no meaning together.
+    """
+    value = {axis: known[levels.get(axis, next(iter(known)))] for axis, known in axes().items()}
+    has = {axis: levels.get(axis, next(iter(known))) != next(iter(known)) for axis, known in axes().items()}
+    if value["air"] and "interference" not in levels:
+        value["interference"] = axes()["interference"]["capture"]
+    if levels.get("exempt") == "outage" and "outage" not in levels:
+        value["outage"] = axes()["outage"]["renewal"]
+    if levels.get("exempt") == "compute" and "compute" not in levels:
+        value["compute"] = axes()["compute"]["spread"]
+    data = copy.deepcopy(BASE)
+    access = data["access"]
+    access["mac"] = value["mac"]
+    bits = _update_bits(value)
+    access |= {"update_size": bits, "broadcast_rate": 10 * bits}
+    access["topology"]["rate"] = 20 * bits
+    _set_service(data, value, has)
+    _set_traffic(access, value, has, bits, timed=value["round"] is None)
+    _set_places(access, value, bits)
+    if "mtu" in (value["transport"] or {}):
+        value["transport"] = value["transport"] | {"mtu": bits / 3}
+    for key in ("routing", "queue", "motion", "transport", "selection", "energy", "exempt", "staleness"):
+        if has[key]:
+            access[key] = value[key]
+    access |= value["interference"] | value["air"]
+    access.setdefault("compute", {}).update(value["compute"])
+    if value["channel"] is not None:
+        access["channel"] = [*access["channel"], value["channel"]]
+    if value["reception"] is not None:
+        access["reception"] = value["reception"]
+    if value["outage"] is not None:
+        access["outages"] = [value["outage"]]
+    if value["downlink"] is not None:
+        access["downlink"] = value["downlink"]
+        access.pop("broadcast_rate", None)
+    if has["on_new_version"]:
+        access["on_new_version"] = value["on_new_version"]
+    _fit_radio(access, value, has)
+    if value["round"] is None:
+        for key in _ROUND_KEYS:
+            access.pop(key, None)
+    return data
+
+
+def _set_service(data, value, has):
+    """Set rounds or a duration."""
+    if value["round"] is None:
+        data["duration"] = DURATION_S
+        return
+    data["rounds"] = ROUNDS
+    policy = dict(value["round"])
+    has_deadline = "deadline" in find_model(base_of("network/round"), policy["kind"]).model_fields
+    if has["deadline"] and not has_deadline:
+        raise RefusedError("the rule of rounds has no deadline")
+    if has_deadline:
+        policy["deadline"] = value["deadline"] or "5 s"
+    data["access"]["round"] = policy
+
+
+def _update_bits(value):
+    """Return the size of a frame that takes `AIRTIME_S` in the fastest mode of the reception."""
+    if value["mac"]["kind"] == "csma_ca":
+        return 8000.0
+    spec = value["reception"] or BASE["access"]["reception"]
+    model = find_model(base_of("network/reception"), spec["kind"])
+    reception = model.model_validate({key: entry for key, entry in spec.items() if key != "kind"})
+    return AIRTIME_S * max(reception.rate_bps(BANDWIDTH_HZ, mode) for mode in range(reception.modes))
+
+
+def _set_traffic(access, value, has, bits, *, timed):
+    """Set traffic: that of its axis, or Poisson traffic where a key of it has another level."""
+    traffic = value["traffic"]
+    if traffic is None and not (timed or has["size"] or has["source"] or has["destination"]):
+        return
+    traffic = dict(traffic or axes()["traffic"]["poisson"])
+    size = {"distribution": value["size"], "mean": bits}
+    access["traffic"] = traffic | {"size": size, "source": value["source"]}
+    if has["destination"]:
+        access["traffic"]["destination"] = value["destination"]
+    if value["source"] != "users" and timed:
+        raise RefusedError("no user sends")
+
+
+def _set_places(access, value, bits):
+    """Set the topology and the positions of users."""
+    if value["topology"] is not None:
+        access["topology"] = value["topology"] | ({"rate": 20 * bits} if "rate" in value["topology"] else {})
+    if value["placement"] is not None:
+        for key in ("radius", "distance", "distances"):
+            access["topology"].pop(key, None)
+        access["topology"]["placement"] = value["placement"]
+
+
+def _fit_radio(access, value, has):
+    """Let the radio fit the medium and the MAC, as the bandwidths and rates of standards are fixed."""
+    mac, channel = value["mac"]["kind"], (value["channel"] or {}).get("kind")
+    if channel == "underwater":
+        access["radio"]["bandwidth"] = "4 kHz"
+    if mac == "csma_ca":
+        if has["budget"]:
+            raise RefusedError("there is no link budget without a reception")
+        for section in ("radio", "channel", "reception"):
+            del access[section]
+
+
+def checked(levels: dict[str, str], *, is_whole: bool = True) -> Row:
+    """Return the validated scenario with these levels; if not *is_whole*, its network is not built.
+
+    Raises:
+        RefusedError: the levels have no meaning together, or they are refused.
+    """
+    data = compose(levels)
+    try:
+        scenario = _build(data, is_whole=is_whole)
+    except ScenarioError as error:
+        raise RefusedError(str(error)) from error
+    if scenario.access.info.is_closed_loop:
+        raise RefusedError("learners decide who sends")
+    return Row(levels, data, scenario)
+
+
+def _build(data, *, is_whole=True):
+    """Validate plain data and, if *is_whole*, build its network once, as some errors depend on the layout."""
+    scenario = validate(ScenarioDocument(data, "composition"))
+    if is_whole:
+        context = access_context(scenario, 0)
+        config = build_network(scenario.access, context)
+        try:
+            NetworkSimulator(config, context.streams, context.recorder)
+        except ScenarioError:
+            raise
+        except Exception:  # an error of the package: the run of this row reports it with its scenario
+            return scenario
+    return scenario
+
+
+def budgeted(row: Row) -> Row:
+    """Return the scenario with the gain at which the weakest user has the SNR that its level of the budget states.
+
+    That is 1, 10 or 40 dB above what the most robust mode needs to receive every frame.
+    """
+    access = row.scenario.access
+    if access.radio is None or access.reception is None:
+        return row
+    context = access_context(row.scenario, 0)
+    config = build_network(access, context)
+    users = np.arange(row.scenario.users)
+    names = [config.layout.towers[index] for index in config.layout.tower_of]
+    towers = [NodeId(name, config.layout.number(name)) for name in names]
+    pairs = itertools.product(np.linspace(0.0, 2 * DURATION_S, 17).tolist(), users.tolist())
+    snr_db = [config.medium.snr_db(users[user : user + 1], towers[user], time_s) for time_s, user in pairs]
+    have_db = float(np.median(np.reshape(snr_db, (-1, len(users))), axis=0).min())
+    bits, band_hz, reception = largest_frame_bits(access, context), access.radio.bandwidth, access.reception
+    need_db = min(
+        minimum_snr_db(lambda snr_db, mode=mode: reception.success(snr_db, band_hz, bits, mode), _CERTAIN)
+        for mode in range(reception.modes)
+    )
+    margin_db = axes()["budget"][row.levels.get("budget", "strong")] + getattr(reception, "margin", 0.0)
+    data = copy.deepcopy(row.data)
+    data["access"]["channel"][0]["gain"] = f"{_AMPLE_DB + need_db + margin_db - have_db:.3f} dB"
+    data["access"]["unreachable"] = "keep"
+    return Row(row.levels, data, _build(data))
+
+
+class Design:
+    """A covering design, row by row: each begins with a pair that is not covered yet, and adds the most new pairs.
+
+    Args:
+        names: Axes to combine; all if empty.
+
+    Attributes:
+        rows: Rows that are drawn.
+        refused: Pairs that the validation refuses even alone, with its reason.
+    """
+
+    def __init__(self, names: tuple[str, ...] = (), seed: int = SEED) -> None:
+        self.axes = {name: levels for name, levels in axes().items() if not names or name in names}
+        self.rows: list[Row] = []
+        self.refused: dict[frozenset, str] = {}
+        self._rng = random.Random(seed)
+        self.restart()
+
+    def restart(self) -> None:
+        """Start over with all pairs of `axes`."""
+        pairs = [
+            frozenset({(one, a), (two, b)})
+            for one, two in itertools.combinations(self.axes, 2)
+            for a in self.axes[one]
+            for b in self.axes[two]
+        ]
+        self._rng.shuffle(pairs)
+        self._open = dict.fromkeys(pairs)
+        self.pairs = len(pairs)
+
+    @property
+    def covered(self) -> int:
+        """Number of pairs that occur in a row."""
+        return self.pairs - len(self._open) - len(self.refused)
+
+    def row(self, index: int) -> Row | None:
+        """Return one row; ``None`` after the last."""
+        while len(self.rows) <= index and self._open:
+            self._extend()
+        return self.rows[index] if index < len(self.rows) else None
+
+    def _extend(self):
+        pair = next(iter(self._open))
+        try:
+            row = checked(dict(pair))
+        except RefusedError as error:
+            self.refused[pair] = str(error)
+            del self._open[pair]
+            return
+        for axis in self._rng.sample([*self.axes], len(self.axes)):
+            if axis in row.levels:
+                continue
+            for level in self._candidates(row.levels, axis):
+                try:
+                    row = checked(row.levels | {axis: level}, is_whole=axis in BUILT_AXES)
+                    break
+                except RefusedError:
+                    continue
+        complete = {axis: row.levels.get(axis, next(iter(known))) for axis, known in self.axes.items()}
+        for covered in itertools.combinations(complete.items(), 2):
+            self._open.pop(frozenset(covered), None)
+        self.rows.append(budgeted(row))
+
+    def _candidates(self, levels, axis):
+        """Return the levels of an axis that add the most new pairs, the best first."""
+        gains = {level: sum(frozenset({(axis, level), item}) in self._open for item in levels.items())
+                 for level in self.axes[axis]}  # fmt: skip
+        ranked = sorted(self.axes[axis], key=lambda level: (-gains[level], self._rng.random()))
+        return [level for level in ranked[:3] if gains[level]]
+
+
+@cache
+def design(*names: str) -> Design:
+    """Return the design of this process over the axes *names*, by default over all."""
+    return Design(names)
+
+
+@cache
+def _restricted(
+    excluded: frozenset[str], names: tuple[str, ...], kept: tuple[tuple[str, frozenset[str]], ...]
+) -> Design:
+    drawn = Design(names)
+    for axis, levels in drawn.axes.items():
+        wanted = dict(kept).get(axis, frozenset(levels)) - excluded
+        drawn.axes[axis] = {level: value for level, value in levels.items() if level in wanted}
+    drawn.restart()
+    return drawn
+
+
+def design_without(excluded: set[str], names: tuple[str, ...], **kept: set[str]) -> Design:
+    """Return the design over the axes *names* without some levels; *kept* are the only levels of an axis."""
+    return _restricted(frozenset(excluded), names, tuple((axis, frozenset(levels)) for axis, levels in kept.items()))

@@ -1,0 +1,364 @@
+"""Models of different families work together: checks of scenarios in which every pair of levels meets.
+
+`support.compositions` draws the scenarios.  Each failure prints its scenario as YAML.  A scenario that fails may be
+reduced by `NETFL_COMPOSITION`, a list of its levels: ``NETFL_COMPOSITION="mac=tdma round=first" pytest ... -k named``.
+"""
+
+import copy
+import itertools
+import os
+import re
+
+import numpy as np
+import pytest
+from support import composition_checks as checks
+from support import compositions
+from support.compositions import RefusedError, budgeted, checked, design
+from support.scaled_scenarios import scaled
+from support.small_network import as_yaml
+
+from netfl.errors import ModelError, ScenarioError
+from netfl.network.mac import Mac
+from netfl.network.round import RoundPolicy
+from netfl.registry import list_kinds
+from netfl.scenario.scenario import validate
+from netfl.scenario.yaml_document import ScenarioDocument
+
+QUICK = 8
+"""Rows of the design that `make test` checks."""
+CHUNKS = 24
+"""Parts of the design that `make slow` checks."""
+MACS = [*list_kinds(Mac), "priority strict", "priority stride", "my_macs:LongestWait", "my_slots:Persistent"]
+ROUNDS = [*list_kinds(RoundPolicy), "duration", "mylab.half:Half"]
+FADING = {"channel": "rayleigh"}
+"""Fading that differs from frame to frame, so that no user has a lasting advantage."""
+FIXED_TIMES = {
+    "csma_ca": "slots of a standard", "lorawan": "frames and duty cycles of a standard", "lora": "bands of a standard",
+    "underwater": "the speed of sound", "diurnal": "hours of the day", "diurnal_rate": "hours of the day",
+    "inactivity": "hours of the day", "disaster": "positions", "my_channels:Foliage": "a carrier", "rain": "a carrier",
+    "file": "times of a file",
+}  # fmt: skip
+"""Models whose times do not scale, and why."""
+SCALED_AXES = ("mac", "round", "channel", "interference", "queue", "outage", "traffic", "size", "downlink", "transport",
+               "on_new_version", "staleness", "compute", "energy")  # fmt: skip
+FADING_KINDS = {
+    "none",
+    "constant",
+    "gilbert_elliott",
+    "markov",
+    "nakagami",
+    "rayleigh",
+    "rician",
+    "mylab.blockage:Blockage",
+}
+"""Channels that do not depend on positions."""
+
+
+def explain(row, problem):
+    """Return the message of a failure: the broken invariant, the levels, and the scenario."""
+    levels = " ".join(f"{axis}={level}" for axis, level in row.levels.items())
+    return f"{problem}\nlevels: {levels}\n{as_yaml(row.data)}"
+
+
+def check(row, replica=0):
+    """Check the invariants of one row; fail with its scenario."""
+    try:
+        checks.check_run_of(row.scenario, replica)
+    except ScenarioError:
+        return  # users or parts do not fit together, which the error explains
+    except ModelError as error:
+        is_cut_off = "permanently cut off" in str(error) and row.data["access"].get("outages")
+        may_be_endless = row.scenario.duration is None and row.scenario.access.round.deadline_s is None
+        if is_cut_off or (may_be_endless and "LongRunError" in str(error)):
+            return
+        pytest.fail(explain(row, repr(error)))
+    except checks.LongRunError:
+        if row.scenario.duration is None and row.scenario.access.round.deadline_s is not None:
+            pytest.fail(explain(row, "a few rounds with a deadline have too many events"))
+    except Exception as error:
+        pytest.fail(explain(row, repr(error)))
+
+
+def quick_design():
+    """Return the design without models that simulate days before time 0, which takes seconds."""
+    return compositions.design_without({"inactivity", "diurnal_rate"}, tuple(compositions.axes()))
+
+
+@pytest.mark.parametrize("index", range(QUICK))
+def test_composition_keeps_invariants(index):
+    check(quick_design().row(index))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_compositions_keep_invariants(chunk):
+    while row := design().row(chunk):
+        check(row, replica=1)
+        chunk += CHUNKS
+
+
+@pytest.mark.slow
+def test_design_covers_all_pairs():
+    whole = design()
+    while whole.row(len(whole.rows)):
+        pass
+    assert whole.covered + len(whole.refused) == whole.pairs
+    assert len(whole.refused) < 0.25 * whole.pairs
+
+
+def test_models_of_guides_are_levels():
+    known = compositions.axes()
+    assert {"my_macs:LongestWait", "my_slots:Persistent", "mylab.polling:Polling"} <= {*known["mac"]}
+    assert {"my_channels:Foliage", "my_path_loss:LinearLoss", "mylab.blockage:Blockage"} <= {*known["channel"]}
+    assert "mylab.half:Half" in known["round"]
+
+
+def test_named_composition_keeps_invariants():
+    named = os.environ.get("NETFL_COMPOSITION", "mac=tdma round=first")
+    row = budgeted(checked(dict(item.split("=") for item in named.split())))
+    check(row)
+    check_equal(row)
+
+
+def check_equal(row, *, within=True):
+    """Check that equal users have equal deliveries within chance; fail with the scenario."""
+    found = checks.unequal(row.scenario, within=within)
+    if found:
+        pytest.fail(explain(row, f"equal users have unequal deliveries, for each seed: {found}"))
+
+
+def composed(levels):
+    """Return the row with these levels; skip the test if they have no meaning together."""
+    try:
+        return budgeted(checked(levels))
+    except RefusedError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("mac", ["proportional_fair", "priority stride", "tdma", "my_slots:Persistent"])
+def test_equal_users_are_equal(mac):
+    check_equal(composed({"mac": mac} | FADING))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mac", MACS)
+@pytest.mark.parametrize("round_", ROUNDS)
+@pytest.mark.parametrize("channel", ["none", "rayleigh"])
+def test_equal_users_are_equal_under_each_mac_and_round(mac, round_, channel):
+    check_equal(composed({"mac": mac, "round": round_, "channel": channel}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mac", MACS)
+@pytest.mark.parametrize(
+    "levels",
+    [
+        {"channel": "underwater", "round": "duration", "traffic": "saturated", "destination": "tower"},
+        {"channel": "underwater"},
+        {"round": "duration", "traffic": "saturated", "size": "exponential", "destination": "tower"},
+        {"round": "duration", "traffic": "poisson", "size": "exponential"},
+        {"interference": "sinr"} | FADING,
+        {"interference": "capture"} | FADING,
+        {"transport": "arq"} | FADING,
+        {"downlink": "repeated", "budget": "fading"} | FADING,
+        {"downlink": "unicast", "on_new_version": "finish"},
+        {"compute": "jitter", "on_new_version": "ignore"},
+        {"outage": "renewal"},
+        {"outage": "battery"},
+        {"queue": "red", "traffic": "poisson"},
+        {"deadline": "tight", "compute": "jitter"},
+    ],
+    ids=lambda levels: "-".join(levels.values()),
+)
+def test_equal_users_are_equal_under_each_mac_and_other_models(mac, levels):
+    check_equal(composed({"mac": mac} | levels), within="outage" not in levels)
+
+
+@pytest.mark.parametrize("mac", ["tdma", "round_robin"])
+@pytest.mark.parametrize("levels", [{}, {"channel": "underwater"}, {"interference": "sinr"}], ids=str)
+def test_users_that_send_in_turn_have_equal_shares(mac, levels):
+    """Users that always have a packet of one size, and are served in turn: their packets differ by one or two."""
+    always = {"round": "duration", "traffic": "saturated", "destination": "tower"}
+    row = composed({"mac": mac} | always | levels)
+    packets = checks.counts(row.scenario, 0).sum(axis=0)
+    assert np.ptp(packets) <= 2, explain(row, f"packets of the users: {packets.tolist()}")
+    assert packets.min() > 0
+
+
+@pytest.mark.quick_first
+@pytest.mark.parametrize("mac", ["tdma", *(mac for mac in MACS if mac != "tdma")])
+def test_equal_towers_are_equal(mac):
+    row = composed({"mac": mac})
+    data = copy.deepcopy(row.data)
+    x, users = 100.0, 8
+    sites = [[x, 0.0], [0.0, x], [-x, 0.0], [0.0, -x]]
+    data["users"] = users
+    data["access"]["topology"] = {"kind": "tree", "fanout": [4], "towers": sites, "placement": {
+        "kind": "listed", "positions": [[1.1 * a, 1.1 * b] for a, b in sites * 2]}}  # fmt: skip
+    data["access"]["round"]["m"] = 1
+    scenario = validate(ScenarioDocument(data, "towers"))
+    totals = np.array([checks.counts(scenario, replica).sum(axis=0) for replica in range(10)])
+    by_tower = totals.reshape(10, 2, 4).sum(axis=1)
+    p_value = checks.p_value(by_tower[None], np.random.default_rng(0))
+    assert p_value > checks.LEVEL, f"equal towers deliver {by_tower.sum(axis=0).tolist()}\n{as_yaml(data)}"
+
+
+def outcomes(scenario, replica=0):
+    """Return what a run delivers, without its times, and these times; or the error with which it stops."""
+    try:
+        rounds, log = checks.simulate(scenario, replica)
+    except ModelError as error:
+        return [re.sub(r"[\d.e-]+ s", "", str(error))], []
+    if scenario.duration is not None:
+        rows = [row for row in log.rows if row[0] == "delivered"]
+        return [(row[2], row[3]) for row in rows], [row[1] for row in rows]
+    deliveries = [(round_.index, delivery) for round_ in rounds for delivery in round_.deliveries]
+    rows = [(index, delivery.user, delivery.base, delivery.attempts) for index, delivery in deliveries]
+    return rows, [delivery.arrived_s for _, delivery in deliveries]
+
+
+def in_other_units(row, factor):
+    """Return the scenario with all times multiplied by *factor*."""
+    data = copy.deepcopy(row.data)
+    data["access"] = scaled(row.scenario.access, factor) | {"kind": "network"}
+    if "duration" in data:
+        data["duration"] *= factor
+    return validate(ScenarioDocument(data, "scaled"))
+
+
+def check_scale(row):
+    """Check that a scenario has the same outcomes in other units of time; fail with it."""
+    expected, times_s = outcomes(row.scenario)
+    for factor in (3.0, 1.0 / 7.0):
+        found, found_s = outcomes(in_other_units(row, factor))
+        first = next((n for n, pair in enumerate(itertools.zip_longest(expected, found)) if pair[0] != pair[1]), None)
+        if first is not None:
+            differing = f"{expected[first : first + 1]} and {found[first : first + 1]}"
+            pytest.fail(explain(row, f"times multiplied by {factor:.3g} change delivery {first}: {differing}"))
+        if not np.allclose(np.array(times_s) * factor, found_s, rtol=1e-6):
+            pytest.fail(explain(row, f"times multiplied by {factor:.3g} are not the times of the deliveries"))
+
+
+def scaled_design():
+    """Return the design of models without fixed times."""
+    return compositions.design_without({*FIXED_TIMES}, SCALED_AXES, channel=FADING_KINDS)
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_outcomes_do_not_depend_on_the_unit_of_time(index):
+    check_scale(scaled_design().row(index))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(8))
+def test_outcomes_of_all_pairs_do_not_depend_on_the_unit_of_time(chunk):
+    while row := scaled_design().row(8 + chunk):
+        check_scale(row)
+        chunk += 8
+
+
+@pytest.mark.parametrize("mac", ["max_snr", "tdma"])
+def test_permuted_users_permute_the_deliveries(mac):
+    check_permutation(mac, "first")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mac", MACS)
+@pytest.mark.parametrize("round_", [kind for kind in ROUNDS if kind != "duration"])
+def test_permuted_users_permute_the_deliveries_under_each_mac_and_round(mac, round_):
+    check_permutation(mac, round_)
+
+
+def check_permutation(mac, round_):
+    """Check that users with permuted speeds have permuted deliveries, where nothing is drawn."""
+    row = composed({"mac": mac, "round": round_})
+    speeds = np.array([1.31, 2.17, 2.93, 1.79, 3.61, 1.13])
+    order = np.array([4, 0, 3, 5, 1, 2])
+    tables = []
+    for values, numbers, replica in ((speeds, np.arange(6), 0), (speeds, np.arange(6), 1), (speeds[order], order, 0)):
+        data = copy.deepcopy(row.data)
+        data["access"]["compute"]["speed"] = values.tolist()
+        scenario = validate(ScenarioDocument(data, "permuted"))
+        rank = np.argsort(order) if numbers is order and checks.has_fixed_order(scenario) else np.arange(6)
+        with checks.ordered(rank):
+            rows, _ = outcomes(scenario, replica)
+        tables.append([(*entry[:1], int(numbers[entry[1]]), *entry[2:]) for entry in rows])
+    if tables[0] != tables[1]:
+        pytest.skip("the scenario draws")
+    assert tables[2] == tables[0], explain(row, f"the users {order.tolist()} are not treated alike")
+
+
+@pytest.mark.parametrize("reception", ["lora", "mcs", "snr_threshold", "mylab.logistic:Logistic"])
+@pytest.mark.parametrize("downlink", ["multicast", "unicast"])
+def test_version_is_received_where_an_update_is(reception, downlink):
+    """The channel is constant, and of the weakest signal: the most robust mode receives every frame."""
+    row = composed({"reception": reception, "downlink": downlink, "budget": "marginal"})
+    data = copy.deepcopy(row.data)
+    data["access"]["round"] = {"kind": "first", "m": compositions.USERS, "deadline": "60 s"}
+    rounds, _ = checks.simulate(validate(ScenarioDocument(data, "versions")))
+    bases = [[delivery.base for delivery in round_.deliveries] for round_ in rounds]
+    expected = [[round_.index - 1] * compositions.USERS for round_ in rounds]
+    assert bases == expected, explain(row, "users at a constant signal that suffices miss versions")
+
+
+@pytest.mark.parametrize("downlink", ["multicast", "unicast"])
+@pytest.mark.parametrize("reception", ["lora", "mcs", "snr_threshold"])
+@pytest.mark.parametrize("channel", ["none", "underwater"])
+def test_version_takes_the_time_of_an_update(downlink, reception, channel):
+    """One user with the power of its tower: a frame of the same size takes as long in both directions."""
+    row = composed({"downlink": downlink, "reception": reception, "channel": channel, "budget": "strong"})
+    if downlink == "multicast":
+        row = composed({"downlink": downlink, "reception": reception, "channel": channel, "budget": "marginal"})
+    data = copy.deepcopy(row.data)
+    data["users"] = 1
+    data["access"]["topology"] |= {"distance": "1 km" if channel == "none" else "10 m", "delay": 0, "rate": "1000 Gbps"}
+    data["access"]["mac"] = {"kind": "tdma"}
+    data["access"]["round"] = {"kind": "first", "m": 1, "deadline": "60 s"}
+    _, log = checks.simulate(validate(ScenarioDocument(data, "one user")))
+    times_s = {kind: [row[1] for row in log.rows if row[0] == kind] for kind in ("broadcast", "received", "sent")}
+    arrived_s = [row[1] for row in log.rows if row[0] == "delivered"]
+    down_s = np.array(times_s["received"]) - times_s["broadcast"][: len(times_s["received"])]
+    up_s = np.array(arrived_s) - times_s["sent"][: len(arrived_s)]
+    assert len(down_s) == len(up_s) == compositions.ROUNDS
+    assert down_s == pytest.approx(up_s, abs=1e-6), as_yaml(data)
+
+
+@pytest.mark.parametrize("mac", ["tdma", "round_robin"])
+def test_power_increases_deliveries_of_a_scheduled_cell(mac):
+    delivered = []
+    for gain_db in (0.0, 3.0, 6.0, 12.0):
+        row = composed(
+            {"mac": mac, "round": "duration", "traffic": "saturated", "channel": "rayleigh", "budget": "fading"}
+        )
+        data = copy.deepcopy(row.data)
+        data["access"]["radio"]["power"] = f"{16.0 + gain_db} dBm"
+        delivered.append(checks.counts(validate(ScenarioDocument(data, "power")), 0).sum())
+    assert delivered == sorted(delivered), as_yaml(data)
+    assert delivered[0] < delivered[-1]
+
+
+def test_attempts_increase_deliveries_of_a_single_user():
+    delivered = []
+    for attempts in (1, 2, 4):
+        row = composed({"mac": "tdma", "channel": "rayleigh", "budget": "fading", "deadline": "long"})
+        data = copy.deepcopy(row.data)
+        data["users"], data["rounds"] = 1, 40
+        data["access"]["mac"] = {"kind": "tdma", "max_attempts": attempts}
+        data["access"]["round"] |= {"m": 1}
+        rounds, _ = checks.simulate(validate(ScenarioDocument(data, "attempts")))
+        delivered.append(sum(len(round_.deliveries) for round_ in rounds))
+    assert delivered == sorted(delivered), as_yaml(data)
+    assert delivered[0] < delivered[-1]
+
+
+@pytest.mark.parametrize("outage", ["none", "renewal"])
+def test_deadline_increases_the_deliveries_of_one_round(outage):
+    delivered = []
+    for deadline in ("0.7 s", "0.8 s", "1 s", "4 s"):
+        data = copy.deepcopy(composed({"mac": "round_robin", "outage": outage}).data)
+        data["rounds"] = 1
+        data["access"]["round"] = {"kind": "first", "m": compositions.USERS, "deadline": deadline}
+        rounds, _ = checks.simulate(validate(ScenarioDocument(data, "deadline")))
+        delivered.append({delivery.user for delivery in rounds[0].deliveries})
+    assert all(fewer <= more for fewer, more in itertools.pairwise(delivered)), as_yaml(data)
+    assert delivered[0] < delivered[-1]
