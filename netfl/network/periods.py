@@ -15,11 +15,14 @@ decides what happens at the end of an instant.
 from __future__ import annotations
 
 import math
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from netfl.types import Ints
+from netfl.types import Floats, Ints
+
+_Time = TypeVar("_Time", float, Floats)
 
 SLACK = 1e-9
 """Tolerance at a boundary, in periods."""
@@ -65,7 +68,7 @@ def periods_from(time_s: ArrayLike, length_s: float) -> Ints:
     return np.asarray(np.ceil(np.minimum(periods, MAX_PERIOD)), np.int64)
 
 
-def after_rounding(time_s: float) -> float:
+def after_rounding(time_s: _Time) -> _Time:
     """Return the latest time that is the same instant as *time_s*.
 
     >>> after_rounding(0.0), after_rounding(1e6) - 1e6
@@ -74,7 +77,7 @@ def after_rounding(time_s: float) -> float:
     return time_s * _LATER + SAME_INSTANT_S
 
 
-def before_rounding(time_s: float) -> float:
+def before_rounding(time_s: _Time) -> _Time:
     """Return the earliest time that is the same instant as *time_s*."""
     return time_s * _EARLIER - SAME_INSTANT_S
 

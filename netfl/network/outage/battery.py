@@ -15,6 +15,7 @@ from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability
 from netfl.network.outage._daily import draw_shifts_s, recurring_window, surrounding_instants
 from netfl.network.outage._targets import NodeOutage, Nodes, node_rows
+from netfl.network.periods import after_rounding
 from netfl.registry import OnlyWith, Spec
 from netfl.streams import RandomField, Streams
 from netfl.types import Bools, Floats, Ints, Law
@@ -362,10 +363,11 @@ class BatteryState(NodeAvailability):
         todo = np.arange(len(rows))
         while todo.size:
             following = self._step(rows[todo], state.select(todo))
-            is_within = following.time_s <= at_s[todo]
+            is_within = following.time_s <= after_rounding(at_s[todo])  # a use may begin with the end of an outage
             todo, following = todo[is_within], following.select(np.flatnonzero(is_within))
             self._record_changes(rows[todo], following.time_s, state.up[todo] != following.up)
             state.assign(todo, following)
+        at_s = np.maximum(at_s, state.time_s)
         now = self._at(rows, state, at_s)
         cost_j = np.broadcast_to(joules, has_battery.shape)[has_battery]
         is_paid = now.up & (cost_j <= now.charge_j + _ROUNDING * self._model.capacity)
