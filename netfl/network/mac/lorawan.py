@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Sequence
+from functools import cache
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from netfl.errors import Fault, ScenarioError
 from netfl.network.mac import BufferedDraws, Mac
 from netfl.network.radio.bench import BenchSetup, attempt_outcomes
 from netfl.network.radio.cell import Cell, UnslottedCell
-from netfl.network.reception.lora import FACTORS, fastest_mode
+from netfl.network.reception.lora import FACTORS, fastest_mode_of
 from netfl.registry import ByForm, Spec
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, StatisticClaim
@@ -25,6 +26,7 @@ OVERHEAD_BYTES = 13
 """Bytes that a LoRaWAN uplink adds to its application payload: MHDR 1, FHDR 7 without options, FPort 1, MIC 4."""
 MAX_PAYLOAD_BYTES = np.array([222, 222, 115, 51, 51, 51])
 """Largest application payload of each mode, SF7 to SF12 at 125 kHz, in EU868 where repeaters are allowed for."""
+_MAX_PAYLOAD_BYTES: list[int] = MAX_PAYLOAD_BYTES.tolist()
 _OPTIMISED_FROM_S = 16e-3
 """Low data rate optimisation is mandatory for longer symbols."""
 _RX2_DELAY_S = 2.0
@@ -137,53 +139,68 @@ class Lorawan(Mac):
 
     def max_airtime_s(self, bits: float, slowest_bps: float) -> float:
         """Return the airtime with the largest spreading factor that is used and holds the payload."""
-        payload = np.array(math.ceil(bits / 8.0))
-        mode = max(int(np.count_nonzero(payload <= MAX_PAYLOAD_BYTES)) - 1, 0)
+        payload = math.ceil(bits / 8.0)
+        mode = _slowest_mode(payload)
         if isinstance(self.spreading_factor, int):
             mode = self.spreading_factor - int(FACTORS[0])
-        return float(self._airtime_s(payload, np.array(mode)))
+        return self._airtime_s(payload, mode)
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         unslotted, duty = UnslottedCell(cell), _DutyCycle(cell, self.sub_bands)
         timeouts = BufferedDraws(cell.streams.field("ack_timeout").uniform, cell.ids)
-        choose_modes = self._mode_chooser(cell)
+        choose_mode = self._mode_chooser(cell)
+        airtimes_s = cache(self._airtime_s)
 
-        def plan(users: Ints) -> Floats:
+        def plan(users: Ints) -> list[float]:
+            ready_s = cell.ready_s
+            return [next_attempt_s(user, float(ready_s[user])) for user in users.tolist()]
+
+        def next_attempt_s(user: int, ready_s: float) -> float:
+            # the second receive window of the last uplink, and the duty cycle, have to end first
+            window_s = float(unslotted.over_s[user]) + _RX2_DELAY_S
+            allowed_s = duty.open_s(user, max(ready_s, window_s))
+            if unslotted.failures[user] == 0:
+                return allowed_s
             min_s, max_s = _ACK_TIMEOUT_S
-            has_failed, free_s = unslotted.failures[users] > 0, unslotted.over_s[users] + _RX2_DELAY_S
-            if has_failed.any():
-                free_s[has_failed] += min_s + (max_s - min_s) * timeouts.next(users[has_failed])
-            return duty.open_s(users, np.maximum(cell.ready_s[users], free_s))
+            return allowed_s + min_s + (max_s - min_s) * timeouts.next_of(user)
 
         def send(users: Ints) -> None:
-            payload = np.ceil(np.broadcast_to(cell.sizes(users), len(users)) / 8.0).astype(np.int64)
-            modes = choose_modes(users, payload)
-            duration_s = self._airtime_s(payload, modes)
-            channel = duty.take_channels(users, duration_s)
-            if self.orthogonal:
-                channel = channel * len(FACTORS) + modes
-            unslotted.send(users, self.max_attempts, duration_s, channel=channel, mode=modes)
+            channels, modes, durations_s = [], [], []
+            payloads = [math.ceil(bits / 8.0) for bits in cell.sizes(users)]
+            if len(payloads) < len(users):
+                payloads *= len(users)  # all frames have one size
+            for user, payload in zip(users.tolist(), payloads, strict=True):
+                mode = choose_mode(user, payload)
+                airtime_s = airtimes_s(payload, mode)
+                channel = duty.take_channel(user, airtime_s)
+                if self.orthogonal:
+                    channel = channel * len(FACTORS) + mode
+                channels.append(channel)
+                modes.append(mode)
+                durations_s.append(airtime_s)
+            unslotted.send(users, self.max_attempts, durations_s, channel=channels, mode=modes)
 
         return unslotted.serve(plan, send)
 
-    def _airtime_s(self, payload: Ints, modes: Ints) -> Floats:
-        return time_on_air_s(
-            payload + OVERHEAD_BYTES, modes, self.bandwidth, coding=int(self.code_rate[2]) - 4, preamble=self.preamble
-        )
+    def _airtime_s(self, payload: int, mode: int) -> float:
+        coding = int(self.code_rate[2]) - 4
+        airtime_s = time_on_air_s(payload + OVERHEAD_BYTES, mode, self.bandwidth, coding=coding, preamble=self.preamble)
+        return float(airtime_s)
 
-    def _mode_chooser(self, cell: Cell) -> Callable[[Ints, Ints], Ints]:
+    def _mode_chooser(self, cell: Cell) -> Callable[[int, int], int]:
         factor, margin_db = self.spreading_factor, _MARGIN_DB if self.margin is None else self.margin
-        fixed = (6.0 * cell.streams.field("spreading_factor").uniform(cell.ids)).astype(np.int64)
         if isinstance(factor, int):
-            fixed = np.full(cell.size, factor - int(FACTORS[0]))
+            fixed = [factor - int(FACTORS[0])] * cell.size
+        else:
+            fixed = (6.0 * cell.streams.field("spreading_factor").uniform(cell.ids)).astype(np.int64).tolist()
 
-        def choose(users: Ints, payload: Ints) -> Ints:
-            modes = fixed[users]
+        def choose(user: int, payload: int) -> int:
+            mode = fixed[user]
             if factor == "adaptive":
-                slowest = np.count_nonzero(payload[:, None] <= MAX_PAYLOAD_BYTES, axis=1) - 1
-                modes = np.minimum(fastest_mode(cell.snr_db(users) - margin_db), np.maximum(slowest, 0))
-            _check_payload(payload, modes)
-            return modes
+                snr_db = float(cell.snr_db(np.array([user]))[0])
+                mode = min(fastest_mode_of(snr_db - margin_db), _slowest_mode(payload))
+            _check_payload(payload, mode)
+            return mode
 
         return choose
 
@@ -191,7 +208,7 @@ class Lorawan(Mac):
         is_random = self.spreading_factor == "random"
         model = self.model_copy(update={"max_attempts": 1, **({"spreading_factor": 7} if is_random else {})})
         factor = model.spreading_factor if isinstance(model.spreading_factor, int) else int(FACTORS[0])
-        airtime_s = float(model._airtime_s(np.array(1), np.array(factor - int(FACTORS[0]))))
+        airtime_s = model._airtime_s(1, factor - int(FACTORS[0]))
         off_s = max(_RX2_DELAY_S, airtime_s, *(airtime_s / band.duty_cycle - airtime_s for band in self.sub_bands))
         channels, cycle_s = sum(band.channels for band in self.sub_bands), airtime_s + 2.0 * off_s
         users = min(max(2, round(_LAW_LOAD * channels * cycle_s / airtime_s)), _LAW_USERS)
@@ -218,32 +235,43 @@ class _DutyCycle:
     """Times from which each user of a cell may use each sub-band again."""
 
     def __init__(self, cell: Cell, bands: Sequence[SubBand]) -> None:
-        self._cell, self._uniforms = cell, BufferedDraws(cell.streams.field("channel").uniform, cell.ids)
-        self._band = np.repeat(np.arange(len(bands)), [band.channels for band in bands])
-        self._duty = np.array([band.duty_cycle for band in bands])
-        self._open_s = np.full((cell.size, len(bands)), -np.inf)
+        self._cell = cell
+        self._uniforms = BufferedDraws(cell.streams.field("channel").uniform, cell.ids)
+        self._bands = bands
+        self._open_s = [[-math.inf] * len(bands) for _ in range(cell.size)]
 
-    def open_s(self, users: Ints, time_s: Floats) -> Floats:
-        """Return the first time from *time_s* on at which each user may use a channel."""
-        return np.asarray(np.maximum(time_s, self._open_s[users].min(axis=1)))
+    def open_s(self, user: int, time_s: float) -> float:
+        """Return the first time from *time_s* on at which a user may use a channel."""
+        return max(time_s, min(self._open_s[user]))
 
-    def take_channels(self, users: Ints, duration_s: Floats) -> Ints:
-        """Draw the channel that each user takes now for *duration_s*."""
+    def take_channel(self, user: int, duration_s: float) -> int:
+        """Draw the channel that a user takes now for *duration_s*, of those of its open sub-bands."""
         now = self._cell.env.now
-        is_open = (self._open_s[users] <= now)[:, self._band]
-        rank = np.floor(self._uniforms.next(users) * is_open.sum(axis=1))
-        channel = (np.cumsum(is_open, axis=1) > rank[:, None]).argmax(axis=1)
-        band = self._band[channel]
-        self._open_s[users, band] = now + duration_s / self._duty[band]
-        return np.asarray(channel)
+        open_s = self._open_s[user]
+        channels = sum(band.channels for band, at_s in zip(self._bands, open_s, strict=True) if at_s <= now)
+        rank = math.floor(self._uniforms.next_of(user) * channels)
+        first = 0
+        for index, band in enumerate(self._bands):
+            if open_s[index] <= now:
+                if rank < band.channels:
+                    open_s[index] = now + duration_s / band.duty_cycle
+                    return first + rank
+                rank -= band.channels
+            first += band.channels
+        raise AssertionError("a user sends only while a sub-band is open to it")
 
 
-def _check_payload(payload: Ints, modes: Ints) -> None:
-    for place in np.flatnonzero(payload > MAX_PAYLOAD_BYTES[modes])[:1]:
-        mode, size = int(modes[place]), int(payload[place])
-        limit = MAX_PAYLOAD_BYTES[mode]
-        problem = f"an update of {size} bytes is sent at SF{FACTORS[mode]}, which allows {limit}"
-        fitting = FACTORS[size <= MAX_PAYLOAD_BYTES]
-        smaller = f"make updates at most {limit} bytes, or send them in packets"
-        remedy = f"use a spreading_factor of at most {fitting.max()}, or {smaller}" if fitting.size else smaller
-        raise ScenarioError([Fault("mac.spreading_factor", problem, None, remedy)])
+def _slowest_mode(payload: int) -> int:
+    """Return the mode of the largest spreading factor that holds a payload; that of the smallest if there is none."""
+    return max(sum(payload <= limit for limit in _MAX_PAYLOAD_BYTES) - 1, 0)
+
+
+def _check_payload(payload: int, mode: int) -> None:
+    limit = _MAX_PAYLOAD_BYTES[mode]
+    if payload <= limit:
+        return
+    problem = f"an update of {payload} bytes is sent at SF{FACTORS[mode]}, which allows {limit}"
+    fitting = FACTORS[payload <= MAX_PAYLOAD_BYTES]
+    smaller = f"make updates at most {limit} bytes, or send them in packets"
+    remedy = f"use a spreading_factor of at most {fitting.max()}, or {smaller}" if fitting.size else smaller
+    raise ScenarioError([Fault("mac.spreading_factor", problem, None, remedy)])
