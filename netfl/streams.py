@@ -91,8 +91,20 @@ class RandomField:
 
     def uniform(self, users: ArrayLike, index: ArrayLike = 0, draw: ArrayLike = 0) -> NDArray[np.float64]:
         """Return uniform draws from the open interval (0, 1), with 53 random bits."""
-        a, b, _, _ = self.words(users, index, draw)
+        user, at, sub = (np.asarray(values, np.uint64) for values in (users, index, draw))
+        if user.size == at.size == sub.size == 1 and not np.ndim(self.key[0]):
+            value = self.uniform_of(user.item(), at.item(), sub.item())
+            return np.full(np.broadcast_shapes(user.shape, at.shape, sub.shape), value)
+        a, b, _, _ = self.words(user, at, sub)
         return _unit(a, b)
+
+    def uniform_of(self, user: int, index: int = 0, draw: int = 0) -> float:
+        """Return `uniform` of one (user, index, draw), computed with Python integers."""
+        a, b, c, d = user, draw, index & _MASK, index >> 32
+        for k0, k1 in _kept_schedule(*self.key):
+            left, right = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]
+            a, b, c, d = (right >> 32) ^ b ^ k0, right & _MASK, (left >> 32) ^ d ^ k1, left & _MASK
+        return min(((((a << 32) | b) >> 11) + 0.5) * 2.0**-53, 1.0 - 2.0**-53)
 
     def exponential(self, users: ArrayLike, index: ArrayLike = 0, draw: ArrayLike = 0) -> NDArray[np.float64]:
         """Return exponential draws of mean 1."""
