@@ -1,9 +1,9 @@
 """The speed of the network: queues compared with plain SimPy and ns.py, 802.11 stations, large and moving populations.
 
-    python benchmarks/network.py [--only queues|stations|users|lorawan|waypoint|setup|towers] [--packets 1000000]
-        [--turns 5] [--ns-py PYTHON]
+    python benchmarks/network.py [--only queues|stations|users|lorawan|waypoint|polling|setup|towers]
+        [--packets 1000000] [--turns 5] [--ns-py PYTHON]
 
-The last four are the rows of one table, measured once each, and any of them can be selected.  All times are processor
+The last five are the rows of one table, measured once each, and any of them can be selected.  All times are processor
 time.  The sides of a comparison take turns, and medians are compared, so that other load on the machine affects all of
 them.  ns.py is not a dependency: ``--ns-py`` names the interpreter of an environment with ns.py; without it, that side
 is left out.
@@ -200,17 +200,26 @@ def lorawan() -> tuple[dict[str, Any], int, float]:
 
 
 def waypoint() -> tuple[dict[str, Any], int, float]:
-    """Return a cell of 100 walking users, whose place is asked for at each frame."""
-    settings = {
+    """Return 200 walking users for half a day, each with one uplink in ten minutes, about four legs later."""
+    return walkers({"kind": "pure_aloha", "backoff": "1 s"}, 1.0 / 600.0), 200, 43_200.0
+
+
+def polling() -> tuple[dict[str, Any], int, float]:
+    """Return 100 walking users that are polled, so that each leg has many frames."""
+    return walkers({"kind": "tdma"}, 1.0), 100, 300.0
+
+
+def walkers(mac: dict[str, Any], rate_hz: float) -> dict[str, Any]:
+    """Return a cell of walking users, whose place is asked for at each frame."""
+    return {
         "topology": {"kind": "star", "radius": "250 m"},
         "motion": {"kind": "random_waypoint", "radius": "250 m", "speed": [1, 3], "pause": [0, "1 min"]},
         "radio": {"power": "23 dBm", "bandwidth": "20 MHz", "noise_figure": "6 dB"},
         "channel": [{"kind": "log_distance", "exponent": 3.0, "frequency": "2.4 GHz"}],
         "reception": {"kind": "snr_threshold", "threshold": "3 dB", "rate": "6 Mbps"},
-        "mac": "tdma",
-        "traffic": {"kind": "poisson", "rate": 1.0, "size": {"mean": "1 kB"}, "destination": "tower"},
+        "mac": mac,
+        "traffic": {"kind": "poisson", "rate": rate_hz, "size": {"mean": "1 kB"}, "destination": "tower"},
     }
-    return settings, 100, 600.0
 
 
 def setup() -> tuple[dict[str, Any], int, float]:
@@ -243,7 +252,8 @@ def towers() -> tuple[dict[str, Any], int, float]:
 
 CELLS = {
     "lorawan": ("LoRaWAN with SINR, one uplink in 10 min", lorawan),
-    "waypoint": ("random waypoint, polled", waypoint),
+    "waypoint": ("random waypoint, one uplink in 10 min", waypoint),
+    "polling": ("random waypoint, polled", polling),
     "setup": ("set-up of traffic", setup),
     "towers": ("100 towers on one frequency", towers),
 }
