@@ -16,7 +16,7 @@ from netfl.network.mac import Mac
 from netfl.network.message import Message
 from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.medium import Medium
-from netfl.network.radio.packet_queue import PacketQueue
+from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.server import OutstandingUpdates
@@ -156,7 +156,7 @@ def poisson_cell(setup: BenchSetup, load: float) -> tuple[Cell, EventLog]:
     env, users, airtime_s = simpy.Environment(0.0), setup.users, setup.airtime_s
     log = EventLog(NullRecorder(), users, nodes=users)
     traffic = Poisson.model_validate({"rate": load / airtime_s / users, "size": {"mean": 1.0}})
-    arrivals = [traffic.blocks(user, 1.0 / airtime_s, setup.streams.at("traffic")) for user in range(users)]
+    arrivals = TrafficArrivals(traffic, range(users), 1.0 / airtime_s, setup.streams.at("traffic"))
     packets = PacketQueue(np.arange(users), traffic, arrivals, "tower:0", log)
 
     def uplink(message: Message) -> None:

@@ -30,7 +30,7 @@ one::
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
 import numpy as np
@@ -77,6 +77,17 @@ class Traffic(Spec):
         """Return the mean arrival rate of one sender in packets per second; ``None`` if it is unknown."""
         return None
 
+    def first_times_s(self, senders: Sequence[int], link_bps: float, streams: Streams) -> Floats:
+        """Return the arrival of the first packet of each sender, by `blocks`; infinity if there is none, ``[n]``.
+
+        A network asks for these of all users when it is built, and for the rest when a user sends its first packet.
+        """
+        rngs = streams.rngs("times", senders)
+        return np.fromiter((self._first_time_s(link_bps, rng) for rng in rngs), float, len(senders))
+
+    def _first_time_s(self, link_bps: float, rng: np.random.Generator) -> float:
+        return next((float(block_s[0]) for block_s in self.times_s(link_bps, rng) if len(block_s)), np.inf)
+
     def blocks(self, sender: int, link_bps: float, streams: Streams) -> Iterator[Block]:
         """Yield blocks of the arrival times and sizes of one sender's packets.
 
@@ -85,7 +96,7 @@ class Traffic(Spec):
             link_bps: rate of the sender's link or of the air.
             streams: streams of the traffic model.
         """
-        sizes = streams.rng("sizes", sender)
+        sizes = streams.rng("sizes", sender) if self.size.is_drawn else None
         for times_s in self.times_s(link_bps, streams.rng("times", sender)):
             yield times_s, self.size.draw(sizes, len(times_s))
 

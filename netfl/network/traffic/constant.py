@@ -39,9 +39,12 @@ class Constant(Traffic):
 
     def times_s(self, link_bps: float, rng: np.random.Generator) -> Iterator[Floats]:
         """Yield each time from its number alone, without accumulated rounding."""
-        first_s = 0.0 if self.synchronous else self.every * rng.random()
+        first_s = self._first_time_s(link_bps, rng)
         for start in count(0, _BLOCK):
             yield np.asarray(first_s + self.every * np.arange(start, start + _BLOCK), np.float64)
+
+    def _first_time_s(self, link_bps: float, rng: np.random.Generator) -> float:
+        return 0.0 if self.synchronous else self.every * rng.random()
 
     def laws(self) -> tuple[Law, ...]:
         from scipy import stats

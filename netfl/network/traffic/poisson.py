@@ -51,6 +51,9 @@ class Poisson(Traffic):
             yield times_s
             last_s, count = float(times_s[-1]), min(2 * count, _MAX_BLOCK)
 
+    def _first_time_s(self, link_bps: float, rng: np.random.Generator) -> float:
+        return rng.exponential(1.0 / self.rate_hz(link_bps))
+
     def laws(self) -> tuple[Law, ...]:
         from scipy import stats
 
