@@ -85,7 +85,7 @@ def _fast_fading(network: NetworkAccess, context: AccessContext) -> Iterator[str
 
 def _fragile_updates(network: NetworkAccess, context: AccessContext) -> Iterator[str]:
     """Updates of several frames, each of which can end the update."""
-    limit = getattr(network.mac, "max_attempts", None)
+    limit = None if network.mac is None else network.mac.attempt_limit
     if limit is None or (network.transport is not None and network.transport.grain is not None):
         return
     count = update_cut(network, context).count
@@ -128,7 +128,7 @@ def max_frames_hz(mac: Mac, airtime_s: float, longest_s: float) -> float:
         airtime_s: lower bound on the mean airtime.
         longest_s: airtime of the longest frame.
     """
-    if getattr(mac, "max_attempts", math.inf) is not None:
+    if mac.attempt_limit is not None or not hasattr(mac, "max_attempts"):
         return math.inf
     frame_s = (mac.slot or longest_s) if hasattr(mac, "slot") else airtime_s
     return float(getattr(mac, "channels", 1) / frame_s)

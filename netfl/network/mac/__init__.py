@@ -109,6 +109,11 @@ class Mac(Spec):
         return None
 
     @property
+    def attempt_limit(self) -> int | None:
+        """Attempts after which a frame is given up, by default the key ``max_attempts``; ``None`` is no limit."""
+        return getattr(self, "max_attempts", None)
+
+    @property
     def bandwidth_hz(self) -> float | None:
         """Bandwidth that its airtimes assume, which the radio must match; ``None`` leaves it to the radio."""
         return None

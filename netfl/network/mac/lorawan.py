@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
 from netfl.network.mac import BufferedDraws, Mac
-from netfl.network.radio.bench import BenchSetup, attempt_outcomes
+from netfl.network.radio.bench import BenchSetup, attempt_outcomes, failed_attempts
 from netfl.network.radio.cell import Cell, UnslottedCell
 from netfl.network.reception.lora import FACTORS, fastest_mode_of
 from netfl.registry import ByForm, Spec
@@ -32,7 +32,11 @@ _OPTIMISED_FROM_S = 16e-3
 _RX2_DELAY_S = 2.0
 """RECEIVE_DELAY2: from the end of an uplink to its second receive window, before which nothing else may be sent."""
 _ACK_TIMEOUT_S = (1.0, 3.0)
-"""Range of ACK_TIMEOUT, from the second receive window on."""
+"""Range of ACK_TIMEOUT, called RETRANSMIT_TIMEOUT from 1.0.4 on (RP002-1.0.4, §3.3)."""
+_ATTEMPTS = {"1.0.3": 8, "1.0.4": 1}
+"""Attempts of a confirmed uplink by default: recommended in 1.0.3, and NbTrans of 1.0.4."""
+_SENDS_PER_RATE = 2
+"""Attempts at one data rate, with version 1.0.3, before the next lower one."""
 _BANDWIDTHS_HZ = (125e3, 250e3, 500e3)
 _MARGIN_DB = 10.0
 _LAW_USERS, _LAW_LOAD = 2000, 0.4
@@ -83,9 +87,22 @@ class Lorawan(Mac):
     **Duty cycle.**  After a time A on the air in a sub-band its sender leaves it for A / duty_cycle - A.  It picks
     any channel of the sub-bands that it may use, and waits for the first that it may use if there is none.
 
-    **Retries.**  A user sends nothing else before the second receive window, 2 s after the end of an uplink.  It
-    repeats an uplink without acknowledgement ACK_TIMEOUT later, uniform between 1 and 3 s.  ``max_attempts: 1`` is an
-    unconfirmed uplink.  Acknowledgements take no airtime and are never lost, and towers receive while they send.
+    **Retries.**  A user sends nothing else before the second receive window, 2 s after the end of an uplink, and after
+    an uplink without acknowledgement not before a random ACK_TIMEOUT.  It then repeats the uplink on a channel that it
+    draws again, or sends a newer update that has replaced it.  The versions differ in two points:
+
+    - ``1.0.3`` leaves the number of attempts to the device (§4.3.1.3), and strongly recommends eight: the third and
+      fourth use the next lower data rate, the fifth and sixth the one below that, and so on down to SF12 (§18.4).
+    - ``1.0.4`` sends a frame NbTrans times, once by default, at one data rate (TS001-1.0.4, §4.3.1.3).
+
+    Our choices, where the specification says nothing: a data rate is not lowered so far that the update would be too
+    large for it; and the random ACK_TIMEOUT, uniform between 1 and 3 s, starts at the second receive window or, if that
+    is later, when the duty cycle allows the user to send again.  If it started at the receive window in any case, the
+    silence of the duty cycle, a minute or more, would outlast it, and users that collide once would collide for ever.
+    An uplink that needs more than one or two seconds of airtime stays synchronised with others for many attempts.
+
+    Unconfirmed uplinks are sent once; repeats of them without regard to their reception, as NbTrans allows in 1.0.4,
+    are not modelled.  Acknowledgements take no airtime and are never lost, and towers receive while they send.
 
     **Interference.**  Frames on the same channel with the same spreading factor interfere; different factors are
     orthogonal by default.  With ``access.interference: collide`` overlapping frames are lost, except one stronger by
@@ -103,19 +120,27 @@ class Lorawan(Mac):
         sub_bands:
           - {channels: 3, duty_cycle: 0.01}
           - {channels: 5, duty_cycle: 0.01}
+        version: 1.0.3
         max_attempts: 8
     """
 
+    version: Literal["1.0.3", "1.0.4"] = "1.0.3"
+    """Version of the specification, which gives the attempts of an uplink and their data rates."""
     spreading_factor: Annotated[Annotated[int, Field(ge=7, le=12)] | Literal["adaptive", "random"], ByForm()] = (
         "adaptive"
     )
-    """7 to 12; ``random``, drawn once for each user; or ``adaptive``, the lowest that the current SNR allows."""
+    """7 to 12; ``random``, drawn once for each user; or ``adaptive``, the lowest that the SNR allows at each attempt,
+    with ``version: 1.0.3`` at the first of an update."""
     margin: Annotated[Decibels, Field(ge=0)] | None = None
     """SNR margin over the threshold of a spreading factor, for ``adaptive`` only; ``null`` is 10 dB."""
     sub_bands: Annotated[tuple[SubBand, ...], Field(min_length=1)] = (SubBand(),)
     """Channels and their duty cycles; by default the three channels of all EU868 devices, at 1 %."""
-    max_attempts: Annotated[int, Field(ge=1, le=15)] = 8
-    """Attempts after which an update is given up; 1 is an unconfirmed uplink."""
+    max_attempts: Annotated[int, Field(ge=1, le=15)] | None = None
+    """Attempts after which an update is given up, NbTrans in ``1.0.4``; ``null`` is the number of the version, 8 in
+    ``1.0.3`` and 1 in ``1.0.4``, or 1 without ``confirmed``."""
+    confirmed: bool | None = None
+    """Whether users wait for an acknowledgement, and for an ACK_TIMEOUT without one; ``null`` is true unless
+    ``max_attempts`` is 1."""
     bandwidth: Hertz = 125e3
     """B of the signal, 125, 250 or 500 kHz; the same as the radio's."""
     code_rate: Literal["4/5", "4/6", "4/7", "4/8"] = "4/5"
@@ -131,24 +156,51 @@ class Lorawan(Mac):
             raise ValueError(f"bandwidth is {self.bandwidth:g} Hz; give 125 kHz, 250 kHz or 500 kHz")
         if self.margin is not None and self.spreading_factor != "adaptive":
             raise ValueError("margin has an effect on adaptive spreading factors only; leave it out")
+        if self.confirmed is False and self.max_attempts not in {None, 1}:
+            problem = f"max_attempts is {self.max_attempts}, but unconfirmed uplinks are sent once"
+            raise ValueError(f"{problem}; leave it out, or set confirmed: true")
         return self
 
     @property
     def bandwidth_hz(self) -> float:
         return self.bandwidth
 
+    @property
+    def attempt_limit(self) -> int:
+        if self.max_attempts is not None:
+            return self.max_attempts
+        return _ATTEMPTS[self.version] if self.is_confirmed else 1
+
+    @property
+    def is_confirmed(self) -> bool:
+        """True if users wait for acknowledgements."""
+        return self.max_attempts != 1 if self.confirmed is None else self.confirmed
+
     def max_airtime_s(self, bits: float, slowest_bps: float) -> float:
         """Return the airtime with the largest spreading factor that is used and holds the payload."""
         payload = math.ceil(bits / 8.0)
         mode = _slowest_mode(payload)
         if isinstance(self.spreading_factor, int):
-            mode = self.spreading_factor - int(FACTORS[0])
+            first_mode = self.spreading_factor - int(FACTORS[0])
+            mode = self._retry_mode(first_mode, payload, self.attempt_limit - 1)
         return self._airtime_s(payload, mode)
+
+    def _retry_mode(self, first_mode: int, payload: int, failures: int) -> int:
+        """Return the mode after failed attempts of an update whose first attempt was in *first_mode*."""
+        if self.version == "1.0.4":
+            return first_mode
+        lowered = first_mode + failures // _SENDS_PER_RATE
+        return max(first_mode, min(lowered, _slowest_mode(payload)))
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         unslotted, duty = UnslottedCell(cell), _DutyCycle(cell, self.sub_bands)
         timeouts = BufferedDraws(cell.streams.field("ack_timeout").uniform, cell.ids)
         choose_mode = self._mode_chooser(cell)
+        first_modes = [0] * cell.size
+        free_s = [-math.inf] * cell.size  # end of the time-out after a failed attempt
+        drawn_for_s = [math.nan] * cell.size  # the receive window from which it was counted
+        is_confirmed = self.is_confirmed
+        limit = self.attempt_limit
         airtimes_s = cache(self._airtime_s)
 
         def plan(users: Ints) -> list[float]:
@@ -156,13 +208,16 @@ class Lorawan(Mac):
             return [next_attempt_s(user, float(ready_s[user])) for user in users.tolist()]
 
         def next_attempt_s(user: int, ready_s: float) -> float:
-            # the second receive window of the last uplink, and the duty cycle, have to end first
             window_s = float(unslotted.over_s[user]) + _RX2_DELAY_S
-            allowed_s = duty.open_s(user, max(ready_s, window_s))
-            if unslotted.failures[user] == 0:
-                return allowed_s
-            min_s, max_s = _ACK_TIMEOUT_S
-            return allowed_s + min_s + (max_s - min_s) * timeouts.next_of(user)
+            if not (is_confirmed and unslotted.has_failed[user]):
+                return duty.open_s(user, max(ready_s, window_s))
+            if drawn_for_s[user] != window_s:
+                # the time-out starts here: the silence of the duty cycle would outlast one from the receive window
+                min_s, max_s = _ACK_TIMEOUT_S
+                timeout_s = min_s + (max_s - min_s) * timeouts.next_of(user)
+                free_s[user] = duty.open_s(user, window_s) + timeout_s
+                drawn_for_s[user] = window_s
+            return duty.open_s(user, max(ready_s, free_s[user]))
 
         def send(users: Ints) -> None:
             channels, modes, durations_s = [], [], []
@@ -170,7 +225,10 @@ class Lorawan(Mac):
             if len(payloads) < len(users):
                 payloads *= len(users)  # all frames have one size
             for user, payload in zip(users.tolist(), payloads, strict=True):
-                mode = choose_mode(user, payload)
+                failures = int(unslotted.failures[user])
+                if failures == 0 or self.version == "1.0.4":
+                    first_modes[user] = choose_mode(user, payload)
+                mode = self._retry_mode(first_modes[user], payload, failures)
                 airtime_s = airtimes_s(payload, mode)
                 channel = duty.take_channel(user, airtime_s)
                 if self.orthogonal:
@@ -178,7 +236,7 @@ class Lorawan(Mac):
                 channels.append(channel)
                 modes.append(mode)
                 durations_s.append(airtime_s)
-            unslotted.send(users, self.max_attempts, durations_s, channel=channels, mode=modes)
+            unslotted.send(users, limit, durations_s, channel=channels, mode=modes)
 
         return unslotted.serve(plan, send)
 
@@ -206,7 +264,9 @@ class Lorawan(Mac):
 
     def laws(self) -> tuple[Law, ...]:
         is_random = self.spreading_factor == "random"
-        model = self.model_copy(update={"max_attempts": 1, **({"spreading_factor": 7} if is_random else {})})
+        model = self.model_copy(
+            update={"max_attempts": 1, "confirmed": False, **({"spreading_factor": 7} if is_random else {})}
+        )
         factor = model.spreading_factor if isinstance(model.spreading_factor, int) else int(FACTORS[0])
         airtime_s = model._airtime_s(1, factor - int(FACTORS[0]))
         off_s = max(_RX2_DELAY_S, airtime_s, *(airtime_s / band.duty_cycle - airtime_s for band in self.sub_bands))
@@ -228,7 +288,33 @@ class Lorawan(Mac):
             f"(1 byte at SF{factor}), a cycle of μ = {cycle_s:.4g} s; tends to exp(-2 G)"
         )
         claim = StatisticClaim("share", statement, draw, (share,))
-        return (Law("uplinks that are received", statement, statistics=(claim,)),)
+        return Law("uplinks that are received", statement, statistics=(claim,)), self._retry_law(factor)
+
+    def _retry_law(self, factor: int) -> Law:
+        """Return the claim about the wait before a retry, of users that all begin at once and are never received."""
+        from scipy import stats
+
+        if len(self.sub_bands) == 1:
+            limit, duty_cycle = max(2, self.attempt_limit), self.sub_bands[0].duty_cycle
+        else:  # after the first attempt another sub-band is open
+            limit, duty_cycle = 2, 1.0
+        retries = {"max_attempts": limit, "confirmed": True, "spreading_factor": factor, "margin": None}
+        model = self.model_copy(update=retries)
+
+        def draw(streams: Streams, size: int) -> Floats:
+            users = math.ceil(size / (limit - 1))
+            starts_s, ends_s = failed_attempts(BenchSetup(model, users, 1.0, streams), limit)
+            airtimes_s = (ends_s - starts_s)[:, :-1]
+            silences_s = np.maximum(_RX2_DELAY_S, airtimes_s / duty_cycle - airtimes_s)
+            return np.asarray(starts_s[:, 1:] - ends_s[:, :-1] - silences_s).ravel()
+
+        min_s, max_s = _ACK_TIMEOUT_S
+        statement = (
+            "uniform on [1, 3], independent: ACK_TIMEOUT from the second receive window on, or from when the duty "
+            "cycle allows sending again"
+        )
+        distribution = stats.uniform(min_s, max_s - min_s)
+        return Law("wait of a retry in s", statement, draw, distribution=distribution)
 
 
 class _DutyCycle:

@@ -471,12 +471,14 @@ class UnslottedCell:
 
     Attributes:
         failures: failed attempts of the current frame, ``[size]``.
+        has_failed: whether each user's last attempt, also of an earlier frame, has failed, ``[size]``.
         over_s: end of each user's last attempt, ``[size]``.
     """
 
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
         self.failures = np.zeros(cell.size, np.int64)
+        self.has_failed = np.zeros(cell.size, np.bool_)
         self.over_s = np.full(cell.size, -math.inf)
         self._ready_s = [math.nan] * cell.size
         self._results: dict[int, tuple[Bools, int]] = {}
@@ -514,7 +516,9 @@ class UnslottedCell:
                 if at_s == next_s[user]:
                     next_s[user] = math.inf
                     due.append(user)
-            send(np.array(sorted(due)))
+            senders = cell.drop_disconnected(sorted(due))
+            if senders:
+                send(np.array(senders))
 
     def send(
         self, users: Users, limit: int | None, duration_s: Sequence[float] | Floats, **options: Sequence[int] | Ints
@@ -540,7 +544,8 @@ class UnslottedCell:
             result = self._results.pop(user, None)
             if result is not None:
                 received, place = result
-                is_new = is_new or bool(received[place])
+                self.has_failed[user] = not received[place]
+                is_new = is_new or not self.has_failed[user]
             if is_new:
                 self.failures[user] = 0
             elif result is not None:

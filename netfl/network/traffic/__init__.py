@@ -82,11 +82,11 @@ class Traffic(Spec):
 
         A network asks for these of all users when it is built, and for the rest when a user sends its first packet.
         """
-        rngs = streams.rngs("times", senders)
-        return np.fromiter((self._first_time_s(link_bps, rng) for rng in rngs), float, len(senders))
-
-    def _first_time_s(self, link_bps: float, rng: np.random.Generator) -> float:
-        return next((float(block_s[0]) for block_s in self.times_s(link_bps, rng) if len(block_s)), np.inf)
+        firsts_s = []
+        for sender in senders:
+            blocks = self.blocks(sender, link_bps, streams)
+            firsts_s.append(next((float(times_s[0]) for times_s, _ in blocks if len(times_s)), np.inf))
+        return np.array(firsts_s, float)
 
     def blocks(self, sender: int, link_bps: float, streams: Streams) -> Iterator[Block]:
         """Yield blocks of the arrival times and sizes of one sender's packets.
