@@ -23,6 +23,7 @@ from netfl.network.clock import call_after, call_at
 from netfl.network.layout import NodeId
 from netfl.network.message import Message
 from netfl.network.periods import SLACK, period_from, periods_from
+from netfl.network.radio.collision_repeats import CollisionRepeats
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.transmission import SharedChannel, Transmission
 from netfl.network.radio.tx_queue import TxQueue, Users
@@ -80,6 +81,7 @@ class Cell:
     Attributes:
         attempts: Number of frames that were on the air and have ended.
         failed: Number of them that were not received, by cause.
+        repeats: Collisions of the same users, one after another.
         quiet: Whether the cell changes only by what its MAC does.
         checked_mac: Kind of the MAC if the arguments of its attempts are checked, as of one from outside netfl.
         user_metrics: Metrics of the users for the MAC, by name, ``[size]`` each; NaN where unknown.
@@ -106,6 +108,7 @@ class Cell:
         self._changed, self._change = list[Users](), env.event()
         self._notify(np.flatnonzero(np.isfinite(queue.ready_s)))
         self.attempts, self.failed = 0, dict.fromkeys(("collided", "faded", "lost"), 0)
+        self.repeats = CollisionRepeats()
         self.busy_s = self._busy_since_s = 0.0
 
     @property
@@ -334,11 +337,15 @@ class Cell:
     def restart(self) -> None:
         """Reset all counters, as the warm-up is over."""
         self.attempts, self.failed = 0, dict.fromkeys(self.failed, 0)
+        self.repeats = CollisionRepeats()
         self.busy_s, self._busy_since_s = 0.0, max(self.env.now, self._busy_since_s)
 
     def busy_by_s(self, now_s: float) -> float:
         """Return the time during which any user was on the air since the last `restart`."""
         return self.busy_s + (max(0.0, now_s - self._busy_since_s) if self._transmissions else 0.0)
+
+    def _is_on_air(self, user_id: int) -> bool:
+        return bool(self._queue.on_air[np.searchsorted(self.ids, user_id)])
 
     def _notify(self, users: Users) -> None:
         """Note changed frames of *users*, and wake the MAC."""
@@ -381,6 +388,7 @@ class Cell:
         if not self._transmissions:
             self.busy_s += now - self._busy_since_s
         causes, snr_db = self._medium.outcomes(transmission)
+        self.repeats.note(transmission, causes, now, self._is_on_air)
         received: Bools = event.value  # type: ignore[assignment]
         self.attempts += len(causes)
         for place, cause in zip(transmission.places, causes, strict=True):
