@@ -95,8 +95,9 @@ class RandomField:
         """Return uniform draws from the open interval (0, 1), with 53 random bits."""
         user, at, sub = (np.asarray(values, np.uint64) for values in (users, index, draw))
         if user.size == at.size == sub.size == 1 and not np.ndim(self.key[0]):
-            value = self.uniform_of(user.item(), at.item(), sub.item())
-            return np.full(np.broadcast_shapes(user.shape, at.shape, sub.shape), value)
+            single = np.empty((1,) * max(user.ndim, at.ndim, sub.ndim))
+            single.fill(self.uniform_of(user.item(), at.item(), sub.item()))
+            return single
         a, b, _, _ = self.words(user, at, sub)
         return _unit(a, b)
 
@@ -164,7 +165,7 @@ class Streams:
         """
         digests = [self._digest((name, key), b"rng", 4) for key in keys]
         for words in _seed_states(np.array(digests, np.uint32).reshape(-1, 4)):
-            yield np.random.Generator(np.random.PCG64(_SeedWords(words)))
+            yield np.random.Generator(np.random.PCG64(_SeedWords(words)))  # type: ignore[arg-type]
 
     def field(self, *names: str | int) -> RandomField:
         """Return the random function of (user, index) for *names*."""

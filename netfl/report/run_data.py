@@ -212,7 +212,8 @@ class RunData:
             return {}
         table = self.run.final_metrics
         towers = table["metric"].astype(str).str.extract(r"^synchronised\.(?P<tower>.+)$")["tower"]
-        return table["value"].groupby(towers).mean().to_dict()
+        shares = table["value"].groupby(towers).mean()
+        return {str(tower): float(share) for tower, share in shares.items()}
 
     def has(self, metric: str) -> bool:
         """Return whether *metric* was evaluated over all data."""

@@ -32,6 +32,7 @@ from netfl.types import Bools, Floats, Ints
 
 NEVER = np.iinfo(np.int64).max
 """Number of a slot that never comes."""
+_NOBODY = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -541,9 +542,9 @@ class UnslottedCell:
 
     def _changes(self) -> Users:
         """Return the users to plan again: with another frame, or after a failed attempt."""
+        if not self._cell.changed:
+            return _NOBODY
         changed = self._cell.changes()
-        if not changed.size:
-            return changed
         ready_s = self._cell.ready_s
         replanned = []
         for user in changed.tolist() if len(changed) == 1 else np.unique(changed).tolist():
