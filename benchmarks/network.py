@@ -1,10 +1,12 @@
-"""The speed of the network: queues compared with plain SimPy and ns.py, 802.11 stations, a hundred thousand users.
+"""The speed of the network: queues compared with plain SimPy and ns.py, 802.11 stations, large and moving populations.
 
-    python benchmarks/network.py [--only queues|stations|users] [--packets 1000000] [--turns 5] [--ns-py PYTHON]
+    python benchmarks/network.py [--only queues|stations|users|lorawan|waypoint|polling|setup|towers]
+        [--packets 1000000] [--turns 5] [--ns-py PYTHON]
 
-All times are processor time.  The sides of a comparison take turns, and medians are compared, so that other load on
-the machine affects all of them.  ns.py is not a dependency: ``--ns-py`` names the interpreter of an environment with
-ns.py; without it, that side is left out.
+The last five are the rows of one table, measured once each, and any of them can be selected.  All times are processor
+time.  The sides of a comparison take turns, and medians are compared, so that other load on the machine affects all of
+them.  ns.py is not a dependency: ``--ns-py`` names the interpreter of an environment with ns.py; without it, that side
+is left out.
 """
 
 from __future__ import annotations
@@ -15,8 +17,10 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -39,6 +43,7 @@ STATIONS = (10, 50, 100, 300, 1000)
 STATIONS_OF_BAR = 50
 SPAN_S = 10.0
 WINDOWS = 100
+SETUP_BAR_S = 2.0
 NS_PY_BAR, REAL_TIME_BAR, WALL_BAR_S, MEMORY_BAR_MB = 2.0, 100.0, 60.0, 2000.0
 
 
@@ -177,6 +182,100 @@ def users() -> Table:
     return table
 
 
+def lorawan() -> tuple[dict[str, Any], int, float]:
+    """Return a cell of 1,000 LoRaWAN users for a day, with SINR; each has one uplink in ten minutes."""
+    settings = {
+        "topology": {"kind": "star", "radius": "3 km"},
+        "radio": {"power": "14 dBm", "bandwidth": "125 kHz", "noise_figure": "6 dB"},
+        "channel": [
+            {"kind": "log_distance", "exponent": 3.0, "frequency": "868 MHz"},
+            {"kind": "rayleigh", "coherence": "1 s"},
+        ],
+        "reception": "lora",
+        "interference": "sinr",
+        "mac": {"kind": "lorawan", "max_attempts": 1},
+        "traffic": {"kind": "poisson", "rate": 1.0 / 600.0, "size": {"mean": "20 B"}, "destination": "tower"},
+    }
+    return settings, 1000, 86_400.0
+
+
+def waypoint() -> tuple[dict[str, Any], int, float]:
+    """Return 200 walking users for half a day, each with one uplink in ten minutes, about four legs later."""
+    return walkers({"kind": "pure_aloha", "backoff": "1 s"}, 1.0 / 600.0), 200, 43_200.0
+
+
+def polling() -> tuple[dict[str, Any], int, float]:
+    """Return 100 walking users that are polled, so that each leg has many frames."""
+    return walkers({"kind": "tdma"}, 1.0), 100, 300.0
+
+
+def walkers(mac: dict[str, Any], rate_hz: float) -> dict[str, Any]:
+    """Return a cell of walking users, whose place is asked for at each frame."""
+    return {
+        "topology": {"kind": "star", "radius": "250 m"},
+        "motion": {"kind": "random_waypoint", "radius": "250 m", "speed": [1, 3], "pause": [0, "1 min"]},
+        "radio": {"power": "23 dBm", "bandwidth": "20 MHz", "noise_figure": "6 dB"},
+        "channel": [{"kind": "log_distance", "exponent": 3.0, "frequency": "2.4 GHz"}],
+        "reception": {"kind": "snr_threshold", "threshold": "3 dB", "rate": "6 Mbps"},
+        "mac": mac,
+        "traffic": {"kind": "poisson", "rate": rate_hz, "size": {"mean": "1 kB"}, "destination": "tower"},
+    }
+
+
+def setup() -> tuple[dict[str, Any], int, float]:
+    """Return a cell of 100,000 users that send next to nothing, so that its cost is that of the set-up."""
+    settings = {
+        "topology": {"kind": "star", "distance": "10 m"},
+        "mac": {"kind": "pure_aloha", "backoff": "1 min"},
+        "radio": {"power": "14 dBm", "bandwidth": "125 kHz", "noise_figure": "6 dB"},
+        "channel": [{"kind": "constant", "gain": "-80 dB"}],
+        "reception": {"kind": "snr_threshold", "threshold": "-7.5 dB", "rate": "100 kbps"},
+        "traffic": {"kind": "poisson", "rate": 1e-5, "size": {"mean": "125 B"}, "destination": "tower"},
+    }
+    return settings, 100_000, 1.0
+
+
+def towers() -> tuple[dict[str, Any], int, float]:
+    """Return 100 towers on a lattice with 2,000 users on one frequency."""
+    settings = {
+        "topology": {"kind": "grid", "rows": 10, "columns": 10, "spacing": "1 km"},
+        "shared_air": True,
+        "interference": "sinr",
+        "radio": {"power": "14 dBm", "bandwidth": "125 kHz", "noise_figure": "6 dB"},
+        "channel": [{"kind": "log_distance", "exponent": 3.0, "frequency": "868 MHz"}],
+        "reception": {"kind": "snr_threshold", "threshold": "-7.5 dB", "rate": "50 kbps"},
+        "mac": {"kind": "slotted_aloha", "probability": 0.1, "max_attempts": 8},
+        "traffic": {"kind": "poisson", "rate": 0.02, "size": {"mean": "125 B"}},
+    }
+    return settings, 2000, 300.0
+
+
+CELLS = {
+    "lorawan": ("LoRaWAN with SINR, one uplink in 10 min", lorawan),
+    "waypoint": ("random waypoint, one uplink in 10 min", waypoint),
+    "polling": ("random waypoint, polled", polling),
+    "setup": ("set-up of traffic", setup),
+    "towers": ("100 towers on one frequency", towers),
+}
+
+
+def cells(names: Sequence[str]) -> Table:
+    """Return the table of cells of traffic: processor time from the settings on, the set-up included."""
+    table = Table("case", "users", "simulated", "frames", "CPU s", "us per frame", "bar")
+    for name in names:
+        title, build = CELLS[name]
+        settings, users, duration_s = build()
+        begin = time.process_time()
+        access = NetworkAccess.model_validate(settings)
+        bits = sum(window.uplink_bits for window in access.rounds(make_context(users, duration_s)))
+        spent_s = time.process_time() - begin
+        frames = bits / access.traffic[0].size.mean
+        cost = f"{1e6 * spent_s / frames:.0f}" if frames > users else ""
+        verdict = judged(spent_s < SETUP_BAR_S) if name == "setup" else ""
+        table.add_row(title, str(users), f"{duration_s:g} s", f"{frames:.0f}", f"{spent_s:.2f}", cost, verdict)
+    return table
+
+
 def judged(good: bool) -> str:
     """Return whether a bar is met, as text."""
     return "met" if good else "MISSED"
@@ -185,7 +284,7 @@ def judged(good: bool) -> str:
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", choices=["queues", "stations", "users", "many"], help="one table alone")
+    parser.add_argument("--only", choices=["queues", "stations", "users", "many", *CELLS], help="one table alone")
     parser.add_argument("--packets", type=int, default=1_000_000, help="packets of each side in each turn")
     parser.add_argument("--turns", type=int, default=5, help="number of turns of each side")
     parser.add_argument("--ns-py", default="", help="the python of an environment in which ns.py is installed")
@@ -200,6 +299,10 @@ def main() -> None:
         console.print(stations(options.turns))
     if options.only in {None, "users"}:
         console.print(users())
+    if options.only is None:
+        console.print(cells([*CELLS]))
+    elif options.only in CELLS:
+        console.print(cells([options.only]))
 
 
 if __name__ == "__main__":

@@ -8,10 +8,12 @@ therefore leaves the draws of all other models as they were.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -91,7 +93,12 @@ class RandomField:
 
     def uniform(self, users: ArrayLike, index: ArrayLike = 0, draw: ArrayLike = 0) -> NDArray[np.float64]:
         """Return uniform draws from the open interval (0, 1), with 53 random bits."""
-        a, b, _, _ = self.words(users, index, draw)
+        user, at, sub = (np.asarray(values, np.uint64) for values in (users, index, draw))
+        if user.size == at.size == sub.size == 1 and not np.ndim(self.key[0]):
+            single = np.empty((1,) * max(user.ndim, at.ndim, sub.ndim))
+            single.fill(self.uniform_of(user.item(), at.item(), sub.item()))
+            return single
+        a, b, _, _ = self.words(user, at, sub)
         return _unit(a, b)
 
     def order(self, users: Sequence[int], index: int, draw: int = 0) -> list[int]:
@@ -102,6 +109,14 @@ class RandomField:
         """
         keys = self.uniform(users, index, draw)
         return [int(place) for place in np.argsort(keys, kind="stable")]
+
+    def uniform_of(self, user: int, index: int = 0, draw: int = 0) -> float:
+        """Return `uniform` of one (user, index, draw), computed with Python integers."""
+        a, b, c, d = user, draw, index & _MASK, index >> 32
+        for k0, k1 in _kept_schedule(*self.key):
+            left, right = a * _MULTIPLIERS[0], c * _MULTIPLIERS[1]
+            a, b, c, d = (right >> 32) ^ b ^ k0, right & _MASK, (left >> 32) ^ d ^ k1, left & _MASK
+        return min(((((a << 32) | b) >> 11) + 0.5) * 2.0**-53, 1.0 - 2.0**-53)
 
     def exponential(self, users: ArrayLike, index: ArrayLike = 0, draw: ArrayLike = 0) -> NDArray[np.float64]:
         """Return exponential draws of mean 1."""
@@ -150,6 +165,17 @@ class Streams:
         """Return a new generator for *names*, which starts at its first draw."""
         return np.random.default_rng(np.random.SeedSequence(list(self._digest(names, b"rng", 4))))
 
+    def rngs(self, name: str | int, keys: Sequence[int]) -> Iterator[np.random.Generator]:
+        """Yield the generators ``rng(name, key)`` of many keys, in a fraction of the time.
+
+        >>> one, many = Streams(1).rng("sizes", 7), [*Streams(1).rngs("sizes", range(9))]
+        >>> float(one.random()) == float(many[7].random())
+        True
+        """
+        digests = [self._digest((name, key), b"rng", 4) for key in keys]
+        for words in _seed_states(np.array(digests, np.uint32).reshape(-1, 4)):
+            yield np.random.Generator(np.random.PCG64(_SeedWords(words)))  # type: ignore[arg-type]
+
     def field(self, *names: str | int) -> RandomField:
         """Return the random function of (user, index) for *names*."""
         first, second = self._digest(names, b"field", 2)
@@ -157,10 +183,58 @@ class Streams:
 
     def _digest(self, names: tuple[str | int, ...], purpose: bytes, words: int) -> tuple[int, ...]:
         """Return 32-bit words that depend on the seed, the whole path and the purpose."""
-        path = self.path + tuple(map(str, names))
-        encoded = b"".join(len(name.encode()).to_bytes(4, "little") + name.encode() for name in path)
-        digest = blake2b(str(self.seed).encode() + b"\0" + encoded, digest_size=4 * words, person=purpose).digest()
-        return tuple(int.from_bytes(digest[4 * i : 4 * i + 4], "little") for i in range(words))
+        digest = blake2b(_encode(self.seed, self.path), digest_size=4 * words, person=purpose)
+        digest.update(_encode_names(names))
+        return struct.unpack(f"<{words}I", digest.digest())
+
+
+@lru_cache(256)
+def _encode(seed: int, path: tuple[str, ...]) -> bytes:
+    return str(seed).encode() + b"\0" + _encode_names(path)
+
+
+def _encode_names(names: Iterable[str | int]) -> bytes:
+    encoded = [str(name).encode() for name in names]
+    return b"".join([len(name).to_bytes(4, "little") + name for name in encoded])
+
+
+class _SeedWords(np.random.bit_generator.ISeedSequence):
+    """The words that seed a generator."""
+
+    def __init__(self, words: NDArray[np.uint64]) -> None:
+        self._words = words
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NDArray[np.uint64]:
+        return self._words
+
+
+def _seed_states(entropy: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """Return the 256 bits by which ``numpy.random.SeedSequence`` seeds a PCG64, for each row of entropy, ``[n, 4]``.
+
+    M. E. O'Neill, "Developing a seed_seq alternative", 2015, as in NumPy, whose stream is guaranteed (NEP 19).  The
+    multiplier of a hash changes from call to call, in the same way for all rows.
+    """
+    hashed = _hasher(0x43B0D7E5, 0x931E8875)
+    pool = [hashed(entropy[:, word]) for word in range(4)]
+    for source in range(4):
+        for target in range(4):
+            if source != target:
+                mixed = np.uint32(0xCA01F9DD) * pool[target] - np.uint32(0x4973F715) * hashed(pool[source])
+                pool[target] = mixed ^ (mixed >> np.uint32(16))
+    hashed = _hasher(0x8B51F9DD, 0x58F38DED)
+    words = [hashed(pool[word % 4]) for word in range(8)]
+    return np.ascontiguousarray(np.column_stack(words)).view(np.uint64)
+
+
+def _hasher(constant: int, multiplier: int) -> Callable[[NDArray[np.uint32]], NDArray[np.uint32]]:
+    def hashed(values: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        nonlocal constant
+        values = values ^ np.uint32(constant)
+        constant = constant * multiplier & _MASK
+        values = values * np.uint32(constant)
+        return values ^ (values >> np.uint32(16))
+
+    return hashed
 
 
 def _unit(high: NDArray[np.uint64], low: NDArray[np.uint64]) -> NDArray[np.float64]:

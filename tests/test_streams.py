@@ -198,3 +198,20 @@ def test_draws_do_not_use_global_generators():
     after = random.getstate(), np.random.get_state()  # noqa: NPY002
     assert before[0] == after[0]
     assert (before[1][1] == after[1][1]).all()
+
+
+@pytest.mark.parametrize("streams", [Streams(1), Streams(2**70, ("traffic", "ü"))])
+def test_many_generators_equal_single_ones(streams):
+    keys = [0, 1, 7, 255, 10**9]
+    for key, rng in zip(keys, streams.rngs("times", keys), strict=True):
+        assert rng.bit_generator.state == streams.rng("times", key).bit_generator.state
+    assert [*streams.rngs("times", [])] == []
+
+
+def test_single_draws_equal_those_of_arrays():
+    field, rng = Streams(3).field("fading"), np.random.default_rng(1)
+    users, index = rng.integers(0, 2**32, 500), rng.integers(0, 2**63, 500)
+    together = field.uniform(users, index, 5)
+    assert [field.uniform_of(*key, 5) for key in zip(users.tolist(), index.tolist(), strict=True)] == together.tolist()
+    assert [field.uniform(users[at], index[[at]], 5)[0] for at in range(20)] == together[:20].tolist()
+    assert field.uniform(users[:1], index[:1, None]).shape == (1, 1)

@@ -154,7 +154,8 @@ class Layout:
         """Return the distance of each user to its tower, the nearest at time 0, at *time_s*, ``[n]``."""
         if self.paths is None:
             return self.distance_m[users]
-        return np.asarray(np.hypot(*(self.paths.xy_m(users, time_s) - self._tower_xy_m[self.tower_of[users]]).T))
+        east_m, north_m = (self.paths.xy_m(users, time_s) - self._tower_xy_m[self.tower_of[users]]).T
+        return np.asarray(np.hypot(east_m, north_m))
 
     def towards(self, tower: str) -> Layout:
         """Return the same network with all links to *tower*, for the interference there."""

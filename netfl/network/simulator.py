@@ -27,6 +27,7 @@ from netfl.network.mac import Mac
 from netfl.network.message import TRAFFIC, Message
 from netfl.network.periods import before_rounding
 from netfl.network.radio.cell import Cell
+from netfl.network.radio.collision_repeats import RepeatedCollisions
 from netfl.network.server import Admission, OutstandingUpdates, Server
 from netfl.network.state import NetworkState
 from netfl.network.tower import build_towers
@@ -244,6 +245,11 @@ class NetworkSimulator:
         """End the network after the last round that its caller needs, if more rounds could follow."""
         self._finish(float(self.env.now))
 
+    def synchronised_cells(self) -> dict[str, RepeatedCollisions]:
+        """Return the towers whose users stay synchronised, and how often they collide again."""
+        repeats = {name: tower.cell.repeats.repeated for name, tower in self._towers.items()}
+        return {name: repeated for name, repeated in repeats.items() if repeated is not None}
+
     def state(self) -> NetworkState:
         """Return the state of the network now."""
         config, now_s = self._config, float(self.env.now)
@@ -393,6 +399,8 @@ class NetworkSimulator:
             metrics["outage_probability"] = failed["faded"] / max(received_or_faded, 1)
         for name, tower in self._towers.items():
             metrics[f"utilisation.{name}"] = share_of_time(tower.cell.busy_by_s(now_s), span_s)
+        for name, repeated in self.synchronised_cells().items():
+            metrics[f"synchronised.{name}"] = repeated.share
         for name, busy_s in self._links_busy_s(now_s).items():
             metrics[f"utilisation.{name}"] = share_of_time(busy_s - self._warmup_busy_s.get(name, 0.0), span_s)
         return metrics

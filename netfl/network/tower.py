@@ -18,7 +18,7 @@ from netfl.network.layout import NodeId
 from netfl.network.message import TRAFFIC, Message
 from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.medium import Medium
-from netfl.network.radio.packet_queue import PacketQueue
+from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.tx_queue import MergedTxQueue, TxQueue, TxQueueSubset, Users
 from netfl.network.radio.update_queue import UpdateQueue
@@ -228,7 +228,7 @@ def _build_packet_queues(network: NetworkContext, medium: Medium, ids: Users, to
     for traffic, key in zip(network.config.traffic, stream_keys(network.config.traffic), strict=True):
         if traffic.source == "users":
             streams, link_bps = network.streams.at("traffic", *key), 1.0 / medium.longest_s(1.0)
-            arrivals = [traffic.blocks(user, link_bps, streams) for user in ids.tolist()]
+            arrivals = TrafficArrivals(traffic, ids.tolist(), link_bps, streams)
             queues.append(PacketQueue(ids, traffic, arrivals, tower, network.log))
     return queues
 

@@ -205,6 +205,16 @@ class RunData:
         keys = table["metric"].astype(str).str.extract(r"^(?P<learner>.*)\.target:(?P<target>.+)\.(?P<cost>\w+)$")
         return table[["replica", "value"]].join(keys).dropna(subset="learner")
 
+    @cached_property
+    def synchronised(self) -> dict[str, float]:
+        """Towers whose users stay synchronised, and the share of collisions after which they overlap again."""
+        if self.lacks("final_metrics"):
+            return {}
+        table = self.run.final_metrics
+        towers = table["metric"].astype(str).str.extract(r"^synchronised\.(?P<tower>.+)$")["tower"]
+        shares = table["value"].groupby(towers).mean()
+        return {str(tower): float(share) for tower, share in shares.items()}
+
     def has(self, metric: str) -> bool:
         """Return whether *metric* was evaluated over all data."""
         rows = self.metrics["metric"] == metric

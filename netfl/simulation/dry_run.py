@@ -8,15 +8,16 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netfl.errors import Fault, ModelError, NetflError, ScenarioError
 from netfl.learning.evaluation_sets import thin_tests
 from netfl.learning.spec import LearnerSpec
+from netfl.network.radio.collision_repeats import RepeatedCollisions
 from netfl.results.formatting import clock, counted, format_progress
 from netfl.results.run_writer import RunWriter
 from netfl.scenario.scenario import Scenario
@@ -27,9 +28,10 @@ from netfl.simulation.learning_session import LearningSession
 from netfl.simulation.run import run_rounds
 from netfl.simulation.setup import RunSetup, locate_faults, prepare_run
 from netfl.simulation.simulation import model_errors
-from netfl.types import LearnerReport, Round, RoundBatch, RoundProgress, RunObserver, RunProgress
+from netfl.types import LearnerReport, Round, RoundBatch, RoundControls, RoundProgress, RunObserver, RunProgress
 
 if TYPE_CHECKING:
+    from netfl.network.simulator import NetworkSimulator
     from netfl.simulation.learning_session import Learner
 
 LIMIT_S = 10.0
@@ -60,6 +62,7 @@ class DryRun:
         rounds: number of complete rounds of each replica.
         cut: progress of the round that was cut; ``None`` without one.
         training: a sentence about how models are trained; empty for the usual way.
+        synchronised: towers whose users stay synchronised, and how often these collide again.
     """
 
     seconds: float
@@ -67,6 +70,7 @@ class DryRun:
     rounds: int = 0
     cut: RoundProgress | None = None
     training: str = ""
+    synchronised: Mapping[str, RepeatedCollisions] = field(default_factory=dict)
 
     def __str__(self) -> str:
         if self.cut is not None:
@@ -79,7 +83,7 @@ class DryRun:
         return f"{time} after the start of Python, {memory.format_memory(self.memory)} of memory"
 
     def warnings(self) -> Iterator[str]:
-        """Yield a warning about a round that was cut, and about a run that needs more memory than is free."""
+        """Yield warnings about a round that was cut, memory that is not free, and users that stay synchronised."""
         if self.cut is not None:
             state = format_progress(self.cut)
             yield f"long: round {self.cut.round} did not end within {LIMIT_S:g} s; its state: {state}"
@@ -87,6 +91,13 @@ class DryRun:
         if free is not None and self.memory > free:
             needed = memory.format_memory(self.memory)
             yield f"large: the run needs about {needed} of memory, but {memory.format_memory(free)} are available"
+        for tower, repeated in self.synchronised.items():
+            yield (
+                f"synchronised attempts: of the users of {tower} that collide, {repeated.share:.0%} overlap with each "
+                f"other again at their next attempts, where chance would give {repeated.chance:.0%}; they may collide "
+                "for ever; let the MAC wait for a random time that is long against a frame, or let users begin at "
+                "different times (compute.spread, compute.jitter, traffic that is not synchronous)"
+            )
 
 
 class _CutError(NetflError):
@@ -113,6 +124,12 @@ class _Stopwatch(RunObserver):
         self.learning_s: list[float] = []
         self.evaluation_s = 0.0
         self.started_s = time.process_time()
+        self.networks: list[NetworkSimulator] = []
+
+    @property
+    def synchronised(self) -> dict[str, RepeatedCollisions]:
+        """Towers whose users stay synchronised in any replica."""
+        return {name: each for network in self.networks for name, each in network.synchronised_cells().items()}
 
     @property
     def elapsed_s(self) -> float:
@@ -177,6 +194,7 @@ def run_dry(scenario: Scenario) -> DryRun:
         last, duration_s = stopwatch.last, scenario.duration
         share = last.round / scenario.steps if duration_s is None else min(1.0, last.time_s / duration_s)
         dry_run = DryRun(stopwatch.elapsed_s / max(share, 1e-9), memory.estimate_memory(scenario), cut=last)
+        dry_run = replace(dry_run, synchronised=stopwatch.synchronised)
     if dry_run.seconds > ENDLESS_S:
         key = "rounds" if scenario.duration is None else "duration"
         remedy = "make it shorter, or use fewer users or replicas"
@@ -187,6 +205,8 @@ def run_dry(scenario: Scenario) -> DryRun:
 
 def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
     setup, steps = prepare_run(scenario, pulse=stopwatch.on_progress), scenario.steps
+    watching = RoundControls(on_network=stopwatch.networks.append)
+    setup = replace(setup, contexts=[replace(context, controls=watching) for context in setup.contexts])
     seconds = stopwatch.elapsed_s
     with tempfile.TemporaryDirectory() as folder, _fast_learner(setup, _MIN_STEPS) as learner:
         training = "" if learner is None else learner.training_method
@@ -205,7 +225,8 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
         seconds += _extrapolate(stopwatch.learning_s, steps) * _stretch(setup, stopwatch)
         seconds += (2 + steps // scenario.evaluation.every) * _test_stride(setup) * stopwatch.evaluation_s
     needed = memory.estimate_memory(scenario, stopwatch.max_deliveries)
-    return DryRun(seconds, needed, len(stopwatch.network_s), training=training)
+    rounds = len(stopwatch.network_s)
+    return DryRun(seconds, needed, rounds, training=training, synchronised=stopwatch.synchronised)
 
 
 def _check_batches(scenario: Scenario, learner: Learner | None) -> None:

@@ -16,6 +16,8 @@ from netfl.access.bernoulli import Bernoulli
 from netfl.cli import app
 from netfl.errors import ModelError, ScenarioError
 from netfl.learning.aggregation.average import Average
+from netfl.report.run_data import RunData
+from netfl.report.summary_text import run_status
 from netfl.results.formatting import format_progress
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument, dump
@@ -308,6 +310,27 @@ def test_check_of_a_short_run_has_no_warning(call):
     code, output, warning = call("check", PLAIN | {"rounds": 1, "access": COLLIDING | {"round": SHORT}})
     assert (code, warning) == (0, "")
     assert "s of processor time" in output
+
+
+ONCE = {"kind": "pure_aloha", "backoff": "1 s", "max_attempts": 1}
+
+
+@pytest.mark.parametrize(
+    ("compute", "is_warned"), [({"speed": 100, "samples": 1}, True), ({"speed": 1, "samples": 1, "jitter": 0.5}, False)]
+)
+def test_check_warns_of_synchronised_attempts(call, compute, is_warned):
+    """Users that train for one time collide in each round; users whose times vary from round to round do not."""
+    access = COLLIDING | {"mac": ONCE, "compute": compute, "round": SHORT | {"m": 6, "deadline": "10 s"}}
+    code, _, warning = call("check", PLAIN | {"rounds": 40, "access": access})
+    assert code == 0
+    assert ("synchronised attempts: of the users of tower:0 that collide, 100% overlap" in warning) == is_warned
+
+
+def test_report_warns_of_synchronised_attempts(tmp_path):
+    access = COLLIDING | {"mac": ONCE, "round": SHORT | {"deadline": "10 s"}}
+    run = netfl.trace(make_scenario(rounds=40, access=access), tmp_path / "run", progress=False)
+    warning = "Warning: attempts of several users of tower:0 stay synchronised."
+    assert any(warning in sentence for sentence in run_status(RunData(run)))
 
 
 @pytest.mark.parametrize("verb", ["check", "trace"])

@@ -195,8 +195,11 @@ class BlockGain(LinkGain):
             is_near = 0 <= block - first < 2 * _AHEAD
             if len(self._drawn_ahead) >= _MAX_CACHED:
                 self._drawn_ahead.clear()
-            blocks = np.arange(block, block + (_AHEAD if is_near else 1), dtype=np.uint64)
-            first, gains_db = self._drawn_ahead[user] = block, self._draw_db(np.full(len(blocks), user), blocks)
+            if is_near:
+                blocks, users = np.arange(block, block + _AHEAD, dtype=np.uint64), np.full(_AHEAD, user)
+            else:
+                blocks = np.array([block], np.uint64)
+            first, gains_db = self._drawn_ahead[user] = block, self._draw_db(users, blocks)
         return gains_db[block - first : block - first + 1]
 
 

@@ -264,5 +264,15 @@ class BufferedDraws:
         self._count[users] = count + 1
         return np.asarray(self._buffer[users, offset])
 
+    def next_of(self, user: int) -> float:
+        """Return the next draw of one user."""
+        count = int(self._count[user])
+        offset = count % _BLOCK
+        if offset == 0:
+            index = np.arange(count, count + _BLOCK)
+            self._buffer[user] = self._draw(np.full(_BLOCK, self._ids[user]), index)
+        self._count[user] = count + 1
+        return float(self._buffer[user, offset])
+
 
 __getattr__ = exported_models(__name__)

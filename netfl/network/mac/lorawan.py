@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Sequence
+from functools import cache
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -13,9 +14,9 @@ from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
 from netfl.network.mac import BufferedDraws, IdleTime, Mac
-from netfl.network.radio.bench import BenchSetup, attempt_outcomes
+from netfl.network.radio.bench import BenchSetup, attempt_outcomes, failed_attempts
 from netfl.network.radio.cell import Cell, UnslottedCell
-from netfl.network.reception.lora import FACTORS, fastest_mode
+from netfl.network.reception.lora import FACTORS, fastest_mode_of
 from netfl.registry import ByForm, Spec
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, StatisticClaim
@@ -25,12 +26,17 @@ OVERHEAD_BYTES = 13
 """Bytes that a LoRaWAN uplink adds to its application payload: MHDR 1, FHDR 7 without options, FPort 1, MIC 4."""
 MAX_PAYLOAD_BYTES = np.array([222, 222, 115, 51, 51, 51])
 """Largest application payload of each mode, SF7 to SF12 at 125 kHz, in EU868 where repeaters are allowed for."""
+_MAX_PAYLOAD_BYTES: list[int] = MAX_PAYLOAD_BYTES.tolist()
 _OPTIMISED_FROM_S = 16e-3
 """Low data rate optimisation is mandatory for longer symbols."""
 _RX2_DELAY_S = 2.0
 """RECEIVE_DELAY2: from the end of an uplink to its second receive window, before which nothing else may be sent."""
 _ACK_TIMEOUT_S = (1.0, 3.0)
-"""Range of ACK_TIMEOUT, from the second receive window on."""
+"""Range of ACK_TIMEOUT, called RETRANSMIT_TIMEOUT from 1.0.4 on (RP002-1.0.4, §3.3)."""
+_ATTEMPTS = {"1.0.3": 8, "1.0.4": 1}
+"""Attempts of a confirmed uplink by default: recommended in 1.0.3, and NbTrans of 1.0.4."""
+_SENDS_PER_RATE = 2
+"""Attempts at one data rate, with version 1.0.3, before the next lower one."""
 _BANDWIDTHS_HZ = (125e3, 250e3, 500e3)
 _MARGIN_DB = 10.0
 _LAW_USERS, _LAW_LOAD = 2000, 0.4
@@ -83,9 +89,22 @@ class Lorawan(Mac):
 
     **Idle time** ends the waits of the duty cycle and of the receive windows, which the clock alone determines.
 
-    **Retries.**  A user sends nothing else before the second receive window, 2 s after the end of an uplink.  It
-    repeats an uplink without acknowledgement ACK_TIMEOUT later, uniform between 1 and 3 s.  ``max_attempts: 1`` is an
-    unconfirmed uplink.  Acknowledgements take no airtime and are never lost, and towers receive while they send.
+    **Retries.**  A user sends nothing else before the second receive window, 2 s after the end of an uplink, and after
+    an uplink without acknowledgement not before a random ACK_TIMEOUT.  It then repeats the uplink on a channel that it
+    draws again, or sends a newer update that has replaced it.  The versions differ in two points:
+
+    - ``1.0.3`` leaves the number of attempts to the device (§4.3.1.3), and strongly recommends eight: the third and
+      fourth use the next lower data rate, the fifth and sixth the one below that, and so on down to SF12 (§18.4).
+    - ``1.0.4`` sends a frame NbTrans times, once by default, at one data rate (TS001-1.0.4, §4.3.1.3).
+
+    Our choices, where the specification says nothing: a data rate is not lowered so far that the update would be too
+    large for it; and the random ACK_TIMEOUT, uniform between 1 and 3 s, starts at the second receive window or, if that
+    is later, when the duty cycle allows the user to send again.  If it started at the receive window in any case, the
+    silence of the duty cycle, a minute or more, would outlast it, and users that collide once would collide for ever.
+    An uplink that needs more than one or two seconds of airtime stays synchronised with others for many attempts.
+
+    Unconfirmed uplinks are sent once; repeats of them without regard to their reception, as NbTrans allows in 1.0.4,
+    are not modelled.  Acknowledgements take no airtime and are never lost, and towers receive while they send.
 
     **Interference.**  Frames on the same channel with the same spreading factor interfere; different factors are
     orthogonal by default.  With ``access.interference: collide`` overlapping frames are lost, except one stronger by
@@ -103,19 +122,27 @@ class Lorawan(Mac):
         sub_bands:
           - {channels: 3, duty_cycle: 0.01}
           - {channels: 5, duty_cycle: 0.01}
+        version: 1.0.3
         max_attempts: 8
     """
 
+    version: Literal["1.0.3", "1.0.4"] = "1.0.3"
+    """Version of the specification, which gives the attempts of an uplink and their data rates."""
     spreading_factor: Annotated[Annotated[int, Field(ge=7, le=12)] | Literal["adaptive", "random"], ByForm()] = (
         "adaptive"
     )
-    """7 to 12; ``random``, drawn once for each user; or ``adaptive``, the lowest that the current SNR allows."""
+    """7 to 12; ``random``, drawn once for each user; or ``adaptive``, the lowest that the SNR allows at each attempt,
+    with ``version: 1.0.3`` at the first of an update."""
     margin: Annotated[Decibels, Field(ge=0)] | None = None
     """SNR margin over the threshold of a spreading factor, for ``adaptive`` only; ``null`` is 10 dB."""
     sub_bands: Annotated[tuple[SubBand, ...], Field(min_length=1)] = (SubBand(),)
     """Channels and their duty cycles; by default the three channels of all EU868 devices, at 1 %."""
-    max_attempts: Annotated[int, Field(ge=1, le=15)] = 8
-    """Attempts after which an update is given up; 1 is an unconfirmed uplink."""
+    max_attempts: Annotated[int, Field(ge=1, le=15)] | None = None
+    """Attempts after which an update is given up, NbTrans in ``1.0.4``; ``null`` is the number of the version, 8 in
+    ``1.0.3`` and 1 in ``1.0.4``, or 1 without ``confirmed``."""
+    confirmed: bool | None = None
+    """Whether users wait for an acknowledgement, and for an ACK_TIMEOUT without one; ``null`` is true unless
+    ``max_attempts`` is 1."""
     bandwidth: Hertz = 125e3
     """B of the signal, 125, 250 or 500 kHz; the same as the radio's."""
     code_rate: Literal["4/5", "4/6", "4/7", "4/8"] = "4/5"
@@ -131,6 +158,9 @@ class Lorawan(Mac):
             raise ValueError(f"bandwidth is {self.bandwidth:g} Hz; give 125 kHz, 250 kHz or 500 kHz")
         if self.margin is not None and self.spreading_factor != "adaptive":
             raise ValueError("margin has an effect on adaptive spreading factors only; leave it out")
+        if self.confirmed is False and self.max_attempts not in {None, 1}:
+            problem = f"max_attempts is {self.max_attempts}, but unconfirmed uplinks are sent once"
+            raise ValueError(f"{problem}; leave it out, or set confirmed: true")
         return self
 
     @property
@@ -138,70 +168,113 @@ class Lorawan(Mac):
         return "expires"
 
     @property
-    def attempt_limit(self) -> int:
-        return self.max_attempts
-
-    @property
     def bandwidth_hz(self) -> float:
         return self.bandwidth
 
+    @property
+    def attempt_limit(self) -> int:
+        if self.max_attempts is not None:
+            return self.max_attempts
+        return _ATTEMPTS[self.version] if self.is_confirmed else 1
+
+    @property
+    def is_confirmed(self) -> bool:
+        """True if users wait for acknowledgements."""
+        return self.max_attempts != 1 if self.confirmed is None else self.confirmed
+
     def max_airtime_s(self, bits: float, slowest_bps: float) -> float:
         """Return the airtime with the largest spreading factor that is used and holds the payload."""
-        payload = np.array(math.ceil(bits / 8.0))
-        mode = max(int(np.count_nonzero(payload <= MAX_PAYLOAD_BYTES)) - 1, 0)
+        payload = math.ceil(bits / 8.0)
+        mode = _slowest_mode(payload)
         if isinstance(self.spreading_factor, int):
-            mode = self.spreading_factor - int(FACTORS[0])
-        return float(self._airtime_s(payload, np.array(mode)))
+            first_mode = self.spreading_factor - int(FACTORS[0])
+            mode = self._retry_mode(first_mode, payload, self.attempt_limit - 1)
+        return self._airtime_s(payload, mode)
+
+    def _retry_mode(self, first_mode: int, payload: int, failures: int) -> int:
+        """Return the mode after failed attempts of an update whose first attempt was in *first_mode*."""
+        if self.version == "1.0.4":
+            return first_mode
+        lowered = first_mode + failures // _SENDS_PER_RATE
+        return max(first_mode, min(lowered, _slowest_mode(payload)))
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         unslotted, duty = UnslottedCell(cell), _DutyCycle(cell, self.sub_bands)
         timeouts = BufferedDraws(cell.streams.field("ack_timeout").uniform, cell.ids)
-        choose_modes = self._mode_chooser(cell)
+        choose_mode = self._mode_chooser(cell)
+        first_modes = [0] * cell.size
+        free_s = [-math.inf] * cell.size  # end of the time-out after a failed attempt
+        drawn_for_s = [math.nan] * cell.size  # the receive window from which it was counted
+        is_confirmed = self.is_confirmed
+        limit = self.attempt_limit
+        airtimes_s = cache(self._airtime_s)
 
-        def plan(users: Ints) -> Floats:
-            min_s, max_s = _ACK_TIMEOUT_S
-            has_failed, free_s = unslotted.failures[users] > 0, unslotted.over_s[users] + _RX2_DELAY_S
-            if has_failed.any():
-                free_s[has_failed] += min_s + (max_s - min_s) * timeouts.next(users[has_failed])
-            return duty.open_s(users, np.maximum(cell.ready_s[users], free_s))
+        def plan(users: Ints) -> list[float]:
+            ready_s = cell.ready_s
+            return [next_attempt_s(user, float(ready_s[user])) for user in users.tolist()]
+
+        def next_attempt_s(user: int, ready_s: float) -> float:
+            window_s = float(unslotted.over_s[user]) + _RX2_DELAY_S
+            if not (is_confirmed and unslotted.has_failed[user]):
+                return duty.open_s(user, max(ready_s, window_s))
+            if drawn_for_s[user] != window_s:
+                # the time-out starts here: the silence of the duty cycle would outlast one from the receive window
+                min_s, max_s = _ACK_TIMEOUT_S
+                timeout_s = min_s + (max_s - min_s) * timeouts.next_of(user)
+                free_s[user] = duty.open_s(user, window_s) + timeout_s
+                drawn_for_s[user] = window_s
+            return duty.open_s(user, max(ready_s, free_s[user]))
 
         def send(users: Ints) -> None:
-            payload = np.ceil(np.broadcast_to(cell.sizes(users), len(users)) / 8.0).astype(np.int64)
-            modes = choose_modes(users, payload)
-            duration_s = self._airtime_s(payload, modes)
-            channel = duty.take_channels(users, duration_s)
-            if self.orthogonal:
-                channel = channel * len(FACTORS) + modes
-            unslotted.send(users, self.max_attempts, duration_s, channel=channel, mode=modes)
+            channels, modes, durations_s = [], [], []
+            payloads = [math.ceil(bits / 8.0) for bits in cell.sizes(users)]
+            if len(payloads) < len(users):
+                payloads *= len(users)  # all frames have one size
+            for user, payload in zip(users.tolist(), payloads, strict=True):
+                failures = int(unslotted.failures[user])
+                if failures == 0 or self.version == "1.0.4":
+                    first_modes[user] = choose_mode(user, payload)
+                mode = self._retry_mode(first_modes[user], payload, failures)
+                airtime_s = airtimes_s(payload, mode)
+                channel = duty.take_channel(user, airtime_s)
+                if self.orthogonal:
+                    channel = channel * len(FACTORS) + mode
+                channels.append(channel)
+                modes.append(mode)
+                durations_s.append(airtime_s)
+            unslotted.send(users, limit, durations_s, channel=channels, mode=modes)
 
         return unslotted.serve(plan, send)
 
-    def _airtime_s(self, payload: Ints, modes: Ints) -> Floats:
-        return time_on_air_s(
-            payload + OVERHEAD_BYTES, modes, self.bandwidth, coding=int(self.code_rate[2]) - 4, preamble=self.preamble
-        )
+    def _airtime_s(self, payload: int, mode: int) -> float:
+        coding = int(self.code_rate[2]) - 4
+        airtime_s = time_on_air_s(payload + OVERHEAD_BYTES, mode, self.bandwidth, coding=coding, preamble=self.preamble)
+        return float(airtime_s)
 
-    def _mode_chooser(self, cell: Cell) -> Callable[[Ints, Ints], Ints]:
+    def _mode_chooser(self, cell: Cell) -> Callable[[int, int], int]:
         factor, margin_db = self.spreading_factor, _MARGIN_DB if self.margin is None else self.margin
-        fixed = (6.0 * cell.streams.field("spreading_factor").uniform(cell.ids)).astype(np.int64)
         if isinstance(factor, int):
-            fixed = np.full(cell.size, factor - int(FACTORS[0]))
+            fixed = [factor - int(FACTORS[0])] * cell.size
+        else:
+            fixed = (6.0 * cell.streams.field("spreading_factor").uniform(cell.ids)).astype(np.int64).tolist()
 
-        def choose(users: Ints, payload: Ints) -> Ints:
-            modes = fixed[users]
+        def choose(user: int, payload: int) -> int:
+            mode = fixed[user]
             if factor == "adaptive":
-                slowest = np.count_nonzero(payload[:, None] <= MAX_PAYLOAD_BYTES, axis=1) - 1
-                modes = np.minimum(fastest_mode(cell.snr_db(users) - margin_db), np.maximum(slowest, 0))
-            _check_payload(payload, modes)
-            return modes
+                snr_db = float(cell.snr_db(np.array([user]))[0])
+                mode = min(fastest_mode_of(snr_db - margin_db), _slowest_mode(payload))
+            _check_payload(payload, mode)
+            return mode
 
         return choose
 
     def laws(self) -> tuple[Law, ...]:
         is_random = self.spreading_factor == "random"
-        model = self.model_copy(update={"max_attempts": 1, **({"spreading_factor": 7} if is_random else {})})
+        model = self.model_copy(
+            update={"max_attempts": 1, "confirmed": False, **({"spreading_factor": 7} if is_random else {})}
+        )
         factor = model.spreading_factor if isinstance(model.spreading_factor, int) else int(FACTORS[0])
-        airtime_s = float(model._airtime_s(np.array(1), np.array(factor - int(FACTORS[0]))))
+        airtime_s = model._airtime_s(1, factor - int(FACTORS[0]))
         off_s = max(_RX2_DELAY_S, airtime_s, *(airtime_s / band.duty_cycle - airtime_s for band in self.sub_bands))
         channels, cycle_s = sum(band.channels for band in self.sub_bands), airtime_s + 2.0 * off_s
         users = min(max(2, round(_LAW_LOAD * channels * cycle_s / airtime_s)), _LAW_USERS)
@@ -221,39 +294,76 @@ class Lorawan(Mac):
             f"(1 byte at SF{factor}), a cycle of μ = {cycle_s:.4g} s; tends to exp(-2 G)"
         )
         claim = StatisticClaim("share", statement, draw, (share,))
-        return (Law("uplinks that are received", statement, statistics=(claim,)),)
+        return Law("uplinks that are received", statement, statistics=(claim,)), self._retry_law(factor)
+
+    def _retry_law(self, factor: int) -> Law:
+        """Return the claim about the wait before a retry, of users that all begin at once and are never received."""
+        from scipy import stats
+
+        if len(self.sub_bands) == 1:
+            limit, duty_cycle = max(2, self.attempt_limit), self.sub_bands[0].duty_cycle
+        else:  # after the first attempt another sub-band is open
+            limit, duty_cycle = 2, 1.0
+        retries = {"max_attempts": limit, "confirmed": True, "spreading_factor": factor, "margin": None}
+        model = self.model_copy(update=retries)
+
+        def draw(streams: Streams, size: int) -> Floats:
+            users = math.ceil(size / (limit - 1))
+            starts_s, ends_s = failed_attempts(BenchSetup(model, users, 1.0, streams), limit)
+            airtimes_s = (ends_s - starts_s)[:, :-1]
+            silences_s = np.maximum(_RX2_DELAY_S, airtimes_s / duty_cycle - airtimes_s)
+            return np.asarray(starts_s[:, 1:] - ends_s[:, :-1] - silences_s).ravel()
+
+        min_s, max_s = _ACK_TIMEOUT_S
+        statement = (
+            "uniform on [1, 3], independent: ACK_TIMEOUT from the second receive window on, or from when the duty "
+            "cycle allows sending again"
+        )
+        distribution = stats.uniform(min_s, max_s - min_s)
+        return Law("wait of a retry in s", statement, draw, distribution=distribution)
 
 
 class _DutyCycle:
     """Times from which each user of a cell may use each sub-band again."""
 
     def __init__(self, cell: Cell, bands: Sequence[SubBand]) -> None:
-        self._cell, self._uniforms = cell, BufferedDraws(cell.streams.field("channel").uniform, cell.ids)
-        self._band = np.repeat(np.arange(len(bands)), [band.channels for band in bands])
-        self._duty = np.array([band.duty_cycle for band in bands])
-        self._open_s = np.full((cell.size, len(bands)), -np.inf)
+        self._cell = cell
+        self._uniforms = BufferedDraws(cell.streams.field("channel").uniform, cell.ids)
+        self._bands = bands
+        self._open_s = [[-math.inf] * len(bands) for _ in range(cell.size)]
 
-    def open_s(self, users: Ints, time_s: Floats) -> Floats:
-        """Return the first time from *time_s* on at which each user may use a channel."""
-        return np.asarray(np.maximum(time_s, self._open_s[users].min(axis=1)))
+    def open_s(self, user: int, time_s: float) -> float:
+        """Return the first time from *time_s* on at which a user may use a channel."""
+        return max(time_s, min(self._open_s[user]))
 
-    def take_channels(self, users: Ints, duration_s: Floats) -> Ints:
-        """Draw the channel that each user takes now for *duration_s*."""
+    def take_channel(self, user: int, duration_s: float) -> int:
+        """Draw the channel that a user takes now for *duration_s*, of those of its open sub-bands."""
         now = self._cell.env.now
-        is_open = (self._open_s[users] <= now)[:, self._band]
-        rank = np.floor(self._uniforms.next(users) * is_open.sum(axis=1))
-        channel = (np.cumsum(is_open, axis=1) > rank[:, None]).argmax(axis=1)
-        band = self._band[channel]
-        self._open_s[users, band] = now + duration_s / self._duty[band]
-        return np.asarray(channel)
+        open_s = self._open_s[user]
+        channels = sum(band.channels for band, at_s in zip(self._bands, open_s, strict=True) if at_s <= now)
+        rank = math.floor(self._uniforms.next_of(user) * channels)
+        first = 0
+        for index, band in enumerate(self._bands):
+            if open_s[index] <= now:
+                if rank < band.channels:
+                    open_s[index] = now + duration_s / band.duty_cycle
+                    return first + rank
+                rank -= band.channels
+            first += band.channels
+        raise AssertionError("a user sends only while a sub-band is open to it")
 
 
-def _check_payload(payload: Ints, modes: Ints) -> None:
-    for place in np.flatnonzero(payload > MAX_PAYLOAD_BYTES[modes])[:1]:
-        mode, size = int(modes[place]), int(payload[place])
-        limit = MAX_PAYLOAD_BYTES[mode]
-        problem = f"an update of {size} bytes is sent at SF{FACTORS[mode]}, which allows {limit}"
-        fitting = FACTORS[size <= MAX_PAYLOAD_BYTES]
-        smaller = f"make updates at most {limit} bytes, or send them in packets"
-        remedy = f"use a spreading_factor of at most {fitting.max()}, or {smaller}" if fitting.size else smaller
-        raise ScenarioError([Fault("mac.spreading_factor", problem, None, remedy)])
+def _slowest_mode(payload: int) -> int:
+    """Return the mode of the largest spreading factor that holds a payload; that of the smallest if there is none."""
+    return max(sum(payload <= limit for limit in _MAX_PAYLOAD_BYTES) - 1, 0)
+
+
+def _check_payload(payload: int, mode: int) -> None:
+    limit = _MAX_PAYLOAD_BYTES[mode]
+    if payload <= limit:
+        return
+    problem = f"an update of {payload} bytes is sent at SF{FACTORS[mode]}, which allows {limit}"
+    fitting = FACTORS[payload <= MAX_PAYLOAD_BYTES]
+    smaller = f"make updates at most {limit} bytes, or send them in packets"
+    remedy = f"use a spreading_factor of at most {fitting.max()}, or {smaller}" if fitting.size else smaller
+    raise ScenarioError([Fault("mac.spreading_factor", problem, None, remedy)])

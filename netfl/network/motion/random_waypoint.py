@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
@@ -24,6 +23,11 @@ from netfl.units import Metres, Seconds, Speed
 _STRIDE = 64
 """Legs between two instants that are kept."""
 _UNSET = -np.inf
+_ONE_BY_ONE = 16
+"""Users up to which their legs are found one by one."""
+_MAX_CACHED = 4096
+"""Users for whom legs are drawn ahead."""
+_NO_LEGS = np.empty((0, 6))
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
 
 
@@ -162,6 +166,7 @@ class WaypointPaths(Trajectories):
 
     The current leg of each user is kept, and the instant at which every 64th leg begins, from which an earlier time is
     found again.  Instants are sums in the order of the legs, so that answers do not depend on the order of the calls.
+    For a user whose legs are asked for one after another, the next ones are drawn ahead.
 
     Args:
         model: its parameters.
@@ -179,14 +184,26 @@ class WaypointPaths(Trajectories):
             self._pausing, target_m = _draw_stationary_start(model, xy_m - model.center, streams)
             self._first_target_m = np.where(self._pausing[:, None], xy_m, target_m + model.center)
         self._number = np.zeros(users, np.int64)
-        self._begin_s, self._travel_s, self._end_s = np.zeros(users), np.zeros(users), np.full(users, _UNSET)
-        self._origin_m, self._target_m = np.zeros((users, 2)), np.zeros((users, 2))
+        # of each user's current leg: begin, end and travel time, the place where it begins, and its target
+        self._current = np.zeros((users, 7))
+        self._begin_s, self._end_s, self._travel_s = self._current.T[:3]
+        self._origin_m, self._target_m = self._current[:, 3:5], self._current[:, 5:]
+        self._end_s[:] = _UNSET
         self._marks_s = np.zeros((users, 1))  # in column j, the begin of leg j * _STRIDE; infinity if unknown
+        self._drawn_ahead: dict[int, tuple[int, Floats]] = {}  # number of the first leg, and their `_leg_rows`
 
-    def legs(self, users: Ints, number: Ints) -> WaypointLegs:
-        """Return the leg of each user with that number, from 0; leg 0 begins at time 0."""
+    def legs(self, users: Ints, number: Ints, origin_m: Floats | None = None) -> WaypointLegs:
+        """Return the leg of each user with that number, from 0; leg 0 begins at time 0.
+
+        Args:
+            users: the users, ``[n]``.
+            number: the number of a leg of each, ``[n]``.
+            origin_m: the places where they begin, ``[n, 2]``, if known.
+        """
         is_first = number == 0
-        origin_m = np.where(is_first[:, None], self._start_m[users], self._targets(users, np.maximum(number - 1, 0)))
+        if origin_m is None:
+            before_m = self._targets(users, np.maximum(number - 1, 0))
+            origin_m = np.where(is_first[:, None], self._start_m[users], before_m)
         target_m = self._targets(users, number)
         unit, rest = self._speed.uniform(users, number), self._pause.uniform(users, number)
         (slow, fast), (short, long) = self._model.speed, self._model.pause
@@ -207,18 +224,20 @@ class WaypointPaths(Trajectories):
 
     def xy_m(self, users: Ints, time_s: ArrayLike) -> Floats:
         users = np.asarray(users)
+        if len(users) == 1 and np.ndim(time_s) == 0:
+            return np.array([self._place(int(users[0]), float(time_s))])  # type: ignore[arg-type]
         time = np.broadcast_to(np.asarray(time_s, float), users.shape)
+        positions = self._along(users, time)
         is_outside = (time < self._begin_s[users]) | (time >= self._end_s[users])
         if not is_outside.any():
-            return self._along(users, time)
-        if len(np.unique(users)) == len(users):
-            self._find(users[is_outside], time[is_outside])
-            return self._along(users, time)
-        positions = np.empty((len(users), 2))  # a user at several instants: one instant after another
-        turn = pd.Series(users).groupby(users).cumcount().to_numpy()
-        for index in range(int(turn.max()) + 1):
-            now = turn == index
-            positions[now] = self.xy_m(users[now], time[now])
+            return positions
+        outside, outside_s = users[is_outside], time[is_outside]
+        if len(outside) > _ONE_BY_ONE and len(np.unique(outside)) == len(outside):
+            self._find(outside, outside_s)
+            positions[is_outside] = self._along(outside, outside_s)
+        else:  # few, or a user at several instants
+            pairs = zip(outside.tolist(), outside_s.tolist(), strict=True)
+            positions[is_outside] = [self._place(user, at_s) for user, at_s in pairs]
         return positions
 
     def speeds_m_s(self, users: Ints) -> tuple[Floats, Floats]:
@@ -229,10 +248,55 @@ class WaypointPaths(Trajectories):
         travel_s, origin_m = self._travel_s[users], self._origin_m[users]
         elapsed_s = np.minimum(time_s - self._begin_s[users], travel_s)
         share = np.divide(elapsed_s, travel_s, out=np.ones(len(users)), where=travel_s > 0.0)
-        return origin_m + share[:, None] * (self._target_m[users] - origin_m)
+        return np.asarray(origin_m + share[:, None] * (self._target_m[users] - origin_m))
+
+    def _place(self, user: int, time_s: float) -> tuple[float, float]:
+        """Return the position of one user, by the steps of `_along`."""
+        begin_s, end_s, travel_s, x_m, y_m, target_x_m, target_y_m = self._current[user].tolist()
+        if not begin_s <= time_s < end_s:
+            self._find_one(user, time_s)
+            begin_s, end_s, travel_s, x_m, y_m, target_x_m, target_y_m = self._current[user].tolist()
+        share = min(time_s - begin_s, travel_s) / travel_s if travel_s > 0.0 else 1.0
+        return x_m + share * (target_x_m - x_m), y_m + share * (target_y_m - y_m)
+
+    def _find_one(self, user: int, time_s: float) -> None:
+        """Make the leg of one user at *time_s* the current one."""
+        begin_s, end_s = self._current[user, :2].tolist()
+        number = int(self._number[user])
+        mark = max(int(np.count_nonzero(self._marks_s[user] <= time_s)) - 1, 0)
+        if end_s == _UNSET or time_s < begin_s or mark * _STRIDE > number:
+            number, end_s = mark * _STRIDE, float(self._marks_s[user, mark])
+        else:
+            number += 1
+        while True:
+            begin_s = end_s
+            travel_s, pause_s, *ends_m = self._leg_row(user, number)
+            end_s = begin_s + (travel_s + pause_s)
+            if number % _STRIDE == 0:
+                self._mark(np.array([user]), np.array([number]), np.array([begin_s]))
+            if time_s < end_s:
+                break
+            number += 1
+        self._number[user] = number
+        self._current[user] = begin_s, end_s, travel_s, *ends_m
+
+    def _leg_row(self, user: int, number: int) -> list[float]:
+        """Return travel time, pause, origin and target of a leg; for successive legs, several are drawn at once."""
+        first, rows = self._drawn_ahead.get(user, (-1, _NO_LEGS))
+        if not 0 <= number - first < len(rows):
+            if len(self._drawn_ahead) >= _MAX_CACHED:
+                self._drawn_ahead.clear()
+            follows = len(rows) > 0 and number == first + len(rows)
+            count = min(4 * len(rows), _STRIDE) if follows else 1
+            numbers = np.arange(number, number + count)
+            legs = self.legs(np.full(count, user), numbers)
+            rows = np.column_stack([legs.travel_s, legs.pause_s, legs.origin_m, legs.target_m])
+            first = number
+            self._drawn_ahead[user] = first, rows
+        return rows[number - first].tolist()  # type: ignore[no-any-return]
 
     def _find(self, users: Ints, time_s: Floats) -> None:
-        """Make the leg at *time_s* the current one."""
+        """Make the legs of different users at *time_s* the current ones."""
         mark = np.maximum((self._marks_s[users] <= time_s[:, None]).sum(axis=1) - 1, 0)
         is_unset = self._end_s[users] == _UNSET
         jump = is_unset | (time_s < self._begin_s[users]) | (mark * _STRIDE > self._number[users])
@@ -240,22 +304,26 @@ class WaypointPaths(Trajectories):
         todo = time_s >= self._end_s[users]
         while todo.any():
             users, time_s = users[todo], time_s[todo]
-            self._take(users, self._number[users] + 1, self._end_s[users])
+            self._take(users, self._number[users] + 1, self._end_s[users], self._target_m[users])
             todo = time_s >= self._end_s[users]
 
-    def _take(self, users: Ints, number: Ints, begin_s: Floats) -> None:
+    def _take(self, users: Ints, number: Ints, begin_s: Floats, origin_m: Floats | None = None) -> None:
         """Make the legs with these numbers, which begin at *begin_s*, the current ones."""
-        legs = self.legs(users, number)
+        legs = self.legs(users, number, origin_m)
         self._number[users], self._begin_s[users], self._travel_s[users] = number, begin_s, legs.travel_s
         self._end_s[users] = begin_s + (legs.travel_s + legs.pause_s)
         self._origin_m[users], self._target_m[users] = legs.origin_m, legs.target_m
         is_marked = number % _STRIDE == 0
         if is_marked.any():
-            column = number[is_marked] // _STRIDE
-            missing = int(column.max()) + 1 - self._marks_s.shape[1]
-            if missing > 0:
-                self._marks_s = np.pad(self._marks_s, ((0, 0), (0, missing)), constant_values=np.inf)
-            self._marks_s[users[is_marked], column] = begin_s[is_marked]
+            self._mark(users[is_marked], number[is_marked], begin_s[is_marked])
+
+    def _mark(self, users: Ints, number: Ints, begin_s: Floats) -> None:
+        """Keep the begins of legs whose numbers are multiples of the stride."""
+        column = number // _STRIDE
+        missing = int(column.max()) + 1 - self._marks_s.shape[1]
+        if missing > 0:
+            self._marks_s = np.pad(self._marks_s, ((0, 0), (0, missing)), constant_values=np.inf)
+        self._marks_s[users, column] = begin_s
 
 
 def _draw_stationary_start(model: RandomWaypoint, xy_m: Floats, streams: Streams) -> tuple[Bools, Floats]:

@@ -15,9 +15,9 @@ from netfl.network.layout import NodeId
 from netfl.network.mac import Mac
 from netfl.network.message import Message
 from netfl.network.radio.cell import AirInterface, Cell
-from netfl.network.radio.medium import Medium
-from netfl.network.radio.packet_queue import PacketQueue
-from netfl.network.radio.transmission import SharedChannel
+from netfl.network.radio.medium import Medium, ReceptionResult, unknown_snr
+from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
+from netfl.network.radio.transmission import SharedChannel, Transmission
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.server import OutstandingUpdates
 from netfl.network.tower import Tower
@@ -55,6 +55,24 @@ class RayleighMedium(Medium):
     def snr_db(self, ids: Ints, tower: tuple[str, int], time_s: float) -> Floats:
         """Return the SNR in the airtime that begins at *time_s*."""
         return np.asarray(self._gains_db[round(time_s * self._rate_bps), ids])
+
+
+class DeafMedium(Medium):
+    """A medium on which nothing is received.
+
+    Attributes:
+        attempts: user, start and end of each attempt, in the order of their ends.
+    """
+
+    def __init__(self, rate_bps: float) -> None:
+        Medium.__init__(self, rate_bps)
+        self.attempts = list[tuple[int, float, float]]()
+
+    def outcomes(self, transmission: Transmission) -> ReceptionResult:
+        """Note the attempts, all of which fail."""
+        ids = transmission.ids.tolist()
+        self.attempts += [(user, transmission.start_s, transmission.end_s) for user in ids]
+        return ["collided"] * len(ids), unknown_snr(len(ids))
 
 
 class MacTestBench(NullRecorder):
@@ -151,12 +169,26 @@ def attempt_outcomes(setup: BenchSetup, next_ready: NextReady, span_s: float, ro
     return received[:, None], ended[:, None]
 
 
+def failed_attempts(setup: BenchSetup, count: int) -> tuple[Floats, Floats]:
+    """Return the starts and ends of the first *count* attempts of each user, of which none is received, ``[n, count]``.
+
+    All users have their first update at time 0.
+    """
+    medium = DeafMedium(1.0 / setup.airtime_s)
+    bench = MacTestBench(setup, lambda users, now: np.full(len(users), np.inf), medium)
+    while len(medium.attempts) < count * setup.users:
+        bench.env.step()
+    users, starts_s, ends_s = np.array(medium.attempts).T
+    order = np.lexsort((starts_s, users))
+    return starts_s[order].reshape(-1, count), ends_s[order].reshape(-1, count)
+
+
 def poisson_cell(setup: BenchSetup, load: float) -> tuple[Cell, EventLog]:
     """Return a cell of Poisson packets, *load* per airtime of all users together, and the log that counts them."""
     env, users, airtime_s = Clock(), setup.users, setup.airtime_s
     log = EventLog(NullRecorder(), users, nodes=users)
     traffic = Poisson.model_validate({"rate": load / airtime_s / users, "size": {"mean": 1.0}})
-    arrivals = [traffic.blocks(user, 1.0 / airtime_s, setup.streams.at("traffic")) for user in range(users)]
+    arrivals = TrafficArrivals(traffic, range(users), 1.0 / airtime_s, setup.streams.at("traffic"))
     packets = PacketQueue(np.arange(users), traffic, arrivals, "tower:0", log)
 
     def uplink(message: Message) -> None:

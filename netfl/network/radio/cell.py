@@ -11,17 +11,19 @@ import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
 import simpy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from netfl.errors import Fault, ScenarioError
 from netfl.network.clock import Clock, call_after, call_at
 from netfl.network.layout import NodeId
 from netfl.network.message import Message
 from netfl.network.periods import SLACK, after_rounding, period_from, periods_from
+from netfl.network.radio.collision_repeats import CollisionRepeats
 from netfl.network.radio.medium import Medium, mark_unpaid
 from netfl.network.radio.transmission import SharedChannel, Transmission
 from netfl.network.radio.tx_queue import TxQueue, Users
@@ -30,6 +32,7 @@ from netfl.types import Bools, Floats, Ints
 
 NEVER = np.iinfo(np.int64).max
 """Number of a slot that never comes."""
+_NOBODY = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ class Cell:
     Attributes:
         attempts: Number of frames that were on the air and have ended.
         failed: Number of them that were not received, by cause.
+        repeats: Collisions of the same users, one after another.
         quiet: Whether the cell changes only by what its MAC does.
         checked_mac: Kind of the MAC if the arguments of its attempts are checked, as of one from outside netfl.
         user_metrics: Metrics of the users for the MAC, by name, ``[size]`` each; NaN where unknown.
@@ -105,6 +109,7 @@ class Cell:
         self._changed, self._change = list[Users](), env.event()
         self._notify(np.flatnonzero(np.isfinite(queue.ready_s)))
         self.attempts, self.failed = 0, dict.fromkeys(("collided", "faded", "lost"), 0)
+        self.repeats = CollisionRepeats()
         self.clear_s = 0.0
         self._busy_s = 0.0  # in the busy periods before the last one
         self._busy_since_s = self._busy_until_s = 0.0  # the last busy period; frames that touch are in the same one
@@ -359,6 +364,7 @@ class Cell:
     def restart(self, now_s: float) -> None:
         """Reset all counters, as the warm-up is over at *now_s*."""
         self.attempts, self.failed = 0, dict.fromkeys(self.failed, 0)
+        self.repeats = CollisionRepeats()
         self._busy_s = 0.0
         self._busy_since_s = max(now_s, self._busy_since_s)
         self._busy_until_s = max(now_s, self._busy_until_s)
@@ -367,6 +373,9 @@ class Cell:
         """Return the time since the last `restart` during which any frame was on its way to the tower."""
         until_s = now_s if self._transmissions else self._busy_until_s
         return self._busy_s + max(0.0, until_s - self._busy_since_s)
+
+    def _is_on_air(self, user_id: int) -> bool:
+        return bool(self._queue.on_air[np.searchsorted(self.ids, user_id)])
 
     def _notify(self, users: Users) -> None:
         """Note changed frames of *users*, and wake the MAC."""
@@ -425,6 +434,7 @@ class Cell:
         if not self._transmissions:
             self._busy_until_s = now
         causes, snr_db = self._medium.outcomes(transmission)
+        self.repeats.note(transmission, causes, now, self._is_on_air)
         received: Bools = event.value  # type: ignore[assignment]
         self.attempts += len(causes)
         for place, cause in zip(transmission.places, causes, strict=True):
@@ -541,65 +551,99 @@ class SlottedCell:
 class UnslottedCell:
     """A cell whose users send at any time; the MAC does not wait for the ends of their attempts.
 
+    Users mostly send one by one, so all state is that of single users, and a heap gives the next of them.
+
     Attributes:
         failures: failed attempts of the current frame, ``[size]``.
+        has_failed: whether each user's last attempt, also of an earlier frame, has failed, ``[size]``.
         over_s: end of each user's last attempt, ``[size]``.
     """
 
     def __init__(self, cell: Cell) -> None:
         self._cell = cell
         self.failures = np.zeros(cell.size, np.int64)
-        self.over_s = np.full(cell.size, -np.inf)
-        self._ready_s = np.full(cell.size, np.nan)
-        self._has_sent = np.zeros(cell.size, np.bool_)
+        self.has_failed = np.zeros(cell.size, np.bool_)
+        self.over_s = np.full(cell.size, -math.inf)
+        self._ready_s = [math.nan] * cell.size
         self._results: dict[int, tuple[Bools, int]] = {}
 
     def serve(
-        self, plan: Callable[[Users], Floats], send: Callable[[Users], None]
+        self, plan: Callable[[Users], Sequence[float] | Floats], send: Callable[[Users], None]
     ) -> Generator[simpy.Event, Any, None]:
         """Let each user send at its planned time, independently of the others.
+
+        Users that are due at the same time send together, in the order of their numbers.
 
         Args:
             plan: ``plan(users)`` returns the time of the next attempt of each; infinity for none.
             send: ``send(users)`` starts their attempts with `send`.
         """
         cell = self._cell
-        next_s = np.full(cell.size, np.inf)
+        next_s = [math.inf] * cell.size
+        planned: list[tuple[float, int]] = []  # a heap; an entry is valid if it agrees with next_s
         while True:
             users = self._changes()
             if users.size:
-                next_s[users] = plan(users)
-            start_s = float(next_s.min())
+                for user, at_s in zip(users.tolist(), map(float, plan(users)), strict=True):
+                    next_s[user] = at_s
+                    if at_s < math.inf:
+                        heappush(planned, (at_s, user))
+            while planned and planned[0][0] != next_s[planned[0][1]]:
+                heappop(planned)
+            start_s = planned[0][0] if planned else math.inf
             if start_s > cell.env.now:
                 yield cell.wait_for_change(by_s=start_s)
-            else:
-                due = np.flatnonzero(next_s <= cell.env.now)
-                next_s[due] = np.inf
-                send(due)
+                continue
+            due = []
+            while planned and planned[0][0] <= cell.env.now:
+                at_s, user = heappop(planned)
+                if at_s == next_s[user]:
+                    next_s[user] = math.inf
+                    due.append(user)
+            senders = cell.drop_disconnected(sorted(due))
+            if senders:
+                send(np.array(senders))
 
-    def send(self, users: Users, limit: int | None, duration_s: Floats, **options: Ints) -> None:
+    def send(
+        self, users: Users, limit: int | None, duration_s: Sequence[float] | Floats, **options: Sequence[int] | Ints
+    ) -> None:
         """Let *users* send for *duration_s* each; *options* are the channel and the mode of each."""
-        self.over_s[users] = self._cell.env.now + duration_s
-        self._has_sent[users] = True
+        self.over_s[users] = self._cell.env.now + np.asarray(duration_s)
         collapsed = {key: collapse_if_equal(values) for key, values in options.items()}
         end = self._cell.attempt(users, limit=limit, duration_s=collapse_if_equal(duration_s), **collapsed)
         received = np.asarray(end.value)  # filled in as the attempts end
-        self._results.update((user, (received, place)) for place, user in enumerate(users.tolist()))
+        for place, user in enumerate(users.tolist()):
+            self._results[user] = received, place
 
     def _changes(self) -> Users:
         """Return the users to plan again: with another frame, or after a failed attempt."""
-        users = np.unique(self._cell.changes())
-        ready_s, has_sent = self._cell.ready_s[users], self._has_sent[users]
-        is_new = ready_s != self._ready_s[users]
-        for place in np.flatnonzero(has_sent):
-            received, index = self._results.pop(int(users[place]))
-            is_new[place] |= received[index]
-        self._has_sent[users] = False
-        self._ready_s[users] = ready_s
-        self.failures[users] = np.where(is_new, 0, self.failures[users] + has_sent)
-        return np.asarray(users[is_new | has_sent])
+        if not self._cell.changed:
+            return _NOBODY
+        changed = self._cell.changes()
+        ready_s = self._cell.ready_s
+        replanned = []
+        for user in changed.tolist() if len(changed) == 1 else np.unique(changed).tolist():
+            user_ready_s = float(ready_s[user])
+            is_new = user_ready_s != self._ready_s[user]
+            result = self._results.pop(user, None)
+            if result is not None:
+                received, place = result
+                self.has_failed[user] = not received[place]
+                is_new = is_new or not self.has_failed[user]
+            if is_new:
+                self.failures[user] = 0
+            elif result is not None:
+                self.failures[user] += 1
+            else:
+                continue  # nothing has changed for this user
+            self._ready_s[user] = user_ready_s
+            replanned.append(user)
+        return np.array(replanned, np.int64)
 
 
-def collapse_if_equal(values: NDArray[Any]) -> Any:
-    """Return one value if all are equal, because the cell is faster with it; else *values*."""
+def collapse_if_equal(values: Any) -> Any:
+    """Return one value if all are equal, because the cell is faster with it; else *values* as an array."""
+    if len(values) == 1:
+        return values[0] if isinstance(values, list) else values[0].item()
+    values = np.asarray(values)
     return values[0].item() if (values == values[0]).all() else values

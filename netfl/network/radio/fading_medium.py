@@ -22,6 +22,10 @@ _AMPLE_DB = 200.0
 """An SNR that suffices for any reception."""
 _NO_NOISE = 1e-20
 """Noise power, relative to the actual one, that counts as none."""
+_MAX_KEPT = 4096
+"""Links of which the last SNR is kept."""
+_CERTAIN = (0.0, 1.0)
+"""Probabilities for which nothing is drawn."""
 
 
 class FadingMedium(Medium):
@@ -54,8 +58,10 @@ class FadingMedium(Medium):
     ) -> None:
         Medium.__init__(self, reception.rate_bps(air.radio.bandwidth), node_state, exemptions)
         self._link_budget, self._reception = air, reception
+        self._snrs_db: dict[tuple[int, int], tuple[float, Floats]] = {}
         self._bandwidth_hz = air.radio.bandwidth
         self._follows_fading = [reception.can_follow_fading(mode) for mode in range(reception.modes)]
+        self._is_plain = not exemptions.fading
         self._sinr, self._capture_db = interference == "sinr", capture_db
         self._uplink_draws, self._drawn = streams.field("reception"), np.zeros(air.users, np.int64)
         self._downlink_draws, self._downlinks = streams.field("down"), np.zeros(air.users, np.int64)
@@ -64,6 +70,7 @@ class FadingMedium(Medium):
 
     def set_power_offset(self, offset_db: Floats | None) -> None:
         Medium.set_power_offset(self, offset_db)
+        self._snrs_db.clear()
         self._link_budget.power_offset_db = offset_db
 
     def airtime_s(self, bits: float, mode: int = 0) -> float:
@@ -96,7 +103,22 @@ class FadingMedium(Medium):
         return self._replace_exempt(ids, best_db, np.inf) >= self._reception.threshold_db(self._bandwidth_hz, bits)
 
     def snr_db(self, ids: Ints, tower: NodeId, time_s: float) -> Floats:
-        return self._link_budget.snr_db(ids, time_s, tower.name)
+        """Return the present SNR of each user at *tower*, ``[n]``.
+
+        The last one of a single user is kept: it is asked for when the user chooses its mode, when its frame has ended,
+        and for each frame with which that interferes.
+        """
+        if len(ids) != 1:
+            return self._link_budget.snr_db(ids, time_s, tower.name)
+        link = int(ids[0]), tower.number
+        known = self._snrs_db.get(link)
+        if known is not None and known[0] == time_s:
+            return known[1].copy()
+        if len(self._snrs_db) >= _MAX_KEPT:
+            self._snrs_db.clear()
+        snr_db = self._link_budget.snr_db(ids, time_s, tower.name)
+        self._snrs_db[link] = time_s, snr_db
+        return snr_db.copy()
 
     def best_snr_db(self, ids: Ints) -> Floats:
         return self._link_budget.best_snr_db(ids)
@@ -124,7 +146,9 @@ class FadingMedium(Medium):
     def _receptions(self, transmission: Transmission, is_disturbed: bool) -> tuple[list[str], Floats]:
         """Return causes of failure and SNRs, outages apart."""
         ids = transmission.ids
-        snr_db = self._link_budget.snr_db(ids, transmission.start_s, transmission.tower.name)
+        snr_db = self.snr_db(ids, transmission.tower, transmission.start_s)
+        if self._is_plain and len(ids) == 1 and not is_disturbed and not self._follows_fading[transmission.mode]:
+            return [self._lone_reception(transmission, snr_db)], snr_db
         fades = None
         if self._follows_fading[transmission.mode]:
             bits = float(np.max(transmission.frames.bits))
@@ -140,6 +164,17 @@ class FadingMedium(Medium):
             draws[exempt] = self._draw(ids[exempt], ample_alone, ample_disturbed)
         results = zip(draws < alone, draws < disturbed, strict=True)
         return ["" if received else "collided" if good else "faded" for good, received in results], snr_db
+
+    def _lone_reception(self, transmission: Transmission, snr_db: Floats) -> str:
+        """Return the cause of failure of a single frame that nothing disturbs."""
+        bits = float(np.max(transmission.frames.bits))
+        chance = float(self._reception.success(snr_db, self._bandwidth_hz, bits, transmission.mode)[0])
+        if chance in _CERTAIN:
+            return "" if chance else "faded"
+        user = int(transmission.ids[0])
+        draw = self._uplink_draws.uniform_of(user, int(self._drawn[user]))
+        self._drawn[user] += 1
+        return "" if draw < chance else "faded"
 
     def _probabilities(
         self,
@@ -215,13 +250,13 @@ class FadingMedium(Medium):
 
     def _interference(self, transmission: Transmission, snr_db: Floats, mode: int | None = None) -> Floats:
         """Return the power of others, or those in *mode*, over the noise, at each sender's worst moment, ``[n]``."""
-        tower = transmission.tower.name
+        tower = transmission.tower
         signals = db_to_linear(snr_db) if mode in {None, transmission.mode} else np.zeros(len(snr_db))
         spans = [
             (
                 other.start_s,
                 other.end_s - touch_tolerance_s(other),
-                float(db_to_linear(self._link_budget.snr_db(other.ids, other.start_s, tower)).sum()),
+                float(db_to_linear(self.snr_db(other.ids, tower, other.start_s)).sum()),
             )
             for other in transmission.interferers
             if mode in {None, other.mode}

@@ -121,7 +121,12 @@ class LinkBudget:
         return np.asarray(np.max([channel.delay_s(distance_m) for channel in self._slow], axis=0))
 
     def _sum_db(self, gains: Sequence[LinkGain], users: Ints, time_s: ArrayLike) -> Floats:
-        snr_db = np.full(len(users), self.radio.power - self._noise_dbm)
+        base_db = self.radio.power - self._noise_dbm
+        if self.power_offset_db is None and gains:
+            snr_db = np.add(base_db, gains[0].gain_db(users, time_s), dtype=float)
+            gains = gains[1:]
+        else:
+            snr_db = np.full(len(users), base_db)
         if self.power_offset_db is not None:
             snr_db += self.power_offset_db[users]
         for gain in gains:

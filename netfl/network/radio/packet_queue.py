@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -12,6 +13,7 @@ from netfl.network.event_log import EventLog
 from netfl.network.message import TRAFFIC, Message
 from netfl.network.radio.tx_queue import Frames, TxQueue, Users
 from netfl.network.traffic import Block, Traffic
+from netfl.streams import Streams
 from netfl.types import Floats, Ints
 
 _NO_PACKET = np.inf, 0.0
@@ -26,37 +28,41 @@ class PacketQueue(TxQueue):
 
     Args:
         ids: Numbers of the users in the network.
-        arrivals: Packets of each user, by `Traffic.blocks`, ``[size]``.
+        arrivals: Packets of each user, ``[size]``.
     """
 
-    def __init__(
-        self, ids: Users, traffic: Traffic, arrivals: Sequence[Iterator[Block]], tower: str, log: EventLog
-    ) -> None:
+    def __init__(self, ids: Users, traffic: Traffic, arrivals: TrafficArrivals, tower: str, log: EventLog) -> None:
         self.ids, self._tower, self._log = ids, tower, log
         size = len(ids)
         self._saturated, self._capacity = traffic.is_saturated, traffic.buffer or np.inf
         self.max_bits, self.quiet = traffic.size.mean, traffic.is_saturated
         self._fixed_size, self._priority = traffic.size.distribution == "fixed", traffic.priority
-        self.ready_s, self.on_air = np.full(size, np.inf), np.zeros(size, np.bool_)
-        self._arrivals = [_Arrivals(blocks) for blocks in arrivals]
-        self._waiting: list[deque[tuple[float, float]]] = [deque() for _ in range(size)]
-        self._head = [self._next(user, 0.0) for user in range(size)]
+        self.on_air = np.zeros(size, np.bool_)
+        self._all_arrivals = arrivals
+        self._first_s = arrivals.first_times_s()
+        self.ready_s = self._first_s.copy()
+        # of each user once it is asked for its first packet: most users of a large network never are in a short run
+        self._heads: list[Message | None] = [None] * size
+        self._arrivals: dict[int, _Arrivals] = {}
+        self._waiting: dict[int, deque[tuple[float, float]]] = {}
 
     def bits(self, users: Users) -> float | Floats:
-        return self.max_bits if self._fixed_size else np.array([self._head[user].bits for user in users])
+        if self._fixed_size:
+            return self.max_bits
+        return np.array([self._head(user).bits for user in users.tolist()])
 
     def lengths(self, now_s: float) -> Ints:
-        if not self._saturated:
-            for user, head in enumerate(self._head):
-                if head.born_s <= now_s:
-                    self._admit_arrivals(user, now_s)
-        waiting = zip(self._head, self._waiting, strict=True)
-        return np.array([(head.born_s <= now_s) + len(behind) for head, behind in waiting], np.int64)
+        lengths = np.zeros(len(self.ids), np.int64)
+        for user, _ in self._born_heads(now_s):
+            if not self._saturated:
+                self._admit_arrivals(user, now_s)
+            lengths[user] = 1 + len(self._waiting[user])
+        return lengths
 
     def launch(self, users: Users, now_s: float) -> Frames:
         heads, on_air = list[Message](), self.on_air
         for user in users.tolist():  # mostly one
-            head = self._head[user]
+            head = self._heads[user] or self._open(user)
             heads.append(head)
             on_air[user] = True
             head.attempts += 1
@@ -83,21 +89,39 @@ class PacketQueue(TxQueue):
                 self._log.record_outcome(head, cause if limit == 1 else "given_up", now_s, node=self._tower)
             else:
                 continue
-            self._head[user] = self._next(user, now_s)
+            self._heads[user] = self._next(user, now_s)
         return messages
 
     def refresh(self, now_s: float) -> None:
         """Do nothing, as all arrivals are known ahead."""
 
     def finish(self, now_s: float, on_air: Sequence[Frames]) -> None:
-        for user, head in enumerate(self._head):
-            if head.born_s <= now_s:
-                self._count(head)
-                if not self._saturated:
-                    self._admit_arrivals(user, now_s)
+        for user, head in self._born_heads(now_s):
+            self._count(head)
+            if not self._saturated:
+                self._admit_arrivals(user, now_s)
 
     def defer(self, users: Users, until_s: Floats) -> None:
         self.ready_s[users] = until_s
+
+    def _born_heads(self, now_s: float) -> Iterator[tuple[int, Message]]:
+        """Yield the users whose first packet has arrived by now, and these packets."""
+        for user in np.flatnonzero(self._first_s <= now_s).tolist():
+            head = self._head(user)
+            if head.born_s <= now_s:
+                yield user, head
+
+    def _head(self, user: int) -> Message:
+        return self._heads[user] or self._open(user)
+
+    def _open(self, user: int) -> Message:
+        """Begin to take the packets of a user, and return the first."""
+        self._arrivals[user] = _Arrivals(self._all_arrivals.blocks(user))
+        self._waiting[user] = deque()
+        ready_s = self.ready_s[user]
+        head = self._heads[user] = self._next(user, 0.0)
+        self.ready_s[user] = ready_s  # an outage may have postponed it
+        return head
 
     def _next(self, user: int, now_s: float) -> Message:
         """Take the next head of *user*'s queue, and set the time at which it is ready."""
@@ -129,6 +153,30 @@ class PacketQueue(TxQueue):
         if not head.counted:
             head.counted = True
             self._log.packets.offer(head.user, head.bits, head.born_s)
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficArrivals:
+    """The packets of users, each of whom is asked for when needed.
+
+    Args:
+        users: Their numbers in the network.
+        link_bps: Rate of the air.
+        streams: Streams of the traffic model.
+    """
+
+    traffic: Traffic
+    users: Sequence[int]
+    link_bps: float
+    streams: Streams
+
+    def first_times_s(self) -> Floats:
+        """Return the arrival of each user's first packet."""
+        return self.traffic.first_times_s(self.users, self.link_bps, self.streams)
+
+    def blocks(self, index: int) -> Iterator[Block]:
+        """Return the packets of a user, by its number here."""
+        return self.traffic.blocks(self.users[index], self.link_bps, self.streams)
 
 
 class _Arrivals:

@@ -15,6 +15,7 @@ FACTORS = np.arange(7, 13)
 """The spreading factors of modes 0 to 5."""
 MIN_SNR_DB = np.array([-7.5, -10.0, -12.5, -15.0, -17.5, -20.0])
 """Minimum SNR of each mode, in dB."""
+_MIN_SNR_DB: list[float] = MIN_SNR_DB.tolist()
 MIN_SIR_DB = np.array(
     [
         [1, -8, -9, -9, -9, -9],
@@ -94,3 +95,15 @@ def fastest_mode(snr_db: Floats) -> Ints:
     [0, 0, 1, 5]
     """
     return np.asarray(np.minimum(np.count_nonzero(snr_db[:, None] < MIN_SNR_DB, axis=1), len(MIN_SNR_DB) - 1))
+
+
+def fastest_mode_of(snr_db: float) -> int:
+    """Return `fastest_mode` of one SNR.
+
+    >>> [fastest_mode_of(snr_db) for snr_db in (0.0, -7.5, -7.6, -30.0)]
+    [0, 0, 1, 5]
+    """
+    for mode, min_snr_db in enumerate(_MIN_SNR_DB[:-1]):
+        if not snr_db < min_snr_db:
+            return mode
+    return len(_MIN_SNR_DB) - 1

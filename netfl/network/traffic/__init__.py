@@ -30,7 +30,7 @@ one::
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
 import numpy as np
@@ -77,6 +77,17 @@ class Traffic(Spec):
         """Return the mean arrival rate of one sender in packets per second; ``None`` if it is unknown."""
         return None
 
+    def first_times_s(self, senders: Sequence[int], link_bps: float, streams: Streams) -> Floats:
+        """Return the arrival of the first packet of each sender, by `blocks`; infinity if there is none, ``[n]``.
+
+        A network asks for these of all users when it is built, and for the rest when a user sends its first packet.
+        """
+        firsts_s = []
+        for sender in senders:
+            blocks = self.blocks(sender, link_bps, streams)
+            firsts_s.append(next((float(times_s[0]) for times_s, _ in blocks if len(times_s)), np.inf))
+        return np.array(firsts_s, float)
+
     def blocks(self, sender: int, link_bps: float, streams: Streams) -> Iterator[Block]:
         """Yield blocks of the arrival times and sizes of one sender's packets.
 
@@ -85,7 +96,7 @@ class Traffic(Spec):
             link_bps: rate of the sender's link or of the air, in the slowest mode of the reception.
             streams: streams of the traffic model.
         """
-        sizes = streams.rng("sizes", sender)
+        sizes = streams.rng("sizes", sender) if self.size.is_drawn else None
         for times_s in self.times_s(link_bps, streams.rng("times", sender)):
             yield times_s, self.size.draw(sizes, len(times_s))
 

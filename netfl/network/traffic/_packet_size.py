@@ -20,8 +20,13 @@ class Size(Spec):
     mean: Annotated[Bits, Field(gt=0)] = 12_000.0
     """Mean size."""
 
-    def draw(self, rng: np.random.Generator, count: int) -> Floats:
-        """Return the sizes of *count* packets, in bits."""
-        if self.distribution == "fixed":
+    @property
+    def is_drawn(self) -> bool:
+        """``True`` if sizes are random."""
+        return self.distribution != "fixed"
+
+    def draw(self, rng: np.random.Generator | None, count: int) -> Floats:
+        """Return the sizes of *count* packets, in bits; *rng* may be ``None`` where they are not random."""
+        if rng is None or not self.is_drawn:
             return np.full(count, self.mean)
         return rng.exponential(self.mean, count)

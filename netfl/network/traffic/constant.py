@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Annotated
 
@@ -39,9 +39,15 @@ class Constant(Traffic):
 
     def times_s(self, link_bps: float, rng: np.random.Generator) -> Iterator[Floats]:
         """Yield each time from its number alone, without accumulated rounding."""
-        first_s = 0.0 if self.synchronous else self.every * rng.random()
+        first_s = self._first_s(rng)
         for start in count(0, _BLOCK):
             yield np.asarray(first_s + self.every * np.arange(start, start + _BLOCK), np.float64)
+
+    def first_times_s(self, senders: Sequence[int], link_bps: float, streams: Streams) -> Floats:
+        return np.fromiter(map(self._first_s, streams.rngs("times", senders)), float, len(senders))
+
+    def _first_s(self, rng: np.random.Generator) -> float:
+        return 0.0 if self.synchronous else self.every * rng.random()
 
     def laws(self) -> tuple[Law, ...]:
         from scipy import stats

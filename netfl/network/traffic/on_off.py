@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import numpy as np
@@ -47,9 +47,16 @@ class OnOff(Traffic):
             number = np.arange(packets.sum()) - np.repeat(np.cumsum(packets) - packets, packets)
             yield np.repeat(starts_s, packets) + self.every * number
 
+    def first_times_s(self, senders: Sequence[int], link_bps: float, streams: Streams) -> Floats:
+        return np.fromiter(map(self._first_s, streams.rngs("times", senders)), float, len(senders))
+
+    def _first_s(self, rng: np.random.Generator) -> float:
+        is_in_burst = rng.random() < self.on / (self.on + self.off)
+        return 0.0 if is_in_burst else rng.exponential(self.off)
+
     def _bursts(self, rng: np.random.Generator) -> Iterator[tuple[Floats, Ints]]:
         """Yield the starts of bursts and their packets; the first sojourn is as any other, as they are memoryless."""
-        now_s = 0.0 if rng.random() < self.on / (self.on + self.off) else rng.exponential(self.off)
+        now_s = self._first_s(rng)
         while True:
             lengths_s, silences_s = rng.exponential(self.on, _BURSTS), rng.exponential(self.off, _BURSTS)
             ends_s = now_s + np.cumsum(lengths_s + silences_s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import numpy as np
@@ -50,6 +50,11 @@ class Poisson(Traffic):
             times_s = np.cumsum(gaps)
             yield times_s
             last_s, count = float(times_s[-1]), min(2 * count, _MAX_BLOCK)
+
+    def first_times_s(self, senders: Sequence[int], link_bps: float, streams: Streams) -> Floats:
+        mean_s = 1.0 / self.rate_hz(link_bps)
+        firsts_s = (rng.exponential(mean_s) for rng in streams.rngs("times", senders))
+        return np.fromiter(firsts_s, float, len(senders))
 
     def laws(self) -> tuple[Law, ...]:
         from scipy import stats

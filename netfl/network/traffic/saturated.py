@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -41,9 +41,12 @@ class Saturated(Traffic):
         while True:
             yield np.zeros(_BLOCK)
 
+    def first_times_s(self, senders: Sequence[int], link_bps: float, streams: Streams) -> Floats:
+        return np.zeros(len(senders))
+
     def blocks(self, sender: int, link_bps: float, streams: Streams) -> Iterator[Block]:
         """Yield one block again and again for packets of one size, without two generators for each user."""
-        if self.size.distribution != "fixed":
+        if self.size.is_drawn:
             yield from super().blocks(sender, link_bps, streams)
         block = np.zeros(_BLOCK), np.full(_BLOCK, self.size.mean)
         while True:

@@ -22,7 +22,7 @@ from netfl.network.outage._state import NodeState
 from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.medium import Medium
-from netfl.network.radio.packet_queue import PacketQueue
+from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.reception.snr_threshold import SnrThreshold
@@ -99,7 +99,7 @@ def build_simulation(mac, traffic, users, *, medium=None, updates=None):
     simulation.event_log = EventLog(log, users, nodes=users, record_packets=updates is None)
     simulation.event_log.open_round(1)
     if updates is None:
-        arrivals = [traffic.blocks(user, mac.rate_bps, streams) for user in range(users)]
+        arrivals = TrafficArrivals(traffic, range(users), mac.rate_bps, streams)
         queue, population = PacketQueue(np.arange(users), traffic, arrivals, "tower:0", simulation.event_log), None
     else:
         queue = UpdateQueue(np.arange(users), BITS, "tower:0", simulation.event_log)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from netfl.network.mac.lorawan import time_on_air_s
-from netfl.network.reception.lora import Lora
+from netfl.network.reception.lora import Lora, fastest_mode, fastest_mode_of
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,8 @@ def test_rates_and_sensitivities_match_data_sheet():
     assert model.choose(np.array([3.0, -7.5, -9.0, -19.0, -25.0]), 125e3).tolist() == [0, 0, 1, 5, 5]
     assert Lora(margin=5.0).choose(np.array([0.0, -4.0]), 125e3).tolist() == [0, 1]
     assert model.threshold_db(125e3) == -20.0
+
+
+def test_fastest_mode_of_one_snr():
+    levels = np.concatenate([np.linspace(-25.0, 0.0, 101), [-np.inf, np.inf]])
+    assert [fastest_mode_of(level) for level in levels] == fastest_mode(levels).tolist()

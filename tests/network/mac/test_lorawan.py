@@ -1,10 +1,13 @@
 """LoRaWAN: duty cycles, retries, spreading factors, interference between factors, and updates that are too large."""
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import netfl
 from netfl.errors import ScenarioError
 from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
@@ -12,7 +15,14 @@ from netfl.network.layout import NodeId
 from netfl.network.mac.lorawan import MAX_PAYLOAD_BYTES, Lorawan, time_on_air_s
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
-from netfl.network.radio.bench import BenchSetup, attempt_outcomes
+from netfl.network.radio.bench import (
+    BenchSetup,
+    DeafMedium,
+    MacTestBench,
+    attempt_outcomes,
+    failed_attempts,
+    saturated_users,
+)
 from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.transmission import SharedChannel
@@ -111,7 +121,9 @@ def test_users_wait_for_second_receive_window():
 def test_retries_wait_for_random_timeout():
     """The gap after an attempt is 2 s plus U(1, 3) s: mean 4, variance 1/3."""
     airtime_s, gaps = float(time_on_air_s(63, 0, 125e3)), []
-    simulation = LoraSimulation(Lorawan(spreading_factor=7, sub_bands=ALWAYS, max_attempts=8), [-30.0] * 60)
+    simulation = LoraSimulation(
+        Lorawan(version="1.0.4", spreading_factor=7, sub_bands=ALWAYS, max_attempts=8), [-30.0] * 60
+    )
     simulation.env.run(until=100)
     for user in range(60):
         own_times = np.array([time_s for time_s, sender in simulation.sent if sender == user])
@@ -121,6 +133,137 @@ def test_retries_wait_for_random_timeout():
     assert max(gaps) < 5
     assert abs(np.mean(gaps) - 4) < 4.5 * np.sqrt(1 / 3 / len(gaps))
     assert np.var(gaps) == pytest.approx(1 / 3, rel=0.25)
+
+
+def failed_gaps_s(mac, users=40, attempts=4):
+    """Return the times from one failed attempt to the next of a user, and the airtimes of the attempts."""
+    starts_s, ends_s = failed_attempts(BenchSetup(mac, users, 1.0, Streams(1)), attempts)
+    return starts_s[:, 1:] - ends_s[:, :-1], ends_s - starts_s
+
+
+def test_timeout_begins_when_duty_cycle_allows_sending():
+    """At 1 % a user is silent for 99 airtimes; the random 1 to 3 s follow, so that users get out of step."""
+    mac = Lorawan(version="1.0.4", spreading_factor=9, sub_bands=[{"channels": 3, "duty_cycle": 0.01}], max_attempts=4)
+    gaps_s, airtimes_s = failed_gaps_s(mac)
+    waits_s = gaps_s - 99 * airtimes_s[:, :-1]
+    assert waits_s.min() > 1
+    assert waits_s.max() < 3
+    assert abs(waits_s.mean() - 2) < 4.5 * np.sqrt(1 / 3 / waits_s.size)
+    assert waits_s.std(axis=0).min() > 0.4, "at each retry"
+
+
+def test_open_sub_band_needs_no_silence():
+    """The second sub-band is open after the first attempt: 2 s and 1 to 3 s."""
+    bands = [{"channels": 3, "duty_cycle": 0.01}, {"channels": 3, "duty_cycle": 0.01}]
+    gaps_s, _ = failed_gaps_s(Lorawan(spreading_factor=12, sub_bands=bands), attempts=2)
+    assert 3 < gaps_s.min() < gaps_s.max() < 5
+
+
+@pytest.mark.parametrize(
+    ("options", "factors"),
+    [
+        ({}, [7, 7, 8, 8, 9, 9, 10, 10]),
+        ({"max_attempts": 15}, [7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 12, 12, 12]),
+        ({"max_attempts": 1}, [7]),
+        ({"confirmed": False}, [7]),
+        ({"version": "1.0.4"}, [7]),
+        ({"version": "1.0.4", "max_attempts": 3}, [7, 7, 7]),
+        ({"size": 100}, [7, 7, 8, 8, 9, 9, 9, 9]),
+        ({"size": 200, "spreading_factor": 8}, [8] * 8),
+    ],
+)
+def test_versions_give_attempts_and_data_rates(options, factors):
+    """A user that is never received: 1.0.3 lowers the data rate after two attempts, as far as the update fits."""
+    size = options.pop("size", 20)
+    mac = Lorawan(**{"spreading_factor": 7, "sub_bands": [{"channels": 1, "duty_cycle": 0.01}]} | options)
+    simulation = LoraSimulation(mac, [-30.0], size=size)
+    start_times = simulation.start_times(1e4)
+    airtimes_s = time_on_air_s(size + 13, np.array(factors) - 7, 125e3)
+    assert len(start_times) == len(factors)
+    waits_s = np.diff(start_times) - 100 * airtimes_s[:-1]
+    assert ((waits_s > 1) & (waits_s < 3)).all()
+
+
+@pytest.mark.parametrize(("confirmed", "low_s", "high_s"), [(True, 1.0, 3.0), (None, 1.0, 3.0), (False, -1e-6, 1e-6)])
+def test_newer_update_waits_for_timeout_of_failed_one(confirmed, low_s, high_s):
+    """Updates that are sent once, of users in lock-step: each next one of a confirmed user waits at random."""
+    mac = Lorawan(version="1.0.4", spreading_factor=9, confirmed=confirmed)
+    medium = DeafMedium(1.0)
+    bench = MacTestBench(BenchSetup(mac, 10, 1.0, Streams(1)), saturated_users, medium)
+    bench.env.run(until=100.0)
+    starts_s = np.array([start_s for _, start_s, _ in medium.attempts])
+    airtime_s = medium.attempts[0][2]
+    waits_s = starts_s[10:20] - 100 * airtime_s
+    assert (starts_s[:10] == 0).all()
+    assert low_s <= waits_s.min() <= waits_s.max() <= high_s
+    assert np.ptp(waits_s) > 0.5 or not confirmed
+
+
+def test_user_cut_off_at_its_start_is_not_charged_airtime(make_cell):
+    """It may send again at 100 airtimes, but is down until 200: it sends then, not after another 100 airtimes."""
+    airtime_s = float(time_on_air_s(125 + 13, 0, 125e3))
+    mac = Lorawan(spreading_factor=7, max_attempts=1)
+    simulation = make_cell(1, plan={0: [(99.0 * airtime_s, 200.0 * airtime_s)]})
+    simulation.env.process(mac.serve(simulation.cell))
+    for version, at_s in enumerate([0.0, 1.0]):
+        simulation.tower.schedule_broadcast(version, at_s)
+    simulation.env.run(until=1000.0)
+    assert [at_s for at_s, _ in simulation.recorder.events("sent")] == pytest.approx([0.0, 200.0 * airtime_s])
+
+
+def run_lockstep(rounds, **mac):
+    """Trace 20 users that begin together, with updates of 100 bytes at SF9; return events and final metrics."""
+    compute = {"speed": 100.0, "samples": 100, "jitter": 0.1}
+    access = {
+        "kind": "network",
+        "round": {"kind": "first", "m": 5, "deadline": "10 min"},
+        "topology": {"kind": "star", "radius": "2 km"},
+        "radio": {"power": "14 dBm", "bandwidth": "125 kHz", "noise_figure": "6 dB"},
+        "channel": [{"kind": "log_distance", "exponent": 3, "frequency": "868 MHz"}],
+        "reception": "lora",
+        "mac": {"kind": "lorawan", "spreading_factor": 9, **mac},
+        "compute": compute,
+        "broadcast_rate": "11 kbps",
+        "update_size": "100 B",
+    }
+    scenario = {"name": "lockstep", "users": 20, "rounds": rounds, "access": access, "record": "all"}
+    with TemporaryDirectory() as folder:
+        run = netfl.trace(netfl.load(scenario), Path(folder, "run"), progress=False)
+        metrics = run.final_metrics.set_index("metric")["value"]
+        return run.events, metrics, run.rounds["closed_s"].max()
+
+
+@pytest.mark.slow
+def test_colliding_users_get_out_of_step():
+    """Without a random wait after the duty cycle, 99.94 % of the attempts collide and 3 of 600 updates arrive."""
+    events, metrics, _ = run_lockstep(30)
+    assert (events["kind"] == "delivered").sum() == 150, "5 in each round"
+    assert not (events["kind"] == "given_up").any()
+    assert metrics["collision_probability"] < 0.65
+    assert not any(name.startswith("synchronised") for name in metrics.index)
+    sent = events[events["kind"] == "sent"].sort_values(["user", "time_s"])
+    gaps_s = sent.groupby("user")["time_s"].diff().dropna()
+    airtime_s = float(time_on_air_s(113, 2, 125e3))
+    assert ((gaps_s > 100 * airtime_s + 1) & (gaps_s < 100 * airtime_s + 3)).mean() > 0.4
+
+
+@pytest.mark.slow
+def test_collisions_approach_pure_aloha():
+    """n users at random phases: 1 - exp(-2 G (n - 1) / n), G attempts per airtime and channel.
+
+    In the first minutes users are still in step and more attempts collide; later, those that do not collide keep their
+    phases, and fewer do.
+    """
+    _, metrics, span_s = run_lockstep(300)
+    load = metrics["attempts"] * float(time_on_air_s(113, 2, 125e3)) / (3 * span_s)
+    assert metrics["collision_probability"] == pytest.approx(-np.expm1(-2 * load * 19 / 20), abs=0.05)
+
+
+def test_updates_sent_once_stay_in_step():
+    """With version 1.0.4 all users begin each round together, and nobody repeats; the run reports it."""
+    _, metrics, _ = run_lockstep(10, version="1.0.4")
+    assert metrics["collision_probability"] > 0.95
+    assert metrics["synchronised.tower:0"] > 0.9
 
 
 def test_unconfirmed_uplink_is_sent_once():
@@ -221,6 +364,8 @@ def test_adaptive_factor_respects_update_size():
         {"sub_bands": []},
         {"sub_bands": [{"duty_cycle": 0}]},
         {"max_attempts": 16},
+        {"version": "1.1"},
+        {"confirmed": False, "max_attempts": 2},
         {"preamble": 3},
     ],
 )

@@ -15,7 +15,7 @@ from netfl.network.mac.pure_aloha import PureAloha
 from netfl.network.radio.bench import BenchSetup, attempt_outcomes, poisson_cell
 from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.medium import Medium
-from netfl.network.radio.packet_queue import PacketQueue
+from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.traffic import Traffic
 from netfl.streams import Streams
@@ -119,7 +119,7 @@ def pairs_cell():
     null_recorder = SimpleNamespace(wants=lambda kind: False, event=lambda *args, **options: None)
     event_log = EventLog(null_recorder, 1, nodes=1)
     traffic = _PacketPairs(size={"mean": 1.0})
-    load = PacketQueue(np.arange(1), traffic, [traffic.blocks(0, 1.0, Streams(1))], "tower:0", event_log)
+    load = PacketQueue(np.arange(1), traffic, TrafficArrivals(traffic, [0], 1.0, Streams(1)), "tower:0", event_log)
     air = AirInterface(NodeId("tower:0", 1), Medium(1.0), SharedChannel())
     return Cell(env, air, load, Streams(1), lambda message: sent_on.append(env.now)), sent_on
 

@@ -47,6 +47,21 @@ class TestRandomWaypoint:
             assert (random_paths.xy_m(subset, times[index]) == forward[index][subset]).all()
         assert all((forward_m == backward_m).all() for forward_m, backward_m in zip(forward, backward, strict=True))
 
+    def test_single_users_have_the_positions_of_arrays(self):
+        """To the bit, forwards and backwards, over more legs than are kept."""
+        users, rng = np.arange(40), np.random.default_rng(2)
+        times_s = np.concatenate([[0.0, 1e-9, 5e4], rng.uniform(0.0, 6e4, 30)])
+        arrays, single, mixed = (open_walks()[1] for _ in range(3))
+        for time_s in times_s:
+            expected_m = arrays.xy_m(users, time_s)
+            order = rng.permutation(users)
+            alone_m = np.array([single.xy_m(np.array([user]), time_s)[0] for user in order])
+            assert (alone_m == expected_m[order]).all()
+            pairs = np.concatenate([rng.choice(users, 5), [3, 3]])
+            instants_s = np.array([0.0, time_s / 2, time_s, time_s, time_s / 3, time_s, 1.0])
+            expected_m = [open_walks()[1].xy_m(pairs[[i]], instants_s[i])[0] for i in range(7)]
+            assert (mixed.xy_m(pairs, instants_s) == expected_m).all()
+
     def test_query_can_have_many_times_per_user(self):
         _, paths = open_walks()
         _, others = open_walks()

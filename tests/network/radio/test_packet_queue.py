@@ -10,7 +10,7 @@ from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.medium import Medium
-from netfl.network.radio.packet_queue import PacketQueue
+from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.traffic import Traffic
 from netfl.network.traffic.constant import Constant
@@ -63,7 +63,7 @@ def build_simulation(traffic, users, *, limit=None, medium=None, ids=None):
         wants=lambda kind: True, event=lambda outcome, time_s, **row: rows.append((outcome, time_s, row))
     )
     event_log = EventLog(recorder, int(ids.max()) + 1, nodes=int(ids.max()) + 1, record_packets=True)
-    arrivals = [traffic.blocks(user, 1.0, Streams(1)) for user in ids.tolist()]
+    arrivals = TrafficArrivals(traffic, ids.tolist(), 1.0, Streams(1))
     queue = PacketQueue(ids, traffic, arrivals, "tower:0", event_log)
     simulation = SimpleNamespace(
         env=env, event_log=event_log, counter=event_log.packets, queue=queue, delivered=[], rows=rows

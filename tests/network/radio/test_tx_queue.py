@@ -14,7 +14,7 @@ from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
 from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.medium import Medium
-from netfl.network.radio.packet_queue import PacketQueue
+from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.tx_queue import MergedTxQueue
 from netfl.network.radio.update_queue import UpdateQueue
@@ -59,7 +59,7 @@ def build_simulation(recorder, traffic, compute_s, *, update_bits=2.0, presence=
     event_log.open_round(1)
     queue = UpdateQueue(np.arange(users), update_bits, "tower:0", event_log)
     updates = UserPopulation(queue, np.array(compute_s, float), OutstandingUpdates(users))
-    arrivals = [traffic.blocks(user, 1.0, Streams(1)) for user in range(users)]
+    arrivals = TrafficArrivals(traffic, range(users), 1.0, Streams(1))
     tx_queue = MergedTxQueue(queue, PacketQueue(np.arange(users), traffic, arrivals, "tower:0", event_log))
     delivered = []
 

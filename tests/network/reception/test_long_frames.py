@@ -214,13 +214,19 @@ def test_warning_uses_frames_of_split_updates(coherence, is_expected):
 
 
 @pytest.mark.parametrize(
-    ("factor", "airtime_s"),
-    [(7, 0.118016), (12, 2.793472), ("adaptive", 2.793472), ("random", 2.793472)],
+    ("version", "factor", "airtime_s"),
+    [
+        ("1.0.4", 7, 0.118016),
+        ("1.0.3", 7, 0.698368),  # the eighth attempt has SF10
+        ("1.0.4", 12, 2.793472),
+        ("1.0.4", "adaptive", 2.793472),
+        ("1.0.4", "random", 2.793472),
+    ],
 )
-def test_warning_uses_airtime_of_lorawan(factor, airtime_s):
+def test_warning_uses_airtime_of_lorawan(version, factor, airtime_s):
     """Payloads of 50 B and 13 B of LoRaWAN, by the formula of the SX1276 data sheet."""
     overrides = {
-        "mac": {"kind": "lorawan", "spreading_factor": factor},
+        "mac": {"kind": "lorawan", "version": version, "spreading_factor": factor},
         "update_size": "50 B",
         "reception": {"kind": "lora"},
     }

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from netfl.network.traffic import Traffic
 from netfl.network.traffic.constant import Constant
 from netfl.network.traffic.on_off import OnOff
 from netfl.network.traffic.poisson import Poisson
 from netfl.network.traffic.saturated import Saturated
 from netfl.streams import Streams
+from netfl.types import Law
 
 
 def read_packets(traffic, until_s, sender=0, link_bps=1e6, seed=1):
@@ -137,3 +139,23 @@ def test_on_off_gaps():
 def test_invalid_settings_are_rejected(model, overrides):
     with pytest.raises(ValidationError):
         model.model_validate(overrides)
+
+
+@pytest.mark.parametrize("name", [*MODELS])
+def test_first_times_are_those_of_blocks(name):
+    """The network asks for first arrivals of all users at once; also of a model that states its blocks only."""
+    senders = [3, 0, 11]
+    first_s = MODELS[name].first_times_s(senders, 1e6, Streams(5))
+    assert first_s.tolist() == [next(MODELS[name].blocks(sender, 1e6, Streams(5)))[0][0] for sender in senders]
+    assert Traffic.first_times_s(MODELS[name], senders, 1e6, Streams(5)).tolist() == first_s.tolist()
+
+
+def test_sender_without_packets_has_no_first_time():
+    class Silent(Traffic):
+        def times_s(self, link_bps, rng):
+            yield np.empty(0)
+
+        def laws(self):
+            return (Law.none("draws nothing"),)
+
+    assert Silent().first_times_s([0], 1.0, Streams(1)).tolist() == [np.inf]

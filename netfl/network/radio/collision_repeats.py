@@ -1,0 +1,100 @@
+"""Detection of users that stay synchronised: those that collide, and overlap again at their next attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from netfl.network.radio.transmission import Transmission
+
+_MANY, _THINNING = 256, 16
+"""Cases from which only one collision in so many is followed, and older cases count half."""
+_MIN_CASES = 32
+_MIN_SHARE, _MAX_CHANCE = 0.9, 0.25
+
+
+class RepeatedCollisions(NamedTuple):
+    """Collisions whose senders were on the air together again at their next attempts.
+
+    Args:
+        share: their share.
+        chance: the share expected of users at random phases.
+    """
+
+    share: float
+    chance: float
+
+
+class CollisionRepeats:
+    """Counts, for collisions of two users of a cell, whether their next attempts overlap in time again.
+
+    Users at random phases overlap again with a probability of at most 2 T / g, where T is the airtime and g the time
+    from one attempt to the next.  A saturated cell has a large 2 T / g, and random retries have few repeats; only
+    users in lock-step have many repeats where chance gives few.  It does not matter which MAC keeps them together,
+    whether they pick the same channel again, and whether the next attempts are retries.
+    """
+
+    __slots__ = ("_cases", "_collisions", "_ended_s", "_expected", "_followed", "_repeats")
+
+    def __init__(self) -> None:
+        self._followed: dict[int, tuple[int, float]] = {}  # of a user, its partner and the start of its attempt
+        self._ended_s: dict[int, float] = {}  # of a partner, the end of its last attempt
+        self._collisions = 0
+        self._cases = self._repeats = self._expected = 0.0
+
+    @property
+    def repeated(self) -> RepeatedCollisions | None:
+        """The repeats, if users stay synchronised; else ``None``."""
+        if self._cases < _MIN_CASES:
+            return None
+        repeated = RepeatedCollisions(self._repeats / self._cases, self._expected / self._cases)
+        is_synchronised = repeated.share >= _MIN_SHARE and repeated.chance <= _MAX_CHANCE
+        return repeated if is_synchronised else None
+
+    def note(
+        self, transmission: Transmission, causes: Sequence[str], now_s: float, is_on_air: Callable[[int], bool]
+    ) -> None:
+        """Take the end of a transmission.
+
+        Args:
+            transmission: the transmission, whose senders still count as on the air.
+            causes: the cause of failure of each of its frames.
+            now_s: present time.
+            is_on_air: ``is_on_air(id)`` returns whether a user of the cell is on the air.
+        """
+        if self._followed:
+            self._check_followed(transmission, now_s, is_on_air)
+        if "collided" in causes:
+            self._collisions += 1
+            if self._cases < _MANY // 2 or self._collisions % _THINNING == 0:
+                self._follow(transmission, causes.index("collided"), now_s)
+
+    def _check_followed(self, transmission: Transmission, now_s: float, is_on_air: Callable[[int], bool]) -> None:
+        for user in transmission.ids.tolist():
+            followed = self._followed.pop(user, None)
+            if followed is not None:
+                partner, before_s = followed
+                was_on_air = is_on_air(partner) or self._ended_s.get(partner, before_s) > transmission.start_s
+                airtime_s, gap_s = transmission.end_s - transmission.start_s, transmission.start_s - before_s
+                self._cases += 1.0
+                self._repeats += was_on_air
+                self._expected += min(1.0, 2.0 * airtime_s / gap_s) if gap_s > 0.0 else 1.0
+                if self._cases >= _MANY:
+                    self._cases /= 2.0
+                    self._repeats /= 2.0
+                    self._expected /= 2.0
+            if user in self._ended_s:
+                self._ended_s[user] = now_s
+        if not self._followed:
+            self._ended_s.clear()
+
+    def _follow(self, transmission: Transmission, place: int, now_s: float) -> None:
+        """Follow one user of a collision until the end of its next attempt."""
+        user = int(transmission.ids[place])
+        tower = transmission.tower
+        others = [int(other.ids[0]) for other in transmission.interferers if other.tower == tower]
+        if len(transmission.ids) > 1:
+            others.append(int(transmission.ids[place - 1]))
+        for partner in others[:1]:
+            self._followed[user] = partner, transmission.start_s
+            self._ended_s.setdefault(partner, transmission.start_s)
