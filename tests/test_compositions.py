@@ -36,7 +36,7 @@ FIXED_TIMES = {
     "csma_ca": "slots of a standard", "lorawan": "frames and duty cycles of a standard", "lora": "bands of a standard",
     "underwater": "the speed of sound", "diurnal": "hours of the day", "diurnal_rate": "hours of the day",
     "inactivity": "hours of the day", "disaster": "positions", "my_channels:Foliage": "a carrier", "rain": "a carrier",
-    "file": "times of a file",
+    "file": "times of a file", "mylab.blockage:Blockage": "a coherence time of 1 s",
 }  # fmt: skip
 """Models whose times do not scale, and why."""
 SCALED_AXES = ("mac", "round", "channel", "interference", "queue", "outage", "traffic", "size", "downlink", "transport",
@@ -69,7 +69,7 @@ def check(row, replica=0):
     except ModelError as error:
         is_cut_off = "permanently cut off" in str(error) and row.data["access"].get("outages")
         may_be_endless = row.scenario.duration is None and row.scenario.access.round.deadline_s is None
-        if is_cut_off or (may_be_endless and "LongRunError" in str(error)):
+        if is_cut_off or ("LongRunError" in str(error) and (may_be_endless or row.data["access"].get("traffic"))):
             return
         pytest.fail(explain(row, repr(error)))
     except checks.LongRunError:
@@ -122,7 +122,10 @@ def test_named_composition_keeps_invariants():
 
 def check_equal(row, *, within=True):
     """Check that equal users have equal deliveries within chance; fail with the scenario."""
-    found = checks.unequal(row.scenario, within=within)
+    try:
+        found = checks.unequal(row.scenario, within=within)
+    except ScenarioError as error:
+        pytest.skip(f"a frame does not fit: {error}")
     if found:
         pytest.fail(explain(row, f"equal users have unequal deliveries, for each seed: {found}"))
 
@@ -279,7 +282,7 @@ def check_permutation(mac, round_):
         data = copy.deepcopy(row.data)
         data["access"]["compute"]["speed"] = values.tolist()
         scenario = validate(ScenarioDocument(data, "permuted"))
-        rank = np.argsort(order) if numbers is order and checks.has_fixed_order(scenario) else np.arange(6)
+        rank = np.argsort(order) if numbers is order and scenario.access.mac.has_fixed_order else np.arange(6)
         with checks.ordered(rank):
             rows, _ = outcomes(scenario, replica)
         tables.append([(*entry[:1], int(numbers[entry[1]]), *entry[2:]) for entry in rows])

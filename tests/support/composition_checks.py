@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from netfl.network import tower
+from netfl.network.mac.proportional_fair import ProportionalFair
 from netfl.simulation.setup import access_context
 from support.recorders import Memory
 from support.run_invariants import check_tables, tables_of_recorder, watched
@@ -20,8 +21,6 @@ LEVEL = 1.0 / 1000.0
 The two tests are independent, so that equal users fail with probability 2.5e-7: below 0.1 % for all of some thousand
 tests together.
 """
-FIXED_ORDER = {"tdma", "round_robin", "my_macs:LongestWait", "mylab.polling:Polling"}
-"""MACs that serve users in the order of their numbers, where they do not state it (`has_fixed_order`)."""
 
 
 class LongRunError(Exception):
@@ -70,11 +69,15 @@ def ordered(order):
             setattr(tower, name, build)
 
 
-def has_fixed_order(scenario):
-    """Return whether the MAC serves users in the order of their numbers."""
-    mac, kind = scenario.access.mac, scenario.access.model_dump(mode="json")["mac"]["kind"]
-    is_strict = kind == "priority" and mac.by == "strict"
-    return getattr(mac, "has_fixed_order", kind in FIXED_ORDER or is_strict)
+def keeps_order(scenario):
+    """Return whether the order of equal users lasts: by their numbers, or by that of their last turns.
+
+    Proportional fair, without fading, serves the user whose turn is the longest ago.  In a round in which each user has
+    one turn this is the order of the round before.
+    """
+    access = scenario.access
+    is_rotation = isinstance(access.mac, ProportionalFair) and len(access.channel) == 1
+    return access.mac.has_fixed_order or is_rotation
 
 
 def counts(scenario, replica):
@@ -112,11 +115,13 @@ def unequal(scenario, *, within):
     ``seeds``: the totals of users, over all seeds.  ``time`` (with *within*): the totals of each seed, where the blocks
     of time are permuted; it detects a user that is preferred for a whole run.
     """
-    suspects = {"seeds", "time"} if within and not has_fixed_order(scenario) else {"seeds"}
+    suspects = {"seeds", "time"} if within and not keeps_order(scenario) else {"seeds"}
     for first in (0, SEEDS):
         rng, runs = np.random.default_rng(first), []
         for replica in range(first, first + SEEDS):
-            order = rng.permutation(scenario.users) if has_fixed_order(scenario) else np.arange(scenario.users)
+            order = np.arange(scenario.users)
+            if scenario.access.mac.has_fixed_order:
+                order = rng.permutation(scenario.users)
             with ordered(order):
                 run = counts(scenario, replica)
             runs.append(run)

@@ -78,6 +78,7 @@ SMALL_GRAPH = {"side": "300 m", "routers": 8, "towers": 2}
 FITTED = {
     "network/mac": {
         "priority": {"weights": {0: 1}, "by": "lottery"},
+        "pure_aloha": {"backoff": "100 ms"},
         "lorawan": {"sub_bands": [{"channels": 2, "duty_cycle": 1}]},
         "adaptive_aloha": {"metric": "age"},
     },

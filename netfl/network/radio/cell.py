@@ -285,8 +285,10 @@ class Cell:
             senders = users[places]
         ids = self.ids[senders]
         delay_s = self._medium.delay_s(ids, now)
-        if mode is None:
-            mode = 0 if self._medium.modes == 1 else self._medium.choose(ids, self.tower, now)
+        if self._medium.modes == 1:  # whatever modes the MAC has
+            mode = 0
+        elif mode is None:
+            mode = self._medium.choose(ids, self.tower, now)
         elif not isinstance(mode, int):
             mode = _select(mode, len(users), places)
         if duration_s is None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from netfl.network.message import Message
+from netfl.network.periods import after_rounding
 from netfl.types import Bools, Floats, Ints
 
 Users = Ints
@@ -166,7 +167,8 @@ class MergedTxQueue(TxQueue):
             queue.check_power(users, now_s)
 
     def _second_is_next(self, users: Users) -> Bools:
-        return np.asarray(self._queues[1].ready_s[users] < self._queues[0].ready_s[users])
+        first_s, second_s = (queue.ready_s[users] for queue in self._queues)
+        return np.asarray(after_rounding(second_s) < first_s)
 
 
 class TxQueueSubset(TxQueue):

@@ -372,3 +372,24 @@ def test_adaptive_factor_respects_update_size():
 def test_values_out_of_range_are_rejected(overrides):
     with pytest.raises(ScenarioError):
         Lorawan(**overrides)
+
+
+def test_reception_of_one_mode_receives_every_spreading_factor(tmp_path):
+    """The reception judges by the SNR alone, whatever factor the MAC takes."""
+    scenario = {
+        "name": "one mode",
+        "users": 2,
+        "rounds": 4,
+        "access": {
+            "kind": "network",
+            "topology": {"kind": "star", "distance": "10 m"},
+            "radio": {"power": "14 dBm", "bandwidth": "125 kHz"},
+            "reception": {"kind": "snr_threshold", "threshold": "0 dB", "rate": "5 kbps"},
+            "mac": {"kind": "lorawan", "spreading_factor": 12},
+            "compute": {"speed": 1, "samples": 1, "spread": 2},
+            "broadcast_rate": "5 kbps",
+            "update_size": "20 B",
+            "round": {"kind": "first", "m": 1},
+        },
+    }
+    assert len(netfl.trace(netfl.load(scenario), tmp_path / "run", progress=False).deliveries) == 4
