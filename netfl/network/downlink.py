@@ -80,11 +80,13 @@ class _VersionStatus:
         is_received: Whether any user has received it.
         copies: Number of copies that are on their way, wait, or are on the air.
         unreceived: Copies that have ended before any user had the version.
+        scheduled: Copies that are sent again as soon as they can arrive.
     """
 
     is_received: bool = False
     copies: int = 0
     unreceived: list[BroadcastMessage] = field(default_factory=list)
+    scheduled: list[BroadcastMessage] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -180,7 +182,9 @@ class LossyDownlink:
             return
         self._newest = version
         for older in sorted(self._status):
-            self._give_up(older)
+            self._supersede_scheduled(older)
+            if older in self._status:
+                self._give_up(older)
         self._status[version] = _VersionStatus()
 
     def _make_copy(self, tower: Tower, version: int, users: Users) -> BroadcastMessage:
@@ -336,6 +340,14 @@ class LossyDownlink:
         elif not status.copies and copy.version < self._newest:
             del self._status[copy.version]
 
+    def _supersede_scheduled(self, version: int) -> None:
+        """End copies of *version* that wait until they can be sent again, as a newer version follows."""
+        status = self._status[version]
+        scheduled, status.scheduled = status.scheduled, []
+        for copy in scheduled:
+            self._log.metrics["versions_superseded"] += len(copy.users)
+            self._end(copy, "superseded")
+
     def _give_up(self, version: int) -> None:
         """Let the users of copies of *version* that have ended miss it."""
         status = self._status[version]
@@ -372,6 +384,7 @@ class LossyDownlink:
                 continue
             status.copies += 1
             tower.begin_copy(version)
+            status.scheduled.append(copy)
             call_after(self._env, at_s - self._env.now, partial(self._send_again, copy))
 
     def _can_arrive_s(self, copy: BroadcastMessage) -> float:
@@ -394,7 +407,10 @@ class LossyDownlink:
 
     def _send_again(self, copy: BroadcastMessage, event: simpy.Event) -> None:
         """Send a copy again from where it is, unless its version is received or replaced by now."""
-        status, tower, now_s = self._status[copy.version], self._sender(copy).tower, self._env.now
+        status, tower, now_s = self._status.get(copy.version), self._sender(copy).tower, self._env.now
+        if status is None or copy not in status.scheduled:
+            return  # a newer version has followed
+        status.scheduled.remove(copy)
         copy.users = copy.users[tower.is_selected(copy.users)]
         if status.is_received or copy.version < self._newest or not copy.users.size:
             self._end(copy, copy.cause)

@@ -168,6 +168,19 @@ class TestVersionThatNobodyHas:
         assert {user for _, user, _ in receptions(log)} == {0, 1}
         assert all(6.0 <= row[1] < 6.01 for row in log.rows if row[0] == "received")
 
+    @pytest.mark.parametrize("downlink", [MULTICAST, UNICAST], ids=["multicast", "unicast"])
+    @pytest.mark.parametrize("node", ["tower:0", "tower:0-server"])
+    def test_version_that_waits_for_the_end_of_an_outage_is_missed_when_a_newer_one_follows(
+        self, node, downlink, tmp_path
+    ):
+        """The node is down in all rounds of 3 s: each version is missed as the next one is sent."""
+        rule = {"round": {"kind": "first", "m": 1, "deadline": 3.0}}
+        _, log = run_downlink(2, 4, tmp_path, outages={node: [(0.0, 100.0)]}, **downlink, **rule)
+        rows = [(row[1], row[3], row[5], row[6]) for row in log.rows if row[0] == "missed"]
+        expected = [(3.0 * (version + 1), user, version, "superseded") for version in range(3) for user in range(2)]
+        assert sorted(rows) == [(pytest.approx(at_s), *more) for at_s, *more in expected]
+        assert log.final_values["versions_superseded"] == 6
+
     @pytest.mark.parametrize("node", ["tower:0", "tower:0-server", 0])
     def test_users_are_cut_off_if_a_node_is_down_for_good(self, node, tmp_path):
         with pytest.raises(ModelError, match="permanently cut off"):

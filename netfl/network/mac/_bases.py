@@ -48,7 +48,7 @@ class SlottedMac(Mac):
 
     def airtime_faults(self, airtime_s: float) -> Iterator[Fault]:
         if self.slot is not None and self.slot < airtime_s:
-            problem = f"an update takes {airtime_s:.6g} s on the air"
+            problem = f"the largest frame takes {airtime_s:.6g} s on the air"
             yield Fault("slot", problem, self.slot, "make it longer, or leave it out")
 
     def max_frames_hz(self, airtime_s: float, longest_s: float, delay_s: float) -> float:
@@ -65,14 +65,15 @@ class SlottedMac(Mac):
             share = math.exp(-max(slot_s - delay_s, 0.0) / mean_s)
             yield (
                 f"late frames: {100.0 * share:.3g} % of the frames do not end in their slot of {slot_s:.4g} s, as "
-                f"their sizes have no upper limit (mean {mean_s:.4g} s{late}), and can overlap with frames of the next "
-                f"slots; a slot of {_round_up(-math.log(_RARE) * mean_s + delay_s)} s (access.mac.slot) holds all but "
-                f"{100.0 * _RARE:g} %"
+                f"their sizes have no upper limit (mean {mean_s:.4g} s{late}), and can overlap at the tower with frames "
+                f"of the next slots; a slot of {_round_up(-math.log(_RARE) * mean_s + delay_s)} s (access.mac.slot) "
+                f"holds all but {100.0 * _RARE:g} %"
             )
         elif slot_s < (longest_s + delay_s) * (1.0 - _ROUNDING):
             yield (
-                f"late frames: a frame of {longest_s:.4g} s{late} does not end in its slot of {slot_s:.4g} s, so it "
-                f"can overlap with frames of the next slot; set access.mac.slot: {_round_up(longest_s + delay_s)} s"
+                f"late frames: a frame of {longest_s:.4g} s{late} does not end in its slot of {slot_s:.4g} s; it "
+                "overlaps at the tower with a frame of the next slot that has a shorter way; to exclude that, set "
+                f"access.mac.slot: {_round_up(longest_s + delay_s)} s"
             )
 
 

@@ -30,6 +30,10 @@ class ProportionalFair(TowerScheduler):
     time changes nothing.  Equal values of R / A are decided by a uniform draw, also among users never served, which
     come first; users with rate 0 come last.
 
+    With equal rates, as without fading, this is a rotation: the user whose last turn is the longest ago comes first,
+    and a draw decides the first rotation only.  Where a round of the server takes a whole number of turns, the same
+    users can then be in time in every round.
+
     For long windows this maximises Σ log A (A. Jalali, R. Padovani and R. Pankaj, IEEE VTC 2000; Tse and Viswanath,
     Fundamentals of Wireless Communication, §6.7.1).
 
