@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from netfl.network.periods import before_rounding
+
 if TYPE_CHECKING:
     from netfl.network.backhaul.fast_path import PacketArray
 
@@ -35,6 +37,8 @@ class PacketCounter:
         senders: Number of nodes that may send.
 
     Attributes:
+        since_s: Time of the last restart, from which rates are computed.
+        counts_from_s: The earliest time that is the same instant: packets from then on count.
         offered: Number of packets that senders had to send.
         lost: Number of packets that were not delivered, by outcome.
         delays_s: Delay of each packet that was offered since then and delivered.
@@ -47,6 +51,7 @@ class PacketCounter:
     def restart(self, now_s: float) -> None:
         """Start the count over; nodes that have sent before still count as senders."""
         self.since_s = now_s
+        self.counts_from_s = before_rounding(now_s)
         self.offered, self.offered_bits, self.delivered = 0, 0.0, 0
         self.lost: dict[str, int] = {}
         self.delays_s = array("d")
@@ -54,7 +59,7 @@ class PacketCounter:
 
     def offer(self, sender: int, bits: float, born_s: float) -> None:
         """Count a packet that *sender* has to send since *born_s*; before the last restart, only the sender counts."""
-        if born_s >= self.since_s:
+        if born_s >= self.counts_from_s:
             self.offered += 1
             self.offered_bits += bits
         self._sending[sender] = 1
@@ -71,7 +76,7 @@ class PacketCounter:
         self.delivered += 1
         self._bits[sender] += bits
         self._sending[sender] = 1
-        if born_s >= self.since_s:
+        if born_s >= self.counts_from_s:
             self.delays_s.append(now_s - born_s)
 
     def deliver_all(self, packets: PacketArray) -> None:
@@ -81,7 +86,7 @@ class PacketCounter:
         for sender in np.unique(packets.sender).tolist():
             self._bits[sender] += float(sums[sender])
             self._sending[sender] = 1
-        self.delays_s.frombytes((packets.time_s - packets.born_s)[packets.born_s >= self.since_s].tobytes())
+        self.delays_s.frombytes((packets.time_s - packets.born_s)[packets.born_s >= self.counts_from_s].tobytes())
 
     def lose(self, sender: int, outcome: str, count: int = 1) -> None:
         """Count packets that were not delivered."""

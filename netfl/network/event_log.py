@@ -148,7 +148,7 @@ class EventLog:
         if message.base == TRAFFIC:
             if kind == "delivered":
                 self.packets.deliver(message.user, message.bits, message.born_s, time_s)
-            elif time_s >= self.packets.since_s:
+            elif time_s >= self.packets.counts_from_s:
                 self.packets.lose(message.user, kind)
             if self._record_packets:
                 rows = self._packet_rows.setdefault((kind, node), array("d"))

@@ -12,7 +12,7 @@ from netfl.network.clock import Environment, call_at
 from netfl.network.compute import TrainingJitter
 from netfl.network.energy import EnergyMeter
 from netfl.network.event_log import Outcome
-from netfl.network.periods import STEPS
+from netfl.network.periods import before_rounding
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.tx_queue import Users
 from netfl.network.radio.update_queue import UpdateQueue
@@ -56,7 +56,7 @@ class TrainingPower:
 
     def off_s(self, ids: Users, from_s: Floats, by_s: Floats) -> Floats:
         """Return when each user is first switched off in [*from_s*, *by_s*), ``[n]``; infinity if it is not."""
-        return self.medium.off_s(ids, from_s, by_s * (1.0 - STEPS))
+        return self.medium.off_s(ids, from_s, before_rounding(by_s))
 
     def call_at(self, times_s: Floats, callback: Callable[[], None]) -> None:
         """Call *callback* at each of *times_s* that is finite."""

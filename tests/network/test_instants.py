@@ -266,3 +266,35 @@ def test_equal_scores_are_selected_equally():
     assert all((np.diff(users) > 0).all() for users in rounds)
     assert_equal_shares(np.bincount(np.concatenate(rounds), minlength=10), 1200)
     assert any((one != other).any() for one, other in pairwise(rounds))
+
+
+@pytest.mark.parametrize(("every", "first"), [(0.7, 3), (0.3, 3), (0.1, 3), (1 / 3, 4), (1.1, 2)])
+def test_packets_from_the_end_of_the_warmup_on_are_offered(tmp_path, every, first):
+    """Packet number *first* arrives at the end of the warm-up, a sum with another rounding; four packets count."""
+    traffic = {"kind": "constant", "every": every, "synchronous": True, "size": {"mean": 100.0}}
+    access = TestWindows.ACCESS | RADIO | {"traffic": traffic}
+    warmup = sum([every] * first)
+    metrics = trace(tmp_path, access, users=1, duration=warmup + 4 * every, warmup=warmup).summary
+    assert metrics["delivered"] == 4
+    assert metrics["offered_bps"] == pytest.approx(metrics["throughput_bps"])
+
+
+@pytest.mark.parametrize("mac", ["round_robin", "max_snr", "pure_aloha"])
+def test_poll_of_a_user_that_is_down_takes_no_airtime(tmp_path, mac):
+    """A packet of 0.7 s each 2 s, and an outage in the first 0.4 s of each: all but the first begin at 0.4 s."""
+    window = {"nodes": [0], "start": "2 s", "duration": "0.4 s", "every": "2 s"}
+    access = RADIO | {
+        "topology": {"kind": "star", "distance": "10 m", "delay": "0 s"},
+        "reception": RECEPTION,
+        "mac": {"kind": "pure_aloha", "backoff": "1 s"} if mac == "pure_aloha" else mac,
+        "traffic": {
+            "kind": "constant",
+            "every": "2 s",
+            "synchronous": True,
+            "size": {"mean": "7000 bit"},
+            "destination": "tower",
+        },
+        "outages": [{"kind": "maintenance", "windows": [window]}],
+    }
+    metrics = trace(tmp_path, access, users=1, duration=44.0).summary
+    assert metrics["delay_mean_s"] == pytest.approx(0.7 + 0.4 * 21 / 22, abs=1e-6)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.small_network import make
 
+import netfl
 from netfl.errors import ModelError
 from netfl.network.outage.battery import Battery
 from netfl.types import OUTCOMES
@@ -345,3 +346,23 @@ def test_energy_balances_in_few_networks(overrides, seed):
 @pytest.mark.slow
 def test_energy_balances_in_many_networks(overrides, seed):
     check_balance(overrides, seed)
+
+
+@pytest.mark.parametrize(("training_s", "capacity_j"), [(1.0, 0.1), (3.3, 0.33), (0.7, 0.07), (0.1 + 0.2, 0.03)])
+def test_training_that_ends_as_the_battery_runs_empty_is_complete(tmp_path, training_s, capacity_j):
+    """Two sums of one time are one instant; the device is then off, and its update waits for ever."""
+    access = {
+        "kind": "network",
+        "topology": {"kind": "star", "distance": "10 m", "delay": "0 s", "rate": 1e18},
+        "radio": {"power": "16 dBm", "bandwidth": "1 MHz"},
+        "reception": {"kind": "snr_threshold", "threshold": "5 dB", "rate": "1 Mbps"},
+        "mac": "round_robin",
+        "broadcast_rate": 1e18,
+        "update_size": 1000,
+        "compute": {"speed": 1.0, "samples": training_s},
+        "round": {"kind": "first", "deadline": "10 s"},
+        "outages": [{"kind": "battery", "capacity": capacity_j, "idle": 0.1}],
+    }
+    scenario = {"name": "empty", "users": 1, "rounds": 1, "record": ["trained", "lost"], "access": access}
+    events = netfl.trace(netfl.load(scenario), tmp_path / "run", progress=False).events
+    assert events["kind"].tolist() == ["trained"]

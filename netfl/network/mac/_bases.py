@@ -63,11 +63,11 @@ class SlottedMac(Mac):
         late = f" and {delay_s:.4g} s of propagation delay" if delay_s else ""
         if longest_s == math.inf:
             share = math.exp(-max(slot_s - delay_s, 0.0) / mean_s)
+            ample_s = _round_up(-math.log(_RARE) * mean_s + delay_s)
             yield (
                 f"late frames: {100.0 * share:.3g} % of the frames do not end in their slot of {slot_s:.4g} s, as "
-                f"their sizes have no upper limit (mean {mean_s:.4g} s{late}), and can overlap at the tower with frames "
-                f"of the next slots; a slot of {_round_up(-math.log(_RARE) * mean_s + delay_s)} s (access.mac.slot) "
-                f"holds all but {100.0 * _RARE:g} %"
+                f"their sizes have no upper limit (mean {mean_s:.4g} s{late}), and can overlap at the tower with "
+                f"frames of the next slots; a slot of {ample_s} s (access.mac.slot) holds all but {100.0 * _RARE:g} %"
             )
         elif slot_s < (longest_s + delay_s) * (1.0 - _ROUNDING):
             yield (
@@ -98,7 +98,7 @@ class TowerScheduler(Mac):
     """A tower that polls one user at a time: no collisions, and no idle time while there is a backlog.
 
     The tower waits until a frame has arrived, propagation delay included, before it polls again.  A poll itself takes
-    ``poll``, whatever the distance.
+    ``poll``, whatever the distance; a user that is disconnected does not answer, and the tower polls the next at once.
     """
 
     poll: Annotated[Seconds, Field(ge=0)] = 0.0

@@ -232,7 +232,7 @@ class Lorawan(Mac):
                 payloads *= len(users)  # all frames have one size
             for user, payload in zip(users.tolist(), payloads, strict=True):
                 failures = int(unslotted.failures[user])
-                if failures == 0 or self.version == "1.0.4":
+                if failures == 0:
                     first_modes[user] = choose_mode(user, payload)
                 mode = self._retry_mode(first_modes[user], payload, failures)
                 airtime_s = airtimes_s(payload, mode)

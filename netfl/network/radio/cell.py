@@ -259,7 +259,7 @@ class Cell:
 
         Attempts may overlap; those on the same channel interfere, and the medium decides which are received.  A user
         that is disconnected at the start, as itself or the tower is down, notices it: it sends nothing, does not
-        interfere, and has its ``ready_s`` moved to the end of that outage.
+        interfere, and has its ``ready_s`` moved to the end of that outage.  If nobody sends, the event fires at once.
 
         Args:
             users: The senders, which must be in the backlog.
@@ -281,7 +281,7 @@ class Cell:
         if not self._medium.steady and not (connected := self._defer_disconnected(users, now)).all():
             places = np.flatnonzero(connected).tolist()
             if not places:
-                return self.env.timeout(float(np.max(self.airtime_s if duration_s is None else duration_s)), received)
+                return self.env.timeout(0.0, received)  # nobody sends, and the air stays free
             senders = users[places]
         ids = self.ids[senders]
         delay_s = self._medium.delay_s(ids, now)

@@ -10,7 +10,7 @@ from netfl.network.radio.transmission import Transmission
 _MANY, _THINNING = 256, 16
 """Cases from which only one collision in so many is followed, and older cases count half."""
 _MIN_CASES = 32
-_MIN_SHARE, _MAX_CHANCE = 0.9, 0.25
+_MIN_SHARE, _MAX_CHANCE = 0.6, 0.25
 
 
 class RepeatedCollisions(NamedTuple):

@@ -393,3 +393,37 @@ def test_reception_of_one_mode_receives_every_spreading_factor(tmp_path):
         },
     }
     assert len(netfl.trace(netfl.load(scenario), tmp_path / "run", progress=False).deliveries) == 4
+
+
+def test_repeats_of_version_1_0_4_keep_the_data_rate(tmp_path):
+    """The SNR of a user varies by fading, and its factor is chosen for the first attempt of each update."""
+    scenario = {
+        "name": "one rate",
+        "users": 1,
+        "rounds": 15,
+        "record": ["sent"],
+        "access": {
+            "kind": "network",
+            "topology": {"kind": "star", "distance": "10 m"},
+            "radio": {"power": "14 dBm", "bandwidth": "125 kHz", "noise_figure": "6 dB"},
+            "channel": [{"kind": "constant", "gain": "-140 dB"}, {"kind": "rayleigh", "coherence": "1 s"}],
+            "reception": "lora",
+            "unreachable": "keep",
+            "mac": {"kind": "lorawan", "version": "1.0.4", "margin": "0 dB", "max_attempts": 6},
+            "compute": {"speed": 1, "samples": 1},
+            "broadcast_rate": "5 kbps",
+            "update_size": 400,
+            "round": {"kind": "first", "m": 1},
+            "energy": {"transmit": "1 W"},
+        },
+    }
+    run = netfl.trace(netfl.load(scenario), tmp_path / "run", progress=False)
+    assert (run.deliveries["attempts"] > 1).any()
+    # the time from the first attempt to the arrival is that of equal airtimes and waits for the duty cycle
+    airtimes_s = time_on_air_s(50 + 13, np.arange(6), 125e3)
+    sent = run.events["time_s"].to_numpy()
+    for delivery in run.deliveries.itertuples():
+        starts_s = sent[(sent >= delivery.sent_s) & (sent < delivery.arrived_s)]
+        airtime_s = airtimes_s[np.abs(airtimes_s - (delivery.arrived_s - starts_s[-1])).argmin()]
+        waits_s = np.diff(starts_s) - 100 * airtime_s
+        assert ((waits_s >= 1.0) & (waits_s <= 3.0)).all()

@@ -219,9 +219,9 @@ def guide_example():
 
 
 def test_contract_example_works(make_cell):
-    """Polling costs 1 s before each airtime of 1 s; user 1 is down until 9 s."""
+    """Polling costs 1 s before each airtime of 1 s; user 1 is down until 9 s, and does not answer its first poll."""
     simulation, polling = make_cell(3, plan={1: [(0.5, 9.0)]}), contract_example()
-    assert run_updates(simulation, polling(poll="1 s"), [0.0], 30.0) == [(2, 3.0, 4.0), (0, 5.0, 6.0), (1, 10.0, 11.0)]
+    assert run_updates(simulation, polling(poll="1 s"), [0.0], 30.0) == [(2, 2.0, 3.0), (0, 4.0, 5.0), (1, 10.0, 11.0)]
 
 
 @pytest.mark.parametrize("slot_s", [1.1, 1.0 + 2**-40])
