@@ -8,7 +8,7 @@ MACs whose users send independently share two loops: `SlottedCell.serve` in slot
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
@@ -50,11 +50,16 @@ class AirInterface:
 
 def _equal_groups(
     channel: Any, mode: Any, delay_s: Any, duration_s: Any, count: int
-) -> Iterator[tuple[Any, int, int, float, float]]:
-    """Yield which of *count* senders, ``None`` for all, have equal values, and these; the first to end first."""
+) -> Iterable[tuple[Any, int, int, float, float]]:
+    """Return which of *count* senders, ``None`` for all, have equal values, and these; the first to end first."""
     if delay_s is None and isinstance(duration_s, float) and isinstance(channel, int) and isinstance(mode, int):
-        yield None, channel, mode, 0.0, duration_s
-        return
+        return ((None, channel, mode, 0.0, duration_s),)
+    return _unequal_groups(channel, mode, delay_s, duration_s, count)
+
+
+def _unequal_groups(
+    channel: Any, mode: Any, delay_s: Any, duration_s: Any, count: int
+) -> Iterator[tuple[Any, int, int, float, float]]:
     columns = (channel, mode, 0.0 if delay_s is None else delay_s, duration_s)
     rows = np.column_stack([np.broadcast_to(np.asarray(column, float), count) for column in columns])
     groups, group_of = np.unique(rows, axis=0, return_inverse=True)
@@ -111,8 +116,7 @@ class Cell:
         self.attempts, self.failed = 0, dict.fromkeys(("collided", "faded", "lost"), 0)
         self.repeats = CollisionRepeats()
         self.clear_s = 0.0
-        self._busy_s = 0.0  # in the busy periods before the last one
-        self._busy_since_s = self._busy_until_s = 0.0  # the last busy period; frames that touch are in the same one
+        self._busy_s = self._busy_since_s = 0.0
 
     @property
     def ready_s(self) -> Floats:
@@ -319,14 +323,15 @@ class Cell:
             transmission = Transmission(
                 frames, group_ids, group_places, self.tower, air_channel, start_s, end_s, group_mode, limit, interrupted
             )
-            if not self._transmissions and now > after_rounding(self._busy_until_s):
-                self._busy_s += self._busy_until_s - self._busy_since_s
+            if not self._transmissions:
                 self._busy_since_s = now
             self._transmissions[transmission] = group_users
             self.clear_s = max(self.clear_s, end_s)
             self._channel.enter(transmission)
-            wait_s = max(0.0, end_s - self.env.now)
-            end = call_after(self.env, wait_s, partial(self._end_transmission, transmission), received)
+            wait_s = end_s - self.env.now
+            end = call_after(
+                self.env, wait_s if wait_s > 0.0 else 0.0, partial(self._end_transmission, transmission), received
+            )
         assert end is not None
         return end
 
@@ -369,15 +374,13 @@ class Cell:
         self.repeats = CollisionRepeats()
         self._busy_s = 0.0
         self._busy_since_s = max(now_s, self._busy_since_s)
-        self._busy_until_s = max(now_s, self._busy_until_s)
 
     def busy_by_s(self, now_s: float) -> float:
         """Return the time since the last `restart` during which any frame was on its way to the tower."""
-        until_s = now_s if self._transmissions else self._busy_until_s
-        return self._busy_s + max(0.0, until_s - self._busy_since_s)
+        return self._busy_s + (max(0.0, now_s - self._busy_since_s) if self._transmissions else 0.0)
 
     def _is_on_air(self, user_id: int) -> bool:
-        return bool(self._queue.on_air[np.searchsorted(self.ids, user_id)])
+        return bool(self._queue.on_air[self.ids == user_id].any())
 
     def _notify(self, users: Users) -> None:
         """Note changed frames of *users*, and wake the MAC."""
@@ -434,9 +437,11 @@ class Cell:
         now, frames = self.env.now, transmission.frames
         self._channel.leave(transmission)
         if not self._transmissions:
-            self._busy_until_s = now
+            self._busy_s += now - self._busy_since_s
         causes, snr_db = self._medium.outcomes(transmission)
-        self.repeats.note(transmission, causes, now, self._is_on_air)
+        watched = self.repeats.watched
+        if "collided" in causes or (watched and not watched.isdisjoint(transmission.ids.tolist())):
+            self.repeats.note(transmission, causes, now, self._is_on_air)
         received: Bools = event.value  # type: ignore[assignment]
         self.attempts += len(causes)
         for place, cause in zip(transmission.places, causes, strict=True):

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from netfl.network.radio.transmission import Transmission
 
-_MANY, _THINNING = 256, 16
-"""Cases from which only one collision in so many is followed, and older cases count half."""
+_MANY, _THINNING = 256, 128
+"""Cases from which older cases count half, and one collision in so many that is followed once there are enough."""
 _MIN_CASES = 32
+"""Cases that suffice for a statement; twice as many are taken one after the other."""
 _MIN_SHARE, _MAX_CHANCE = 0.6, 0.25
 
 
@@ -32,13 +33,17 @@ class CollisionRepeats:
     from one attempt to the next.  A saturated cell has a large 2 T / g, and random retries have few repeats; only
     users in lock-step have many repeats where chance gives few.  It does not matter which MAC keeps them together,
     whether they pick the same channel again, and whether the next attempts are retries.
+
+    Attributes:
+        watched: users whose next attempts are of interest.
     """
 
-    __slots__ = ("_cases", "_collisions", "_ended_s", "_expected", "_followed", "_repeats")
+    __slots__ = ("_cases", "_collisions", "_ended_s", "_expected", "_followed", "_repeats", "watched")
 
     def __init__(self) -> None:
         self._followed: dict[int, tuple[int, float]] = {}  # of a user, its partner and the start of its attempt
         self._ended_s: dict[int, float] = {}  # of a partner, the end of its last attempt
+        self.watched = set[int]()
         self._collisions = 0
         self._cases = self._repeats = self._expected = 0.0
 
@@ -54,7 +59,7 @@ class CollisionRepeats:
     def note(
         self, transmission: Transmission, causes: Sequence[str], now_s: float, is_on_air: Callable[[int], bool]
     ) -> None:
-        """Take the end of a transmission.
+        """Take the end of a transmission with a collision or a user that is `watched`.
 
         Args:
             transmission: the transmission, whose senders still count as on the air.
@@ -66,7 +71,7 @@ class CollisionRepeats:
             self._check_followed(transmission, now_s, is_on_air)
         if "collided" in causes:
             self._collisions += 1
-            if self._cases < _MANY // 2 or self._collisions % _THINNING == 0:
+            if self._collisions % _THINNING == 0 or self._cases < 2 * _MIN_CASES:
                 self._follow(transmission, causes.index("collided"), now_s)
 
     def _check_followed(self, transmission: Transmission, now_s: float, is_on_air: Callable[[int], bool]) -> None:
@@ -87,6 +92,7 @@ class CollisionRepeats:
                 self._ended_s[user] = now_s
         if not self._followed:
             self._ended_s.clear()
+            self.watched.clear()
 
     def _follow(self, transmission: Transmission, place: int, now_s: float) -> None:
         """Follow one user of a collision until the end of its next attempt."""
@@ -98,3 +104,4 @@ class CollisionRepeats:
         for partner in others[:1]:
             self._followed[user] = partner, transmission.start_s
             self._ended_s.setdefault(partner, transmission.start_s)
+            self.watched.update((user, partner))

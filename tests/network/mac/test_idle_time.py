@@ -106,6 +106,8 @@ def test_equal_users_are_equal_in_bursts(mac):
     """In independent cells, each user is as often among the first two of the third burst; 5 standard errors."""
     if mac.has_fixed_order:
         pytest.skip("its order is by the numbers of the users")
+    if isinstance(mac, Priority):
+        mac = mac.model_copy(update={"weights": {}})
     cells = 150
     early = np.zeros(USERS)
     for seed in range(cells):
