@@ -172,7 +172,7 @@ def test_public_methods_are_documented_or_override_documented_ones():
 
 
 GLOBAL = {"np.random.seed", "numpy.random.seed", "torch.manual_seed", "random.seed"}
-LOCAL = {"Generator", "SeedSequence", "default_rng", "Philox", "BitGenerator"}
+LOCAL = {"PCG64", "bit_generator", "Generator", "SeedSequence", "default_rng", "Philox", "BitGenerator"}
 """Names of NumPy's random module that do not use its global generator."""
 FROZEN = {"RandomState"}
 """Additional names for published splits: frozen generators, whose draws NumPy does not change (NEP 19)."""
