@@ -215,7 +215,10 @@ def test_shortcut_for_users_that_are_down_changes_nothing(tmp_path, monkeypatch)
     monkeypatch.setattr("netfl.network.outage._combined.CombinedOutages.is_metered", property(lambda self: True))
     slow = netfl.trace(scenario_, tmp_path / "slow")
     for name in ("events", "rounds", "deliveries"):
-        pd.testing.assert_frame_equal(fast.table(name), slow.table(name), check_exact=True)
+        tables = [run.table(name) for run in (fast, slow)]
+        if name == "events":  # what has no event of its own is recorded when somebody looks
+            tables = [table.sort_values([*table.columns], ignore_index=True) for table in tables]
+        pd.testing.assert_frame_equal(*tables, check_exact=True)
 
 
 @pytest.fixture
