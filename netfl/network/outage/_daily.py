@@ -9,7 +9,7 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability
@@ -24,7 +24,13 @@ _SETTLING_CYCLES = 20
 """Mean sojourns up and down before time 0 after which a process counts as settled."""
 
 
-Weights = Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=1)]
+def _check_weights(weights: tuple[float, ...]) -> tuple[float, ...]:
+    if not any(weights):
+        raise ValueError("all weights are 0, so nothing ever happens; make at least one of them larger")
+    return weights
+
+
+Weights = Annotated[tuple[Annotated[float, Field(ge=0)], ...], Field(min_length=1), AfterValidator(_check_weights)]
 """Relative weights of equal parts of a period: 24 of them are the hours of a day."""
 
 
