@@ -72,6 +72,12 @@ INSTANT = {"topology": {"kind": "star", "distance": "10 m", "delay": "0 s", "rat
 RECEPTION = {"kind": "snr_threshold", "threshold": "5 dB", "rate": 10_000.0}
 
 
+def one_user(airtime_s, rule):
+    """Return the access of a user that trains for 0.1 s and sends for *airtime_s*."""
+    update = {"compute": {"speed": 10, "samples": 1}, "update_size": airtime_s * 10_000.0}
+    return RADIO | INSTANT | update | {"reception": RECEPTION, "mac": "round_robin", "round": rule}
+
+
 @pytest.mark.parametrize("airtime_s", [0.6, 1 / 3, 0.123])
 @pytest.mark.parametrize("kind", ["first", "quorum", "available"])
 def test_arrival_at_the_deadline_is_in_time(tmp_path, airtime_s, kind):
@@ -79,33 +85,13 @@ def test_arrival_at_the_deadline_is_in_time(tmp_path, airtime_s, kind):
     rule = {"kind": kind, "deadline": 0.1 + airtime_s}
     if kind == "quorum":
         rule["quorum"] = 1.0
-    access = (
-        RADIO
-        | INSTANT
-        | {
-            "reception": RECEPTION,
-            "mac": "round_robin",
-            "compute": {"speed": 10, "samples": 1},
-            "update_size": airtime_s * 10_000.0,
-            "round": rule,
-        }
-    )
+    access = one_user(airtime_s, rule)
     assert len(trace(tmp_path, access, users=1, rounds=60).deliveries) == 60
 
 
 @pytest.mark.parametrize("longer_s", [1e-8, 1e-6])
 def test_arrival_after_the_deadline_is_late(tmp_path, longer_s):
-    access = (
-        RADIO
-        | INSTANT
-        | {
-            "reception": RECEPTION,
-            "mac": "round_robin",
-            "compute": {"speed": 10, "samples": 1},
-            "update_size": (0.6 + longer_s) * 10_000.0,
-            "round": {"kind": "first", "deadline": 0.7},
-        }
-    )
+    access = one_user(0.6 + longer_s, {"kind": "first", "deadline": 0.7})
     run = trace(tmp_path, access, users=1, rounds=60, record=["late"])
     assert run.deliveries.empty
     assert len(run.events) >= 28, "each update is late in the next round, and its user restarts"

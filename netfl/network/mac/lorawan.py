@@ -141,7 +141,7 @@ class Lorawan(Mac):
     """Attempts after which an update is given up, NbTrans in ``1.0.4``; ``null`` is the number of the version, 8 in
     ``1.0.3`` and 1 in ``1.0.4``, or 1 without ``confirmed``."""
     confirmed: bool | None = None
-    """Whether users wait for an acknowledgement, and for an ACK_TIMEOUT without one; ``null`` is true unless
+    """``true``: users wait for an acknowledgement, and for an ACK_TIMEOUT without one; ``null`` is ``true`` unless
     ``max_attempts`` is 1."""
     bandwidth: Hertz = 125e3
     """B of the signal, 125, 250 or 500 kHz; the same as the radio's."""
