@@ -166,11 +166,11 @@ class Play:
         if self.now < user.air_free:
             self.at(user.air_free, self.ready, update)
             return
-        user.air_free = self.now + self.case.air
-        if (next_up_s := self.next_up_s(update.user, self.now)) > self.now:  # a vain attempt takes as long
+        if (next_up_s := self.next_up_s(update.user, self.now)) > self.now:  # a vain attempt takes no time
             update.stuck = next_up_s == NEVER
-            self.at(max(next_up_s, user.air_free), self.ready, update)
+            self.at(next_up_s, self.ready, update)
         else:
+            user.air_free = self.now + self.case.air
             update.state = "air"
             self.at(user.air_free, self.landed, update, self.now)
 

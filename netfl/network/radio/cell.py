@@ -549,7 +549,7 @@ class SlottedCell:
 
     def _report_results(self, users: Users, end_slot: Callable[[Users, Bools], None]) -> None:
         """Report the outcomes of those of *users* whose frames have ended."""
-        senders = [user for user in users.tolist() if user in self._results]
+        senders = [user for user in dict.fromkeys(users.tolist()) if user in self._results]
         if senders:
             outcomes = [self._results.pop(user) for user in senders]
             end_slot(np.array(senders), np.array([received[place] for received, place in outcomes]))
