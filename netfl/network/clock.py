@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import simpy
-from simpy.events import NORMAL, EventPriority
+from simpy.core import BoundClass
+from simpy.events import NORMAL
 
-from netfl.network.periods import after_rounding
+from netfl.network.periods import LATER, SAME_INSTANT_S, after_rounding
 
 Environment = simpy.Environment
 """Clock of a network, in which processes run."""
-
-_LAST = EventPriority(NORMAL + 1)
-"""Priority of the end of an instant, after all other events of a time."""
 
 
 class Stage(IntEnum):
@@ -41,15 +40,24 @@ class Clock(simpy.Environment):
     An instant is a time with all times that differ from it by rounding only (`netfl.network.periods.after_rounding`).
     """
 
+    if not TYPE_CHECKING:  # as in SimPy's class, but faster: a getter in C, and constructors that it binds only once
+        now = property(attrgetter("_now"))
+        event, timeout, process = BoundClass(simpy.Event), BoundClass(simpy.Timeout), BoundClass(simpy.Process)
+
     def __init__(self, initial_time: float = 0.0) -> None:
         super().__init__(initial_time)
-        self._decisions: list[tuple[Stage, Callable[[], None]]] = []
+        self._decisions: dict[Stage, list[Callable[[], None]]] = {}
         self._instant_until_s = initial_time
 
-    @property
     def is_instant_over(self) -> bool:
-        """True if no other event of the present instant is scheduled, and nothing is to be decided at its end."""
-        return not self._decisions and self.peek() > after_rounding(self.now)
+        """Return whether no other event of the present instant is scheduled, and nothing is to be decided at its end.
+
+        A method, as it is asked for each message at each port, and Python calls methods faster than properties.
+        """
+        if self._decisions:
+            return False
+        queue = self._queue
+        return not queue or queue[0][0] > self._now * LATER + SAME_INSTANT_S  # after_rounding, for each message
 
     def at_end(self, stage: Stage, decide: Callable[[], None]) -> None:
         """Call *decide* at the end of the present instant; at once if it is over.
@@ -64,35 +72,47 @@ class Clock(simpy.Environment):
         >>> calls
         ['arrival', 'deadline']
         """
-        if self.is_instant_over:
+        if self.is_instant_over():
             decide()
             return
-        if not self._decisions:
-            self._schedule_end(0.0)
-            self._instant_until_s = after_rounding(self.now)
-        elif stage is Stage.TIMERS:  # others do not extend an instant: they may follow each other for ever
-            self._instant_until_s = after_rounding(self.now)
-        self._decisions.append((stage, decide))
+        if not self._decisions or stage is Stage.TIMERS:  # others extend no instant, as they may follow each other
+            self._instant_until_s = after_rounding(self._now)
+        self._decisions.setdefault(stage, []).append(decide)
 
-    def _schedule_end(self, delay_s: float) -> None:
-        end = simpy.Event(self)
-        end._ok, end._value = True, None
-        end.callbacks = [self._end_instant]
-        self.schedule(end, _LAST, delay_s)
+    def step(self) -> None:
+        """Process the next event, after what is to be decided at the end of an instant that is over."""
+        if self._decisions:
+            self._end_instant()
+        super().step()
 
-    def _end_instant(self, event: simpy.Event) -> None:
-        """Decide what is to be decided first, unless another event of the instant is still to come."""
-        next_s = self.peek()
-        if next_s <= self._instant_until_s:
-            self._schedule_end(next_s - self.now)
-            return
-        first = min(stage for stage, _ in self._decisions)
-        due = [decide for stage, decide in self._decisions if stage == first]
-        self._decisions = [later for later in self._decisions if later[0] != first]
-        if self._decisions:  # they follow, after all that the first ones cause at this instant
-            self._schedule_end(0.0)
-        for decide in due:
-            decide()
+    def run_until(self, end: simpy.Event, on_progress: Callable[[], None], every: int = 1000) -> None:
+        """Process events until *end* has fired; call *on_progress* after each *every* events before that.
+
+        Raises:
+            simpy.core.EmptySchedule: There are no more events, and *end* has not fired.
+
+        >>> clock, calls = Clock(), []
+        >>> ticks = [clock.timeout(at_s) for at_s in (1.0, 2.0, 3.0, 4.0)]
+        >>> clock.run_until(ticks[2], lambda: calls.append(clock.now), every=2)
+        >>> clock.now, calls
+        (3.0, [2.0])
+        """
+        decisions, step = self._decisions, super().step
+        while end.callbacks is not None:
+            for _ in range(every):
+                if decisions:
+                    self._end_instant()
+                step()
+                if end.callbacks is None:
+                    return
+            on_progress()
+
+    def _end_instant(self) -> None:
+        """Decide what is to be decided at the end of the present instant, if no other event of it is to come."""
+        decisions = self._decisions
+        while decisions and (not self._queue or self._queue[0][0] > self._instant_until_s):
+            for decide in decisions.pop(min(decisions)):
+                decide()
 
 
 def call_after(
@@ -122,27 +142,6 @@ def call_at(env: simpy.Environment, at_s: float, callback: Callable[[simpy.Event
             callback(event)
 
     call_after(env, max(0.0, at_s - env.now), call)
-
-
-def run_until(env: simpy.Environment, end: simpy.Event, on_progress: Callable[[], None], every: int = 1000) -> None:
-    """Run *env* until *end* has fired; call *on_progress* after each *every* events before that.
-
-    Raises:
-        simpy.core.EmptySchedule: There are no more events, and *end* has not fired.
-
-    >>> env, calls = simpy.Environment(), []
-    >>> ticks = [env.timeout(at_s) for at_s in (1.0, 2.0, 3.0, 4.0)]
-    >>> run_until(env, ticks[2], lambda: calls.append(env.now), every=2)
-    >>> env.now, calls
-    (3.0, [2.0])
-    """
-    step = env.step
-    while end.callbacks is not None:
-        for _ in range(every):
-            step()
-            if end.callbacks is None:
-                return
-        on_progress()
 
 
 class Timer(simpy.Event):

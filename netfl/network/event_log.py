@@ -151,7 +151,9 @@ class EventLog:
             elif time_s >= self.packets.counts_from_s:
                 self.packets.lose(message.user, kind)
             if self._record_packets:
-                rows = self._packet_rows.setdefault((kind, node), array("d"))
+                rows = self._packet_rows.get((kind, node))
+                if rows is None:
+                    rows = self._packet_rows[kind, node] = array("d")
                 rows.extend((time_s, message.user, time_s - message.born_s))
             return
         if isinstance(message, BroadcastMessage):

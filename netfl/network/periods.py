@@ -33,7 +33,9 @@ SAME_INSTANT_S = 1e-9
 MAX_PERIOD = 2.0**62
 """Largest number of a period, before and after time 0; later ones count as the last."""
 
-_LATER, _EARLIER = 1.0 + STEPS, 1.0 - STEPS
+LATER = 1.0 + STEPS
+"""Factor of the latest time that is the same instant, apart from `SAME_INSTANT_S`."""
+_EARLIER = 1.0 - STEPS
 
 
 def period_of(time_s: float, length_s: float) -> int:
@@ -42,13 +44,13 @@ def period_of(time_s: float, length_s: float) -> int:
     >>> period_of(5 * 0.1, 0.1), int(np.floor_divide(5 * 0.1, 0.1)), period_of(0.3, 0.1), period_of(0.29, 0.1)
     (5, 4, 3, 2)
     """
-    periods = time_s / length_s * _LATER + SLACK
+    periods = time_s / length_s * LATER + SLACK
     return math.floor(periods) if periods < MAX_PERIOD else int(MAX_PERIOD)
 
 
 def periods_of(time_s: ArrayLike, length_s: float) -> Ints:
     """Return `period_of` of each time."""
-    periods = np.asarray(time_s, float) / length_s * _LATER + SLACK
+    periods = np.asarray(time_s, float) / length_s * LATER + SLACK
     return np.asarray(np.floor(np.maximum(np.minimum(periods, MAX_PERIOD), -MAX_PERIOD)), np.int64)
 
 
@@ -74,7 +76,7 @@ def after_rounding(time_s: _Time) -> _Time:
     >>> after_rounding(0.0), after_rounding(1e6) - 1e6
     (1e-09, 2.2118911147117615e-09)
     """
-    return time_s * _LATER + SAME_INSTANT_S
+    return time_s * LATER + SAME_INSTANT_S
 
 
 def before_rounding(time_s: _Time) -> _Time:

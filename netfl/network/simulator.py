@@ -18,7 +18,7 @@ import simpy
 from netfl.errors import ModelError, NetflError, prefix_faults
 from netfl.network.backhaul.routes import Routes
 from netfl.network.backhaul.traffic_sources import start_sources
-from netfl.network.clock import Clock, Stage, call_after, run_until
+from netfl.network.clock import Clock, Stage, call_after
 from netfl.network.config import NetworkConfig, NetworkContext, RoundServiceConfig
 from netfl.network.counters import share_of_time
 from netfl.network.downlink import DownlinkPath, IdealDownlink, LossyDownlink
@@ -147,7 +147,8 @@ class NetworkSimulator:
         self._round_closed = env.event()
         self._failure: NetflError | None = None
         self._deliveries = 0
-        self._server_node = layout.number(layout.server)
+        self._server_name, self._server_node = layout.server, layout.number(layout.server)
+        self._can_be_down = not config.node_state.is_always_up
         self._server: Server | None = None
         with prefix_faults("routing"):
             self._routes = Routes(network)
@@ -317,7 +318,7 @@ class NetworkSimulator:
 
     def _run_round(self) -> None:
         try:
-            run_until(self.env, self._round_closed, lambda: self._report_progress(self.env.now))
+            self.env.run_until(self._round_closed, lambda: self._report_progress(self.env.now))
         except NetflError:
             raise
         except Exception as error:
@@ -334,14 +335,17 @@ class NetworkSimulator:
         self._on_progress(RoundProgress(self._log.round, now_s, attempts, self._log.failed_attempts))
 
     def _receive(self, message: Message) -> None:
-        now_s, server = self.env.now, self._config.layout.server
-        if not message.ignore_outages and self._config.node_state.node_up_until_s(self._server_node, now_s) <= now_s:
-            self._log.record_outcome(message, "lost", now_s, node=server)
+        now_s = self.env.now
+        if self._can_be_down and not message.ignore_outages and not self._is_server_up(now_s):
+            self._log.record_outcome(message, "lost", now_s, node=self._server_name)
         elif message.base == TRAFFIC:
-            self._log.record_outcome(message, "delivered", now_s, node=server)
+            self._log.record_outcome(message, "delivered", now_s, node=self._server_name)
         elif not isinstance(message, Segment) or message.transfer.receive(message):
             assert self._server is not None
             self._server.receive(message)
+
+    def _is_server_up(self, now_s: float) -> bool:
+        return self._config.node_state.node_up_until_s(self._server_node, now_s) > now_s
 
     def _close(self) -> None:
         if not self._round_closed.triggered:

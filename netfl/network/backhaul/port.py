@@ -68,27 +68,13 @@ class OutputPort:
         self._timer = Timer(network.env, self._sent)
         self._busy_s = 0.0
 
-    def enter(self, message: Message) -> None:
-        """Take *message*, at the end of the present instant."""
-        if self._entering:
+    def enter(self, message: Message, *, may_tie: bool = True) -> None:
+        """Send *message*, queue it, or end it here; if it *may_tie* with others, at the end of the present instant."""
+        if may_tie and (self._entering or not self._env.is_instant_over()):
+            if not self._entering:
+                self._env.at_end(Stage.PORTS, self._enter_all)
             self._entering.append(message)
-        elif self._env.is_instant_over:
-            self._admit(message)
-        else:
-            self._entering.append(message)
-            self._env.at_end(Stage.PORTS, self._admit_all)
-
-    def _admit_all(self) -> None:
-        entering, self._entering = self._entering, []
-        if len(entering) > 1:
-            order = self._tie_draws.order([message.user + 1 for message in entering], self._ties)  # a broadcast has -1
-            entering = [entering[place] for place in order]
-            self._ties += 1
-        for message in entering:
-            self._admit(message)
-
-    def _admit(self, message: Message) -> None:
-        """Send *message*, queue it, or end it here."""
+            return
         now = self._env.now
         message.entered_s = now
         dead = self._dead(now) if self._has_outages else ""
@@ -104,6 +90,15 @@ class OutputPort:
         else:
             for away in self._buffer.push(message, now):
                 self._end(away, "dropped" if away is message else "superseded")
+
+    def _enter_all(self) -> None:
+        entering, self._entering = self._entering, []
+        if len(entering) > 1:
+            order = self._tie_draws.order([message.user + 1 for message in entering], self._ties)  # a broadcast has -1
+            entering = [entering[place] for place in order]
+            self._ties += 1
+        for message in entering:
+            self.enter(message, may_tie=False)
 
     @property
     def length(self) -> int:
@@ -149,19 +144,19 @@ class OutputPort:
         call_after(self._env, duration_s, sent)
 
     def _sent(self, event: simpy.Event) -> None:
-        message, now = self._sending, self._env.now
+        message, now, delay_s = self._sending, self._env.now, self._delay_s
         assert message is not None
         self._busy_s += now - self._began_s
         if self._records_hops:
             self._record_hop(message)
         self._sending = None
-        if self._delay_s:
+        if delay_s:
             self._propagate(message, now)
         if self._has_outages and (dead := self._dead(now)):
             self._empty(dead)
         elif (waiting := self._buffer.pop(now)) is not None:
             self._send(waiting, now)
-        if not self._delay_s:
+        if not delay_s:
             self._onward(message)
 
     def _record_hop(self, message: Message) -> None:

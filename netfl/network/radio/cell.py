@@ -440,8 +440,10 @@ class Cell:
             self._busy_s += now - self._busy_since_s
         causes, snr_db = self._medium.outcomes(transmission)
         watched = self.repeats.watched
-        if "collided" in causes or (watched and not watched.isdisjoint(transmission.ids.tolist())):
-            self.repeats.note(transmission, causes, now, self._is_on_air)
+        if watched and not watched.isdisjoint(transmission.ids.tolist()):
+            self.repeats.note_attempts(transmission, now, self._is_on_air)
+        if "collided" in causes:
+            self.repeats.note_collision(transmission, causes.index("collided"))
         received: Bools = event.value  # type: ignore[assignment]
         self.attempts += len(causes)
         for place, cause in zip(transmission.places, causes, strict=True):
@@ -492,6 +494,12 @@ class SlottedCell:
 
     def joining_slots(self, users: Users) -> tuple[Users, Users]:
         """Return those of *users* that have a frame, now or later, and the first slot in which each may begin."""
+        if len(users) == 1:  # mostly
+            user = int(users[0])
+            from_s = max(float(self.cell.ready_s[user]), self.cell.env.now)
+            if from_s == math.inf:
+                return _NOBODY, _NOBODY
+            return users, np.array([max(period_from(from_s, self.slot_s), int(self._free[user]))])
         ready_s = self.cell.ready_s[users]
         has_frame = ready_s < np.inf
         if not has_frame.all():

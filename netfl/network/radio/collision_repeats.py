@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from netfl.network.radio.transmission import Transmission
@@ -56,25 +56,20 @@ class CollisionRepeats:
         is_synchronised = repeated.share >= _MIN_SHARE and repeated.chance <= _MAX_CHANCE
         return repeated if is_synchronised else None
 
-    def note(
-        self, transmission: Transmission, causes: Sequence[str], now_s: float, is_on_air: Callable[[int], bool]
-    ) -> None:
-        """Take the end of a transmission with a collision or a user that is `watched`.
+    def note_collision(self, transmission: Transmission, place: int) -> None:
+        """Take the end of a transmission in which the frame at *place* has collided."""
+        self._collisions += 1
+        if self._collisions % _THINNING == 0 or self._cases < 2 * _MIN_CASES:
+            self._follow(transmission, place)
+
+    def note_attempts(self, transmission: Transmission, now_s: float, is_on_air: Callable[[int], bool]) -> None:
+        """Take the end of a transmission of users that are `watched`, and that still count as on the air.
 
         Args:
-            transmission: the transmission, whose senders still count as on the air.
-            causes: the cause of failure of each of its frames.
+            transmission: the transmission.
             now_s: present time.
             is_on_air: ``is_on_air(id)`` returns whether a user of the cell is on the air.
         """
-        if self._followed:
-            self._check_followed(transmission, now_s, is_on_air)
-        if "collided" in causes:
-            self._collisions += 1
-            if self._collisions % _THINNING == 0 or self._cases < 2 * _MIN_CASES:
-                self._follow(transmission, causes.index("collided"), now_s)
-
-    def _check_followed(self, transmission: Transmission, now_s: float, is_on_air: Callable[[int], bool]) -> None:
         for user in transmission.ids.tolist():
             followed = self._followed.pop(user, None)
             if followed is not None:
@@ -94,7 +89,7 @@ class CollisionRepeats:
             self._ended_s.clear()
             self.watched.clear()
 
-    def _follow(self, transmission: Transmission, place: int, now_s: float) -> None:
+    def _follow(self, transmission: Transmission, place: int) -> None:
         """Follow one user of a collision until the end of its next attempt."""
         user = int(transmission.ids[place])
         tower = transmission.tower

@@ -105,10 +105,10 @@ class FadingMedium(Medium):
     def snr_db(self, ids: Ints, tower: NodeId, time_s: float) -> Floats:
         """Return the present SNR of each user at *tower*, ``[n]``.
 
-        The last one of a single user is kept: it is asked for when the user chooses its mode, when its frame has ended,
-        and for each frame with which that interferes.
+        With several modes the last one of a single user is kept: it is asked for when the user chooses its mode, when
+        its frame has ended, and for each frame with which that interferes.
         """
-        if len(ids) != 1:
+        if self.modes == 1 or len(ids) != 1:
             return self._link_budget.snr_db(ids, time_s, tower.name)
         link = int(ids[0]), tower.number
         known = self._snrs_db.get(link)
