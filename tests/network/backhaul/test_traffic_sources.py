@@ -91,7 +91,7 @@ ROUTING = {"kind": "shortest_path", "metric": "delay", "convergence": 0.0}
 
 @pytest.mark.parametrize("split", [None, "flow", "message"])
 def test_packets_without_a_route_at_time_0_are_lost(split, tmp_path):
-    """Both routers are down for the first half, then one of them: packets of the first half are lost at the tower."""
+    """In the first half both routers are down and packets are lost at the tower; then one router carries them."""
     outages = [("router:0", 0, 5), ("router:1", 0, 100)]
     metrics = metrics_of(tmp_path, outages, ROUTING | {"split": split})
     assert (metrics["lost.lost"], metrics["delivered"]) == (5, 5)

@@ -65,7 +65,7 @@ def test_one_newer_copy_replaces_several_older_ones():
 
 
 def test_older_copy_that_comes_later_ends_at_once():
-    """As of a copy that its tower sends again."""
+    """A tower that repeats a copy puts it back into the queue, where newer copies may wait."""
     copies = Copies()
     copies.push(1, 1, 2)
     assert copies.push(0, 1, 2) == [(0, [])]
