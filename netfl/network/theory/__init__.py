@@ -29,51 +29,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from netfl.errors import Fault
-from netfl.network.channel import Channel
 from netfl.network.layout import Layout
-from netfl.network.mac import Mac
-from netfl.network.motion import Motion
-from netfl.network.outage import Outage
-from netfl.network.probe import Probe
-from netfl.network.queue import Queue
-from netfl.network.radio.link_budget import Radio
-from netfl.network.reception import Reception
-from netfl.network.traffic import Traffic
+from netfl.network.parts import NetworkParts
 from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Law
-
-
-class NetworkDescription(Protocol):
-    """Keys of ``access`` that a theory may read, as in `netfl.access.network.Network`."""
-
-    @property
-    def motion(self) -> Motion | None: ...
-    @property
-    def radio(self) -> Radio | None: ...
-    @property
-    def channel(self) -> tuple[Channel, ...]: ...
-    @property
-    def reception(self) -> Reception | None: ...
-    @property
-    def interference(self) -> str: ...
-    @property
-    def capture(self) -> float | None: ...
-    @property
-    def mac(self) -> Mac | None: ...
-    @property
-    def queue(self) -> Queue: ...
-    @property
-    def queues(self) -> Mapping[str, Queue]: ...
-    @property
-    def outages(self) -> tuple[Outage, ...]: ...
-    @property
-    def traffic(self) -> tuple[Traffic, ...]: ...
-    @property
-    def probe(self) -> Probe | None: ...
 
 
 @dataclass(frozen=True)
@@ -81,12 +43,12 @@ class TheoryCase:
     """A scenario that is compared with a theory.
 
     Args:
-        network: the keys of ``access``.
+        network: the parts of the network: keys of ``access``.
         layout: positions, nodes and links.
         streams: for a theory that computes with random draws.
     """
 
-    network: NetworkDescription
+    network: NetworkParts
     layout: Layout
     streams: Streams
 
