@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from netfl.access._direct import DirectAccess, earliest, shuffled_users, uniform_rows
 from netfl.access._rates import Rho, normalized_rates
 from netfl.errors import Fault
-from netfl.network.rates import ZipfChances, chances_of
+from netfl.rates import ZipfChances, chances_of
 from netfl.registry import ByForm, Spec
 from netfl.streams import Streams
 from netfl.types import AccessContext, Floats, Ints, Law, ScenarioFacts

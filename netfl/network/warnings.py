@@ -155,9 +155,8 @@ def _fragile_updates(spec: NetworkSpec, context: AccessContext) -> Iterator[str]
     frames = update_cut(spec, context).count
     if frames > 1:
         yield (
-            f"an update is sent in {frames} frames, and it ends when one frame is given up after max_attempts: "
-            f"{limit}; "
-            "give transport: {grain: packet, arq: {timeout: 1 s}}, or leave max_attempts out"
+            f"an update is sent in {frames} frames, and it ends when one frame is given up after max_attempts: {limit}"
+            "; give transport: {grain: packet, arq: {timeout: 1 s}}, or leave max_attempts out"
         )
 
 
