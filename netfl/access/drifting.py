@@ -225,7 +225,10 @@ class Drifting(DirectAccess):
 
 
 def _has_rho(knot: object) -> bool:
-    return (knot.get("rho") if isinstance(knot, Mapping) else getattr(knot, "rho", None)) is not None
+    """Return whether *knot*, a mapping in a file or a model in Python, gives rates."""
+    if isinstance(knot, Mapping):
+        return knot.get("rho") is not None
+    return isinstance(knot, RateKnot) and knot.rho is not None
 
 
 def _sample(rho: Floats, draws: Floats) -> Ints:
