@@ -11,13 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from netfl import registry
+from netfl import files, registry
 from netfl.cli import app
 from netfl.errors import MachineError, ScenarioError
+from netfl.files import open_parquet
 from netfl.learning.data import arrays
 from netfl.learning.data._download import SOURCES
-from netfl.network import files
-from netfl.network.files import open_parquet
 from netfl.network.topology.file import read_graph
 from netfl.results.atomic_write import atomic_write
 from netfl.results.locking import locked

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netfl.access.selection import UserInfo
+from netfl.access.selection import Selection, UserInfo
 from netfl.access.selection._base import SelectionState
 from netfl.network.config import NetworkConfig
 from netfl.network.layout import NodeId
@@ -16,24 +15,21 @@ from netfl.network.radio.medium import Medium
 from netfl.network.server import Admission
 from netfl.types import QUERIES, AccessContext, Floats, Ints, LearnerReport
 
-if TYPE_CHECKING:
-    from netfl.access.network import NetworkAccess
-
 _INSTANTS, _SPACING_S = 32, 61.0
 """Number and spacing of the instants at which the air is sampled to estimate airtimes."""
 
 
-def build_admission(network: NetworkAccess, config: NetworkConfig, context: AccessContext) -> Admission:
-    """Return the admission of *network* in one replica."""
+def build_admission(selection: Selection, config: NetworkConfig, context: AccessContext) -> Admission:
+    """Return the admission to the rounds of the network that *config* describes, in one replica."""
     airtime_s = None
-    if network.selection.needs_airtime and config.medium is not None and config.service is not None:
+    if selection.needs_airtime and config.medium is not None and config.service is not None:
         airtime_s = _airtime_s(config, config.medium, config.service.segmentation.max_bits)
-    users = UserInfo(context.users, context.streams.at("selection"), context.held, airtime_s)
-    selection = SelectionState(network.selection, users)
-    mac_inputs = frozenset[str]() if network.mac is None else network.mac.user_metrics
-    if selection.selects_all and not mac_inputs:
+    population = UserInfo(context.users, context.streams.at("selection"), context.held, airtime_s)
+    state = SelectionState(selection, population)
+    mac_inputs = frozenset[str]() if config.mac is None else config.mac.user_metrics
+    if state.selects_all and not mac_inputs:
         return Admission(context.users)
-    return SelectionAdmission(selection, mac_inputs, context.users)
+    return SelectionAdmission(state, mac_inputs, context.users)
 
 
 class SelectionAdmission(Admission):
@@ -41,7 +37,9 @@ class SelectionAdmission(Admission):
 
     def __init__(self, selection: SelectionState, mac_inputs: AbstractSet[str], users: int) -> None:
         super().__init__(users)
-        self._selection, self._mac_inputs, self._all_users = selection, mac_inputs, tuple(range(users))
+        self._selection = selection
+        self._mac_inputs = mac_inputs
+        self._all_users = tuple(range(users))
         self._questions = sorted(mac_inputs & {*QUERIES})
         self._answers: dict[str, Floats] = {}
         self._round = 0
@@ -63,8 +61,10 @@ class SelectionAdmission(Admission):
 
     def metrics_for_mac(self) -> Mapping[str, Floats]:
         """Return the values that the MAC uses: answers, and rounds since each user's last delivery."""
-        age = {"age": self._selection.age(self._round).astype(float)} if "age" in self._mac_inputs else {}
-        return {**self._answers, **age}
+        metrics = dict(self._answers)
+        if "age" in self._mac_inputs:
+            metrics["age"] = self._selection.age(self._round).astype(float)
+        return metrics
 
     def record_deliveries(self, round: int, users: Sequence[int]) -> None:
         self._selection.record_deliveries(round, users)
@@ -77,14 +77,16 @@ class SelectionAdmission(Admission):
 def _airtime_s(config: NetworkConfig, medium: Medium, bits: float) -> Floats:
     """Return the mean airtime of an update of each user, including faded attempts."""
     airtime_s = np.empty(config.layout.users)
+    mode_airtimes_s = np.array([medium.airtime_s(bits, mode) for mode in range(medium.modes)])
     for number, name in enumerate(config.layout.towers):
-        ids = np.flatnonzero(config.layout.tower_of == number)
+        users = np.flatnonzero(config.layout.tower_of == number)
         tower = NodeId(name, config.layout.number(name))
-        spent_s, successes = np.zeros(len(ids)), np.zeros(len(ids))
+        spent_s = np.zeros(len(users))
+        successes = np.zeros(len(users))
         for instant in range(_INSTANTS):
-            modes = medium.choose(ids, tower, instant * _SPACING_S)
-            mode_airtime_s = np.array([medium.airtime_s(bits, mode) for mode in range(medium.modes)])
-            spent_s += mode_airtime_s[modes]
-            successes += medium.success_probability(ids, tower, instant * _SPACING_S, bits, modes)
-        airtime_s[ids] = spent_s / np.maximum(successes, 1e-9)
+            time_s = instant * _SPACING_S
+            modes = medium.choose(users, tower, time_s)
+            spent_s += mode_airtimes_s[modes]
+            successes += medium.success_probability(users, tower, time_s, bits, modes)
+        airtime_s[users] = spent_s / np.maximum(successes, 1e-9)
     return airtime_s

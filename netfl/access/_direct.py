@@ -17,7 +17,7 @@ from netfl.access.selection import UserInfo
 from netfl.access.selection._base import SelectionState, WithSelection
 from netfl.access.selection.all import All
 from netfl.errors import Fault, ModelError
-from netfl.network.rates import chances_of
+from netfl.rates import chances_of
 from netfl.registry import invalid, kind_of, no_effect
 from netfl.streams import Streams
 from netfl.types import (

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from netfl.network.rates import Zipf, ZipfChances
+from netfl.rates import Zipf, ZipfChances
 from netfl.registry import ByForm, Spec, invalid
 from netfl.streams import Streams
 from netfl.types import Floats

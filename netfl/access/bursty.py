@@ -14,7 +14,7 @@ from netfl.access._direct import IntermittentAccess, parse_number
 from netfl.access._rates import LabelCorrelated
 from netfl.errors import Fault
 from netfl.network.outage._distributions import PositiveDistribution, UnitMeanDistribution
-from netfl.network.rates import chances_of
+from netfl.rates import chances_of
 from netfl.registry import invalid
 from netfl.streams import RandomField, Streams
 from netfl.types import Bools, Floats, Ints, Law, ScenarioFacts

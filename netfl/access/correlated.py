@@ -14,7 +14,7 @@ from netfl.access._rates import LabelCorrelated
 from netfl.access.bernoulli import Bernoulli
 from netfl.access.markov import Markov
 from netfl.errors import Fault
-from netfl.network.rates import chances_of
+from netfl.rates import chances_of
 from netfl.registry import ByForm
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Law, ScenarioFacts, StatisticClaim

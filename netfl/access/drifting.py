@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from netfl.access._direct import DirectAccess, earliest, shuffled_users, uniform_rows
 from netfl.access._rates import Rho, normalized_rates
 from netfl.errors import Fault
-from netfl.network.rates import ZipfChances, chances_of
+from netfl.rates import ZipfChances, chances_of
 from netfl.registry import ByForm, Spec
 from netfl.streams import Streams
 from netfl.types import AccessContext, Floats, Ints, Law, ScenarioFacts
@@ -225,7 +225,10 @@ class Drifting(DirectAccess):
 
 
 def _has_rho(knot: object) -> bool:
-    return (knot.get("rho") if isinstance(knot, Mapping) else getattr(knot, "rho", None)) is not None
+    """Return whether *knot*, a mapping in a file or a model in Python, gives rates."""
+    if isinstance(knot, Mapping):
+        return knot.get("rho") is not None
+    return isinstance(knot, RateKnot) and knot.rho is not None
 
 
 def _sample(rho: Floats, draws: Floats) -> Ints:

@@ -14,7 +14,7 @@ from pydantic import AfterValidator
 
 from netfl.access import Access, AccessInfo
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.network.files import open_parquet
+from netfl.files import open_parquet
 from netfl.types import AccessContext, Delivery, Ints, Law, LearnerReport, Round, ScenarioFacts
 
 if TYPE_CHECKING:

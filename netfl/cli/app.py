@@ -53,7 +53,7 @@ def local(text: str) -> Path:
         BadParameter: the path is not a local one.
     """
     from netfl.errors import ScenarioError
-    from netfl.network.files import local_path
+    from netfl.files import local_path
 
     try:
         return local_path(text)

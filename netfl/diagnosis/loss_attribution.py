@@ -24,11 +24,11 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from netfl.access._builder import compute_streams
-from netfl.access._validation import inactive_causes
 from netfl.access.network import NetworkAccess
 from netfl.errors import Fault, ScenarioError
+from netfl.network.build import compute_streams
 from netfl.network.counterfactual import CAUSES, NO_EXEMPTIONS
+from netfl.network.validation import inactive_causes
 from netfl.registry import kind_of
 from netfl.results.formatting import clock, counted
 from netfl.results.run_reader import Run

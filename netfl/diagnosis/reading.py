@@ -10,7 +10,7 @@ import pandas as pd
 
 from netfl.diagnosis.participation import MAX_BYTES, Participation, from_table
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.network.files import absolute_path, read_frame, unreadable_file
+from netfl.files import absolute_path, read_frame, unreadable_file
 from netfl.results.run_reader import Run, open_run
 
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.files import open_parquet
+from netfl.files import open_parquet
 from netfl.results.run_reader import Run, open_run
 from netfl.results.tables import CHUNK
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pandas as pd
 
+from netfl import files
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.network import files
-from netfl.network.files import local_path, read_frame, unreadable_file
+from netfl.files import local_path, read_frame, unreadable_file
 from netfl.results.formatting import clock, learner_metrics, metric_cell, metric_head
 from netfl.results.locking import is_locked
 from netfl.results.model_snapshots import VERSIONS, ModelSnapshots

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.network.files import absolute_path, open_parquet, read_batches, with_format
+from netfl.files import absolute_path, open_parquet, read_batches, with_format
 from netfl.results.atomic_write import atomic_write
 from netfl.results.locking import locked
 from netfl.results.payload import billing_of

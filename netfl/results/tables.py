@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
 from netfl.errors import MachineError
-from netfl.network.files import check_stamp
+from netfl.files import check_stamp
 from netfl.results.atomic_write import publish_file, temp_path
 from netfl.scenario.recording import EventFilter
 from netfl.types import KINDS, STAMP, LearnerReport

@@ -11,13 +11,13 @@ from pydantic import BeforeValidator, Field, PrivateAttr, TypeAdapter, Validatio
 
 from netfl.access import Access
 from netfl.errors import Fault, ScenarioError, suggest
+from netfl.files import local_path
 from netfl.learning.data import Data
 from netfl.learning.model import Model
 from netfl.learning.partition import Partition
 from netfl.learning.payload import largest_payload, learner_payloads, model_payload
 from netfl.learning.spec import CheckpointSpec, EvaluateSpec, LearnerSpec
 from netfl.network.compute import as_tuple
-from netfl.network.files import local_path
 from netfl.registry import ByForm, FamilyMember, Spec, faults_of, invalid, list_kinds, to_line_error
 from netfl.scenario import examples
 from netfl.scenario import yaml_document as documents

@@ -16,8 +16,8 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 from ruamel.yaml.representer import SafeRepresenter
 
+from netfl import files
 from netfl.errors import Fault, ScenarioError
-from netfl.network import files
 from netfl.scenario import examples
 from netfl.types import check_format
 

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.network.files import read_batches
+from netfl.files import read_batches
 from netfl.results.atomic_write import publish_file
 from netfl.results.locking import locked
 from netfl.results.manifest import warn_of_versions, write_extended

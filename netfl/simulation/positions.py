@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from netfl.access._builder import build_layout
 from netfl.access.network import NetworkAccess
 from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.network.build import build_layout
 from netfl.network.layout import Trajectories
 from netfl.results.atomic_write import atomic_write
 from netfl.results.run_reader import Run

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.network.files import local_path
+from netfl.files import local_path
 from netfl.results.locking import locked
 from netfl.results.manifest import Manifest
 from netfl.results.run_reader import Run, open_run

@@ -235,8 +235,8 @@ class Simulation:
     @cached_property
     def layout(self) -> Layout | None:
         """Positions and links of users, towers, routers and the server; ``None`` where no network is simulated."""
-        from netfl.access._builder import build_layout
         from netfl.access.network import NetworkAccess
+        from netfl.network.build import build_layout
 
         access = self.scenario.access
         return build_layout(access, self._context) if isinstance(access, NetworkAccess) else None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.network.files import local_path
+from netfl.files import local_path
 from netfl.results.locking import locked
 from netfl.results.manifest import warn_of_versions
 from netfl.results.run_reader import SWEEP, TASKS, is_sweep, open_run

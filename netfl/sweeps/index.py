@@ -15,9 +15,9 @@ from typing import Annotated, Any, Literal, Self
 import pandas as pd
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from netfl import files
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
-from netfl.network import files
-from netfl.network.files import absolute_path
+from netfl.files import absolute_path
 from netfl.results.atomic_write import atomic_write
 from netfl.results.formatting import format_final, format_setting, learning_label, metric_label
 from netfl.results.run_reader import SWEEP, Run, open_run

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.network.files import absolute_path
+from netfl.files import absolute_path
 from netfl.results.payload import billing_kind, billing_note
 from netfl.results.run_reader import TASKS
 from netfl.results.statistics import interval, metric_of

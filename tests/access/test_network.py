@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from support.recorders import Memory
 
-from netfl.access._builder import build_layout
 from netfl.access.network import NetworkAccess
 from netfl.errors import ScenarioError
+from netfl.network.build import build_layout
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.scenario.validation import nested_faults

@@ -15,7 +15,7 @@ import netfl
 from netfl.cli import app
 from netfl.cli.inspect import environment_info
 from netfl.errors import ScenarioError
-from netfl.network.files import open_parquet
+from netfl.files import open_parquet
 from netfl.sweeps.index import SweepIndex
 from netfl.types import FORMAT, STAMP
 

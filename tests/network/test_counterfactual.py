@@ -12,9 +12,9 @@ from support import small_network as small
 from support.recorders import Memory
 from support.small_network import FADES, PLAIN, RULES, make
 
-from netfl.access._builder import build_network
 from netfl.access.network import NetworkAccess
 from netfl.errors import ModelError
+from netfl.network.build import build_network
 from netfl.network.counterfactual import CAUSES, NO_EXEMPTIONS, IsolatedStreams
 from netfl.scenario.validation import nested_faults
 from netfl.streams import Streams

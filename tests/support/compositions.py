@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from netfl.access._builder import build_network, largest_frame_bits
 from netfl.errors import ScenarioError
+from netfl.network.build import build_network
 from netfl.network.counterfactual import CAUSES
 from netfl.network.layout import NodeId
 from netfl.network.reception import minimum_snr_db
 from netfl.network.simulator import NetworkSimulator
+from netfl.network.sizes import largest_frame_bits
 from netfl.registry import base_of, find_model, list_kinds
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument

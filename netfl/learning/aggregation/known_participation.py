@@ -9,7 +9,7 @@ from pydantic import Field
 
 from netfl.errors import Fault
 from netfl.learning.aggregation import Aggregation, State, Tensor, Updates
-from netfl.network.rates import ZipfChances, chances_of
+from netfl.rates import ZipfChances, chances_of
 from netfl.registry import ByForm
 from netfl.types import Floats, ScenarioFacts
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.files import store_object
+from netfl.files import store_object
 
 _ROLES = {
     "x": ("x", "image", "img", "pixel_values", "features", "input_ids"),

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from netfl.errors import Fault, ScenarioError
+from netfl.files import read_object, stored_object
 from netfl.learning.module_training import ModuleParts
-from netfl.network.files import read_object, stored_object
 from netfl.registry import PluginError, import_plugin, one_line
 
 STORED = "stored:"

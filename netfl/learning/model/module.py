@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, field_validator
 
 from netfl.errors import Fault, ScenarioError
+from netfl.files import store_object
 from netfl.learning.model import Model
-from netfl.network.files import store_object
 from netfl.registry import invalid, one_line
 from netfl.streams import Streams
 from netfl.types import Floats, Law

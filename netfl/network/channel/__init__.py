@@ -35,7 +35,8 @@ from the given streams, keyed by user and block, so that they do not depend on t
             variance = 100 * self.p * (1 - self.p)
             return (Law("gain, dB", "-10 with probability p, else 0", draw, mean=-10 * self.p, variance=variance),)
 
-Optional parts: the coherence time of a fading (`Channel.coherence_s`); and for a medium other than air its noise
+Optional parts: the coherence time of a fading (`Channel.coherence_s`), the carrier of the model (`Channel.carrier_hz`)
+and what contradicts the motion of users (`Channel.motion_misfit`); and for a medium other than air its noise
 (`Channel.noise_dbm`), the speed of its signals (`Channel.speed_m_s`) and their delay (`Channel.delay_s`).
 '''
 
@@ -48,6 +49,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netfl.network.channel._motion_pace import MotionPace
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.periods import period_of, periods_of
 from netfl.registry import Spec, exported_models
@@ -93,6 +95,21 @@ class Channel(Spec):
     def coherence_in(self, layout: Layout) -> float:
         """Return `coherence_s` for users that move as in *layout*, by the fastest."""
         return self.coherence_s
+
+    @property
+    def carrier_hz(self) -> float | None:
+        """Carrier frequency that the model is given; ``None`` without one.
+
+        A fading that follows the motion takes its carrier from the other models of the link.
+        """
+        return None
+
+    def motion_misfit(self, pace: MotionPace) -> str:
+        """Return how the changes of the gain contradict the motion of the users, with a remedy; empty if they do not.
+
+        The text is a warning, after the key and the kind of the model.
+        """
+        return ""
 
     def delay_s(self, distance_m: Floats) -> Floats:
         """Return the propagation delay of links with the given distances on the map, ``[n]``."""

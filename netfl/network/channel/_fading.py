@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, Protocol
 
 import numpy as np
@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from netfl.errors import Fault, ScenarioError
 from netfl.network.channel import BlockGain, Channel, LinkGain
 from netfl.network.channel._correlation_laws import autocorrelation, crossing_rate, fade_duration, gain_series
+from netfl.network.channel._motion_pace import MotionPace, is_near
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.registry import NotWith
 from netfl.streams import Streams
@@ -77,6 +78,10 @@ class Fading(Channel):
         """True if no key sets the pace: the gain follows from the positions of the users."""
         return self.coherence is None and self.doppler is None and self.speed is None
 
+    @property
+    def carrier_hz(self) -> float | None:
+        return self.frequency
+
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
         if self.follows_motion:
             hold_s = _HOLD * self._period_s(layout)
@@ -96,6 +101,16 @@ class Fading(Channel):
 
     def coherence_in(self, layout: Layout) -> float:
         return 0.4 * self._period_s(layout) if self.follows_motion else self.coherence_s
+
+    def motion_misfit(self, pace: MotionPace) -> str:
+        remedy = "leave the key out, so that the fading follows the motion"
+        if self.speed is not None and not is_near(self.speed, pace.speeds_m_s):
+            return f"the fading is that of a speed of {self.speed:.3g} m/s, but {pace.speeds}; {remedy}"
+        if self.doppler is not None and not is_near(self.doppler, pace.dopplers_hz):
+            return f"the fading has a Doppler shift of {self.doppler:.3g} Hz, but {pace.dopplers}; {remedy}"
+        if self.coherence is not None and not is_near(self.coherence, pace.coherences_s):
+            return f"coherence is {self.coherence:.3g} s, but {pace.coherences}; {remedy}"
+        return ""
 
     def _period_s(self, layout: Layout) -> float:
         """Return the time in which the fastest user moves by a wavelength; infinity if nobody moves.
@@ -340,9 +355,19 @@ NO_CARRIER = Fault(
 
 
 def carriers_hz(channels: Sequence[Channel]) -> set[float]:
-    """Return the frequencies of the models of a link."""
-    found = (getattr(channel, "frequency", None) for channel in channels)
-    return {float(frequency) for frequency in found if frequency is not None}
+    """Return the carrier frequencies of the models of a link."""
+    return {float(channel.carrier_hz) for channel in channels if channel.carrier_hz is not None}
+
+
+def pace_faults(channels: Sequence[Channel], *, moving: bool) -> Iterator[Fault]:
+    """Yield the errors of fadings on a link whose pace follows neither from a key nor from a motion."""
+    for index, channel in enumerate(channels):
+        if not isinstance(channel, Fading) or not channel.follows_motion:
+            continue
+        if not moving:
+            yield UNPACED.under(f"channel.{index}")
+        elif channel.carrier_hz is None and len(carriers_hz(channels)) != 1:
+            yield NO_CARRIER.under(f"channel.{index}")
 
 
 def with_carrier(channels: Sequence[Channel]) -> tuple[Channel, ...]:
@@ -354,11 +379,14 @@ def with_carrier(channels: Sequence[Channel]) -> tuple[Channel, ...]:
     common_hz = carriers_hz(channels)
     resolved: list[Channel] = []
     for channel in channels:
-        frequency_hz = getattr(channel, "frequency", None)
-        if isinstance(channel, Fading) and channel.follows_motion and frequency_hz is None and len(common_hz) == 1:
-            (frequency_hz,) = common_hz
-        if isinstance(channel, Fading) and frequency_hz is not None:
-            resolved.append(channel.model_copy(update={"frequency": frequency_hz * slowness}))
-        else:
+        if not isinstance(channel, Fading):
             resolved.append(channel)
+            continue
+        frequency_hz = channel.carrier_hz
+        if channel.follows_motion and frequency_hz is None and len(common_hz) == 1:
+            (frequency_hz,) = common_hz
+        if frequency_hz is None:  # its pace needs no carrier
+            resolved.append(channel)
+        else:
+            resolved.append(channel.model_copy(update={"frequency": frequency_hz * slowness}))
     return tuple(resolved)

@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from netfl.network.channel import Channel, LinkGain, link_gain
+from netfl.network.channel._motion_pace import MotionPace
 from netfl.network.channel._path_loss import Outside, refuse_outside
 from netfl.network.layout import Layout
 from netfl.streams import Streams
@@ -76,10 +77,22 @@ class Tr38901Channel(Channel):
         """Return d3D."""
         return np.hypot(flat_m, self.heights_m[0] - self.heights_m[1])
 
+    @property
+    def carrier_hz(self) -> float:
+        return self.frequency
+
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
         refuse_outside(layout, 0.0, self.MAX_M, self.out_of_range)
         links = _Links(self, layout.tower_of, streams)
         return link_gain(layout, links.loss_db, links.min_loss_db)
+
+    def motion_misfit(self, pace: MotionPace) -> str:
+        if not self.shadowing:
+            return ""
+        return (
+            "a user keeps its shadowing, though users move; set shadowing: false and take correlated_shadowing, "
+            "which follows the positions"
+        )
 
     def laws(self) -> tuple[Law, ...]:
         los_laws = tuple(self._los_law(distance_m) for distance_m in self.LAW_DISTANCES_M)

@@ -29,6 +29,10 @@ class FreeSpace(PathLoss):
     frequency: Carrier
     """Carrier frequency f."""
 
+    @property
+    def carrier_hz(self) -> float:
+        return self.frequency
+
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
         wavelength_m = LIGHT_M_S / self.frequency
         refuse_near_field(layout, wavelength_m)

@@ -71,6 +71,10 @@ class LogDistance(PathLoss):
             raise ValueError("breakpoints must lie beyond reference_distance, in order of distance")
         return self
 
+    @property
+    def carrier_hz(self) -> float | None:
+        return self.frequency
+
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
         def loss_db(distance_m: Floats) -> Floats:
             loss = np.full(len(distance_m), self._reference_loss_db)

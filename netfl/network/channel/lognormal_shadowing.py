@@ -11,10 +11,14 @@ from pydantic import Field
 
 from netfl.network.channel import BlockGain, Channel, LinkGain, StaticGain
 from netfl.network.channel._correlation_laws import autocorrelation, gain_series
+from netfl.network.channel._motion_pace import MotionPace, is_near
 from netfl.network.layout import Layout
 from netfl.streams import Streams
 from netfl.types import Law
 from netfl.units import Decibels, Seconds
+
+_CHANGE_M = 10.0, 500.0
+"""Distances within which shadowing changes: some 10 m in streets, some 100 m in suburbs."""
 
 
 class LognormalShadowing(Channel):
@@ -46,6 +50,21 @@ class LognormalShadowing(Channel):
     @property
     def coherence_s(self) -> float:
         return math.inf if self.coherence is None else self.coherence
+
+    def motion_misfit(self, pace: MotionPace) -> str:
+        remedy = "take correlated_shadowing, which follows the positions"
+        if self.coherence is None:
+            return f"a user keeps its shadowing, though users move; {remedy}"
+        slowest_m_s, fastest_m_s = pace.speeds_m_s
+        near_m, far_m = _CHANGE_M
+        if is_near(self.coherence, (near_m / fastest_m_s, far_m / slowest_m_s)):
+            return ""
+        shortest_m = slowest_m_s * self.coherence
+        longest_m = fastest_m_s * self.coherence
+        return (
+            f"users move by {shortest_m:.3g} to {longest_m:.3g} m in its coherence of {self.coherence:.3g} s, but "
+            f"shadowing changes within {near_m:g} to {far_m:g} m; {remedy}"
+        )
 
     def laws(self) -> tuple[Law, ...]:
         series, statistics = gain_series(self), []

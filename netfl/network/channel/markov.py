@@ -10,6 +10,7 @@ from pydantic import Field
 
 from netfl.network.channel import BlockGain, LinkGain
 from netfl.network.channel._markov_chain import MAX_STATES, Chain, MarkovChannel
+from netfl.network.channel._motion_pace import COHERENCE_FACTOR, MotionPace
 from netfl.network.layout import Layout
 from netfl.streams import Streams
 from netfl.types import Law
@@ -39,6 +40,17 @@ class Markov(MarkovChannel):
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
         chain, gains_db = Chain(self.matrix, streams.field("state")), np.array(self.gains)
         return BlockGain(lambda users, block: gains_db[chain.state(users, block)], self.block, max(self.gains))
+
+    def motion_misfit(self, pace: MotionPace) -> str:
+        shortest_s, longest_s = pace.coherences_s
+        remedy = (
+            "if its states are fading, choose block and transitions by this; if shadowing, take correlated_shadowing"
+        )
+        if self.block > longest_s * COHERENCE_FACTOR:
+            return f"a state lasts for a block of {self.block:.3g} s at least, but {pace.coherences}; {remedy}"
+        if self.coherence_s < shortest_s / COHERENCE_FACTOR:
+            return f"a state is left after {self.coherence_s:.3g} s on average, but {pace.coherences}; {remedy}"
+        return ""
 
     def laws(self) -> tuple[Law, ...]:
         return (self._law("gain in dB", np.array(self.gains)),)

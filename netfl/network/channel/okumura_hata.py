@@ -36,6 +36,10 @@ class Hata(PathLoss):
     def at_1_km_db(self) -> float:
         """Return the median loss at 1 km."""
 
+    @property
+    def carrier_hz(self) -> float:
+        return self.frequency
+
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
         refuse_outside(layout, _MIN_M, _MAX_M, self.out_of_range)
         decade_db = 44.9 - 6.55 * math.log10(self.tower_height)

@@ -110,6 +110,10 @@ class Rain(MarkovChannel):
             raise ValueError("give center and radius together")
         return self
 
+    @property
+    def carrier_hz(self) -> float | None:
+        return self.frequency
+
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
         gain = _RainGain(self, Chain(self.matrix, streams.field("weather")), layout)
         if not layout.moving and not gain.inside(np.arange(layout.users), 0.0).any():

@@ -52,6 +52,10 @@ class TwoRay(PathLoss):
         """Distance dc at which free space and the fourth power meet."""
         return 4.0 * math.pi * self.tower_height * self.user_height / self._wavelength_m
 
+    @property
+    def carrier_hz(self) -> float:
+        return self.frequency
+
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
         refuse_near_field(layout, self._wavelength_m)
         if self.form == "crossover":

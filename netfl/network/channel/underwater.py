@@ -80,6 +80,10 @@ class Underwater(PathLoss):
         density = 10.0 ** (density_db(band_hz, self.shipping, self.wind) / 10.0)
         return float(10.0 * math.log10(np.trapezoid(density, band_hz))) - _SOURCE_DB
 
+    @property
+    def carrier_hz(self) -> float:
+        return self.frequency
+
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
         absorption_db_m = absorption_db_km(self.frequency) / 1000.0
 

@@ -97,6 +97,7 @@ from numpy.typing import NDArray
 
 from netfl.errors import Fault
 from netfl.network.radio.cell import Cell
+from netfl.network.reception import Reception
 from netfl.registry import Spec, exported_models
 from netfl.types import QUERIES, Floats, Ints
 
@@ -195,6 +196,10 @@ class Mac(Spec):
             delay_s: largest propagation delay of a signal.
         """
         return math.inf
+
+    def reception_faults(self, reception: Reception) -> Iterator[Fault]:
+        """Yield the errors of a *reception* that this MAC cannot use; keys are relative to the reception."""
+        yield from ()
 
     def late_frame_warnings(self, mean_s: float, longest_s: float, delay_s: float) -> Iterator[str]:
         """Yield warnings about frames that end later than the MAC expects.

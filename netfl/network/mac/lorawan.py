@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -16,7 +16,8 @@ from netfl.errors import Fault, ScenarioError
 from netfl.network.mac import BufferedDraws, IdleTime, Mac
 from netfl.network.radio.bench import BenchSetup, attempt_outcomes, failed_attempts
 from netfl.network.radio.cell import Cell, UnslottedCell
-from netfl.network.reception.lora import FACTORS, fastest_mode_of
+from netfl.network.reception import Reception
+from netfl.network.reception.lora import FACTORS, Lora, fastest_mode_of
 from netfl.registry import ByForm, Spec
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, StatisticClaim
@@ -197,6 +198,11 @@ class Lorawan(Mac):
             return first_mode
         lowered = first_mode + failures // _SENDS_PER_RATE
         return max(first_mode, min(lowered, _slowest_mode(payload)))
+
+    def reception_faults(self, reception: Reception) -> Iterator[Fault]:
+        if reception.modes > 1 and not isinstance(reception, Lora):
+            problem = "lorawan sets the spreading factor, but the modes of this reception are no spreading factors"
+            yield Fault("", problem, None, "take reception: lora, or one with a single mode")
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         unslotted, duty = UnslottedCell(cell), _DutyCycle(cell, self.sub_bands)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from pydantic import AfterValidator
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.files import CsvRows, read_csv, user_faults
+from netfl.files import CsvRows, read_csv, user_faults
 from netfl.network.layout import Layout, Trajectories
 from netfl.network.motion import Motion
 from netfl.streams import Streams

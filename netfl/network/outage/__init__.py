@@ -6,12 +6,13 @@ the outage spares uploads.  A user that is down continues to compute, unless the
 it is up in all of them.
 
 To write an outage, derive a class from `Outage` and define `Outage.open`, which returns a `NodeAvailability`, and
-``laws``.
+``laws``.  Optional is `Outage.warnings`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Literal
 
 from numpy.typing import ArrayLike
@@ -78,6 +79,15 @@ class Outage(Spec):
     @abstractmethod
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
         """Return the states of the nodes of *layout* under this outage."""
+
+    def warnings(self, frame_bits: float, training_samples: float | None) -> Iterator[str]:
+        """Yield warnings about uses of a device that this outage always ends.
+
+        Args:
+            frame_bits: size of the largest frame that users send.
+            training_samples: training samples of the user that has the most; ``None`` if nobody trains.
+        """
+        yield from ()
 
 
 __getattr__ = exported_models(__name__)

@@ -33,8 +33,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
 
+from netfl import files
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.network import files
 from netfl.network.outage import NodeAvailability
 from netfl.network.outage._daily import surrounding_instants
 from netfl.types import Bools, Floats, Ints

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, Protocol
 
@@ -167,6 +167,18 @@ class Battery(NodeOutage):
 
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
         return self._open_rows(node_rows(self.nodes, layout), streams)
+
+    def warnings(self, frame_bits: float, training_samples: float | None) -> Iterator[str]:
+        uses = [("a frame", "per_bit", self.per_bit * frame_bits)]
+        if training_samples is not None:
+            training_j = self.per_training + self.per_sample * training_samples
+            uses.append(("a training", "per_training and per_sample", training_j))
+        for use, keys, cost_j in uses:
+            if cost_j > self.capacity * (1.0 + _ROUNDING):
+                yield (
+                    f"{use} costs up to {cost_j:.3g} J, more than the capacity of {self.capacity:.3g} J, so it always "
+                    f"empties the battery and fails; increase capacity, or lower {keys}"
+                )
 
     def laws(self) -> tuple[Law, ...]:
         from scipy import stats

@@ -13,8 +13,8 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from pydantic import AfterValidator
 
+from netfl import files
 from netfl.errors import Fault, ScenarioError, suggest
-from netfl.network import files
 from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability, Outage
 from netfl.network.outage._availability_file import (

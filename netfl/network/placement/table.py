@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import AfterValidator
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.files import CsvRows, read_csv, user_faults
+from netfl.files import CsvRows, read_csv, user_faults
 from netfl.network.placement import Placement
 from netfl.streams import Streams
 from netfl.types import Floats, Law, ScenarioFacts

@@ -12,7 +12,7 @@ from pydantic import Field
 from netfl.errors import Fault
 from netfl.network.message import Message
 from netfl.network.queue import Buffer, FifoBuffer, Messages, Queue, Room
-from netfl.network.rates import Weights, weight_faults
+from netfl.rates import Weights, weight_faults
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts
 from netfl.units import Bits

@@ -13,7 +13,7 @@ from pydantic import Field
 from netfl.errors import Fault
 from netfl.network.message import Message
 from netfl.network.queue import Buffer, Queue
-from netfl.network.rates import Weights, weight_faults
+from netfl.rates import Weights, weight_faults
 from netfl.registry import OnlyWith
 from netfl.streams import Streams
 from netfl.types import Floats, Law, ScenarioFacts, StatisticClaim

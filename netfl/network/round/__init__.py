@@ -46,8 +46,8 @@ class RoundPolicy(Spec):
 
     @property
     def deadline_s(self) -> float | None:
-        """Time from the opening of a round to its close at the latest: the key ``deadline``; ``None`` without one."""
-        return getattr(self, "deadline", None)
+        """Time from the opening of a round to its close at the latest; ``None`` without a deadline."""
+        return None
 
     @property
     def can_be_void(self) -> bool:

@@ -29,6 +29,10 @@ class First(RoundPolicy):
     deadline: Annotated[Seconds, Field(gt=0)] | None = None
     """Time from the opening of a round to its close at the latest; ``null`` for no deadline."""
 
+    @property
+    def deadline_s(self) -> float | None:
+        return self.deadline
+
     def is_complete(self, delivered: int, users: int) -> bool:
         return delivered == self.m
 

@@ -37,6 +37,10 @@ class Quorum(RoundPolicy):
     min_share: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Share below which a round is abandoned."""
 
+    @property
+    def deadline_s(self) -> float:
+        return self.deadline
+
     def is_complete(self, delivered: int, users: int) -> bool:
         return delivered >= _count(self.quorum, users)
 

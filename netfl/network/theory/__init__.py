@@ -1,11 +1,15 @@
 '''Theory family: closed forms for a scenario, reported beside the metrics of the simulation.
 
-A theory answers two questions about a `TheoryCase`: whether the scenario meets its assumptions (`Theory.misfits`), so
-that no comparison is silently wrong; and which values it predicts (`Theory.predict`), by names such as
-``delay_theory_s`` beside ``delay_mean_s``.
+A theory states what it assumes about a `TheoryCase`, as a table of `Condition` (`Theory.conditions`), so that no
+comparison is silently wrong.  It predicts values (`Theory.predict`) by names such as ``delay_theory_s`` beside
+``delay_mean_s``.
 
 To add a model, write a file in this package, or a class in your own package, that derives from `Theory`.  A complete
 one::
+
+    def has_known_rate(case):
+        return len(case.network.traffic) == 1 and case.network.traffic[0].rate_hz(1.0) is not None
+
 
     class Busy(Theory):
         """The share of time in which a link is busy is the load, for any distributions of times and sizes.
@@ -15,9 +19,10 @@ one::
             kind: mylab.busy:Busy
         """
 
-        def misfits(self, case):
-            if len(case.network.traffic) != 1 or case.network.traffic[0].rate_hz(1.0) is None:
-                yield misfit_fault("traffic", "one kind of traffic of a known rate")
+        conditions = (
+            Condition("topology", "one link", lambda case: len(case.layout.links) == 1),
+            Condition("traffic", "one kind of traffic, of a known rate", has_known_rate),
+        )
 
         def predict(self, case):
             (traffic,), (link,) = case.network.traffic, case.layout.graph.edges.values()
@@ -27,53 +32,16 @@ one::
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 from netfl.errors import Fault
-from netfl.network.channel import Channel
 from netfl.network.layout import Layout
-from netfl.network.mac import Mac
-from netfl.network.motion import Motion
-from netfl.network.outage import Outage
-from netfl.network.probe import Probe
-from netfl.network.queue import Queue
-from netfl.network.radio.link_budget import Radio
-from netfl.network.reception import Reception
-from netfl.network.traffic import Traffic
+from netfl.network.parts import NetworkParts
 from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Law
-
-
-class NetworkDescription(Protocol):
-    """Keys of ``access`` that a theory may read, as in `netfl.access.network.Network`."""
-
-    @property
-    def motion(self) -> Motion | None: ...
-    @property
-    def radio(self) -> Radio | None: ...
-    @property
-    def channel(self) -> tuple[Channel, ...]: ...
-    @property
-    def reception(self) -> Reception | None: ...
-    @property
-    def interference(self) -> str: ...
-    @property
-    def capture(self) -> float | None: ...
-    @property
-    def mac(self) -> Mac | None: ...
-    @property
-    def queue(self) -> Queue: ...
-    @property
-    def queues(self) -> Mapping[str, Queue]: ...
-    @property
-    def outages(self) -> tuple[Outage, ...]: ...
-    @property
-    def traffic(self) -> tuple[Traffic, ...]: ...
-    @property
-    def probe(self) -> Probe | None: ...
 
 
 @dataclass(frozen=True)
@@ -81,22 +49,66 @@ class TheoryCase:
     """A scenario that is compared with a theory.
 
     Args:
-        network: the keys of ``access``.
+        network: the parts of the network: keys of ``access``.
         layout: positions, nodes and links.
         streams: for a theory that computes with random draws.
     """
 
-    network: NetworkDescription
+    network: NetworkParts
     layout: Layout
     streams: Streams
+
+
+def _no_value(case: TheoryCase) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One assumption of a theory.
+
+    Args:
+        key: key below ``access`` that the error names.
+        wanted: what the theory is valid for; a function where the text depends on the case.
+        holds: whether a case meets the condition.
+        value: value of the key in a case, for the error.
+        given: conditions without which this one has no meaning; it is checked if they are met.
+    """
+
+    key: str
+    wanted: str | Callable[[TheoryCase], str]
+    holds: Callable[[TheoryCase], bool]
+    value: Callable[[TheoryCase], object] = _no_value
+    given: tuple[Condition, ...] = ()
+
+    def is_met(self, case: TheoryCase) -> bool:
+        """Return whether *case* meets this condition and those that it presupposes."""
+        return self._applies(case) and self.holds(case)
+
+    def misfit(self, case: TheoryCase) -> Fault | None:
+        """Return the error of a *case* that violates the condition; ``None`` for one that does not."""
+        if not self._applies(case) or self.holds(case):
+            return None
+        wanted = self.wanted if isinstance(self.wanted, str) else self.wanted(case)
+        problem = f"the theory is valid only for {wanted}"
+        return Fault(self.key, problem, self.value(case), "change it, or leave theory out")
+
+    def _applies(self, case: TheoryCase) -> bool:
+        return all(condition.is_met(case) for condition in self.given)
 
 
 class Theory(Spec):
     """Base class of theories."""
 
-    @abstractmethod
+    conditions: ClassVar[tuple[Condition, ...]] = ()
+    """What the theory assumes."""
+
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        """Yield an error for each assumption that *case* violates; keys are those of ``access``."""
+        """Yield an error for each condition that *case* violates; keys are those of ``access``."""
+        for condition in self.conditions:
+            misfit = condition.misfit(case)
+            if misfit is not None:
+                yield misfit
 
     @abstractmethod
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
@@ -104,17 +116,6 @@ class Theory(Spec):
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("a formula: nothing is drawn"),)
-
-
-def misfit_fault(key: str, wanted: str, value: object = None) -> Fault:
-    """Return the error of a scenario that violates an assumption.
-
-    Args:
-        key: key below ``access``.
-        wanted: condition under which the theory is valid.
-        value: the value in the scenario.
-    """
-    return Fault(key, f"the theory is valid only for {wanted}", value, "change it, or leave theory out")
 
 
 __getattr__ = exported_models(__name__)

@@ -1,19 +1,17 @@
-"""Assumptions and link budgets that theories of links and MACs share."""
+"""Conditions and link budgets that theories of links and MACs share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TypeVar
 
 import numpy as np
 
-from netfl.errors import Fault
 from netfl.network.channel import Channel
 from netfl.network.layout import LIGHT_M_S
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.reception.shannon import Shannon
 from netfl.network.reception.snr_threshold import SnrThreshold
-from netfl.network.theory import TheoryCase, misfit_fault
+from netfl.network.theory import Condition, TheoryCase
 
 ChannelT = TypeVar("ChannelT", bound=Channel)
 _ROUNDING = 1e-9
@@ -22,26 +20,16 @@ _ROUNDING = 1e-9
 
 def random_channels(case: TheoryCase) -> list[Channel]:
     """Return the channels whose gains are random, and do not follow from the positions alone."""
-    channels = case.network.channel
-    return [channel for channel in channels if any(law.draw or law.statistics for law in channel.laws())]
+    return [channel for channel in case.network.channel if any(law.draw or law.statistics for law in channel.laws())]
 
 
 def budget_db(case: TheoryCase) -> float:
     """Return the SNR of every user without random gains: power and gains over the noise."""
     assert case.network.radio is not None
-    is_random = random_channels(case)
-    channels = [channel for channel in case.network.channel if channel not in is_random]
+    random = random_channels(case)
+    channels = [channel for channel in case.network.channel if channel not in random]
     budget = LinkBudget(case.network.radio, channels, case.layout, case.streams)
     return float(budget.snr_db(np.arange(1), 0.0)[0])
-
-
-def budget_misfits(case: TheoryCase) -> Iterator[Fault]:
-    """Yield misfits of different links, and of moving users."""
-    if case.network.motion is not None:
-        yield misfit_fault("motion", "users that do not move")
-    distances_m = case.layout.distance_m
-    if np.ptp(distances_m) > _ROUNDING * distances_m.max():
-        yield misfit_fault("topology", "users at one distance")
 
 
 def find_random_channel(case: TheoryCase, *kinds: type[ChannelT]) -> ChannelT | None:
@@ -52,40 +40,72 @@ def find_random_channel(case: TheoryCase, *kinds: type[ChannelT]) -> ChannelT | 
 
 def find_threshold(case: TheoryCase) -> float | None:
     """Return the SNR in dB of an all-or-nothing reception, or ``None`` for other receptions."""
-    reception, radio = case.network.reception, case.network.radio
+    reception = case.network.reception
+    radio = case.network.radio
     if radio is None or not isinstance(reception, SnrThreshold | Shannon):
         return None
     return reception.threshold_db(radio.bandwidth)
 
 
-def medium_misfits(case: TheoryCase) -> Iterator[Fault]:
-    """Yield misfits of a medium in which frames fail for other reasons than collisions, or survive them."""
-    network, min_snr_db = case.network, find_threshold(case)
-    yield from budget_misfits(case)
-    if random_channels(case) or any(channel.speed_m_s < LIGHT_M_S for channel in network.channel):
-        yield misfit_fault("channel", "channels with no fading or delay")
-    elif min_snr_db is None:
-        yield misfit_fault("reception", "snr_threshold or shannon, in which only collisions cause losses")
-    elif budget_db(case) < min_snr_db:
-        yield misfit_fault("radio", "users that are all received without collisions")
-    yield from cell_misfits(case)
+def _is_at_one_distance(case: TheoryCase) -> bool:
+    distances_m = case.layout.distance_m
+    return float(np.ptp(distances_m)) <= _ROUNDING * float(distances_m.max())
 
 
-def cell_misfits(case: TheoryCase) -> Iterator[Fault]:
-    """Yield misfits of several towers, of outages, and of collisions that a frame survives."""
-    network = case.network
-    if network.interference != "collide":
-        yield misfit_fault("interference", "collisions in which all are lost", network.interference)
-    if network.capture is not None:
-        yield misfit_fault("capture", "collisions in which all are lost", network.capture)
-    if len(case.layout.towers) != 1:
-        yield misfit_fault("topology", "one tower")
-    if network.outages:
-        yield misfit_fault("outages", "a network without outages")
+def _has_no_fading(case: TheoryCase) -> bool:
+    has_delay = any(channel.speed_m_s < LIGHT_M_S for channel in case.network.channel)
+    return not random_channels(case) and not has_delay
 
 
-def saturated_misfits(case: TheoryCase) -> Iterator[Fault]:
-    """Yield misfits of users that do not always have a packet, all of one size."""
+def _receives_all(case: TheoryCase) -> bool:
+    min_snr_db = find_threshold(case)
+    return min_snr_db is not None and budget_db(case) >= min_snr_db
+
+
+def _is_saturated(case: TheoryCase) -> bool:
     traffic = case.network.traffic
-    if len(traffic) != 1 or not traffic[0].is_saturated or traffic[0].size.distribution != "fixed":
-        yield misfit_fault("traffic", "saturated users with packets of one size")
+    return len(traffic) == 1 and traffic[0].is_saturated and traffic[0].size.distribution == "fixed"
+
+
+NO_OUTAGES = Condition("outages", "a network without outages", lambda case: not case.network.outages)
+SATURATED = Condition("traffic", "saturated users with packets of one size", _is_saturated)
+
+EQUAL_LINKS = (
+    Condition("motion", "users that do not move", lambda case: case.network.motion is None),
+    Condition("topology", "users at one distance", _is_at_one_distance),
+)
+"""All users have the same link budget, at all times."""
+
+ONE_CELL = (
+    Condition(
+        "interference",
+        "collisions in which all are lost",
+        lambda case: case.network.interference == "collide",
+        lambda case: case.network.interference,
+    ),
+    Condition(
+        "capture",
+        "collisions in which all are lost",
+        lambda case: case.network.capture is None,
+        lambda case: case.network.capture,
+    ),
+    Condition("topology", "one tower", lambda case: len(case.layout.towers) == 1),
+    NO_OUTAGES,
+)
+"""One tower without outages, and no frame survives a collision."""
+
+_NO_FADING = Condition("channel", "channels with no fading or delay", _has_no_fading)
+_THRESHOLD = Condition(
+    "reception",
+    "snr_threshold or shannon, in which only collisions cause losses",
+    lambda case: find_threshold(case) is not None,
+    given=(_NO_FADING,),
+)
+ONLY_COLLISIONS = (
+    *EQUAL_LINKS,
+    _NO_FADING,
+    _THRESHOLD,
+    Condition("radio", "users that are all received without collisions", _receives_all, given=(_THRESHOLD,)),
+    *ONE_CELL,
+)
+"""Frames fail by collisions alone, and by each."""

@@ -1,16 +1,15 @@
-"""Assumptions of theories of queues: Poisson packets of one sender over a line of links."""
+"""Conditions of theories of queues: Poisson packets of one sender over a line of links."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 import networkx as nx
 
-from netfl.errors import Fault
 from netfl.network.queue.drop_tail import DropTail
-from netfl.network.theory import TheoryCase, misfit_fault
+from netfl.network.theory import Condition, TheoryCase
+from netfl.network.theory._links import NO_OUTAGES
 from netfl.network.traffic.poisson import Poisson
 
 
@@ -38,7 +37,8 @@ class TandemLine:
 
 def build_line(case: TheoryCase) -> TandemLine:
     """Return the line of a *case* without misfits."""
-    (traffic,), edges = case.network.traffic, case.layout.graph.edges
+    (traffic,) = case.network.traffic
+    edges = case.layout.graph.edges
     links = [edges[link] for link in pairwise(case.layout.route(*_senders(case)))]
     rate_hz = traffic.rate_hz(links[0]["rate_bps"])
     assert rate_hz is not None
@@ -52,35 +52,66 @@ def build_line(case: TheoryCase) -> TandemLine:
     )
 
 
-def line_misfits(case: TheoryCase, sizes: str | None, *, hops: int | None = 1, finite: bool = False) -> Iterator[Fault]:
-    """Yield misfits of a scenario other than a line of *hops* links with Poisson packets of *sizes*.
+def has_limits(case: TheoryCase, *, messages: bool) -> bool:
+    """Return whether ports have drop_tail queues that are limited in *messages*, or else unlimited; never in bytes."""
+    queue = case.network.queue
+    return isinstance(queue, DropTail) and (queue.capacity is not None) == messages and queue.capacity_bytes is None
 
-    Args:
-        case: the scenario.
-        sizes: distribution of the sizes; ``None`` for any.
-        hops: number of links; ``None`` for any number.
-        finite: ``True`` for ports with limited room; ``False`` for no limit and a load below 1.
-    """
-    network = case.network
-    if len(network.traffic) != 1 or not isinstance(network.traffic[0], Poisson) or network.traffic[0].source == "users":
-        yield misfit_fault("traffic", "one kind of traffic, Poisson packets that enter at a tower or a router")
-    elif sizes is not None and network.traffic[0].size.distribution != sizes:
-        yield misfit_fault("traffic", f"packets of {sizes} size", network.traffic[0].size.distribution)
-    elif len(_senders(case)) != 1 or not nx.is_tree(case.layout.graph):
-        yield misfit_fault("topology", "one sender, and one path from it to the server")
-    elif hops is not None and len(case.layout.route(*_senders(case))) != hops + 1:
-        yield misfit_fault("topology", f"a path of {hops} link{'s' * (hops > 1)}")
-    elif not finite and network.queue == DropTail() and build_line(case).load >= 1.0:
-        yield misfit_fault("traffic", "a load below 1", build_line(case).load)
-    if network.queues:
-        yield misfit_fault("queues", "the same buffer at every port")
-    queue = network.queue
-    limits = (queue.capacity is not None, queue.capacity_bytes is not None) if isinstance(queue, DropTail) else None
-    if limits != (finite, False):
-        yield misfit_fault("queue", f"drop_tail {'with a capacity in messages' if finite else 'without limits'}")
-    if network.outages:
-        yield misfit_fault("outages", "a network without outages")
+
+def size_distribution(case: TheoryCase) -> str:
+    """Return the distribution of the sizes of the packets."""
+    return case.network.traffic[0].size.distribution
+
+
+def _has_poisson_packets(case: TheoryCase) -> bool:
+    traffic = case.network.traffic
+    return len(traffic) == 1 and isinstance(traffic[0], Poisson) and traffic[0].source != "users"
 
 
 def _senders(case: TheoryCase) -> tuple[str, ...]:
     return case.layout.with_role(case.network.traffic[0].source.removesuffix("s"))
+
+
+POISSON = Condition(
+    "traffic", "one kind of traffic, Poisson packets that enter at a tower or a router", _has_poisson_packets
+)
+EXPONENTIAL_SIZES = Condition(
+    "traffic",
+    "packets of exponential size",
+    lambda case: size_distribution(case) == "exponential",
+    size_distribution,
+    given=(POISSON,),
+)
+FIXED_SIZES = Condition(
+    "traffic",
+    "packets of fixed size",
+    lambda case: size_distribution(case) == "fixed",
+    size_distribution,
+    given=(POISSON,),
+)
+_ONE_PATH = Condition(
+    "topology",
+    "one sender, and one path from it to the server",
+    lambda case: len(_senders(case)) == 1 and nx.is_tree(case.layout.graph),
+    given=(POISSON,),
+)
+ONE_LINK = Condition(
+    "topology", "a path of 1 link", lambda case: len(case.layout.route(*_senders(case))) == 2, given=(_ONE_PATH,)
+)
+LINE = (
+    POISSON,
+    _ONE_PATH,
+    Condition("queues", "the same buffer at every port", lambda case: not case.network.queues),
+    NO_OUTAGES,
+)
+"""Poisson packets of one sender over a line of equal ports."""
+
+UNLIMITED = Condition("queue", "drop_tail without limits", lambda case: has_limits(case, messages=False))
+LIMITED = Condition("queue", "drop_tail with a capacity in messages", lambda case: has_limits(case, messages=True))
+STABLE = Condition(
+    "traffic",
+    "a load below 1",
+    lambda case: build_line(case).load < 1.0,
+    lambda case: build_line(case).load,
+    given=(_ONE_PATH, UNLIMITED),
+)

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import prod
 
-from netfl.errors import Fault
 from netfl.network.outage.renewal import Renewal
-from netfl.network.theory import Theory, TheoryCase, misfit_fault
+from netfl.network.theory import Condition, Theory, TheoryCase
+
+
+def _is_stationary(case: TheoryCase) -> bool:
+    outages = case.network.outages
+    return bool(outages) and all(isinstance(outage, Renewal) and outage.start == "stationary" for outage in outages)
+
+
+def _strikes_users(case: TheoryCase) -> bool:
+    return all(isinstance(outage, Renewal) and outage.nodes == "users" for outage in case.network.outages)
+
+
+_STATIONARY = Condition("outages", "renewal outages that start stationary", _is_stationary)
 
 
 class Availability(Theory):
@@ -22,14 +33,11 @@ class Availability(Theory):
         kind: availability
     """
 
-    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        outages = case.network.outages
-        if not outages or not all(isinstance(outage, Renewal) and outage.start == "stationary" for outage in outages):
-            yield misfit_fault("outages", "renewal outages that start stationary")
-        elif not all(isinstance(outage, Renewal) and outage.nodes == "users" for outage in outages):
-            yield misfit_fault("outages", "outages of all users")
-        if case.network.probe is None:
-            yield misfit_fault("probe", "users that a probe samples")
+    conditions = (
+        _STATIONARY,
+        Condition("outages", "outages of all users", _strikes_users, given=(_STATIONARY,)),
+        Condition("probe", "users that a probe samples", lambda case: case.network.probe is not None),
+    )
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
         means = [(outage.up.mean, outage.down.mean) for outage in case.network.outages if isinstance(outage, Renewal)]

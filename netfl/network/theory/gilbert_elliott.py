@@ -3,13 +3,55 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from netfl.errors import Fault
 from netfl.network.channel.gilbert_elliott import GilbertElliott as Channel
 from netfl.network.mac.tdma import Tdma
-from netfl.network.theory import Theory, TheoryCase, misfit_fault
-from netfl.network.theory._links import budget_db, budget_misfits, cell_misfits, find_random_channel, find_threshold
+from netfl.network.theory import Condition, Theory, TheoryCase
+from netfl.network.theory._links import EQUAL_LINKS, ONE_CELL, budget_db, find_random_channel, find_threshold
+
+
+def _has_channel(case: TheoryCase) -> bool:
+    return find_random_channel(case, Channel) is not None and case.network.radio is not None
+
+
+def _state_snrs_db(case: TheoryCase) -> tuple[float, float]:
+    """Return the SNR in the bad and in the good state."""
+    channel = find_random_channel(case, Channel)
+    assert channel is not None
+    path_db = budget_db(case)
+    return path_db + channel.bad_gain, path_db + channel.good_gain
+
+
+def _describe_states(case: TheoryCase) -> str:
+    bad_db, good_db = _state_snrs_db(case)
+    return f"an SNR between {bad_db:.1f} and {good_db:.1f} dB"
+
+
+def _tells_states(case: TheoryCase, snr_db: float | None) -> bool:
+    """Return whether *snr_db* lies between the SNRs of the two states."""
+    bad_db, good_db = _state_snrs_db(case)
+    return snr_db is not None and bad_db < snr_db <= good_db
+
+
+def _leave_at_tower(case: TheoryCase) -> bool:
+    return all(traffic.buffer is None and traffic.destination == "tower" for traffic in case.network.traffic)
+
+
+def _are_attempted_once(case: TheoryCase) -> bool:
+    mac = case.network.mac
+    return not case.network.traffic or (isinstance(mac, Tdma) and mac.max_attempts == 1)
+
+
+def _are_lost_in_bad_state(case: TheoryCase) -> bool:
+    return not case.network.traffic or _tells_states(case, find_threshold(case))
+
+
+def _samples_states(case: TheoryCase) -> bool:
+    return case.network.probe is None or _tells_states(case, case.network.probe.level)
+
+
+_CHANNEL = Condition("channel", "one gilbert_elliott channel on a fixed path loss, and a radio", _has_channel)
 
 
 class GilbertElliott(Theory):
@@ -28,34 +70,41 @@ class GilbertElliott(Theory):
         kind: gilbert_elliott
     """
 
-    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        network, channel = case.network, find_random_channel(case, Channel)
-        yield from budget_misfits(case)
-        yield from cell_misfits(case)
-        if channel is None or network.radio is None:
-            yield misfit_fault("channel", "one gilbert_elliott channel on a fixed path loss, and a radio")
-            return
-        low_db, high_db = (budget_db(case) + gain_db for gain_db in (channel.bad_gain, channel.good_gain))
-        between = f"an SNR between {low_db:.1f} and {high_db:.1f} dB"
-        if any(traffic.buffer is not None or traffic.destination != "tower" for traffic in network.traffic):
-            yield misfit_fault("traffic", "packets with unlimited waiting that leave at the tower")
-        if network.traffic:
-            if not isinstance(network.mac, Tdma) or network.mac.max_attempts != 1:
-                yield misfit_fault("mac", "tdma with max_attempts: 1")
-            min_snr_db = find_threshold(case)
-            if min_snr_db is None or not low_db < min_snr_db <= high_db:
-                yield misfit_fault("reception", f"all-or-nothing receptions from {between} on", min_snr_db)
-        if network.probe is not None and (network.probe.level is None or not low_db < network.probe.level <= high_db):
-            yield misfit_fault("probe", f"a level with {between}", network.probe.level)
+    conditions = (
+        *EQUAL_LINKS,
+        *ONE_CELL,
+        _CHANNEL,
+        Condition("traffic", "packets with unlimited waiting that leave at the tower", _leave_at_tower),
+        Condition("mac", "tdma with max_attempts: 1", _are_attempted_once),
+        Condition(
+            "reception",
+            lambda case: f"all-or-nothing receptions from {_describe_states(case)} on",
+            _are_lost_in_bad_state,
+            find_threshold,
+            given=(_CHANNEL,),
+        ),
+        Condition(
+            "probe",
+            lambda case: f"a level with {_describe_states(case)}",
+            _samples_states,
+            lambda case: None if case.network.probe is None else case.network.probe.level,
+            given=(_CHANNEL,),
+        ),
+    )
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
-        channel, probe = find_random_channel(case, Channel), case.network.probe
+        channel = find_random_channel(case, Channel)
+        probe = case.network.probe
         assert channel is not None
-        bad, pace_hz = channel.bad / (channel.good + channel.bad), 1.0 / channel.good + 1.0 / channel.bad
-        metrics = {"loss_ratio_theory": bad, "outage_theory": bad} if case.network.traffic else {}
+        bad = channel.bad / (channel.good + channel.bad)  # π
+        pace_hz = 1.0 / channel.good + 1.0 / channel.bad
+        metrics = {}
+        if case.network.traffic:
+            metrics = {"loss_ratio_theory": bad, "outage_theory": bad}
         if probe is not None:
-            change = -math.expm1(-probe.every * pace_hz)
+            change = -math.expm1(-probe.every * pace_hz)  # 1 - e
             metrics["level_crossing_rate_theory_hz"] = bad * (1.0 - bad) * change / probe.every
             metrics["fade_duration_theory_s"] = probe.every / ((1.0 - bad) * change)
-            metrics |= {} if probe.lag is None else {"autocorrelation_theory": math.exp(-probe.lag * pace_hz)}
+            if probe.lag is not None:
+                metrics["autocorrelation_theory"] = math.exp(-probe.lag * pace_hz)
         return metrics

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from scipy import special
 
-from netfl.errors import Fault
 from netfl.network.channel._fading import Fading
 from netfl.network.channel.nakagami import Nakagami
 from netfl.network.channel.rayleigh import Rayleigh
-from netfl.network.theory import Theory, TheoryCase, misfit_fault
-from netfl.network.theory._links import budget_db, budget_misfits, find_random_channel
+from netfl.network.probe import Probe
+from netfl.network.theory import Condition, Theory, TheoryCase
+from netfl.network.theory._links import EQUAL_LINKS, budget_db, find_random_channel
 
 _SAMPLES_PER_PERIOD, _SAMPLES_PER_FADE = 50, 8
 """Minimum samples of a period of the Doppler shift, and of a mean fade."""
@@ -20,6 +20,48 @@ _SMALL = 1e-12
 """Argument up to which one term of the incomplete gamma function is exact."""
 _MAX_EXPONENT = 700.0
 """Exponent of e above which a power counts as infinite."""
+
+
+def _crosses_level(case: TheoryCase) -> bool:
+    rate_hz, fade_s = _level_crossings(case)
+    return rate_hz > 0.0 and 0.0 < fade_s < math.inf
+
+
+def _max_interval_s(case: TheoryCase) -> float:
+    """Return the longest interval between samples that miss hardly any fade."""
+    fading = _find_fading(case)
+    assert fading is not None
+    max_s = 1.0 / (_SAMPLES_PER_PERIOD * fading.doppler_hz)
+    if _probe(case).level is None:
+        return max_s
+    _, fade_s = _level_crossings(case)
+    return min(max_s, fade_s / _SAMPLES_PER_FADE)
+
+
+_FADING = Condition(
+    "channel",
+    "one rayleigh or nakagami fading with doppler on a fixed path loss",
+    lambda case: _find_fading(case) is not None,
+)
+_PROBE = Condition(
+    "probe",
+    "links that a probe samples, with a radio",
+    lambda case: case.network.probe is not None and case.network.radio is not None,
+)
+_LEVEL = Condition(
+    "probe.level",
+    "a level that the power crosses",
+    lambda case: _probe(case).level is None or _crosses_level(case),
+    lambda case: _probe(case).level,
+    given=(_FADING, _PROBE),
+)
+_INTERVAL = Condition(
+    "probe.every",
+    lambda case: f"samples at least every {_max_interval_s(case):.3g} s",
+    lambda case: _probe(case).every <= _max_interval_s(case) * (1.0 + 1e-9),
+    lambda case: _probe(case).every,
+    given=(_LEVEL,),
+)
 
 
 class Jakes(Theory):
@@ -39,42 +81,41 @@ class Jakes(Theory):
         kind: jakes
     """
 
-    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        yield from budget_misfits(case)
-        fading, probe = _fading(case), case.network.probe
-        if fading is None:
-            yield misfit_fault("channel", "one rayleigh or nakagami fading with doppler on a fixed path loss")
-        if probe is None or case.network.radio is None:
-            yield misfit_fault("probe", "links that a probe samples, with a radio")
-        elif fading is not None:
-            max_s = 1.0 / (_SAMPLES_PER_PERIOD * fading.doppler_hz)
-            if probe.level is not None:
-                rate_hz, duration_s = _crossings(fading, probe.level - budget_db(case))
-                if not rate_hz or not duration_s or math.isinf(duration_s):
-                    yield misfit_fault("probe.level", "a level that the power crosses", probe.level)
-                    return
-                max_s = min(max_s, duration_s / _SAMPLES_PER_FADE)
-            if probe.every > max_s * (1.0 + 1e-9):
-                yield misfit_fault("probe.every", f"samples at least every {max_s:.3g} s", probe.every)
+    conditions = (*EQUAL_LINKS, _FADING, _PROBE, _LEVEL, _INTERVAL)
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
-        fading, probe = _fading(case), case.network.probe
+        fading = _find_fading(case)
         assert fading is not None
-        assert probe is not None
-        m, f = _shape(fading), fading.doppler_hz
+        probe = _probe(case)
+        m = _shape(fading)
+        f = fading.doppler_hz
         metrics = {"power_mean_theory": 10.0 ** (budget_db(case) / 10.0), "power_variance_theory": 1.0 / m}
         if probe.lag is not None:
             metrics["autocorrelation_theory"] = float(special.j0(2.0 * math.pi * f * probe.lag) ** 2)
         if probe.level is not None:
-            rate_hz, duration_s = _crossings(fading, probe.level - budget_db(case))
+            rate_hz, fade_s = _level_crossings(case)
             metrics["level_crossing_rate_theory_hz"] = rate_hz
-            metrics["fade_duration_theory_s"] = duration_s
+            metrics["fade_duration_theory_s"] = fade_s
         return metrics
 
 
-def _fading(case: TheoryCase) -> Fading | None:
+def _find_fading(case: TheoryCase) -> Fading | None:
     fading = find_random_channel(case, Rayleigh, Nakagami)
     return fading if fading is not None and fading.doppler_hz else None
+
+
+def _probe(case: TheoryCase) -> Probe:
+    assert case.network.probe is not None
+    return case.network.probe
+
+
+def _level_crossings(case: TheoryCase) -> tuple[float, float]:
+    """Return the rate in 1/s at which the power falls below the level of the probe, and the mean fade in s."""
+    fading = _find_fading(case)
+    level_db = _probe(case).level
+    assert fading is not None
+    assert level_db is not None
+    return _crossings(fading, level_db - budget_db(case))
 
 
 def _shape(fading: Fading) -> float:

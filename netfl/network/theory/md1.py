@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from netfl.errors import Fault
 from netfl.network.theory import Theory, TheoryCase
-from netfl.network.theory._queues import build_line, line_misfits
+from netfl.network.theory._queues import FIXED_SIZES, LINE, ONE_LINK, STABLE, UNLIMITED, build_line
 
 
 class MD1(Theory):
@@ -20,8 +19,7 @@ class MD1(Theory):
         kind: md1
     """
 
-    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        yield from line_misfits(case, "fixed")
+    conditions = (*LINE, ONE_LINK, FIXED_SIZES, UNLIMITED, STABLE)
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
         line = build_line(case)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from netfl.errors import Fault
 from netfl.network.theory import Theory, TheoryCase
-from netfl.network.theory._queues import build_line, line_misfits
+from netfl.network.theory._queues import EXPONENTIAL_SIZES, LINE, ONE_LINK, STABLE, UNLIMITED, build_line
 
 
 class MM1(Theory):
@@ -22,8 +21,7 @@ class MM1(Theory):
         kind: mm1
     """
 
-    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        yield from line_misfits(case, "exponential")
+    conditions = (*LINE, ONE_LINK, EXPONENTIAL_SIZES, UNLIMITED, STABLE)
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
         line = build_line(case)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from netfl.errors import Fault
 from netfl.network.theory import Theory, TheoryCase
-from netfl.network.theory._queues import build_line, line_misfits
+from netfl.network.theory._queues import EXPONENTIAL_SIZES, LIMITED, LINE, ONE_LINK, build_line
 
 
 class MM1K(Theory):
@@ -21,8 +20,7 @@ class MM1K(Theory):
         kind: mm1k
     """
 
-    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        yield from line_misfits(case, "exponential", finite=True)
+    conditions = (*LINE, ONE_LINK, EXPONENTIAL_SIZES, LIMITED)
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
         line = build_line(case)

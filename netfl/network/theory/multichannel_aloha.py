@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from netfl.errors import Fault
 from netfl.network.mac.multichannel_aloha import MultichannelAloha as Mac
 from netfl.network.theory import Theory, TheoryCase
-from netfl.network.theory.slotted_aloha import aloha_misfits, predict_aloha
+from netfl.network.theory.slotted_aloha import ALOHA, aloha_of, predict_aloha
 
 
 class MultichannelAloha(Theory):
@@ -22,8 +21,7 @@ class MultichannelAloha(Theory):
         kind: multichannel_aloha
     """
 
-    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        yield from aloha_misfits(case, Mac)
+    conditions = (aloha_of(Mac), *ALOHA)
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
         assert isinstance(case.network.mac, Mac)

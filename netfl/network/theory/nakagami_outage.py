@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from scipy import special
 
-from netfl.errors import Fault
 from netfl.network.channel.nakagami import Nakagami
 from netfl.network.channel.rayleigh import Rayleigh
 from netfl.network.channel.rician import Rician
 from netfl.network.mac.round_robin import RoundRobin
 from netfl.network.mac.slotted_aloha import Aloha
 from netfl.network.mac.tdma import Tdma
-from netfl.network.theory import Theory, TheoryCase, misfit_fault
+from netfl.network.theory import Condition, Theory, TheoryCase
 from netfl.network.theory._links import (
+    EQUAL_LINKS,
+    ONE_CELL,
+    SATURATED,
     budget_db,
-    budget_misfits,
-    cell_misfits,
     find_random_channel,
     find_threshold,
-    saturated_misfits,
 )
+
+
+def _has_block_fading(case: TheoryCase) -> bool:
+    fading = find_random_channel(case, Nakagami, Rayleigh, Rician)
+    return fading is not None and fading.coherence is not None
+
+
+def _sends_blindly(case: TheoryCase) -> bool:
+    mac = case.network.mac
+    return isinstance(mac, Tdma | RoundRobin) or (isinstance(mac, Aloha) and mac.probability is not None)
 
 
 class NakagamiOutage(Theory):
@@ -39,25 +48,32 @@ class NakagamiOutage(Theory):
         kind: nakagami_outage
     """
 
-    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        yield from saturated_misfits(case)
-        yield from budget_misfits(case)
-        yield from cell_misfits(case)
-        fading = find_random_channel(case, Nakagami, Rayleigh, Rician)
-        if fading is None or fading.coherence is None:
-            wanted = "one block fading (nakagami, rayleigh or rician, with coherence) on a fixed path loss"
-            yield misfit_fault("channel", wanted)
-        if find_threshold(case) is None:
-            yield misfit_fault("reception", "all-or-nothing receptions, snr_threshold or shannon")
-        mac = case.network.mac
-        if not isinstance(mac, Tdma | RoundRobin) and not (isinstance(mac, Aloha) and mac.probability is not None):
-            wanted = "attempts that do not depend on the fading (tdma, round_robin, ALOHA of fixed probability)"
-            yield misfit_fault("mac", wanted)
+    conditions = (
+        SATURATED,
+        *EQUAL_LINKS,
+        *ONE_CELL,
+        Condition(
+            "channel",
+            "one block fading (nakagami, rayleigh or rician, with coherence) on a fixed path loss",
+            _has_block_fading,
+        ),
+        Condition(
+            "reception",
+            "all-or-nothing receptions, snr_threshold or shannon",
+            lambda case: find_threshold(case) is not None,
+        ),
+        Condition(
+            "mac",
+            "attempts that do not depend on the fading (tdma, round_robin, ALOHA of fixed probability)",
+            _sends_blindly,
+        ),
+    )
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
-        fading, min_snr_db = find_random_channel(case, Nakagami, Rayleigh, Rician), find_threshold(case)
+        fading = find_random_channel(case, Nakagami, Rayleigh, Rician)
+        min_snr_db = find_threshold(case)
         assert min_snr_db is not None
-        share = 10.0 ** ((min_snr_db - budget_db(case)) / 10.0)
+        share = 10.0 ** ((min_snr_db - budget_db(case)) / 10.0)  # γ/γ̄
         if isinstance(fading, Rician):
             k = 10.0 ** (fading.k_factor / 10.0)
             return {"outage_theory": float(special.chndtr(2.0 * (1.0 + k) * share, 2.0, 2.0 * k))}

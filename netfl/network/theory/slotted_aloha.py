@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from netfl.errors import Fault
 from netfl.network.mac.slotted_aloha import Aloha
 from netfl.network.mac.slotted_aloha import SlottedAloha as Mac
-from netfl.network.theory import Theory, TheoryCase, misfit_fault
-from netfl.network.theory._links import medium_misfits, saturated_misfits
+from netfl.network.theory import Condition, Theory, TheoryCase
+from netfl.network.theory._links import ONLY_COLLISIONS, SATURATED
+
+
+def aloha_of(mac: type[Aloha]) -> Condition:
+    """Return the condition that users send by *mac* with a fixed probability."""
+
+    def holds(case: TheoryCase) -> bool:
+        return isinstance(case.network.mac, mac) and case.network.mac.probability is not None
+
+    return Condition("mac", "this MAC, with a fixed probability", holds)
+
+
+def _leaves_at_tower(case: TheoryCase) -> bool:
+    return all(traffic.destination == "tower" for traffic in case.network.traffic)
+
+
+ALOHA = (
+    SATURATED,
+    Condition("traffic", "packets that leave at the tower (destination: tower)", _leaves_at_tower),
+    *ONLY_COLLISIONS,
+)
+"""Saturated users of one cell, where only collisions cause losses."""
 
 
 class SlottedAloha(Theory):
@@ -23,32 +43,24 @@ class SlottedAloha(Theory):
         kind: slotted_aloha
     """
 
-    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        yield from aloha_misfits(case, Mac)
+    conditions = (aloha_of(Mac), *ALOHA)
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
         return predict_aloha(case, 1)
 
 
-def aloha_misfits(case: TheoryCase, mac: type[Aloha]) -> Iterator[Fault]:
-    """Yield misfits of the MAC, of the traffic, and of the medium."""
-    yield from saturated_misfits(case)
-    if not isinstance(case.network.mac, mac) or case.network.mac.probability is None:
-        yield misfit_fault("mac", "this MAC, with a fixed probability")
-    if any(traffic.destination != "tower" for traffic in case.network.traffic):
-        yield misfit_fault("traffic", "packets that leave at the tower (destination: tower)")
-    yield from medium_misfits(case)
-
-
 def predict_aloha(case: TheoryCase, channels: int) -> Mapping[str, float]:
     """Return throughput, collisions and delay of saturated users that pick one of so many *channels*."""
-    network = case.network
-    mac, radio, reception, (traffic,) = network.mac, network.radio, network.reception, network.traffic
+    mac = case.network.mac
+    radio = case.network.radio
+    reception = case.network.reception
+    (traffic,) = case.network.traffic
     assert isinstance(mac, Aloha)
     assert mac.probability is not None
     assert radio is not None
     assert reception is not None
-    bits, users = traffic.size.mean, case.layout.users
+    bits = traffic.size.mean
+    users = case.layout.users
     slot_s = mac.slot or bits / reception.rate_bps(radio.bandwidth)
     success = (1.0 - mac.probability / channels) ** (users - 1)
     metrics = {

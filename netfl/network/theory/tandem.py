@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
-from netfl.errors import Fault
-from netfl.network.theory import Theory, TheoryCase
-from netfl.network.theory._queues import TandemLine, build_line, line_misfits
+from netfl.network.theory import Condition, Theory, TheoryCase
+from netfl.network.theory._queues import LINE, POISSON, STABLE, TandemLine, build_line, has_limits, size_distribution
 from netfl.registry import kind_of
 from netfl.types import Floats, Law
 
@@ -42,9 +41,22 @@ class Tandem(Theory):
     packets: Annotated[int, Field(ge=10_000, le=10**8)] = 4_000_000
     """Number of simulated packets; at most 2^18 with limited room."""
 
-    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        finite = getattr(case.network.queue, "capacity", None) is not None
-        yield from line_misfits(case, None if finite else "exponential", hops=None, finite=finite)
+    conditions = (
+        *LINE,
+        Condition(
+            "queue",
+            "drop_tail without limits, or with a capacity in messages",
+            lambda case: has_limits(case, messages=False) or has_limits(case, messages=True),
+        ),
+        Condition(
+            "traffic",
+            "packets of exponential size, unless a capacity limits the queues",
+            lambda case: has_limits(case, messages=True) or size_distribution(case) == "exponential",
+            size_distribution,
+            given=(POISSON,),
+        ),
+        STABLE,
+    )
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
         line, (traffic,) = build_line(case), case.network.traffic

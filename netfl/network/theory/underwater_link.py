@@ -3,14 +3,71 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from netfl.errors import Fault
 from netfl.network.channel.underwater import Underwater
 from netfl.network.mac.pure_aloha import PureAloha
-from netfl.network.theory import Theory, TheoryCase, misfit_fault
-from netfl.network.theory._links import budget_misfits, cell_misfits
+from netfl.network.theory import Condition, Theory, TheoryCase
+from netfl.network.theory._links import EQUAL_LINKS, ONE_CELL
 from netfl.network.traffic.constant import Constant
+
+
+def _channel(case: TheoryCase) -> Underwater:
+    (channel,) = case.network.channel
+    assert isinstance(channel, Underwater)
+    return channel
+
+
+def _bandwidth_hz(case: TheoryCase) -> float:
+    assert case.network.radio is not None
+    return case.network.radio.bandwidth
+
+
+def _has_channel(case: TheoryCase) -> bool:
+    channels = case.network.channel
+    return len(channels) == 1 and isinstance(channels[0], Underwater) and case.network.radio is not None
+
+
+def _is_narrow(case: TheoryCase) -> bool:
+    return _bandwidth_hz(case) <= _channel(case).frequency / 4.0
+
+
+def _is_constant(case: TheoryCase) -> bool:
+    traffic = case.network.traffic
+    if not traffic:
+        return True  # only the SNR is compared
+    return len(traffic) == 1 and isinstance(traffic[0], Constant) and traffic[0].size.distribution == "fixed"
+
+
+def _sends_at_once(case: TheoryCase) -> bool:
+    traffic = case.network.traffic
+    if not traffic:
+        return True
+    return isinstance(case.network.mac, PureAloha) and case.layout.users == 1 and traffic[0].destination == "tower"
+
+
+def _do_not_wait(case: TheoryCase) -> bool:
+    return all(isinstance(traffic, Constant) and _delay_s(case) < traffic.every for traffic in case.network.traffic)
+
+
+_CHANNEL = Condition("channel", "one underwater channel alone, and a radio", _has_channel)
+_BAND = Condition(
+    "radio.bandwidth",
+    "bands of at most a quarter of their frequency",
+    _is_narrow,
+    _bandwidth_hz,
+    given=(_CHANNEL,),
+)
+_TRAFFIC = Condition("traffic", "one kind of traffic, constant, all packets of one size", _is_constant)
+_SENDER = Condition(
+    "mac", "one user that sends immediately (pure_aloha), to the tower", _sends_at_once, given=(_TRAFFIC,)
+)
+_NO_WAIT = Condition(
+    "traffic",
+    lambda case: f"packets that do not wait for each other, every {_delay_s(case):.3g} s at least",
+    _do_not_wait,
+    given=(_CHANNEL, _SENDER),
+)
 
 
 class UnderwaterLink(Theory):
@@ -28,39 +85,33 @@ class UnderwaterLink(Theory):
         kind: underwater_link
     """
 
-    def misfits(self, case: TheoryCase) -> Iterator[Fault]:
-        network = case.network
-        yield from budget_misfits(case)
-        yield from cell_misfits(case)
-        if len(network.channel) != 1 or not isinstance(network.channel[0], Underwater) or network.radio is None:
-            yield misfit_fault("channel", "one underwater channel alone, and a radio")
-            return
-        bandwidth = network.radio.bandwidth
-        if bandwidth > network.channel[0].frequency / 4.0:
-            yield misfit_fault("radio.bandwidth", "bands of at most a quarter of their frequency", bandwidth)
-        if not network.traffic:
-            return
-        traffic = network.traffic[0]
-        if len(network.traffic) != 1 or not isinstance(traffic, Constant) or traffic.size.distribution != "fixed":
-            yield misfit_fault("traffic", "one kind of traffic, constant, all packets of one size")
-        elif not isinstance(network.mac, PureAloha) or case.layout.users != 1 or traffic.destination != "tower":
-            yield misfit_fault("mac", "one user that sends immediately (pure_aloha), to the tower")
-        elif (busy_s := self.predict(case)["delay_theory_s"]) >= traffic.every:
-            yield misfit_fault("traffic", f"packets that do not wait for each other, every {busy_s:.3g} s at least")
+    conditions = (*EQUAL_LINKS, *ONE_CELL, _CHANNEL, _BAND, _TRAFFIC, _SENDER, _NO_WAIT)
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
-        (channel,), radio, reception = case.network.channel, case.network.radio, case.network.reception
-        assert isinstance(channel, Underwater)
+        channel = _channel(case)
+        radio = case.network.radio
         assert radio is not None
-        length_m, khz = math.hypot(float(case.layout.distance_m[0]), channel.depth), channel.frequency / 1e3
-        source_db = 170.8 + (radio.power - 30.0)
-        loss_db = 10.0 * channel.spreading * math.log10(length_m) + _thorp_db_km(khz) * length_m / 1e3
+        khz = channel.frequency / 1e3
+        length_m = _length_m(case)
+        source_db = 170.8 + (radio.power - 30.0)  # SL
+        loss_db = 10.0 * channel.spreading * math.log10(length_m) + _thorp_db_km(khz) * length_m / 1e3  # TL
         noise_db = _wenz_db(khz, channel.shipping, channel.wind) + 10.0 * math.log10(radio.bandwidth)
         metrics = {"snr_theory_db": source_db - loss_db - noise_db}
-        if case.network.traffic and reception is not None:
-            airtime_s = case.network.traffic[0].size.mean / reception.rate_bps(radio.bandwidth)
-            metrics["delay_theory_s"] = length_m / channel.sound_speed + airtime_s
+        if case.network.traffic and case.network.reception is not None:
+            metrics["delay_theory_s"] = _delay_s(case)
         return metrics
+
+
+def _length_m(case: TheoryCase) -> float:
+    """Return the length l of the path."""
+    return math.hypot(float(case.layout.distance_m[0]), _channel(case).depth)
+
+
+def _delay_s(case: TheoryCase) -> float:
+    """Return the delay l / c + bits / rate of a packet."""
+    assert case.network.reception is not None
+    airtime_s = case.network.traffic[0].size.mean / case.network.reception.rate_bps(_bandwidth_hz(case))
+    return _length_m(case) / _channel(case).sound_speed + airtime_s
 
 
 def _thorp_db_km(khz: float) -> float:

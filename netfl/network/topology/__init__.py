@@ -42,7 +42,7 @@ from typing import Any
 
 import networkx as nx
 
-from netfl.network.files import store_object
+from netfl.files import store_object
 from netfl.network.layout import Layout
 from netfl.registry import Spec, exported_models
 from netfl.streams import Streams

@@ -15,8 +15,8 @@ import networkx as nx
 import numpy as np
 from pydantic import AfterValidator, Field
 
+from netfl import files
 from netfl.errors import Fault, ScenarioError, suggest
-from netfl.network import files
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.placement import Placement
 from netfl.network.placement._sampling import Point, on_circle

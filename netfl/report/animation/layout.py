@@ -125,8 +125,8 @@ def _scenario_layout(data: RunData, users: NDArray[np.float64]) -> Any:
 
     The models or files of the scenario may have changed since, or be missing.
     """
-    from netfl.access._builder import build_layout as build_sites
     from netfl.access.network import NetworkAccess
+    from netfl.network.build import build_layout as build_sites
     from netfl.scenario.scenario import load
     from netfl.simulation.setup import streams_of
     from netfl.types import AccessContext, NullRecorder

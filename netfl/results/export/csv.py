@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from netfl.errors import Fault, ScenarioError
-from netfl.network.files import absolute_path, open_parquet, read_batches
+from netfl.files import absolute_path, open_parquet, read_batches
 from netfl.results.atomic_write import atomic_write
 from netfl.results.run_reader import Run
 from netfl.results.tables import CHUNK

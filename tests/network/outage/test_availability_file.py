@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import netfl
+from netfl import files
 from netfl.cli import app
 from netfl.errors import ScenarioError
-from netfl.network import files
 from netfl.network.outage._availability_file import (
     AvailabilitySchedule,
     UserSchedule,

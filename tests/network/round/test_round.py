@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from support.small_network import FADES, PLAIN, RULES, make, play
 
-from netfl.access._builder import build_network
 from netfl.access.network import NetworkAccess
 from netfl.errors import ModelError, ScenarioError
+from netfl.network.build import build_network
 from netfl.network.round.quorum import Quorum
 from netfl.network.simulator import NetworkSimulator
 from netfl.scenario.validation import nested_faults

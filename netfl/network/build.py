@@ -1,0 +1,218 @@
+"""Construction of a `NetworkConfig` from the description of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from netfl.errors import Fault, ScenarioError, prefix_faults
+from netfl.network.config import NetworkConfig, RoundServiceConfig
+from netfl.network.counterfactual import NO_EXEMPTIONS
+from netfl.network.energy import EnergyMeter
+from netfl.network.layout import Layout
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.outage._state import NodeState
+from netfl.network.parts import NetworkParts
+from netfl.network.probe import Sampler
+from netfl.network.radio.fading_medium import FadingMedium
+from netfl.network.radio.link_budget import LinkBudget
+from netfl.network.radio.medium import Medium
+from netfl.network.sizes import broadcast_bits, design_payload, largest_frame_bits, transport_of
+from netfl.network.spec import NetworkSpec
+from netfl.network.theory import TheoryCase
+from netfl.registry import no_effect
+from netfl.streams import Streams
+from netfl.types import AccessContext, Floats
+
+
+def build_layout(parts: NetworkParts, context: AccessContext) -> Layout:
+    """Return positions, links and trajectories.
+
+    Raises:
+        ScenarioError: the topology or the motion cannot be used; keys as in the scenario.
+    """
+    with prefix_faults("topology"):
+        layout = parts.topology.open(context.users, context.streams.at("topology"))
+    if parts.motion is None:
+        return layout
+    with prefix_faults("motion"):
+        paths = parts.motion.open(layout, context.streams.at("motion"))
+    return replace(layout, paths=paths)
+
+
+def compute_streams(context: AccessContext) -> Streams:
+    """Return the streams of devices, speeds and training times."""
+    return context.streams.at("compute")
+
+
+def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
+    """Return the parts of a network simulation.
+
+    Raises:
+        ScenarioError: parts do not fit each other, or the theory does not hold; keys as in the scenario.
+    """
+    layout = build_layout(spec, context)
+    faults: list[Fault] = []
+    outages = CombinedOutages()
+    try:
+        with prefix_faults("outages"):
+            outages = CombinedOutages.open(spec.outages, layout, context.streams)
+    except ScenarioError as error:
+        faults += error.faults  # reported together with those of the other parts
+    faults += _layout_faults(spec, layout)
+    node_state = NodeState(outages, layout.nodes)
+    service = None
+    if context.duration_s is None:
+        service = _service(spec, context)
+    medium = _medium(spec, context, layout, node_state)
+    energy = _energy_meter(spec, context, service)
+    if medium is not None:
+        medium.energy = energy
+        frame_bits = largest_frame_bits(spec, context)
+        faults += _reach_faults(spec, medium, layout, frame_bits, service)
+        if spec.mac is not None:
+            longest_s = medium.longest_s(frame_bits)
+            faults += [fault.under("mac") for fault in spec.mac.airtime_faults(longest_s)]
+    if faults:
+        raise ScenarioError(faults)
+    return NetworkConfig(
+        layout=layout,
+        medium=medium,
+        mac=spec.mac,
+        shared_air=spec.shared_air,
+        queue=spec.queue,
+        queues=spec.queues,
+        routing=spec.routing,
+        outages=outages,
+        node_state=node_state,
+        traffic=spec.traffic,
+        service=service,
+        exemptions=spec.exempt or NO_EXEMPTIONS,
+        energy=energy,
+        sampler=_sampler(spec, context, layout, outages),
+        expected=_theory_values(spec, layout, context.streams),
+    )
+
+
+def _layout_faults(spec: NetworkSpec, layout: Layout) -> Iterator[Fault]:
+    for index, traffic in enumerate(spec.traffic):
+        if traffic.source != "users" and not layout.with_role(traffic.source.removesuffix("s")):
+            problem = f"there are no {traffic.source} in this topology"
+            yield Fault(f"traffic.{index}.source", problem, traffic.source, "set source: towers")
+    if spec.shared_air and len(layout.towers) == 1:
+        yield from no_effect(spec, ["shared_air"], "with one tower: there are no other cells")
+
+
+def _reach_faults(
+    spec: NetworkSpec, medium: Medium, layout: Layout, frame_bits: float, service: RoundServiceConfig | None
+) -> Iterator[Fault]:
+    """Yield the errors of users whose best signal is too weak for a frame, or for a version on the downlink."""
+    if spec.radio is None or spec.reception is None or spec.unreachable == "keep":
+        return
+    best_snr_db = medium.best_snr_db(np.arange(layout.users))
+    needed_db = spec.reception.threshold_db(spec.radio.bandwidth, frame_bits)
+    remedy = (
+        "move users nearer (topology), raise radio.power, or lower the losses or the SNR that the reception needs; "
+        "or set unreachable: keep"
+    )
+    yield from _weak_signal_faults("channel", "never be received", best_snr_db, needed_db, remedy)
+    if service is not None and service.downlink is not None:
+        best_snr_db = best_snr_db + service.boost_db
+        needed_db = spec.reception.threshold_db(spec.radio.bandwidth, service.broadcast_bits)
+        remedy = "raise it; or set unreachable: keep"
+        yield from _weak_signal_faults("downlink.power", "never receive a version", best_snr_db, needed_db, remedy)
+
+
+def _weak_signal_faults(key: str, effect: str, best_snr_db: Floats, needed_db: float, remedy: str) -> Iterator[Fault]:
+    weak_users = np.flatnonzero(best_snr_db < needed_db)
+    if weak_users.size:
+        worst_db = best_snr_db.min()
+        problem = (
+            f"users that can {effect}: the worst, user {best_snr_db.argmin()}, reaches an SNR of "
+            f"{worst_db:.1f} dB at its best, {needed_db - worst_db:.1f} dB below the SNR that it needs"
+        )
+        yield Fault(key, problem, weak_users.tolist(), remedy)
+
+
+def _sampler(spec: NetworkSpec, context: AccessContext, layout: Layout, outages: CombinedOutages) -> Sampler | None:
+    if spec.probe is None:
+        return None
+    budget = None
+    if spec.radio is not None:
+        budget = LinkBudget(spec.radio, spec.channel, layout, context.streams)
+    return Sampler(spec.probe, layout, budget, outages, context.warmup_s)
+
+
+def _theory_values(spec: NetworkSpec, layout: Layout, streams: Streams) -> Mapping[str, float]:
+    if spec.theory is None:
+        return {}
+    case = TheoryCase(spec, layout, streams)
+    faults = [*spec.theory.misfits(case)]
+    if faults:
+        raise ScenarioError(faults)
+    return dict(spec.theory.predict(case))
+
+
+def _energy_meter(spec: NetworkSpec, context: AccessContext, service: RoundServiceConfig | None) -> EnergyMeter | None:
+    if spec.energy is None:
+        return None
+    devices = np.full(context.users, "")
+    if spec.compute is not None:
+        devices = spec.compute.columns(context.users, compute_streams(context)).get("device", devices)
+    power_dbm = np.nan if spec.radio is None else spec.radio.power
+    rates = spec.energy.rates(devices, power_dbm)
+    if service is None:  # nobody trains, and no version is broadcast
+        return EnergyMeter(rates, np.zeros(context.users))
+    if service.downlink is not None:  # the downlink states how long each copy takes
+        return EnergyMeter(rates, service.samples, 0.0)
+    return EnergyMeter(rates, service.samples, service.broadcast_bits / service.broadcast_bps)
+
+
+def _medium(spec: NetworkSpec, context: AccessContext, layout: Layout, node_state: NodeState) -> Medium | None:
+    exemptions = spec.exempt or NO_EXEMPTIONS
+    if spec.radio is not None and spec.reception is not None:
+        return FadingMedium(
+            LinkBudget(spec.radio, spec.channel, layout, context.streams),
+            spec.reception,
+            node_state,
+            context.streams.at("reception"),
+            interference=spec.interference,
+            capture_db=spec.capture,
+            exemptions=exemptions,
+        )
+    if spec.mac is not None and spec.mac.rate_bps is not None:
+        return Medium(spec.mac.rate_bps, node_state, exemptions)
+    return None  # no user sends
+
+
+def _service(spec: NetworkSpec, context: AccessContext) -> RoundServiceConfig:
+    if spec.compute is None or spec.round is None:
+        raise ValueError("rounds need compute and a rule")
+    boost_db = 0.0
+    if spec.radio is not None and spec.downlink is not None and spec.downlink.power is not None:
+        boost_db = spec.downlink.power - spec.radio.power
+    update_bits = design_payload(spec, context).uplink_bits
+    transport = transport_of(spec, update_bits)
+    compute_s = spec.compute.time_s(context.samples, compute_streams(context))
+    if spec.exempt is not None and spec.exempt.compute:
+        compute_s = np.array(compute_s)
+        compute_s[list(spec.exempt.compute)] = compute_s.min()
+    staleness = spec.staleness
+    if staleness is None and spec.is_punctual:
+        staleness = 0
+    return RoundServiceConfig(
+        update_bits=update_bits / transport.compression,
+        samples=spec.compute.work(context.samples),
+        compute_s=compute_s,
+        jitter=spec.compute.training_jitter(compute_streams(context)),
+        broadcast_bits=broadcast_bits(spec, context),
+        broadcast_bps=spec.broadcast_rate or np.inf,
+        rule=spec.round,
+        on_new_version=spec.on_new_version,
+        staleness=staleness,
+        downlink=spec.downlink,
+        boost_db=boost_db,
+        transport=transport,
+    )

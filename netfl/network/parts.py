@@ -1,0 +1,81 @@
+"""The parts of a network: nodes, links, the air, queues, outages and traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from netfl.network.channel import Channel
+from netfl.network.compute import as_tuple
+from netfl.network.mac import Mac
+from netfl.network.motion import Motion
+from netfl.network.outage import Outage
+from netfl.network.probe import Probe
+from netfl.network.queue import Queue
+from netfl.network.queue.drop_tail import DropTail
+from netfl.network.radio.link_budget import Radio
+from netfl.network.reception import Reception
+from netfl.network.routing import Routing
+from netfl.network.routing.shortest_path import ShortestPath
+from netfl.network.topology import Topology
+from netfl.network.traffic import Traffic
+from netfl.registry import FamilyMember, NotWith, Spec
+from netfl.units import Decibels
+
+
+class NetworkParts(Spec):
+    """Description of a network, whatever it carries.
+
+    `netfl.network.spec.NetworkSpec` adds how the network serves rounds.  Theories read these parts
+    (`netfl.network.theory.TheoryCase`).
+    """
+
+    topology: Annotated[Topology, FamilyMember()]
+    """Positions of users, towers, routers and the server, and the links between them."""
+    motion: Annotated[Motion, FamilyMember()] | None = None
+    """Motion of users; ``null``: none.  A user stays with the tower that was nearest at the start."""
+    radio: Radio | None = None
+    """Radio of the users."""
+    channel: tuple[Annotated[Channel, FamilyMember()], ...] = ()
+    """Channel models, whose gains add up in dB; an empty list is a gain of 0 dB.  With a ``motion``, ``rayleigh``,
+    ``rician`` and ``nakagami`` without a key for their pace follow it."""
+    reception: Annotated[Reception, FamilyMember()] | None = None
+    """Condition for decoding a signal, and the bit rate."""
+    interference: Literal["collide", "sinr"] = "collide"
+    """Outcome of attempts that overlap on one channel: they ``collide``, or their ``sinr`` decides."""
+    capture: Annotated[Annotated[Decibels, Field(ge=0)] | None, NotWith("interference", "sinr")] = None
+    """Ratio by which a signal must exceed the sum of its interference to be received; ``null`` for never."""
+    shared_air: bool = False
+    """Whether users of other cells interfere, too; with ``sinr`` or ``capture`` only, and not with `csma_ca`."""
+    unreachable: Literal["error", "keep"] = "error"
+    """Treatment of users whose best signal is too weak: ``error`` refuses them, ``keep`` allows them."""
+    mac: Annotated[Mac, FamilyMember()] | None = None
+    """Medium access control of a cell."""
+    queue: Annotated[Queue, FamilyMember()] = DropTail()
+    """Queue of the output ports of towers and routers."""
+    queues: Mapping[str, Annotated[Queue, FamilyMember()]] = Field(default_factory=dict)
+    """Other queues for the ports of a node (``router:0``) or for one port (``router:0-server``)."""
+    routing: Annotated[Routing, FamilyMember()] = ShortestPath()
+    """Routes of messages."""
+    outages: tuple[Annotated[Outage, FamilyMember()], ...] = ()
+    """Outages of users, towers, routers and links; a node is up if no outage affects it."""
+    traffic: Annotated[tuple[Annotated[Traffic, FamilyMember()], ...], BeforeValidator(as_tuple)] = ()
+    """Traffic beside the updates, or with ``duration`` in place of them: one kind, or a list."""
+    probe: Probe | None = None
+    """Samples of links and outages during a ``duration``."""
+
+    @property
+    def user_traffic(self) -> tuple[Traffic, ...]:
+        """Traffic that enters at users, and so is sent over the air."""
+        return tuple(traffic for traffic in self.traffic if traffic.source == "users")
+
+    @property
+    def air_rates_bps(self) -> tuple[float, ...]:
+        """Bit rate of each mode of a frame on the air; a single 0 if nothing states one."""
+        if self.mac is not None and self.mac.rate_bps is not None:
+            return (self.mac.rate_bps,)
+        if self.reception is None or self.radio is None:
+            return (0.0,)
+        return tuple(self.reception.rate_bps(self.radio.bandwidth, mode) for mode in range(self.reception.modes))

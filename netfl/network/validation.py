@@ -1,0 +1,185 @@
+"""Validation of a network: errors between parts that are each valid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from netfl.errors import Fault, suggest
+from netfl.network.channel._fading import pace_faults
+from netfl.network.spec import NetworkSpec
+from netfl.registry import no_effect
+from netfl.types import ScenarioFacts
+
+NO_ROUNDS = "with a duration, in which no rounds are served"
+"""Reason why a key of rounds has no effect."""
+_LINK = ("channel", "capture", "interference", "unreachable")
+_ROUNDS = (
+    "round", "compute", "broadcast_rate", "downlink", "update_size", "payload", "transport", "staleness", "exempt",
+    "on_new_version",
+)  # fmt: skip
+
+
+def network_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Fault]:
+    """Yield missing parts of a network, contradictions, and keys without effect."""
+    is_timed = facts.duration_s is not None
+    users_send = bool(spec.user_traffic) or not is_timed
+    if is_timed:
+        yield from no_effect(spec, _ROUNDS, NO_ROUNDS)
+    else:
+        yield from _round_faults(spec, facts)
+    yield from _air_faults(spec, users_send=users_send)
+    yield from pace_faults(spec.channel, moving=spec.motion is not None)
+    yield from _probe_faults(spec, facts)
+    yield from _traffic_faults(spec)
+    yield from _energy_faults(spec, users_send=users_send)
+    if is_timed and spec.traffic and all(traffic.destination == "tower" for traffic in spec.traffic):
+        reason = "because all traffic leaves at the tower"
+        remedy = "leave it out, or set destination: server"
+        yield from no_effect(spec, ("queue", "queues", "routing"), reason, remedy)
+    if spec.radio is None:
+        yield from no_effect(spec, ["motion"], "without a radio: positions do not matter")
+    if len(spec.user_traffic) > 1:
+        yield Fault("traffic", "two kinds of traffic enter at users", None, "give users one kind")
+    yield from _shared_air_faults(spec)
+
+
+def _shared_air_faults(spec: NetworkSpec) -> Iterator[Fault]:
+    """Cells that would share one collision domain, and users that would not sense those of other cells."""
+    if not spec.shared_air:
+        return
+    if spec.interference == "collide" and spec.capture is None:
+        remedy = "set interference: sinr, or a capture ratio"
+        yield Fault("shared_air", "all cells would share one collision domain", None, remedy)
+    if spec.mac is not None and spec.mac.has_carrier_sense:
+        problem = "the users of one cell would not sense those of another on the same channel, which is not modelled"
+        remedy = "leave it out, put all users into one cell, or take a MAC that does not listen before it sends"
+        yield Fault("shared_air", problem, True, remedy)
+
+
+def _traffic_faults(spec: NetworkSpec) -> Iterator[Fault]:
+    """Priorities that no queue uses, and keys of users' traffic in other traffic."""
+    all_leave_early = all(traffic.destination == "tower" for traffic in spec.traffic)
+    has_priorities = any(queue.has_priorities for queue in (spec.queue, *spec.queues.values()))
+    for index, traffic in enumerate(spec.traffic):
+        prefix = f"traffic.{index}."
+        if all_leave_early or not has_priorities:
+            reason = "because no queue uses priorities"
+            yield from no_effect(traffic, ["priority"], reason, "take queue: priority", prefix)
+        if traffic.source != "users":
+            yield from no_effect(traffic, ["destination", "buffer"], "because no user sends it", prefix=prefix)
+
+
+def _energy_faults(spec: NetworkSpec, *, users_send: bool) -> Iterator[Fault]:
+    """Unknown devices, efficiencies without a radio, and costs of sending if no user sends."""
+    if spec.energy is None:
+        return
+    known_devices: list[str] = []
+    if spec.compute is not None and spec.compute.devices is not None:
+        known_devices = [*spec.compute.devices]
+    for name in spec.energy.devices:
+        if name not in known_devices:
+            problem = "compute.devices has no device of that name"
+            yield Fault(f"energy.devices.{name}", problem, None, suggest(name, known_devices))
+    for key, costs in spec.energy.each():
+        prefix = f"energy.{key}"
+        if not users_send:
+            reason = "because no user sends anything"
+            yield from no_effect(costs, ["transmit", "efficiency"], reason, prefix=prefix)
+        elif spec.radio is None:
+            yield from no_effect(costs, ["efficiency"], "without a radio", "give transmit", prefix)
+
+
+def _round_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Fault]:
+    """Missing parts of rounds, and keys that have no effect on them."""
+    for name, part in (("round", spec.round), ("compute", spec.compute)):
+        if part is None:
+            yield Fault(name, "missing; rounds need it", None, f"give {name}, or a duration in place of rounds")
+    remedy = "leave it out, or give a duration in place of rounds"
+    yield from no_effect(spec, ("probe", "theory"), "on rounds", remedy)
+    if spec.exempt is not None:
+        for cause, reason in inactive_causes(spec, facts).items():
+            yield from no_effect(spec.exempt, [cause], f"because {reason}", prefix="exempt.")
+    yield from _downlink_faults(spec)
+    if spec.transport is not None and spec.mac is not None:
+        yield from (fault.under("transport") for fault in spec.transport.misfits(spec.mac.max_payload_bits))
+    if spec.round is not None and spec.round.is_continuous:
+        reason = "with this rule of a round: no version is sent to a user with an outstanding update"
+        yield from no_effect(spec, ["on_new_version"], reason)
+    if spec.update_size is None and not facts.sized:
+        yield Fault("update_size", "missing: no model determines the size of an update", None, "give it")
+
+
+def _downlink_faults(spec: NetworkSpec) -> Iterator[Fault]:
+    if spec.downlink is None:
+        if spec.broadcast_rate is None:
+            yield Fault("broadcast_rate", "missing; an ideal downlink needs it", None, "give it, or a downlink")
+    elif spec.radio is None:
+        yield from no_effect(spec.downlink, ["power"], "without a radio", prefix="downlink.")
+
+
+def _air_faults(spec: NetworkSpec, *, users_send: bool) -> Iterator[Fault]:
+    """Missing parts of the air, parts without effect, and parts that do not fit each other."""
+    parts = {"radio": spec.radio, "reception": spec.reception, "mac": spec.mac}
+    mac_has_rate = spec.mac is not None and spec.mac.rate_bps is not None
+    is_without_radio = spec.radio is None and spec.reception is None and mac_has_rate  # no frame is too weak
+    if users_send and not is_without_radio:
+        for name, part in parts.items():
+            if part is None:
+                yield Fault(name, "missing; users that send over the air need it", None, f"give {name}")
+    sampled_keys = set()
+    if spec.probe is not None and spec.radio is not None:
+        sampled_keys = {"radio", "channel"}
+    if not users_send:
+        remedy = "leave it out, or set source: users"
+        keys = [key for key in (*parts, *_LINK) if key not in sampled_keys]
+        yield from no_effect(spec, keys, "because no user sends anything", remedy)
+    elif is_without_radio:
+        yield from no_effect(spec, [key for key in _LINK if key not in sampled_keys], "without a reception")
+    yield from _mac_faults(spec)
+
+
+def _mac_faults(spec: NetworkSpec) -> Iterator[Fault]:
+    """A MAC that does not fit the reception or the bandwidth of the radio."""
+    mac = spec.mac
+    if mac is None:
+        return
+    if mac.rate_bps is not None and spec.radio is not None and spec.reception is not None:
+        reception_bps = spec.reception.rate_bps(spec.radio.bandwidth)
+        if spec.reception.modes > 1:
+            problem = "the MAC has one rate, but the reception has several"
+            yield Fault("mac", problem, None, "take a reception of one rate, such as snr_threshold, or another MAC")
+        elif abs(reception_bps - mac.rate_bps) > 1e-6 * mac.rate_bps:
+            problem = f"its rate is {mac.rate_bps / 1e6:g} Mbps, but the reception's is {reception_bps / 1e6:g} Mbps"
+            yield Fault("mac", problem, None, "set the same rate; without fading, leave radio and reception out")
+    if spec.reception is not None:
+        yield from (fault.under("reception") for fault in mac.reception_faults(spec.reception))
+    if spec.radio is not None and mac.bandwidth_hz is not None and mac.bandwidth_hz != spec.radio.bandwidth:
+        problem = f"its bandwidth is {mac.bandwidth_hz:g} Hz, but the radio's is {spec.radio.bandwidth:g} Hz"
+        yield Fault("mac", problem, None, "set the same bandwidth")
+
+
+def _probe_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Fault]:
+    if spec.probe is None:
+        return
+    if spec.radio is None and not spec.outages:
+        yield Fault("probe", "nothing can be sampled", None, "give radio and channel, or outages")
+    if spec.radio is None:
+        yield from no_effect(spec.probe, ["level", "lag"], "without a radio: there is no SNR", prefix="probe.")
+    lag_s = spec.probe.lag or 0.0
+    if facts.duration_s is not None and lag_s >= facts.duration_s:
+        reason = f"with a duration of {facts.duration_s:g} s, which is not longer"
+        yield from no_effect(spec.probe, ["lag"], reason, "make it shorter", prefix="probe.")
+
+
+def inactive_causes(spec: NetworkSpec, facts: ScenarioFacts) -> dict[str, str]:
+    """Return the causes of `netfl.network.counterfactual.CAUSES` that affect no user of a network, and the reason."""
+    reasons = {}
+    if facts.users == 1:
+        reasons["contention"] = "with one user, transmissions do not collide"
+    if spec.radio is None or spec.reception is None:
+        reasons["fading"] = "without a radio and a reception, no signal is too weak"
+    if not spec.outages:
+        reasons["outage"] = "there are no outages"
+    if facts.users == 1 or (spec.compute is not None and spec.compute.alike):
+        reasons["compute"] = "all users train for the same time"
+    return reasons

@@ -1,0 +1,224 @@
+"""Warnings about networks that are valid but probably not intended."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator
+
+import numpy as np
+
+from netfl.network.build import build_layout, compute_streams
+from netfl.network.channel._fading import carriers_hz, with_carrier
+from netfl.network.channel._motion_pace import COHERENCE_FACTOR, MotionPace
+from netfl.network.layout import LIGHT_M_S, Layout
+from netfl.network.radio.link_budget import LinkBudget
+from netfl.network.sizes import broadcast_bits, largest_frame_bits, update_cut
+from netfl.network.spec import NetworkSpec
+from netfl.registry import kind_of
+from netfl.types import AccessContext
+
+_INSTANTS_S = tuple(977.0 * number for number in range(64))
+"""Instants over which the gain of a link is averaged."""
+_MAX_LINKS, _MAX_LISTED = 1_000, 3
+"""Links whose gain is checked, spread over all users, and those that a warning lists."""
+_ROUNDING_DB = 1e-9
+
+
+def network_warnings(spec: NetworkSpec, context: AccessContext, max_selected: int) -> Iterator[str]:
+    """Yield warnings about links, fading, motion, batteries, slots, late frames, updates, and backlogs up and down.
+
+    Args:
+        spec: the network.
+        context: what the network is built for.
+        max_selected: largest number of users that take part in a round.
+    """
+    layout = build_layout(spec, context)
+    yield from _amplified_links(spec, context, layout)
+    yield from _fast_fading(spec, context, layout)
+    yield from _unfit_paces(spec, layout)
+    yield from _costly_uses(spec, context)
+    yield from _mac_warnings(spec, context, layout)
+    if context.duration_s is None:
+        yield from _fragile_updates(spec, context)
+        yield from _overload(spec, context, layout)
+        yield from _version_backlog(spec, context, layout, max_selected)
+
+
+def _amplified_links(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
+    """Links with a mean gain above 0 dB, as of a channel that returns a loss in place of a gain."""
+    if spec.radio is None:
+        return
+    users = np.unique(np.linspace(0, layout.users - 1, _MAX_LINKS).astype(np.int64))
+    budget = LinkBudget(spec.radio, spec.channel, layout, context.streams)
+    gains_db = budget.mean_gains_db(users, _INSTANTS_S)
+    total_db = gains_db.sum(axis=0)
+    amplified = np.flatnonzero(total_db > _ROUNDING_DB)
+    if not amplified.size:
+        return
+    links = [
+        f"user {users[link]} to {layout.towers[layout.tower_of[users[link]]]}: {total_db[link]:.3g} dB"
+        for link in amplified
+    ]
+    more = f" and {len(links) - _MAX_LISTED} more" if len(links) > _MAX_LISTED else ""
+    index = int(gains_db[:, amplified[0]].argmax())
+    kind = kind_of(type(spec.channel[index]))
+    yield (
+        f"amplified signals: the mean gain of a link is above 0 dB ({', '.join(links[:_MAX_LISTED])}{more}), the most "
+        f"by access.channel.{index}, {kind}; a loss is a negative gain: check the sign"
+    )
+
+
+def _fast_fading(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
+    """Frames that outlast the coherence time, if the reception decides by the fade at their start."""
+    if spec.radio is None or spec.reception is None or not spec.channel:
+        return
+    reception = spec.reception
+    judged_at_start = [mode for mode in range(reception.modes) if not reception.can_follow_fading(mode)]
+    if not judged_at_start:
+        return
+    slowest_bps = min(reception.rate_bps(spec.radio.bandwidth, mode) for mode in judged_at_start)
+    coherences_s = [channel.coherence_in(layout) for channel in with_carrier(spec.channel)]
+    coherence_s = min(coherences_s)
+    frame_bits = largest_frame_bits(spec, context)
+    airtime_s = frame_bits / slowest_bps
+    if spec.mac is not None:
+        airtime_s = spec.mac.max_airtime_s(frame_bits, slowest_bps)
+    if airtime_s <= COHERENCE_FACTOR * coherence_s:
+        return
+    index = coherences_s.index(coherence_s)
+    fading_kind = kind_of(type(spec.channel[index]))
+    reception_kind = kind_of(type(reception))
+    yield (
+        f"fast fading: a frame is on the air for up to {airtime_s:.3g} s, {airtime_s / coherence_s:.3g} times the "
+        f"coherence time of {coherence_s:.3g} s (access.channel.{index}, {fading_kind}), but '{reception_kind}' uses "
+        "the fade at its start, so a long frame fades as often as a short one; send smaller frames (access.transport), "
+        "use a reception that follows the fading (shannon, modulation), or state a longer coherence time if users move "
+        "slowly"
+    )
+
+
+def _unfit_paces(spec: NetworkSpec, layout: Layout) -> Iterator[str]:
+    """Channels that change much faster or slower than the motion of the users makes them change."""
+    if layout.paths is None or spec.radio is None:
+        return
+    slowest_m_s, fastest_m_s = layout.paths.speeds_m_s(np.arange(layout.users))
+    if not fastest_m_s.any():
+        return  # nobody moves
+    low_m_s = float(slowest_m_s[fastest_m_s > 0.0].min())
+    high_m_s = float(fastest_m_s.max())
+    pace = MotionPace((low_m_s, high_m_s))
+    carriers = sorted(carriers_hz(spec.channel))
+    if len(carriers) == 1:
+        signal_m_s = min(channel.speed_m_s for channel in spec.channel)
+        dopplers_hz = low_m_s * carriers[0] / signal_m_s, high_m_s * carriers[0] / signal_m_s
+        pace = MotionPace((low_m_s, high_m_s), dopplers_hz)
+    elif carriers:
+        named = ", ".join(f"{carrier_hz / 1e6:g} MHz" for carrier_hz in carriers)
+        yield f"access.channel: the models of a link have several carrier frequencies ({named}); give all the same"
+    for index, channel in enumerate(spec.channel):
+        problem = channel.motion_misfit(pace)
+        if problem:
+            yield f"access.channel.{index}, {kind_of(type(channel))}: {problem}"
+
+
+def _costly_uses(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
+    """Uses of a device that an outage always ends."""
+    frame_bits = largest_frame_bits(spec, context)
+    training_samples = None
+    if context.duration_s is None and spec.compute is not None:
+        training_samples = float(spec.compute.work(context.samples).max())
+    for index, outage in enumerate(spec.outages):
+        for warning in outage.warnings(frame_bits, training_samples):
+            yield f"access.outages.{index}, {kind_of(type(outage))}: {warning}"
+
+
+def _mac_warnings(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
+    """Warnings of the MAC: about its settings, and about frames that end later than it expects."""
+    slowest_bps = min(spec.air_rates_bps)
+    if spec.mac is None or slowest_bps <= 0.0:
+        return
+    frame_bits = largest_frame_bits(spec, context)
+    slowest_s = frame_bits / slowest_bps
+    yield from spec.mac.warnings(frame_bits / max(spec.air_rates_bps), slowest_s)
+    longest_s = slowest_s
+    if any(traffic.size.distribution == "exponential" for traffic in spec.user_traffic):
+        longest_s = math.inf  # the largest frame is that of the mean size only
+    yield from spec.mac.late_frame_warnings(slowest_s, longest_s, _max_delay_s(spec, context, layout))
+
+
+def _fragile_updates(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
+    """Updates of several frames, each of which can end the update."""
+    limit = None if spec.mac is None else spec.mac.attempt_limit
+    if limit is None or (spec.transport is not None and spec.transport.grain is not None):
+        return
+    frames = update_cut(spec, context).count
+    if frames > 1:
+        yield (
+            f"an update is sent in {frames} frames, and it ends when one frame is given up after max_attempts: {limit}"
+            "; give transport: {grain: packet, arq: {timeout: 1 s}}, or leave max_attempts out"
+        )
+
+
+def _overload(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
+    """Cells whose users get more packets than they can send, even without collisions, outages and updates."""
+    if spec.mac is None or spec.interference == "sinr" or spec.exempt is not None:
+        return  # several frames can be received at once
+    for traffic in spec.user_traffic:
+        if traffic.is_saturated or traffic.buffer is not None:
+            continue  # no queue grows without limit
+        slowest_bps = min(spec.air_rates_bps)
+        arrivals_hz = traffic.rate_hz(slowest_bps) or 0.0
+        mean_s = traffic.size.mean / max(spec.air_rates_bps)
+        longest_s = largest_frame_bits(spec, context) / slowest_bps
+        capacity_hz = spec.mac.max_frames_hz(mean_s, longest_s, _max_delay_s(spec, context, layout))
+        load = np.bincount(layout.tower_of) * arrivals_hz / capacity_hz
+        if load.max() > 1.0:
+            yield (
+                f"overloaded: the users of {layout.towers[load.argmax()]} receive {load.max():.3g} times as many "
+                "packets as they can send, so rounds get longer and longer; reduce the traffic, or set its buffer"
+            )
+
+
+def _version_backlog(spec: NetworkSpec, context: AccessContext, layout: Layout, max_selected: int) -> Iterator[str]:
+    """Versions that wait at a tower while newer ones follow, as a round may close before all users have received it."""
+    downlink = spec.downlink
+    rule = spec.round
+    if downlink is None or downlink.mode != "unicast" or rule is None or rule.is_continuous or spec.compute is None:
+        return
+    rate_bps = max(spec.air_rates_bps)
+    if rate_bps == 0.0:
+        return
+    users_in_cell = np.minimum(np.bincount(layout.tower_of, minlength=len(layout.towers)), max_selected)
+    most_users = int(users_in_cell.max())
+    copy_s = broadcast_bits(spec, context) / rate_bps
+    all_copies_s = float(most_users) * copy_s
+    # a round closes at the earliest when the users of its last update have received, trained and sent
+    needed = min(rule.max_updates(max_selected), int(users_in_cell.sum()))
+    first_copies = bisect_left(range(most_users), needed, key=lambda copies: np.minimum(users_in_cell, copies).sum())
+    training_s = float(np.min(spec.compute.time_s(context.samples, compute_streams(context))))
+    round_s = first_copies * copy_s + training_s + largest_frame_bits(spec, context) / rate_bps
+    if rule.deadline_s is not None:
+        round_s = min(round_s, rule.deadline_s)
+    if all_copies_s <= round_s:
+        return
+    if downlink.queued_versions == "keep":
+        effect = "versions queue behind older ones, and users receive ever older ones"
+    else:
+        effect = "newer versions replace those that wait, so many users miss versions"
+    yield (
+        f"backlog of versions: {layout.towers[users_in_cell.argmax()]} needs {all_copies_s:.3g} s or more to send a "
+        f"version to {most_users} users one by one, but a round may close after {round_s:.3g} s: {effect} "
+        f"(downlink.queued_versions: {downlink.queued_versions}); take mode: multicast, or let rounds wait for more "
+        "updates (access.round)"
+    )
+
+
+def _max_delay_s(spec: NetworkSpec, context: AccessContext, layout: Layout) -> float:
+    """Return the largest propagation delay between a user and its tower; 0 at the speed of light, as negligible."""
+    if spec.radio is None or all(channel.speed_m_s >= LIGHT_M_S for channel in spec.channel):
+        return 0.0
+    budget = LinkBudget(spec.radio, spec.channel, layout, context.streams)
+    instants_s = _INSTANTS_S[:1] if layout.paths is None else _INSTANTS_S
+    delays_s = [budget.delay_s(np.arange(layout.users), time_s) for time_s in instants_s]
+    return max(float(delay_s.max()) for delay_s in delays_s if delay_s is not None)
