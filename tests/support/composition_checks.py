@@ -58,7 +58,7 @@ def ordered(order):
     kept = {name: getattr(tower, name) for name in ("_build_population", "_build_packet_queues")}
 
     def reordered(build):
-        return lambda network, medium, ids, *more: build(network, medium, ids[np.argsort(rank[ids])], *more)
+        return lambda ids, *more: build(ids[np.argsort(rank[ids])], *more)
 
     for name, build in kept.items():
         setattr(tower, name, reordered(build))

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from netfl.network.backhaul import fast_path, traffic_sources
-from netfl.network.backhaul.fast_path import FastPathPort, PacketArray
+from netfl.network.backhaul.fast_path import FastPathPort
 from netfl.network.config import NetworkConfig
+from netfl.network.counters import PacketArray
 from netfl.network.event_log import EventLog
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState

@@ -28,8 +28,8 @@ from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.reception.lora import Lora
-from netfl.network.server import OutstandingUpdates
 from netfl.network.tower import Tower
+from netfl.network.updates import OutstandingUpdates
 from netfl.network.users import UserPopulation
 from netfl.streams import Streams
 
@@ -58,8 +58,8 @@ class LoraSimulation:
         self.env, self.sent, self.delivered, self.endless = Clock(), [], [], endless
         count = len(snr_db)
         event_log = EventLog(self, count)
-        queue = UpdateQueue(np.arange(count), 8.0 * size, "tower:0", event_log)
-        self.updates = UserPopulation(queue, np.zeros(count), OutstandingUpdates(count))
+        queue = UpdateQueue(np.arange(count), 8.0 * size, "tower:0", event_log, OutstandingUpdates(count))
+        self.updates = UserPopulation(queue, np.zeros(count))
         presence = NodeState(CombinedOutages(), count + 1)
         medium = FadingMedium(ScriptedLinks(snr_db), Lora(), presence, Streams(1), **options)
         air = AirInterface(NodeId("tower:0", count), medium, SharedChannel())
@@ -200,7 +200,7 @@ def test_newer_update_waits_for_timeout_of_failed_one(confirmed, low_s, high_s):
 
 
 def test_user_cut_off_at_its_start_is_not_charged_airtime(make_cell):
-    """The duty cycle allows the next frame after 100 airtimes; the user, down until 200, sends at 200 and not at 300."""
+    """It may send again at 100 airtimes, but is down until 200: it sends then, not after another 100 airtimes."""
     airtime_s = float(time_on_air_s(125 + 13, 0, 125e3))
     mac = Lorawan(spreading_factor=7, max_attempts=1)
     simulation = make_cell(1, plan={0: [(99.0 * airtime_s, 200.0 * airtime_s)]})

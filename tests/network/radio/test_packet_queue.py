@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from netfl.network.clock import Clock
-from netfl.network.event_log import EventLog
+from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
 from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.medium import Medium
@@ -74,7 +74,7 @@ def build_simulation(traffic, users, *, limit=None, medium=None, ids=None):
             (message.user, message.born_s, message.sent_s, env.now, message.bits, message.attempts)
         )
         simulation.last = message
-        event_log.record_outcome(message, "delivered", env.now)
+        message.end(event_log, Ending("delivered"), env.now)
 
     air = AirInterface(NodeId("tower:0", 99), medium or Medium(1.0), SharedChannel())
     simulation.cell = Cell(env, air, queue, Streams(1), uplink)

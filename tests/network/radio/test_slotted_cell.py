@@ -160,7 +160,7 @@ def test_result_comes_before_the_next_choice(make_cell, delay):
 
 
 class Feedback(KnownBacklog):
-    """Lets all users send in every slot, and notes the times at which the rule learns of collisions."""
+    """All users send in every slot; the times of the feedback are noted."""
 
     def __init__(self, env):
         super().__init__(1)
