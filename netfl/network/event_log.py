@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from netfl.errors import ModelError
 from netfl.network.counters import PacketArray, PacketCounter
-from netfl.types import Recorder
+from netfl.types import Event, Recorder
 
 
 class Ending(NamedTuple):
@@ -82,9 +82,9 @@ class EventLog:
         return self._recorder.wants(kind)
 
     def event(self, kind: str, time_s: ArrayLike, **columns: Any) -> None:
-        """Record an event of the open round, if events of *kind* are recorded; *columns* as in `Recorder.event`."""
+        """Record an event of the open round, if events of *kind* are recorded; *columns* are fields of an `Event`."""
         if self._recorder.wants(kind):
-            self._recorder.event(kind, time_s, round=self.round, **columns)
+            self._recorder.record(Event(kind, time_s, self.round, **columns))
 
     def record_reception(self, time_s: ArrayLike, users: ArrayLike, version: ArrayLike, node: str) -> None:
         """Record that users receive *version*, one for all or one for each."""
@@ -97,7 +97,7 @@ class EventLog:
         if outcome == "delivered":
             self.failed_attempts = 0
             self.lost_trainings = 0
-        self._recorder.event(outcome, time_s, round=self.round, user=users, node=node, value=base, detail=detail)
+        self._recorder.record(Event(outcome, time_s, self.round, users, node, base, detail))
 
     def count_failures(self, count: int, now_s: float) -> None:
         """Count failed attempts that are followed by others.
@@ -146,7 +146,7 @@ class EventLog:
         for ending, rows in sorted(self.packet_rows.items()):
             times_s, senders, delays_s = np.frombuffer(rows).reshape(-1, 3).T
             users = np.where(senders < self._users, senders, -1).astype(np.int64)
-            self._recorder.event(
-                ending.outcome, times_s, round=self.round, user=users, node=ending.node, value=delays_s
+            self._recorder.record(
+                Event(ending.outcome, times_s, round=self.round, user=users, node=ending.node, value=delays_s)
             )
         self.packet_rows.clear()

@@ -30,8 +30,8 @@ class LongRunError(Exception):
 class BoundedMemory(Memory):
     """A recorder that ends a run after `MAX_EVENTS`."""
 
-    def event(self, kind, time_s, **columns):
-        super().event(kind, time_s, **columns)
+    def record(self, event):
+        super().record(event)
         if len(self.rows) > MAX_EVENTS:
             raise LongRunError
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from netfl.network.clock import Clock
 from netfl.network.event_log import Ending, EventLog
@@ -24,7 +22,7 @@ from netfl.network.traffic.poisson import Poisson
 from netfl.network.updates import OutstandingUpdates, Update
 from netfl.network.users import UserPopulation
 from netfl.streams import Streams
-from netfl.types import Floats, Ints, Law, NullRecorder, StatisticClaim
+from netfl.types import Event, Floats, Ints, Law, NullRecorder, StatisticClaim
 
 NextReady = Callable[[Ints, float], Floats]
 """``next_ready(users, now)``: times at which the next updates of users whose last ones have just ended are ready."""
@@ -96,9 +94,9 @@ class MacTestBench(NullRecorder):
         Tower(self.cell, self._population, medium).schedule_broadcast(0, 0.0)
         self.env.process(setup.mac.serve(self.cell))
 
-    def event(self, kind: str, time_s: ArrayLike, *, user: ArrayLike = -1, **details: Any) -> None:
+    def record(self, event: Event) -> None:
         """Replace an update that was given up."""
-        self._refill(np.atleast_1d(np.asarray(user, np.int64)))
+        self._refill(np.atleast_1d(np.asarray(event.user, np.int64)))
 
     def _uplink(self, message: Message) -> None:
         assert isinstance(message, Update)

@@ -81,9 +81,9 @@ class OutcomeLog:
     def wants(self, kind):
         return True
 
-    def event(self, kind, time_s, *, round, user=-1, node="", value=np.nan, detail=""):
-        for at_s, user_id in np.broadcast(time_s, user):
-            self.rows.append((kind, round_us(at_s), int(user_id), detail))
+    def record(self, event):
+        for at_s, user_id in np.broadcast(event.time_s, event.user):
+            self.rows.append((event.kind, round_us(at_s), int(user_id), event.detail))
 
 
 def round_us(time_s):

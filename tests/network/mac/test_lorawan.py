@@ -77,9 +77,9 @@ class LoraSimulation:
     def wants(self, kind):
         return kind == "sent"
 
-    def event(self, kind, time_s, *, user=-1, **fields):
-        if kind == "sent":
-            self.sent += [(self.env.now, int(user_id)) for user_id in np.atleast_1d(user)]
+    def record(self, event):
+        if event.kind == "sent":
+            self.sent += [(self.env.now, int(user_id)) for user_id in np.atleast_1d(event.user)]
 
     def final_metrics(self, values):
         pass

@@ -251,7 +251,7 @@ def test_failure_without_interference_is_fading():
 def open_cell(powers, *, updates=None, **options):
     """Build a cell at tower node 100 whose users have an update of 1000 bits each from 0 on."""
     env, medium = Clock(), build_medium(powers, **options)
-    recorder = SimpleNamespace(wants=lambda kind: False, event=lambda kind, time_s, **fields: None)
+    recorder = SimpleNamespace(wants=lambda kind: False, record=lambda event: None)
     event_log = EventLog(recorder, len(powers))
     event_log.open_round(1)
     size = len(powers)
