@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -242,34 +242,36 @@ class LearnerReport:
         return self.answers[0].get(question) if self.answers else None
 
 
+class Event(NamedTuple):
+    """One event, or one for each element where *time_s*, *user* or *value* are arrays.
+
+    Args:
+        kind: one of `KINDS`.
+        time_s: simulated time, in seconds.
+        round: the round in which it happened.
+        user: the user concerned, -1 for none.
+        node: the tower, router or server concerned, such as ``tower:0``.
+        value: bits for ``sent``, SNR in dB for a failed attempt, and the like.
+        detail: one more word, such as the cause of a failure.
+    """
+
+    kind: str
+    time_s: ArrayLike
+    round: int
+    user: ArrayLike = -1
+    node: str = ""
+    value: ArrayLike = np.nan
+    detail: str = ""
+
+
 class Recorder(Protocol):
     """Receiver of the events of one replica."""
 
     def wants(self, kind: str) -> bool:
         """Return whether events of *kind* are recorded: ask before computing what only a record needs."""
 
-    def event(
-        self,
-        kind: str,
-        time_s: ArrayLike,
-        *,
-        round: int,
-        user: ArrayLike = -1,
-        node: str = "",
-        value: ArrayLike = np.nan,
-        detail: str = "",
-    ) -> None:
-        """Record one event, or one for each element where *time_s*, *user* or *value* are arrays.
-
-        Args:
-            kind: one of `KINDS`.
-            time_s: simulated time, in seconds.
-            round: the round in which it happened.
-            user: the user concerned, -1 for none.
-            node: the tower, router or server concerned, such as ``tower:0``.
-            value: bits for ``sent``, SNR in dB for a failed attempt, and the like.
-            detail: one more word, such as the cause of a failure.
-        """
+    def record(self, event: Event) -> None:
+        """Record an event, or several at once."""
 
     def final_metrics(self, values: Mapping[str, float]) -> None:
         """Record metrics of the whole replica by name, such as ``throughput_bps``; called once, at its end."""
@@ -285,7 +287,7 @@ class NullRecorder:
         """Return False."""
         return False
 
-    def event(self, kind: str, time_s: ArrayLike, **details: Any) -> None:
+    def record(self, event: Event) -> None:
         """Ignore the event."""
 
     def final_metrics(self, values: Mapping[str, Any]) -> None:

@@ -9,10 +9,17 @@ import sys
 import tomllib
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("docs/architecture.md", "CONTRIBUTING.md")
+PACKAGES = ("netfl.network", "netfl.access")
+"""Packages without circles of imports."""
+KNOWN_CIRCLES = {
+    frozenset(f"netfl.access.{name}" for name in ("_admission", "_builder", "_validation", "_warnings", "network")),
+}
+"""Circles that remain for now."""
 TABLE = re.compile(r"(<!-- layers: .*? -->\n).*?(<!-- end of layers -->)", re.DOTALL)
 
 
@@ -44,6 +51,58 @@ def test_table_of_layers_matches_contract(page):
 def test_named_files_exist(page):
     named = set(re.findall(r"`((?:netfl|tests|docs|analysis|benchmarks)/[\w./]*)`", (ROOT / page).read_text()))
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def modules_of(root):
+    """Return the path of each module below *root*, by its dotted name."""
+    modules = {}
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return modules
+
+
+def imports_of(path, modules):
+    """Return those of *modules* that a file imports anywhere: for type checking only, and in functions, too."""
+    imported = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            imported.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: a relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            imported.update(name if name in modules else node.module for name in names)
+    return imported & modules.keys()
+
+
+def circles_of(root, packages):
+    """Return the sets of modules of *packages* below *root* that import each other in a circle."""
+    modules = modules_of(root)
+    chosen = {name: path for name, path in modules.items() if name.startswith(packages)}
+    graph = nx.DiGraph((name, other) for name, path in chosen.items() for other in imports_of(path, modules))
+    graph.remove_edges_from([*nx.selfloop_edges(graph)])
+    return {frozenset(circle) for circle in nx.strongly_connected_components(graph) if len(circle) > 1}
+
+
+def test_no_circle_of_imports():
+    assert circles_of(ROOT, PACKAGES) == KNOWN_CIRCLES
+
+
+@pytest.mark.parametrize(
+    "back", ["import pkg.first", "from pkg import first", "from pkg.first import name", "from pkg.first import (a, b)"]
+)
+@pytest.mark.parametrize("where", ["{}", "def later():\n    {}", "if TYPE_CHECKING:\n    {}"])
+def test_circle_of_imports_is_found(tmp_path, back, where):
+    (tmp_path / "pkg").mkdir()
+    for name, text in (
+        ("__init__", ""),
+        ("first", "from pkg.second import thing"),
+        ("second", "from pkg.third import thing"),
+        ("third", where.format(back)),
+        ("fourth", "from pkg.first import thing"),
+    ):
+        (tmp_path / f"pkg/{name}.py").write_text(text)
+    assert circles_of(tmp_path, ("pkg",)) == {frozenset({"pkg.first", "pkg.second", "pkg.third"})}
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from netfl import types, units
 from netfl.network.layout import Layout
-from netfl.network.message import Message
+from netfl.network.message import Packet
 from netfl.registry import Spec
 from netfl.streams import Streams
 from netfl.testing.laws import check_laws
@@ -38,8 +38,8 @@ def model_of(family):
     return model
 
 
-def message(version):
-    return Message(0, version, 100.0, 0.0, 1)
+def message(number):
+    return Packet(0, 100.0, number)
 
 
 def test_channel():
@@ -61,7 +61,7 @@ def test_queue():
     buffer = model_of("queue")(capacity=2).open(1e6, STREAMS)
     dropped = [len(buffer.push(message(number), 0.0)) for number in range(3)]
     assert (dropped, len(buffer)) == ([0, 0, 1], 2)
-    assert [buffer.pop(1.0).base for _ in range(2)] == [1, 0]
+    assert [buffer.pop(1.0).flow for _ in range(2)] == [1, 0]
     assert buffer.pop(2.0) is None
 
 

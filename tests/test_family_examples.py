@@ -17,14 +17,14 @@ from netfl.network.placement import Placement
 from netfl.network.placement.disk import Disk
 from netfl.network.topology import Topology
 from netfl.streams import Streams
-from netfl.types import AccessContext, Delivery, Law, NullRecorder, Round
+from netfl.types import AccessContext, Delivery, Event, Law, NullRecorder, Round
 from netfl.units import Metres, Seconds, Speed
 
 STREAMS = Streams(3)
 NAMES = {
     name.__name__: name
     for name in (
-        *(Access, AccessContext, Delivery, Disk, Field, Law, Layout, Motion, Placement, Round),
+        *(Access, AccessContext, Delivery, Disk, Event, Field, Law, Layout, Motion, Placement, Round),
         *(Selection, Selector, Topology, Trajectories),
     )
 } | {"np": np, "nx": nx, "Annotated": Annotated}

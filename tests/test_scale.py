@@ -25,7 +25,7 @@ from netfl.scenario.recording import EventFilter, evenly_spaced
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.streams import Streams
-from netfl.types import OUTCOMES, AccessContext, NullRecorder, RoundBatch
+from netfl.types import OUTCOMES, AccessContext, Event, NullRecorder, RoundBatch
 
 ROOT = Path(__file__).parents[1]
 ONE = {"kind": "stationary", "rho": {"zipf": 1.0}, "deliveries": 1, "round_length": "0.3 s"}
@@ -105,7 +105,7 @@ def test_outcomes_of_a_million_users_are_counted(tmp_path):
 
 def test_unrecorded_events_are_only_counted(tmp_path):
     recorder = EventRecorder(TableWriter(tmp_path, "events", SCHEMAS["events"]), 0, EventFilter(frozenset()))
-    recorder.event("superseded", np.broadcast_to(1.0, 10**12), round=1)
+    recorder.record(Event("superseded", np.broadcast_to(1.0, 10**12), round=1))
     assert recorder.counts["superseded"] == 10**12
 
 

@@ -25,6 +25,7 @@ PARTS = (
                 "ScenarioFacts",
                 "Round",
                 "Delivery",
+                "Event",
                 "Recorder",
                 "LearnerReport",
                 "Divergence",

@@ -30,10 +30,10 @@ A complete access, in which users take turns::
             for index in range(1, context.rounds + 1):
                 opened_s, closed_s = (index - 1) * self.round_length, index * self.round_length
                 user = index % context.users
-                context.recorder.event("delivered", closed_s, round=index, user=user, node="server")
+                context.recorder.record(Event("delivered", closed_s, round=index, user=user, node="server"))
                 others = np.delete(np.arange(context.users), user)
                 outcome = "superseded" if index < context.rounds else "unfinished"
-                context.recorder.event(outcome, closed_s, round=index, user=others)
+                context.recorder.record(Event(outcome, closed_s, round=index, user=others))
                 yield Round(index, opened_s, closed_s, (Delivery(user, index - 1, opened_s, closed_s),), oldest=index)
 
         def max_deliveries(self, users, rounds):

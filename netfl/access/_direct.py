@@ -24,6 +24,7 @@ from netfl.types import (
     AccessContext,
     Bools,
     Delivery,
+    Event,
     Floats,
     Ints,
     Law,
@@ -120,12 +121,14 @@ class DirectAccess(WithSelection):
             passed = np.ones(len(users), bool) if censor is None else censor(index, users)
             opened_s, closed_s, arrived_s = self._times(index, len(users))
             if recorder.wants("broadcast"):
-                recorder.event("broadcast", opened_s, round=index, node="server", value=context.broadcast_bits)
+                recorder.record(Event("broadcast", opened_s, round=index, node="server", value=context.broadcast_bits))
             delivered, delivered_s = users[passed], arrived_s[passed]
-            recorder.event("delivered", delivered_s, round=index, user=delivered, node="server")
+            recorder.record(Event("delivered", delivered_s, round=index, user=delivered, node="server"))
             if len(delivered) < len(users):
                 dropped, dropped_s = users[~passed], arrived_s[~passed]
-                recorder.event("dropped", dropped_s, round=index, user=dropped, node="server", detail="censored")
+                recorder.record(
+                    Event("dropped", dropped_s, round=index, user=dropped, node="server", detail="censored")
+                )
             _record_remaining(context, index, closed_s, selected, users)
             selection.record_deliveries(index, delivered)
             reply = yield Round(
@@ -163,7 +166,7 @@ class DirectAccess(WithSelection):
                 ("superseded", remaining[~is_last].sum()),
                 ("unfinished", remaining[is_last].sum()),
             ):
-                context.recorder.event(outcome, np.broadcast_to(0.0, int(count)), round=int(index[-1]))
+                context.recorder.record(Event(outcome, np.broadcast_to(0.0, int(count)), round=int(index[-1])))
             yield RoundBatch(
                 index=index,
                 opened_s=opened_s,
@@ -190,12 +193,12 @@ def _record_remaining(context: AccessContext, index: int, closed_s: float, selec
     """Record the outcome of each *selected* user whose update has not *arrived* when round *index* closes."""
     outcome = "superseded" if index < context.rounds else "unfinished"
     if not context.recorder.wants(outcome):
-        context.recorder.event(outcome, np.broadcast_to(closed_s, len(selected) - len(arrived)), round=index)
+        context.recorder.record(Event(outcome, np.broadcast_to(closed_s, len(selected) - len(arrived)), round=index))
         return
     remaining = np.zeros(context.users, bool)
     remaining[selected] = True
     remaining[arrived] = False
-    context.recorder.event(outcome, closed_s, round=index, user=np.flatnonzero(remaining))
+    context.recorder.record(Event(outcome, closed_s, round=index, user=np.flatnonzero(remaining)))
 
 
 class IntermittentAccess(DirectAccess):

@@ -15,7 +15,7 @@ from pydantic import AfterValidator
 from netfl.access import Access, AccessInfo
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.files import open_parquet
-from netfl.types import AccessContext, Delivery, Ints, Law, LearnerReport, Round, ScenarioFacts
+from netfl.types import AccessContext, Delivery, Event, Ints, Law, LearnerReport, Round, ScenarioFacts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -173,7 +173,7 @@ def _record(context: AccessContext, recorded: Round) -> None:
     """Record the broadcast and the deliveries; a recording does not hold the outcomes of other updates."""
     if context.recorder.wants("broadcast"):
         bits = recorded.downlink_bits
-        context.recorder.event("broadcast", recorded.opened_s, round=recorded.index, node="server", value=bits)
+        context.recorder.record(Event("broadcast", recorded.opened_s, round=recorded.index, node="server", value=bits))
     users = [delivery.user for delivery in recorded.deliveries]
     times_s = [delivery.arrived_s for delivery in recorded.deliveries]
-    context.recorder.event("delivered", times_s, round=recorded.index, user=users, node="server")
+    context.recorder.record(Event("delivered", times_s, round=recorded.index, user=users, node="server"))

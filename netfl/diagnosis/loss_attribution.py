@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import stats
 
 from netfl.access.network import NetworkAccess
@@ -34,7 +34,7 @@ from netfl.results.formatting import clock, counted
 from netfl.results.run_reader import Run
 from netfl.scenario.scenario import Scenario, load
 from netfl.simulation.setup import RunSetup, locate_faults, prepare_run
-from netfl.types import OUTCOMES, NullRecorder, ScenarioFacts
+from netfl.types import OUTCOMES, Event, NullRecorder, ScenarioFacts
 
 LEVEL = 0.05
 """Probability that a cause without cost is named."""
@@ -351,13 +351,15 @@ class _CountingRecorder(NullRecorder):
     def wants(self, kind: str) -> bool:
         return kind in {"failed", "trained", *OUTCOMES}
 
-    def event(self, kind: str, time_s: ArrayLike, *, user: ArrayLike = -1, detail: str = "", **values: Any) -> None:
-        if self.wants(kind):
-            shape = np.broadcast_shapes(np.shape(time_s), np.shape(user))
-            for number in np.broadcast_to(user, shape).ravel().tolist():
-                self._counts[number, kind, detail if kind == "failed" else ""] += 1
-                if kind == "given_up":
-                    self._counts[number, "failed", detail] += 1
+    def record(self, event: Event) -> None:
+        kind = event.kind
+        if not self.wants(kind):
+            return
+        shape = np.broadcast_shapes(np.shape(event.time_s), np.shape(event.user))
+        for number in np.broadcast_to(event.user, shape).ravel().tolist():
+            self._counts[number, kind, event.detail if kind == "failed" else ""] += 1
+            if kind == "given_up":
+                self._counts[number, "failed", event.detail] += 1
 
 
 def _replay(setup: RunSetup, access: NetworkAccess, counts: Counter[tuple[int, str, str]] | None = None) -> _Replay:

@@ -27,10 +27,10 @@ from netfl.simulation.progress import python_display
 from netfl.simulation.run import OutageTracker, RunRecord, next_run_folder, recording
 from netfl.simulation.setup import RunSetup, prepare_run, warnings
 from netfl.streams import Streams
-from netfl.types import Divergence, LearnerReport, Recorder, Round, RunObserver, RunProgress, RunStart
+from netfl.types import Divergence, Event, LearnerReport, Recorder, Round, RunObserver, RunProgress, RunStart
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    pass
 
 LOG_FILE = "flower.log"
 """File of a run directory that holds what Flower and the apps log."""
@@ -144,10 +144,10 @@ class _LateRecorder:
         """Return whether events of *kind* are recorded."""
         return self.inner is not None and self.inner.wants(kind)
 
-    def event(self, kind: str, time_s: ArrayLike, **details: object) -> None:
-        """Pass on one event or many; see `netfl.types.Recorder`."""
+    def record(self, event: Event) -> None:
+        """Pass on one event or many."""
         if self.inner is not None:
-            self.inner.event(kind, time_s, **details)  # type: ignore[arg-type]
+            self.inner.record(event)
 
     def final_metrics(self, values: Mapping[str, float]) -> None:
         """Pass on metrics of the replica."""

@@ -21,7 +21,6 @@ from flwr.clientapp import ClientApp
 from flwr.common import DEFAULT_TTL
 from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
 from flwr.serverapp import Grid
-from numpy.typing import ArrayLike
 
 from netfl.access.selection._base import WithSelection
 from netfl.errors import Fault, NetflError, ScenarioError
@@ -32,7 +31,7 @@ from netfl.results.tables import EventRecorder, MemoryTable
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario
 from netfl.simulation.setup import RunSetup, prepare_run
 from netfl.simulation.simulation import Simulation
-from netfl.types import OUTCOMES, Delivery, Recorder, Round, RoundControls
+from netfl.types import OUTCOMES, Delivery, Event, Recorder, Round, RoundControls
 
 if TYPE_CHECKING:
     from netfl.network.simulator import NetworkSimulator
@@ -541,28 +540,19 @@ class _OutcomeRecorder:
         """Return whether events of *kind* are needed here or by the receiver."""
         return kind in OUTCOMES or kind == "received" or self.inner.wants(kind)
 
-    def event(
-        self,
-        kind: str,
-        time_s: ArrayLike,
-        *,
-        user: ArrayLike = -1,
-        value: ArrayLike = math.nan,
-        detail: str = "",
-        **details: Any,
-    ) -> None:
-        """Pass on one event or many; see `netfl.types.Recorder`."""
-        self.inner.event(kind, time_s, user=user, value=value, detail=detail, **details)
-        if kind != "received" and kind not in OUTCOMES:
+    def record(self, event: Event) -> None:
+        """Pass on one event or many."""
+        self.inner.record(event)
+        if event.kind != "received" and event.kind not in OUTCOMES:
             return
-        columns = np.broadcast_arrays(user, np.asarray(time_s, float), np.asarray(value, float))
+        columns = np.broadcast_arrays(event.user, np.asarray(event.time_s, float), np.asarray(event.value, float))
         for number, at_s, version in zip(*(column.ravel().tolist() for column in columns), strict=True):
             base = -1 if math.isnan(version) else int(version)
-            if kind == "received":
+            if event.kind == "received":
                 self.received.add(number)
                 self._versions[number] = base
             elif number not in self.ended or base >= self.ended[number].base:
-                self.ended[number] = _EndedUpdate(kind, detail, at_s, base)
+                self.ended[number] = _EndedUpdate(event.kind, event.detail, at_s, base)
 
 
 def check_scenario(scenario: Scenario) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike
 from pydantic import PrivateAttr
 
 from netfl.errors import Fault, ScenarioError, suggest
@@ -18,7 +17,7 @@ from netfl.simulation.history import History
 from netfl.simulation.setup import prepare_run
 from netfl.simulation.simulation import Simulation
 from netfl.streams import Streams
-from netfl.types import OUTCOMES, Ints
+from netfl.types import OUTCOMES, Event, Ints
 
 CAUSES = ("collided", "faded", "lost")
 """Causes of failed attempts."""
@@ -98,24 +97,16 @@ class EpisodeHistory(History):
     def wants(self, kind: str) -> bool:
         return kind == "failed" or super().wants(kind)
 
-    def event(
-        self,
-        kind: str,
-        time_s: ArrayLike,
-        *,
-        round: int,
-        user: ArrayLike = -1,
-        node: str = "",
-        value: ArrayLike = np.nan,
-        detail: str = "",
-    ) -> None:
-        if kind == "failed":
-            np.add.at(self.failed[detail], np.asarray(user), 1)
+    def record(self, event: Event) -> None:
+        users = np.asarray(event.user)
+        if event.kind == "failed":
+            np.add.at(self.failed[event.detail], users, 1)
             return
-        super().event(kind, time_s, round=round, user=user, node=node, value=value, detail=detail)
-        if kind in _CODES:
-            self.outcomes_count[_CODES[kind]] += max(np.size(user), np.size(time_s))
-            self.outcome[np.asarray(user)] = _CODES[kind]
+        super().record(event)
+        if event.kind in _CODES:
+            code = _CODES[event.kind]
+            self.outcomes_count[code] += max(users.size, np.size(event.time_s))
+            self.outcome[users] = code
 
     def clear_outcomes(self) -> None:
         super().clear_outcomes()

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
-from netfl.network.clock import Clock
 from netfl.network.compute import TrainingJitter
 from netfl.network.counterfactual import NO_EXEMPTIONS, Exemptions
 from netfl.network.energy import EnergyMeter
-from netfl.network.event_log import EventLog
 from netfl.network.layout import Layout
 from netfl.network.mac import Mac
 from netfl.network.outage._combined import CombinedOutages
@@ -27,12 +25,8 @@ from netfl.network.traffic import Traffic
 from netfl.network.transport.spec import Segmentation, Transport
 from netfl.network.users import OnNewVersion
 from netfl.registry import Spec
-from netfl.streams import Streams
 from netfl.types import Floats
 from netfl.units import DecibelMilliwatts
-
-if TYPE_CHECKING:
-    from netfl.network.server import OutstandingUpdates
 
 
 class Downlink(Spec):
@@ -139,14 +133,3 @@ class RoundServiceConfig:
     def segmentation(self) -> Segmentation:
         """Frames of an update."""
         return self.transport.cut(self.update_bits)
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkContext:
-    """Objects shared by the parts of one simulated network."""
-
-    config: NetworkConfig
-    env: Clock
-    log: EventLog
-    streams: Streams
-    outstanding: OutstandingUpdates

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from netfl.network.periods import before_rounding
-
-if TYPE_CHECKING:
-    from netfl.network.backhaul.fast_path import PacketArray
+from netfl.types import Bools, Floats, Ints
 
 _LOSSES = ("collided", "dropped", "faded", "given_up", "lost", "superseded")
 
@@ -28,6 +26,28 @@ def share_of_time(busy_s: float, span_s: float) -> float:
     (1.0, 0.25, 1.5)
     """
     return 1.0 if span_s < busy_s <= span_s * (1.0 + _ROUNDING) else busy_s / span_s
+
+
+@dataclass(frozen=True, slots=True)
+class PacketArray:
+    """Packets in the order of their arrival at a node, ``[n]`` each.
+
+    Args:
+        time_s: Arrival times, or the times at which they end.
+        born_s: Arrival times at their senders.
+        sender: Node numbers of the senders.
+    """
+
+    time_s: Floats
+    bits: Floats
+    born_s: Floats
+    sender: Ints
+
+    def __getitem__(self, chosen: slice | Bools | Ints) -> PacketArray:
+        return PacketArray(self.time_s[chosen], self.bits[chosen], self.born_s[chosen], self.sender[chosen])
+
+    def __len__(self) -> int:
+        return len(self.time_s)
 
 
 class PacketCounter:

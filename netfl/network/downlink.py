@@ -12,15 +12,17 @@ import simpy
 from netfl.errors import ModelError
 from netfl.network.backhaul.routes import Routes
 from netfl.network.backhaul.version_buffer import VersionBuffer
-from netfl.network.clock import Stage, call_after
-from netfl.network.config import NetworkContext, RoundServiceConfig
-from netfl.network.message import VERSION, BroadcastMessage
+from netfl.network.clock import Clock, Stage, call_after
+from netfl.network.config import NetworkConfig, RoundServiceConfig
+from netfl.network.event_log import EventLog
+from netfl.network.message import BroadcastCopy
 from netfl.network.queue import Buffer, FifoBuffer
 from netfl.network.radio.transmission import Signal
 from netfl.network.tower import Tower
-from netfl.types import Bools, Floats, Ints
+from netfl.network.updates import OutstandingUpdates, Users
+from netfl.streams import RandomField
+from netfl.types import Bools, Floats
 
-Users = Ints
 Receivers = Sequence[tuple[Tower, Users]]
 """Users of each tower that get a version, by their numbers at the tower."""
 _MIN_WAIT_S = 1e-3
@@ -34,15 +36,26 @@ class IdealDownlink:
 
     Versions wait where the route is interrupted.
 
+    Args:
+        outstanding: Updates that the server expects; none of users that are cut off for good.
+
     Attributes:
         bits: Size of a broadcast.
     """
 
-    def __init__(self, network: NetworkContext, service: RoundServiceConfig, routes: Routes) -> None:
-        assert network.config.medium is not None
-        self._env, self._log, self._outstanding = network.env, network.log, network.outstanding
-        self._medium = network.config.medium
-        self._routes, self._state, self._exemptions = routes, network.config.node_state, network.config.exemptions
+    def __init__(
+        self,
+        config: NetworkConfig,
+        service: RoundServiceConfig,
+        env: Clock,
+        log: EventLog,
+        outstanding: OutstandingUpdates,
+        routes: Routes,
+    ) -> None:
+        assert config.medium is not None
+        self._env, self._log, self._outstanding = env, log, outstanding
+        self._medium = config.medium
+        self._routes, self._state, self._exemptions = routes, config.node_state, config.exemptions
         self.bits, self._rate_bps = service.broadcast_bits, service.broadcast_bps
 
     def send(self, version: int, receivers: Receivers) -> None:
@@ -85,8 +98,8 @@ class _VersionStatus:
 
     is_received: bool = False
     copies: int = 0
-    unreceived: list[BroadcastMessage] = field(default_factory=list)
-    scheduled: list[BroadcastMessage] = field(default_factory=list)
+    unreceived: list[BroadcastCopy] = field(default_factory=list)
+    scheduled: list[BroadcastCopy] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -116,7 +129,7 @@ class _Sending:
     """
 
     sender: _TowerSender
-    copy: BroadcastMessage
+    copy: BroadcastCopy
     mode: int
     airtime_s: float
     is_sent: bool
@@ -133,22 +146,32 @@ class LossyDownlink:
     copies have taken all its users.  Users that a copy does not reach have missed the version, unless nobody has it:
     when all copies of the newest version have ended and no user has received it, they are sent again.
 
+    Args:
+        order_draws: Draws of the order in which the copies of a version set out.
+
     Attributes:
         bits: Size of a broadcast.
     """
 
-    def __init__(self, network: NetworkContext, service: RoundServiceConfig, routes: Routes) -> None:
-        config = network.config
+    def __init__(
+        self,
+        config: NetworkConfig,
+        service: RoundServiceConfig,
+        env: Clock,
+        log: EventLog,
+        routes: Routes,
+        order_draws: RandomField,
+    ) -> None:
         assert service.downlink is not None
         assert config.medium is not None
         self._downlink, self._medium, self._exemptions = service.downlink, config.medium, config.exemptions
-        self._env, self._log, self._routes, self._state = network.env, network.log, routes, config.node_state
+        self._env, self._log, self._routes, self._state = env, log, routes, config.node_state
         self.bits, self._boost_db = service.broadcast_bits, service.boost_db
         self._by_user = self._downlink.mode == "unicast"
         self._replaces = self._downlink.queued_versions == "replace"
         if self._replaces:
             routes.wrap_buffer_down = partial(VersionBuffer, by_user=self._by_user)
-        self._order = network.streams.at("downlink").field("order")
+        self._order = order_draws
         self._senders: dict[str, _TowerSender] = {}
         self._newest = -1
         self._status: dict[int, _VersionStatus] = {}
@@ -187,14 +210,11 @@ class LossyDownlink:
                 self._give_up(older)
         self._status[version] = _VersionStatus()
 
-    def _make_copy(self, tower: Tower, version: int, users: Users) -> BroadcastMessage:
+    def _make_copy(self, tower: Tower, version: int, users: Users) -> BroadcastCopy:
         ids, now_s = tower.cell.ids[users], self._env.now
-        return BroadcastMessage(
+        return BroadcastCopy(
             user=-1,
-            base=VERSION,
             bits=self.bits,
-            sent_s=now_s,
-            attempts=1,
             flow=int(ids[0]),
             bypass_queue=bool(self._exemptions.among("queue", ids).all()),
             ignore_outages=bool(self._exemptions.among("outage", ids).all()),
@@ -206,26 +226,26 @@ class LossyDownlink:
             on_supersede=self._supersede,
         )
 
-    def _sender(self, copy: BroadcastMessage) -> _TowerSender:
+    def _sender(self, copy: BroadcastCopy) -> _TowerSender:
         return self._senders[copy.route[-1]]
 
     # on the way to the tower and there
 
-    def _arrive(self, copy: BroadcastMessage) -> None:
+    def _arrive(self, copy: BroadcastCopy) -> None:
         """Let a copy wait until its tower has sent those before it."""
         sender = self._sender(copy)
         copy.is_at_tower = True
         for superseded in sender.waiting.push(copy, self._env.now):
-            assert isinstance(superseded, BroadcastMessage)
+            assert isinstance(superseded, BroadcastCopy)
             self._end(superseded)
         if not sender.is_sending:
             self._send_next(sender)
 
-    def _supersede(self, copy: BroadcastMessage, users: Users) -> None:
+    def _supersede(self, copy: BroadcastCopy, users: Users) -> None:
         self._log.metrics["versions_superseded"] += len(users)
         self._sender(copy).tower.note_missed(copy.version, users, "superseded")
 
-    def _lose(self, copy: BroadcastMessage, cause: str) -> None:
+    def _lose(self, copy: BroadcastCopy, cause: str) -> None:
         """End a copy that does not reach its tower."""
         copy.losses += 1
         self._end(copy, cause)
@@ -233,7 +253,7 @@ class LossyDownlink:
     def _send_next(self, sender: _TowerSender) -> None:
         """Send the next copy that anybody waits for."""
         while (copy := sender.waiting.pop(self._env.now)) is not None:
-            assert isinstance(copy, BroadcastMessage)
+            assert isinstance(copy, BroadcastCopy)
             if self._replaces:
                 self._take_out_unselected(sender.tower, copy)
             if copy.users.size:
@@ -241,7 +261,7 @@ class LossyDownlink:
                 return
             self._end(copy)
 
-    def _take_out_unselected(self, tower: Tower, copy: BroadcastMessage) -> None:
+    def _take_out_unselected(self, tower: Tower, copy: BroadcastCopy) -> None:
         """Take out users that are not selected any more, as a newer version has gone to others."""
         is_selected = tower.is_selected(copy.users)
         if not is_selected.all():
@@ -249,7 +269,7 @@ class LossyDownlink:
 
     # on the air
 
-    def _begin(self, sender: _TowerSender, copy: BroadcastMessage) -> None:
+    def _begin(self, sender: _TowerSender, copy: BroadcastCopy) -> None:
         """Send a copy once; its signal arrives at each user after a propagation delay."""
         now_s, medium = self._env.now, self._medium
         tower, ids = sender.tower.cell.tower, sender.tower.cell.ids[copy.users]
@@ -322,7 +342,7 @@ class LossyDownlink:
             status.is_received = True
             self._give_up(version)
 
-    def _end(self, copy: BroadcastMessage, cause: str = "superseded") -> None:
+    def _end(self, copy: BroadcastCopy, cause: str = "superseded") -> None:
         """End a copy; if no user has its version, those that can do nothing else wait for it to be sent again."""
         tower, status, users = self._sender(copy).tower, self._status[copy.version], copy.users
         status.copies -= 1
@@ -387,7 +407,7 @@ class LossyDownlink:
             status.scheduled.append(copy)
             call_after(self._env, at_s - self._env.now, partial(self._send_again, copy))
 
-    def _can_arrive_s(self, copy: BroadcastMessage) -> float:
+    def _can_arrive_s(self, copy: BroadcastCopy) -> float:
         """Return when a copy can be sent again; infinity if no user can ever receive it."""
         tower, now_s = self._sender(copy).tower, self._env.now
         ids = tower.cell.ids[copy.users]
@@ -405,7 +425,7 @@ class LossyDownlink:
             return np.inf
         return min(at_s, now_s + wait_s * 2.0**copy.losses)  # another route may open before this one does
 
-    def _send_again(self, copy: BroadcastMessage, event: simpy.Event) -> None:
+    def _send_again(self, copy: BroadcastCopy, event: simpy.Event) -> None:
         """Send a copy again from where it is, unless its version is received or replaced by now."""
         status, tower, now_s = self._status.get(copy.version), self._sender(copy).tower, self._env.now
         if status is None or copy not in status.scheduled:

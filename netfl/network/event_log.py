@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from netfl.errors import ModelError
-from netfl.network.counters import PacketCounter
-from netfl.network.message import TRAFFIC, BroadcastMessage, Message
-from netfl.network.transport.transfer import Segment
-from netfl.types import Ints, Recorder
-
-if TYPE_CHECKING:
-    from netfl.network.backhaul.fast_path import PacketArray
-
-Numbers = Ints
+from netfl.network.counters import PacketArray, PacketCounter
+from netfl.types import Event, Recorder
 
 
-class Outcome(NamedTuple):
-    """Outcome of updates.
+class Ending(NamedTuple):
+    """The end of updates or packets.
 
     Args:
-        kind: Kind of the recorded event, such as ``delivered``.
+        outcome: One of `netfl.types.OUTCOMES`.
         node: Name of the node at which they end.
-        detail: Cause of the last failure, where the kind does not name it.
+        detail: Cause of the last failure, where the outcome does not name it.
     """
 
-    kind: str
+    outcome: str
     node: str = ""
     detail: str = ""
 
     @classmethod
-    def of_failure(cls, cause: str, limit: int | None, node: str) -> Outcome:
-        """Return the outcome of frames whose last of *limit* attempts failed by *cause*."""
+    def of_failure(cls, cause: str, limit: int | None, node: str) -> Ending:
+        """Return the end of frames whose last of *limit* attempts failed by *cause*."""
         return cls(cause, node) if limit == 1 else cls("given_up", node, cause)
 
 
@@ -55,9 +47,8 @@ class EventLog:
         downlink_bits: Bits of the broadcasts of the open round.
         failed_attempts: Failed attempts in the open round since the last delivery.
         lost_trainings: Trainings without energy in the open round since the last delivery.
-        in_flight: Updates between the air and the server, in the order in which they left the air.
         metrics: Metrics that transmit queues and the server count for the end of the run.
-        on_updates_end: Called with users, base versions, and whether the updates were still expected.
+        records_packets: Whether the outcomes of packets of traffic are recorded.
     """
 
     def __init__(
@@ -71,14 +62,12 @@ class EventLog:
     ) -> None:
         self._recorder, self._users, self._max_failed_attempts = recorder, users, max_failed_attempts
         self.packets = PacketCounter(nodes)
-        self._record_packets = record_packets
-        self._packet_rows: dict[tuple[str, str], array[float]] = {}
+        self.records_packets = record_packets
+        self._packet_rows: dict[Ending, array[float]] = {}
         self.round = self.receptions = 0
         self.uplink_bits = self.downlink_bits = 0.0
         self.failed_attempts = self.lost_trainings = 0
         self.metrics: dict[str, float] = {}
-        self.in_flight: dict[Message, None] = {}
-        self.on_updates_end: Callable[[Numbers, ArrayLike, bool], None] = lambda users, base, is_expected: None
 
     def open_round(self, round: int) -> None:
         """Reset the counters of the open round."""
@@ -91,28 +80,22 @@ class EventLog:
         return self._recorder.wants(kind)
 
     def event(self, kind: str, time_s: ArrayLike, **columns: Any) -> None:
-        """Record an event, if events of *kind* are recorded; *columns* as in `Recorder.event`."""
+        """Record an event of the open round, if events of *kind* are recorded; *columns* are fields of an `Event`."""
         if self._recorder.wants(kind):
-            self._recorder.event(kind, time_s, round=self.round, **columns)
+            self._recorder.record(Event(kind, time_s, self.round, **columns))
 
     def record_reception(self, time_s: ArrayLike, users: ArrayLike, version: ArrayLike, node: str) -> None:
         """Record that users receive *version*, one for all or one for each."""
         self.receptions += np.size(users)
         self.event("received", time_s, user=users, node=node, value=version)
 
-    def end_updates(
-        self, outcome: Outcome, time_s: ArrayLike, users: ArrayLike, base: ArrayLike, *, is_expected: bool = True
-    ) -> None:
-        """Record the end of updates of *users* from *base*, with one time and version for all or one for each.
-
-        The server could still expect the updates, or not any more, as *is_expected* says.
-        """
-        if np.size(users):
-            kind, node, detail = outcome
-            if kind == "delivered":
-                self.failed_attempts = self.lost_trainings = 0
-            self._recorder.event(kind, time_s, round=self.round, user=users, node=node, value=base, detail=detail)
-            self.on_updates_end(np.atleast_1d(users), base, is_expected)
+    def record_ending(self, ending: Ending, time_s: ArrayLike, users: ArrayLike, base: ArrayLike) -> None:
+        """Record the end of updates of *users* from *base*, with one time and version for all or one for each."""
+        outcome, node, detail = ending
+        if outcome == "delivered":
+            self.failed_attempts = 0
+            self.lost_trainings = 0
+        self._recorder.record(Event(outcome, time_s, self.round, users, node, base, detail))
 
     def count_failures(self, count: int, now_s: float) -> None:
         """Count failed attempts that are followed by others.
@@ -143,46 +126,33 @@ class EventLog:
         )
         raise ModelError("network", problem, time_s=now_s)
 
-    def record_outcome(self, message: Message, kind: str, time_s: float, *, node: str = "") -> None:
-        """Record the end of a message."""
-        if message.base == TRAFFIC:
-            if kind == "delivered":
-                self.packets.deliver(message.user, message.bits, message.born_s, time_s)
-            elif time_s >= self.packets.counts_from_s:
-                self.packets.lose(message.user, kind)
-            if self._record_packets:
-                rows = self._packet_rows.get((kind, node))
-                if rows is None:
-                    rows = self._packet_rows[kind, node] = array("d")
-                rows.extend((time_s, message.user, time_s - message.born_s))
-            return
-        if isinstance(message, BroadcastMessage):
-            message.on_loss(message, kind)
-            return
-        if isinstance(message, Segment):
-            message.transfer.queue.end_segment(message.transfer, message.part, kind, time_s, node)
-            return
-        del self.in_flight[message]
-        self.end_updates(Outcome(kind, node), time_s, message.user, message.base)
+    def record_packet(self, ending: Ending, time_s: float, sender: int, born_s: float) -> None:
+        """Record the end of one packet of traffic, if `records_packets`."""
+        rows = self._packet_rows.get(ending)
+        if rows is None:
+            rows = self._packet_rows[ending] = array("d")
+        rows.extend((time_s, sender, time_s - born_s))
 
-    def record_outcomes(self, packets: PacketArray, kind: str, node: str) -> None:
-        """Record the end of packets of traffic, in the order of time."""
+    def end_packets(self, packets: PacketArray, ending: Ending) -> None:
+        """Count the end of packets of traffic, in the order of time, and record it if `records_packets`."""
         if not len(packets):
             return
-        if kind == "delivered":
+        if ending.outcome == "delivered":
             self.packets.deliver_all(packets)
         else:
             for sender, count in zip(*np.unique(packets.sender, return_counts=True), strict=True):
-                self.packets.lose(int(sender), kind, int(count))
-        if self._record_packets:
-            rows = self._packet_rows.setdefault((kind, node), array("d"))
+                self.packets.lose(int(sender), ending.outcome, int(count))
+        if self.records_packets:
+            rows = self._packet_rows.setdefault(ending, array("d"))
             delay_s = packets.time_s - packets.born_s
             rows.frombytes(np.column_stack([packets.time_s, packets.sender, delay_s]).tobytes())
 
     def flush_packets(self) -> None:
         """Record the outcomes of packets; the value is the time from a packet's arrival to its end."""
-        packets, self._packet_rows = self._packet_rows, {}
-        for (kind, node), rows in sorted(packets.items()):
+        rows_of, self._packet_rows = self._packet_rows, {}
+        for ending, rows in sorted(rows_of.items()):
             times_s, senders, delays_s = np.frombuffer(rows).reshape(-1, 3).T
             users = np.where(senders < self._users, senders, -1).astype(np.int64)
-            self._recorder.event(kind, times_s, round=self.round, user=users, node=node, value=delays_s)
+            self._recorder.record(
+                Event(ending.outcome, times_s, round=self.round, user=users, node=ending.node, value=delays_s)
+            )

@@ -1,54 +1,75 @@
-"""Messages that cross the network: updates, packets of traffic and copies of a version."""
+"""Messages that cross the ports of the network: the contract, packets of traffic and copies of a version.
+
+A message ends itself: whoever drops, loses or delivers it calls `Message.end`, and knows no kind of message.  Updates
+are in `netfl.network.updates` and, in packets, `netfl.network.transport.transfer`.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
+from netfl.network.event_log import Ending, EventLog
 from netfl.types import Ints
-
-TRAFFIC = -1
-"""The base of packets of traffic."""
-VERSION = -2
-"""The base of copies of a version."""
 
 
 @dataclass(slots=True, eq=False)
-class Message:
-    """One update, or one packet of traffic, that crosses the network; two are never equal.
+class Message(ABC):
+    """A message that crosses ports; two are never equal.
 
     Args:
         user: Node number of the sender.
-        base: Version from which the update was trained; `TRAFFIC` for a packet.
-        sent_s: Start of its first attempt.
-        attempts: Number of attempts over the air.
+        bits: Size.
         flow: Key of fair queues: the user's number, or that of the node where traffic enters.
         priority: 0 is served first where a queue has priorities.
         entered_s: Time at which it entered its present port.
-        born_s: Time at which a packet of traffic arrived at its sender.
-        counted: Whether a packet of traffic has been counted as offered.
         bypass_queue: Whether it waits in no port, and no port drops it.
         ignore_outages: Whether no outage ends it.
     """
 
     user: int
-    base: int
     bits: float
-    sent_s: float
-    attempts: int
     flow: int = 0
     priority: int = 0
     entered_s: float = 0.0
-    born_s: float = 0.0
-    counted: bool = False
     bypass_queue: bool = False
     ignore_outages: bool = False
 
+    @abstractmethod
+    def end(self, log: EventLog, ending: Ending, time_s: float) -> None:
+        """End the message, and let *log* record what it carries; called once."""
+
+
+@dataclass(slots=True, eq=False)
+class Packet(Message):
+    """A packet of traffic.
+
+    Args:
+        born_s: Time at which it arrived at its sender.
+        sent_s: Start of its first attempt over the air; NaN before, and for packets that enter at a port.
+        attempts: Number of attempts over the air.
+        counted: Whether it has been counted as offered.
+    """
+
+    born_s: float = 0.0
+    sent_s: float = np.nan
+    attempts: int = 0
+    counted: bool = False
+
+    def end(self, log: EventLog, ending: Ending, time_s: float) -> None:
+        if ending.outcome == "delivered":
+            log.packets.deliver(self.user, self.bits, self.born_s, time_s)
+        elif time_s >= log.packets.counts_from_s:
+            log.packets.lose(self.user, ending.outcome)
+        if log.records_packets:
+            log.record_packet(ending, time_s, self.user, self.born_s)
+
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class BroadcastMessage(Message):
+class BroadcastCopy(Message):
     """A copy of a version for users of one tower.
 
     Args:
@@ -67,17 +88,21 @@ class BroadcastMessage(Message):
     version: int
     users: Ints
     route: tuple[str, ...]
-    on_arrival: Callable[[BroadcastMessage], None]
-    on_loss: Callable[[BroadcastMessage, str], None]
-    on_supersede: Callable[[BroadcastMessage, Ints], None]
+    on_arrival: Callable[[BroadcastCopy], None]
+    on_loss: Callable[[BroadcastCopy, str], None]
+    on_supersede: Callable[[BroadcastCopy, Ints], None]
     is_at_tower: bool = False
     sendings: int = 0
     losses: int = 0
     cause: str = ""
 
+    def end(self, log: EventLog, ending: Ending, time_s: float) -> None:
+        self.on_loss(self, ending.outcome)
+
     def take_out(self, users: Ints) -> None:
         """Take *users*, for whom a newer version waits, out of the copy."""
         is_superseded = np.isin(self.users, users)
         if is_superseded.any():
-            superseded, self.users = self.users[is_superseded], self.users[~is_superseded]
+            superseded = self.users[is_superseded]
+            self.users = self.users[~is_superseded]
             self.on_supersede(self, superseded)

@@ -5,108 +5,19 @@ It is the only node that aggregates; a version is named by its number alone.  `S
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from netfl.network.clock import Stage
-from netfl.network.config import NetworkContext, RoundServiceConfig
+from netfl.network.clock import Clock, Stage
+from netfl.network.config import RoundServiceConfig
 from netfl.network.downlink import DownlinkPath
-from netfl.network.message import Message
+from netfl.network.event_log import Ending, EventLog
 from netfl.network.tower import Tower
-from netfl.types import Bools, Delivery, Floats, Ints, LearnerReport
-
-Users = Ints
-_NONE = -1
-
-
-class OutstandingUpdates:
-    """Updates that have not ended, and for each user the newest version from which one may still be delivered.
-
-    Args:
-        on_exhausted: Called when no update is expected any more.
-
-    Attributes:
-        count: Number of users of whom an update is expected.
-        min_version: Oldest version from which an update counts.
-        open_updates: Number of updates that have not ended, by the version from which they were trained.
-        on_end: Called with users whose updates have ended, before `on_exhausted`; it may expect new ones.
-    """
-
-    def __init__(self, users: int, on_exhausted: Callable[[], None] = lambda: None) -> None:
-        self._expected, self._on_exhausted = np.full(users, _NONE, np.int64), on_exhausted
-        self.count = self.min_version = 0
-        self.open_updates: Counter[int] = Counter()
-        self.on_end: Callable[[Users], None] | None = None
-
-    def begin(self, base: Ints) -> None:
-        """Count updates that begin, one from each *base*."""
-        self._count_open(base, len(base), 1)
-
-    def end(self, users: Users, base: ArrayLike, is_expected: bool) -> None:
-        """Count updates of *users* from *base* that have ended; those that were expected are so no longer."""
-        self._count_open(base, len(users), -1)
-        is_last = is_expected and self._remove(users, base)
-        if self.on_end is not None:
-            self.on_end(users)
-        if is_last and not self.count:
-            self._on_exhausted()
-
-    def expect(self, users: Users, base: ArrayLike, *, include_absent: bool = True) -> None:
-        """Expect updates of *users*, all distinct, from *base*, if they count, and none from older versions.
-
-        *base* is one version for all, or one for each.  Without *include_absent*, users of whom no update is expected
-        stay so.
-        """
-        new, absent = np.broadcast_to(base, users.shape), self.absent(users)
-        newer = (new > self._expected[users]) & (new >= self.min_version) & (include_absent | ~absent)
-        self.count += int(np.count_nonzero(absent[newer]))
-        self._expected[users[newer]] = new[newer]
-
-    def redirect(self, users: Users, base: ArrayLike, other: Ints) -> None:
-        """Expect updates of *users* from *other*, ``[n]``, instead of *base*; none where *other* does not count."""
-        old, bases = other < self.min_version, np.broadcast_to(base, users.shape)
-        kept, kept_other = users[~old], other[~old]
-        is_expected = self._expected[kept] == bases[~old]
-        self._expected[kept[is_expected]] = kept_other[is_expected]
-        self.cancel(users[old], bases[old])
-
-    def cancel(self, users: Users, base: ArrayLike) -> None:
-        """Expect no updates of *users* from *base* any more."""
-        if self._remove(users, base):
-            self._on_exhausted()
-
-    def absent(self, users: Users) -> Bools:
-        """Return whether no update of each of *users* is expected, ``[n]``."""
-        return np.asarray(self._expected[users] == _NONE)
-
-    def drop_older(self, version: int) -> None:
-        """Expect no updates from versions before *version* any more."""
-        self._expected[self._expected < version] = _NONE
-        self.count = int(np.count_nonzero(self._expected != _NONE))
-
-    def _remove(self, users: Users, base: ArrayLike) -> bool:
-        """Expect no updates of *users* from *base*; return whether the last expected one was among them."""
-        removed = users[self._expected[users] == base]
-        self._expected[removed] = _NONE
-        self.count -= len(removed)
-        return bool(len(removed)) and self.count == 0
-
-    def _count_open(self, base: ArrayLike, count: int, sign: int) -> None:
-        """Add or subtract *count* updates, most often all from one version."""
-        bases = np.asarray(base)
-        first = bases.flat[0]
-        counts = {int(first): count}
-        if bases.size > 1 and not (bases == first).all():
-            versions, numbers = np.unique(bases, return_counts=True)
-            counts = dict(zip(versions.tolist(), numbers.tolist(), strict=True))
-        for version, number in counts.items():
-            self.open_updates[version] += sign * number
-            if not self.open_updates[version]:
-                del self.open_updates[version]
+from netfl.network.updates import OutstandingUpdates, Update, Users
+from netfl.streams import RandomField
+from netfl.types import Delivery, Floats, Ints, LearnerReport
 
 
 class Admission:
@@ -148,36 +59,41 @@ class Server:
     """The server of one replica.
 
     Args:
-        downlink: Path of versions to the users.
-        on_complete: Called when the round policy is satisfied; `collect_round_result` follows.
-
-    Attributes:
         name: Name of the aggregating node.
+        outstanding: Updates that the server expects.
+        downlink: Path of versions to the users.
+        tie_draws: Draws of the order in which updates of one instant are judged.
+        on_complete: Called when the round policy is satisfied; `collect_round_result` follows.
     """
 
     admission: Admission
 
     def __init__(
         self,
-        network: NetworkContext,
+        name: str,
+        env: Clock,
+        log: EventLog,
         service: RoundServiceConfig,
         towers: Mapping[str, Tower],
+        outstanding: OutstandingUpdates,
         downlink: DownlinkPath,
+        tie_draws: RandomField,
         on_complete: Callable[[], None],
     ) -> None:
-        self._service, self._env, self._log, self._downlink = service, network.env, network.log, downlink
-        self._outstanding = network.outstanding
-        self._towers, self.name, self._on_complete = [*towers.values()], network.config.layout.server, on_complete
+        self.name = name
+        self._env, self._log, self._service = env, log, service
+        self._towers, self._outstanding, self._downlink = [*towers.values()], outstanding, downlink
+        self._on_complete = on_complete
         users = sum(tower.cell.size for tower in self._towers)
         self._tower_of, self._number_of = np.zeros(users, np.int64), np.zeros(users, np.int64)
         for index, tower in enumerate(self._towers):
             self._tower_of[tower.cell.ids], self._number_of[tower.cell.ids] = index, np.arange(tower.cell.size)
         self._selected: Users = np.empty(0, np.int64)
         self._is_selected = np.zeros(users, np.bool_)
-        self._arrived: list[Message] = []  # at the present instant, not judged yet
+        self._arrived: list[Update] = []  # at the present instant, not judged yet
         self._ties = 0
-        self._tie_draws = network.streams.field("tie", self.name)
-        self._received: list[tuple[Message, Delivery]] = []
+        self._tie_draws = tie_draws
+        self._received: list[tuple[Update, Delivery]] = []
         self._is_closed = True
         if service.rule.can_be_void:
             self._log.metrics["rounds_abandoned"] = 0.0
@@ -213,35 +129,35 @@ class Server:
         if self._arrived:  # at the instant at which the last round closed
             self._env.at_end(Stage.ARRIVALS, self._judge_arrivals)
 
-    def receive(self, message: Message) -> None:
+    def receive(self, update: Update) -> None:
         """Receive an update; those of one instant are judged together, in a random order."""
-        self._arrived.append(message)
+        self._arrived.append(update)
         if len(self._arrived) == 1:
             self._env.at_end(Stage.ARRIVALS, self._judge_arrivals)
 
     def _judge_arrivals(self) -> None:
         arrived, self._arrived = self._arrived, []
         if len(arrived) > 1:
-            order = self._tie_draws.order([message.user for message in arrived], self._log.round, self._ties)
+            order = self._tie_draws.order([update.user for update in arrived], self._log.round, self._ties)
             arrived = [arrived[place] for place in order]
             self._ties += 1
-        for count, message in enumerate(arrived):
+        for count, update in enumerate(arrived):
             if self._is_closed and self._service.rule.is_continuous:
                 self._arrived = arrived[count:]  # they make the next version, which opens at this instant
                 return
-            self._judge(message)
+            self._judge(update)
 
-    def _judge(self, message: Message) -> None:
+    def _judge(self, update: Update) -> None:
         log, rule, now_s = self._log, self._service.rule, self._env.now
         limit = self._service.staleness
-        if self._is_closed or (limit is not None and log.round - 1 - message.base > limit):
-            log.record_outcome(message, "late", now_s, node=self.name)
+        if self._is_closed or (limit is not None and log.round - 1 - update.base > limit):
+            update.end(log, Ending("late", self.name), now_s)
             return
-        delivery = Delivery(message.user, message.base, message.sent_s, now_s, message.attempts)
-        self._received.append((message, delivery))
+        delivery = Delivery(update.user, update.base, update.sent_s, now_s, update.attempts)
+        self._received.append((update, delivery))
         self._is_closed = rule.is_complete(len(self._received), len(self._selected))
         if not rule.can_be_void:
-            log.record_outcome(message, "delivered", now_s, node=self.name)
+            update.end(log, Ending("delivered", self.name), now_s)
         if self._is_closed:
             self._on_complete()
 
@@ -256,9 +172,9 @@ class Server:
         counts = rule.is_valid(len(self._received), len(self._selected))
         if rule.can_be_void:
             log.metrics["rounds_abandoned"] += not counts
-            outcome = "delivered" if counts else "discarded"
-            for message, delivery in self._received:
-                log.record_outcome(message, outcome, delivery.arrived_s, node=self.name)
+            ending = Ending("delivered" if counts else "discarded", self.name)
+            for update, delivery in self._received:
+                update.end(log, ending, delivery.arrived_s)
         deliveries = tuple(delivery for _, delivery in self._received) if counts else ()
         self.admission.record_deliveries(log.round, [delivery.user for delivery in deliveries])
         newest, limit = log.round, self._service.staleness

@@ -19,19 +19,19 @@ from netfl.errors import ModelError, NetflError, prefix_faults
 from netfl.network.backhaul.routes import Routes
 from netfl.network.backhaul.traffic_sources import start_sources
 from netfl.network.clock import Clock, Stage, call_after
-from netfl.network.config import NetworkConfig, NetworkContext, RoundServiceConfig
+from netfl.network.config import NetworkConfig, RoundServiceConfig
 from netfl.network.counters import share_of_time
 from netfl.network.downlink import DownlinkPath, IdealDownlink, LossyDownlink
-from netfl.network.event_log import EventLog
+from netfl.network.event_log import Ending, EventLog
 from netfl.network.mac import Mac
-from netfl.network.message import TRAFFIC, Message
+from netfl.network.message import Message, Packet
 from netfl.network.periods import before_rounding
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.collision_repeats import RepeatedCollisions
-from netfl.network.server import Admission, OutstandingUpdates, Server
+from netfl.network.server import Admission, Server
 from netfl.network.state import NetworkState
 from netfl.network.tower import build_towers
-from netfl.network.transport.transfer import Segment
+from netfl.network.updates import OutstandingUpdates, UpdateCarrier
 from netfl.registry import kind_of, one_line_of
 from netfl.streams import Streams
 from netfl.types import LearnerReport, Recorder, Round, RoundControls, RoundProgress, ignore_progress
@@ -142,8 +142,7 @@ class NetworkSimulator:
             max_failed_attempts=config.max_failed_attempts,
         )
         self._outstanding = OutstandingUpdates(layout.users, self._close_exhausted)
-        log.on_updates_end = self._outstanding.end
-        self._network = network = NetworkContext(config, env, log, streams, self._outstanding)
+        self._streams = streams
         self._round_closed = env.event()
         self._failure: NetflError | None = None
         self._deliveries = 0
@@ -151,14 +150,14 @@ class NetworkSimulator:
         self._can_be_down = not config.node_state.is_always_up
         self._server: Server | None = None
         with prefix_faults("routing"):
-            self._routes = Routes(network)
+            self._routes = Routes(config, env, log, streams)
         with prefix_faults("queues"):
             sinks = self._routes.open_ports(self._receive)
-        self._towers = build_towers(network, sinks, self._routes)
+        self._towers = build_towers(config, env, log, streams, self._outstanding, sinks, self._routes)
         self._cells = [cell for tower in self._towers.values() for cell in tower.cells]
         for cell in self._cells:
             env.process(run_mac(config.mac, cell, self._fail))
-        self._fast_traffic = start_sources(network, sinks, self._routes)
+        self._fast_traffic = start_sources(config, env, log, streams, sinks, self._routes)
         self._links_busy_s = (self._fast_traffic or self._routes).busy_by_s
         self._warmup_busy_s: dict[str, float] = {}
         if controls is not None and controls.on_network is not None:
@@ -176,8 +175,18 @@ class NetworkSimulator:
         """
         assert self._config.service is not None, "a network of traffic alone has no rounds"
         service, log, layout = self._config.service, self._log, self._config.layout
-        downlink = (LossyDownlink if service.downlink else IdealDownlink)(self._network, service, self._routes)
-        server = self._server = Server(self._network, service, self._towers, downlink, self._close)
+        downlink = self._open_downlink(service)
+        server = self._server = Server(
+            layout.server,
+            self.env,
+            log,
+            service,
+            self._towers,
+            self._outstanding,
+            downlink,
+            self._streams.field("tie", layout.server),
+            self._close,
+        )
         report: LearnerReport | None = None
         server.admission = admission or Admission(layout.users)
         for index in range(1, count + 1):
@@ -276,6 +285,12 @@ class NetworkSimulator:
             energy_j=None if config.energy is None else config.energy.by_user_j(now_s),
         )
 
+    def _open_downlink(self, service: RoundServiceConfig) -> DownlinkPath:
+        if service.downlink is None:
+            return IdealDownlink(self._config, service, self.env, self._log, self._outstanding, self._routes)
+        order_draws = self._streams.at("downlink").field("order")
+        return LossyDownlink(self._config, service, self.env, self._log, self._routes, order_draws)
+
     def _apply(self, controls: RoundControls, service: RoundServiceConfig, downlink: DownlinkPath) -> None:
         """Let the settings of *controls* take effect."""
         transport = service.transport
@@ -337,12 +352,13 @@ class NetworkSimulator:
     def _receive(self, message: Message) -> None:
         now_s = self.env.now
         if self._can_be_down and not message.ignore_outages and not self._is_server_up(now_s):
-            self._log.record_outcome(message, "lost", now_s, node=self._server_name)
-        elif message.base == TRAFFIC:
-            self._log.record_outcome(message, "delivered", now_s, node=self._server_name)
-        elif not isinstance(message, Segment) or message.transfer.receive(message):
+            message.end(self._log, Ending("lost", self._server_name), now_s)
+        elif isinstance(message, Packet):
+            message.end(self._log, Ending("delivered", self._server_name), now_s)
+        else:
             assert self._server is not None
-            self._server.receive(message)
+            assert isinstance(message, UpdateCarrier)
+            message.arrive(self._server)
 
     def _is_server_up(self, now_s: float) -> bool:
         return self._config.node_state.node_up_until_s(self._server_node, now_s) > now_s
@@ -378,8 +394,8 @@ class NetworkSimulator:
         for tower in self._towers.values():
             tower.finish()
         log.flush_packets()
-        for message in tuple(log.in_flight):
-            log.record_outcome(message, "unfinished", now_s)
+        for update in tuple(self._outstanding.in_flight):
+            update.end(log, Ending("unfinished"), now_s)
         samples = {} if sampler is None else sampler.metrics()
         metrics = {**self._network_metrics(now_s), **log.metrics, **samples}
         if energy is not None:

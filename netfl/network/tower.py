@@ -11,21 +11,24 @@ import numpy as np
 
 from netfl.network.backhaul.port import Sink
 from netfl.network.backhaul.routes import Routes
-from netfl.network.clock import Stage, call_after
-from netfl.network.config import NetworkContext
+from netfl.network.clock import Clock, Stage, call_after
+from netfl.network.config import NetworkConfig
 from netfl.network.counterfactual import IsolatedStreams
+from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
-from netfl.network.message import TRAFFIC, Message
+from netfl.network.message import Message, Packet
 from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.transmission import SharedChannel
-from netfl.network.radio.tx_queue import MergedTxQueue, TxQueue, TxQueueSubset, Users
+from netfl.network.radio.tx_queue import MergedTxQueue, TxQueue, TxQueueSubset
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.transport.segmentation import SegmentedUpdateQueue
 from netfl.network.transport.spec import Segmentation
+from netfl.network.updates import OutstandingUpdates, Users
 from netfl.network.users import TrainingPower, UserBehaviour, UserPopulation
 from netfl.registry import stream_keys
+from netfl.streams import Streams
 from netfl.types import Bools, Floats
 
 _NOT_SELECTED = np.iinfo(np.int64).max
@@ -129,7 +132,7 @@ class Tower:
 
     def idle_users(self) -> Users:
         """Return the users without an open update."""
-        return np.flatnonzero(~self._population.queue.is_open)
+        return np.flatnonzero(~self._population.queue.is_busy(np.arange(self.cell.size)))
 
     def record_trainings(self) -> None:
         """Record the trainings that have ended by now."""
@@ -160,35 +163,46 @@ class Tower:
         return np.asarray(due_s)
 
 
-def build_towers(network: NetworkContext, sinks: Mapping[str, Sink], routes: Routes) -> dict[str, Tower]:
+def build_towers(
+    config: NetworkConfig,
+    env: Clock,
+    log: EventLog,
+    streams: Streams,
+    outstanding: OutstandingUpdates,
+    sinks: Mapping[str, Sink],
+    routes: Routes,
+) -> dict[str, Tower]:
     """Return the towers whose users have something to send, by name; *sinks* are the ports that take their messages."""
-    config, towers = network.config, dict[str, Tower]()
-    if config.medium is None or config.mac is None:
+    towers = dict[str, Tower]()
+    medium = config.medium
+    if medium is None or config.mac is None:
         return towers
     shared = SharedChannel() if config.shared_air else None
     ends_at_tower = any(traffic.destination == "tower" for traffic in config.traffic if traffic.source == "users")
     for index, name in enumerate(config.layout.towers):
         ids, tower = np.flatnonzero(config.layout.tower_of == index), NodeId(name, config.layout.number(name))
-        population = _build_population(network, config.medium, ids, name, routes) if ids.size else None
+        if not ids.size:
+            continue
+        population = _build_population(ids, name, config, medium, env, log, outstanding, routes)
         queues: list[TxQueue] = [] if population is None else [population.queue]
-        queues += _build_packet_queues(network, config.medium, ids, name) if ids.size else []
+        queues += _build_packet_queues(ids, name, config, medium, log, streams)
         if not queues:
             continue
-        sink = _end_traffic(name, sinks[name], network) if ends_at_tower else sinks[name]
-        air = AirInterface(tower, config.medium, shared or SharedChannel())
-        cells = _build_cells(network, index, air, reduce(MergedTxQueue, queues), config.exemptions.mark_messages(sink))
-        towers[name] = Tower(cells[-1], population, config.medium, cells[:-1])
+        sink = _end_traffic(name, sinks[name], env, log) if ends_at_tower else sinks[name]
+        air = AirInterface(tower, medium, shared or SharedChannel())
+        uplink = config.exemptions.mark_messages(sink)
+        cells = _build_cells(config, env, streams.at("mac", index), air, reduce(MergedTxQueue, queues), uplink)
+        towers[name] = Tower(cells[-1], population, medium, cells[:-1])
         if population is not None:
             population.on_change = towers[name].wake
     return towers
 
 
 def _build_cells(
-    network: NetworkContext, index: int, air: AirInterface, queue: TxQueue, uplink: Sink
+    config: NetworkConfig, env: Clock, streams: Streams, air: AirInterface, queue: TxQueue, uplink: Sink
 ) -> tuple[Cell, ...]:
     """Build a cell for each user that is exempt from contention and, last, one for all others."""
-    env, streams = network.env, network.streams.at("mac", index)
-    isolated = np.flatnonzero(network.config.exemptions.among("contention", queue.ids)).tolist()
+    isolated = np.flatnonzero(config.exemptions.among("contention", queue.ids)).tolist()
     if not isolated:
         return (Cell(env, air, queue, streams, uplink),)
     cells = []
@@ -201,9 +215,16 @@ def _build_cells(
 
 
 def _build_population(
-    network: NetworkContext, medium: Medium, ids: Users, tower: str, routes: Routes
+    ids: Users,
+    tower: str,
+    config: NetworkConfig,
+    medium: Medium,
+    env: Clock,
+    log: EventLog,
+    outstanding: OutstandingUpdates,
+    routes: Routes,
 ) -> UserPopulation | None:
-    config, service, env = network.config, network.config.service, network.env
+    service = config.service
     if service is None:
         return None
 
@@ -217,26 +238,33 @@ def _build_population(
     trains_again = service.downlink is not None and service.downlink.on_missed_version == "train_again"
     behaviour = UserBehaviour(service.on_new_version, waits, power, service.jitter, config.energy, trains_again)
     if service.transport.grain == "packet":
-        queue: UpdateQueue = SegmentedUpdateQueue(ids, network, service, tower, ack_delay_s)
+        queue: UpdateQueue = SegmentedUpdateQueue(
+            ids, service.segmentation, tower, env, log, outstanding, service.transport.arq, ack_delay_s
+        )
     else:
-        queue = UpdateQueue(ids, service.segmentation.max_bits, tower, network.log)
-    return UserPopulation(queue, service.compute_s[ids], network.outstanding, behaviour)
+        queue = UpdateQueue(ids, service.segmentation.max_bits, tower, log, outstanding)
+    return UserPopulation(queue, service.compute_s[ids], behaviour)
 
 
-def _build_packet_queues(network: NetworkContext, medium: Medium, ids: Users, tower: str) -> list[TxQueue]:
+def _build_packet_queues(
+    ids: Users, tower: str, config: NetworkConfig, medium: Medium, log: EventLog, streams: Streams
+) -> list[TxQueue]:
     queues: list[TxQueue] = []
-    for traffic, key in zip(network.config.traffic, stream_keys(network.config.traffic), strict=True):
+    for traffic, key in zip(config.traffic, stream_keys(config.traffic), strict=True):
         if traffic.source == "users":
-            streams, link_bps = network.streams.at("traffic", *key), 1.0 / medium.longest_s(1.0)
-            arrivals = TrafficArrivals(traffic, ids.tolist(), link_bps, streams)
-            queues.append(PacketQueue(ids, traffic, arrivals, tower, network.log))
+            link_bps = 1.0 / medium.longest_s(1.0)
+            arrivals = TrafficArrivals(traffic, ids.tolist(), link_bps, streams.at("traffic", *key))
+            queues.append(PacketQueue(ids, traffic, arrivals, tower, log))
     return queues
 
 
-def _end_traffic(tower: str, sink: Sink, network: NetworkContext) -> Sink:
+def _end_traffic(tower: str, sink: Sink, env: Clock, log: EventLog) -> Sink:
+    """Return a sink that ends packets of traffic as delivered, and passes other messages on to *sink*."""
+    ending = Ending("delivered", tower)
+
     def take(message: Message) -> None:
-        if message.base == TRAFFIC:
-            network.log.record_outcome(message, "delivered", network.env.now, node=tower)
+        if isinstance(message, Packet):
+            message.end(log, ending, env.now)
         else:
             sink(message)
 

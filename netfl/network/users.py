@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from netfl.network.clock import Environment, call_at
 from netfl.network.compute import TrainingJitter
 from netfl.network.energy import EnergyMeter
-from netfl.network.event_log import Outcome
+from netfl.network.event_log import Ending
 from netfl.network.periods import before_rounding
 from netfl.network.radio.medium import Medium
-from netfl.network.radio.tx_queue import Users
 from netfl.network.radio.update_queue import UpdateQueue
+from netfl.network.updates import Users
 from netfl.types import Bools, Floats, Ints
-
-if TYPE_CHECKING:
-    from netfl.network.server import OutstandingUpdates
 
 OnNewVersion = Literal["restart", "finish", "ignore"]
 """Reaction of a user with an unfinished update to a newer version."""
 
 
-_OUT_OF_POWER = Outcome("lost", detail="battery")
+_OUT_OF_POWER = Ending("lost", detail="battery")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +100,12 @@ class UserPopulation:
         on_change: Called with users whose frames have changed otherwise than by a request of the cell.
     """
 
-    def __init__(
-        self,
-        queue: UpdateQueue,
-        compute_s: Floats,
-        outstanding: OutstandingUpdates,
-        behaviour: UserBehaviour | None = None,
-    ) -> None:
+    def __init__(self, queue: UpdateQueue, compute_s: Floats, behaviour: UserBehaviour | None = None) -> None:
         self._behaviour = behaviour or UserBehaviour()
         self._on_new_version, self._server_waits = self._behaviour.on_new_version, self._behaviour.server_waits
         self._energy, self._power = self._behaviour.energy, self._behaviour.power
         self.queue, self._ids, self._tower, self._log = queue, queue.ids, queue.tower, queue.log
-        self._mean_compute_s, self._outstanding = compute_s, outstanding
+        self._mean_compute_s, self._outstanding = compute_s, queue.outstanding
         queue.source = self
         size = len(self._ids)
         self._compute_s, self._drawn = compute_s.copy(), np.zeros(size, np.int64)
@@ -151,7 +142,7 @@ class UserPopulation:
         versions = np.broadcast_to(version, users.shape)
         self._version_due_s[users] = np.inf
         if self._on_new_version != "restart":
-            busy = self.queue.is_open[users]
+            busy = self.queue.is_busy(users)
             ids = self._ids[users[busy]]
             if self._on_new_version == "finish" and busy.any():
                 self._receive(users[busy], at_s[busy], versions[busy])
@@ -171,7 +162,7 @@ class UserPopulation:
         begins again from the version that it has.
         """
         self.refresh(now_s)
-        busy = self.queue.is_open[users]
+        busy = self.queue.is_busy(users)
         begins = ~self.has_to_wait(users) & ~busy
         base = np.where(busy | begins, self.version[users], self._bases_in_flight(users))
         comes = (base >= 0) & ~(busy & self.queue.is_lost[users])
@@ -209,7 +200,7 @@ class UserPopulation:
     def start_next(self, users: Users, now_s: float) -> None:
         """Let *users*, whose updates left the queue, begin from a newer version that they have received."""
         if self._on_new_version == "finish":
-            self._renew(users[(self.version[users] > self.queue.base[users]) & ~self.queue.is_open[users]], now_s)
+            self._renew(users[(self.version[users] > self.queue.base[users]) & ~self.queue.is_busy(users)], now_s)
 
     def cancel(self, users: Users, base: int | None = None) -> None:
         """Expect no update of *users* from *base*, by default their newest version, as they are cut off for good."""
@@ -226,7 +217,7 @@ class UserPopulation:
         if not users.size:
             return
         self._version_due_s[users], self._due_version[users] = due_s, version
-        waiting = users if self._on_new_version == "restart" else users[~self.queue.is_open[users]]
+        waiting = users if self._on_new_version == "restart" else users[~self.queue.is_busy(users)]
         self.queue.ready_s[waiting] = self.next_ready_s(waiting)
         unexpected = users if not self._server_waits else users[np.isinf(due_s)]
         self._outstanding.cancel(self._ids[unexpected], version)
@@ -269,7 +260,7 @@ class UserPopulation:
         if self._power is None:
             return
         trained_s = self._trained_s[users]
-        users = users[np.isfinite(trained_s) & (trained_s > now_s) & self.queue.is_open[users]]
+        users = users[np.isfinite(trained_s) & (trained_s > now_s) & self.queue.is_busy(users)]
         if users.size:
             at_s = np.full(len(users), now_s)
             self._off_s[users] = self._power.off_s(self._ids[users], at_s, self._trained_s[users])
@@ -306,7 +297,7 @@ class UserPopulation:
 
     def _bases_in_flight(self, users: Users) -> Ints:
         """Return the base of each user's newest update between the air and the server; -1 without one, ``[n]``."""
-        base_of = {message.user: message.base for message in self._log.in_flight}
+        base_of = {message.user: message.base for message in self._outstanding.in_flight}
         return np.array([base_of.get(user, -1) for user in self._ids[users].tolist()], np.int64)
 
     def _renew(self, users: Users, now_s: float) -> None:

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from netfl.errors import MachineError
 from netfl.files import check_stamp
 from netfl.results.atomic_write import publish_file, temp_path
 from netfl.scenario.recording import EventFilter
-from netfl.types import KINDS, STAMP, LearnerReport
+from netfl.types import KINDS, STAMP, Event, LearnerReport
 
 _TYPES = {
     **dict.fromkeys(("replica", "delivered", "attempts"), pa.int32()),
@@ -236,23 +236,15 @@ class EventRecorder:
         """Return whether events of *kind* are recorded."""
         return kind in self._keeping.kinds
 
-    def event(
-        self,
-        kind: str,
-        time_s: ArrayLike,
-        *,
-        round: int,
-        user: ArrayLike = -1,
-        node: str = "",
-        value: ArrayLike = np.nan,
-        detail: str = "",
-    ) -> None:
-        """Count one event or many, and store them if the filter keeps them; see `netfl.types.Recorder`."""
-        size = int(np.broadcast(np.asarray(time_s), np.asarray(user), np.asarray(value)).size)
-        self.counts[kind] += size
-        if not size or not self._keeping.wants(kind, round):
+    def record(self, event: Event) -> None:
+        """Count one event or many, and store them if the filter keeps them."""
+        size = int(np.broadcast(np.asarray(event.time_s), np.asarray(event.user), np.asarray(event.value)).size)
+        self.counts[event.kind] += size
+        if not size or not self._keeping.wants(event.kind, event.round):
             return
-        times, users, values = np.array(time_s, float), np.array(user, np.int64), np.array(value, float)
+        times = np.array(event.time_s, float)
+        users = np.array(event.user, np.int64)
+        values = np.array(event.value, float)
         if self._keeping.users is not None:
             times, users, values = np.broadcast_arrays(times, users, values)
             kept = self._keeping.of(users)
@@ -260,7 +252,7 @@ class EventRecorder:
             size = users.size
             if not size:
                 return
-        self._held.append((size, kind, times, round, users, node, values, detail))
+        self._held.append((size, event.kind, times, event.round, users, event.node, values, event.detail))
         self._rows += size
         if self._rows >= CHUNK:
             self.flush()

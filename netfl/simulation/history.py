@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from netfl.results.tables import EventRecorder, MemoryTable, metric_columns
-from netfl.types import OUTCOMES, LearnerReport, Round, RoundBatch
+from netfl.types import OUTCOMES, Event, LearnerReport, Round, RoundBatch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,29 +36,19 @@ class History:
         self._events, self._metrics = MemoryTable("events"), MemoryTable("metrics")
         self._recorder = None if keeping is None else EventRecorder(self._events, replica, keeping)
         self._rounds: list[Round] = []
-        self._outcomes: list[tuple[str, Any, Any, str, Any, str]] = []
+        self._outcomes: list[Event] = []
         self.values: dict[str, float] = {}
 
     def wants(self, kind: str) -> bool:
         """Return whether events of *kind* are recorded."""
         return kind in _OUTCOMES or (self._recorder is not None and self._recorder.wants(kind))
 
-    def event(
-        self,
-        kind: str,
-        time_s: ArrayLike,
-        *,
-        round: int,
-        user: ArrayLike = -1,
-        node: str = "",
-        value: ArrayLike = np.nan,
-        detail: str = "",
-    ) -> None:
-        """Keep one event or many; see `netfl.types.Recorder`."""
-        if kind in _OUTCOMES:
-            self._outcomes.append((kind, time_s, user, node, value, detail))
+    def record(self, event: Event) -> None:
+        """Keep one event or many."""
+        if event.kind in _OUTCOMES:
+            self._outcomes.append(event)
         if self._recorder is not None:
-            self._recorder.event(kind, time_s, round=round, user=user, node=node, value=value, detail=detail)
+            self._recorder.record(event)
 
     def final_metrics(self, values: Mapping[str, float]) -> None:
         """Keep metrics of the whole replica."""
@@ -87,11 +77,12 @@ class History:
 
         columns: dict[str, list[Any]] = {name: [] for name in ("user", "base", "outcome", "detail", "node", "time_s")}
         bases = {} if last is None else {(each.user, each.arrived_s): each.base for each in last.deliveries}
-        for outcome, times_s, users, node, values, detail in self._outcomes:
-            rows = zip(*(each.ravel().tolist() for each in np.broadcast_arrays(users, times_s, values)), strict=True)
-            for user, time_s, base in rows:
+        for event in self._outcomes:
+            arrays = np.broadcast_arrays(event.user, event.time_s, event.value)
+            for user, time_s, base in zip(*(each.ravel().tolist() for each in arrays), strict=True):
                 known = bases.get((user, time_s), _UNKNOWN_BASE) if np.isnan(base) else int(base)
-                for name, value in zip(columns, (user, known, outcome, detail, node, time_s), strict=True):
+                row = (user, known, event.kind, event.detail, event.node, time_s)
+                for name, value in zip(columns, row, strict=True):
                     columns[name].append(value)
         types = {"user": np.int64, "base": np.int64, "time_s": float}
         return pd.DataFrame(columns).astype(types).sort_values("time_s", kind="stable", ignore_index=True)

@@ -12,10 +12,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.files import local_path
@@ -31,7 +30,7 @@ from netfl.simulation.progress import python_display
 from netfl.simulation.setup import RunSetup, prepare_run, warnings
 from netfl.simulation.simulation import Simulation, access_errors, model_errors
 from netfl.simulation.workers.ray_cluster import Cluster
-from netfl.types import LearnerReport, Recorder, RoundBatch, RunObserver, RunProgress, RunStart
+from netfl.types import Event, LearnerReport, Recorder, RoundBatch, RunObserver, RunProgress, RunStart
 
 if TYPE_CHECKING:
     from netfl.simulation.learning_session import Learner
@@ -361,15 +360,15 @@ class OutageTracker:
         nodes, users = (sorted(name for name in names if isinstance(name, kind)) for kind in (str, int))
         return *nodes, *users
 
-    def event(self, kind: str, time_s: ArrayLike, *, user: ArrayLike = -1, node: str = "", **details: Any) -> None:
-        """Pass on one event or many; see `netfl.types.Recorder`.  Those of a round may come in any order of time."""
-        self._recorder.event(kind, time_s, user=user, node=node, **details)
-        if kind in {"down", "up"}:
-            times, users = np.broadcast_arrays(np.asarray(time_s, float), np.asarray(user))
+    def record(self, event: Event) -> None:
+        """Pass on one event or many; those of a round may come in any order of time."""
+        self._recorder.record(event)
+        if event.kind in {"down", "up"}:
+            times, users = np.broadcast_arrays(np.asarray(event.time_s, float), np.asarray(event.user))
             for at_s, number in zip(times.ravel().tolist(), users.ravel().tolist(), strict=True):
-                name = node or number
+                name = event.node or number
                 if at_s >= self._states.get(name, (at_s, False))[0]:
-                    self._states[name] = at_s, kind == "down"
+                    self._states[name] = at_s, event.kind == "down"
 
 
 def _end_failed(observers: Sequence[RunObserver], error: BaseException) -> BaseException:

@@ -25,9 +25,9 @@ class Memory:
     def final_metrics(self, values):
         self.metrics = dict(values)
 
-    def event(self, kind, time_s, *, round, user=-1, node="", value=np.nan, detail=""):
-        for time, user_id, number in np.broadcast(time_s, user, value):
-            self.rows.append((kind, float(time), round, int(user_id), float(number)))
+    def record(self, event):
+        for time, user_id, number in np.broadcast(event.time_s, event.user, event.value):
+            self.rows.append((event.kind, float(time), event.round, int(user_id), float(number)))
 
     def outcomes(self):
         """Return the kinds of events of each (user, round)."""

@@ -20,8 +20,8 @@ from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.reception.snr_threshold import SnrThreshold
-from netfl.network.server import OutstandingUpdates
 from netfl.network.tower import Tower
+from netfl.network.updates import OutstandingUpdates
 from netfl.network.users import UserPopulation
 from netfl.streams import Streams
 from netfl.types import OUTCOMES
@@ -88,9 +88,9 @@ def build_cell(
     event_log = EventLog(recorder, users)
     event_log.open_round(1)
     compute_s = np.broadcast_to(np.asarray(compute_s, float), users)
-    queue, outstanding = UpdateQueue(np.arange(users), 1000.0, "tower:0", event_log), OutstandingUpdates(users)
-    event_log.on_updates_end = outstanding.end
-    updates = UserPopulation(queue, compute_s, outstanding)
+    outstanding = OutstandingUpdates(users)
+    queue = UpdateQueue(np.arange(users), 1000.0, "tower:0", event_log, outstanding)
+    updates = UserPopulation(queue, compute_s)
     presence = NodeState(CombinedOutages([PlannedOutages(plan or {})]), 101)
     reception = SnrThreshold(threshold=-3, rate=1000)
     medium = FadingMedium(ScriptedLinks(snr_db, users), reception, presence, Streams(seed), **options)

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from netfl.network.backhaul.fast_path import PacketArray
-from netfl.network.counters import PacketCounter
-from netfl.network.event_log import EventLog
-from netfl.network.message import TRAFFIC, Message
+from netfl.network.counters import PacketArray, PacketCounter
+from netfl.network.event_log import Ending, EventLog
+from netfl.network.message import Packet
 from netfl.types import OUTCOMES
 
 
@@ -83,6 +82,6 @@ def test_loss_counts_by_time_of_event():
     recorder = type("SilentRecorder", (), {"wants": lambda self, kind: False})()
     event_log = EventLog(recorder, 100, nodes=2)
     event_log.packets.restart(10.0)
-    event_log.record_outcome(Message(0, TRAFFIC, 1.0, np.nan, 0, born_s=9.0), "dropped", 9.0)
-    event_log.record_outcome(Message(0, TRAFFIC, 1.0, np.nan, 0, born_s=9.0), "lost", 11.0)
+    Packet(0, 1.0, born_s=9.0).end(event_log, Ending("dropped"), 9.0)
+    Packet(0, 1.0, born_s=9.0).end(event_log, Ending("lost"), 11.0)
     assert event_log.packets.lost == {"lost": 1}

@@ -16,7 +16,7 @@ from netfl.results.run_reader import open_run
 from netfl.results.run_writer import RunWriter, append_replicas, create_run_directory, write_json, write_text
 from netfl.results.tables import SCHEMAS, EventRecorder, TableWriter
 from netfl.scenario.recording import EventFilter
-from netfl.types import KINDS, Delivery, LearnerReport, Round, RunProgress
+from netfl.types import KINDS, Delivery, Event, LearnerReport, Round, RunProgress
 
 ALL = EventFilter(frozenset(KINDS))
 LANES = (("A", 0), ("A", 1), ("B", 0), ("B", 1))
@@ -110,7 +110,7 @@ class TestTables:
     def test_categories_may_change_between_chunks(self, run, small_chunks):
         writer = make_writer(run)
         for index in range(40):
-            writer.recorders[0].event("sent", index, round=1, user=index, node=f"tower:{index % 7}")
+            writer.recorders[0].record(Event("sent", index, round=1, user=index, node=f"tower:{index % 7}"))
         writer.on_end("interrupted")
         read = open_run(run).events
         assert isinstance(read["node"].dtype, pd.CategoricalDtype)
@@ -144,10 +144,12 @@ class TestEvents:
 
     def test_one_call_records_one_event_per_element(self, run):
         def record(recorder):
-            recorder.event("sent", [1.0, 2.0, 3.0], round=4, user=[7, 8, 9], node="tower:0", value=5.0, detail="x")
-            recorder.event("faded", 2.5, round=4, user=np.array([1, 2]), value=[-3.0, -4.0])
-            recorder.event("broadcast", 0.0, round=4)
-            recorder.event("late", [], round=4, user=[])
+            recorder.record(
+                Event("sent", [1.0, 2.0, 3.0], round=4, user=[7, 8, 9], node="tower:0", value=5.0, detail="x")
+            )
+            recorder.record(Event("faded", 2.5, round=4, user=np.array([1, 2]), value=[-3.0, -4.0]))
+            recorder.record(Event("broadcast", 0.0, round=4))
+            recorder.record(Event("late", [], round=4, user=[]))
 
         recorder, read = self.recorded(run, record)
         columns = ["time_s", "kind", "user", "node", "round", "value", "detail"]
@@ -166,7 +168,7 @@ class TestEvents:
     def test_arrays_may_change_after_the_call(self, run):
         def record(recorder):
             times, users = np.array([1.0, 2.0]), np.array([3, 4])
-            recorder.event("sent", times, round=1, user=users)
+            recorder.record(Event("sent", times, round=1, user=users))
             times[:], users[:] = 0, 0
 
         _, read = self.recorded(run, record)
@@ -175,8 +177,8 @@ class TestEvents:
 
     def test_filtered_kinds_are_counted_but_not_stored(self, run):
         def record(recorder):
-            recorder.event("sent", 1.0, round=1, user=1)
-            recorder.event("collided", [1.0, 1.0], round=1, user=[1, 2])
+            recorder.record(Event("sent", 1.0, round=1, user=1))
+            recorder.record(Event("collided", [1.0, 1.0], round=1, user=[1, 2]))
             assert recorder.wants("sent")
             assert not recorder.wants("collided")
 
@@ -187,14 +189,14 @@ class TestEvents:
     def test_an_unknown_kind_is_an_error(self, run):
         writer = make_writer(run)
         with pytest.raises(KeyError):
-            writer.recorders[0].event("exploded", 1.0, round=1)
+            writer.recorders[0].record(Event("exploded", 1.0, round=1))
 
     def test_events_are_sorted_by_replica_time_and_call(self, run, small_chunks):
         writer = make_writer(run, 2)
         rng = np.random.default_rng(1)
         for step in range(40):
             for recorder in writer.recorders:
-                recorder.event("sent", float(rng.integers(5)), round=1, user=step)
+                recorder.record(Event("sent", float(rng.integers(5)), round=1, user=step))
         writer.on_end("interrupted")
         read = open_run(run).events
         keys = list(zip(read["replica"], read["time_s"], read["user"], strict=True))
@@ -210,8 +212,8 @@ class TestEvents:
             writer = make_writer(folder)
             times, users = np.linspace(0, 1, 100), np.arange(100) % 7
             for start in range(0, 100, step):
-                writer.recorders[0].event(
-                    "sent", times[start : start + step], round=1, user=users[start : start + step]
+                writer.recorders[0].record(
+                    Event("sent", times[start : start + step], round=1, user=users[start : start + step])
                 )
             writer.on_end("interrupted")
             reads.append(open_run(folder).events)
@@ -220,7 +222,7 @@ class TestEvents:
     def test_buffered_events_are_bounded(self, run, small_chunks):
         recorder = EventRecorder(TableWriter(run, "events", SCHEMAS["events"]), 0, ALL)
         for _ in range(50):
-            recorder.event("sent", 1.0, round=1)
+            recorder.record(Event("sent", 1.0, round=1))
             assert len(recorder._held) < tables.CHUNK
 
 
@@ -288,7 +290,7 @@ class TestWriter:
     def test_replicas_keep_their_numbers(self, run):
         writer = make_writer(run, 2, lanes=(("A", 3), ("A", 4)), first=3)
         add(writer, [a_round(1, [2]), a_round(1, [1])])
-        writer.recorders[1].event("sent", 1.0, round=1)
+        writer.recorders[1].record(Event("sent", 1.0, round=1))
         writer.on_metrics(LearnerReport(1, {"loss": np.array([0.5, 0.6])}), [10.0, 20.0])
         writer.write_replicas("users", [{"user": np.arange(1)}, {"user": np.arange(1)}])
         for recorder, values in zip(writer.recorders, ({"a": 1.0, "b": 2.0}, {"a": 3.0}), strict=True):
@@ -311,7 +313,7 @@ class TestWriter:
             writer = make_writer(tmp_path / name, 2, first=first)
             for index in range(20):
                 for recorder in writer.recorders:
-                    recorder.event("sent", index, round=1, node=f"{name}:{index}")
+                    recorder.record(Event("sent", index, round=1, node=f"{name}:{index}"))
             writer.on_end("interrupted")
         old, new = (open_run(tmp_path / name).table("events") for name in ("old", "new"))
         old_path = tmp_path / "old/events.parquet"

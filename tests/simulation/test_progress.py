@@ -12,7 +12,7 @@ from netfl.cli.views.sweep import SweepDisplay
 from netfl.simulation.progress import SHOWN, ProgressDisplay
 from netfl.simulation.run import OutageTracker
 from netfl.sweeps.plan import Task
-from netfl.types import RoundProgress, RunObserver, RunProgress, RunStart
+from netfl.types import Event, RoundProgress, RunObserver, RunProgress, RunStart
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,8 +26,8 @@ class Recorder:
     def wants(self, kind):
         return kind != "sent"
 
-    def event(self, kind, time_s, **fields):
-        self.calls.append((kind, time_s, fields))
+    def record(self, event):
+        self.calls.append(event)
 
     def final_metrics(self, values):
         self.calls.append(("final_metrics", values))
@@ -38,24 +38,24 @@ class Recorder:
 
 def test_down_nodes_follow_the_latest_event_in_time():
     tracker = OutageTracker(Recorder())
-    tracker.event("up", np.array([5.0, 30.0]), round=1, user=np.array([3, 4]))  # ups are recorded before downs
-    tracker.event("down", np.array([1.0, 2.0, 20.0]), round=1, user=np.array([3, 9, 4]))
-    tracker.event("down", 7.0, round=1, node="tower:0")
-    tracker.event("down", np.array([8.0]), round=1, user=2)
+    tracker.record(Event("up", np.array([5.0, 30.0]), round=1, user=np.array([3, 4])))  # ups are recorded before downs
+    tracker.record(Event("down", np.array([1.0, 2.0, 20.0]), round=1, user=np.array([3, 9, 4])))
+    tracker.record(Event("down", 7.0, round=1, node="tower:0"))
+    tracker.record(Event("down", np.array([8.0]), round=1, user=2))
     assert tracker.down == ("tower:0", 2, 9)
-    tracker.event("up", 40.0, round=2, node="tower:0")
-    tracker.event("delivered", 41.0, round=2, user=9)
+    tracker.record(Event("up", 40.0, round=2, node="tower:0"))
+    tracker.record(Event("delivered", 41.0, round=2, user=9))
     assert tracker.down == (2, 9)
 
 
 def test_tracker_forwards_all_calls():
     recorder = Recorder()
     tracker = OutageTracker(recorder)
-    tracker.event("down", 1.0, round=2, user=3, value=4.0, detail="storm")
+    tracker.record(Event("down", 1.0, round=2, user=3, value=4.0, detail="storm"))
     tracker.final_metrics({"a": 1.0})
     tracker.energy({"b": np.ones(2)})
     assert recorder.calls == [
-        ("down", 1.0, {"round": 2, "user": 3, "node": "", "value": 4.0, "detail": "storm"}),
+        ("down", 1.0, 2, 3, "", 4.0, "storm"),
         ("final_metrics", {"a": 1.0}),
         ("energy", {"b": pytest.approx(np.ones(2))}),
     ]

@@ -30,8 +30,8 @@ class LongRunError(Exception):
 class BoundedMemory(Memory):
     """A recorder that ends a run after `MAX_EVENTS`."""
 
-    def event(self, kind, time_s, **columns):
-        super().event(kind, time_s, **columns)
+    def record(self, event):
+        super().record(event)
         if len(self.rows) > MAX_EVENTS:
             raise LongRunError
 
@@ -58,7 +58,7 @@ def ordered(order):
     kept = {name: getattr(tower, name) for name in ("_build_population", "_build_packet_queues")}
 
     def reordered(build):
-        return lambda network, medium, ids, *more: build(network, medium, ids[np.argsort(rank[ids])], *more)
+        return lambda ids, *more: build(ids[np.argsort(rank[ids])], *more)
 
     for name, build in kept.items():
         setattr(tower, name, reordered(build))

@@ -25,7 +25,7 @@ class Memory:
     def energy(self, values):
         self.spendings = dict(values)
 
-    def event(self, kind, time_s, *, round, user=-1, node="", value=np.nan, detail=""):
-        for time, user_id, number in np.broadcast(time_s, user, value):
+    def record(self, event):
+        for time, user_id, number in np.broadcast(event.time_s, event.user, event.value):
             entry = self._unknown if np.isnan(number) else float(number)
-            self.rows.append((kind, float(time), round, int(user_id), node, entry, detail))
+            self.rows.append((event.kind, float(time), event.round, int(user_id), event.node, entry, event.detail))

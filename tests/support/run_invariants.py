@@ -306,12 +306,13 @@ def watched():  # noqa: PLR0915 - one patch after the other
 
     @patched(OutputPort, "__init__")
     def _(old):
-        def init(port, context, link, buffer, onward):
+        def init(port, *parts):
             def leave(message):
                 watch.leaves(port, message)
                 onward(message)
 
-            old(port, context, link, buffer, leave)
+            *parts, onward = parts
+            old(port, *parts, leave)
 
         return init
 
@@ -389,9 +390,9 @@ def watched():  # noqa: PLR0915 - one patch after the other
     @patched(NetworkSimulator, "_finish")
     def _(old):
         def finish(simulator, now_s):
-            assert set(simulator._log.in_flight) <= watch.place.keys(), "a message that is not on the air is in a port"
+            assert set(simulator._outstanding.in_flight) <= watch.place.keys(), "an update off the air is in a port"
             old(simulator, now_s)
-            assert not simulator._log.in_flight
+            assert not simulator._outstanding.in_flight
             assert not simulator._outstanding.open_updates, "every update has ended"
             watch.ends(simulator)
 

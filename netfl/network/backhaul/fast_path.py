@@ -16,44 +16,23 @@ before it lies ahead.  The same numbers are added in the same order as by the ev
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
 from netfl.network.backhaul.routes import Routes
-from netfl.network.config import NetworkContext
-from netfl.network.event_log import EventLog
+from netfl.network.config import NetworkConfig
+from netfl.network.counters import PacketArray
+from netfl.network.event_log import Ending, EventLog
+from netfl.network.layout import Layout
 from netfl.network.queue import Queue
 from netfl.network.queue.drop_tail import DropTail
 from netfl.network.traffic import Block
 from netfl.network.traffic.poisson import Poisson
-from netfl.types import Bools, Floats, Ints
 
 _PACKETS = 1 << 15
 """Approximate number of packets of a stretch."""
-
-
-@dataclass(frozen=True, slots=True)
-class PacketArray:
-    """Packets in the order of their arrival at a node, ``[n]`` each.
-
-    Args:
-        time_s: Arrival times, or the times at which they end.
-        born_s: Arrival times at their senders.
-        sender: Node numbers of the senders.
-    """
-
-    time_s: Floats
-    bits: Floats
-    born_s: Floats
-    sender: Ints
-
-    def __getitem__(self, chosen: slice | Bools | Ints) -> PacketArray:
-        return PacketArray(self.time_s[chosen], self.bits[chosen], self.born_s[chosen], self.sender[chosen])
-
-    def __len__(self) -> int:
-        return len(self.time_s)
 
 
 _NONE = PacketArray(np.empty(0), np.empty(0), np.empty(0), np.empty(0, np.int64))
@@ -111,7 +90,7 @@ class FastPathPort:
             sent_s, admitted = _admit(packets.time_s.tolist(), service_s.tolist(), self._sent_s)
             sent_s, self._sent_s = sent_s[before:], sent_s[-before:]
             is_admitted = np.array(admitted, np.bool_)
-            self._log.record_outcomes(packets[~is_admitted], "dropped", self._name)
+            self._log.end_packets(packets[~is_admitted], Ending("dropped", self._name))
             packets, service_s = packets[is_admitted], service_s[is_admitted]
         out = replace(packets, time_s=np.array(sent_s))
         self._work_s += float(service_s.sum())
@@ -141,19 +120,19 @@ def _admit(times_s: list[float], service_s: list[float], before_s: list[float]) 
     return sent_s, admitted
 
 
-def can_batch(network: NetworkContext, routes: Routes) -> bool:
+def can_batch(config: NetworkConfig, log: EventLog, routes: Routes) -> bool:
     """Return whether all traffic can take the event-free path: no hop is recorded, and order never depends on ties.
 
     With Poisson arrivals there are no ties if queues are unlimited or sizes exponential.  Packets of one size reach a
     second link exactly when others leave it.
     """
-    config, queues = network.config, (network.config.queue, *network.config.queues.values())
+    queues = (config.queue, *config.queues.values())
     plain = all(type(queue) is DropTail and queue.capacity_bytes is None for queue in queues)
     poisson = all(type(traffic) is Poisson and traffic.source != "users" for traffic in config.traffic)
     even = any(traffic.size.distribution == "fixed" for traffic in config.traffic)
     alone = config.service is None and config.node_state.is_always_up and routes.fixed
     limited = any(_capacity(queue) is not None for queue in queues)
-    return alone and poisson and plain and not (even and limited) and not network.log.wants("forwarded")
+    return alone and poisson and plain and not (even and limited) and not log.wants("forwarded")
 
 
 def _capacity(queue: Queue) -> int | None:
@@ -163,16 +142,15 @@ def _capacity(queue: Queue) -> int | None:
 class FastPathTraffic:
     """Traffic of a network on the event-free path, for which `can_batch` holds."""
 
-    def __init__(self, network: NetworkContext, routes: Routes) -> None:
-        self._log, self._now_s, self._rate_hz = network.log, 0.0, 0.0
-        layout = network.config.layout
+    def __init__(self, layout: Layout, log: EventLog, routes: Routes) -> None:
+        self._log, self._now_s, self._rate_hz = log, 0.0, 0.0
         self._number, self._server, self._after = layout.number, layout.server, dict[str, str]()
         for start in layout.names:
             self._after |= dict(reversed([*pairwise(routes.of(start))]))
         self._ports: dict[str, FastPathPort] = {}
         for node, after in self._after.items():
             link, capacity = layout.graph.edges[node, after], _capacity(routes.queue(node, after))
-            self._ports[node] = FastPathPort(node, link["rate_bps"], link["delay_s"], capacity, network.log)
+            self._ports[node] = FastPathPort(node, link["rate_bps"], link["delay_s"], capacity, log)
         self._sources: dict[str, list[PacketSource]] = {node: [] for node in self._ports}
         self._far_first = sorted(self._ports, key=lambda node: -len(routes.of(node)))
 
@@ -192,7 +170,7 @@ class FastPathTraffic:
                     self._log.packets.offer_all(packets)
                 self._ports[node].carry(merge_packets([*new, *self._arrivals(node, by_s)]))
             delivered = merge_packets([*self._arrivals(self._server, by_s)])
-            self._log.record_outcomes(delivered, "delivered", self._server)
+            self._log.end_packets(delivered, Ending("delivered", self._server))
             on_progress(by_s)
 
     def busy_by_s(self, now_s: float) -> dict[str, float]:

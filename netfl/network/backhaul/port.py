@@ -8,12 +8,14 @@ from operator import itemgetter
 
 import simpy
 
-from netfl.network.clock import Stage, Timer, call_after
-from netfl.network.config import NetworkContext
+from netfl.network.clock import Clock, Stage, Timer, call_after
+from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
 from netfl.network.message import Message
+from netfl.network.outage._state import NodeState
 from netfl.network.periods import after_rounding, before_rounding
 from netfl.network.queue import Buffer
+from netfl.streams import RandomField
 
 Sink = Callable[[Message], None]
 """Takes a message: the next port, or the server."""
@@ -49,23 +51,34 @@ class OutputPort:
     At one instant a message leaves before others enter, and those that enter together do so in a random order.
 
     Args:
+        node_state: State of the nodes and links.
+        tie_draws: Draws of the order of messages that enter at one instant.
         link: Link on which the port sends.
         buffer: Queue of the port.
         onward: Takes the messages at the other end of the link.
     """
 
-    def __init__(self, network: NetworkContext, link: Link, buffer: Buffer, onward: Sink) -> None:
-        self._env, self._log, self._state = network.env, network.log, network.config.node_state
+    def __init__(
+        self,
+        env: Clock,
+        log: EventLog,
+        node_state: NodeState,
+        tie_draws: RandomField,
+        link: Link,
+        buffer: Buffer,
+        onward: Sink,
+    ) -> None:
+        self._env, self._log, self._state = env, log, node_state
         self._ends = (link.node, link.link)
         self._rate_bps, self._delay_s = link.rate_bps, link.delay_s
         self._buffer, self._onward = buffer, onward
         self._has_outages, self._records_hops = not self._state.is_always_up, self._log.wants("forwarded")
         self._entering: list[Message] = []  # at the present instant
         self._ties = 0
-        self._tie_draws = network.streams.field("tie", link.link.name)
+        self._tie_draws = tie_draws
         self._sending: Message | None = None
         self._began_s = 0.0
-        self._timer = Timer(network.env, self._sent)
+        self._timer = Timer(env, self._sent)
         self._busy_s = 0.0
 
     def enter(self, message: Message, *, may_tie: bool = True) -> None:
@@ -201,4 +214,4 @@ class OutputPort:
         return next((name for name, node in self._ends if self._state.node_up_until_s(node, start_s) <= start_s), "")
 
     def _end(self, message: Message, outcome: str, place: str = "") -> None:
-        self._log.record_outcome(message, outcome, self._env.now, node=place or self._ends[0].name)
+        message.end(self._log, Ending(outcome, place or self._ends[0].name), self._env.now)

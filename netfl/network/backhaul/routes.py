@@ -10,10 +10,13 @@ import numpy as np
 
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.network.backhaul.port import Link, OutputPort, Sink
-from netfl.network.config import NetworkContext
+from netfl.network.clock import Clock
+from netfl.network.config import NetworkConfig
+from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
-from netfl.network.message import BroadcastMessage, Message
+from netfl.network.message import BroadcastCopy, Message
 from netfl.network.queue import Buffer, Queue
+from netfl.streams import Streams
 from netfl.types import Ints
 
 
@@ -27,10 +30,11 @@ class Routes:
         ScenarioError: The routing does not fit the layout; keys are relative to the routing.
     """
 
-    def __init__(self, network: NetworkContext) -> None:
-        config = network.config
-        self._network, self._layout, self._queues = network, config.layout, config.queues
-        self._table = config.routing.open(config.layout, config.outages, network.streams.at("routing"))
+    def __init__(self, config: NetworkConfig, env: Clock, log: EventLog, streams: Streams) -> None:
+        self._env, self._log, self._streams = env, log, streams
+        self._layout, self._node_state = config.layout, config.node_state
+        self._queue, self._queues = config.queue, config.queues
+        self._table = config.routing.open(config.layout, config.outages, streams.at("routing"))
         self._ports: dict[tuple[str, str], OutputPort] = {}
         self._down: dict[tuple[str, str], OutputPort] = {}
         self.wrap_buffer_down: Callable[[Buffer], Buffer] = lambda buffer: buffer
@@ -69,7 +73,7 @@ class Routes:
                 self._sinks[start] = partial(self._forward, start)
         return self._sinks
 
-    def forward_down(self, message: BroadcastMessage) -> None:
+    def forward_down(self, message: BroadcastCopy) -> None:
         """Send *message* from the server along its route, on which every link has a port of its own."""
         self._pass_on(message.route[0], message)
 
@@ -92,7 +96,7 @@ class Routes:
 
     def queue(self, node: str, after: str) -> Queue:
         """Return the queue of the port at *node* for the link to *after*."""
-        return self._queues.get(f"{node}-{after}", self._queues.get(node, self._network.config.queue))
+        return self._queues.get(f"{node}-{after}", self._queues.get(node, self._queue))
 
     def default_route(self, tower: str, now_s: float) -> tuple[str, ...]:
         """Return the present route or, without one, that of least delay when all is up."""
@@ -100,7 +104,7 @@ class Routes:
 
     def _pass_on(self, node: str, message: Message) -> None:
         """Pass *message*, a broadcast, on from *node* to the next link of its route, or end its route."""
-        assert isinstance(message, BroadcastMessage)
+        assert isinstance(message, BroadcastCopy)
         place = message.route.index(node)
         if place == len(message.route) - 1:
             message.on_arrival(message)
@@ -120,14 +124,22 @@ class Routes:
     ) -> OutputPort:
         start, link = (NodeId(name, self._layout.number(name)) for name in (node, f"{node}-{after}"))
         edge = self._layout.graph.edges[node, after]
-        buffer = self.queue(node, after).open(edge["rate_bps"], self._network.streams.at("queue", node, after))
-        return OutputPort(self._network, Link(start, link, edge["rate_bps"], edge["delay_s"]), wrap(buffer), onward)
+        buffer = self.queue(node, after).open(edge["rate_bps"], self._streams.at("queue", node, after))
+        return OutputPort(
+            self._env,
+            self._log,
+            self._node_state,
+            self._streams.field("tie", link.name),
+            Link(start, link, edge["rate_bps"], edge["delay_s"]),
+            wrap(buffer),
+            onward,
+        )
 
     def _forward(self, node: str, message: Message) -> None:
-        now_s = self._network.env.now
+        now_s = self._env.now
         after = self._layout.route(node)[1] if message.ignore_outages else self._table.hop(node, message, now_s)
         if after is None:
-            self._network.log.record_outcome(message, "lost", now_s, node=node)
+            message.end(self._log, Ending("lost", node), now_s)
         else:
             (self._ports.get((node, after)) or self._open_port(node, after)).enter(message)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import networkx as nx
@@ -12,12 +12,14 @@ from netfl.errors import Fault, ScenarioError
 from netfl.network.backhaul.fast_path import FastPathTraffic, can_batch
 from netfl.network.backhaul.port import Sink
 from netfl.network.backhaul.routes import Routes
-from netfl.network.clock import Timer
-from netfl.network.config import NetworkContext
+from netfl.network.clock import Clock, Timer
+from netfl.network.config import NetworkConfig
 from netfl.network.event_log import EventLog
-from netfl.network.message import TRAFFIC, Message
-from netfl.network.traffic import Block
+from netfl.network.layout import Layout
+from netfl.network.message import Packet
+from netfl.network.traffic import Block, Traffic
 from netfl.registry import stream_keys
+from netfl.streams import Streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,34 +35,37 @@ class Sender:
     priority: int
 
 
-def start_sources(network: NetworkContext, sinks: Mapping[str, Sink], routes: Routes) -> FastPathTraffic | None:
+def start_sources(
+    config: NetworkConfig, env: Clock, log: EventLog, streams: Streams, sinks: Mapping[str, Sink], routes: Routes
+) -> FastPathTraffic | None:
     """Start all traffic of towers and routers, as events at *sinks* or, where that gives the same, in the result.
 
     Raises:
         ScenarioError: A sender never has a route to the server; keys are those of the network.
     """
-    models, layout = network.config.traffic, network.config.layout
-    if faults := [*_unconnected_faults(network, sinks)]:
+    layout = config.layout
+    if faults := [*_unconnected_faults(layout, config.traffic, sinks)]:
         raise ScenarioError(faults)
-    fast_traffic = FastPathTraffic(network, routes) if can_batch(network, routes) else None
-    for index, (traffic, key) in enumerate(zip(models, stream_keys(models), strict=True)):
+    fast_traffic = FastPathTraffic(layout, log, routes) if can_batch(config, log, routes) else None
+    for index, (traffic, key) in enumerate(zip(config.traffic, stream_keys(config.traffic), strict=True)):
         role = traffic.source.removesuffix("s")
         for name in () if role == "user" else layout.with_role(role):
             first, after = routes.default_route(name, 0.0)[:2]  # packets without a present route are lost at the node
             rate_bps, node = layout.graph.edges[first, after]["rate_bps"], layout.number(name)
-            blocks = traffic.blocks(node, rate_bps, network.streams.at("traffic", *key))
+            blocks = traffic.blocks(node, rate_bps, streams.at("traffic", *key))
             if fast_traffic is None:
                 sender = Sender(node, node + index * layout.nodes, traffic.priority)
-                inject_packets(network.env, blocks, sender, sinks[name], network.log)
+                inject_packets(env, blocks, sender, sinks[name], log)
             else:
                 fast_traffic.enter(name, blocks, traffic.rate_hz(rate_bps) or 0.0)
     return fast_traffic
 
 
-def _unconnected_faults(network: NetworkContext, sinks: Mapping[str, Sink]) -> Iterator[Fault]:
+def _unconnected_faults(
+    layout: Layout, traffic_models: Sequence[Traffic], sinks: Mapping[str, Sink]
+) -> Iterator[Fault]:
     """Yield an error for each kind of traffic of which a sender has no route, whatever is up."""
-    layout = network.config.layout
-    for index, traffic in enumerate(network.config.traffic):
+    for index, traffic in enumerate(traffic_models):
         if traffic.source == "users":
             continue
         senders = layout.with_role(traffic.source.removesuffix("s"))
@@ -81,7 +86,7 @@ def inject_packets(env: simpy.Environment, blocks: Iterator[Block], sender: Send
     def enter(event: simpy.Event) -> None:
         born_s, bits = packet
         offer(node, bits, born_s)
-        sink(Message(node, TRAFFIC, bits, born_s, 0, flow, priority, born_s=born_s))
+        sink(Packet(node, bits, flow, priority, born_s=born_s))
         wait()
 
     def wait() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from netfl.network.message import BroadcastMessage, Message
+from netfl.network.message import BroadcastCopy, Message
 from netfl.network.queue import Buffer
 
 
@@ -21,11 +21,11 @@ class VersionBuffer(Buffer):
 
     def __init__(self, buffer: Buffer, *, by_user: bool) -> None:
         self._buffer, self._by_user = buffer, by_user
-        self._waiting: dict[int | str, dict[Message, BroadcastMessage]] = {}
+        self._waiting: dict[int | str, dict[Message, BroadcastCopy]] = {}
         self._vacant: set[Message] = set()
 
     def push(self, message: Message, time_s: float) -> Sequence[Message]:
-        assert isinstance(message, BroadcastMessage)
+        assert isinstance(message, BroadcastCopy)
         copies = self._waiting.setdefault(self._receiver(message), {})
         superseded: list[Message] = []
         place: Message | None = None
@@ -68,10 +68,10 @@ class VersionBuffer(Buffer):
 
     def _receiver(self, message: Message) -> int | str:
         """Return the user, or else the tower, that a copy is for."""
-        assert isinstance(message, BroadcastMessage)
+        assert isinstance(message, BroadcastCopy)
         return message.flow if self._by_user else message.route[-1]
 
-    def _remove(self, held: Message) -> BroadcastMessage:
+    def _remove(self, held: Message) -> BroadcastCopy:
         """Return the copy at the place of *held*, which has left the queue."""
         receiver = self._receiver(held)
         copy = self._waiting[receiver].pop(held)

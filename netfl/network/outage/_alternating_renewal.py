@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,10 +14,6 @@ from netfl.network.outage import NodeAvailability
 from netfl.network.outage._distributions import DurationDistribution
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Law
-
-if TYPE_CHECKING:
-    from netfl.network.outage._daily import DiurnalClock
-
 
 _STEP = 8
 _SPAN = 2 * _STEP
@@ -122,6 +118,16 @@ def sojourn_laws(
     )
 
 
+class SojournClock(Protocol):
+    """A clock of each row that measures sojourns up, such as one whose speed varies over the day."""
+
+    def read_s(self, rows: Ints, time_s: Floats) -> Floats:
+        """Return the reading of each row's clock at *time_s*, ``[n]``."""
+
+    def after_s(self, rows: Ints, time_s: Floats, amount_s: Floats) -> Floats:
+        """Return when the clock of each row shows *amount_s* more than at *time_s*, ``[n]``."""
+
+
 class AlternatingRenewal(NodeAvailability):
     """Alternating sojourns, drawn when they are asked for, in any order.
 
@@ -143,7 +149,7 @@ class AlternatingRenewal(NodeAvailability):
         sojourns: Sojourns,
         streams: Streams,
         *,
-        clock: DiurnalClock | None = None,
+        clock: SojournClock | None = None,
         origin_s: ArrayLike = 0.0,
     ) -> None:
         rows = int(row.max(initial=-1)) + 1

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from netfl.errors import Fault
-from netfl.network.message import Message
+from netfl.network.message import Message, Packet
 from netfl.network.queue import Buffer, Queue
 from netfl.rates import Weights, weight_faults
 from netfl.registry import OnlyWith
@@ -69,7 +69,7 @@ class Relay(Queue):
             """Return 1 for the picked flow while each flow has one waiting message, else 0, ``[size, flows]``."""
             buffer, rows = self.open(1.0, streams), np.zeros((size, len(flows)))
             for flow in flows:
-                buffer.push(Message(flow, 0, 1.0, 0.0, 1, flow=flow), 0.0)
+                buffer.push(Packet(flow, 1.0, flow), 0.0)
             for row in rows:
                 message = cast(Message, buffer.pop(0.0))
                 row[message.flow] = 1.0

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from netfl.network.clock import Clock
-from netfl.network.event_log import EventLog
+from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
 from netfl.network.mac import Mac
 from netfl.network.message import Message
@@ -19,12 +17,12 @@ from netfl.network.radio.medium import Medium, ReceptionResult, unknown_snr
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.transmission import SharedChannel, Transmission
 from netfl.network.radio.update_queue import UpdateQueue
-from netfl.network.server import OutstandingUpdates
 from netfl.network.tower import Tower
 from netfl.network.traffic.poisson import Poisson
+from netfl.network.updates import OutstandingUpdates, Update
 from netfl.network.users import UserPopulation
 from netfl.streams import Streams
-from netfl.types import Floats, Ints, Law, NullRecorder, StatisticClaim
+from netfl.types import Event, Floats, Ints, Law, NullRecorder, StatisticClaim
 
 NextReady = Callable[[Ints, float], Floats]
 """``next_ready(users, now)``: times at which the next updates of users whose last ones have just ended are ready."""
@@ -88,19 +86,20 @@ class MacTestBench(NullRecorder):
         self.deliveries, self.users = list[tuple[float, float, float]](), list[int]()
         users = setup.users
         self._ready_s = np.zeros(users)
-        queue = UpdateQueue(np.arange(users), 1.0, "tower:0", EventLog(self, users))
-        self._population = UserPopulation(queue, np.zeros(users), OutstandingUpdates(users))
+        queue = UpdateQueue(np.arange(users), 1.0, "tower:0", EventLog(self, users), OutstandingUpdates(users))
+        self._population = UserPopulation(queue, np.zeros(users))
         medium = medium or Medium(1.0 / setup.airtime_s)
         air = AirInterface(NodeId("tower:0", users), medium, SharedChannel())
         self.cell = Cell(self.env, air, queue, setup.streams, self._uplink)
         Tower(self.cell, self._population, medium).schedule_broadcast(0, 0.0)
         self.env.process(setup.mac.serve(self.cell))
 
-    def event(self, kind: str, time_s: ArrayLike, *, user: ArrayLike = -1, **details: Any) -> None:
+    def record(self, event: Event) -> None:
         """Replace an update that was given up."""
-        self._refill(np.atleast_1d(np.asarray(user, np.int64)))
+        self._refill(np.atleast_1d(np.asarray(event.user, np.int64)))
 
     def _uplink(self, message: Message) -> None:
+        assert isinstance(message, Update)
         self.deliveries.append((self._ready_s[message.user], message.sent_s, self.env.now))
         self.users.append(message.user)
         self._refill(np.array([message.user]))
@@ -192,7 +191,7 @@ def poisson_cell(setup: BenchSetup, load: float) -> tuple[Cell, EventLog]:
     packets = PacketQueue(np.arange(users), traffic, arrivals, "tower:0", log)
 
     def uplink(message: Message) -> None:
-        log.record_outcome(message, "delivered", env.now)
+        message.end(log, Ending("delivered"), env.now)
 
     air = AirInterface(NodeId("tower:0", users), Medium(1.0 / airtime_s), SharedChannel())
     cell = Cell(env, air, packets, setup.streams, uplink)

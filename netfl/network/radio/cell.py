@@ -26,7 +26,8 @@ from netfl.network.periods import SLACK, after_rounding, period_from, periods_fr
 from netfl.network.radio.collision_repeats import CollisionRepeats
 from netfl.network.radio.medium import Medium, mark_unpaid
 from netfl.network.radio.transmission import SharedChannel, Transmission
-from netfl.network.radio.tx_queue import TxQueue, Users
+from netfl.network.radio.tx_queue import TxQueue
+from netfl.network.updates import Users
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints
 

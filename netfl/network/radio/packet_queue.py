@@ -9,10 +9,11 @@ from itertools import chain
 
 import numpy as np
 
-from netfl.network.event_log import EventLog
-from netfl.network.message import TRAFFIC, Message
-from netfl.network.radio.tx_queue import Frames, TxQueue, Users
+from netfl.network.event_log import Ending, EventLog
+from netfl.network.message import Message, Packet
+from netfl.network.radio.tx_queue import Frames, TxQueue
 from netfl.network.traffic import Block, Traffic
+from netfl.network.updates import Users
 from netfl.streams import Streams
 from netfl.types import Floats, Ints
 
@@ -42,7 +43,7 @@ class PacketQueue(TxQueue):
         self._first_s = arrivals.first_times_s()
         self.ready_s = self._first_s.copy()
         # of each user once it is asked for its first packet: most users of a large network never are in a short run
-        self._heads: list[Message | None] = [None] * size
+        self._heads: list[Packet | None] = [None] * size
         self._arrivals: dict[int, _Arrivals] = {}
         self._waiting: dict[int, deque[tuple[float, float]]] = {}
 
@@ -60,7 +61,7 @@ class PacketQueue(TxQueue):
         return lengths
 
     def launch(self, users: Users, now_s: float) -> Frames:
-        heads, on_air = list[Message](), self.on_air
+        heads, on_air = list[Packet](), self.on_air
         for user in users.tolist():  # mostly one
             head = self._heads[user] or self._open(user)
             heads.append(head)
@@ -80,13 +81,14 @@ class PacketQueue(TxQueue):
     def end(
         self, frames: Frames, causes: Sequence[str], snr_db: Floats, limit: int | None, now_s: float
     ) -> list[Message]:
-        messages = []
+        messages = list[Message]()
         for user, head, cause in zip(frames.users.tolist(), frames.handle, causes, strict=True):
             self.on_air[user] = False
             if not cause:
                 messages.append(head)
             elif limit is not None and head.attempts >= limit:
-                self._log.record_outcome(head, cause if limit == 1 else "given_up", now_s, node=self._tower)
+                outcome = cause if limit == 1 else "given_up"
+                head.end(self._log, Ending(outcome, self._tower), now_s)
             else:
                 continue
             self._heads[user] = self._next(user, now_s)
@@ -104,17 +106,17 @@ class PacketQueue(TxQueue):
     def defer(self, users: Users, until_s: Floats) -> None:
         self.ready_s[users] = until_s
 
-    def _born_heads(self, now_s: float) -> Iterator[tuple[int, Message]]:
+    def _born_heads(self, now_s: float) -> Iterator[tuple[int, Packet]]:
         """Yield the users whose first packet has arrived by now, and these packets."""
         for user in np.flatnonzero(self._first_s <= now_s).tolist():
             head = self._head(user)
             if head.born_s <= now_s:
                 yield user, head
 
-    def _head(self, user: int) -> Message:
+    def _head(self, user: int) -> Packet:
         return self._heads[user] or self._open(user)
 
-    def _open(self, user: int) -> Message:
+    def _open(self, user: int) -> Packet:
         """Begin to take the packets of a user, and return the first."""
         self._arrivals[user] = _Arrivals(self._all_arrivals.blocks(user))
         self._waiting[user] = deque()
@@ -123,7 +125,7 @@ class PacketQueue(TxQueue):
         self.ready_s[user] = ready_s  # an outage may have postponed it
         return head
 
-    def _next(self, user: int, now_s: float) -> Message:
+    def _next(self, user: int, now_s: float) -> Packet:
         """Take the next head of *user*'s queue, and set the time at which it is ready."""
         arrivals, counted = self._arrivals[user], False
         if self._saturated:
@@ -135,7 +137,7 @@ class PacketQueue(TxQueue):
             born_s, bits = waiting.popleft() if waiting else arrivals.take()
         self.ready_s[user] = born_s
         number = int(self.ids[user])
-        return Message(number, TRAFFIC, bits, np.nan, 0, number, self._priority, born_s=born_s, counted=counted)
+        return Packet(number, bits, number, self._priority, born_s=born_s, counted=counted)
 
     def _admit_arrivals(self, user: int, now_s: float) -> None:
         """Queue or drop the packets that arrived before now, while the head was being sent."""
@@ -146,10 +148,10 @@ class PacketQueue(TxQueue):
             if len(waiting) + 1 < self._capacity:
                 waiting.append((born_s, bits))
             else:
-                dropped = Message(number, TRAFFIC, bits, np.nan, 0, number, self._priority, born_s=born_s)
-                self._log.record_outcome(dropped, "dropped", born_s, node=self._tower)
+                dropped = Packet(number, bits, number, self._priority, born_s=born_s)
+                dropped.end(self._log, Ending("dropped", self._tower), born_s)
 
-    def _count(self, head: Message) -> None:
+    def _count(self, head: Packet) -> None:
         if not head.counted:
             head.counted = True
             self._log.packets.offer(head.user, head.bits, head.born_s)

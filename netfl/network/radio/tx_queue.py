@@ -16,9 +16,8 @@ import numpy as np
 
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding
+from netfl.network.updates import Users
 from netfl.types import Bools, Floats, Ints
-
-Users = Ints
 
 
 class Frames:

@@ -3,18 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from netfl.network.event_log import EventLog, Outcome
+from netfl.network.event_log import Ending, EventLog
 from netfl.network.message import Message
-from netfl.network.radio.tx_queue import Frames, TxQueue, Users
+from netfl.network.radio.tx_queue import Frames, TxQueue
 from netfl.network.transport.spec import Segmentation
+from netfl.network.updates import (
+    OutstandingUpdates,
+    States,
+    Update,
+    UpdateState,
+    Users,
+    ends_on_newer_version,
+    keeps_user_busy,
+)
 from netfl.types import Bools, Floats, Ints
 
-if TYPE_CHECKING:
-    from netfl.network.users import UserPopulation
+
+class UpdateSource(Protocol):
+    """The users of an `UpdateQueue`, which put their updates into it: `netfl.network.users.UserPopulation`.
+
+    Attributes:
+        version: Newest version that each user has; -1 before the first.
+    """
+
+    version: Ints
+
+    def on_change(self, users: Users) -> None:
+        """Report that the frames of *users* have changed otherwise than by a request of the cell."""
+
+    def refresh(self, now_s: float) -> None:
+        """Apply changes up to now that have no event of their own."""
+
+    def next_ready_s(self, users: Users | int) -> Floats:
+        """Return the time at which each user's next update is ready; infinity if none is known, ``[n]``."""
+
+    def start_next(self, users: Users, now_s: float) -> None:
+        """Let *users*, whose updates left the queue, begin from a newer version that they have received."""
+
+    def cancel(self, users: Users, base: int | None = None) -> None:
+        """Expect no update of *users* from *base*, by default their newest version."""
+
+    def check_power(self, users: Users, now_s: float) -> None:
+        """Find out again when the batteries of *users* end their trainings."""
 
 
 class _SentUpdates(NamedTuple):
@@ -31,25 +66,29 @@ class UpdateQueue(TxQueue):
     Args:
         ids: Numbers of the users in the network.
         bits: Size of an update as sent, or of its largest frame.
+        outstanding: Updates that the server expects.
 
     Attributes:
         source: The users; must be set before the queue is used.
         base: Version from which the update was trained; -1 before the first.
-        is_open: Whether the update has neither ended nor been received over the air.
+        state: State of the update, a `netfl.network.updates.UpdateState`, ``[size]``.
         is_lost: Whether the user was disconnected for good with the update in the queue.
         ready_s: Time at which the update joins the backlog; infinity if there is none.
         sent_s: Start of the first attempt; NaN before.
         on_air: Whether the update is on the air.
     """
 
-    source: UserPopulation
+    source: UpdateSource
 
-    def __init__(self, ids: Users, bits: float, tower: str, log: EventLog) -> None:
-        self.ids, self.max_bits, self.tower, self.log = ids, bits, tower, log
+    def __init__(self, ids: Users, bits: float, tower: str, log: EventLog, outstanding: OutstandingUpdates) -> None:
+        self.ids, self.max_bits, self.tower = ids, bits, tower
+        self.log, self.outstanding = log, outstanding
         size = len(ids)
         self.base = np.full(size, -1, np.int64)
-        self.is_open, self.is_lost = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
-        self.ready_s, self.sent_s = np.full(size, np.inf), np.full(size, np.nan)
+        self.state: States = np.full(size, UpdateState.ENDED, np.int8)
+        self.is_lost = np.zeros(size, np.bool_)
+        self.ready_s = np.full(size, np.inf)
+        self.sent_s = np.full(size, np.nan)
         self.attempts = np.zeros(size, np.int64)
         self.on_air = np.zeros(size, np.bool_)
         self._sizes: Floats | None = None  # of the updates in the queue; None while all have the largest size
@@ -64,21 +103,29 @@ class UpdateQueue(TxQueue):
     def put(self, users: Users, base: Ints, ready_s: Floats) -> None:
         """Begin an update of each user from *base*, which can be sent from *ready_s* on."""
         self.base[users] = base
-        self.is_open[users], self.on_air[users], self.is_lost[users] = True, False, False
-        self.attempts[users], self.sent_s[users] = 0, np.nan
+        self.state[users] = UpdateState.IN_TRAINING
+        self.on_air[users] = False
+        self.is_lost[users] = False
+        self.attempts[users] = 0
+        self.sent_s[users] = np.nan
         self.ready_s[users] = ready_s
         if self._sizes is not None:
             self._sizes[users] = self._next_sizes[users]
 
     def supersede(self, users: Users, at_s: Floats) -> None:
-        """End the updates of *users* that are not on the air, as newer ones follow; `put` or `clear` comes next."""
-        waiting = self.is_open[users] & ~self.on_air[users]
-        self._end_superseded(users[waiting], at_s[waiting])
+        """End those updates of *users* that newer ones end at once; `put` or `clear` comes next."""
+        ends = ends_on_newer_version(self.state[users])
+        self._end_superseded(users[ends], at_s[ends])
 
     def clear(self, users: Users) -> None:
         """Leave *users* without an update."""
-        self.is_open[users] = self.on_air[users] = False
+        self.state[users] = UpdateState.ENDED
+        self.on_air[users] = False
         self.ready_s[users] = np.inf
+
+    def is_busy(self, users: Users) -> Bools:
+        """Return whether each of *users* is busy with an update, ``[n]``."""
+        return keeps_user_busy(self.state[users])
 
     def bits(self, users: Users) -> float | Floats:
         if self._sizes is None or not len(users):
@@ -87,10 +134,12 @@ class UpdateQueue(TxQueue):
         return float(sizes[0]) if (sizes == sizes[0]).all() else sizes
 
     def lengths(self, now_s: float) -> Ints:
-        return (self.is_open & (self.on_air | (self.ready_s <= now_s))).astype(np.int64)
+        can_be_sent = self.on_air | (self.ready_s <= now_s)
+        return (keeps_user_busy(self.state) & can_be_sent).astype(np.int64)
 
     def launch(self, users: Users, now_s: float) -> Frames:
         self.on_air[users] = True
+        self.state[users] = UpdateState.ON_AIR
         self.attempts[users] += 1
         self.sent_s[users] = np.fmin(self.sent_s[users], now_s)
         bits = self.bits(users)
@@ -102,23 +151,28 @@ class UpdateQueue(TxQueue):
         self, frames: Frames, causes: Sequence[str], snr_db: Floats, limit: int | None, now_s: float
     ) -> list[Message]:
         self.refresh(now_s)
-        current, done = self._is_current(frames), []
-        self.on_air[frames.users[current]] = False
+        is_current = self._is_current(frames)
+        senders = frames.users[is_current]
+        self.on_air[senders] = False
+        self.state[senders] = UpdateState.WAITING  # until the frame turns out to be received, or the last
+        finished = []
         for cause in dict.fromkeys(causes):
-            chosen = np.array([each == cause for each in causes])
-            over = chosen & current & (not cause or frames.handle.attempts >= (limit or np.inf))
-            users = frames.users[over]
-            self.is_open[users] = self.on_air[users] = False
-            self.ready_s[users] = self.source.next_ready_s(users)
-            done.append(users)
+            has_cause = np.array([each == cause for each in causes])
+            is_last = has_cause & is_current
             if cause:
-                self._end(frames, over, Outcome.of_failure(cause, limit, self.tower), now_s)
-                self._end(frames, chosen & ~current, Outcome("superseded", self.tower), now_s)
-                self._record_failures(frames, chosen & current & ~over, cause, snr_db, now_s)
-        messages = [self._message(frames, place) for place, cause in enumerate(causes) if not cause]
-        self.log.in_flight.update(dict.fromkeys(messages))
-        self.source.start_next(np.concatenate(done), now_s)
-        return messages
+                is_last &= frames.handle.attempts >= (limit or np.inf)
+            users = frames.users[is_last]
+            self.state[users] = UpdateState.ENDED if cause else UpdateState.RECEIVED
+            self.ready_s[users] = self.source.next_ready_s(users)
+            finished.append(users)
+            if cause:
+                self._end(frames, is_last, Ending.of_failure(cause, limit, self.tower), now_s)
+                self._end(frames, has_cause & ~is_current, Ending("superseded", self.tower), now_s)
+                self._record_failures(frames, has_cause & is_current & ~is_last, cause, snr_db, now_s)
+        updates = [self._update(frames, place) for place, cause in enumerate(causes) if not cause]
+        self.outstanding.in_flight.update(dict.fromkeys(updates))
+        self.source.start_next(np.concatenate(finished), now_s)
+        return [*updates]
 
     def defer(self, users: Users, until_s: Floats) -> None:
         self.ready_s[users] = until_s
@@ -132,30 +186,44 @@ class UpdateQueue(TxQueue):
     def check_power(self, users: Users, now_s: float) -> None:
         self.source.check_power(users, now_s)
 
-    def abort(self, users: Users, outcome: Outcome, now_s: float) -> None:
-        """End the updates of *users*, whose trainings ended early, with *outcome*."""
-        self.is_open[users] = False
+    def abort(self, users: Users, ending: Ending, now_s: float) -> None:
+        """End the updates of *users*, whose trainings ended early."""
+        self.state[users] = UpdateState.ENDED
         self.ready_s[users] = self.source.next_ready_s(users)
-        self.log.end_updates(outcome, now_s, self.ids[users], self.base[users])
+        self.end_updates(ending, now_s, users, self.base[users])
 
     def finish(self, now_s: float, on_air: Sequence[Frames]) -> None:
         for frames in on_air:
-            self._end(frames, ~self._is_current(frames), Outcome("unfinished", self.tower), now_s)
-        users = np.flatnonzero(self.is_open)
-        self.log.end_updates(Outcome("unfinished"), now_s, self.ids[users], self.base[users])
+            self._end(frames, ~self._is_current(frames), Ending("unfinished", self.tower), now_s)
+        users = np.flatnonzero(keeps_user_busy(self.state))
+        self.end_updates(Ending("unfinished"), now_s, users, self.base[users])
+
+    def end_updates(
+        self, ending: Ending, time_s: ArrayLike, users: Users, base: ArrayLike, *, is_expected: bool = True
+    ) -> None:
+        """End updates of *users* from *base*; see `OutstandingUpdates.end`."""
+        self.outstanding.end(self.log, ending, time_s, self.ids[users], base, is_expected=is_expected)
 
     def _is_current(self, frames: Frames) -> Bools:
         users = frames.users
         return np.asarray(self.on_air[users] & (self.base[users] == frames.handle.base))
 
-    def _message(self, frames: Frames, place: int) -> Message:
-        user, sent = int(self.ids[frames.users[place]]), frames.handle
-        sent_s, attempts = float(sent.sent_s[place]), int(sent.attempts[place])
+    def _update(self, frames: Frames, place: int) -> Update:
+        user = int(self.ids[frames.users[place]])
         bits = frames.bits if isinstance(frames.bits, float) else float(frames.bits[place])
-        return Message(user, int(sent.base[place]), bits, sent_s, attempts, flow=user)
+        sent: _SentUpdates = frames.handle
+        return Update(
+            user,
+            bits,
+            user,
+            base=int(sent.base[place]),
+            sent_s=float(sent.sent_s[place]),
+            attempts=int(sent.attempts[place]),
+            outstanding=self.outstanding,
+        )
 
-    def _end(self, frames: Frames, chosen: Bools, outcome: Outcome, now_s: float) -> None:
-        self.log.end_updates(outcome, now_s, self.ids[frames.users[chosen]], frames.handle.base[chosen])
+    def _end(self, frames: Frames, chosen: Bools, ending: Ending, now_s: float) -> None:
+        self.end_updates(ending, now_s, frames.users[chosen], frames.handle.base[chosen])
 
     def _record_failures(self, frames: Frames, chosen: Bools, cause: str, snr_db: Floats, now_s: float) -> None:
         self.log.count_failures(int(np.count_nonzero(chosen)), now_s)
@@ -164,4 +232,4 @@ class UpdateQueue(TxQueue):
             self.log.event("failed", now_s, user=ids, node=self.tower, value=snr_db[chosen], detail=cause)
 
     def _end_superseded(self, users: Users, at_s: Floats) -> None:
-        self.log.end_updates(Outcome("superseded"), at_s, self.ids[users], self.base[users])
+        self.end_updates(Ending("superseded"), at_s, users, self.base[users])

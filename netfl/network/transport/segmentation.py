@@ -8,14 +8,14 @@ from functools import partial
 import numpy as np
 import simpy
 
-from netfl.network.clock import Stage, call_after
-from netfl.network.config import NetworkContext, RoundServiceConfig
-from netfl.network.event_log import Outcome
+from netfl.network.clock import Clock, Stage, call_after
+from netfl.network.event_log import Ending, EventLog
 from netfl.network.message import Message
-from netfl.network.radio.tx_queue import Frames, Users
+from netfl.network.radio.tx_queue import Frames
 from netfl.network.radio.update_queue import UpdateQueue
-from netfl.network.transport.spec import Segmentation
+from netfl.network.transport.spec import Arq, Segmentation
 from netfl.network.transport.transfer import NO_PACKET, Segment, Transfer
+from netfl.network.updates import OutstandingUpdates, UpdateState, Users, ends_on_newer_version
 from netfl.types import Floats, Ints
 
 
@@ -26,25 +26,29 @@ class SegmentedUpdateQueue(UpdateQueue):
 
     Args:
         ids: Numbers of the users in the network.
+        cut: Packets of an update.
+        arq: Repetition of packets; ``None`` is none.
         ack_delay_s: Returns the present delay of an acknowledgement to a user, by its number in the network.
     """
 
     def __init__(
         self,
         ids: Users,
-        network: NetworkContext,
-        service: RoundServiceConfig,
+        cut: Segmentation,
         tower: str,
+        env: Clock,
+        log: EventLog,
+        outstanding: OutstandingUpdates,
+        arq: Arq | None,
         ack_delay_s: Callable[[int], float],
     ) -> None:
-        super().__init__(ids, service.segmentation.max_bits, tower, network.log)
-        self._env, self._arq = network.env, service.transport.arq
-        self._ack_delay_s = ack_delay_s
+        super().__init__(ids, cut.max_bits, tower, log, outstanding)
+        self._env, self._arq, self._ack_delay_s = env, arq, ack_delay_s
         self.log.metrics |= {"packets_sent": 0.0, "packets_retransmitted": 0.0}
         self._disconnected_until_s = np.full(len(ids), -np.inf)
         self._transfers: list[Transfer | None] = [None] * len(ids)
         self._superseded: dict[Transfer, None] = {}
-        self._cuts = self._next_cuts = [service.segmentation] * len(ids)
+        self._cuts = self._next_cuts = [cut] * len(ids)
 
     def set_cuts(self, cuts: Sequence[Segmentation]) -> None:
         if self._cuts is self._next_cuts:
@@ -59,16 +63,16 @@ class SegmentedUpdateQueue(UpdateQueue):
 
     def supersede(self, users: Users, at_s: Floats) -> None:
         """End the updates of *users* with packets still to send, as newer ones follow."""
-        ended = []
+        ends = ends_on_newer_version(self.state[users])
         for place, user in enumerate(users.tolist()):
-            transfer, self._transfers[user] = self._transfers[user], None
-            ends = bool(self.is_open[user])
-            if transfer is not None and transfer.supersede(is_open=ends):
-                self._superseded[transfer], ends = None, False
-            if ends:
-                ended.append(place)
+            transfer = self._transfers[user]
+            self._transfers[user] = None
+            if transfer is not None:
+                ends[place] = transfer.supersede()
+                if transfer.is_open:  # packets on their way may complete it
+                    self._superseded[transfer] = None
         self._disconnected_until_s[users] = -np.inf
-        self._end_superseded(users[ended], at_s[ended])
+        self._end_superseded(users[ends], at_s[ends])
 
     def bits(self, users: Users) -> float | Floats:
         bits = [transfer.packet_bits(transfer.head) for transfer in map(self._transfer, users.tolist())]
@@ -103,13 +107,11 @@ class SegmentedUpdateQueue(UpdateQueue):
             if is_current := self._transfers[transfer.user] is transfer:
                 self.on_air[transfer.user] = False
             if not cause:
-                user, bits = int(self.ids[transfer.user]), transfer.packet_bits(part)
-                start_s = transfer.sent_s
-                messages.append(Segment(user, transfer.base, bits, start_s, 1, user, part=part, transfer=transfer))
+                messages.append(self._segment(transfer, part))
             else:
                 transfer.lose(part)
                 if not is_current:
-                    self._end_transfer(transfer, Outcome("superseded", self.tower), now_s)
+                    self._end_transfer(transfer, Ending("superseded", self.tower), now_s)
                     continue
                 if self._retries(transfer, part, cause, limit, now_s):
                     transfer.causes[part] = cause
@@ -129,32 +131,32 @@ class SegmentedUpdateQueue(UpdateQueue):
             transfer.is_unreachable = True
             self._cancel_unreachable(transfer)
 
-    def abort(self, users: Users, outcome: Outcome, now_s: float) -> None:
+    def abort(self, users: Users, ending: Ending, now_s: float) -> None:
         transfers = [self._transfers[user] for user in users.tolist()]
         for transfer in transfers:
             if transfer is not None:
-                self._stop(transfer, outcome, now_s)
+                self._stop(transfer, ending, now_s)
         untouched = [transfer is None for transfer in transfers]
-        super().abort(users[untouched], outcome, now_s)
+        super().abort(users[untouched], ending, now_s)
 
     def finish(self, now_s: float, on_air: Sequence[Frames]) -> None:
         super().finish(now_s, ())
         for transfer in [*self._superseded]:
-            self._end_transfer(transfer, Outcome("unfinished"), now_s)
+            self._end_transfer(transfer, Ending("unfinished"), now_s)
 
-    def end_segment(self, transfer: Transfer, part: int, outcome: str, time_s: float, node: str) -> None:
+    def end_segment(self, transfer: Transfer, part: int, ending: Ending, time_s: float) -> None:
         """Handle the end of a packet between the air and the server or, at the server, of the whole update."""
-        if outcome in {"delivered", "late"}:
-            self._end_transfer(transfer, Outcome(outcome, node), time_s)
+        if ending.outcome in {"delivered", "late"}:
+            self._end_transfer(transfer, ending, time_s)
             return
         self.refresh(time_s)
         transfer.lose(part)
         if self._arq is None:
-            self._stop(transfer, Outcome(outcome, node), time_s)
-        elif transfer.is_superseded:
-            self._end_transfer(transfer, Outcome("superseded", node), time_s)
+            self._stop(transfer, ending, time_s)
+        elif transfer.state is UpdateState.SUPERSEDED:
+            self._end_transfer(transfer, Ending("superseded", ending.node), time_s)
         else:
-            transfer.causes[part] = outcome
+            transfer.causes[part] = ending.outcome
             self._cancel_unreachable(transfer)
 
     def send_acknowledgement(self, transfer: Transfer, part: int) -> None:
@@ -163,12 +165,27 @@ class SegmentedUpdateQueue(UpdateQueue):
             delay_s = self._ack_delay_s(int(self.ids[transfer.user]))
             call_after(self._env, delay_s, partial(self._receive_acknowledgement, transfer, part))
 
+    def _segment(self, transfer: Transfer, part: int) -> Segment:
+        user = int(self.ids[transfer.user])
+        return Segment(
+            user,
+            transfer.packet_bits(part),
+            user,
+            base=transfer.base,
+            sent_s=transfer.sent_s,
+            attempts=1,
+            outstanding=self.outstanding,
+            part=part,
+            transfer=transfer,
+        )
+
     def _transfer(self, user: int) -> Transfer:
         transfer = self._transfers[user]
         if transfer is None:
             window = None if self._arq is None else self._arq.window
             transfer = Transfer(self, user, int(self.base[user]), self._cuts[user], window)
             self._transfers[user] = transfer
+            self.state[user] = transfer.state
             transfer.advance()
         return transfer
 
@@ -177,7 +194,7 @@ class SegmentedUpdateQueue(UpdateQueue):
         if not transfer.is_sending or transfer.is_acknowledged(part):
             return False
         if self._arq is None and limit is not None and transfer.head_attempts >= limit:
-            self._stop(transfer, Outcome.of_failure(cause, limit, self.tower), now_s)
+            self._stop(transfer, Ending.of_failure(cause, limit, self.tower), now_s)
             return False
         return True
 
@@ -199,7 +216,7 @@ class SegmentedUpdateQueue(UpdateQueue):
         if not transfer.is_sending or transfer.is_acknowledged(part):
             return
         if transfer.sends[part] > arq.retries:
-            self._stop(transfer, Outcome("given_up", self.tower, transfer.causes.get(part, "timeout")), now_s)
+            self._stop(transfer, Ending("given_up", self.tower, transfer.causes.get(part, "timeout")), now_s)
         else:
             transfer.repeat(part)
             self._resume(transfer, now_s)
@@ -229,20 +246,23 @@ class SegmentedUpdateQueue(UpdateQueue):
         is_ready = transfer.advance() and np.isinf(next_s)
         self.ready_s[user] = max(now_s, self._disconnected_until_s[user]) if is_ready else next_s
 
-    def _stop(self, transfer: Transfer, outcome: Outcome, now_s: float) -> None:
-        self._end_transfer(transfer, outcome, now_s)
-        transfer.is_sending, on_air = False, self.on_air[transfer.user]
-        transfer.head = transfer.head if on_air else NO_PACKET
+    def _stop(self, transfer: Transfer, ending: Ending, now_s: float) -> None:
+        self._end_transfer(transfer, ending, now_s)
+        transfer.is_sending = False
+        if not self.on_air[transfer.user]:
+            transfer.head = NO_PACKET
         self._resume(transfer, now_s)
 
-    def _end_transfer(self, transfer: Transfer, outcome: Outcome, now_s: float) -> None:
+    def _end_transfer(self, transfer: Transfer, ending: Ending, now_s: float) -> None:
         if not transfer.is_open:
             return
-        user, is_expected = transfer.user, not transfer.is_cancelled
-        transfer.is_open = False
+        user = transfer.user
+        transfer.end()
         self._superseded.pop(transfer, None)
-        self.is_open[user] &= self._transfers[user] is not transfer
-        self.log.end_updates(outcome, now_s, self.ids[user], transfer.base, is_expected=is_expected)
+        if self._transfers[user] is transfer:  # else its user is busy with another update
+            self.state[user] = UpdateState.ENDED
+        is_expected = not transfer.is_cancelled
+        self.end_updates(ending, now_s, np.array([user]), transfer.base, is_expected=is_expected)
         if self.source.version[user] > self.base[user]:
             call_after(self._env, 0.0, lambda _: self.source.start_next(np.array([user]), self._env.now))
 

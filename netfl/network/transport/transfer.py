@@ -5,16 +5,24 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from netfl.network.message import Message
-
-if TYPE_CHECKING:
-    from netfl.network.transport.segmentation import SegmentedUpdateQueue
-    from netfl.network.transport.spec import Segmentation
+from netfl.network.event_log import Ending, EventLog
+from netfl.network.transport.spec import Segmentation
+from netfl.network.updates import STATE_RULES, Update, UpdateReceiver, UpdateState
 
 NO_PACKET = -1
 """The number of no packet."""
+
+
+class SegmentQueue(Protocol):
+    """The queue of a transfer, which learns of its packets: `netfl.network.transport.segmentation`."""
+
+    def end_segment(self, transfer: Transfer, part: int, ending: Ending, time_s: float) -> None:
+        """Handle the end of a packet between the air and the server or, at the server, of the whole update."""
+
+    def send_acknowledgement(self, transfer: Transfer, part: int) -> None:
+        """Let the user know, a delay later, that the server has a packet."""
 
 
 class Transfer:
@@ -26,9 +34,7 @@ class Transfer:
         window: Number of packets that may be sent beyond those acknowledged in order.
 
     Attributes:
-        is_open: Whether the update has no outcome yet.
         is_sending: Whether the user still sends packets of it.
-        is_superseded: Whether a newer version came when nothing was left to send: the packets on their way decide.
         is_unreachable: Whether the user is disconnected for good.
         is_cancelled: Whether the server expects the update no more.
         head: Packet that is on the air or goes next, or `NO_PACKET`.
@@ -40,20 +46,37 @@ class Transfer:
         attempts: Attempts of all packets.
     """
 
-    def __init__(
-        self, queue: SegmentedUpdateQueue, user: int, base: int, cut: Segmentation, window: int | None = None
-    ) -> None:
+    def __init__(self, queue: SegmentQueue, user: int, base: int, cut: Segmentation, window: int | None = None) -> None:
         self.queue, self.user, self.base, count = queue, user, base, cut.count
         self.packet_bits = cut.packet_bits
         self._count, self._window = count, window or count
         self._at_server, self._acknowledged, self._acknowledged_in_order = set[int](), set[int](), 0
         self._next_new, self._repeats = 0, deque[int]()
         self._copies, self.sends = [0] * count, [0] * count
-        self.is_open = self.is_sending = True
-        self.is_superseded = self.is_unreachable = self.is_cancelled = False
+        self._is_superseded = self._has_ended = False
+        self.is_sending = True
+        self.is_unreachable = self.is_cancelled = False
         self.head, self.head_attempts, self.missing = NO_PACKET, 0, count
         self.causes: dict[int, str] = {}
         self.sent_s, self.attempts = math.nan, 0
+
+    @property
+    def state(self) -> UpdateState:
+        """State of the update; packets that are lost on their way take it back to ``IN_SEGMENTS``."""
+        if self._has_ended:
+            return UpdateState.ENDED
+        if self._is_superseded:
+            return UpdateState.SUPERSEDED
+        return UpdateState.IN_SEGMENTS if self.missing else UpdateState.ON_AIR
+
+    @property
+    def is_open(self) -> bool:
+        """True while the update has no outcome."""
+        return not self._has_ended
+
+    def end(self) -> None:
+        """Note that the update has its outcome."""
+        self._has_ended = True
 
     def advance(self) -> bool:
         """Make the next packet the head if there is none; return whether there is a head."""
@@ -82,11 +105,13 @@ class Transfer:
         self._copies[part] += 1
         return part
 
-    def supersede(self, *, is_open: bool) -> bool:
-        """Stop sending, as a newer version has come; return whether packets on their way may complete the update."""
-        self.is_sending, self.is_superseded = False, True
-        self.is_open = is_open and not self.missing
-        return self.is_open
+    def supersede(self) -> bool:
+        """Stop sending, as a newer version has come; return whether this ends the update."""
+        self.is_sending = False
+        ends = STATE_RULES[self.state].ends_on_newer_version
+        self._has_ended = self._has_ended or ends
+        self._is_superseded = True
+        return ends
 
     def lose(self, part: int) -> None:
         """Note that a packet on its way will not arrive."""
@@ -122,7 +147,7 @@ class Transfer:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Segment(Message):
+class Segment(Update):
     """A packet of an update; the last to arrive represents the update.
 
     Args:
@@ -131,3 +156,10 @@ class Segment(Message):
 
     part: int
     transfer: Transfer
+
+    def end(self, log: EventLog, ending: Ending, time_s: float) -> None:
+        self.transfer.queue.end_segment(self.transfer, self.part, ending, time_s)
+
+    def arrive(self, server: UpdateReceiver) -> None:
+        if self.transfer.receive(self):
+            server.receive(self)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from netfl.network.backhaul import fast_path, traffic_sources
-from netfl.network.backhaul.fast_path import FastPathPort, PacketArray
+from netfl.network.backhaul.fast_path import FastPathPort
 from netfl.network.config import NetworkConfig
+from netfl.network.counters import PacketArray
 from netfl.network.event_log import EventLog
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
@@ -68,9 +69,9 @@ class BatchRecorder:
     def final_metrics(self, values):
         self.metrics = dict(values)
 
-    def event(self, kind, time_s, *, round, user=-1, node="", value=np.nan, detail=""):
-        columns = np.broadcast_arrays(time_s, user, value)
-        self.rows.append((kind, round, node, detail, *map(np.array, columns)))
+    def record(self, event):
+        columns = np.broadcast_arrays(event.time_s, event.user, event.value)
+        self.rows.append((event.kind, event.round, event.node, event.detail, *map(np.array, columns)))
 
 
 def run_traffic(config, monkeypatch, *, events, windows=3):

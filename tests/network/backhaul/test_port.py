@@ -3,39 +3,37 @@
 Confidence intervals are 4.5 standard errors of the mean of 40 independent runs: a false alarm with probability 6e-5.
 """
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
+from support.updates_in_flight import make_update
 
 from netfl.network.backhaul.port import Link, OutputPort
 from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
-from netfl.network.message import Message
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
 from netfl.network.queue.drop_tail import DropTail
 from netfl.network.queue.priority import Priority
 from netfl.network.queue.red import Red
+from netfl.network.updates import OutstandingUpdates
 from netfl.streams import Streams
 
 RUNS = 40
 STREAMS = Streams(11)
 
 
-def build_network(env, event_log, outages=None):
-    """Return the environment of a port with two nodes."""
-    state = NodeState(outages or CombinedOutages(), 2)
-    return SimpleNamespace(env=env, log=event_log, streams=Streams(5), config=SimpleNamespace(node_state=state))
-
-
-def build_port(env, event_log, forward, *, queue=None, capacity=None, delay_s=0.0, rate_bps=1.0, outages=None):
+def build_port(
+    env, event_log, forward, *, queue=None, capacity=None, delay_s=0.0, rate_bps=1.0, outages=None, streams=STREAMS
+):
     """Build a port of node 0 on link 1."""
     return OutputPort(
-        build_network(env, event_log, outages),
+        env,
+        event_log,
+        NodeState(outages or CombinedOutages(), 2),
+        Streams(5).field("tie", "router:0-server"),
         Link(NodeId("router:0", 0), NodeId("router:0-server", 1), rate_bps=rate_bps, delay_s=delay_s),
-        (queue or DropTail(capacity=capacity)).open(rate_bps, STREAMS),
+        (queue or DropTail(capacity=capacity)).open(rate_bps, streams),
         forward,
     )
 
@@ -43,7 +41,7 @@ def build_port(env, event_log, forward, *, queue=None, capacity=None, delay_s=0.
 def run_messages(recorder, times_s, bits, build, *, flows=None, priorities=None):
     """Let messages enter what *build* returns at *times_s*; return their departure times, or NaN."""
     env = Clock()
-    event_log = EventLog(recorder, 100_000)
+    event_log, outstanding = EventLog(recorder, 100_000), OutstandingUpdates(100_000)
     out_s = np.full(len(times_s), np.nan)
 
     def record_departure(message):
@@ -55,9 +53,7 @@ def run_messages(recorder, times_s, bits, build, *, flows=None, priorities=None)
         for index, (time_s, size) in enumerate(zip(times_s, bits, strict=True)):
             yield env.timeout(time_s - env.now)
             flow, priority = (0 if values is None else int(values[index]) for values in (flows, priorities))
-            message = Message(index, 0, float(size), time_s, 1, flow, priority)
-            event_log.in_flight[message] = None
-            enter(message)
+            enter(make_update(outstanding, index, float(size), sent_s=time_s, flow=flow, priority=priority))
 
     env.process(arrivals())
     env.run()
@@ -81,7 +77,7 @@ class SilentRecorder:
     def wants(self, kind):
         return False
 
-    def event(self, kind, time_s, **fields):
+    def record(self, event):
         pass
 
 
@@ -220,14 +216,7 @@ def test_red_drop_rate_matches_markov_chain():
             SilentRecorder(),
             times_s,
             rng.exponential(1.0, messages),
-            lambda env, event_log, forward, run=run: (
-                OutputPort(
-                    build_network(env, event_log),
-                    Link(NodeId("router:0", 0), NodeId("router:0-server", 1), rate_bps=1.0, delay_s=0.0),
-                    queue.open(1.0, STREAMS.at(run)),
-                    forward,
-                ).enter
-            ),
+            lambda *parts, run=run: build_port(*parts, queue=queue, streams=STREAMS.at(run)).enter,
         )
         shares.append(np.isnan(out_s)[100:].mean())
     assert 0.05 < expected < 0.5

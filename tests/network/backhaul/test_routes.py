@@ -5,18 +5,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.updates_in_flight import make_update
 
 from netfl.errors import ScenarioError
 from netfl.network.backhaul.routes import Routes
 from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
-from netfl.network.message import Message
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
 from netfl.network.queue.drop_tail import DropTail
 from netfl.network.queue.relay import Relay
 from netfl.network.routing.shortest_path import ShortestPath
 from netfl.network.routing.static import Static
+from netfl.network.updates import OutstandingUpdates
 from netfl.streams import Streams
 
 LINKS = [
@@ -32,12 +33,11 @@ class RoutedNetwork:
 
     def __init__(self, layout, recorder, *, routing=None, outages=None, queues=None):
         self.env, self.arrived = Clock(), {}
-        self.event_log = EventLog(recorder, 1000)
+        self.outstanding = OutstandingUpdates(1000)
         outages = outages or CombinedOutages()
         config = SimpleNamespace(layout=layout, routing=routing or ShortestPath(), outages=outages)
         config.node_state, config.queue, config.queues = NodeState(outages, layout.nodes), DropTail(), queues or {}
-        simulator = SimpleNamespace(env=self.env, log=self.event_log, config=config, streams=Streams(61))
-        self.routes = Routes(simulator)
+        self.routes = Routes(config, self.env, EventLog(recorder, 1000), Streams(61))
         self.sinks = self.routes.open_ports(self._arrive)
 
     def _arrive(self, message):
@@ -48,9 +48,7 @@ class RoutedNetwork:
             for index, time_s in enumerate(times_s):
                 yield self.env.timeout(time_s - self.env.now)
                 flow = index if flows is None else flows[index]
-                message = Message(index, 0, 1000.0, time_s, 1, flow)
-                self.event_log.in_flight[message] = None
-                self.sinks[node](message)
+                self.sinks[node](make_update(self.outstanding, index, 1000.0, sent_s=time_s, flow=flow))
 
         self.env.process(enter_messages())
         self.env.run()

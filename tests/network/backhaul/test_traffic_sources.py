@@ -11,7 +11,7 @@ from netfl.errors import ScenarioError
 from netfl.network.backhaul.traffic_sources import Sender, inject_packets
 from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
-from netfl.network.message import TRAFFIC
+from netfl.network.message import Packet
 from netfl.streams import Streams
 from netfl.types import AccessContext
 
@@ -35,7 +35,7 @@ def test_packets_enter_at_their_times_with_their_sizes():
         (1.5, 24, 1.5),
         (7.25, 32, 7.25),
     ]
-    assert {(packet.user, packet.base, packet.flow, packet.priority) for _, packet in packets} == {(5, TRAFFIC, 77, 2)}
+    assert {(type(packet), packet.user, packet.flow, packet.priority) for _, packet in packets} == {(Packet, 5, 77, 2)}
     assert (counter.offered, counter.offered_bits) == (4, 80)
     assert len({id(packet) for _, packet in packets}) == 4
 

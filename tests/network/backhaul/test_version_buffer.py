@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from netfl.network.backhaul.version_buffer import VersionBuffer
-from netfl.network.message import VERSION, BroadcastMessage
+from netfl.network.message import BroadcastCopy
 from netfl.network.queue.drop_tail import DropTail
 from netfl.network.queue.drr import Drr
 from netfl.network.queue.priority import Priority
@@ -20,8 +20,8 @@ class Copies:
         self.taken = []
 
     def push(self, version, *users, tower="tower:0"):
-        copy = BroadcastMessage(
-            -1, VERSION, 8e3, 0.0, 1, flow=users[0], version=version, users=np.array(users), route=("server", tower),
+        copy = BroadcastCopy(
+            -1, 8e3, flow=users[0], version=version, users=np.array(users), route=("server", tower),
             on_arrival=print, on_loss=print, on_supersede=self._note,
         )  # fmt: skip
         return [(ended.version, ended.users.tolist()) for ended in self.buffer.push(copy, 0.0)]

@@ -13,7 +13,7 @@ import pytest
 
 from netfl.errors import Fault
 from netfl.network.clock import Clock
-from netfl.network.event_log import EventLog
+from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
 from netfl.network.mac import csma_ca
 from netfl.network.mac.csma_ca import CsmaCa
@@ -26,11 +26,11 @@ from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.reception.snr_threshold import SnrThreshold
-from netfl.network.server import OutstandingUpdates
 from netfl.network.tower import Tower
 from netfl.network.traffic import Traffic
 from netfl.network.traffic.poisson import Poisson
 from netfl.network.traffic.saturated import Saturated
+from netfl.network.updates import OutstandingUpdates
 from netfl.network.users import UserPopulation
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts
@@ -81,9 +81,9 @@ class OutcomeLog:
     def wants(self, kind):
         return True
 
-    def event(self, kind, time_s, *, round, user=-1, node="", value=np.nan, detail=""):
-        for at_s, user_id in np.broadcast(time_s, user):
-            self.rows.append((kind, round_us(at_s), int(user_id), detail))
+    def record(self, event):
+        for at_s, user_id in np.broadcast(event.time_s, event.user):
+            self.rows.append((event.kind, round_us(at_s), int(user_id), event.detail))
 
 
 def round_us(time_s):
@@ -102,14 +102,14 @@ def build_simulation(mac, traffic, users, *, medium=None, updates=None):
         arrivals = TrafficArrivals(traffic, range(users), mac.rate_bps, streams)
         queue, population = PacketQueue(np.arange(users), traffic, arrivals, "tower:0", simulation.event_log), None
     else:
-        queue = UpdateQueue(np.arange(users), BITS, "tower:0", simulation.event_log)
-        population = UserPopulation(queue, np.array(updates) * US, OutstandingUpdates(users))
+        queue = UpdateQueue(np.arange(users), BITS, "tower:0", simulation.event_log, OutstandingUpdates(users))
+        population = UserPopulation(queue, np.array(updates) * US)
     simulation.load = queue
 
     def uplink(message):
         simulation.delivered.append((round_us(env.now), message.user))
         if updates is None:
-            simulation.event_log.record_outcome(message, "delivered", env.now)
+            message.end(simulation.event_log, Ending("delivered"), env.now)
 
     simulation.cell = Cell(env, AirInterface(NodeId("tower:0", 100), medium, SharedChannel()), queue, streams, uplink)
     attempt = simulation.cell.attempt

@@ -28,8 +28,8 @@ from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.reception.lora import Lora
-from netfl.network.server import OutstandingUpdates
 from netfl.network.tower import Tower
+from netfl.network.updates import OutstandingUpdates
 from netfl.network.users import UserPopulation
 from netfl.streams import Streams
 
@@ -58,8 +58,8 @@ class LoraSimulation:
         self.env, self.sent, self.delivered, self.endless = Clock(), [], [], endless
         count = len(snr_db)
         event_log = EventLog(self, count)
-        queue = UpdateQueue(np.arange(count), 8.0 * size, "tower:0", event_log)
-        self.updates = UserPopulation(queue, np.zeros(count), OutstandingUpdates(count))
+        queue = UpdateQueue(np.arange(count), 8.0 * size, "tower:0", event_log, OutstandingUpdates(count))
+        self.updates = UserPopulation(queue, np.zeros(count))
         presence = NodeState(CombinedOutages(), count + 1)
         medium = FadingMedium(ScriptedLinks(snr_db), Lora(), presence, Streams(1), **options)
         air = AirInterface(NodeId("tower:0", count), medium, SharedChannel())
@@ -77,9 +77,9 @@ class LoraSimulation:
     def wants(self, kind):
         return kind == "sent"
 
-    def event(self, kind, time_s, *, user=-1, **fields):
-        if kind == "sent":
-            self.sent += [(self.env.now, int(user_id)) for user_id in np.atleast_1d(user)]
+    def record(self, event):
+        if event.kind == "sent":
+            self.sent += [(self.env.now, int(user_id)) for user_id in np.atleast_1d(event.user)]
 
     def final_metrics(self, values):
         pass

@@ -116,7 +116,7 @@ class _PacketPairs(Traffic):
 
 def pairs_cell():
     env, sent_on = Clock(), []
-    null_recorder = SimpleNamespace(wants=lambda kind: False, event=lambda *args, **options: None)
+    null_recorder = SimpleNamespace(wants=lambda kind: False, record=lambda event: None)
     event_log = EventLog(null_recorder, 1, nodes=1)
     traffic = _PacketPairs(size={"mean": 1.0})
     load = PacketQueue(np.arange(1), traffic, TrafficArrivals(traffic, [0], 1.0, Streams(1)), "tower:0", event_log)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from netfl.errors import ScenarioError
-from netfl.network.message import Message
+from netfl.network.message import Packet
 from netfl.network.queue.drop_tail import DropTail
 from netfl.network.queue.drr import Drr
 from netfl.network.queue.priority import Priority
@@ -19,7 +19,7 @@ STREAMS = Streams(41)
 
 
 def message(bits=1.0, flow=0, priority=0):
-    return Message(0, 0, bits, 0.0, 1, flow, priority)
+    return Packet(0, bits, flow, priority)
 
 
 def drain(buffer):

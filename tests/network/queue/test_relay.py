@@ -1,26 +1,26 @@
 """The relay queue: order of service, and superseded messages."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
+from support.updates_in_flight import make_update
 
 from netfl.errors import ScenarioError
 from netfl.network.backhaul.port import Link, OutputPort
 from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
-from netfl.network.message import Message
+from netfl.network.message import Packet
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
 from netfl.network.queue.relay import Relay
+from netfl.network.updates import OutstandingUpdates
 from netfl.streams import Streams
 
 STREAMS = Streams(53)
 
 
-def message(flow, base=0, priority=0):
-    return Message(flow, base, 1.0, 0.0, 1, flow, priority)
+def message(flow, priority=0):
+    return Packet(flow, 1.0, flow, priority)
 
 
 def served(queue, flows, services, streams=STREAMS):
@@ -77,7 +77,7 @@ def test_priority_takes_turns_among_equal_flows():
 
 def test_newest_messages_of_flow_are_kept():
     buffer = Relay(policy="round_robin", flow_capacity=2).open(1.0, STREAMS)
-    messages = [message(0, base) for base in range(4)]
+    messages = [message(0) for _ in range(4)]
     assert [list(buffer.push(arriving, 0.0)) for arriving in messages] == [[], [], [messages[0]], [messages[1]]]
     other = message(1)
     assert not buffer.push(other, 0.0)
@@ -108,12 +108,13 @@ def test_weights_require_weighted_random():
 def test_superseded_update_has_outcome_superseded(recorder):
     """Flow 0 is on the link until 10; the first message of flow 1 waits from 1 and is replaced at 2."""
     env, arrived = Clock(), []
-    event_log = EventLog(recorder, 100_000)
+    event_log, outstanding = EventLog(recorder, 100_000), OutstandingUpdates(2)
     event_log.open_round(1)
     port = OutputPort(
-        SimpleNamespace(
-            env=env, log=event_log, streams=STREAMS, config=SimpleNamespace(node_state=NodeState(CombinedOutages(), 2))
-        ),
+        env,
+        event_log,
+        NodeState(CombinedOutages(), 2),
+        STREAMS.field("tie", "router:0-server"),
         Link(NodeId("router:0", 0), NodeId("router:0-server", 1), rate_bps=0.1, delay_s=0.0),
         Relay(flow_capacity=1).open(0.1, STREAMS),
         lambda entering: arrived.append((env.now, entering.flow, entering.base)),
@@ -121,9 +122,7 @@ def test_superseded_update_has_outcome_superseded(recorder):
 
     def enter_messages():
         for flow, base in [(0, 0), (1, 0), (1, 1)]:
-            entering = message(flow, base)
-            event_log.in_flight[entering] = None
-            port.enter(entering)
+            port.enter(make_update(outstanding, flow, base=base, flow=flow))
             yield env.timeout(1.0)
 
     env.process(enter_messages())

@@ -21,8 +21,8 @@ from netfl.network.radio.tx_queue import Frames
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.reception import Reception
 from netfl.network.reception.snr_threshold import SnrThreshold
-from netfl.network.server import OutstandingUpdates
 from netfl.network.tower import Tower
+from netfl.network.updates import OutstandingUpdates
 from netfl.network.users import UserPopulation
 from netfl.streams import Streams
 from netfl.types import Law
@@ -251,12 +251,12 @@ def test_failure_without_interference_is_fading():
 def open_cell(powers, *, updates=None, **options):
     """Build a cell at tower node 100 whose users have an update of 1000 bits each from 0 on."""
     env, medium = Clock(), build_medium(powers, **options)
-    recorder = SimpleNamespace(wants=lambda kind: False, event=lambda kind, time_s, **fields: None)
+    recorder = SimpleNamespace(wants=lambda kind: False, record=lambda event: None)
     event_log = EventLog(recorder, len(powers))
     event_log.open_round(1)
     size = len(powers)
-    queue = UpdateQueue(np.arange(size), BITS, "tower:0", event_log)
-    population = UserPopulation(queue, np.zeros(size), OutstandingUpdates(size))
+    queue = UpdateQueue(np.arange(size), BITS, "tower:0", event_log, OutstandingUpdates(size))
+    population = UserPopulation(queue, np.zeros(size))
     arrived = []
     air = AirInterface(NodeId("tower:0", 100), medium, SharedChannel())
     cell = Cell(env, air, queue, Streams(1), lambda message: arrived.append((env.now, message.user)))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from netfl.network.clock import Clock
-from netfl.network.event_log import EventLog
+from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
 from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.medium import Medium
@@ -59,9 +59,7 @@ def build_simulation(traffic, users, *, limit=None, medium=None, ids=None):
     """Build a cell of *users* whose link takes a second per bit."""
     env, rows = Clock(), []
     ids = np.arange(users) if ids is None else np.array(ids)
-    recorder = SimpleNamespace(
-        wants=lambda kind: True, event=lambda outcome, time_s, **row: rows.append((outcome, time_s, row))
-    )
+    recorder = SimpleNamespace(wants=lambda kind: True, record=rows.append)
     event_log = EventLog(recorder, int(ids.max()) + 1, nodes=int(ids.max()) + 1, record_packets=True)
     arrivals = TrafficArrivals(traffic, ids.tolist(), 1.0, Streams(1))
     queue = PacketQueue(ids, traffic, arrivals, "tower:0", event_log)
@@ -74,7 +72,7 @@ def build_simulation(traffic, users, *, limit=None, medium=None, ids=None):
             (message.user, message.born_s, message.sent_s, env.now, message.bits, message.attempts)
         )
         simulation.last = message
-        event_log.record_outcome(message, "delivered", env.now)
+        message.end(event_log, Ending("delivered"), env.now)
 
     air = AirInterface(NodeId("tower:0", 99), medium or Medium(1.0), SharedChannel())
     simulation.cell = Cell(env, air, queue, Streams(1), uplink)
@@ -125,7 +123,7 @@ def test_queue_matches_event_by_event_reference(capacity, load):
     assert counter.offered_bits == pytest.approx(sum(bits for time_s, bits in arrivals if time_s <= until_s))
     np.testing.assert_allclose(counter.delays_s, [end - born for born, end in served], rtol=1e-9)
     simulation.event_log.flush_packets()
-    dropped_s = np.concatenate([[], *[time_s for outcome, time_s, _ in simulation.rows if outcome == "dropped"]])
+    dropped_s = np.concatenate([[], *[event.time_s for event in simulation.rows if event.kind == "dropped"]])
     np.testing.assert_allclose(np.sort(dropped_s), drops)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from netfl.access.network import NetworkAccess
 from netfl.network.clock import Clock
-from netfl.network.event_log import EventLog
+from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
@@ -18,10 +18,10 @@ from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.tx_queue import MergedTxQueue
 from netfl.network.radio.update_queue import UpdateQueue
-from netfl.network.server import OutstandingUpdates
 from netfl.network.tower import Tower
 from netfl.network.traffic import Traffic
 from netfl.network.traffic.saturated import Saturated
+from netfl.network.updates import OutstandingUpdates, Update
 from netfl.network.users import UserPopulation
 from netfl.streams import Streams
 from netfl.types import OUTCOMES, AccessContext, Law, NullRecorder
@@ -57,17 +57,16 @@ def build_simulation(recorder, traffic, compute_s, *, update_bits=2.0, presence=
         )
     event_log = EventLog(recorder, users, nodes=users)
     event_log.open_round(1)
-    queue = UpdateQueue(np.arange(users), update_bits, "tower:0", event_log)
-    updates = UserPopulation(queue, np.array(compute_s, float), OutstandingUpdates(users))
+    queue = UpdateQueue(np.arange(users), update_bits, "tower:0", event_log, OutstandingUpdates(users))
+    updates = UserPopulation(queue, np.array(compute_s, float))
     arrivals = TrafficArrivals(traffic, range(users), 1.0, Streams(1))
     tx_queue = MergedTxQueue(queue, PacketQueue(np.arange(users), traffic, arrivals, "tower:0", event_log))
     delivered = []
 
     def uplink(message):
-        delivered.append(
-            (env.now, message.user, "update" if message.base >= 0 else "packet", message.base, message.attempts)
-        )
-        event_log.record_outcome(message, "delivered", env.now)
+        kind, base = ("update", message.base) if isinstance(message, Update) else ("packet", -1)
+        delivered.append((env.now, message.user, kind, base, message.attempts))
+        message.end(event_log, Ending("delivered"), env.now)
 
     air = AirInterface(NodeId("tower:0", 100), medium, SharedChannel())
     cell = Cell(env, air, tx_queue, Streams(1), uplink)

@@ -19,7 +19,7 @@ from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.reception.lora import Lora
-from netfl.network.server import OutstandingUpdates
+from netfl.network.updates import OutstandingUpdates
 from netfl.network.users import UserPopulation
 from netfl.streams import Streams
 from netfl.types import AccessContext
@@ -42,8 +42,8 @@ def outcomes(factors, snr_db, starts_s=None):
     event_log = EventLog(Memory(), users)
     event_log.open_round(1)
     starts_s = np.zeros(users) if starts_s is None else np.array(starts_s, float)
-    queue = UpdateQueue(np.arange(users), 1000.0, "tower:0", event_log)
-    updates = UserPopulation(queue, starts_s, OutstandingUpdates(users))
+    queue = UpdateQueue(np.arange(users), 1000.0, "tower:0", event_log, OutstandingUpdates(users))
+    updates = UserPopulation(queue, starts_s)
     links = SimpleNamespace(
         radio=SimpleNamespace(bandwidth=125e3),
         users=users,

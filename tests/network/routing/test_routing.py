@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from netfl.errors import ScenarioError
-from netfl.network.message import Message
+from netfl.network.message import Packet
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.routing._paths import least_cost
 from netfl.network.routing.shortest_path import ShortestPath
@@ -28,7 +28,7 @@ DIAMOND = [
 
 
 def message(flow):
-    return Message(flow, 0, 1.0, 0.0, 1, flow)
+    return Packet(flow, 1.0, flow)
 
 
 @pytest.fixture

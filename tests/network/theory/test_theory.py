@@ -196,8 +196,8 @@ class SampleRecorder:
     def wants(self, kind):
         return kind == "sampled"
 
-    def event(self, kind, time_s, *, round, user, value, **fields):
-        self.rows += [*zip(time_s, user, value, strict=True)]
+    def record(self, event):
+        self.rows += [*zip(event.time_s, event.user, event.value, strict=True)]
 
 
 def probe_metrics(windows, probe, since_s=0.0, recorder=None, outages=None):

@@ -1,0 +1,225 @@
+"""Updates: the states of one, the message that carries it, and those that the server still expects."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from netfl.network.event_log import Ending, EventLog
+from netfl.network.message import Message
+from netfl.types import Bools, Ints
+
+Users = Ints
+"""Numbers of users, ``[n]``."""
+_NONE = -1
+
+
+class UpdateState(IntEnum):
+    """State of an update, from the version that its user receives to the outcome; `STATE_RULES` has the properties."""
+
+    IN_TRAINING = 0
+    """Its user trains it; the end is known ahead and has no event, so an update may wait already."""
+    WAITING = 1
+    """It waits in the transmit queue for its next attempt."""
+    ON_AIR = 2
+    """All of it has left its user: its frame, or the last of its packets, is on the air or further."""
+    IN_SEGMENTS = 3
+    """Some of its packets have been sent, others still have to be."""
+    SUPERSEDED = 4
+    """Its user has turned to a newer version while all of it was on the air: it is received, or ends as superseded."""
+    RECEIVED = 5
+    """A tower has received it, and it is on its way to the server, or awaits the end of its round there."""
+    ENDED = 6
+    """It has its outcome; also the state of a user without an update."""
+
+
+class StateRule(NamedTuple):
+    """Properties of a state of an update.
+
+    Args:
+        kept_in: Object that holds an update in this state.
+        keeps_user_busy: Whether its user is busy: it abandons, finishes or prefers this update when a version comes.
+        ends_on_newer_version: Whether a newer version, to which its user turns, ends it at once.
+    """
+
+    kept_in: str
+    keeps_user_busy: bool
+    ends_on_newer_version: bool
+
+
+STATE_RULES = {
+    UpdateState.IN_TRAINING: StateRule("UpdateQueue", keeps_user_busy=True, ends_on_newer_version=True),
+    UpdateState.WAITING: StateRule("UpdateQueue", keeps_user_busy=True, ends_on_newer_version=True),
+    UpdateState.ON_AIR: StateRule("Frames or Transfer", keeps_user_busy=True, ends_on_newer_version=False),
+    UpdateState.IN_SEGMENTS: StateRule("Transfer", keeps_user_busy=True, ends_on_newer_version=True),
+    UpdateState.SUPERSEDED: StateRule("Frames or Transfer", keeps_user_busy=False, ends_on_newer_version=False),
+    UpdateState.RECEIVED: StateRule("Update", keeps_user_busy=False, ends_on_newer_version=False),
+    UpdateState.ENDED: StateRule("EventLog", keeps_user_busy=False, ends_on_newer_version=False),
+}
+"""Properties of all states: what a newer version does to an update is stated here, and nowhere else."""
+_KEEPS_BUSY = np.array([STATE_RULES[state].keeps_user_busy for state in UpdateState])
+_ENDS_ON_NEWER = np.array([STATE_RULES[state].ends_on_newer_version for state in UpdateState])
+
+States = NDArray[np.int8]
+"""States of updates as numbers, ``[n]``."""
+
+
+def keeps_user_busy(states: States) -> Bools:
+    """Return whether the user of each update is busy with it, ``[n]``."""
+    return np.asarray(_KEEPS_BUSY[states])
+
+
+def ends_on_newer_version(states: States) -> Bools:
+    """Return whether each update ends at once when its user turns to a newer version, ``[n]``."""
+    return np.asarray(_ENDS_ON_NEWER[states])
+
+
+class UpdateReceiver(Protocol):
+    """A node that takes updates, such as the server."""
+
+    def receive(self, update: Update) -> None:
+        """Receive an update."""
+
+
+class UpdateCarrier(Message):
+    """A message that carries updates to the server: one, a part of one, or several."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def arrive(self, server: UpdateReceiver) -> None:
+        """Hand the updates that have arrived with this message to *server*."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Update(UpdateCarrier):
+    """An update that a tower has received, on its way to the server.
+
+    Args:
+        base: Version from which it was trained.
+        sent_s: Start of its first attempt.
+        attempts: Number of attempts over the air.
+        outstanding: Updates that the server expects, this one among them.
+    """
+
+    base: int
+    sent_s: float
+    attempts: int
+    outstanding: OutstandingUpdates
+
+    def end(self, log: EventLog, ending: Ending, time_s: float) -> None:
+        del self.outstanding.in_flight[self]
+        self.outstanding.end(log, ending, time_s, np.array([self.user]), self.base)
+
+    def arrive(self, server: UpdateReceiver) -> None:
+        server.receive(self)
+
+
+class OutstandingUpdates:
+    """Updates that have not ended, and for each user the newest version from which one may still be delivered.
+
+    Args:
+        on_exhausted: Called when no update is expected any more.
+
+    Attributes:
+        count: Number of users of whom an update is expected.
+        min_version: Oldest version from which an update counts.
+        open_updates: Number of updates that have not ended, by the version from which they were trained.
+        in_flight: Updates between the air and the server, in the order in which they left the air.
+        on_end: Called with users whose updates have ended, before `on_exhausted`; it may expect new ones.
+    """
+
+    def __init__(self, users: int, on_exhausted: Callable[[], None] = lambda: None) -> None:
+        self._expected, self._on_exhausted = np.full(users, _NONE, np.int64), on_exhausted
+        self.count = self.min_version = 0
+        self.open_updates: Counter[int] = Counter()
+        self.in_flight: dict[Update, None] = {}
+        self.on_end: Callable[[Users], None] | None = None
+
+    def begin(self, base: Ints) -> None:
+        """Count updates that begin, one from each *base*."""
+        self._count_open(base, len(base), 1)
+
+    def end(
+        self,
+        log: EventLog,
+        ending: Ending,
+        time_s: ArrayLike,
+        users: Users,
+        base: ArrayLike,
+        *,
+        is_expected: bool = True,
+    ) -> None:
+        """End updates of *users* from *base*, with one time and version for all or one for each; *log* records it.
+
+        *is_expected* is whether the server could still expect them; it does so no longer.
+        """
+        if not users.size:
+            return
+        log.record_ending(ending, time_s, users, base)
+        self._count_open(base, len(users), -1)
+        is_last = is_expected and self._remove(users, base)
+        if self.on_end is not None:
+            self.on_end(users)
+        if is_last and not self.count:
+            self._on_exhausted()
+
+    def expect(self, users: Users, base: ArrayLike, *, include_absent: bool = True) -> None:
+        """Expect updates of *users*, all distinct, from *base*, if they count, and none from older versions.
+
+        *base* is one version for all, or one for each.  Without *include_absent*, users of whom no update is expected
+        stay so.
+        """
+        new, absent = np.broadcast_to(base, users.shape), self.absent(users)
+        newer = (new > self._expected[users]) & (new >= self.min_version) & (include_absent | ~absent)
+        self.count += int(np.count_nonzero(absent[newer]))
+        self._expected[users[newer]] = new[newer]
+
+    def redirect(self, users: Users, base: ArrayLike, other: Ints) -> None:
+        """Expect updates of *users* from *other*, ``[n]``, instead of *base*; none where *other* does not count."""
+        old, bases = other < self.min_version, np.broadcast_to(base, users.shape)
+        kept, kept_other = users[~old], other[~old]
+        is_expected = self._expected[kept] == bases[~old]
+        self._expected[kept[is_expected]] = kept_other[is_expected]
+        self.cancel(users[old], bases[old])
+
+    def cancel(self, users: Users, base: ArrayLike) -> None:
+        """Expect no updates of *users* from *base* any more."""
+        if self._remove(users, base):
+            self._on_exhausted()
+
+    def absent(self, users: Users) -> Bools:
+        """Return whether no update of each of *users* is expected, ``[n]``."""
+        return np.asarray(self._expected[users] == _NONE)
+
+    def drop_older(self, version: int) -> None:
+        """Expect no updates from versions before *version* any more."""
+        self._expected[self._expected < version] = _NONE
+        self.count = int(np.count_nonzero(self._expected != _NONE))
+
+    def _remove(self, users: Users, base: ArrayLike) -> bool:
+        """Expect no updates of *users* from *base*; return whether the last expected one was among them."""
+        removed = users[self._expected[users] == base]
+        self._expected[removed] = _NONE
+        self.count -= len(removed)
+        return bool(len(removed)) and self.count == 0
+
+    def _count_open(self, base: ArrayLike, count: int, sign: int) -> None:
+        """Add or subtract *count* updates, most often all from one version."""
+        bases = np.asarray(base)
+        first = bases.flat[0]
+        counts = {int(first): count}
+        if bases.size > 1 and not (bases == first).all():
+            versions, numbers = np.unique(bases, return_counts=True)
+            counts = dict(zip(versions.tolist(), numbers.tolist(), strict=True))
+        for version, number in counts.items():
+            self.open_updates[version] += sign * number
+            if not self.open_updates[version]:
+                del self.open_updates[version]
