@@ -29,7 +29,7 @@ def build_admission(network: NetworkAccess, config: NetworkConfig, context: Acce
     if network.selection.needs_airtime and config.medium is not None and config.service is not None:
         airtime_s = _airtime_s(config, config.medium, config.service.segmentation.max_bits)
     users = UserInfo(context.users, context.streams.at("selection"), context.held, airtime_s)
-    selection = SelectionState(network.selection, users)
+    selection = SelectionState(network.selection, users, context.controls)
     mac_inputs = frozenset[str]() if network.mac is None else network.mac.user_metrics
     if selection.selects_all and not mac_inputs:
         return Admission(context.users)

@@ -1,6 +1,6 @@
 """The access that emerges from a simulated network.
 
-`NetworkAccess.rounds` builds the parts (`netfl.access._builder`), and takes its rounds from
+`NetworkAccess.open` builds the parts (`netfl.access._builder`), and takes its rounds from
 `netfl.network.simulator.NetworkSimulator`: continue reading there.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
-from netfl.access import AccessInfo
+from netfl.access import AccessInfo, OpenAccess
 from netfl.access._admission import build_admission
 from netfl.access._builder import build_layout, build_network, compute_streams
 from netfl.access._validation import network_faults
@@ -46,6 +46,9 @@ from netfl.network.users import OnNewVersion
 from netfl.registry import FamilyMember, NotWith
 from netfl.types import AccessContext, Law, LearnerReport, Round, ScenarioFacts
 from netfl.units import Bitrate, Bits, Decibels
+
+_POWER_RANGE_DB = (-200.0, 200.0)
+"""Range of the power of a user relative to that of the radio."""
 
 
 class NetworkAccess(WithSelection):
@@ -176,6 +179,15 @@ class NetworkAccess(WithSelection):
         )
 
     @property
+    def control_ranges(self) -> Mapping[str, tuple[float, float]]:
+        ranges: dict[str, tuple[float, float]] = {}
+        if self.mac is not None:
+            ranges.update(self.mac.control_ranges)
+        if self.radio is not None:
+            ranges["power"] = _POWER_RANGE_DB
+        return ranges
+
+    @property
     def is_punctual(self) -> bool:
         """Only updates from the newest version count, unless `staleness` is given."""
         is_continuous = self.round is not None and self.round.is_continuous
@@ -207,8 +219,8 @@ class NetworkAccess(WithSelection):
         columns = {key: np.array([graph.nodes[name][key] for name in graph]) for key in ("role", "x_m", "y_m")}
         return {"node": np.array([*graph]), **columns}
 
-    def rounds(self, context: AccessContext) -> Generator[Round, LearnerReport | None, None]:
-        """Build the network, and return the generator that simulates it.
+    def open(self, context: AccessContext) -> OpenAccess:
+        """Build the network, and return its rounds with the simulator.
 
         Raises:
             netfl.errors.ScenarioError: users can never be received, an update does not fit a slot, or an outage does
@@ -218,8 +230,13 @@ class NetworkAccess(WithSelection):
         config = build_network(self, context)
         simulator = NetworkSimulator(config, context.streams, context.recorder, context.pulse, context.controls)
         if context.duration_s is None:
-            return simulator.rounds(context.rounds, build_admission(self, config, context))
-        return simulator.windows(context.rounds, context.duration_s, context.warmup_s)
+            rounds = simulator.rounds(context.rounds, build_admission(self, config, context))
+        else:
+            rounds = simulator.windows(context.rounds, context.duration_s, context.warmup_s)
+        return OpenAccess(self, context, rounds, simulator)
+
+    def rounds(self, context: AccessContext) -> Generator[Round, LearnerReport | None, None]:
+        return self.open(context).rounds
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("emerges from its channels, outages, MACs and queues, each of which is tested by itself"),)
