@@ -78,6 +78,7 @@ class AccessInfo:
             updates, cuts the time into ``AccessContext.rounds`` equal windows without deliveries, and records its
             metrics at the end.
         has_positions: users have positions.
+        has_energy: the energy that users spend is simulated.
         has_ranking: `Access.ranking` is on record.
         has_selection: the server selects users; a caller can do so in its place by ``RoundControls.selected``.
         needs_early_selection: a caller that selects must do so from the first round on, because the access draws other
@@ -99,6 +100,7 @@ class AccessInfo:
     can_resize_updates: bool = False
     can_run_timed: bool = False
     has_positions: bool = False
+    has_energy: bool = False
     has_ranking: bool = False
     has_selection: bool = False
     needs_early_selection: bool = False

@@ -176,6 +176,7 @@ class NetworkAccess(WithSelection):
             billing=self.payload,
             can_run_timed=bool(self.traffic) or self.probe is not None,
             has_positions=True,
+            has_energy=self.energy is not None,
         )
 
     @property

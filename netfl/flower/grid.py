@@ -153,27 +153,38 @@ class NetworkGrid(Grid):
     ) -> None:
         _check_choice("sizes", sizes, get_args(Sizes))
         _check_choice("evaluation", evaluation, get_args(Evaluation))
-        self.scenario, self._client_app = as_scenario(scenario), client_app
+        self.scenario = as_scenario(scenario)
         check_scenario(self.scenario)
+        self._client_app = client_app
+        self._run_config = dict(run_config or {})
+        self._sizes = sizes
+        self._evaluation = evaluation
+        self._max_update_bits = max_update_bits
+        self._observer = observer or GridObserver()
+        self.app_calls = 0
+        self.app_errors: list[str] = []
+
+        # the network: opened in the first round, when the sizes of the messages are known
         self._events = MemoryTable("events")
         if setup is None:
             setup = prepare_run(self.scenario, replicas=range(1))
             setup = setup.with_recorders([EventRecorder(self._events, 0, self.scenario.keeping)])
-        self.app_calls, self.app_errors = 0, list[str]()
         self._recorder = _OutcomeRecorder(setup.contexts[0].recorder)
         self.setup = setup.with_recorders([self._recorder])
-        self._run_config, self._observer = dict(run_config or {}), observer or GridObserver()
-        self._sizes, self._evaluation, self._max_update_bits = sizes, evaluation, max_update_bits
         self._controls = RoundControls(can_select=self.scenario.access.info.has_selection)
         self._access: OpenAccess | None = None
+
+        # messages, and the apps that answer them
         self._run = versions.empty_run(RUN_ID)
         self._contexts: dict[int, NetworkContext] = {}
-        self._requests: dict[int, list[_Request]] = {}
+        self._messages = 0
         self._waiting: list[_Request] = []
+        self._requests: dict[int, list[_Request]] = {}
         self._replies: dict[str, Message] = {}
         self._early: dict[str, list[Message]] = {}
         self._reply_bits: dict[str, float] = {}
-        self._messages, self._is_closed, self._lock = 0, False, RLock()
+        self._is_closed = False
+        self._lock = RLock()
         self._resources = ExitStack()
         self._resources.enter_context(versions.task_identity(RUN_ID, SUPERLINK_NODE_ID))
 
@@ -323,7 +334,8 @@ class NetworkGrid(Grid):
     def _run_round(self) -> list[Message]:
         """Simulate the next round for all waiting requests, and return the replies of updates that ended in it."""
         requests = [*self._waiting]
-        category, users = requests[0].category, {request.user for request in requests}
+        category = requests[0].category
+        users = {request.user for request in requests}
         if {request.category for request in requests} != {category}:
             raise ValueError("train and evaluate messages cannot share a round; send them one after the other")
         if len(users) < len(requests):
@@ -331,16 +343,20 @@ class NetworkGrid(Grid):
         self._observer.before_round()
         result = self._step(requests)
         for request in requests:
-            if request.version < 0:
-                request.version, request.opened_s = result.index - 1, result.opened_s
+            if request.version < 0:  # it was sent in this round
+                request.version = result.index - 1
+                request.opened_s = result.opened_s
                 self._requests.setdefault(request.user, []).append(request)
         self._observer.after_round(result)
         replies = self._early.pop(category, [])
         for delivery in result.deliveries:
             answered, reply = self._answer(delivery)
-            if answered is not None and reply is not None:
-                is_same = answered.category == category
-                (replies if is_same else self._early.setdefault(answered.category, [])).append(reply)
+            if answered is None or reply is None:
+                continue
+            if answered.category == category:
+                replies.append(reply)
+            else:  # of an earlier exchange: it is among the replies of the next one of its category
+                self._early.setdefault(answered.category, []).append(reply)
         sizes = [_reply_bits(category, reply.content) for reply in replies if reply.has_content()]
         if sizes:
             self._reply_bits[category] = max(sizes)
@@ -357,7 +373,8 @@ class NetworkGrid(Grid):
         request = self._request_of(delivery)
         if request is None:
             return None, None
-        is_waiting, delay_s = request in self._waiting, delivery.arrived_s - request.opened_s
+        is_waiting = request in self._waiting
+        delay_s = delivery.arrived_s - request.opened_s
         if is_waiting:
             self._waiting.remove(request)
         if delay_s <= request.timeout_s:
@@ -369,7 +386,8 @@ class NetworkGrid(Grid):
 
     def _bits(self, requests: Sequence[_Request]) -> tuple[float, float]:
         """Return the size of each update and of the broadcast of *requests*."""
-        contents, category = [request.message.content for request in requests], requests[0].category
+        contents = [request.message.content for request in requests]
+        category = requests[0].category
         broadcast_bits = max(map(_array_bits, contents))
         if category in self._reply_bits:
             update_bits = self._reply_bits[category]
