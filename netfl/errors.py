@@ -88,6 +88,17 @@ def suggest(word: str, known: Sequence[str]) -> str:
 
 
 @contextmanager
+def model_errors(model: str, time_s: float) -> Iterator[None]:
+    """Raise a `ModelError` that names the model and the time, with the original exception as its cause."""
+    try:
+        yield
+    except (NetflError, OSError):
+        raise
+    except Exception as error:
+        raise ModelError(model, f"{type(error).__name__}: {error}", time_s=time_s) from error
+
+
+@contextmanager
 def prefix_faults(key: str) -> Iterator[None]:
     """Put *key* before the keys of all errors raised inside."""
     try:

@@ -417,7 +417,7 @@ class Payload:
 
 @dataclass(slots=True)
 class RoundControls:
-    """Settings that the caller of `netfl.Simulation` may change before each round.
+    """Settings that the caller of an open access may change before each round.
 
     Sizes are those of values before compression, without headers.
 
@@ -427,14 +427,18 @@ class RoundControls:
         update_bits: size of the updates that users begin from now on, ``[users]``; ``None`` for the design size.
         broadcast_bits: size of the broadcasts from now on; ``None`` for the design size.
         mac: settings of users for a MAC that its caller controls, by name, ``[users]`` each.
-        on_network: called with the simulator of a network when it is built.
+        can_select: whether the caller may give `selected`; it is stated before the access is opened, as an access may
+            save draws for users that nobody selects.
+        selected: the users that may take part in the next round, distinct and in rising order; ``None`` for the
+            selection of the access.
     """
 
     design_bits: float | None = None
     update_bits: Floats | None = None
     broadcast_bits: float | None = None
     mac: Mapping[str, Floats] = field(default_factory=dict)
-    on_network: Callable[[Any], None] | None = None
+    can_select: bool = False
+    selected: Ints | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,14 +47,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
 
-from netfl.registry import Spec, exported_models
+from netfl.errors import ModelError, model_errors
+from netfl.registry import Spec, exported_models, kind_of
 from netfl.streams import Streams
 from netfl.types import AccessContext, Floats, Ints, LearnerReport, Round, RoundBatch
+
+if TYPE_CHECKING:
+    from netfl.network.simulator import NetworkSimulator
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,11 @@ class AccessInfo:
             updates, cuts the time into ``AccessContext.rounds`` equal windows without deliveries, and records its
             metrics at the end.
         has_positions: users have positions.
+        has_energy: the energy that users spend is simulated.
         has_ranking: `Access.ranking` is on record.
+        has_selection: the server selects users; a caller can do so in its place by ``RoundControls.selected``.
+        needs_early_selection: a caller that selects must do so from the first round on, because the access draws other
+            numbers then.
         update_bits: size that the access gives to all updates and broadcasts; ``None`` for that of the learners.
         billing: sizes where the payloads of the learners differ, and `update_bits` does not replace them.  ``own``: an
             error, as the sizes decide the rounds.  ``largest``: all learners are billed the largest payload.
@@ -91,7 +100,10 @@ class AccessInfo:
     can_resize_updates: bool = False
     can_run_timed: bool = False
     has_positions: bool = False
+    has_energy: bool = False
     has_ranking: bool = False
+    has_selection: bool = False
+    needs_early_selection: bool = False
     update_bits: float | None = None
     billing: Literal["own", "largest", "recorded"] = "largest"
     process: str | None = None
@@ -112,6 +124,10 @@ class Access(Spec):
         Draws come from ``context.streams`` only, so that equal contexts give equal rounds.
         """
 
+    def open(self, context: AccessContext) -> OpenAccess:
+        """Return the rounds as an object that a caller drives; an access with a network states its simulator."""
+        return OpenAccess(self, context, self.rounds(context))
+
     def round_batches(self, context: AccessContext) -> Iterator[RoundBatch] | None:
         """Yield and record the same rounds as arrays of many rounds; ``None`` if that is not faster.
 
@@ -123,6 +139,11 @@ class Access(Spec):
     def info(self) -> AccessInfo:
         """Needs and abilities of this access."""
         return AccessInfo()
+
+    @property
+    def control_ranges(self) -> Mapping[str, tuple[float, float]]:
+        """Lowest and highest value of each setting of users, by its name in ``RoundControls.mac``."""
+        return {}
 
     def max_deliveries(self, users: int, rounds: int) -> int:
         """Return the largest possible number of deliveries in one of the *rounds*."""
@@ -163,6 +184,97 @@ class Access(Spec):
     def warnings(self, context: AccessContext) -> Iterator[str]:
         """Yield warnings about a valid configuration, before the first round."""
         yield from ()
+
+
+@dataclass(slots=True)
+class OpenAccess:
+    """The rounds of one replica, which a caller takes one by one.
+
+    The loop of a run, `netfl.Simulation` and the grid for Flower drive an access in this way::
+
+        access = scenario.access.open(context)
+        while not access.is_done:
+            round = access.next_round()
+        access.finish()
+
+    Keys of a `ScenarioError` are relative to the access.
+
+    Args:
+        access: the access.
+        context: the context of the replica.
+        rounds: the generator of the rounds, see `Access.rounds`.
+        network: the simulator of the network; ``None`` without one.
+
+    Attributes:
+        last: the last round; ``None`` before the first.
+    """
+
+    access: Access
+    context: AccessContext
+    rounds: Generator[Round, LearnerReport | None, None]
+    network: NetworkSimulator | None = None
+    last: Round | None = field(default=None, init=False)
+
+    @property
+    def kind(self) -> str:
+        """The ``kind`` of the access."""
+        return kind_of(type(self.access))
+
+    @property
+    def time_s(self) -> float:
+        """Simulated time: when the last round closed; 0 before the first."""
+        return 0.0 if self.last is None else self.last.closed_s
+
+    @property
+    def round(self) -> int:
+        """Number of the last round; 0 before the first."""
+        return 0 if self.last is None else self.last.index
+
+    @property
+    def is_done(self) -> bool:
+        """``True`` after the last round."""
+        return self.round >= self.context.rounds
+
+    def next_round(self, report: LearnerReport | None = None) -> Round:
+        """Return the next round.
+
+        Args:
+            report: the learners' report on the last round; only closed loops need it.
+
+        Raises:
+            ScenarioError: the scenario cannot be simulated.
+            ModelError: a model failed, or the access has no more rounds.
+        """
+        if self.last is None:
+            report = None  # a generator accepts a value only once it has started
+        with model_errors(self.kind, self.time_s):
+            try:
+                self.last = self.rounds.send(report)
+            except StopIteration:
+                problem = f"the network ends after round {self.round} of {self.context.rounds}"
+                raise ModelError(self.kind, problem, time_s=self.time_s) from None
+        return self.last
+
+    def finish(self, report: LearnerReport | None = None) -> None:
+        """End after the last round that the caller needs; outcomes and metrics that are due at the end are recorded.
+
+        Args:
+            report: the learners' report on the last round.
+
+        Raises:
+            ModelError: a model failed.
+        """
+        with model_errors(self.kind, self.time_s):
+            if self.is_done:
+                with suppress(StopIteration):
+                    self.rounds.send(report)  # the access records what follows its last round
+            elif self.network is not None:
+                self.network.finish()  # the generator would simulate another round
+        self.close()
+
+    def close(self) -> None:
+        """End at once: nothing more is recorded."""
+        self.rounds.close()
 
 
 __getattr__ = exported_models(__name__)

@@ -25,7 +25,7 @@ def build_admission(selection: Selection, config: NetworkConfig, context: Access
     if selection.needs_airtime and config.medium is not None and config.service is not None:
         airtime_s = _airtime_s(config, config.medium, config.service.segmentation.max_bits)
     population = UserInfo(context.users, context.streams.at("selection"), context.held, airtime_s)
-    state = SelectionState(selection, population)
+    state = SelectionState(selection, population, context.controls)
     mac_inputs = frozenset[str]() if config.mac is None else config.mac.user_metrics
     if state.selects_all and not mac_inputs:
         return Admission(context.users)

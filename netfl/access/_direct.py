@@ -79,7 +79,12 @@ class DirectAccess(WithSelection):
         process = self.candidate_process if self.selects_all else None
         if process == "emergent-correlated" and self.deliveries is not None:
             process = "stationary" if self.deliveries == 1 else None  # a limit hides most of the dependence
-        return replace(super().info, process=process, can_resize_updates=True)
+        return replace(
+            super().info,
+            process=process,
+            can_resize_updates=True,
+            needs_early_selection=self.deliveries == 1,  # without a selection it draws the only user itself
+        )
 
     @property
     def selects_all(self) -> bool:
@@ -112,7 +117,7 @@ class DirectAccess(WithSelection):
     ) -> Generator[Round, LearnerReport | None, None]:
         """Yield the rounds; updates of a round arrive evenly spaced, the last as it closes.  *censor* drops some."""
         population = UserInfo(context.users, context.streams.at("selection"), context.held)
-        selection = SelectionState(self.selection, population)
+        selection = SelectionState(self.selection, population, context.controls)
         all_users, recorder, reply = np.arange(context.users), context.recorder, None
         candidates = self.candidates(context, self.deliveries if selection.selects_all else None)
         for index, able in enumerate(candidates, start=1):

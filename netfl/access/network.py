@@ -1,7 +1,7 @@
 """The access that emerges from a simulated network.
 
 `NetworkAccess` is the description of a network (`netfl.network.spec`) with a selection of users.
-`NetworkAccess.rounds` builds the network (`netfl.network.build`), and takes its rounds from
+`NetworkAccess.open` builds the network (`netfl.network.build`), and takes its rounds from
 `netfl.network.simulator.NetworkSimulator`: continue reading there.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.access import AccessInfo
+from netfl.access import AccessInfo, OpenAccess
 from netfl.access._admission import build_admission
 from netfl.access.selection._base import WithSelection
 from netfl.errors import Fault
@@ -25,6 +25,9 @@ from netfl.network.validation import NO_ROUNDS, network_faults
 from netfl.network.warnings import network_warnings
 from netfl.registry import no_effect
 from netfl.types import AccessContext, Law, LearnerReport, Round, ScenarioFacts
+
+_POWER_RANGE_DB = (-200.0, 200.0)
+"""Range of the power of a user relative to that of the radio."""
 
 
 class NetworkAccess(NetworkSpec, WithSelection):
@@ -89,7 +92,17 @@ class NetworkAccess(NetworkSpec, WithSelection):
             billing=self.payload,
             can_run_timed=bool(self.traffic) or self.probe is not None,
             has_positions=True,
+            has_energy=self.energy is not None,
         )
+
+    @property
+    def control_ranges(self) -> Mapping[str, tuple[float, float]]:
+        ranges: dict[str, tuple[float, float]] = {}
+        if self.mac is not None:
+            ranges.update(self.mac.control_ranges)
+        if self.radio is not None:
+            ranges["power"] = _POWER_RANGE_DB
+        return ranges
 
     def max_deliveries(self, users: int, rounds: int) -> int:
         """Return the limit of the rule; if old updates count, a user may deliver an old and a new one."""
@@ -123,8 +136,8 @@ class NetworkAccess(NetworkSpec, WithSelection):
         columns = {key: np.array([graph.nodes[name][key] for name in graph]) for key in ("role", "x_m", "y_m")}
         return {"node": np.array([*graph]), **columns}
 
-    def rounds(self, context: AccessContext) -> Generator[Round, LearnerReport | None, None]:
-        """Build the network, and return the generator that simulates it.
+    def open(self, context: AccessContext) -> OpenAccess:
+        """Build the network, and return its rounds with the simulator.
 
         Raises:
             netfl.errors.ScenarioError: users can never be received, an update does not fit a slot, or an outage does
@@ -134,8 +147,14 @@ class NetworkAccess(NetworkSpec, WithSelection):
         config = build_network(self, context)
         simulator = NetworkSimulator(config, context.streams, context.recorder, context.pulse, context.controls)
         if context.duration_s is None:
-            return simulator.rounds(context.rounds, build_admission(self.selection, config, context))
-        return simulator.windows(context.rounds, context.duration_s, context.warmup_s)
+            admission = build_admission(self.selection, config, context)
+            rounds = simulator.rounds(context.rounds, admission)
+        else:
+            rounds = simulator.windows(context.rounds, context.duration_s, context.warmup_s)
+        return OpenAccess(self, context, rounds, simulator)
+
+    def rounds(self, context: AccessContext) -> Generator[Round, LearnerReport | None, None]:
+        return self.open(context).rounds
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("emerges from its channels, outages, MACs and queues, each of which is tested by itself"),)

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from flwr.app import Error, Message, RecordDict
@@ -22,19 +22,15 @@ from flwr.common import DEFAULT_TTL
 from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
 from flwr.serverapp import Grid
 
-from netfl.access.selection._base import WithSelection
+from netfl.access import OpenAccess
 from netfl.errors import Fault, NetflError, ScenarioError
 from netfl.flower import versions
 from netfl.flower.examples import NetworkContext
 from netfl.registry import kind_of
 from netfl.results.tables import EventRecorder, MemoryTable
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario
-from netfl.simulation.setup import RunSetup, prepare_run
-from netfl.simulation.simulation import Simulation
-from netfl.types import OUTCOMES, Delivery, Event, Recorder, Round, RoundControls
-
-if TYPE_CHECKING:
-    from netfl.network.simulator import NetworkSimulator
+from netfl.simulation.setup import RunSetup, locate_faults, prepare_run
+from netfl.types import OUTCOMES, Delivery, Event, Ints, Recorder, Round, RoundControls
 
 Sizes = Literal["arrays", "scenario"]
 """Source of the sizes of updates and broadcasts: the records in the messages, or the scenario."""
@@ -156,28 +152,38 @@ class NetworkGrid(Grid):
     ) -> None:
         _check_choice("sizes", sizes, get_args(Sizes))
         _check_choice("evaluation", evaluation, get_args(Evaluation))
-        self.scenario, self._client_app = as_scenario(scenario), client_app
+        self.scenario = as_scenario(scenario)
         check_scenario(self.scenario)
+        self._client_app = client_app
+        self._run_config = dict(run_config or {})
+        self._sizes = sizes
+        self._evaluation = evaluation
+        self._max_update_bits = max_update_bits
+        self._observer = observer or GridObserver()
+        self.app_calls = 0
+        self.app_errors: list[str] = []
+
+        # the network: opened in the first round, when the sizes of the messages are known
         self._events = MemoryTable("events")
         if setup is None:
             setup = prepare_run(self.scenario, replicas=range(1))
             setup = setup.with_recorders([EventRecorder(self._events, 0, self.scenario.keeping)])
-        self.app_calls, self.app_errors = 0, list[str]()
         self._recorder = _OutcomeRecorder(setup.contexts[0].recorder)
         self.setup = setup.with_recorders([self._recorder])
-        self._run_config, self._observer = dict(run_config or {}), observer or GridObserver()
-        self._sizes, self._evaluation, self._max_update_bits = sizes, evaluation, max_update_bits
-        self._network: NetworkSimulator | None = None
-        self._controls = RoundControls(on_network=self._keep_network)
-        self._simulation: Simulation | None = None
+        self._controls = RoundControls(can_select=self.scenario.access.info.has_selection)
+        self._access: OpenAccess | None = None
+
+        # messages, and the apps that answer them
         self._run = versions.empty_run(RUN_ID)
         self._contexts: dict[int, NetworkContext] = {}
-        self._requests: dict[int, list[_Request]] = {}
+        self._messages = 0
         self._waiting: list[_Request] = []
+        self._requests: dict[int, list[_Request]] = {}
         self._replies: dict[str, Message] = {}
         self._early: dict[str, list[Message]] = {}
         self._reply_bits: dict[str, float] = {}
-        self._messages, self._is_closed, self._lock = 0, False, RLock()
+        self._is_closed = False
+        self._lock = RLock()
         self._resources = ExitStack()
         self._resources.enter_context(versions.task_identity(RUN_ID, SUPERLINK_NODE_ID))
 
@@ -190,17 +196,17 @@ class NetworkGrid(Grid):
     @property
     def time_s(self) -> float:
         """Simulated time: when the last round closed; 0 before the first."""
-        return 0.0 if self._simulation is None else self._simulation.time_s
+        return 0.0 if self._access is None else self._access.time_s
 
     @property
     def round(self) -> int:
         """Number of the last round of the network; 0 before the first."""
-        return 0 if self._simulation is None else self._simulation.round
+        return 0 if self._access is None else self._access.round
 
     @property
-    def simulation(self) -> Simulation | None:
-        """The network; ``None`` before the first round."""
-        return self._simulation
+    def access(self) -> OpenAccess | None:
+        """The access of the scenario, with its network; ``None`` before the first round."""
+        return self._access
 
     @property
     def events(self) -> Any:
@@ -216,17 +222,16 @@ class NetworkGrid(Grid):
 
     def finish(self) -> None:
         """End the run after the last round that the ServerApp needed: outstanding updates end as ``unfinished``."""
-        if self._simulation is not None and self._simulation.is_done:
-            self._simulation.finish()
-        elif self._network is not None:
-            self._network.finish()
+        if self._access is not None:
+            with locate_faults(self.scenario, "access"):
+                self._access.finish()
         self.close()
 
     def close(self) -> None:
         """End the simulation; the grid answers no more."""
         self._is_closed = True
-        if self._simulation is not None:
-            self._simulation.close()
+        if self._access is not None:
+            self._access.close()
         self._resources.close()
 
     def set_run(self, run: Any) -> None:
@@ -328,7 +333,8 @@ class NetworkGrid(Grid):
     def _run_round(self) -> list[Message]:
         """Simulate the next round for all waiting requests, and return the replies of updates that ended in it."""
         requests = [*self._waiting]
-        category, users = requests[0].category, {request.user for request in requests}
+        category = requests[0].category
+        users = {request.user for request in requests}
         if {request.category for request in requests} != {category}:
             raise ValueError("train and evaluate messages cannot share a round; send them one after the other")
         if len(users) < len(requests):
@@ -336,16 +342,20 @@ class NetworkGrid(Grid):
         self._observer.before_round()
         result = self._step(requests)
         for request in requests:
-            if request.version < 0:
-                request.version, request.opened_s = result.index - 1, result.opened_s
+            if request.version < 0:  # it was sent in this round
+                request.version = result.index - 1
+                request.opened_s = result.opened_s
                 self._requests.setdefault(request.user, []).append(request)
         self._observer.after_round(result)
         replies = self._early.pop(category, [])
         for delivery in result.deliveries:
             answered, reply = self._answer(delivery)
-            if answered is not None and reply is not None:
-                is_same = answered.category == category
-                (replies if is_same else self._early.setdefault(answered.category, [])).append(reply)
+            if answered is None or reply is None:
+                continue
+            if answered.category == category:
+                replies.append(reply)
+            else:  # of an earlier exchange: it is among the replies of the next one of its category
+                self._early.setdefault(answered.category, []).append(reply)
         sizes = [_reply_bits(category, reply.content) for reply in replies if reply.has_content()]
         if sizes:
             self._reply_bits[category] = max(sizes)
@@ -362,7 +372,8 @@ class NetworkGrid(Grid):
         request = self._request_of(delivery)
         if request is None:
             return None, None
-        is_waiting, delay_s = request in self._waiting, delivery.arrived_s - request.opened_s
+        is_waiting = request in self._waiting
+        delay_s = delivery.arrived_s - request.opened_s
         if is_waiting:
             self._waiting.remove(request)
         if delay_s <= request.timeout_s:
@@ -374,7 +385,8 @@ class NetworkGrid(Grid):
 
     def _bits(self, requests: Sequence[_Request]) -> tuple[float, float]:
         """Return the size of each update and of the broadcast of *requests*."""
-        contents, category = [request.message.content for request in requests], requests[0].category
+        contents = [request.message.content for request in requests]
+        category = requests[0].category
         broadcast_bits = max(map(_array_bits, contents))
         if category in self._reply_bits:
             update_bits = self._reply_bits[category]
@@ -387,38 +399,49 @@ class NetworkGrid(Grid):
     def _step(self, requests: Sequence[_Request]) -> Round:
         """Simulate the next round, in which the users of *requests* may take part."""
         if self._sizes == "arrays":
-            update_bits, broadcast_bits = self._bits(requests)
-            design_bits = self._controls.design_bits or self._max_update_bits or max(update_bits, broadcast_bits)
-            if update_bits > design_bits:
-                problem = f"a reply has {update_bits:g} bits, and the network is designed for {design_bits:g}"
-                remedy = (
-                    "give the size of the largest update (--max-update-bits), or reply with the types of the first "
-                    "broadcast: FedAdam, for example, sends float64 from its second round on"
-                )
-                raise ScenarioError([Fault("max_update_bits", problem, self._max_update_bits, remedy)])
-            self._controls.design_bits, self._controls.broadcast_bits = design_bits, broadcast_bits
-            self._controls.update_bits = np.full(self.scenario.users, update_bits)
-        if self._simulation is None:
-            bits = self._controls.design_bits
-            contexts = [replace(context, controls=self._controls) for context in self.setup.contexts]
-            if bits is not None:
-                contexts = [replace(context, uplink_bits=bits, downlink_bits=bits) for context in contexts]
-            self._simulation = Simulation(self.scenario, 0, setup=replace(self.setup, contexts=contexts))
-        if self._simulation.is_done:
+            self._set_sizes(*self._bits(requests))
+        if self._access is None:
+            self._access = self._open_access()
+        if self._access.is_done:
             count = self.scenario.steps
-            problem, remedy = f"the ServerApp needs more than the {count} rounds of the scenario", "--set more rounds"
-            raise ScenarioError([Fault("rounds", problem, count, remedy)])
+            problem = f"the ServerApp needs more than the {count} rounds of the scenario"
+            raise ScenarioError([Fault("rounds", problem, count, "--set more rounds")])
         self._recorder.clear()
-        return self._simulation.step(self._selected([request.user for request in requests]))
+        self._controls.selected = self._selected([request.user for request in requests])
+        with locate_faults(self.scenario, "access"):
+            return self._access.next_round()
 
-    def _selected(self, users: Sequence[int]) -> Sequence[int] | None:
-        """Return the selection to impose; ``None`` for an access that has its own, which needs all users."""
-        access = self.scenario.access
-        if isinstance(getattr(access, "inner", access), WithSelection):
-            return users
+    def _set_sizes(self, update_bits: float, broadcast_bits: float) -> None:
+        """Set the sizes of the next round, which must fit into what the network is designed for."""
+        design_bits = self._controls.design_bits or self._max_update_bits or max(update_bits, broadcast_bits)
+        if update_bits > design_bits:
+            problem = f"a reply has {update_bits:g} bits, and the network is designed for {design_bits:g}"
+            remedy = (
+                "give the size of the largest update (--max-update-bits), or reply with the types of the first "
+                "broadcast: FedAdam, for example, sends float64 from its second round on"
+            )
+            raise ScenarioError([Fault("max_update_bits", problem, self._max_update_bits, remedy)])
+        self._controls.design_bits = design_bits
+        self._controls.broadcast_bits = broadcast_bits
+        self._controls.update_bits = np.full(self.scenario.users, update_bits)
+
+    def _open_access(self) -> OpenAccess:
+        """Open the access, designed for the sizes of the first round."""
+        context = replace(self.setup.contexts[0], controls=self._controls)
+        bits = self._controls.design_bits
+        if bits is not None:
+            context = replace(context, uplink_bits=bits, downlink_bits=bits)
+        setup = replace(self.setup, contexts=[context])
+        return setup.open_access(setup.replicas[0])
+
+    def _selected(self, users: Sequence[int]) -> Ints | None:
+        """Return the selection to impose; ``None`` for an access without one, which needs all users."""
+        if self._controls.can_select:
+            return np.sort(np.array(users, np.int64))
         if len(users) < self.scenario.users:
-            problem, remedy = "no selection can be imposed on this access", "let the strategy sample all nodes"
-            raise ScenarioError([Fault("access", problem, kind_of(type(access)), remedy)])
+            kind = kind_of(type(self.scenario.access))
+            problem = "no selection can be imposed on this access"
+            raise ScenarioError([Fault("access", problem, kind, "let the strategy sample all nodes")])
         return None
 
     def _request_of(self, delivery: Delivery) -> _Request | None:
@@ -489,9 +512,6 @@ class NetworkGrid(Grid):
         if not 0 <= user < self.scenario.users:
             raise ValueError(f"there is no node {message.metadata.dst_node_id}; get_node_ids() returns the nodes")
         return int(user)
-
-    def _keep_network(self, network: NetworkSimulator) -> None:
-        self._network = network
 
     def _check_open(self) -> None:
         if self._is_closed:

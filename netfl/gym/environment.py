@@ -79,7 +79,7 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
         self._reward = WeightedReward(reward)
         self.render_mode = render_mode
         loaded = self._prepare(load_scenario(scenario, overrides, named, rounds))
-        if self._reward.needs_energy and getattr(loaded.access, "energy", None) is None:
+        if self._reward.needs_energy and not loaded.access.info.has_energy:
             problem = "the reward needs the energy of users, which this scenario does not simulate"
             raise ScenarioError([Fault("access.energy", problem, None, "add an energy model, or use another reward")])
         learner = learner or loaded.access.info.learner

@@ -160,8 +160,6 @@ class NetworkSimulator:
         self._fast_traffic = start_sources(config, env, log, streams, sinks, self._routes)
         self._links_busy_s = (self._fast_traffic or self._routes).busy_by_s
         self._warmup_busy_s: dict[str, float] = {}
-        if controls is not None and controls.on_network is not None:
-            controls.on_network(self)
 
     def rounds(self, count: int, admission: Admission | None = None) -> Generator[Round, LearnerReport | None, None]:
         """Yield rounds, one after the other; send back the learners' report on each.

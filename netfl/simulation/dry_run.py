@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from netfl.errors import Fault, ModelError, NetflError, ScenarioError
+from netfl.access import OpenAccess
+from netfl.errors import Fault, ModelError, NetflError, ScenarioError, model_errors
 from netfl.learning.evaluation_sets import thin_tests
 from netfl.learning.spec import LearnerSpec
 from netfl.network.radio.collision_repeats import RepeatedCollisions
@@ -27,11 +28,9 @@ from netfl.simulation.learners import open_learner
 from netfl.simulation.learning_session import LearningSession
 from netfl.simulation.run import run_rounds
 from netfl.simulation.setup import RunSetup, locate_faults, prepare_run
-from netfl.simulation.simulation import model_errors
-from netfl.types import LearnerReport, Round, RoundBatch, RoundControls, RoundProgress, RunObserver, RunProgress
+from netfl.types import LearnerReport, Round, RoundBatch, RoundProgress, RunObserver, RunProgress
 
 if TYPE_CHECKING:
-    from netfl.network.simulator import NetworkSimulator
     from netfl.simulation.learning_session import Learner
 
 LIMIT_S = 10.0
@@ -114,6 +113,7 @@ class _Stopwatch(RunObserver):
         max_deliveries: largest number of deliveries in a round of a replica.
         learning_s: processor time of each round's learning.
         evaluation_s: processor time of an evaluation.
+        accesses: the accesses of all replicas.
     """
 
     def __init__(self) -> None:
@@ -124,12 +124,16 @@ class _Stopwatch(RunObserver):
         self.learning_s: list[float] = []
         self.evaluation_s = 0.0
         self.started_s = time.process_time()
-        self.networks: list[NetworkSimulator] = []
+        self.accesses: list[OpenAccess] = []
 
     @property
     def synchronised(self) -> dict[str, RepeatedCollisions]:
         """Towers whose users stay synchronised in any replica."""
-        return {name: each for network in self.networks for name, each in network.synchronised_cells().items()}
+        towers: dict[str, RepeatedCollisions] = {}
+        for access in self.accesses:
+            if access.network is not None:
+                towers |= access.network.synchronised_cells()
+        return towers
 
     @property
     def elapsed_s(self) -> float:
@@ -205,8 +209,6 @@ def run_dry(scenario: Scenario) -> DryRun:
 
 def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
     setup, steps = prepare_run(scenario, pulse=stopwatch.on_progress), scenario.steps
-    watching = RoundControls(on_network=stopwatch.networks.append)
-    setup = replace(setup, contexts=[replace(context, controls=watching) for context in setup.contexts])
     seconds = stopwatch.elapsed_s
     with tempfile.TemporaryDirectory() as folder, _fast_learner(setup, _MIN_STEPS) as learner:
         training = "" if learner is None else learner.training_method
@@ -214,7 +216,8 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
         session = _TimedSession(learner, Path(folder), stopwatch)
         writer = RunWriter(Path(folder), scenario, setup.replicas, session.lanes)
         try:
-            run_rounds(setup.with_recorders(writer.recorders), session, [writer, stopwatch])
+            observers = [writer, stopwatch]
+            run_rounds(setup.with_recorders(writer.recorders), session, observers, stopwatch.accesses.append)
         except ModelError:
             if not stopwatch.network_s:
                 raise  # an error of a later round is left to the run

@@ -2,13 +2,13 @@
 
 `run`, `trace` and `resume` prepare the scenario (`netfl.simulation.setup`), build its learners
 (`netfl.simulation.learners`), and call `perform_run`, which opens the observers and starts the main loop, `run_rounds`.
-In each round the loop steps one `netfl.simulation.simulation.Simulation` for each replica, and passes the rounds to
-`netfl.simulation.learning_session`: continue reading in these two.
+In each round the loop takes a round from the access of each replica, such as `netfl.access.network`, and passes the
+rounds to `netfl.simulation.learning_session`: continue reading in these two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.access import OpenAccess
+from netfl.errors import Fault, MachineError, ScenarioError, model_errors
 from netfl.files import local_path
 from netfl.results.locking import locked
 from netfl.results.manifest import Manifest
@@ -27,8 +28,7 @@ from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario, load
 from netfl.simulation.learners import decision_regions, open_learner, open_session
 from netfl.simulation.learning_session import LearningSession
 from netfl.simulation.progress import python_display
-from netfl.simulation.setup import RunSetup, prepare_run, warnings
-from netfl.simulation.simulation import Simulation, access_errors, model_errors
+from netfl.simulation.setup import RunSetup, access_errors, locate_faults, prepare_run, warnings
 from netfl.simulation.workers.ray_cluster import Cluster
 from netfl.types import Event, LearnerReport, Recorder, RoundBatch, RunObserver, RunProgress, RunStart
 
@@ -91,7 +91,8 @@ def trace(
         create_run_directory(next_run_folder(scenario, out)) as folder,
         python_display(observer, progress=progress) as display,
     ):
-        return perform_run(prepare_run(scenario, learning=False, pulse=display.on_progress), None, folder, display)
+        setup = prepare_run(scenario, learning=False, pulse=display.on_progress)
+        return perform_run(setup, None, folder, display)
 
 
 def resume(
@@ -119,7 +120,8 @@ def resume(
                 [Fault("", f"the run in {folder} is finished", None, "use netfl extend to add replicas")]
             )
         check_repeatable(stopped, "continued")
-        scenario, learning = load(stopped.folder / "scenario.yaml"), stopped.manifest["learning"]
+        scenario = load(stopped.folder / "scenario.yaml")
+        learning = stopped.manifest["learning"]
         replicas = range(stopped.manifest.get("first", 0), scenario.replicas)
         setup = prepare_run(scenario, learning=learning, replicas=replicas, pulse=display.on_progress)
         with open_learner(setup, device, workers, learning=learning) as learner:
@@ -134,8 +136,9 @@ def check_repeatable(run: Run, action: str) -> None:
     """
     app = run.manifest.get("flower")
     if app is not None:
-        problem, remedy = f"the run in {run.folder} is one of a Flower app, which cannot be {action}", "start it again"
-        raise ScenarioError([Fault("", problem, None, f"{remedy} with: netfl flower run SCENARIO --app {app['app']}")])
+        problem = f"the run in {run.folder} is one of a Flower app, which cannot be {action}"
+        remedy = f"start it again with: netfl flower run SCENARIO --app {app['app']}"
+        raise ScenarioError([Fault("", problem, None, remedy)])
 
 
 def perform_run(
@@ -154,20 +157,29 @@ def perform_run(
         observer: an observer of the run, which may stop it.
         command: the command that continues the run after a failure of the machine; by default ``netfl resume``.
     """
-    scenario, command = setup.scenario, command or f"netfl resume {folder}"
-    first, learning = setup.replicas.start, learner is not None
+    scenario = setup.scenario
+    if not command:
+        command = f"netfl resume {folder}"
     session, snapshots = open_session(setup, learner, folder, command)
-    training = "" if learner is None else _describe_training(learner, folder, session.checkpoint_round)
+    training = ""
+    if learner is not None:
+        training = _describe_training(learner, folder, session.checkpoint_round)
     manifest = Manifest(
         folder,
         scenario,
-        learning=learning,
-        first=first,
+        learning=learner is not None,
+        first=setup.replicas.start,
         warnings=[*warnings(scenario)],
         training=training,
     )
     start = RunStart(
-        folder, scenario.name, scenario.steps, scenario.duration, session.lanes, session.checkpoint_round, training
+        folder=folder,
+        name=scenario.name,
+        rounds=scenario.steps,
+        duration_s=scenario.duration,
+        lanes=session.lanes,
+        checkpoint_round=session.checkpoint_round,
+        training=training,
     )
     before = [] if snapshots is None else [snapshots]
     with (
@@ -175,9 +187,12 @@ def perform_run(
         recording(setup, manifest, start, before, [session, observer], command) as record,
     ):
         is_done = run_rounds(setup.with_recorders(record.writer.recorders), session, record.observers)
-        for name, table in (decision_regions(learner, setup.dataset) if is_done else {}).items():
-            record.writer.write_table(name, table)
-        record.end("done" if is_done else "interrupted")
+        if not is_done:
+            record.end("interrupted")
+        else:
+            for name, table in decision_regions(learner, setup.dataset).items():
+                record.writer.write_table(name, table)
+            record.end("done")
     return open_run(folder)
 
 
@@ -195,7 +210,7 @@ def note_continuation(folder: Path, command: str) -> Iterator[None]:
 def _describe_training(learner: Learner, folder: Path, checkpoint_round: int | None) -> str:
     """Return how models are trained; a run that continues keeps the number of threads, and so the description."""
     method = learner.training_method
-    if not method or checkpoint_round is None:
+    if not method or checkpoint_round is None:  # the usual way, or a run that starts
         return method
     return str(open_run(folder).manifest.get("training") or method)
 
@@ -240,17 +255,19 @@ def recording(
     Raises:
         MachineError: the folder cannot be written.
     """
-    scenario, folder, lanes = setup.scenario, start.folder, start.lanes
+    scenario = setup.scenario
+    folder = start.folder
     observers: list[RunObserver] = [manifest]
     try:
-        for path in (*folder.glob("*.part"), *(folder / name for name in FINAL_FILES)):
+        outdated = [*folder.glob("*.part"), *(folder / name for name in FINAL_FILES)]
+        for path in outdated:
             path.unlink(missing_ok=True)
         write_text(folder / "scenario.yaml", scenario.to_yaml())
         manifest.write("running")
-        tracked = scenario.track if lanes else ()
-        trackers = open_trackers(tracked, folder, scenario.plain(), lanes, command)
+        tracked = scenario.track if start.lanes else ()  # a trace has no metrics to track
+        trackers = open_trackers(tracked, folder, scenario.plain(), start.lanes, command)
         observers = [trackers, manifest]
-        writer = RunWriter(folder, scenario, setup.replicas, lanes)
+        writer = RunWriter(folder, scenario, setup.replicas, start.lanes)
         observers = [*before, writer, trackers, manifest, *after]
         for each in observers:
             each.on_start(start)
@@ -265,7 +282,12 @@ def recording(
         raise
 
 
-def run_rounds(setup: RunSetup, session: LearningSession, observers: Sequence[RunObserver]) -> bool:
+def run_rounds(
+    setup: RunSetup,
+    session: LearningSession,
+    observers: Sequence[RunObserver],
+    on_open: Callable[[OpenAccess], None] | None = None,
+) -> bool:
     """Run all rounds of all replicas, or until an observer stops the run.
 
     In each round the access of each replica delivers updates to its server, and the learners compute the next version
@@ -275,29 +297,38 @@ def run_rounds(setup: RunSetup, session: LearningSession, observers: Sequence[Ru
         setup: the prepared run, with the recorders of its replicas.
         session: the learners; without them rounds may be simulated in batches.
         observers: called in their order after each round.
+        on_open: called with the access of each replica before the first round.
 
     Returns:
         Whether all rounds are over.
     """
+    scenario = setup.scenario
     outages = OutageTracker(setup.contexts[0].recorder)
     setup = setup.with_recorders([outages, *(context.recorder for context in setup.contexts[1:])])
-    simulations = [Simulation(setup.scenario, replica, setup=setup) for replica in setup.replicas]
     if session.learner is None:
-        batches = [batch for simulation in simulations if (batch := simulation.batches())]
+        batches = _open_batches(setup)
         if batches:
-            return _run_batches(setup, batches, observers)
+            return _run_batches(scenario, batches, observers)
+    accesses = [setup.open_access(replica) for replica in setup.replicas]
+    if on_open is not None:
+        for access in accesses:
+            on_open(access)
     report = evaluation = session.start()
-    _announce(report, [0.0] * len(simulations), observers)
-    for index in range(1, setup.scenario.steps + 1):
+    _announce(report, [0.0] * len(accesses), observers)
+    for index in range(1, scenario.steps + 1):
         if any(observer.stop for observer in observers):
-            break
-        rounds = [simulation.step(report=report.to(place)) for place, simulation in enumerate(simulations)]
+            for access in accesses:
+                access.close()
+            return False
+        with locate_faults(scenario, "access"):
+            rounds = [access.next_round(report.to(place)) for place, access in enumerate(accesses)]
         with model_errors("learning", rounds[0].closed_s):
             report = session.step(rounds)
-        evaluation = report if report.metrics else evaluation
+        if report.metrics:
+            evaluation = report
         progress = RunProgress(
             round=index,
-            rounds=setup.scenario.steps,
+            rounds=scenario.steps,
             time_s=rounds[0].closed_s,
             delivered=tuple(delivery.user for delivery in rounds[0].deliveries),
             down=outages.down,
@@ -309,29 +340,40 @@ def run_rounds(setup: RunSetup, session: LearningSession, observers: Sequence[Ru
         for observer in observers:
             observer.on_round(progress)
         _announce(report, [each.closed_s for each in rounds], observers)
-    else:
-        for place, simulation in enumerate(simulations):
-            simulation.finish(report.to(place))
-        return True
-    for simulation in simulations:
-        simulation.close()
-    return False
+    with locate_faults(scenario, "access"):
+        for place, access in enumerate(accesses):
+            access.finish(report.to(place))
+    return True
 
 
-def _run_batches(setup: RunSetup, replicas: Sequence[Iterator[RoundBatch]], observers: Sequence[RunObserver]) -> bool:
+def _open_batches(setup: RunSetup) -> list[Iterator[RoundBatch]]:
+    """Return the batches of rounds of each replica; none where the access gives only single rounds."""
+    batches = [setup.scenario.access.round_batches(context) for context in setup.contexts]
+    return [batch for batch in batches if batch is not None]
+
+
+def _run_batches(
+    scenario: Scenario, replicas: Sequence[Iterator[RoundBatch]], observers: Sequence[RunObserver]
+) -> bool:
     """Run rounds that no learner uses in batches of arrays."""
-    index, batches = 0, zip(*replicas, strict=True)
-    while index < setup.scenario.steps and not any(observer.stop for observer in observers):
-        with access_errors(setup.scenario, 0.0):
+    index = 0
+    batches = zip(*replicas, strict=True)
+    while index < scenario.steps and not any(observer.stop for observer in observers):
+        with access_errors(scenario, 0.0):
             results = next(batches)
         first = results[0]
-        index, delivered = int(first.index[-1]), first.user[len(first.user) - first.delivered[-1] :]
+        index = int(first.index[-1])
+        last_delivered = first.user[len(first.user) - first.delivered[-1] :]
         progress = RunProgress(
-            index, setup.scenario.steps, float(first.closed_s[-1]), tuple(delivered.tolist()), results=results
+            round=index,
+            rounds=scenario.steps,
+            time_s=float(first.closed_s[-1]),
+            delivered=tuple(last_delivered.tolist()),
+            results=results,
         )
         for observer in observers:
             observer.on_round(progress)
-    return index == setup.scenario.steps
+    return index == scenario.steps
 
 
 def _announce(report: LearnerReport, closed_s: Sequence[float], observers: Sequence[RunObserver]) -> None:
@@ -350,25 +392,30 @@ class OutageTracker:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self.wants, self.final_metrics, self.energy = recorder.wants, recorder.final_metrics, recorder.energy
+        self.wants = recorder.wants
+        self.final_metrics = recorder.final_metrics
+        self.energy = recorder.energy
         self._states: dict[int | str, tuple[float, bool]] = {}
 
     @property
     def down(self) -> tuple[int | str, ...]:
         """Nodes that are down, such as ``tower:0``, then the numbers of users that are down."""
         names = [name for name, (_, is_down) in self._states.items() if is_down]
-        nodes, users = (sorted(name for name in names if isinstance(name, kind)) for kind in (str, int))
+        nodes = sorted(name for name in names if isinstance(name, str))
+        users = sorted(name for name in names if isinstance(name, int))
         return *nodes, *users
 
     def record(self, event: Event) -> None:
         """Pass on one event or many; those of a round may come in any order of time."""
         self._recorder.record(event)
-        if event.kind in {"down", "up"}:
-            times, users = np.broadcast_arrays(np.asarray(event.time_s, float), np.asarray(event.user))
-            for at_s, number in zip(times.ravel().tolist(), users.ravel().tolist(), strict=True):
-                name = event.node or number
-                if at_s >= self._states.get(name, (at_s, False))[0]:
-                    self._states[name] = at_s, event.kind == "down"
+        if event.kind not in {"down", "up"}:
+            return
+        times_s, users = np.broadcast_arrays(np.asarray(event.time_s, float), np.asarray(event.user))
+        for at_s, number in zip(times_s.ravel().tolist(), users.ravel().tolist(), strict=True):
+            name = event.node or number
+            newest_s, _ = self._states.get(name, (at_s, False))
+            if at_s >= newest_s:
+                self._states[name] = (at_s, event.kind == "down")
 
 
 def _end_failed(observers: Sequence[RunObserver], error: BaseException) -> BaseException:

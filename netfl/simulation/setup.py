@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.errors import Fault, ScenarioError, suggest
+from netfl.access import OpenAccess
+from netfl.errors import Fault, ScenarioError, model_errors, suggest
 from netfl.learning.data import Data, Dataset, Examples
 from netfl.learning.evaluation_sets import load_test_sets
 from netfl.learning.spec import LearnerSpec
@@ -50,6 +51,17 @@ class RunSetup:
         """Return the same setup with a recorder for each replica."""
         pairs = zip(self.contexts, recorders, strict=True)
         return replace(self, contexts=[replace(context, recorder=recorder) for context, recorder in pairs])
+
+    def open_access(self, replica: int) -> OpenAccess:
+        """Open the access of one replica; the caller takes its rounds.
+
+        Raises:
+            ScenarioError: the access cannot be simulated.
+            ModelError: a model failed.
+        """
+        context = self.contexts[self.replicas.index(replica)]
+        with access_errors(self.scenario, 0.0):
+            return self.scenario.access.open(context)
 
     def users(self, replica: int) -> dict[str, NDArray[Any]]:
         """Return the columns of the users table of one replica."""
@@ -173,6 +185,13 @@ def locate_faults(scenario: Scenario, key: str) -> Iterator[None]:
         yield
     except ScenarioError as error:
         raise ScenarioError(scenario.located([fault.under(key) for fault in error.faults])) from error
+
+
+@contextmanager
+def access_errors(scenario: Scenario, time_s: float) -> Iterator[None]:
+    """Locate the errors of an access in the scenario, and raise any other exception as a `ModelError` with the time."""
+    with locate_faults(scenario, "access"), model_errors(kind_of(type(scenario.access)), time_s):
+        yield
 
 
 def label_counts(dataset: Dataset, rows: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -1,31 +1,28 @@
-"""One replica of a scenario as an object that steps from round to round; the loop of a run drives one per replica.
+"""One replica of a scenario as an object that steps from round to round, for programs of its users.
 
 The rounds come from the access of the scenario, by default a simulated network: see `netfl.access.network`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
-from pydantic import PrivateAttr
+from numpy.typing import ArrayLike
 
-from netfl.access import Access
-from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo, Users
-from netfl.access.selection._base import WithSelection
-from netfl.errors import Fault, ModelError, NetflError, ScenarioError
+from netfl.access import OpenAccess
+from netfl.errors import Fault, ScenarioError, model_errors
 from netfl.registry import kind_of
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario
 from netfl.simulation.history import History
 from netfl.simulation.learners import open_learner
-from netfl.simulation.setup import RunSetup, locate_faults, prepare_run
-from netfl.types import Bools, Floats, Ints, LearnerReport, Round, RoundBatch, RoundControls
+from netfl.simulation.setup import access_errors, locate_faults, prepare_run
+from netfl.types import Bools, Floats, Ints, LearnerReport, Round, RoundControls
 
 if TYPE_CHECKING:
     from netfl.learning.learner import BatchedLearner
@@ -33,9 +30,6 @@ if TYPE_CHECKING:
     from netfl.network.clock import Environment
     from netfl.network.layout import Layout
     from netfl.network.simulator import NetworkSimulator
-
-_POWER_RANGE_DB = (-200.0, 200.0)
-"""Range of the power of a user relative to that of the radio."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +92,6 @@ class Simulation:
         learning: whether the learners of the scenario train, as in a run; `report` has their metrics.
         history: keeper of rounds, events and outcomes, in place of *record*.
         device: of the learners: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
-        setup: the prepared run that this replica is a part of; the other options are then those of the run.
 
     Raises:
         ScenarioError: the scenario cannot be simulated, its access needs learners and they do not train, or an option
@@ -116,49 +109,44 @@ class Simulation:
         learning: bool = False,
         device: str = "auto",
         history: History | None = None,
-        setup: RunSetup | None = None,
     ) -> None:
         scenario = as_scenario(scenario)
         if seed is not None:
             scenario = scenario.model_copy(update={"seed": seed})
-        self.scenario, self.replica = scenario, replica
-        self._is_steerable, self._resources = setup is None, ExitStack()
-        self._is_closed = False
-        self._selection: _ImposedSelection | None = None
-        self._network: NetworkSimulator | None = None
-        self._rounds: Generator[Round, LearnerReport | None, None] | None = None
-        self._last: Round | None = None
-        self._learner: BatchedLearner | ParallelLearner | None = None
-        self._report: LearnerReport | None = None
-        if setup is not None:
-            self._setup, self._context = setup, setup.contexts[setup.replicas.index(replica)]
-            return
-        if not isinstance(replica, int | np.integer):
-            remedy = "give a number; to change the scenario, use netfl.load(scenario, {...})"
-            raise ScenarioError([Fault("replica", "not the number of a replica", replica, remedy)])
-        if not 0 <= replica < scenario.replicas:
-            remedy = f"use a replica from 0 to {scenario.replicas - 1}"
-            raise ScenarioError([Fault("replicas", "no such replica", replica, remedy)])
+        _check_replica(scenario, replica)
         if learning and not scenario.learners:
             problem = "the scenario has no learners"
             raise ScenarioError([Fault("learners", problem, None, "add learners, or leave out learning=True")])
-        self._setup = setup = prepare_run(scenario, learning=learning, replicas=range(replica, replica + 1))
+        setup = prepare_run(scenario, learning=learning, replicas=range(replica, replica + 1))
+        self.scenario = scenario
+        self.replica = replica
         self.history = history or History(replica, scenario.keeping if record else None)
-        self._controls = RoundControls(on_network=self._keep_network)
+        self._info = scenario.access.info
+        self._controls = RoundControls()
+        self._access: OpenAccess | None = None
+        self._is_closed = False
+        self._age = np.ones(scenario.users, np.int64)
+        self._delivered = np.zeros(scenario.users, np.int64)
+
+        # what the access gets: the history, the settings of the caller, and the sizes that it is designed for
         context = replace(setup.contexts[0], recorder=self.history, controls=self._controls)
         self._design_bits = np.inf
         if update_bits is not None:
-            size = self._controls.design_bits = float(self._sizes(update_bits)[0])
+            size = float(self._sizes(update_bits)[0])
+            self._controls.design_bits = size
             context = replace(context, uplink_bits=size, downlink_bits=size)
-        if scenario.access.info.is_networked:
-            self._design_bits = self._controls.design_bits or scenario.access.info.update_bits or context.uplink_bits
-        self._context = context
-        self._age = np.ones(scenario.users, np.int64)
-        self._delivered = np.zeros(scenario.users, np.int64)
+        if self._info.is_networked:
+            self._design_bits = self._controls.design_bits or self._info.update_bits or context.uplink_bits
+        self._setup = replace(setup, contexts=[context])
+
+        self._resources = ExitStack()
+        self._learner: BatchedLearner | ParallelLearner | None = None
+        self._report: LearnerReport | None = None
         if learning:
             learner = self._resources.enter_context(open_learner(setup, device, learning=True))
             assert learner is not None
-            self._learner, self._report = learner, learner.start()
+            self._learner = learner
+            self._report = learner.start()
             self.history.add_metrics(self._report, learner.lanes, 0.0)
 
     def __enter__(self) -> Self:
@@ -170,12 +158,12 @@ class Simulation:
     @property
     def time_s(self) -> float:
         """Simulated time: when the last round closed; 0 before the first."""
-        return 0.0 if self._last is None else self._last.closed_s
+        return 0.0 if self._access is None else self._access.time_s
 
     @property
     def round(self) -> int:
         """Number of the last round; 0 before the first."""
-        return 0 if self._last is None else self._last.index
+        return 0 if self._access is None else self._access.round
 
     @property
     def is_done(self) -> bool:
@@ -191,21 +179,26 @@ class Simulation:
         Raises:
             ScenarioError: the access of the scenario is not a network.
         """
-        if not self.scenario.access.info.is_networked:
-            problem, remedy = "there is no simulated network, and so no SimPy environment", "use 'kind: network'"
-            raise ScenarioError([Fault("access", problem, kind_of(type(self.scenario.access)), remedy)])
-        return self._open_network().env
+        if not self._info.is_networked:
+            problem = "there is no simulated network, and so no SimPy environment"
+            raise ScenarioError([Fault("access", problem, self._kind, "use 'kind: network'")])
+        return self._network.env
 
     @property
     def state(self) -> SimulationState:
         """The state now: after the last round, or in a process of `env` the present one."""
-        known: dict[str, Any] = {"age": self._age.copy(), "delivered": self._delivered.copy()}
-        if not self.scenario.access.info.is_networked:
-            return SimulationState(self.time_s, self.round, **known)
-        with access_errors(self.scenario, self.time_s):
-            network = self._open_network().state()
-        known |= {each.name: getattr(network, each.name) for each in fields(network)}
-        return SimulationState(round=self.round, **known)
+        values: dict[str, Any] = {
+            "time_s": self.time_s,
+            "round": self.round,
+            "age": self._age.copy(),
+            "delivered": self._delivered.copy(),
+        }
+        if self._info.is_networked:
+            network = self._network
+            with access_errors(self.scenario, self.time_s):
+                state = network.state()
+            values |= {each.name: getattr(state, each.name) for each in fields(state)}
+        return SimulationState(**values)
 
     @property
     def outcomes(self) -> pd.DataFrame:
@@ -214,7 +207,7 @@ class Simulation:
         ``detail`` is the cause of a last failure, and ``node`` the place.  ``base`` is the version from which an update
         started, -1 where the access does not state it.  A replay states deliveries only.
         """
-        return self.history.outcomes(self._last)
+        return self.history.outcomes(None if self._access is None else self._access.last)
 
     @property
     def report(self) -> LearnerReport:
@@ -239,7 +232,7 @@ class Simulation:
         from netfl.network.build import build_layout
 
         access = self.scenario.access
-        return build_layout(access, self._context) if isinstance(access, NetworkAccess) else None
+        return build_layout(access, self._setup.contexts[0]) if isinstance(access, NetworkAccess) else None
 
     @property
     def events(self) -> pd.DataFrame:
@@ -284,49 +277,85 @@ class Simulation:
         if self._is_closed:
             raise ScenarioError([Fault("", "the simulation is closed", None, "create another one")])
         if self.is_done:
-            problem, remedy = f"all {self.scenario.steps} rounds are done", "increase it"
-            raise ScenarioError([Fault("rounds", problem, self.scenario.steps, remedy)])
-        users = None if selected is None else self._user_ids(selected)
-        if update_bits is not None or broadcast_bits is not None or controls is not None:
-            self._set_controls(update_bits, broadcast_bits, controls)
-        if self._is_steerable:
-            self.history.clear_outcomes()
-        try:
-            if self._rounds is None:
-                self._rounds = self._open(is_imposed=users is not None).rounds(self._context)
-            if self._selection is not None:
-                self._selection.impose(users)
-            elif users is not None:
-                self._refuse_selection()
-            answer = report if report is not None else self._report
-            self._last = self._rounds.send(None if self._last is None else answer)
-        except StopIteration:
-            problem = f"the network ends after round {self.round} of {self.scenario.steps}"
-            raise ModelError(kind_of(type(self.scenario.access)), problem, time_s=self.time_s) from None
-        except Exception:
-            with access_errors(self.scenario, self.time_s):
-                raise
-        if self._is_steerable:
-            self._note(self._last)
-        return self._last
+            problem = f"all {self.scenario.steps} rounds are done"
+            raise ScenarioError([Fault("rounds", problem, self.scenario.steps, "increase it")])
+        users = None
+        if selected is not None:
+            users = _user_ids(selected, self.scenario.users)
+            self._check_selectable()
+        if update_bits is not None:
+            self._controls.update_bits = self._sizes(update_bits)
+        if broadcast_bits is not None:
+            self._controls.broadcast_bits = float(self._sizes(broadcast_bits, "broadcast_bits")[0])
+        if controls is not None:
+            self._set_controls(controls)
+        if report is None:
+            report = self._report
 
-    def batches(self) -> Iterator[RoundBatch] | None:
-        """Return all rounds in batches, instead of `step`; ``None`` where that is no faster."""
-        return self.scenario.access.round_batches(self._context)
+        self.history.clear_outcomes()
+        access = self._open(is_selecting=users is not None)
+        self._controls.selected = users
+        with locate_faults(self.scenario, "access"):
+            result = access.next_round(report)
+        self._note(result)
+        return result
 
     def finish(self, report: LearnerReport | None = None) -> None:
-        """Let the access do what follows its last round, such as recording its metrics."""
-        if self._rounds is not None:
-            with access_errors(self.scenario, self.time_s), suppress(StopIteration):
-                self._rounds.send(report if report is not None else self._report)
+        """Let the access do what follows the last round, such as recording its metrics.
+
+        Updates that are outstanding in a network end as ``unfinished``, also if more rounds could follow.
+
+        Args:
+            report: the learners' report on the last round; by default that of the learners that train here.
+        """
+        if self._access is not None and not self._is_closed:
+            with locate_faults(self.scenario, "access"):
+                self._access.finish(report if report is not None else self._report)
         self.close()
 
     def close(self) -> None:
         """End the simulation; it can be read, but simulates no further round."""
         self._is_closed = True
-        if self._rounds is not None:
-            self._rounds.close()
+        if self._access is not None:
+            self._access.close()
         self._resources.close()
+
+    @property
+    def _kind(self) -> str:
+        """The ``kind`` of the access."""
+        return kind_of(type(self.scenario.access))
+
+    @property
+    def _network(self) -> NetworkSimulator:
+        """The simulator of a network, built if necessary."""
+        network = self._open(is_selecting=False).network
+        assert network is not None
+        return network
+
+    def _open(self, *, is_selecting: bool) -> OpenAccess:
+        """Return the access, opened before the first round; a caller that *is_selecting* selects users in this round.
+
+        If a selection changes the draws of the access, `step` without one gives the rounds of a trace, and the caller
+        cannot select later.
+        """
+        if self._access is None:
+            self._controls.can_select = is_selecting or (self._has_selection and not self._info.needs_early_selection)
+            self._access = self._setup.open_access(self.replica)
+        return self._access
+
+    @property
+    def _has_selection(self) -> bool:
+        """A caller can select the users of rounds; traffic for a duration has no rounds."""
+        return self._info.has_selection and self.scenario.duration is None
+
+    def _check_selectable(self) -> None:
+        """Check that a selection has an effect in the next round."""
+        if not self._has_selection:
+            problem = "no selection can be imposed on this access"
+            raise ScenarioError([Fault("", problem, self._kind, "call step() without `selected`")])
+        if self._access is not None and not self._controls.can_select:
+            problem = "this access draws the only user of a round; its selection cannot be imposed later"
+            raise ScenarioError([Fault("deliveries", problem, 1, "give step() a selection from the first round on")])
 
     def _note(self, result: Round) -> None:
         """Take a round into the history and the ages, and let the learners train."""
@@ -340,31 +369,11 @@ class Simulation:
                 self._report = self._learner.step([result])
             self.history.add_metrics(self._report, self._learner.lanes, result.closed_s)
 
-    def _open_network(self) -> NetworkSimulator:
-        """Return the simulator of the network, built if necessary."""
-        if self._network is None:
-            with access_errors(self.scenario, 0.0):
-                self._rounds = self._open(is_imposed=False).rounds(self._context)
-        assert self._network is not None
-        return self._network
-
-    def _keep_network(self, network: NetworkSimulator) -> None:
-        self._network = network
-
-    def _set_controls(
-        self,
-        update_bits: ArrayLike | None,
-        broadcast_bits: float | None,
-        controls: Mapping[str, ArrayLike] | None,
-    ) -> None:
-        """Check settings, and set those that are given."""
-        if update_bits is not None:
-            self._controls.update_bits = self._sizes(update_bits)
-        if broadcast_bits is not None:
-            self._controls.broadcast_bits = float(self._sizes(broadcast_bits, "broadcast_bits")[0])
-        ranges = self._control_ranges()
+    def _set_controls(self, controls: Mapping[str, ArrayLike]) -> None:
+        """Check settings of users by name, and let them take effect."""
+        ranges = self.scenario.access.control_ranges
         values = dict(self._controls.mac)
-        for name, setting in (controls or {}).items():
+        for name, setting in controls.items():
             if name not in ranges:
                 remedy = f"use {' or '.join(ranges)}" if ranges else "use a network with a radio, or mac: controlled"
                 raise ScenarioError([Fault(f"controls.{name}", "no effect: nothing here reads it", None, remedy)])
@@ -372,18 +381,11 @@ class Simulation:
             values[name] = self._per_user(setting, f"controls.{name}", low, high)
         self._controls.mac = values
 
-    def _control_ranges(self) -> dict[str, tuple[float, float]]:
-        """Return the range of each control that has an effect here."""
-        access = self.scenario.access
-        mac, radio = getattr(access, "mac", None), getattr(access, "radio", None)
-        return {**({} if mac is None else mac.control_ranges), **({} if radio is None else {"power": _POWER_RANGE_DB})}
-
     def _sizes(self, bits: ArrayLike, key: str = "update_bits") -> Floats:
         """Return sizes in bits, ``[users]``, that can have an effect and fit into what the network is designed for."""
-        info = self.scenario.access.info
-        if not info.can_resize_updates or self.scenario.duration is not None:
-            problem, remedy = "this access does not use the sizes of updates", f"leave out {key}"
-            raise ScenarioError([Fault(key, problem, kind_of(type(self.scenario.access)), remedy)])
+        if not self._info.can_resize_updates or self.scenario.duration is not None:
+            problem = "this access does not use the sizes of updates"
+            raise ScenarioError([Fault(key, problem, self._kind, f"leave out {key}")])
         sizes = self._per_user(bits, key, np.nextafter(0.0, 1.0), np.inf)
         if key == "update_bits" and sizes.max() > self._design_bits:
             problem = f"larger than {self._design_bits:g} bits, the largest update that the network is designed for"
@@ -392,108 +394,40 @@ class Simulation:
 
     def _per_user(self, values: ArrayLike, key: str, low: float, high: float) -> Floats:
         """Return a value for each user, ``[users]``, from one for all or one for each, each from *low* to *high*."""
-        users, array = self.scenario.users, np.asarray(values)
+        users = self.scenario.users
+        array = np.asarray(values)
         if array.dtype.kind not in "fiu" or array.shape not in {(), (users,)}:
             raise ScenarioError([Fault(key, "not a number for each user", values, f"give one number, or {users}")])
         numbers = np.array(np.broadcast_to(array, users), float)
-        wrong = numbers[~((numbers >= low) & (numbers <= high) & np.isfinite(numbers))]
-        if wrong.size:
+        is_valid = (numbers >= low) & (numbers <= high) & np.isfinite(numbers)
+        if not is_valid.all():
             remedy = "use positive numbers" if np.isinf(high) else f"use numbers from {low:g} to {high:g}"
-            raise ScenarioError([Fault(key, "out of range", float(wrong[0]), remedy)])
+            raise ScenarioError([Fault(key, "out of range", float(numbers[~is_valid][0]), remedy)])
         return numbers
 
-    def _open(self, *, is_imposed: bool) -> Access:
-        """Return the access of the scenario, with a selection that `step` can impose where that keeps its draws."""
-        access = self.scenario.access
-        selecting = getattr(access, "inner", access)  # the access that an adversary interferes with
-        if not isinstance(selecting, WithSelection) or self._context.duration_s is not None:
-            if is_imposed:
-                self._refuse_selection()
-            return access
-        if not is_imposed and (not self._is_steerable or getattr(selecting, "deliveries", None) == 1):
-            return access
-        self._selection = _ImposedSelection(inner=selecting.selection)
-        selecting = selecting.model_copy(update={"selection": self._selection})
-        return access.model_copy(update={"inner": selecting}) if hasattr(access, "inner") else selecting
 
-    def _refuse_selection(self) -> NoReturn:
-        """Raise the reason why no selection can be imposed, or not any more."""
-        access = self.scenario.access
-        if getattr(getattr(access, "inner", access), "deliveries", None) == 1:
-            problem = "this access draws the only user of a round; its selection cannot be imposed later"
-            raise ScenarioError([Fault("deliveries", problem, 1, "give step() a selection from the first round on")])
-        problem, remedy = "no selection can be imposed on this access", "call step() without `selected`"
-        raise ScenarioError([Fault("", problem, kind_of(type(access)), remedy)])
-
-    def _user_ids(self, selected: ArrayLike) -> NDArray[np.int64]:
-        """Return distinct user numbers in rising order."""
-        values, users = np.asarray(selected), self.scenario.users
-        if values.dtype == bool and values.shape == (users,):
-            return np.flatnonzero(values)
-        if values.size and (values.ndim != 1 or values.dtype.kind not in "iu"):
-            remedy = f"give {users} booleans, or a list of user numbers"
-            raise ScenarioError([Fault("selected", "not a selection of users", selected, remedy)])
-        ids, count = np.unique(values.astype(np.int64), return_counts=True)
-        if (count > 1).any():
-            problem, remedy = "a user is named twice", "name each once; a mask has booleans: mask.astype(bool)"
-            raise ScenarioError([Fault("selected", problem, selected, remedy)])
-        if ids.size and not 0 <= ids[0] <= ids[-1] < users:
-            raise ScenarioError([Fault("selected", "no such users", selected, f"users are numbered 0 to {users - 1}")])
-        return ids
+def _check_replica(scenario: Scenario, replica: object) -> None:
+    """Check that *scenario* has this replica."""
+    if not isinstance(replica, int | np.integer):
+        remedy = "give a number; to change the scenario, use netfl.load(scenario, {...})"
+        raise ScenarioError([Fault("replica", "not the number of a replica", replica, remedy)])
+    if not 0 <= replica < scenario.replicas:
+        remedy = f"use a replica from 0 to {scenario.replicas - 1}"
+        raise ScenarioError([Fault("replicas", "no such replica", replica, remedy)])
 
 
-class _ImposedSelection(Selection):
-    """The selection of a scenario, which `Simulation.step` overrides in the rounds for which `users` are given."""
-
-    inner: Selection
-    _users: NDArray[np.int64] | None = PrivateAttr(None)
-
-    def impose(self, users: NDArray[np.int64] | None) -> None:
-        self._users = users
-
-    def open(self, population: UserInfo) -> Selector:
-        return _ImposedSelector(self, self.inner.open(population))
-
-    def chosen(self, users: Users) -> Users:
-        return users if self._users is None else self._users
-
-    @property
-    def needs_learner_metrics(self) -> bool:
-        return self.inner.needs_learner_metrics
-
-    @property
-    def needs_sample_counts(self) -> bool:
-        return self.inner.needs_sample_counts
-
-    @property
-    def needs_airtime(self) -> bool:
-        return self.inner.needs_airtime
-
-
-class _ImposedSelector(Selector):
-    def __init__(self, selection: _ImposedSelection, inner: Selector) -> None:
-        self._selection, self._inner = selection, inner
-
-    def choose(self, moment: RoundInfo) -> Users:
-        return self._selection.chosen(self._inner.choose(moment))
-
-    def queries(self, round: int, delivered: Users) -> Mapping[str, Users]:
-        return self._inner.queries(round, delivered)
-
-
-@contextmanager
-def access_errors(scenario: Scenario, time_s: float) -> Iterator[None]:
-    """Locate the errors of an access in the scenario, and raise any other exception as a `ModelError` with the time."""
-    with locate_faults(scenario, "access"), model_errors(kind_of(type(scenario.access)), time_s):
-        yield
-
-
-@contextmanager
-def model_errors(model: str, time_s: float) -> Iterator[None]:
-    """Raise a `ModelError` that names the model and the time, with the original exception as its cause."""
-    try:
-        yield
-    except (NetflError, OSError):
-        raise
-    except Exception as error:
-        raise ModelError(model, f"{type(error).__name__}: {error}", time_s=time_s) from error
+def _user_ids(selected: ArrayLike, users: int) -> Ints:
+    """Return the *selected* of all *users*, a mask or a list of numbers, as distinct numbers in rising order."""
+    values = np.asarray(selected)
+    if values.dtype == bool and values.shape == (users,):
+        return np.flatnonzero(values)
+    if values.size and (values.ndim != 1 or values.dtype.kind not in "iu"):
+        remedy = f"give {users} booleans, or a list of user numbers"
+        raise ScenarioError([Fault("selected", "not a selection of users", selected, remedy)])
+    ids, count = np.unique(values.astype(np.int64), return_counts=True)
+    if (count > 1).any():
+        remedy = "name each once; a mask has booleans: mask.astype(bool)"
+        raise ScenarioError([Fault("selected", "a user is named twice", selected, remedy)])
+    if ids.size and not 0 <= ids[0] <= ids[-1] < users:
+        raise ScenarioError([Fault("selected", "no such users", selected, f"users are numbered 0 to {users - 1}")])
+    return ids

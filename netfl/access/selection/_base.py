@@ -15,7 +15,7 @@ from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo, Use
 from netfl.access.selection.all import All
 from netfl.errors import Fault, ModelError, ScenarioError, prefix_faults, suggest
 from netfl.registry import FamilyMember, kind_of, no_effect
-from netfl.types import Floats, Ints, LearnerReport, ScenarioFacts
+from netfl.types import Floats, Ints, LearnerReport, RoundControls, ScenarioFacts
 
 
 class WithSelection(Access):
@@ -33,6 +33,7 @@ class WithSelection(Access):
             needs_sample_counts=self.selection.needs_sample_counts,
             is_closed_loop=self.selection.needs_learner_metrics,
             learner=self.learner,
+            has_selection=True,
         )
 
     def selection_faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
@@ -52,10 +53,21 @@ class WithSelection(Access):
 
 
 class SelectionState:
-    """The selection of one replica during a run.  Keys of errors are relative to the access."""
+    """The selection of one replica during a run.  Keys of errors are relative to the access.
 
-    def __init__(self, selection: Selection, population: UserInfo) -> None:
-        self.selects_all = isinstance(selection, All)
+    Args:
+        selection: the selection of the access.
+        population: the users.
+        controls: settings of a caller, which may select in its place; ``None`` without a caller.
+
+    Attributes:
+        selects_all: all users are selected in every round.
+    """
+
+    def __init__(self, selection: Selection, population: UserInfo, controls: RoundControls | None = None) -> None:
+        can_be_replaced = controls is not None and controls.can_select
+        self.selects_all = isinstance(selection, All) and not can_be_replaced
+        self._controls = controls
         self._name, self._users = kind_of(type(selection)), population.size
         with prefix_faults("selection"):
             self._selector = selection.open(population)
@@ -72,6 +84,8 @@ class SelectionState:
         is_ascending = chosen.dtype.kind == "i" and chosen.ndim == 1 and (np.diff(chosen) > 0).all()
         if chosen.size and not (is_ascending and chosen[0] >= 0 and chosen[-1] < self._users):
             raise ModelError(self._name, f"chose {chosen!r} in round {round}: not distinct users in ascending order")
+        if self._controls is not None and self._controls.selected is not None:
+            return self._controls.selected  # the selection draws all the same, for the rounds in which it counts
         return chosen.astype(np.int64)
 
     def age(self, round: int) -> Ints:

@@ -200,7 +200,7 @@ def test_newer_update_waits_for_timeout_of_failed_one(confirmed, low_s, high_s):
 
 
 def test_user_cut_off_at_its_start_is_not_charged_airtime(make_cell):
-    """The duty cycle allows the next frame after 100 airtimes; the user, down until 200, sends at 200 and not at 300."""
+    """The duty cycle ends after 100 airtimes; the user, down until 200, sends at 200 and not at 300."""
     airtime_s = float(time_on_air_s(125 + 13, 0, 125e3))
     mac = Lorawan(spreading_factor=7, max_attempts=1)
     simulation = make_cell(1, plan={0: [(99.0 * airtime_s, 200.0 * airtime_s)]})
