@@ -262,6 +262,11 @@ def kind_of(model: type[Spec]) -> str:
     return f"{model.__module__}:{model.__qualname__}"
 
 
+def is_plugin(model: Spec) -> bool:
+    """Return whether *model* is from outside netfl."""
+    return ":" in kind_of(type(model))
+
+
 def stream_keys(models: Iterable[Spec]) -> list[tuple[int, str]]:
     """Return keys of random streams for a list of models: each model's number among those of its kind, and its kind.
 
@@ -354,7 +359,7 @@ def _only_spec(module: Any, base: type[Spec]) -> type[Spec]:
 def find_plugins(part: object) -> Iterator[tuple[str, Spec]]:
     """Yield the models from outside netfl at and below *part*, each with its dotted key."""
     if isinstance(part, Spec):
-        if ":" in kind_of(type(part)):
+        if is_plugin(part):
             yield "", part
         part = {name: getattr(part, name) for name in type(part).model_fields}
     for name, entry in (

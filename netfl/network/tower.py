@@ -15,6 +15,7 @@ from netfl.network.clock import Stage, call_after
 from netfl.network.config import NetworkContext
 from netfl.network.counterfactual import IsolatedStreams
 from netfl.network.layout import NodeId
+from netfl.network.mac._conformance import CheckedCell
 from netfl.network.message import TRAFFIC, Message
 from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.medium import Medium
@@ -25,7 +26,7 @@ from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.transport.segmentation import SegmentedUpdateQueue
 from netfl.network.transport.spec import Segmentation
 from netfl.network.users import TrainingPower, UserBehaviour, UserPopulation
-from netfl.registry import stream_keys
+from netfl.registry import is_plugin, stream_keys
 from netfl.types import Bools, Floats
 
 _NOT_SELECTED = np.iinfo(np.int64).max
@@ -188,16 +189,18 @@ def _build_cells(
 ) -> tuple[Cell, ...]:
     """Build a cell for each user that is exempt from contention and, last, one for all others."""
     env, streams = network.env, network.streams.at("mac", index)
+    mac = network.config.mac
+    new_cell = Cell if mac is None or not is_plugin(mac) else partial(CheckedCell, mac)
     isolated = np.flatnonzero(network.config.exemptions.among("contention", queue.ids)).tolist()
     if not isolated:
-        return (Cell(env, air, queue, streams, uplink),)
+        return (new_cell(env, air, queue, streams, uplink),)
     cells = []
     for user in isolated:
         subset = TxQueueSubset(queue, np.array([user]))
         user_streams = IsolatedStreams(streams.seed, streams.path, int(queue.ids[user]))
-        cells.append(Cell(env, AirInterface(air.tower, air.medium, SharedChannel()), subset, user_streams, uplink))
+        cells.append(new_cell(env, AirInterface(air.tower, air.medium, SharedChannel()), subset, user_streams, uplink))
     others = TxQueueSubset(queue, np.arange(len(queue.ids)), hidden=isolated)
-    return (*cells, Cell(env, air, others, streams, uplink))
+    return (*cells, new_cell(env, air, others, streams, uplink))
 
 
 def _build_population(
