@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, ScenarioError, suggest
+from netfl.learning.conformance import check_plugins
 from netfl.learning.data import Data, Dataset, Examples
 from netfl.learning.evaluation_sets import load_test_sets
 from netfl.learning.spec import LearnerSpec
@@ -18,7 +19,6 @@ from netfl.learning.validation_split import split_validation
 from netfl.registry import kind_of
 from netfl.results.tracking import check_packages
 from netfl.scenario.scenario import Scenario
-from netfl.scenario.validation import check_plugins
 from netfl.simulation import memory
 from netfl.streams import Streams
 from netfl.types import AccessContext, NullRecorder, Recorder, RoundProgress, ignore_progress
@@ -103,7 +103,8 @@ def prepare_run(
         with locate_faults(scenario, "track"):
             check_packages(scenario.track)
         with locate_faults(scenario, ""):
-            check_plugins(scenario)
+            max_deliveries = access.max_deliveries(scenario.users, scenario.steps)
+            check_plugins(scenario.learners, scenario.model, scenario.data, scenario.users, max_deliveries)
     if access.info.is_closed_loop:
         _check_followed_learner(scenario, scenario.learners if learning else {})
     dataset = None
