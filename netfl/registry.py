@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, cast, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from netfl.types import Law, ScenarioFacts
 else:
     ModelMetaclass = type(BaseModel)
+
+_Result = TypeVar("_Result")
 
 
 FAMILIES = (
@@ -262,6 +264,11 @@ def kind_of(model: type[Spec]) -> str:
     return f"{model.__module__}:{model.__qualname__}"
 
 
+def is_plugin(model: Spec) -> bool:
+    """Return whether *model* is from outside netfl."""
+    return ":" in kind_of(type(model))
+
+
 def stream_keys(models: Iterable[Spec]) -> list[tuple[int, str]]:
     """Return keys of random streams for a list of models: each model's number among those of its kind, and its kind.
 
@@ -354,7 +361,7 @@ def _only_spec(module: Any, base: type[Spec]) -> type[Spec]:
 def find_plugins(part: object) -> Iterator[tuple[str, Spec]]:
     """Yield the models from outside netfl at and below *part*, each with its dotted key."""
     if isinstance(part, Spec):
-        if ":" in kind_of(type(part)):
+        if is_plugin(part):
             yield "", part
         part = {name: getattr(part, name) for name in type(part).model_fields}
     for name, entry in (
@@ -441,6 +448,18 @@ def one_line_of(error: Exception, model: Spec) -> str:
     file = getattr(sys.modules.get(type(model).__module__), "__file__", None)  # a notebook has none
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     return one_line(error) + (f" ({Path(file).name}, line {lines[-1]})" if file and lines else "")
+
+
+def try_call(model: Spec, call: Callable[[], _Result]) -> tuple[_Result | None, str]:
+    """Call a method of a model from outside netfl, which may raise anything.
+
+    Returns:
+        The result, and an empty text; or ``None``, and the error as one line.
+    """
+    try:
+        return call(), ""
+    except Exception as error:
+        return None, one_line_of(error, model)
 
 
 def _place(error: Exception) -> str:

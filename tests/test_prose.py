@@ -1,4 +1,4 @@
-"""Docstrings and names follow two rules of CONTRIBUTING.md."""
+"""Docstrings and names follow rules of CONTRIBUTING.md."""
 
 import ast
 import re
@@ -13,6 +13,10 @@ OPENINGS = {
 }
 NAMES = {"told", "said", "own", "who", "whose", "mine", "far", "most", "least", "heard"}
 """Names that do not say what a value is."""
+PROPER_NAMES = {"Ctrl", "Flower", "Gini", "Jain", "Optuna", "Ray"}
+"""Names with which the text of an argument begins."""
+UNCHECKED = ("network/",)
+"""Packages whose arguments are not documented in this form yet."""
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -37,6 +41,23 @@ def bad_names(tree):
             yield f"line {node.lineno}: {name}"
 
 
+def arguments_of(doc):
+    """Yield the name and the text of each entry below ``Args:``, ``Attributes:`` and ``Raises:``."""
+    for section in re.findall(r"^(?:Args|Attributes|Raises):\n((?: +\S.*(?:\n|$))+)", doc, re.MULTILINE):
+        for entry in re.split(r"\n(?=    \S)", section.rstrip()):
+            name, _, text = entry.strip().partition(": ")
+            yield name, " ".join(text.split())
+
+
+def bad_arguments(tree):
+    """Yield the arguments whose text does not begin in lower case, or does not end with a full stop."""
+    for node in ast.walk(tree):
+        for name, text in arguments_of(ast.get_docstring(node) or "") if isinstance(node, DOCUMENTED) else ():
+            is_plain = re.match(r"(?:A|[A-Z][a-z]+)(?=[ ,;:.])", text)
+            if (is_plain and is_plain[0] not in PROPER_NAMES) or not text.endswith("."):
+                yield f"{getattr(node, 'name', 'module')}: {name}: {text}"
+
+
 def test_docstrings_begin_with_a_phrase_that_stands_alone():
     found = {name: [*bad_openings(ast.parse((ROOT / name).read_text()))] for name in files()}
     assert {name: problems for name, problems in found.items() if problems} == {}
@@ -44,6 +65,12 @@ def test_docstrings_begin_with_a_phrase_that_stands_alone():
 
 def test_names_say_what_a_value_is():
     found = {name: [*bad_names(ast.parse((ROOT / name).read_text()))] for name in files()}
+    assert {name: problems for name, problems in found.items() if problems} == {}
+
+
+def test_arguments_are_documented_in_one_form():
+    checked = [name for name in files() if not name.startswith(UNCHECKED)]
+    found = {name: [*bad_arguments(ast.parse((ROOT / name).read_text()))] for name in checked}
     assert {name: problems for name, problems in found.items() if problems} == {}
 
 
@@ -56,3 +83,15 @@ def test_bad_opening_is_found(word):
 def test_bad_name_is_found_where_it_is_bound():
     tree = ast.parse("def f(told):\n    own = told\n    return own.most")
     assert Counter(found.split(": ")[1] for found in bad_names(tree)) == {"told": 1, "own": 1}
+
+
+@pytest.mark.parametrize("text", ["Number of users.", "A time, in s.", "number of users"])
+def test_bad_argument_is_found(text):
+    tree = ast.parse(f'def f():\n    """Return it.\n\n    Args:\n        n: {text}\n        m: the SNR.\n    """')
+    assert [*bad_arguments(tree)] == [f"f: n: {text}"]
+
+
+@pytest.mark.parametrize("text", ["number of users.", "N, see `f`.", "SNR of the\n            link.", "Ray, if any."])
+def test_correct_argument_is_accepted(text):
+    tree = ast.parse(f'def f():\n    """Return it.\n\n    Args:\n        n: {text}\n        m: the SNR.\n    """')
+    assert [*bad_arguments(tree)] == []

@@ -7,23 +7,16 @@ unequal.  This module does not import torch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-import numpy as np
-
-from netfl.errors import Fault
 from netfl.learning.aggregation import Aggregation
 from netfl.learning.data import Data
 from netfl.learning.model import Model
 from netfl.learning.spec import LearnerSpec
-from netfl.registry import find_plugins, kind_of, one_line_of
 from netfl.types import UPLINK_WORD_BITS, Payload
 
 _MAX_NAMES = 4
 """Names of learners with equal payloads that are listed."""
-
-_TRIED = 1000
-"""Length of the model with which `_extra_faults` tries a rule."""
 
 
 def model_payload(learners: Mapping[str, LearnerSpec], model: Model, data: Data) -> Payload:
@@ -74,40 +67,6 @@ def list_payloads(payloads: Mapping[str, Payload]) -> str:
         senders = f"{', '.join(first)} and {last} send" if first else f"{last} sends"
         parts.append(f"{senders} {payload}")
     return ", ".join(parts)
-
-
-def payload_faults(learners: Mapping[str, LearnerSpec], model: Model, data: Data) -> Iterator[Fault]:
-    """Yield the errors of parts from outside netfl whose payloads cannot be computed."""
-    faults = [
-        fault.under(f"learners.{name}.aggregation")
-        for name, learner in learners.items()
-        for fault in _extra_faults(learner.aggregation)
-    ]
-    yield from faults
-    if faults or not any(find_plugins(model)):
-        return
-    try:
-        learner_payloads(learners, model, data)
-    except Exception as error:  # whatever the user's class does
-        problem = f"its buffers cannot be counted: {one_line_of(error, model)}"
-        yield Fault("model", problem, kind_of(type(model)), "correct its method 'open', or override 'buffers'")
-
-
-def _extra_faults(rule: Aggregation) -> Iterator[Fault]:
-    """Yield the errors of an aggregation from outside netfl that cannot state what it sends beside the model."""
-    if not any(find_plugins(rule)):
-        return
-    kind = kind_of(type(rule))
-    for name in ("uplink_extra", "downlink_extra"):
-        try:
-            numbers = getattr(rule, name)(_TRIED)
-        except Exception as error:  # whatever the user's class does
-            problem = f"its method '{name}' fails for {_TRIED} parameters: {one_line_of(error, rule)}"
-            yield Fault("", problem, kind, "return how many numbers are sent beside the model")
-            continue
-        if not (isinstance(numbers, int | np.integer) and numbers >= 0):
-            problem = f"its method '{name}' gives {numbers!r} for {_TRIED} parameters"
-            yield Fault("", problem, kind, "return a whole number that is not negative")
 
 
 def _count_numbers(learners: Mapping[str, LearnerSpec], model: Model, data: Data) -> int:

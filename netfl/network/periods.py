@@ -7,8 +7,8 @@ The first term is 4.5 to 9 steps of the clock at that time; the second allows fo
 
 All models count their periods here, so that a slot that begins with a block of fading lies in that block.
 
-The same holds for instants.  Two times are one instant if they differ by at most x·10⁻¹⁵ + 10⁻⁹ s, x being the later
-one (`is_same_instant`): two sums of the same durations in another order differ by less.  `netfl.network.clock.Clock`
+The same holds for instants.  Two times are one instant if they differ by at most x·10⁻¹⁵ + 10⁻⁹ s, x being the earlier
+one (`after_rounding`): two sums of the same durations in another order differ by less.  `netfl.network.clock.Clock`
 decides what happens at the end of an instant.
 """
 
@@ -82,13 +82,3 @@ def after_rounding(time_s: _Time) -> _Time:
 def before_rounding(time_s: _Time) -> _Time:
     """Return the earliest time that is the same instant as *time_s*."""
     return time_s * _EARLIER - SAME_INSTANT_S
-
-
-def is_same_instant(one_s: float, other_s: float) -> bool:
-    """Return whether two times differ by rounding only.
-
-    >>> is_same_instant(0.1 + 0.2, 0.3), is_same_instant(0.3, 0.300000002)
-    (True, False)
-    """
-    earlier_s, later_s = sorted((one_s, other_s))
-    return later_s <= after_rounding(earlier_s)

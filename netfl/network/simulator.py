@@ -7,7 +7,6 @@ The simulator starts a process for each cell (`run_mac`), in which a MAC puts fr
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Generator
 from typing import Any
@@ -24,6 +23,7 @@ from netfl.network.counters import share_of_time
 from netfl.network.downlink import DownlinkPath, IdealDownlink, LossyDownlink
 from netfl.network.event_log import Ending, EventLog
 from netfl.network.mac import Mac
+from netfl.network.mac._conformance import CheckedCell
 from netfl.network.message import Message, Packet
 from netfl.network.periods import before_rounding
 from netfl.network.radio.cell import Cell
@@ -32,12 +32,9 @@ from netfl.network.server import Admission, Server
 from netfl.network.state import NetworkState
 from netfl.network.tower import build_towers
 from netfl.network.updates import OutstandingUpdates, UpdateCarrier
-from netfl.registry import kind_of, one_line_of
+from netfl.registry import kind_of
 from netfl.streams import Streams
 from netfl.types import LearnerReport, Recorder, Round, RoundControls, RoundProgress, ignore_progress
-
-_MAX_YIELDS = 10_000
-"""Times in a row that a MAC from outside netfl may yield without advancing the clock, in a cell of up to 1000 users."""
 
 
 def record_outages(log: EventLog, config: NetworkConfig, start_s: float, end_s: float) -> None:
@@ -62,53 +59,14 @@ def record_outages(log: EventLog, config: NetworkConfig, start_s: float, end_s: 
 def run_mac(mac: Mac | None, cell: Cell, fail: Callable[[NetflError], None]) -> Generator[simpy.Event, Any, None]:
     """Run *mac* in *cell*; call *fail* with any error in it, which ends the run."""
     assert mac is not None
-    kind = kind_of(type(mac))
-    cell.checked_mac = kind if ":" in kind else ""
     try:
-        serving = mac.serve(cell)
-        yield from _check_events(serving, cell) if cell.checked_mac else serving
+        yield from cell.serve() if isinstance(cell, CheckedCell) else mac.serve(cell)
     except NetflError as error:
-        failure: NetflError = error
-    except Exception as error:  # a MAC may be the user's own code
-        if cell.checked_mac:
-            is_event = re.search("'(Event|Timeout|Process)' object", str(error))
-            remedy = "write yield before cell.attempt() or cell.wait_for_backlog()" if is_event else "correct serve()"
-            failure = cell.mac_error(one_line_of(error, mac), None, remedy)
-        else:
-            failure = ModelError(kind, f"{type(error).__name__}: {error}", time_s=cell.env.now)
+        fail(error)
+    except Exception as error:
+        failure = ModelError(kind_of(type(mac)), f"{type(error).__name__}: {error}", time_s=cell.env.now)
         failure.__cause__ = error
-    else:
-        problem = "it stopped serving its cell before the end of the run"
-        failure = cell.mac_error(problem, None, "put its steps into while True")
-    fail(failure)
-
-
-def _check_events(serving: object, cell: Cell) -> Generator[simpy.Event, Any, None]:
-    """Pass on what a MAC from outside netfl yields; raise a ScenarioError if these are no events, or take no time."""
-    if not isinstance(serving, Generator):
-        raise cell.mac_error(
-            "serve() is not a generator", serving, "yield events in it, such as cell.wait_for_backlog()"
-        )
-    resume, value = serving.send, None
-    limit = max(_MAX_YIELDS, 10 * cell.size)
-    now_s, yields = cell.env.now, 0
-    while True:
-        try:
-            event = resume(value)
-        except StopIteration:
-            return
-        if not isinstance(event, simpy.Event):
-            remedy = "yield an event; to wait some seconds, cell.env.timeout(seconds)"
-            raise cell.mac_error("serve() yields what is not an event", event, remedy)
-        yields = yields + 1 if cell.env.now == now_s else 1
-        now_s = cell.env.now
-        if yields > limit:
-            problem = f"serve() yields {limit:,} times in a row without advancing the clock"
-            raise cell.mac_error(problem, None, "let each pass of its loop wait for a time, or attempt")
-        try:
-            resume, value = serving.send, (yield event)
-        except Exception as error:
-            resume, value = serving.throw, error
+        fail(failure)
 
 
 class NetworkSimulator:

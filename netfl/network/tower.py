@@ -16,6 +16,7 @@ from netfl.network.config import NetworkConfig
 from netfl.network.counterfactual import IsolatedStreams
 from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
+from netfl.network.mac._conformance import CheckedCell
 from netfl.network.message import Message, Packet
 from netfl.network.radio.cell import AirInterface, Cell
 from netfl.network.radio.medium import Medium
@@ -27,7 +28,7 @@ from netfl.network.transport.segmentation import SegmentedUpdateQueue
 from netfl.network.transport.spec import Segmentation
 from netfl.network.updates import OutstandingUpdates, Users
 from netfl.network.users import TrainingPower, UserBehaviour, UserPopulation
-from netfl.registry import stream_keys
+from netfl.registry import is_plugin, stream_keys
 from netfl.streams import Streams
 from netfl.types import Bools, Floats
 
@@ -202,16 +203,18 @@ def _build_cells(
     config: NetworkConfig, env: Clock, streams: Streams, air: AirInterface, queue: TxQueue, uplink: Sink
 ) -> tuple[Cell, ...]:
     """Build a cell for each user that is exempt from contention and, last, one for all others."""
+    mac = config.mac
+    new_cell = Cell if mac is None or not is_plugin(mac) else partial(CheckedCell, mac)
     isolated = np.flatnonzero(config.exemptions.among("contention", queue.ids)).tolist()
     if not isolated:
-        return (Cell(env, air, queue, streams, uplink),)
+        return (new_cell(env, air, queue, streams, uplink),)
     cells = []
     for user in isolated:
         subset = TxQueueSubset(queue, np.array([user]))
         user_streams = IsolatedStreams(streams.seed, streams.path, int(queue.ids[user]))
-        cells.append(Cell(env, AirInterface(air.tower, air.medium, SharedChannel()), subset, user_streams, uplink))
+        cells.append(new_cell(env, AirInterface(air.tower, air.medium, SharedChannel()), subset, user_streams, uplink))
     others = TxQueueSubset(queue, np.arange(len(queue.ids)), hidden=isolated)
-    return (*cells, Cell(env, air, others, streams, uplink))
+    return (*cells, new_cell(env, air, others, streams, uplink))
 
 
 def _build_population(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
-from netfl.registry import kind_of, one_line, one_line_of, stream_keys
+from netfl.registry import is_plugin, kind_of, one_line, one_line_of, stream_keys
 from netfl.results.run_reader import EXTENSION
 from netfl.results.run_writer import write_json
 from netfl.tracker import Lane, RunLog, TrackedRun, Tracker
@@ -136,5 +136,5 @@ def _tracker_errors(tracker: Tracker, command: str) -> Iterator[None]:
     except Exception as error:  # whatever packages of others raise
         remedy = f"when that is fixed, continue with: {command}"
         kind = kind_of(type(tracker))
-        problem = one_line_of(error, tracker) if ":" in kind else one_line(error)
+        problem = one_line_of(error, tracker) if is_plugin(tracker) else one_line(error)
         raise MachineError(f"track: {kind} cannot log the run: {problem}; {remedy}") from error

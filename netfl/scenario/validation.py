@@ -11,16 +11,16 @@ import numpy as np
 
 from netfl.access import Access
 from netfl.errors import Fault
+from netfl.learning.conformance import model_faults, payload_faults
 from netfl.learning.evaluation_sets import set_faults
-from netfl.learning.payload import learner_payloads, list_payloads, payload_faults
-from netfl.registry import Spec, find_plugins, kind_of, one_line
+from netfl.learning.payload import learner_payloads, list_payloads
+from netfl.registry import Spec, kind_of
 from netfl.scenario.recording import RecordSpec, too_many
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts
 
 if TYPE_CHECKING:
-    from netfl.learning.model import Model
-    from netfl.scenario.scenario import Scenario
+    pass
 
 _OPTIONAL = ("evaluate", "checkpoint", "precision")
 _LEARNING = ("data", "partition", "model", *_OPTIONAL)
@@ -50,7 +50,8 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
     if data is not None and 0 in data.shape:
         yield Fault("data", "the examples have no features", [*data.shape], "give each example at least one")
     elif data is not None and parts["model"] is not None:
-        faults = [*_model_faults(parts["model"], (data.shape, data.classes, data.tokens), data.is_regression)]
+        examples = (data.shape, data.classes, data.tokens)
+        faults = [*model_faults(parts["model"], *examples, is_regression=data.is_regression)]
         yield from (fault.under("model") for fault in faults)
         if not faults:
             yield from _payload_faults(parts)
@@ -187,29 +188,6 @@ def _regression_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
             yield Fault(f"evaluate.choose.{name}.by", cause, choice.by, "use validation_loss")
 
 
-def _model_faults(
-    model: Model, examples: tuple[tuple[int, ...], int, int | None], is_regression: bool
-) -> Iterator[Fault]:
-    """Yield why *model* cannot take such *examples*, or, if it is from outside netfl, cannot count its parameters."""
-    kind = kind_of(type(model))
-    if ":" not in kind:
-        faults = [*model.misfits(*examples)]
-        yield from faults or model.target_misfits(*examples, is_regression)
-        return
-    shown = f"examples of shape {list(examples[0])}, {examples[1]} classes and {examples[2] or 'no'} tokens"
-    try:
-        faults = [*model.misfits(*examples)] or [*model.target_misfits(*examples, is_regression)]
-        size = None if faults else model.parameters(*examples)
-    except Exception as error:  # whatever the user's class does
-        remedy = "correct its methods 'misfits' and 'parameters', or let 'misfits' refuse such examples"
-        yield Fault("", f"fails on {shown}: {one_line(error)}", kind, remedy)
-        return
-    yield from faults
-    if not faults and not (isinstance(size, int | np.integer) and size > 0):
-        problem = f"its method 'parameters' gives {size!r} for {shown}"
-        yield Fault("", problem, kind, "return the number of parameters, a whole number")
-
-
 def _payload_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield the errors of learners that send different numbers of bits, where these decide the rounds."""
     access, learners = parts["access"], parts["learners"] or {}
@@ -238,18 +216,3 @@ def nested_faults(part: object, key: str, facts: ScenarioFacts) -> Iterator[Faul
         entries = enumerate(part)
     for name, entry in entries:
         yield from nested_faults(entry, f"{key}.{name}" if key else str(name), facts)
-
-
-def check_plugins(scenario: Scenario) -> None:
-    """Try models, objectives and aggregations from outside netfl on made-up examples and small tensors.
-
-    Raises:
-        ScenarioError: one of them violates the contract of its family.
-    """
-    if any(any(find_plugins(part)) for part in (scenario.model, *scenario.learners.values())):
-        from netfl.learning import plugin_check
-
-        max_deliveries = scenario.access.max_deliveries(scenario.users, scenario.steps)
-        plugin_check.check_learner_plugins(scenario.learners, scenario.users, max_deliveries)
-        if scenario.model is not None and scenario.data is not None and any(find_plugins(scenario.model)):
-            plugin_check.check_model_plugin(scenario.model, scenario.data)

@@ -16,8 +16,14 @@ if TYPE_CHECKING:
     from netfl.simulation.setup import RunSetup
     from netfl.simulation.workers.ray_cluster import Cluster
 
-_RUN_BYTES, _USER_BYTES = (150e6, 450e6), (400, 2000)
-"""Memory of the process, and of each user in each replica, without learning and with it (docs/background/scale.md)."""
+_RUN_BYTES = 150e6
+"""Memory of the process without learning (docs/background/scale.md)."""
+_LEARNING_RUN_BYTES = 450e6
+"""Memory of the process with learning."""
+_USER_BYTES = 400
+"""Memory of each user in each replica without learning."""
+_LEARNING_USER_BYTES = 2000
+"""Memory of each user in each replica with learning."""
 _LANE_MODELS = 6
 """Models of a lane beside the state of its aggregation: two versions, their messages, and a copy of each."""
 _BASELINE_MODELS = 2
@@ -39,11 +45,19 @@ _CGROUPS = (
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Estimate of the memory that learning needs, on the device that trains.
+    """Estimate of the memory that learning needs, on the device that trains: one formula for each holder.
 
-    It counts the versions and states of all lanes; for each worker the updates of one lane, and the models that train
-    at once.  It does not count the activations of a step, older versions from which users still train, and, in one
-    process, examples and checkpoints, which are not copied.
+    With b bytes for a number, n = parameters + 1 numbers in a model, L lanes, W workers and at most D deliveries in a
+    round of a replica, these are
+
+    - versions: b · n · L · 6, or 8 with a baseline;
+    - states: what the aggregations keep of users, in all lanes;
+    - updates, one lane at a time in each worker: b · n · W · D · 3, or 5 with states;
+    - training: b · n · W · 6 · J, where J ≤ L · D models train at once;
+    - examples, where they are copied, and worker processes.
+
+    It does not count the activations of a step, older versions from which users still train, and, in one process,
+    examples and checkpoints, which are not copied.
 
     Args:
         learners: the learners.
@@ -86,6 +100,18 @@ class MemoryEstimate:
         )
 
     @property
+    def total_bytes(self) -> int:
+        """Sum of the bytes of all holders."""
+        learning_bytes = self.version_bytes + self.state_bytes + self.update_bytes + self.training_bytes
+        return learning_bytes + self.example_bytes + self.process_bytes
+
+    @property
+    def version_bytes(self) -> int:
+        """Bytes of the versions of all lanes, of their messages and baselines, and of copies."""
+        models = _LANE_MODELS + _BASELINE_MODELS * self.has_baseline
+        return self._model_bytes * self._lanes * models
+
+    @property
     def state_bytes(self) -> int:
         """Bytes of the aggregations' states of users."""
         sizes = (spec.aggregation.memory(self.users, self.parameters) for spec in self.learners.values())
@@ -94,20 +120,33 @@ class MemoryEstimate:
     @property
     def update_bytes(self) -> int:
         """Bytes of the updates that are delivered in one round of a lane, in all processes."""
-        models = (_UPDATE_MODELS + _STATE_MODELS * (self.state_bytes > 0)) * self.max_deliveries
-        return self.number_bytes * self.workers * models * (self.parameters + 1)
+        models = _UPDATE_MODELS + _STATE_MODELS * (self.state_bytes > 0)
+        return self._model_bytes * self.workers * models * self.max_deliveries
 
     @property
-    def total_bytes(self) -> int:
-        """Sum of the bytes that learning needs on the device."""
+    def training_bytes(self) -> int:
+        """Bytes of the models that train at once, in all processes."""
         from netfl.learning.batch_limits import gpu_numbers_at_once, max_jobs_at_once
 
         numbers = None if self.gpu_bytes is None else gpu_numbers_at_once(self.gpu_bytes, self.number_bytes)
-        model, lanes = self.parameters + 1, self.replicas * len(self.learners)
-        jobs = min(lanes * self.max_deliveries, max_jobs_at_once(model, numbers))
-        models = lanes * (_LANE_MODELS + _BASELINE_MODELS * self.has_baseline) + self.workers * _TRAINING_COPIES * jobs
-        workers = self.workers * _WORKER_BYTES if self.workers > 1 and self.gpu_bytes is None else 0
-        return self.state_bytes + self.update_bytes + self.number_bytes * models * model + self.example_bytes + workers
+        jobs = min(self._lanes * self.max_deliveries, max_jobs_at_once(self.parameters + 1, numbers))
+        return self._model_bytes * self.workers * _TRAINING_COPIES * jobs
+
+    @property
+    def process_bytes(self) -> int:
+        """Bytes of the worker processes; none if there is one process, or if the models are on a GPU."""
+        if self.workers == 1 or self.gpu_bytes is not None:
+            return 0
+        return self.workers * _WORKER_BYTES
+
+    @property
+    def _lanes(self) -> int:
+        return self.replicas * len(self.learners)
+
+    @property
+    def _model_bytes(self) -> int:
+        """Bytes of θ and t."""
+        return self.number_bytes * (self.parameters + 1)
 
 
 def estimate_memory(scenario: Scenario, max_deliveries: int | None = None) -> float:
@@ -117,7 +156,8 @@ def estimate_memory(scenario: Scenario, max_deliveries: int | None = None) -> fl
         scenario: the scenario to run.
         max_deliveries: largest number of deliveries in a round of a replica; by default the largest possible one.
     """
-    needed = _RUN_BYTES[bool(scenario.learners)] + sum(_bytes_before_loading(scenario, learning=True).values())
+    run_bytes = _LEARNING_RUN_BYTES if scenario.learners else _RUN_BYTES
+    needed = run_bytes + sum(_bytes_before_loading(scenario, learning=True).values())
     if scenario.model is None or scenario.data is None:
         return needed
     from netfl.learning.tensors import device_of, runs_on_gpu
@@ -146,7 +186,7 @@ def check_before_loading(scenario: Scenario, *, learning: bool) -> None:
 
 def _bytes_before_loading(scenario: Scenario, *, learning: bool) -> dict[str, float]:
     """Return the bytes of the users and of generated examples, by the key of the scenario."""
-    user_bytes = _USER_BYTES[learning and bool(scenario.learners)]
+    user_bytes = _LEARNING_USER_BYTES if learning and scenario.learners else _USER_BYTES
     needed = {"users": float(user_bytes) * scenario.users * scenario.replicas}
     if scenario.data is not None and (learning or scenario.access.info.needs_data):
         needed["data"] = scenario.data.memory
@@ -174,13 +214,16 @@ def check_learners(setup: RunSetup, device: str, workers: int, cluster: Cluster 
     where = device_of("cpu" if cluster is not None and not cluster.gpus else device)
     processes = len(shard_lanes(len(scenario.learners), len(setup.replicas), workers))
     gpu_bytes = free_gpu_memory(where) if runs_on_gpu(where) else None
-    is_copied = gpu_bytes is not None or estimate.number_bytes != data.train_x.itemsize
-    copies = processes if cluster is not None or gpu_bytes is not None else int(is_copied)
+    if cluster is not None or gpu_bytes is not None:
+        copies = processes
+    else:
+        copies = int(estimate.number_bytes != data.train_x.itemsize)  # examples of another precision are converted once
     further = sum(examples.x.size for examples in data.test_sets.values())
     example_bytes = copies * estimate.number_bytes * (data.train_x.size + data.test_x.size + further)
     needed = replace(estimate, workers=processes, example_bytes=example_bytes, gpu_bytes=gpu_bytes)
-    free, kind = (available(), "memory") if gpu_bytes is None else (gpu_bytes, "GPU memory")
+    free = available() if gpu_bytes is None else gpu_bytes
     if free is not None and needed.total_bytes > free:
+        kind = "memory" if gpu_bytes is None else "GPU memory"
         problem = (
             f"they need {format_memory(needed.total_bytes)} of {kind}, but {format_memory(free)} are available: for "
             f"{needed.users} users and {needed.parameters:,} parameters the aggregations keep "

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from netfl.access import OpenAccess
 from netfl.errors import Fault, ScenarioError, model_errors, suggest
+from netfl.learning.conformance import check_plugins
 from netfl.learning.data import Data, Dataset, Examples
 from netfl.learning.evaluation_sets import load_test_sets
 from netfl.learning.spec import LearnerSpec
@@ -19,7 +20,6 @@ from netfl.learning.validation_split import split_validation
 from netfl.registry import kind_of
 from netfl.results.tracking import check_packages
 from netfl.scenario.scenario import Scenario
-from netfl.scenario.validation import check_plugins
 from netfl.simulation import memory
 from netfl.streams import Streams
 from netfl.types import AccessContext, NullRecorder, Recorder, RoundProgress, ignore_progress
@@ -115,7 +115,8 @@ def prepare_run(
         with locate_faults(scenario, "track"):
             check_packages(scenario.track)
         with locate_faults(scenario, ""):
-            check_plugins(scenario)
+            max_deliveries = access.max_deliveries(scenario.users, scenario.steps)
+            check_plugins(scenario.learners, scenario.model, scenario.data, scenario.users, max_deliveries)
     if access.info.is_closed_loop:
         _check_followed_learner(scenario, scenario.learners if learning else {})
     dataset = None

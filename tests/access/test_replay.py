@@ -8,6 +8,7 @@ from itertools import zip_longest
 import numpy as np
 import pandas as pd
 import pytest
+from support.error_messages import assert_messages
 
 from netfl.access.bernoulli import Bernoulli
 from netfl.access.replay import Replay
@@ -68,7 +69,7 @@ def test_more_replicas_than_recorded_is_an_error(recorded):
     folder, _ = recorded
     assert not [*Replay(run=folder).faults(ScenarioFacts(users=5, rounds=30, replicas=2))]
     (fault,) = Replay(run=folder).faults(ScenarioFacts(users=5, rounds=30, replicas=3))
-    assert str(fault) == "run: 2 replicas are recorded, the scenario has 3; set fewer replicas"
+    assert_messages([str(fault)], ["run: … 2 replicas … has 3"])
 
 
 def test_replay_records_delivered_events(recorded, make_context):

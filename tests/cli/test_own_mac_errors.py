@@ -69,3 +69,24 @@ def test_the_error_of_a_mac_that_returns_names_the_loop(trace):
     assert code == 2
     assert ": access.mac: own:Own, at " in line
     assert line.endswith("it stopped serving its cell before the end of the run; put its steps into while True")
+
+
+def test_a_wrong_attempt_in_a_later_round_is_an_error(trace):
+    """Without an error, the user would send twice in each attempt, and rounds would end at their deadlines."""
+    code, [line] = trace(
+        "attempts = 0",
+        "while True:",
+        "    yield cell.wait_for_backlog()",
+        "    users = cell.backlog()[:1]",
+        "    attempts += 1",
+        "    yield cell.attempt(users if attempts < 3 else np.repeat(users, 2))",
+    )
+    assert code == 2
+    assert ": access.mac: own:Own, at " in line
+    assert "attempt() is given a user twice" in line
+
+
+def test_a_user_that_is_on_the_air_cannot_send(trace):
+    code, [line] = trace("yield cell.wait_for_backlog()", "cell.attempt([1])", "yield cell.attempt([1])")
+    assert code == 2
+    assert line.endswith("attempt() is given a user that is on the air ([1]); take users of backlog()")

@@ -14,7 +14,6 @@ from netfl.network.periods import (
     MAX_PERIOD,
     after_rounding,
     before_rounding,
-    is_same_instant,
     period_from,
     period_of,
     periods_from,
@@ -76,6 +75,10 @@ def test_an_instant_is_a_nanosecond_and_some_steps_of_the_clock():
         for moved_s in (after_rounding(time_s), before_rounding(time_s)):
             difference_s = abs(moved_s - time_s)
             assert difference_s == pytest.approx(1e-15 * time_s + 1e-9, abs=2 * np.spacing(time_s))
+
+
+def is_same_instant(one_s, other_s):
+    return before_rounding(one_s) <= other_s <= after_rounding(one_s)
 
 
 @pytest.mark.parametrize("terms", [[0.1] * 7, [0.1, 0.2, 0.3], [1 / 3, 2 / 7, 86_400.0], [1e5, 1e-3, 0.7] * 5])

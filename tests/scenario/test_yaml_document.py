@@ -1,10 +1,9 @@
 """Scenario files as data: line numbers, paths set by options, and syntax errors."""
 
-# ruff: noqa: E501 - an expected message is written on one line
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.error_messages import assert_messages
 
 from netfl.errors import Fault, ScenarioError
 from netfl.scenario.yaml_document import ScenarioDocument, dump, parse, read
@@ -126,40 +125,39 @@ def test_put_fills_an_empty_section(tmp_path):
 @pytest.mark.parametrize(
     ("path", "problem"),
     [
-        ("learners.A.lr.x", "--set it: learners.A.lr: has no keys below it (1); set it as a whole"),
-        ("access.rho.2", "--set it: access.rho.2: no such entry in a list of 2 ('2'); entries are counted from 0"),
-        ("access.rho.-1", "--set it: access.rho.-1: no such entry in a list of 2 ('-1'); entries are counted from 0"),
+        ("learners.A.lr.x", "--set it: learners.A.lr: … no keys below … (1)"),
+        ("access.rho.2", "--set it: access.rho.2: … list of 2 … ('2')"),
+        ("access.rho.-1", "--set it: access.rho.-1: … list of 2 … ('-1')"),
         (
             "access.rho.first",
-            "--set it: access.rho.first: no such entry in a list of 2 ('first'); entries are counted from 0",
+            "--set it: access.rho.first: … list of 2 … ('first')",
         ),
         (
             "access.outages.9.up",
-            "--set it: access.outages.9: no such entry in a list of 2 ('9'); entries are counted from 0",
+            "--set it: access.outages.9: … list of 2 … ('9')",
         ),
     ],
 )
 def test_put_of_an_invalid_path_is_an_error(document, path, problem):
     with pytest.raises(ScenarioError) as error:
         document.put(path, 1, "--set it")
-    assert str(error.value) == problem
+    assert_messages([str(error.value)], [problem])
 
 
-PUNCTUATION = "; check indentation, colons, brackets and quotes"
 BAD = [
-    (b"a: b: c\n", "{}:1:5: invalid YAML: mapping values are not allowed here" + PUNCTUATION),
-    (b"a:\n    b: 1\n  c: 1\n", "{}:3:3: invalid YAML: while parsing a block mapping from line 1 on: expected <block end>, but found '<block mapping start>'" + PUNCTUATION),
-    (b"a: 1\nusers:3\nb: 2\n", "{}:3:1: invalid YAML: while scanning a simple key from line 2 on: could not find expected ':'" + PUNCTUATION),
-    (b"a: {b: 1\nc: 2\n", "{}:2:2: invalid YAML: while parsing a flow mapping from line 1 on: expected ',' or '}}', but got ':'" + PUNCTUATION),
-    (b"a:\tb\n", "{}:1:3: invalid YAML: found character '\\t' that cannot start any token" + PUNCTUATION),
-    (b"a: 1\nb: 2\na: 3\n", "{}:3:1: invalid YAML: while constructing a mapping from line 1 on: found duplicate key \"a\" with value \"3\" (original value: \"1\")" + PUNCTUATION),
-    (b"a: !!python/object:os.system {}\n", "{}:1:4: invalid YAML: could not determine a constructor for the tag 'tag:yaml.org,2002:python/object:os.system'" + PUNCTUATION),
-    (b"", "{}: it is empty; start from a scenario of netfl: netfl scenarios"),
-    (b"# only a comment\n", "{}: it is empty; start from a scenario of netfl: netfl scenarios"),
-    (b"just text\n", "{}: holds one value, not a mapping of keys to values; write 'key: value' lines"),
-    (b"- a\n- b\n", "{}: holds a list, not a mapping of keys to values; write 'key: value' lines"),
-    (b"\xff\xfe\x00", "{}: not UTF-8 text: invalid start byte at byte 0; check that it is a YAML file"),
-    (b"a: \x00\n", "{}: invalid YAML: unacceptable character #x0000: special characters are not allowed; check that it is a text file"),
+    (b"a: b: c\n", "{}:1:5: invalid YAML: … mapping values … check indentation"),
+    (b"a:\n    b: 1\n  c: 1\n", "{}:3:3: invalid YAML: … from line 1 on: … <block end> … check indentation"),
+    (b"a: 1\nusers:3\nb: 2\n", "{}:3:1: invalid YAML: … from line 2 on: … expected ':' … check indentation"),
+    (b"a: {b: 1\nc: 2\n", "{}:2:2: invalid YAML: … from line 1 on: … got ':' … check indentation"),
+    (b"a:\tb\n", "{}:1:3: invalid YAML: … '\\t' … check indentation"),
+    (b"a: 1\nb: 2\na: 3\n", "{}:3:1: invalid YAML: … from line 1 on: … duplicate key \"a\" … check indentation"),
+    (b"a: !!python/object:os.system {}\n", "{}:1:4: invalid YAML: … python/object:os.system' … check indentation"),
+    (b"", "{}: … empty … netfl scenarios"),
+    (b"# only a comment\n", "{}: … empty … netfl scenarios"),
+    (b"just text\n", "{}: … one value … 'key: value'"),
+    (b"- a\n- b\n", "{}: … a list … 'key: value'"),
+    (b"\xff\xfe\x00", "{}: not UTF-8 … at byte 0"),
+    (b"a: \x00\n", "{}: invalid YAML: … #x0000 … text file"),
 ]  # fmt: skip
 
 
@@ -169,7 +167,7 @@ def test_invalid_file_gives_a_one_line_error(tmp_path, content, message):
     path.write_bytes(content)
     with pytest.raises(ScenarioError) as error:
         read(path)
-    assert str(error.value) == message.format(path)
+    assert_messages([str(error.value)], [message.replace("{}", str(path), 1)])
 
 
 def test_large_scenario_is_written_as_json():
@@ -182,11 +180,9 @@ def test_large_scenario_is_written_as_json():
 
 
 def test_missing_file_and_folder_are_errors(tmp_path):
-    with pytest.raises(
-        ScenarioError, match=r"no\.yaml: the file does not exist; check the path; netfl scenarios lists the examples$"
-    ):
+    with pytest.raises(ScenarioError, match=r"no\.yaml: .* does not exist; .* netfl scenarios"):
         read(tmp_path / "no.yaml")
-    with pytest.raises(ScenarioError, match=r"cannot be read: Is a directory; check the path and its permissions$"):
+    with pytest.raises(ScenarioError, match=r"cannot be read: Is a directory"):
         read(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(ScenarioError, match=r"cannot be read: Not a directory"):

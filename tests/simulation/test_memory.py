@@ -66,6 +66,18 @@ def test_aggregation_without_state_needs_less_memory_per_update():
     assert average.total_bytes == 4 * 552_875 * (6 * 8 + 3 * 250 + 6 * 15)
 
 
+def test_the_estimate_is_the_sum_of_its_holders():
+    """8 lanes, 2 workers and 10 deliveries; a lane trains 10 models in 6 copies, at most 15 at once."""
+    counted = estimate(Mifa(), workers=2, has_baseline=True, example_bytes=GB)
+    model_bytes = 4 * 552_875
+    assert counted.version_bytes == model_bytes * 8 * 8
+    assert counted.update_bytes == model_bytes * 2 * 5 * 10
+    assert counted.training_bytes == model_bytes * 2 * 6 * 15
+    assert counted.process_bytes == 2 * 300 * 2**20
+    holders = ("version", "state", "update", "training", "example", "process")
+    assert counted.total_bytes == sum(getattr(counted, f"{holder}_bytes") for holder in holders)
+
+
 @pytest.mark.parametrize(("free", "jobs"), [(80 * GB, 2000), (8 * GB, 226), (0, 15)])
 def test_a_gpu_trains_as_many_models_at_once_as_fit(free, jobs):
     """One copy of them takes a sixteenth of its free memory, or what a CPU trains at once; processes are elsewhere."""

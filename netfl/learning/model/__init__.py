@@ -43,7 +43,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from netfl.errors import Fault
-from netfl.registry import Spec, exported_models, kind_of
+from netfl.registry import Spec, exported_models, is_plugin, kind_of
 
 if TYPE_CHECKING:
     from netfl.learning.architecture import Architecture as Architecture
@@ -75,8 +75,7 @@ class Model(Spec):
         Tokens are names without numerical meaning, so that only models for tokens accept them.
         """
         if tokens is not None:
-            kind = kind_of(type(self))
-            override = f", or override misfits in {kind}" if ":" in kind else ""
+            override = f", or override misfits in {kind_of(type(self))}" if is_plugin(self) else ""
             remedy = f"use 'lstm', or data of measurements{override}"
             yield Fault("", "needs measurements, but these examples are rows of tokens", tokens, remedy)
 

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field
 
-from netfl.errors import Fault, NetflError, ScenarioError, prefix_faults
-from netfl.network.channel import Channel, LinkGain, StaticGain
+from netfl.errors import prefix_faults
+from netfl.network.channel import Channel, LinkGain
+from netfl.network.channel._conformance import open_checked
 from netfl.network.channel._fading import with_carrier
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.periods import period_from, period_of
-from netfl.registry import Spec, kind_of, one_line_of, stream_keys
+from netfl.registry import Spec, is_plugin, stream_keys
 from netfl.streams import Streams
 from netfl.types import Floats, Ints
 from netfl.units import DecibelMilliwatts, Decibels, Hertz
@@ -144,39 +145,8 @@ class LinkBudget:
         for index, (channel, key) in enumerate(zip(self._channels, stream_keys(self._channels), strict=True)):
             with prefix_faults(f"channel.{index}"):
                 channel_streams = streams.at("channel", *key)
-                is_plugin = ":" in kind_of(type(channel))
-                if is_plugin:
-                    gains.append(_open_plugin(channel, layout, channel_streams))
+                if is_plugin(channel):
+                    gains.append(open_checked(channel, layout, channel_streams))
                 else:
                     gains.append(channel.open(layout, channel_streams))
         return gains
-
-
-def _open_plugin(channel: Channel, layout: Layout, streams: Streams) -> LinkGain:
-    """Open a channel from outside netfl; raise a ScenarioError if its gains at time 0 violate the contract."""
-    users, call, remedy, problem = np.arange(layout.users), "open()", "return a LinkGain", ""
-    try:
-        gain = channel.open(layout, streams)
-        if not isinstance(gain, LinkGain):
-            problem = f"gives {type(gain).__name__}" if gain is not None else "gives None"
-        for name, arguments in () if problem else (("gain_db", (users, 0.0)), ("peak_db", (users,))):
-            call, remedy = f"{name}()", "return a finite number of dB for each user, [n]"
-            values = gain.all_db if type(gain) is StaticGain else np.asarray(getattr(gain, name)(*arguments), float)
-            broken = np.flatnonzero(~np.isfinite(values))
-            if values.shape != users.shape:
-                given = {0: "a single number", 1: f"{values.size} values"}.get(
-                    values.ndim, f"the shape {[*values.shape]}"
-                )
-                problem = f"gives {given} for {len(users)} users"
-            elif broken.size:
-                user = int(broken[0])
-                problem = f"gives {values[user]} for user {user}, {layout.distance_m[user]:.4g} m away"
-            if problem:
-                break
-    except NetflError:
-        raise
-    except Exception as error:
-        problem = f"fails: {one_line_of(error, channel)}"
-    if problem:
-        raise ScenarioError([Fault("", f"{call} of {kind_of(type(channel))} {problem}", None, remedy)])
-    return gain

@@ -33,7 +33,7 @@ complete one::
 
 Optional parts: several modes (`Reception.modes`, `Reception.choose`), a formula for an SINR that changes during a frame
 (`Reception.success_over`), and modes that reject each other better than noise (`Reception.min_sir_db`).  Modes may be
-in any order: the network asks `Reception.most_robust_mode` and `Reception.fastest_mode` for the ends of the range.
+in any order: a broadcast uses the `Reception.most_robust_mode`, whatever its number.
 '''
 
 from __future__ import annotations
@@ -133,14 +133,6 @@ class Reception(Spec):
 
         def rank(mode: int) -> tuple[float, float]:
             return self._median_snr_db(bandwidth_hz, bits, mode), -self.rate_bps(bandwidth_hz, mode)
-
-        return min(range(self.modes), key=rank)
-
-    def fastest_mode(self, bandwidth_hz: float, bits: float = PACKET_BITS) -> int:
-        """Return the mode with the highest rate; of equals the one that needs the lowest SNR, as above."""
-
-        def rank(mode: int) -> tuple[float, float]:
-            return -self.rate_bps(bandwidth_hz, mode), self._median_snr_db(bandwidth_hz, bits, mode)
 
         return min(range(self.modes), key=rank)
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import netfl
 from netfl.cli import app
 from netfl.errors import ScenarioError
-from netfl.learning import plugin_check
+from netfl.learning import plugin_trials
 from netfl.learning.spec import LearnerSpec
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument, dump
@@ -200,12 +200,12 @@ def test_check_and_run_report_errors_and_trace_ignores_them(tmp_path, monkeypatc
 
 
 def test_packaged_rules_do_not_import_the_check(monkeypatch):
-    monkeypatch.setitem(sys.modules, "netfl.learning.plugin_check", None)
+    monkeypatch.setitem(sys.modules, "netfl.learning.plugin_trials", None)
     prepare_run(validate(ScenarioDocument(scenario(), "x")))
 
 
 def test_an_aggregation_from_a_notebook_fails_without_a_line():
     failing = type("Failing", (plugin_learning.Failing,), {"__module__": "no_module", "__doc__": "No file."})()
-    fault = next(plugin_check._faults(failing, LearnerSpec(**LEARNER), 3, 2))
+    fault = next(plugin_trials._faults(failing, LearnerSpec(**LEARNER), 3, 2))
     assert "fails on test values: LookupError: no such user" in fault.problem
     assert "line" not in fault.problem

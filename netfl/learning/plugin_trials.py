@@ -1,4 +1,4 @@
-"""Check of user-written models, objectives and aggregations: one trial on made-up values before a run.
+"""Trials of user-written models, objectives and aggregations on made-up values before a run.
 
 The results must have the shapes of the contract: broadcasting would stretch a wrong shape silently.  No method may
 write into its arguments, which other learners and later rounds read, too.
@@ -23,15 +23,15 @@ from netfl.learning.model import Model
 from netfl.learning.model._trial import find_problem
 from netfl.learning.objective import Objective
 from netfl.learning.spec import LearnerSpec
-from netfl.registry import Spec, find_plugins, kind_of, one_line, one_line_of
+from netfl.registry import Spec, find_plugins, kind_of, try_call
 from netfl.types import Floats
 
 _VERSION_SIZE = 7
 _MAX_DELIVERIES = 3
 
 
-def check_learner_plugins(learners: Mapping[str, LearnerSpec], users: int, max_deliveries: int) -> None:
-    """Check the user-written parts of *learners*; raise a ScenarioError."""
+def try_learners(learners: Mapping[str, LearnerSpec], users: int, max_deliveries: int) -> None:
+    """Try the user-written parts of *learners*; raise a ScenarioError."""
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         faults = [
             fault.under(f"learners.{name}.{key}")
@@ -43,7 +43,7 @@ def check_learner_plugins(learners: Mapping[str, LearnerSpec], users: int, max_d
         raise ScenarioError(faults)
 
 
-def check_model_plugin(model: Model, data: Data) -> None:
+def try_model(model: Model, data: Data) -> None:
     """Open a user-written *model* for examples like *data* and try it; raise a ScenarioError with the first problem."""
     with torch.random.fork_rng(devices=[]):
         found = _model_problem(model, data.shape, data.classes, data.tokens)
@@ -53,12 +53,12 @@ def check_model_plugin(model: Model, data: Data) -> None:
 
 def _model_problem(model: Model, shape: tuple[int, ...], classes: int, tokens: int | None) -> tuple[str, str] | None:
     remedy = "return ModuleArchitecture(module, start)"
-    try:
-        architecture, size = model.open(shape, classes, tokens), model.parameters(shape, classes, tokens)
-    except Exception as error:  # whatever the user's class does
-        return f"its method 'open' fails: {one_line(error)}", remedy
+    architecture, failure = try_call(model, lambda: model.open(shape, classes, tokens))
+    if failure:
+        return f"its method 'open' fails: {failure}", remedy
     if not isinstance(architecture, Architecture):
         return f"its method 'open' gives {_describe(architecture)}, not an Architecture", remedy
+    size = model.parameters(shape, classes, tokens)  # which the scenario has tried
     if size != architecture.size:
         problem = f"its method 'parameters' gives {size}, but what it opens has {architecture.size}"
         return problem, "count all parameters, and the buffers of its state_dict: they decide the size of an update"
@@ -152,11 +152,9 @@ def _try(part: Spec, method: str, inputs: Mapping[str, Any], expected: str, give
         The result; ``None`` if there was an error.
     """
     kind, before, is_right = kind_of(type(part)), deepcopy(_numbers(inputs)), True
-    try:
-        result = getattr(part, method)(*inputs.values())
-    except Exception as error:  # whatever the user's class does
-        problem = f"its method '{method}' fails on test values: {one_line_of(error, part)}"
-        yield Fault("", problem, kind, f"it was given {given}")
+    result, failure = try_call(part, lambda: getattr(part, method)(*inputs.values()))
+    if failure:
+        yield Fault("", f"its method '{method}' fails on test values: {failure}", kind, f"it was given {given}")
         return None
     if not (found := _describe(result)).startswith(expected):
         is_right = False

@@ -1,0 +1,105 @@
+"""Checks of models, objectives and aggregations from outside netfl: whether they return what their contracts state.
+
+When a scenario is read, `model_faults` and `payload_faults` check what decides the size of an update.  Before learning
+starts, in ``netfl check`` as in a run, `check_plugins` tries all parts on made-up values (`plugin_trials`).  Only the
+latter imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from netfl.errors import Fault
+from netfl.learning.aggregation import Aggregation
+from netfl.learning.data import Data
+from netfl.learning.model import Model
+from netfl.learning.payload import learner_payloads
+from netfl.learning.spec import LearnerSpec
+from netfl.registry import find_plugins, is_plugin, kind_of, try_call
+
+_TRIED = 1000
+"""Length of the model with which an aggregation is asked what it sends."""
+
+
+def model_faults(
+    model: Model, shape: tuple[int, ...], classes: int, tokens: int | None, *, is_regression: bool
+) -> Iterator[Fault]:
+    """Yield why *model* cannot take such examples, or, if it is from outside netfl, cannot count its parameters."""
+
+    def misfits() -> list[Fault]:
+        faults = [*model.misfits(shape, classes, tokens)]
+        return faults or [*model.target_misfits(shape, classes, tokens, is_regression)]
+
+    if not is_plugin(model):
+        yield from misfits()
+        return
+    kind = kind_of(type(model))
+    shown = f"examples of shape {list(shape)}, {classes} classes and {tokens or 'no'} tokens"
+    faults, failure = try_call(model, misfits)
+    size = None
+    if not (faults or failure):
+        size, failure = try_call(model, lambda: model.parameters(shape, classes, tokens))
+    if failure:
+        remedy = "correct its methods 'misfits' and 'parameters', or let 'misfits' refuse such examples"
+        yield Fault("", f"fails on {shown}: {failure}", kind, remedy)
+    elif faults:
+        yield from faults
+    elif not (isinstance(size, int | np.integer) and size > 0):
+        problem = f"its method 'parameters' gives {size!r} for {shown}"
+        yield Fault("", problem, kind, "return the number of parameters, a whole number")
+
+
+def payload_faults(learners: Mapping[str, LearnerSpec], model: Model, data: Data) -> Iterator[Fault]:
+    """Yield the errors of parts from outside netfl whose payloads cannot be computed."""
+    faults = [
+        fault.under(f"learners.{name}.aggregation")
+        for name, learner in learners.items()
+        if any(find_plugins(learner.aggregation))
+        for fault in _extra_faults(learner.aggregation)
+    ]
+    yield from faults
+    if faults or not any(find_plugins(model)):
+        return
+    _, failure = try_call(model, lambda: learner_payloads(learners, model, data))
+    if failure:
+        remedy = "correct its method 'open', or override 'buffers'"
+        yield Fault("model", f"its buffers cannot be counted: {failure}", kind_of(type(model)), remedy)
+
+
+def check_plugins(
+    learners: Mapping[str, LearnerSpec], model: Model | None, data: Data | None, users: int, max_deliveries: int
+) -> None:
+    """Try the parts from outside netfl on made-up examples and small tensors.
+
+    Args:
+        learners: the learners, by name.
+        model: the model that they train.
+        data: the examples that they train with.
+        users: number of users.
+        max_deliveries: largest number of deliveries in a round of a replica.
+
+    Raises:
+        ScenarioError: one of them violates the contract of its family.
+    """
+    if not any(any(find_plugins(part)) for part in (model, *learners.values())):
+        return
+    from netfl.learning import plugin_trials
+
+    plugin_trials.try_learners(learners, users, max_deliveries)
+    if model is not None and data is not None and any(find_plugins(model)):
+        plugin_trials.try_model(model, data)
+
+
+def _extra_faults(rule: Aggregation) -> Iterator[Fault]:
+    """Yield the errors of an aggregation that cannot state what it sends beside the model."""
+    kind = kind_of(type(rule))
+    for name in ("uplink_extra", "downlink_extra"):
+        numbers, failure = try_call(rule, lambda: getattr(rule, name)(_TRIED))  # noqa: B023 - called at once
+        if failure:
+            problem = f"its method '{name}' fails for {_TRIED} parameters: {failure}"
+            yield Fault("", problem, kind, "return how many numbers are sent beside the model")
+        elif not (isinstance(numbers, int | np.integer) and numbers >= 0):
+            problem = f"its method '{name}' gives {numbers!r} for {_TRIED} parameters"
+            yield Fault("", problem, kind, "return a whole number that is not negative")

@@ -1,0 +1,14 @@
+"""Comparison of error messages with patterns: the place, the key and a word, so that a sentence may be reworded."""
+
+import re
+
+
+def assert_messages(messages, patterns):
+    """Check that each message is one line, begins with the first part of its pattern, and has the other parts in order.
+
+    The parts of a pattern are separated by `` … ``, as in ``s.yaml:2: users: … whole number``.
+    """
+    assert len(messages) == len(patterns), messages
+    for message, pattern in zip(messages, patterns, strict=True):
+        parts = [re.escape(part) for part in pattern.split(" … ")]
+        assert re.fullmatch(".*".join([*parts, ""]), message), f"{message!r} does not match {pattern!r}"
