@@ -211,12 +211,14 @@ class RunWriter(RunObserver):
     def _add_batches(self, batches: Sequence[RoundBatch]) -> None:
         for statistics, batch in zip(self._statistics, batches, strict=True):
             statistics.extend(batch)
-        rounds, deliveries = [batch.of_rounds for batch in batches], [batch.of_deliveries for batch in batches]
-        for name, tables in (("rounds", rounds), ("deliveries", deliveries)):
-            replica = np.repeat(np.array(self._replicas), [len(table[0]) for table in tables])
-            columns = [replica, *(np.concatenate(column) for column in zip(*tables, strict=True))]
-            order = np.argsort(columns[1], kind="stable")
-            self._tables[name].append([column[order] for column in columns])
+        tables_by_batch = [batch.tables for batch in batches]
+        for name in tables_by_batch[0]:
+            tables = [by_name[name] for by_name in tables_by_batch]
+            sizes = [len(table["round"]) for table in tables]
+            columns = {"replica": np.repeat(np.array(self._replicas), sizes)}
+            columns |= {column: np.concatenate([table[column] for table in tables]) for column in tables[0]}
+            order = np.argsort(columns["round"], kind="stable")  # by round, then by replica
+            self._tables[name].append([column[order] for column in columns.values()])
 
     def _publish(self) -> None:
         self._add_waiting()

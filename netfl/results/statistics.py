@@ -150,16 +150,21 @@ class RoundStatistics:
 
     def extend(self, batch: RoundBatch) -> None:
         """Count the next rounds."""
+        rounds = batch.rounds
+        deliveries = batch.deliveries
         np.add.at(self._delivered, batch.user, 1)
-        self._attempts += int(batch.attempts.sum())
-        self._delays.frombytes((batch.arrived_s - np.repeat(batch.opened_s, batch.delivered)).tobytes())
-        self._rounds, self.simulated_s = int(batch.index[-1]), float(batch.closed_s[-1])
-        up, down = (
-            np.cumsum([before, *bits])[1:]
-            for before, bits in ((self._uplink_bits, batch.uplink_bits), (self._downlink_bits, batch.downlink_bits))
-        )
-        self._uplink_bits, self._downlink_bits = float(up[-1]), float(down[-1])
-        self._totals.frombytes(np.stack([batch.closed_s, up, down, batch.energy_j], axis=1).tobytes())
+        self._attempts += int(deliveries["attempts"].sum())
+        opened_s = np.repeat(rounds["opened_s"], batch.delivered)
+        self._delays.frombytes((deliveries["arrived_s"] - opened_s).tobytes())
+        self._rounds = int(batch.index[-1])
+        self.simulated_s = float(batch.closed_s[-1])
+        # the sums begin with the bits of the rounds before, so that they do not depend on the sizes of batches
+        uplink_bits = np.cumsum([self._uplink_bits, *rounds["uplink_bits"]])[1:]
+        downlink_bits = np.cumsum([self._downlink_bits, *rounds["downlink_bits"]])[1:]
+        self._uplink_bits = float(uplink_bits[-1])
+        self._downlink_bits = float(downlink_bits[-1])
+        totals = np.stack([batch.closed_s, uplink_bits, downlink_bits, rounds["energy_J"]], axis=1)
+        self._totals.frombytes(totals.tobytes())
 
     def until(self, index: int) -> dict[str, float]:
         """Return the cost until the end of round *index*: time, bits on uplink and downlink, and joules if counted."""
