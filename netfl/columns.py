@@ -26,18 +26,18 @@ class ColumnHint:
 
     Args:
         name: name of the column; by default that of the field.
-        type: Arrow type of the column; by default that of the field's type, with 64 bits.
+        arrow_type: Arrow type of the column; by default that of the field's type, with 64 bits.
         meaning: content of the column; by default that of the field.
         convert: function from the value of the field to that in the column.
     """
 
     name: str = ""
-    type: str = ""
+    arrow_type: str = ""
     meaning: str = ""
     convert: Callable[[Any], Any] | None = None
 
 
-Int32 = Annotated[int, ColumnHint(type="int32")]
+Int32 = Annotated[int, ColumnHint(arrow_type="int32")]
 """A whole number in a column of 32 bits."""
 
 
@@ -47,7 +47,7 @@ class Column:
 
     Args:
         name: its name.
-        type: its Arrow type: ``int32``, ``int64``, ``double``, or ``word``, which is one of a few words.
+        arrow_type: its Arrow type: ``int32``, ``int64``, ``double``, or ``word``, which is one of a few words.
         meaning: its content, for the documentation.
         default: its value in a file without the column, NaN for none; ``None`` if a file must have the column.
         field: the field of a row that it holds.
@@ -55,7 +55,7 @@ class Column:
     """
 
     name: str
-    type: str
+    arrow_type: str
     meaning: str
     default: float | None = None
     field: str = ""
@@ -64,7 +64,7 @@ class Column:
     @property
     def dtype(self) -> type[np.generic]:
         """Type of its NumPy arrays."""
-        return np.float64 if self.type == "double" else np.int64
+        return np.float64 if self.arrow_type == "double" else np.int64
 
 
 REPLICA = Column("replica", "int32", "number of the replica")
@@ -87,13 +87,13 @@ def columns_of(rows: type) -> tuple[Column, ...]:
         annotation = types[field.name]
         hints = [entry for entry in getattr(annotation, "__metadata__", ()) if isinstance(entry, ColumnHint)]
         hint = hints[0] if hints else ColumnHint()
-        arrow_type = hint.type or _TYPES.get(getattr(annotation, "__origin__", annotation))
+        arrow_type = hint.arrow_type or _TYPES.get(getattr(annotation, "__origin__", annotation))
         if arrow_type is None:
             continue  # not a number, and nothing states how it becomes one
         columns.append(
             Column(
                 name=hint.name or field.name,
-                type=arrow_type,
+                arrow_type=arrow_type,
                 meaning=hint.meaning or meanings.get(field.name, "").rstrip("."),
                 default=_default_of(field),
                 field=field.name,

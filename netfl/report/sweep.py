@@ -21,7 +21,6 @@ from netfl.report import page, summary_text
 from netfl.report.page import Page, Section, caption
 from netfl.report.run_data import interval_cell
 from netfl.report.sweep_data import (
-    METRICS,
     PointRanking,
     SweepData,
     paired_lead,
@@ -29,6 +28,7 @@ from netfl.report.sweep_data import (
     ranking_entries,
 )
 from netfl.results import formatting
+from netfl.results.metrics import metrics_in
 from netfl.results.statistics import ConfidenceInterval, interval, metric_of
 from netfl.sweeps.index import SearchEntry
 from netfl.sweeps.results import Sweep
@@ -130,7 +130,7 @@ def best_points(ranking: PointRanking) -> Iterator[Markup]:
 
 def learning_curves(data: SweepData) -> Iterator[Markup]:
     """Yield the learning curves of all results or, if there are many, of the best of each learner."""
-    metrics = [metric for metric in data.metrics if metric != "accuracy_users_worst10"]
+    metrics = [metric for metric in data.metrics if metric in metrics_in("curves")]
     if not metrics:
         return
     entries = ranking_entries(data, metrics[-1])
@@ -173,7 +173,8 @@ def point_table(data: SweepData) -> Markup:
         settings = [formatting.format_setting(point[axis]) for axis in axes]
         rows.append([str(point["point"]), *settings, str(point["status"]), *cells])
     heads = [
-        f"{name}: {formatting.METRICS[metric]}" if name else formatting.metric_label(metric) for name, metric in shown
+        f"{name}: {formatting.metric_title(metric)}" if name else formatting.metric_label(metric)
+        for name, metric in shown
     ]
     text = caption("points", data, len(rows), len(columns) - len(shown))
     return page.table(["Point", *axes, "Status", *heads], rows, text)
@@ -182,7 +183,7 @@ def point_table(data: SweepData) -> Markup:
 def _cell(value: ConfidenceInterval | None, metric: str, data: SweepData) -> str:
     if value is None:
         return "–"
-    if metric in METRICS:
+    if formatting.is_learned(metric):
         return interval_cell(metric, value, data.replicas)
     return formatting.format_metric(metric, value.mean, value.half)
 

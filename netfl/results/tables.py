@@ -55,7 +55,9 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
 
 
 def _arrow_type(column: Column) -> pa.DataType:
-    return pa.dictionary(pa.int32(), pa.string()) if column.type == "word" else pa.type_for_alias(column.type)
+    return (
+        pa.dictionary(pa.int32(), pa.string()) if column.arrow_type == "word" else pa.type_for_alias(column.arrow_type)
+    )
 
 
 SCHEMAS = {

@@ -18,6 +18,7 @@ from netfl.results.formatting import (
     metric_head,
     metric_label,
 )
+from netfl.results.metrics import metrics_in
 from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, mean_sentence, metric_of
 from netfl.simulation.progress import PLAIN_EVERY_S, STOPPING, StopOnSignal
 from netfl.sweeps import Sweep, SweepObserver, TaskUpdate
@@ -30,9 +31,7 @@ COLUMNS = 12
 """The largest number of metrics in the table of results."""
 _MAX_NOTES = 3
 """The largest number of sentences about the billing of learners; runs with other learners have others."""
-_LEARNT = ("accuracy", "rare_accuracy", "r2", "loss")
 _STATUSES = ("done", "partial", "missing", "pruned", "failed")
-_NETWORK = ("rounds_per_hour", "delivered_per_round", "throughput_bps", "delay_mean_s", "loss_ratio", "jain")
 
 
 class SweepDisplay(StopOnSignal, SweepObserver):
@@ -160,8 +159,11 @@ def _show_points(sweep: Sweep, console: Console) -> None:
     replicas = int(summary["replicas"].max())
     metrics = summary["metric"].map(metric_of)
     learners = [name for name in summary["learner"].unique() if name]
-    wanted = [(name, metric) for metric in _LEARNT for name in learners]
-    wanted = wanted if metrics.isin(_LEARNT).any() else [("", metric) for metric in _NETWORK]
+    of_learners = [*metrics_in("points", is_learned=True)]
+    if metrics.isin(of_learners).any():
+        wanted = [(name, metric) for metric in of_learners for name in learners]
+    else:
+        wanted = [("", metric) for metric in metrics_in("points", is_learned=False)]
     keys = zip(summary["point"], summary["learner"], metrics, strict=True)
     values = dict(zip(keys, zip(summary["mean"], summary["half"], summary["replicas"], strict=True), strict=True))
     available = {(name, metric) for _, name, metric in values}
