@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from functools import cache
 from operator import attrgetter
@@ -120,6 +120,13 @@ def complete_columns(rows: type, size: int, given: Mapping[str, Any]) -> dict[st
     return {
         column.name: np.broadcast_to(np.asarray(given.get(column.name, column.default), column.dtype), size)
         for column in columns_of(rows)
+    }
+
+
+def missing_defaults(columns: Iterable[Column], present: Collection[str]) -> dict[str, float]:
+    """Return the defaults of the *columns* that a file with the columns *present* does not have, by name."""
+    return {
+        column.name: column.default for column in columns if column.default is not None and column.name not in present
     }
 
 

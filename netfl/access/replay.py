@@ -14,7 +14,7 @@ import pyarrow as pa
 from pydantic import AfterValidator
 
 from netfl.access import Access, AccessInfo
-from netfl.columns import REPLICA, ROUND, USER, Column, columns_of
+from netfl.columns import REPLICA, ROUND, USER, Column, columns_of, missing_defaults
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.network.files import open_parquet
 from netfl.types import AccessContext, Delivery, Ints, Law, LearnerReport, Round, ScenarioFacts
@@ -126,11 +126,11 @@ class Replay(Access):
             raise ScenarioError([Fault("run", problem, remedy="name the folder of a finished run")])
         try:
             with open_parquet(path) as file:
-                present = [column for column in columns if column.name in file.schema_arrow.names]
-                missing = [column for column in columns if column not in present]
-                required = [column.name for column in missing if column.default is None]
-                if required:
-                    raise MachineError(f"{path} has no column {', '.join(required)}")
+                names = file.schema_arrow.names
+                present = [column for column in columns if column.name in names]
+                missing = [column.name for column in columns if column.default is None and column.name not in names]
+                if missing:
+                    raise MachineError(f"{path} has no column {', '.join(missing)}")
                 read = file.read(columns=[column.name for column in present])
             read = read.cast(pa.schema({column.name: pa.from_numpy_dtype(column.dtype) for column in present}))
         except (OSError, pa.ArrowException) as error:
@@ -140,7 +140,7 @@ class Replay(Access):
         if any(read[name].null_count for name in full):
             raise MachineError(f"{path} has empty cells")
         table: pd.DataFrame = read.to_pandas()
-        return table.assign(**{column.name: column.default for column in missing})
+        return table.assign(**missing_defaults(columns, names))
 
 
 def _recording_faults(rounds: pd.DataFrame, deliveries: pd.DataFrame, users: int, wanted: int) -> Iterator[Fault]:

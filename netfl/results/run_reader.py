@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from netfl.columns import missing_defaults
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.network import files
 from netfl.network.files import local_path, read_frame, unreadable_file
@@ -20,7 +21,7 @@ from netfl.results.formatting import clock, learner_metrics, metric_cell, metric
 from netfl.results.locking import is_locked
 from netfl.results.model_snapshots import VERSIONS, ModelSnapshots
 from netfl.results.statistics import FINAL, LAST_TENTH, final_name, interval
-from netfl.results.tables import SCHEMAS, read_stream, stream_of
+from netfl.results.tables import SCHEMAS, TABLES, read_stream, stream_of
 from netfl.scenario.html_card import html_card
 from netfl.types import KINDS, check_format
 
@@ -212,6 +213,8 @@ class Run:
         if not self._has(path.name):
             return SCHEMAS[name].empty_table().to_pandas() if name in SCHEMAS else pd.DataFrame()
         table = read_frame(path)
+        if defaults := missing_defaults(TABLES.get(name, ()), table.columns):
+            table = table.assign(**defaults)  # an earlier version of netfl did not have these columns
         if "replica" in table and (self.folder / EXTENSION).exists():
             table = table[table["replica"] < self.manifest.get("replicas", math.inf)]
         return table
