@@ -116,11 +116,16 @@ def to_arrays(rows: type, values: Sequence[Any]) -> dict[str, NDArray[Any]]:
 
 
 def complete_columns(rows: type, size: int, given: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """Return arrays ``[size]`` of all columns of *rows*: a *given* array or number, and defaults for all others."""
-    return {
-        column.name: np.broadcast_to(np.asarray(given.get(column.name, column.default), column.dtype), size)
-        for column in columns_of(rows)
-    }
+    """Return arrays ``[size]`` of all columns of *rows*: a *given* array or number, and defaults for all others.
+
+    Raises:
+        KeyError: a column without a default is not given.
+    """
+    arrays = {}
+    for column in columns_of(rows):
+        value = given[column.name] if column.default is None else given.get(column.name, column.default)
+        arrays[column.name] = np.broadcast_to(np.asarray(value, column.dtype), size)
+    return arrays
 
 
 def missing_defaults(columns: Iterable[Column], present: Collection[str]) -> dict[str, float]:

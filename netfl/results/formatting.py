@@ -177,8 +177,8 @@ def format_metric(name: str, value: float | None, half: float | None = None) -> 
 def format_final(metric: str, value: float | None) -> str:
     """Format a value of a learner or of the network with its unit, accuracies in percent.
 
-    >>> format_final("accuracy", 0.8123), format_final("delay_mean_s", 0.0123)
-    ('81.2 %', '12.3 ms')
+    >>> format_final("accuracy", 0.8123), format_final("delay_mean_s", 0.0123), format_final("validation_loss", 1.39)
+    ('81.2 %', '12.3 ms', '1.39')
     """
     if is_share(metric) and value is not None:
         return f"{100 * value:.1f} %"
