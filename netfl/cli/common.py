@@ -35,11 +35,14 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
         except NetflError as error:
             if isinstance(error, ModelError) and error.__cause__ is not None:
                 typer.echo("".join(format_exception(error.__cause__)), err=True)  # for the author of the model
-            message, code = "\n".join(map(_format_error, getattr(error, "faults", [error]))), error.exit_code
+            message = "\n".join(map(_format_error, getattr(error, "faults", [error])))
+            code = error.exit_code
         except MemoryError as error:
-            message, code = f"not enough memory: {error}", 1
+            message = f"not enough memory: {error}"
+            code = 1
         except KeyboardInterrupt as error:
-            message, code = "; ".join(["stopped", *getattr(error, "__notes__", [])]), INTERRUPTED
+            message = "; ".join(["stopped", *getattr(error, "__notes__", [])])
+            code = INTERRUPTED
         else:
             return
         typer.echo(message, err=True)

@@ -77,7 +77,8 @@ def _draw_access(data: RunData, left: Axes, right: Axes) -> None:
 
 
 def _draw_metrics(data: RunData, left: Axes, right: Axes) -> None:
-    names, summary = data.access_metrics[: 2 * _LINES], data.run.summary
+    names = data.access_metrics[: 2 * _LINES]
+    summary = data.run.summary
     if not names:
         _draw_note(left, "no metrics yet")
         _draw_note(right, "")

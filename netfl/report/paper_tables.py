@@ -49,7 +49,8 @@ class ComparisonTable(pd.DataFrame):
         columns: dict[str, dict[tuple[str, ...], str]] = {}
         groups: dict[tuple[str, ...], None] = {}
         for row in self.to_dict("records"):
-            metric, group = row["metric"], tuple(str(row[key]) for key in keys)
+            metric = row["metric"]
+            group = tuple(str(row[key]) for key in keys)
             scale, unit = units[metric]
             label = _escape(f"{_label(metric)} ({unit})" if unit else _label(metric))
             groups[group] = None
@@ -120,7 +121,8 @@ def compare(
     for name in [metric] if isinstance(metric, str) else metric:
         samples = _pool([*_samples(opened, name)], [by] if isinstance(by, str) else by, name)
         for sample in samples:
-            estimate, other = interval(sample.values), _baseline(samples, sample.keys, baseline)
+            estimate = interval(sample.values)
+            other = _baseline(samples, sample.keys, baseline)
             gap, is_paired = _difference(sample.values, other)
             found = (name, estimate.mean, estimate.half, estimate.replicas, gap.mean, gap.half, is_paired)
             billing = {}
@@ -197,7 +199,8 @@ def _samples(runs: Sequence[Run | Sweep], metric: str) -> Iterator[_Sample]:
             yield _Sample(keys, _indexed(finals[learner].dropna(), trace), billing)
         lacking += [] if finals else [str(run.folder)]
     if 0 < len(lacking) < len(runs):
-        problem, remedy = f"{', '.join(lacking)} has no such metric", "choose one that all runs have, or leave it out"
+        problem = f"{', '.join(lacking)} has no such metric"
+        remedy = "choose one that all runs have, or leave it out"
         raise ScenarioError([Fault("metric", problem, metric, remedy)])
 
 

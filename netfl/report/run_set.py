@@ -94,7 +94,8 @@ def gather_runs(folders: Sequence[Path]) -> RunSet:
     if len(folders) > len(LETTERS):
         problem = f"{len(folders)} runs are too many for one page"
         raise ScenarioError([Fault("", problem, None, f"give at most {len(LETTERS)}")])
-    runs, refused = [], []
+    runs = []
+    refused = []
     for folder in folders:
         try:
             runs.append(read_run_data(open_run(folder)))
@@ -152,7 +153,8 @@ def shared_rounds(first: RunData, second: RunData) -> int:
     """
     if first.run.manifest.get("seed") != second.run.manifest.get("seed"):
         return 0
-    replicas, rounds = set(first.replicas) & set(second.replicas), min(first.rounds, second.rounds)
+    replicas = set(first.replicas) & set(second.replicas)
+    rounds = min(first.rounds, second.rounds)
     traces = []
     for data in (first, second):
         table = data.run.deliveries

@@ -199,7 +199,8 @@ def choice_table(data: RunData) -> Iterator[Markup]:
     rows = []
     for name, choice in data.run.choices.items():
         values = chosen[chosen["learner"] == name]
-        names, unit = choice["learners"], "users" if choice["per"] == "user" else "replicas"
+        names = choice["learners"]
+        unit = "users" if choice["per"] == "user" else "replicas"
         last = values.loc[values["round"] == values["round"].max(), "value"].astype(int)
         counts = last.value_counts(sort=False).sort_index()
         shares = [f"{names[index]} ({number} of {counts.sum()} {unit})" for index, number in counts.items()]
@@ -243,7 +244,9 @@ def class_accuracy(data: RunData) -> Iterator[Markup]:
         if aggregates.grouped_final_metrics(data.metrics, metric, "class").empty:
             continue
         figure = page.new_figure(9.6, 1.1 + 0.42 * len(data.learners))
-        rare, choices, ax = data.rare_classes, data.run.choices, figure.add_subplot()
+        rare = data.rare_classes
+        choices = data.run.choices
+        ax = figure.add_subplot()
         options: dict[str, Any] = {"rare": rare, "learners": data.learners, "choices": choices, "ax": ax}
         learning_plots.class_accuracy(data.metrics, metric, **options)
         yield page.plot(figure, f"classes-{name}" if name else "classes", caption("classes", data, name))
@@ -320,7 +323,8 @@ def user_weights(data: RunData) -> Iterator[Markup]:
 
 def regions(data: RunData) -> Iterator[Markup]:
     """Yield the decision regions of each learner, for data in the plane."""
-    grid, points = data.run.regions, data.run.points
+    grid = data.run.regions
+    points = data.run.points
     if grid.empty:
         return
     replica = grid["replica"].min()
@@ -386,7 +390,8 @@ def outcomes(data: RunData) -> Iterator[Markup]:
         ax.label_outer(remove_inner_ticks=False)
     yield page.plot(figure, "outcomes", caption("outcomes", thinned, len(tables) > 1))
     counts = data.outcomes["outcome"].value_counts()
-    total, meanings = int(counts.sum()), summary_text.MEANINGS
+    total = int(counts.sum())
+    meanings = summary_text.MEANINGS
     rows = [
         [name.replace("_", " "), format_count(int(counts[name])), percent(counts[name] / total), meanings[name]]
         for name in OUTCOMES
@@ -413,7 +418,8 @@ def metric_table(data: RunData) -> Iterator[Markup]:
 
 def delays(data: RunData) -> Iterator[Markup]:
     """Yield the delays of all updates and of each user, and the staleness of updates."""
-    deliveries, rounds = data.run.deliveries, data.run.rounds
+    deliveries = data.run.deliveries
+    rounds = data.run.rounds
     if data.duration_s is not None or deliveries.empty:
         return
     table = aggregates.delays(deliveries, rounds)

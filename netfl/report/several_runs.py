@@ -274,7 +274,8 @@ def participation(members: list[NamedRun]) -> Iterator[Markup]:
     yield page.plot(figure, "delivered", caption("rates", has_heat))
     rows = []
     for run in members:
-        data, shares = run.data, rates[run.letter]
+        data = run.data
+        shares = rates[run.letter]
         never = int((data.first_users["delivered"] == 0).sum())
         rare = data.users.loc[data.users["rare"], "delivered"].sum() / max(1, data.users["delivered"].sum())
         rows.append(
@@ -344,7 +345,8 @@ def delay_table(runs: RunSet) -> Iterator[Markup]:
     medians = {name: None if np.isnan(median) else median for name, median in values.median().items()}
     rows = []
     for run in runs.members:
-        summary, cells = run.data.run.summary, []
+        summary = run.data.run.summary
+        cells = []
         for name in columns:
             half = summary.get(name + statistics.HALF)
             number, spread, unit = formatting.format_parts(name, summary.get(name), half, medians[name])

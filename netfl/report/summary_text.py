@@ -142,7 +142,8 @@ def participation_sentences(data: RunData) -> list[str]:
     silent, others = (never.loc[never["rare"] == holds_rare, "user"].tolist() for holds_rare in (True, False))
     fewest = users[users["delivered"] == users["delivered"].min()]
     lines = sentences("participation", data, silent, others, fewest, where)
-    rare, delivered = users.loc[users["rare"], "user"].to_numpy(), data.users["delivered"]
+    rare = users.loc[users["rare"], "user"].to_numpy()
+    delivered = data.users["delivered"]
     is_rare = data.users["rare"]
     if is_rare.any() and delivered.sum():
         maximum = data.users[is_rare].groupby("replica")["delivered"].max()
@@ -161,9 +162,11 @@ def participation_sentences(data: RunData) -> list[str]:
 
 def outcome_sentences(data: RunData) -> list[str]:
     """Return the outcomes of updates or, in a run of traffic, of packets."""
-    things, meanings = "updates", MEANINGS
+    things = "updates"
+    meanings = MEANINGS
     if data.duration_s is not None:
-        things, meanings = "packets", MEANINGS | {"delivered": "arrived"}
+        things = "packets"
+        meanings = MEANINGS | {"delivered": "arrived"}
     totals = data.outcomes["outcome"].value_counts()
     parts = [f"{percent(totals[name] / totals.sum())} {meanings[name]}" for name in OUTCOMES if name in totals]
     return sentences("outcomes", int(totals.sum()), things, parts)

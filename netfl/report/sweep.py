@@ -99,7 +99,8 @@ def sections(data: SweepData, folder: Path) -> Iterator[Section]:
 
 def search_section(data: SweepData, search: SearchEntry) -> Iterator[Markup]:
     """Yield the values of the trials in their order, and the best trials."""
-    trials, metric = data.sweep.trials, metric_of(search.metric)
+    trials = data.sweep.trials
+    metric = metric_of(search.metric)
     figure = page.new_figure(7.2, 3.3)
     sweep_plots.search_progress(trials, metric, direction=search.direction, ax=figure.add_subplot())
     yield page.plot(figure, "search-progress", caption("search_progress", search))
@@ -116,7 +117,8 @@ def best_points(ranking: PointRanking) -> Iterator[Markup]:
     """Yield the best setting of each learner."""
     if len(ranking.complete) < 2:
         return
-    best, rows = ranking.complete[0], []
+    best = ranking.complete[0]
+    rows = []
     for learner in dict.fromkeys(entry.learner for entry in ranking.complete):
         entry = next(entry for entry in ranking.complete if entry.learner == learner)
         gap = interval(paired_lead(best, entry))
@@ -166,7 +168,8 @@ def point_table(data: SweepData) -> Markup:
     values = {metric: data.intervals(metric) for metric in metrics}
     known = {(name, metric) for metric in metrics for _, name in values[metric]}
     columns = [(name, metric) for metric in metrics for name in learners if (name, metric) in known]
-    shown, axes = columns[:MAX_COLUMNS], data.sweep.axes
+    shown = columns[:MAX_COLUMNS]
+    axes = data.sweep.axes
     rows = []
     for point in data.sweep.points.head(MAX_POINTS).to_dict("records"):
         cells = [_cell(values[metric].get((point["point"], name)), metric, data) for name, metric in shown]

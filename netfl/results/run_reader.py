@@ -230,7 +230,8 @@ class Run:
 
         All growing tables are then read from streams, as only these fit together.
         """
-        stream, whole = stream_of(self.folder, "rounds"), self.folder / "rounds.parquet"
+        stream = stream_of(self.folder, "rounds")
+        whole = self.folder / "rounds.parquet"
         if not self.unfinished or not self._has(stream.name):
             return False
         if not self._has(whole.name):
@@ -254,7 +255,8 @@ class Run:
 
     def final_metrics_of(self, replicas: Iterable[int]) -> list[dict[str, float]]:
         """Return the final metrics of each of *replicas*, by name."""
-        names, values = self.final_metrics["metric"].astype(str), self.final_metrics["value"]
+        names = self.final_metrics["metric"].astype(str)
+        values = self.final_metrics["value"]
         masks = [self.final_metrics["replica"] == replica for replica in replicas]
         return [dict(zip(names[rows], values[rows].tolist(), strict=True)) for rows in masks]
 
@@ -262,7 +264,8 @@ class Run:
     def learner_cells(self) -> dict[str, list[str]]:
         """Final values of the learners as cells of a table, by metric; empty until the end of the run."""
         values = {name: interval(rows) for name, rows in self.final_metrics.groupby("metric", observed=True)["value"]}
-        replicas, cells = self.summary.get("replicas", 1), {}
+        replicas = self.summary.get("replicas", 1)
+        cells = {}
         for metric in learner_metrics(self.test_sets):
             names = [f"{name}.{final_name(metric, is_choice=name in self.choices)}" for name in self.learners]
             finals = [values.get(name, interval([])) for name in names]
@@ -307,7 +310,9 @@ def open_run(folder: str | Path) -> Run:
     Raises:
         ScenarioError: there is no run.
     """
-    path, problem, remedy = local_path(folder), "", "give a folder that netfl wrote"
+    path = local_path(folder)
+    problem = ""
+    remedy = "give a folder that netfl wrote"
     try:
         if not (path / "manifest.json").is_file():
             problem = "it has no manifest.json" if path.exists() else "it does not exist"
@@ -315,7 +320,8 @@ def open_run(folder: str | Path) -> Run:
                 runs = sorted(manifest.parent for manifest in (path / TASKS).glob("*/manifest.json"))
                 first = f"give one of its runs, such as {runs[0]}" if runs else "it has no runs yet"
                 whole = "netfl report and netfl.open_sweep read the whole sweep, netfl sweep continues it"
-                problem, remedy = "it is the folder of a sweep", f"{first}; {whole}"
+                problem = "it is the folder of a sweep"
+                remedy = f"{first}; {whole}"
     except OSError as error:
         problem = str(error.strerror or error)
     if problem:

@@ -91,7 +91,8 @@ def read_stream(path: Path) -> pa.Table:
         MachineError: its columns are not those of the table.
         ScenarioError: a newer netfl wrote it.
     """
-    schema, batches = SCHEMAS[path.name.partition(".")[0]], []
+    schema = SCHEMAS[path.name.partition(".")[0]]
+    batches = []
     with suppress(OSError, pa.ArrowException):  # rows end where the file ends or is damaged
         for batch in _batches(path):
             batches.append(batch)  # noqa: PERF402 - keeps the batches before the damage
@@ -141,7 +142,8 @@ class TableWriter:
         if self._chunks:
             self._stream.write_table(pa.Table.from_batches(self._chunks, self._schema).unify_dictionaries())
             self._file.flush()
-        self._chunks, self._rows = [], 0
+        self._chunks = []
+        self._rows = 0
 
     def finish(self) -> None:
         """Write all rows as a Parquet file, which `publish` gives its name."""

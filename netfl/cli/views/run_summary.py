@@ -27,7 +27,8 @@ def show_run(run: Run, console: Console | None = None) -> None:
         _print_outcomes(console, run.summary)
         _show_metrics(console, run)
         _show_learners(console, run)
-    status, timings = run.manifest["status"], run.manifest["timings"]
+    status = run.manifest["status"]
+    timings = run.manifest["timings"]
     console.print(f"{status} in {timings['total_s']:.1f} s: {run.folder}", soft_wrap=True)
 
 
