@@ -80,12 +80,12 @@ class Metric:
 
     @property
     def is_share(self) -> bool:
-        """It is a share of one, displayed in percent."""
+        """The metric is a share of one, displayed in percent."""
         return self.unit == "%"
 
     @property
     def is_pattern(self) -> bool:
-        """It stands for all metrics whose names match."""
+        """The entry stands for all metrics whose names match."""
         return "*" in self.name
 
     @property
