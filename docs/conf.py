@@ -43,7 +43,7 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(numpy|np|pandas|pd|matplotlib|networkx|nx|simpy|pydantic|pydantic_core|pathlib|collections)\..*"),
     (
         r"py:.*",
-        r"(torch\..*|Augment|Axes|Environment|FigureBase|Over|ComparisonTable|netfl\.report\.compare\..*|netfl\.units\.Unit|ArrayLike|NDArray|Floats|Ints|Bools|Tensor|State|Architecture|LearnerSpec|Size|Ge|Field|FieldInfo|NoneType)",
+        r"(torch\..*|Augment|Axes|Environment|FigureBase|Over|ComparisonTable|netfl\.report\.paper_tables\..*|netfl\.units\.Unit|ArrayLike|NDArray|Floats|Ints|Bools|Tensor|State|Architecture|LearnerSpec|Size|Ge|Field|FieldInfo|NoneType)",
     ),
     (r"py:.*", r"(TypeAliasForwardRef|PydanticCustomError|annotated_types\..*)"),
     (
@@ -67,6 +67,7 @@ html_show_sphinx = False
 html_show_copyright = False
 
 _ARRAY = re.compile(r"~?(?:numpy\.)?ndarray\[tuple\[~?(?:typing\.)?Any, \.\.\.\], ~?(?:numpy\.)?dtype\[([^\]]*)\]\]")
+_HINT = re.compile(r"~?(?:typing\.|types\.)?Annotated\[(.*?), ~?(?:netfl\.columns\.)?ColumnHint\([^)]*\)\]")
 _ALIAS = re.compile(r"TypeAliasForwardRef\('(\w+)'\)")
 
 
@@ -78,8 +79,10 @@ def _google(app: Sphinx, what: str, name: str, *told: Any) -> None:
 
 
 def _short(*told: Any) -> tuple[str | None, ...]:
-    """Arrays, and what is like them, by the names that their annotations have."""
-    return tuple(_ARRAY.sub(r"NDArray[\1]", _ALIAS.sub(r"\1", one)) if one else one for one in told[-2:])
+    """Arrays, and what is like them, by the names that their annotations have; fields without their columns."""
+    return tuple(
+        _HINT.sub(r"\1", _ARRAY.sub(r"NDArray[\1]", _ALIAS.sub(r"\1", one))) if one else one for one in told[-2:]
+    )
 
 
 def setup(app: Sphinx) -> None:

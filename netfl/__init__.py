@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from netfl.errors import __version__ as __version__
 
 if TYPE_CHECKING:
-    from netfl.report.compare import compare
+    from netfl.report.paper_tables import compare
     from netfl.results.run_reader import Run, open_run
     from netfl.scenario.scenario import Scenario, load
     from netfl.simulation.extend import extend
@@ -43,7 +43,7 @@ _HOMES = {
     "Scenario": "netfl.scenario.scenario",
     "Simulation": "netfl.simulation.simulation",
     "Sweep": "netfl.sweeps",
-    "compare": "netfl.report.compare",
+    "compare": "netfl.report.paper_tables",
     "extend": "netfl.simulation.extend",
     "load": "netfl.scenario.scenario",
     "open_run": "netfl.results.run_reader",

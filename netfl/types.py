@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from netfl.columns import ColumnHint, Int32, to_arrays
 from netfl.errors import Fault, ScenarioError, __version__
 from netfl.streams import Streams
 
@@ -77,30 +78,32 @@ def check_format(number: object, where: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An update that reached the server in time and was aggregated.
+    """An update that reached the server in time and was aggregated; a row of the table ``deliveries``.
+
+    Each field is a column (`netfl.columns`).  A field that is added needs a default.
 
     Args:
         user: the user that trained it.
         base: the version of the global model that the user started from.
-        sent_s: start of its first attempt, in seconds.
-        arrived_s: arrival at the server, in seconds.
-        attempts: number of attempts that it took.
+        sent_s: start of its first attempt, in seconds; with packets, of the first packet.
+        arrived_s: arrival at the server, in seconds; with packets, of the last packet.
+        attempts: number of attempts that it took; with packets, of all packets.
     """
 
     user: int
     base: int
     sent_s: float
     arrived_s: float
-    attempts: int = 1
+    attempts: Int32 = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round of one replica; its deliveries make version ``index``.
+    """One round of one replica, and a row of the table ``rounds``; its deliveries make version ``index``.
 
     Args:
-        index: counted from 1; version 0 is the start, version r the server's model after round r.
-        opened_s: start of the broadcast of version ``index - 1``, in seconds.
+        index: number of the round, counted from 1; version 0 is the start, version r the server's model after round r.
+        opened_s: start of the broadcast of the version before the round, in seconds.
         closed_s: when the server stopped waiting, in seconds.
         deliveries: in the order of their arrival; may be empty.
         oldest: the oldest version that a later delivery may still start from.
@@ -112,86 +115,70 @@ class Round:
         energy_j: joules that all users have spent until this round closed; ``None`` without an energy model.
     """
 
-    index: int
+    index: Annotated[int, ColumnHint(name="round")]
     opened_s: float
     closed_s: float
-    deliveries: tuple[Delivery, ...]
+    deliveries: Annotated[tuple[Delivery, ...], ColumnHint("delivered", "int32", "number of delivered updates", len)]
     oldest: int
     uplink_bits: float = 0.0
     downlink_bits: float = 0.0
     queries: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     needed: tuple[int, ...] | None = None
-    energy_j: float | None = None
+    energy_j: Annotated[
+        float | None,
+        ColumnHint(
+            "energy_J",
+            "double",
+            "joules that all users have spent until this round closed; NaN without an energy model",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
 class RoundBatch:
-    """Consecutive rounds as arrays, ``[rounds]`` each, with their deliveries end to end, ``[deliveries]`` each.
+    """Consecutive rounds as arrays, with their deliveries end to end.
 
     Accesses use it where they draw many rounds at once and no learner answers in between.
 
     Args:
-        index: the rounds' numbers, which rise by one.
-        opened_s: as in `Round`, like `closed_s`, `oldest`, `uplink_bits` and `downlink_bits`.
-        closed_s: when each round closed.
-        delivered: number of deliveries of each round.
-        oldest: the oldest version that later deliveries may start from.
-        uplink_bits: bits sent by users in each round.
-        downlink_bits: bits of each broadcast.
-        energy_j: joules spent until each round closed; NaN without an energy model.
-        user: as in `Delivery`, like all that follow.
-        base: the version that each update started from.
-        sent_s: start of its first attempt.
-        arrived_s: arrival at the server.
-        attempts: number of attempts.
+        rounds: columns of `Round` by name, ``[rounds]`` each; the numbers of the rounds rise by one.
+        deliveries: columns of `Delivery` by name, ``[deliveries]`` each.
     """
 
-    index: Ints
-    opened_s: Floats
-    closed_s: Floats
-    delivered: Ints
-    oldest: Ints
-    uplink_bits: Floats
-    downlink_bits: Floats
-    energy_j: Floats
-    user: Ints
-    base: Ints
-    sent_s: Floats
-    arrived_s: Floats
-    attempts: Ints
+    rounds: Mapping[str, NDArray[Any]]
+    deliveries: Mapping[str, NDArray[Any]]
 
     @classmethod
     def of(cls, rounds: Sequence[Round]) -> RoundBatch:
         """Return a batch of *rounds*, one at least."""
-        rows = [(d.user, d.base, d.sent_s, d.arrived_s, d.attempts) for each in rounds for d in each.deliveries]
-        user, base, sent_s, arrived_s, attempts = zip(*rows, strict=True) if rows else ((),) * 5
-        return cls(
-            index=np.array([each.index for each in rounds], np.int64),
-            opened_s=np.array([each.opened_s for each in rounds], float),
-            closed_s=np.array([each.closed_s for each in rounds], float),
-            delivered=np.array([len(each.deliveries) for each in rounds], np.int64),
-            oldest=np.array([each.oldest for each in rounds], np.int64),
-            uplink_bits=np.array([each.uplink_bits for each in rounds], float),
-            downlink_bits=np.array([each.downlink_bits for each in rounds], float),
-            energy_j=np.array([np.nan if each.energy_j is None else each.energy_j for each in rounds], float),
-            user=np.array(user, np.int64),
-            base=np.array(base, np.int64),
-            sent_s=np.array(sent_s, float),
-            arrived_s=np.array(arrived_s, float),
-            attempts=np.array(attempts, np.int64),
-        )
+        deliveries = [delivery for each in rounds for delivery in each.deliveries]
+        return cls(to_arrays(Round, rounds), to_arrays(Delivery, deliveries))
 
     @property
-    def of_rounds(self) -> tuple[NDArray[Any], ...]:
-        """Columns of the table ``rounds``, without the replica."""
-        times = (self.index, self.opened_s, self.closed_s, self.delivered, self.oldest)
-        return (*times, self.uplink_bits, self.downlink_bits, self.energy_j)
+    def index(self) -> Ints:
+        """Numbers of the rounds, ``[rounds]``."""
+        return self.rounds["round"]
 
     @property
-    def of_deliveries(self) -> tuple[NDArray[Any], ...]:
-        """Columns of the table ``deliveries``, without the replica."""
-        rounds = np.repeat(self.index, self.delivered)
-        return rounds, self.user, self.base, self.sent_s, self.arrived_s, self.attempts
+    def closed_s(self) -> Floats:
+        """When each round closed, ``[rounds]``."""
+        return self.rounds["closed_s"]
+
+    @property
+    def delivered(self) -> Ints:
+        """Number of deliveries of each round, ``[rounds]``."""
+        return self.rounds["delivered"]
+
+    @property
+    def user(self) -> Ints:
+        """User of each delivery, ``[deliveries]``."""
+        return self.deliveries["user"]
+
+    @property
+    def tables(self) -> Mapping[str, Mapping[str, NDArray[Any]]]:
+        """Columns of the tables ``rounds`` and ``deliveries``, without the replica."""
+        numbers = np.repeat(self.index, self.delivered)
+        return {"rounds": self.rounds, "deliveries": {"round": numbers, **self.deliveries}}
 
 
 @dataclass(frozen=True, slots=True)

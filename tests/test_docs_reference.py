@@ -1,19 +1,29 @@
-"""The generated reference is complete, and every public name is documented."""
+"""The generated reference is complete, and every public name is documented.
+
+`python tests/test_docs_reference.py` updates the tables of columns in `docs/tables.md`.
+"""
 
 import importlib
 import inspect
+import re
+from pathlib import Path
 
 import fromcode
 import pytest
-from fromcode import families, python, words
+from fromcode import families, python, things, words
 
 import netfl
 from netfl import plots
 from netfl.cli.views.model_list import keys_of, laws_of
 from netfl.registry import FAMILIES, base_of, example, find_model, list_kinds
-from netfl.results.tables import SCHEMAS
+from netfl.results.metrics import CATALOGUE
+from netfl.results.tables import SCHEMAS, TABLES
 from netfl.scenario.scenario import Scenario
 from netfl.types import KINDS
+
+DOCS = Path(__file__).parents[1] / "docs"
+TABLES_PAGE = DOCS / "tables.md"
+COLUMNS = re.compile(r"(<!-- columns of (\w+): .*? -->\n).*?(<!-- end of columns -->)", re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +50,58 @@ def test_keys_columns_and_kinds_are_listed(pages):
     named = [*KINDS, *(column for schema in SCHEMAS.values() for column in schema.names)]
     assert [name for name in named if f"`{name}`" not in pages["columns"]] == []
     assert "`netfl.units.Seconds`" in pages["units"]
+
+
+def with_columns(text):
+    """The page on tables, with the declared columns between its marks."""
+    return COLUMNS.sub(
+        lambda found: f"{found[1]}{things.column_table(TABLES[found[2]], SCHEMAS[found[2]])}\n{found[3]}", text
+    )
+
+
+def test_page_on_tables_has_the_declared_columns():
+    text = TABLES_PAGE.read_text("utf-8")
+    assert len(COLUMNS.findall(text)) == 2
+    assert text == with_columns(text), "update it: python tests/test_docs_reference.py"
+
+
+def test_page_on_tables_has_the_columns_of_other_tables():
+    """They are listed in sentences."""
+    text = " ".join(TABLES_PAGE.read_text("utf-8").split())
+    for table in ("events", "metrics", "final_metrics"):
+        section = text.partition(f"## `{table}`")[2].partition(" ## ")[0]
+        assert [name for name in SCHEMAS[table].names if f"`{name}`" not in section] == []
+
+
+def documented_metrics(text):
+    """Names in the first column of the tables of a page."""
+    cells = re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
+    return [name for cell in cells for name in re.findall(r"`([^`]+)`", cell)]
+
+
+def test_page_on_metrics_defines_the_metrics_of_learners():
+    declared = {metric.name for metric in CATALOGUE if metric.is_learned}
+    documented = documented_metrics((DOCS / "metrics.md").read_text("utf-8"))
+    of_lanes = {name for name in documented if "." in name}  # costs of targets, of one learner each
+    assert declared == {*documented} - of_lanes - {"class:c", "user:k"}
+
+
+def test_page_on_tables_explains_the_metrics_of_the_access():
+    """A row of the page is a metric, or the beginning of names, such as ``lost.``."""
+    text = TABLES_PAGE.read_text("utf-8").partition("\n## `final_metrics`")[2]
+    documented = [name for name in documented_metrics(text) if not name.startswith((".", "FedAvg.", "tuned."))]
+    declared = {metric.name: metric for metric in CATALOGUE if not metric.is_learned}
+    unknown = [name for name in documented if name not in declared and not _is_pattern(name, declared.values())]
+    assert unknown == []
+    exact = {name for name, metric in declared.items() if not metric.is_pattern}
+    in_sentences = {"rounds", "replicas", "duration_s", "warmup_s", "time_s"}
+    of_patterns = {"lost.lost", "snr_theory_db"}
+    assert exact - {*documented} == in_sentences | of_patterns
+
+
+def _is_pattern(name, declared):
+    patterns = [metric for metric in declared if metric.is_pattern]
+    return any(pattern.matches(name) or pattern.name == f"{name}*" for pattern in patterns)
 
 
 @pytest.mark.parametrize(
@@ -105,3 +167,7 @@ def test_docstrings_become_markdown():
     first, second = "What x \\* y is, of ``a*b``: \\[n\\] \\< 3.", "```text\nx = 1\n  y\n```"
     assert words.prose(text) == f"{first}\n\nSo:\n\n{second}\n\n- one of two\n- **three**"
     assert words.table(("a", "b"), [("x|y", "z")]) == "| a | b |\n| --- | --- |\n| x\\|y | z |"
+
+
+if __name__ == "__main__":
+    TABLES_PAGE.write_text(with_columns(TABLES_PAGE.read_text("utf-8")), "utf-8")

@@ -64,12 +64,11 @@ def test_rounds_are_batched_only_if_possible():
     selective = Stationary.model_validate({"rho": [0.5, 0.3, 0.2], "selection": {"kind": "uniform", "m": 2}})
     assert selective.round_batches(context) is None
     rounds = [*access.rounds(context)]
-    for name in ("index", "opened_s", "closed_s", "oldest", "uplink_bits", "downlink_bits"):
-        assert getattr(block, name).tolist() == [getattr(round_, name) for round_ in rounds]
-    for name in ("user", "base", "sent_s", "arrived_s", "attempts"):
-        assert getattr(block, name).tolist() == [
-            getattr(delivery, name) for round_ in rounds for delivery in round_.deliveries
-        ]
+    same = RoundBatch.of(rounds)
+    for table, columns in block.tables.items():
+        assert list(columns) == list(same.tables[table])
+        for name, values in columns.items():
+            np.testing.assert_array_equal(values, same.tables[table][name])
 
 
 def test_statistics_of_batch_equal_statistics_of_rounds():

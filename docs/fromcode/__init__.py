@@ -19,6 +19,7 @@ def pages() -> Mapping[str, str]:
         "scenario": things.scenario(),
         "units": things.units(),
         "columns": things.columns(),
+        "metrics": things.metrics(),
         "commands": commands.page(),
         "python": python.page(),
     }

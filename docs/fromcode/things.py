@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import get_args
 
+import pyarrow as pa
+
 import netfl.units
 from fromcode import families, words
-from netfl.results.tables import SCHEMAS
+from netfl.columns import Column
+from netfl.results.metrics import CATALOGUE, Metric, find_metric
+from netfl.results.tables import SCHEMAS, TABLES
 from netfl.scenario.scenario import Scenario
 from netfl.types import KINDS, OUTCOMES
 from netfl.units import Unit
@@ -62,21 +67,59 @@ def units() -> str:
 def columns() -> str:
     """Return the page of the columns of all tables, with their types in Parquet."""
     parts = []
-    for name, schema in SCHEMAS.items():
+    for name, declared in TABLES.items():
         parts.append(f"## {name}")
-        parts.append(
-            words.table(("column", "type"), [(words.literal(one.name), _type(str(one.type))) for one in schema])
-        )
+        parts.append(column_table(declared, SCHEMAS[name]))
     steps = [kind for kind in KINDS if kind not in OUTCOMES]
     return words.page(
         "Columns and their types",
-        "Columns of the tables in a run directory.  [Tables](../../tables.md) explains each column.  The tables "
+        "Columns of the tables in a run directory.  [Tables](../../tables.md) explains the tables.  The tables "
         "`users`, `nodes`, `energy`, `regions` and `points` have columns that depend on the scenario.",
         *parts,
         "## Kinds of events",
         "Outcomes, exactly one for each update: " + ", ".join(map(words.literal, OUTCOMES)) + ".",
         "Steps of an update: " + ", ".join(map(words.literal, steps)) + ".",
     )
+
+
+def column_table(columns: Sequence[Column], schema: pa.Schema) -> str:
+    """Return a table of *columns*, with their types in *schema*."""
+    rows = [
+        (words.literal(column.name), _type(str(schema.field(column.name).type)), words.line(column.meaning))
+        for column in columns
+    ]
+    return words.table(("column", "type", "meaning"), rows)
+
+
+def metrics() -> str:
+    """Return the page of the metrics of learners and of the access, as tables and plots show them."""
+    head = ("metric", "label", "unit", "best")
+    best = {False: "highest", True: "lowest", None: ""}
+    of_learners = [
+        (words.literal(metric.name), words.line(metric.label), words.line(_unit(metric)), best[metric.low_is_good])
+        for metric in (find_metric(metric.name) for metric in CATALOGUE if metric.is_learned)
+    ]
+    of_access = [
+        (words.literal(metric.name), words.line(metric.label), words.line(_unit(metric)))
+        for metric in (find_metric(metric.name) for metric in CATALOGUE if not metric.is_learned)
+    ]
+    return words.page(
+        "Metrics and their display",
+        "Labels and units of metrics in tables, plots and sentences.  [Metrics of learners](../../metrics.md) defines "
+        "the former, [tables](../../tables.md) the latter.  `*` stands for any characters.  A metric of your own has "
+        "its name without the unit as label, and the unit at the end of its name.",
+        "## Metrics of learners",
+        words.table(head, of_learners),
+        "## Metrics of the access",
+        words.table(head[:3], of_access),
+    )
+
+
+def _unit(metric: Metric) -> str:
+    """Return the units in which a metric is displayed."""
+    if metric.unit.startswith("%"):
+        return metric.unit
+    return ", ".join(name for _, name in metric.steps)
 
 
 def _type(text: str) -> str:

@@ -16,6 +16,7 @@ from netfl.access._rates import Chances, LabelCorrelated, correlated_rates
 from netfl.access.selection import UserInfo
 from netfl.access.selection._base import SelectionState, WithSelection
 from netfl.access.selection.all import All
+from netfl.columns import complete_columns
 from netfl.errors import Fault, ModelError
 from netfl.rates import chances_of
 from netfl.registry import invalid, kind_of, no_effect
@@ -164,28 +165,32 @@ class DirectAccess(WithSelection):
             index = np.arange(done + 1, done + rounds + 1)
             done += rounds
             opened_s, closed_s, arrived_s = self._times(index, per_round)
-            delivered, ones = np.full(rounds, per_round), np.ones(rounds)
-            remaining, is_last = context.users - delivered, index == context.rounds
+            delivered = np.full(rounds, per_round)
+            remaining = context.users - delivered
+            is_last = index == context.rounds
             for outcome, count in (
                 ("delivered", delivered.sum()),
                 ("superseded", remaining[~is_last].sum()),
                 ("unfinished", remaining[is_last].sum()),
             ):
                 context.recorder.record(Event(outcome, np.broadcast_to(0.0, int(count)), round=int(index[-1])))
+            of_rounds = {
+                "round": index,
+                "opened_s": opened_s,
+                "closed_s": closed_s,
+                "delivered": delivered,
+                "oldest": index,
+                "uplink_bits": per_round * context.uplink_bits,
+                "downlink_bits": context.downlink_bits,
+            }
+            of_deliveries = {
+                "user": users.ravel(),
+                "base": np.repeat(index - 1, per_round),
+                "sent_s": np.repeat(opened_s, per_round),
+                "arrived_s": arrived_s.T.ravel(),
+            }
             yield RoundBatch(
-                index=index,
-                opened_s=opened_s,
-                closed_s=closed_s,
-                delivered=delivered,
-                oldest=index,
-                uplink_bits=ones * (per_round * context.uplink_bits),
-                downlink_bits=ones * context.downlink_bits,
-                energy_j=ones * np.nan,
-                user=users.ravel(),
-                base=np.repeat(index - 1, per_round),
-                sent_s=np.repeat(opened_s, per_round),
-                arrived_s=arrived_s.T.ravel(),
-                attempts=np.ones(users.size, np.int64),
+                complete_columns(Round, rounds, of_rounds), complete_columns(Delivery, users.size, of_deliveries)
             )
 
     def _times(self, index: Any, updates: int) -> tuple[Any, Any, Floats]:

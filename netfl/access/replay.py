@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+import math
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -13,6 +14,7 @@ import pyarrow as pa
 from pydantic import AfterValidator
 
 from netfl.access import Access, AccessInfo
+from netfl.columns import REPLICA, ROUND, USER, Column, columns_of, missing_defaults
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.files import open_parquet
 from netfl.types import AccessContext, Delivery, Event, Ints, Law, LearnerReport, Round, ScenarioFacts
@@ -20,21 +22,17 @@ from netfl.types import AccessContext, Delivery, Event, Ints, Law, LearnerReport
 if TYPE_CHECKING:
     import pandas as pd
 
-_ROUNDS = ("round", "opened_s", "closed_s", "delivered", "oldest", "uplink_bits", "downlink_bits")
-_ENERGY = "energy_J"
-"""An optional column of ``rounds``."""
-_DELIVERIES = ("user", "base", "sent_s", "arrived_s", "attempts")
-_INTEGERS = {"replica", "round", "delivered", "oldest", "user", "base", "attempts"}
-"""Integer columns of ``rounds`` and ``deliveries``; all others are floats."""
+_RANK = Column("rank", "int64", "place of the user in the ranking, from 0")
 
 
 class Replay(Access):
     """The exact rounds and deliveries of a recorded run; replica r replays the recorded replica r.
 
     Reads ``rounds.parquet`` and ``deliveries.parquet``, so that a recording of real devices, or of another simulator,
-    can be put in their place: ``rounds`` holds replica, round, opened_s, closed_s, delivered, oldest, uplink_bits and
-    downlink_bits, and perhaps energy_J; ``deliveries`` holds replica, round, user, base, sent_s, arrived_s and
-    attempts, in the order of arrival.
+    can be put in their place: ``rounds`` holds replica, round, opened_s, closed_s, delivered and oldest, and perhaps
+    uplink_bits, downlink_bits and energy_J; ``deliveries`` holds replica, round, user, base, sent_s and arrived_s, and
+    perhaps attempts, in the order of arrival.  The defaults of columns that are missing are those of `Round` and
+    `Delivery`.
 
     Example::
 
@@ -50,25 +48,26 @@ class Replay(Access):
         faults = [*_recording_faults(rounds, deliveries, context.users, context.rounds)]
         if faults:
             raise ScenarioError(faults)
-        updates = zip(*(deliveries[name].tolist() for name in _DELIVERIES), strict=True)
-        energy = rounds[_ENERGY].tolist() if _ENERGY in rounds else [np.nan] * len(rounds)
-        rows = zip(*(rounds[name].tolist() for name in _ROUNDS), energy, strict=True)
+        updates = zip(*(deliveries[column.name].tolist() for column in columns_of(Delivery)), strict=True)
+        rows = zip(*(rounds[column.name].tolist() for column in columns_of(Round)), strict=True)
         last_round = dict(zip(deliveries["base"].tolist(), deliveries["round"].tolist(), strict=True))
-        for index, opened_s, closed_s, delivered, oldest, uplink, downlink, joules in islice(rows, context.rounds):
-            round_deliveries = tuple(Delivery(*update) for update in islice(updates, delivered))
+        for row in islice(rows, context.rounds):
+            values = {column.field: value for column, value in zip(columns_of(Round), row, strict=True)}
+            delivered = values["deliveries"]  # the column holds their number
+            values["deliveries"] = tuple(Delivery(*update) for update in islice(updates, delivered))
+            if math.isnan(values["energy_j"]):
+                values["energy_j"] = None
+            index = values["index"]
             later = (base for base, last in last_round.items() if base < index < last)
-            needed = None if oldest == index else tuple(sorted(later))
-            energy_j = None if np.isnan(joules) else joules
-            recorded = Round(
-                index, opened_s, closed_s, round_deliveries, oldest, uplink, downlink, needed=needed, energy_j=energy_j
-            )
+            needed = None if values["oldest"] == index else tuple(sorted(later))
+            recorded = Round(**values, needed=needed)
             _record(context, recorded)
             yield recorded
 
     def max_deliveries(self, users: int, rounds: int) -> int:
         """Return the largest recorded number; 1 if the recording cannot be read, which is an error elsewhere."""
         try:
-            table = self._table("rounds", ("round", "delivered"))
+            table = self._table("rounds", columns_of(Round))
             return int(table["delivered"][table["round"] <= rounds].max())
         except (ScenarioError, MachineError, ValueError):
             return 1
@@ -89,14 +88,14 @@ class Replay(Access):
         """Return the ranking of the recorded run, so that the same users hold the same data."""
         if not self._has_ranking:
             return None
-        table = self._table("users", ("replica", "user", "rank"))
+        table = self._table("users", (REPLICA, USER, _RANK))
         ranked = table[table["replica"] == context.replica].sort_values("rank")
         return np.asarray(ranked["user"], np.int64)
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         """Check the number of replicas and the first replica; others are checked when they are opened."""
         try:
-            recorded = int(self._table("rounds", ("replica",))["replica"].nunique())
+            recorded = int(self._table("rounds", (REPLICA,))["replica"].nunique())
             if 0 < recorded < facts.replicas:
                 problem = f"{recorded} replicas are recorded, the scenario has {facts.replicas}"
                 yield Fault("run", problem, remedy="set fewer replicas")
@@ -111,36 +110,37 @@ class Replay(Access):
 
     def _replica(self, replica: int) -> tuple[pd.DataFrame, pd.DataFrame]:
         tables = (
-            self._table("rounds", ("replica", *_ROUNDS), (_ENERGY,)),
-            self._table("deliveries", ("replica", "round", *_DELIVERIES)),
+            self._table("rounds", (REPLICA, *columns_of(Round))),
+            self._table("deliveries", (REPLICA, ROUND, *columns_of(Delivery))),
         )
         rounds, deliveries = (
             table[table["replica"] == replica].sort_values("round", kind="stable") for table in tables
         )
         return rounds, deliveries
 
-    def _table(self, name: str, columns: tuple[str, ...], optional: tuple[str, ...] = ()) -> pd.DataFrame:
-        """Read columns of a table, and the *optional* columns that exist."""
+    def _table(self, name: str, columns: Sequence[Column]) -> pd.DataFrame:
+        """Read *columns* of a table; those that the file does not have get their defaults."""
         path = self.run / f"{name}.parquet"
         if not path.is_file():
             problem = f"there is no file {path}" if self.run.is_dir() else f"there is no folder {self.run}"
             raise ScenarioError([Fault("run", problem, remedy="name the folder of a finished run")])
         try:
             with open_parquet(path) as file:
-                missing = [column for column in columns if column not in file.schema_arrow.names]
+                names = file.schema_arrow.names
+                present = [column for column in columns if column.name in names]
+                missing = [column.name for column in columns if column.default is None and column.name not in names]
                 if missing:
                     raise MachineError(f"{path} has no column {', '.join(missing)}")
-                present = (*columns, *(column for column in optional if column in file.schema_arrow.names))
-                read = file.read(columns=list(present))
-            if name != "users":
-                types = {column: pa.int64() if column in _INTEGERS else pa.float64() for column in present}
-                read = read.cast(pa.schema(types))
+                read = file.read(columns=[column.name for column in present])
+            read = read.cast(pa.schema({column.name: pa.from_numpy_dtype(column.dtype) for column in present}))
         except (OSError, pa.ArrowException) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
-        if any(read[column].null_count for column in columns):
+        # only a column whose default is NaN may have rows without a value
+        full = [column.name for column in present if column.default is None or not math.isnan(column.default)]
+        if any(read[name].null_count for name in full):
             raise MachineError(f"{path} has empty cells")
         table: pd.DataFrame = read.to_pandas()
-        return table
+        return table.assign(**missing_defaults(columns, names))
 
 
 def _recording_faults(rounds: pd.DataFrame, deliveries: pd.DataFrame, users: int, wanted: int) -> Iterator[Fault]:

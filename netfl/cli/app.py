@@ -1,4 +1,4 @@
-"""The command-line application, and the arguments and options that its commands share."""
+"""The command-line application, and single arguments and options that commands share; `options` has groups."""
 
 from __future__ import annotations
 
@@ -74,47 +74,8 @@ def path_option(metavar: str, meaning: str) -> Any:
 
 ScenarioFile = Annotated[Path, path_argument("SCENARIO", "A scenario file.")]
 Folder = Annotated[Path, path_argument("DIR", "A run directory.")]
-Sets = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Replace the value of one key. The value is YAML."),
-]
-Named = Annotated[
-    list[str] | None, typer.Option("--override", metavar="NAME", help="Apply a block of the scenario's `overrides`.")
-]
-Seed = Annotated[int | None, typer.Option(min=0, help="Replace the scenario's seed.")]
 Out = Annotated[Path | None, path_option("DIR", "The run directory. Default: the next free one below runs/.")]
 Device = Annotated[str, typer.Option(help="The device for training: auto, cpu, cuda or cuda:N.")]
-Workers = Annotated[
-    int, typer.Option(min=1, help="Number of single-threaded processes that share the learners and replicas.")
-]
-Engine = Annotated[str, typer.Option(help="local (processes on this machine) or ray (a cluster).")]
-SweepEngine = Annotated[str, typer.Option("--engine", help="local (this machine), ray or slurm (clusters).")]
-Address = Annotated[
-    str | None, typer.Option(help="With --engine ray: the cluster's address, or auto. Default: start Ray here.")
-]
-Gpus = Annotated[
-    float | None, typer.Option(min=0.0, help="With --engine ray: the share of a GPU that each worker gets. Default: 0.")
-]
-SweepGpus = Annotated[
-    float | None,
-    typer.Option(
-        "--gpus", min=0.0, help="With --engine ray: the share of a GPU of each task. With slurm: the GPUs of a job."
-    ),
-]
-Partition = Annotated[str | None, typer.Option(help="With --engine slurm: the partition. Default: the cluster's.")]
-TimeLimit = Annotated[
-    str | None,
-    typer.Option("--time", metavar="TIME", help="With --engine slurm: the time limit of a job. Default: '1 h'."),
-]
-Cpus = Annotated[int | None, typer.Option(min=1, help="With --engine slurm: the cores of a job. Default: 1.")]
-Memory = Annotated[
-    str | None,
-    typer.Option("--mem", metavar="SIZE", help="With --engine slurm: the memory of a job, such as '4 GB'."),
-]
-Sbatch = Annotated[
-    list[str] | None,
-    typer.Option("--sbatch", metavar="NAME=VALUE", help="With --engine slurm: a further option of sbatch."),
-]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]
 Report = Annotated[bool, typer.Option("--report", help="Write a report at the end.")]
 

@@ -1,26 +1,23 @@
-"""Steps that commands share: load a scenario, handle errors, report the outcome of a run."""
+"""Steps that commands share: handle errors, print warnings, report the outcome of a run."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from traceback import format_exception
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec
+from typing import TYPE_CHECKING, NoReturn, ParamSpec
 
 import typer
 
-from netfl.errors import Fault, MachineError, ModelError, NetflError, ScenarioError, suggest
+from netfl.errors import Fault, MachineError, ModelError, NetflError, ScenarioError
 
 if TYPE_CHECKING:
     from netfl.results.run_reader import Run
     from netfl.scenario.scenario import Scenario
-    from netfl.simulation.workers.ray_cluster import Cluster
     from netfl.sweeps import Sweep
-    from netfl.sweeps.slurm_engine import SlurmOptions
 
 Arguments = ParamSpec("Arguments")
 
@@ -38,11 +35,14 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
         except NetflError as error:
             if isinstance(error, ModelError) and error.__cause__ is not None:
                 typer.echo("".join(format_exception(error.__cause__)), err=True)  # for the author of the model
-            message, code = "\n".join(map(_format_error, getattr(error, "faults", [error]))), error.exit_code
+            message = "\n".join(map(_format_error, getattr(error, "faults", [error])))
+            code = error.exit_code
         except MemoryError as error:
-            message, code = f"not enough memory: {error}", 1
+            message = f"not enough memory: {error}"
+            code = 1
         except KeyboardInterrupt as error:
-            message, code = "; ".join(["stopped", *getattr(error, "__notes__", [])]), INTERRUPTED
+            message = "; ".join(["stopped", *getattr(error, "__notes__", [])])
+            code = INTERRUPTED
         else:
             return
         typer.echo(message, err=True)
@@ -58,112 +58,10 @@ def _format_error(error: NetflError | Fault) -> str:
     return str(error)
 
 
-def load(path: Path, sets: list[str] | None, named: list[str] | None, seed: int | None) -> Scenario:
-    """Load a scenario file and apply the changes of the command line."""
-    from netfl.scenario import scenario as scenarios
-    from netfl.scenario.yaml_document import parse
-
-    overrides: dict[str, Any] = {}
-    for assignment in sets or []:
-        key, equals, text = assignment.partition("=")
-        if not (equals and key):
-            remedy = "write for example --set users=10"
-            raise ScenarioError([Fault("--set", "not of the form PATH=VALUE", assignment, remedy)])
-        overrides[key] = parse(text, f"--set {key}")
-    if seed is not None:
-        overrides["seed"] = seed
-    return scenarios.load(path, overrides, named or [])
-
-
 def check_device(device: str) -> None:
     """Raise a `ScenarioError` if *device* does not exist."""
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", device):
         raise ScenarioError([Fault("--device", "no such device", device, "write auto, cpu, cuda or cuda:N")])
-
-
-def select_cluster(
-    engine: str,
-    address: str | None,
-    gpus: float | None,
-    workers: int | None,
-    engines: Sequence[str] = ("local", "ray"),
-) -> Cluster | None:
-    """Return the Ray cluster to use, or ``None`` for another of the *engines*.
-
-    Raises:
-        ScenarioError: there is no such engine, or it ignores an option that is given.
-    """
-    from netfl.simulation.workers.ray_cluster import Cluster
-
-    if engine not in engines:
-        raise ScenarioError([Fault("--engine", "no such engine", engine, suggest(engine, engines))])
-    if engine == "ray":
-        return Cluster(address, gpus or 0.0, workers)
-    _refuse({"--address": address, "--gpus": gpus if engine == "local" else None}, "ray")
-    return None
-
-
-def slurm_options(
-    engine: str,
-    partition: str | None,
-    time: str | None,
-    cpus: int | None,
-    mem: str | None,
-    gpus: float | None,
-    workers: int | None,
-    sbatch: Sequence[str] | None,
-) -> SlurmOptions | None:
-    """Return the resources of Slurm jobs, or ``None`` for another engine.
-
-    Raises:
-        ScenarioError: an option is invalid, or has no effect.
-    """
-    from netfl.sweeps.slurm_engine import SlurmOptions
-
-    if engine != "slurm":
-        _refuse({"--partition": partition, "--time": time, "--cpus": cpus, "--mem": mem, "--sbatch": sbatch}, "slurm")
-        return None
-    pairs = [(entry, *entry.removeprefix("--").partition("=")) for entry in sbatch or ()]
-    remedy = "write for example --sbatch account=physics"
-    faults = [
-        Fault("--sbatch", "not of the form NAME=VALUE", entry, remedy)
-        for entry, name, sign, _ in pairs
-        if not (name and sign)
-    ]
-    if gpus is not None and gpus % 1:
-        faults.append(Fault("--gpus", "not a whole number of GPUs, as a Slurm job needs", gpus, "write a whole number"))
-    if faults:
-        raise ScenarioError(faults)
-    return SlurmOptions(
-        partition=partition,
-        minutes=60 if time is None else math.ceil(_quantity("--time", time, "s") / 60),
-        cpus=cpus or 1,
-        memory_gb=None if mem is None else _quantity("--mem", mem, "byte") / 1e9,
-        gpus=int(gpus or 0),
-        workers=workers,
-        extra={name: value for _, name, _, value in pairs},
-    )
-
-
-def _refuse(options: Mapping[str, object], engine: str) -> None:
-    """Raise an error for each of *options* that is given, since it needs another *engine*."""
-    given = {name: value for name, value in options.items() if value is not None}
-    remedy = f"add --engine {engine}"
-    if given:
-        raise ScenarioError([Fault(name, "has no effect", value, remedy) for name, value in given.items()])
-
-
-def _quantity(option: str, text: str, unit: str) -> float:
-    """Parse a positive quantity with its unit."""
-    from netfl.units import to_si
-
-    try:
-        value, problem = to_si(text, unit), "not above 0"
-    except ValueError as error:
-        value, problem = 0.0, str(error)
-    if not value > 0:
-        raise ScenarioError([Fault(option, problem, text, "write a number with a unit, such as '2 h' or '4 GB'")])
-    return value
 
 
 def print_warnings(scenario: Scenario, quiet: bool) -> None:

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from netfl.cli.app import Named, Out, Quiet, Report, ScenarioFile, Seed, Sets, app
-from netfl.cli.common import handle_errors, load, print_warnings, report_outcome
+from netfl.cli.app import Out, Quiet, Report, ScenarioFile, app
+from netfl.cli.common import handle_errors, print_warnings, report_outcome
+from netfl.cli.options import ScenarioOptions, with_options
 
 flower = typer.Typer(help="Run Flower apps over a simulated network.", no_args_is_help=True)
 app.add_typer(flower, name="flower")
@@ -44,16 +45,15 @@ def _group() -> None:
 
 @flower.command("run")
 @handle_errors
+@with_options
 def run(
     scenario: ScenarioFile,
     app_name: App,
+    changes: ScenarioOptions,
     run_config: RunConfig = None,
     sizes: SizesOption = "arrays",
     evaluation: EvaluationOption = "direct",
     max_update_bits: MaxUpdateBits = None,
-    sets: Sets = None,
-    override: Named = None,
-    seed: Seed = None,
     out: Out = None,
     quiet: Quiet = False,
     report: Report = False,
@@ -67,7 +67,7 @@ def run(
     from netfl.flower.app_run import run as run_app
     from netfl.simulation.progress import ProgressDisplay
 
-    loaded = load(scenario, sets, override, seed)
+    loaded = changes.load(scenario)
     flower_app = load_app(app_name, run_config or [])
     print_warnings(loaded, quiet)
     with ProgressDisplay(open_console(), quiet=quiet) as observer:

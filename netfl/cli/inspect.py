@@ -12,8 +12,9 @@ from typing import Annotated
 
 import typer
 
-from netfl.cli.app import Named, NoPlugins, Seed, Sets, app, path_argument, path_option
-from netfl.cli.common import handle_errors, load
+from netfl.cli.app import NoPlugins, app, path_argument, path_option
+from netfl.cli.common import handle_errors
+from netfl.cli.options import ScenarioOptions, with_options
 from netfl.errors import NetflError, __version__
 
 _EXTRAS = {"mlflow": "mlflow-skinny", "ray": "ray", "tensorboard": "tensorboard"}
@@ -54,11 +55,10 @@ _FAMILY = typer.Argument(help="A family, such as channel.", show_default=False, 
 
 @app.command()
 @handle_errors
+@with_options
 def check(
     scenarios: Annotated[list[Path], path_argument("SCENARIO...", "Scenario files.")],
-    sets: Sets = None,
-    override: Named = None,
-    seed: Seed = None,
+    changes: ScenarioOptions,
     no_plugins: NoPlugins = False,
 ) -> None:
     """Check scenario files and report all errors."""
@@ -73,9 +73,9 @@ def check(
     failed = 0
     for path in scenarios:
         try:
-            scenario = load(path, sets, override, seed)
+            scenario = changes.load(path)
             for name in scenario.overrides:
-                load(path, sets, [*(override or []), name], seed)
+                changes.load(path, [name])
             points = points_of(scenario) if scenario.sweep is not None else []
             where = "points of the space to search" if isinstance(scenario.sweep, SearchSpec) else "points of its sweep"
             dry_run = run_dry(scenario)

@@ -27,7 +27,7 @@ def write_report(
     no_plugins: NoPlugins = False,
 ) -> None:
     """Write a report with plots: one HTML page about a run, several runs or a sweep."""
-    from netfl.report.compare import compare, known_metrics
+    from netfl.report.paper_tables import compare, known_metrics
     from netfl.results.run_reader import is_sweep, open_run
     from netfl.sweeps import open_sweep
 

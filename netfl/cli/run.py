@@ -7,58 +7,28 @@ from typing import Annotated, Any
 
 import typer
 
-from netfl.cli.app import (
-    Address,
-    Cpus,
-    Device,
-    Engine,
-    Folder,
-    Gpus,
-    Memory,
-    Named,
-    NoPlugins,
-    Out,
-    Partition,
-    Quiet,
-    Report,
-    Sbatch,
-    ScenarioFile,
-    Seed,
-    Sets,
-    SweepEngine,
-    SweepGpus,
-    TimeLimit,
-    Workers,
-    app,
-    path_option,
-)
+from netfl.cli.app import Device, Folder, NoPlugins, Out, Quiet, Report, ScenarioFile, app, path_option
 from netfl.cli.common import (
     INTERRUPTED,
     check_device,
     exit_interrupted,
     handle_errors,
-    load,
     print_warnings,
     report_outcome,
-    select_cluster,
-    slurm_options,
     write_report,
 )
+from netfl.cli.options import EngineOptions, ScenarioOptions, SweepEngineOptions, with_options
 
 
 @app.command()
 @handle_errors
+@with_options
 def run(
     scenario: ScenarioFile,
-    sets: Sets = None,
-    override: Named = None,
-    seed: Seed = None,
+    changes: ScenarioOptions,
+    processes: EngineOptions,
     out: Out = None,
     device: Device = "auto",
-    workers: Workers = 1,
-    engine: Engine = "local",
-    address: Address = None,
-    gpus: Gpus = None,
     quiet: Quiet = False,
     no_plugins: NoPlugins = False,
     report: Report = False,
@@ -68,22 +38,21 @@ def run(
     from netfl.simulation import run as simulation
     from netfl.simulation.progress import ProgressDisplay
 
-    loaded = load(scenario, sets, override, seed)
+    loaded = changes.load(scenario)
     print_warnings(loaded, quiet)
     check_device(device)
-    cluster = select_cluster(engine, address, gpus, workers)
+    workers = processes.open()
     with ProgressDisplay(open_console(), quiet=quiet) as observer:
-        done = simulation.run(loaded, out, device=device, workers=cluster or workers, observer=observer)
+        done = simulation.run(loaded, out, device=device, workers=workers, observer=observer)
     report_outcome(done, quiet, report=report)
 
 
 @app.command()
 @handle_errors
+@with_options
 def trace(
     scenario: ScenarioFile,
-    sets: Sets = None,
-    override: Named = None,
-    seed: Seed = None,
+    changes: ScenarioOptions,
     out: Out = None,
     quiet: Quiet = False,
     no_plugins: NoPlugins = False,
@@ -93,7 +62,7 @@ def trace(
     from netfl.simulation import run as simulation
     from netfl.simulation.progress import ProgressDisplay
 
-    loaded = load(scenario, sets, override, seed)
+    loaded = changes.load(scenario)
     print_warnings(loaded, quiet)
     with ProgressDisplay(open_console(), quiet=quiet) as observer:
         done = simulation.trace(loaded, out, observer=observer)
@@ -102,13 +71,11 @@ def trace(
 
 @app.command()
 @handle_errors
+@with_options
 def resume(
     folder: Folder,
+    processes: EngineOptions,
     device: Device = "auto",
-    workers: Workers = 1,
-    engine: Engine = "local",
-    address: Address = None,
-    gpus: Gpus = None,
     quiet: Quiet = False,
     no_plugins: NoPlugins = False,
     report: Report = False,
@@ -119,10 +86,10 @@ def resume(
     from netfl.simulation.progress import ProgressDisplay
 
     check_device(device)
-    cluster = select_cluster(engine, address, gpus, workers)
+    workers = processes.open()
     needs_report = report or (folder / "report.html").exists()
     with ProgressDisplay(open_console(), quiet=quiet) as observer:
-        done = simulation.resume(folder, device=device, workers=cluster or workers, observer=observer)
+        done = simulation.resume(folder, device=device, workers=workers, observer=observer)
     report_outcome(done, quiet, report=needs_report)
 
 
@@ -152,25 +119,14 @@ def extend(
 
 @app.command()
 @handle_errors
+@with_options
 def sweep(
     scenario: ScenarioFile,
-    sets: Sets = None,
-    override: Named = None,
-    seed: Seed = None,
+    changes: ScenarioOptions,
+    engine: SweepEngineOptions,
     out: Annotated[
         Path | None, path_option("PATH", "The sweep's folder, new or to continue. Default: runs/NAME-sweep.")
     ] = None,
-    engine: SweepEngine = "local",
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Number of parallel tasks. Default: the number of cores.")
-    ] = None,
-    address: Address = None,
-    gpus: SweepGpus = None,
-    partition: Partition = None,
-    time: TimeLimit = None,
-    cpus: Cpus = None,
-    mem: Memory = None,
-    sbatch: Sbatch = None,
     retries: Annotated[
         int | None, typer.Option(min=0, help="Number of times to restart a task whose process or node died.")
     ] = None,
@@ -182,21 +138,23 @@ def sweep(
 ) -> None:
     """Run a scenario at all points of its sweep that are not done yet."""
     from netfl.cli.views.sweep import SweepDisplay, show_sweep
+    from netfl.simulation.workers.ray_cluster import Cluster
     from netfl.sweeps import LocalEngine
     from netfl.sweeps import sweep as run_sweep
     from netfl.sweeps.ray_engine import RayEngine
     from netfl.sweeps.slurm_engine import SlurmEngine
 
-    loaded = load(scenario, sets, override, seed)
+    loaded = changes.load(scenario)
     check_device(device)
     options: dict[str, Any] = {} if retries is None else {"retries": retries}
-    cluster = select_cluster(engine, address, gpus, workers, ("local", "ray", "slurm"))
-    jobs = slurm_options(engine, partition, time, cpus, mem, gpus, workers, sbatch)
-    executor: LocalEngine | RayEngine | SlurmEngine = LocalEngine(workers, device, **options)
-    if jobs is not None:
-        executor = SlurmEngine(jobs, device, **options)
-    elif cluster is not None:
-        executor = RayEngine(cluster, device, **options)
+    resources = engine.open()
+    executor: LocalEngine | RayEngine | SlurmEngine
+    if resources is None:
+        executor = LocalEngine(engine.workers, device, **options)
+    elif isinstance(resources, Cluster):
+        executor = RayEngine(resources, device, **options)
+    else:
+        executor = SlurmEngine(resources, device, **options)
     with SweepDisplay(quiet=quiet) as display:
         done = run_sweep(loaded, out, engine=executor, learning=not trace, observer=display)
     if not quiet:

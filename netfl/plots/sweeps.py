@@ -201,7 +201,7 @@ def search_progress(trials: pd.DataFrame, metric: str, *, direction: str = "maxi
 
 def _trial_scale(trials: pd.DataFrame, metric: str) -> tuple[float, str]:
     """Return the unit of the values of trials in SI units, and the label of its axis."""
-    rows = trials.assign(learner="x" if metric_of(metric) in formatting.METRICS else "", mean=trials["value"])
+    rows = trials.assign(learner="x" if formatting.is_learned(metric_of(metric)) else "", mean=trials["value"])
     return si_scale(rows, metric_of(metric))
 
 

@@ -13,9 +13,10 @@ from netfl.plots import learning as learning_plots
 from netfl.plots import style
 from netfl.report.page import caption
 from netfl.report.run_data import RunData, read_run_data
-from netfl.report.summary_text import CONTEXTS, run_facts
+from netfl.report.summary_text import run_facts, verdict_metrics
 from netfl.results import aggregates, formatting, statistics
 from netfl.results.formatting import capitalized, class_names, learning_label
+from netfl.results.metrics import metrics_in
 from netfl.results.run_reader import Run
 
 _LINES = 12
@@ -32,7 +33,7 @@ def picture(run: Run) -> Path:
         cells = [part.subplots(1, 2) for part in parts]
         figure.suptitle(data.name, x=0.012, ha="left", fontweight="bold", fontsize=13)
         figure.text(0.988, 0.985, run_facts(data), ha="right", va="top", fontsize=8, alpha=0.7)
-        window = max((aggregates.smoothing_window(data.metrics, metric) for metric in CONTEXTS), default=1)
+        window = max((aggregates.smoothing_window(data.metrics, metric) for metric in verdict_metrics()), default=1)
         legend = caption("overview", window, len(data.replicas)) if data.learners else ""
         figure.supxlabel(legend, x=0.012, ha="left", fontsize=7, alpha=0.7)
         if data.learners:
@@ -48,16 +49,13 @@ def picture(run: Run) -> Path:
 
 def _draw_learning(data: RunData, *cells: Axes) -> None:
     """Draw accuracy and rare-class accuracy, or that of the worst users if no class is rare; R² of a regression."""
-    titles = {"accuracy": "Test accuracy", "r2": "R² on the test set"}
-    if data.rare_classes:
+    titles = {metric: title for metric, title in metrics_in("headline", is_learned=True).items() if data.has(metric)}
+    if data.rare_classes and "rare_accuracy" in titles:
         titles["rare_accuracy"] = f"Rare-class accuracy ({class_names(data.rare_classes)})"
-    metrics = [
-        metric for metric in ("accuracy", "rare_accuracy", "accuracy_users_worst10", "r2", "mse") if data.has(metric)
-    ]
-    for metric, ax in zip(metrics, cells, strict=False):
+    for (metric, title), ax in zip(titles.items(), cells, strict=False):
         learning_plots.curves(data.metrics, metric, learners=data.learners, ax=ax)
-        style.without_legend(ax).set_title(titles.get(metric) or capitalized(learning_label(metric)))
-    for ax in cells[len(metrics) :]:
+        style.without_legend(ax).set_title(title or capitalized(learning_label(metric)))
+    for ax in cells[len(titles) :]:
         _draw_note(ax, "no values")
 
 
@@ -79,7 +77,8 @@ def _draw_access(data: RunData, left: Axes, right: Axes) -> None:
 
 
 def _draw_metrics(data: RunData, left: Axes, right: Axes) -> None:
-    names, summary = data.access_metrics[: 2 * _LINES], data.run.summary
+    names = data.access_metrics[: 2 * _LINES]
+    summary = data.run.summary
     if not names:
         _draw_note(left, "no metrics yet")
         _draw_note(right, "")

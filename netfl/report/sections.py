@@ -13,7 +13,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from netfl.diagnosis.text import format_p_value
-from netfl.learning.performance import metric_on_set, split_set
+from netfl.learning.performance import metric_on_set
 from netfl.plots import deliveries as delivery_plots
 from netfl.plots import latency as latency_plots
 from netfl.plots import learning as learning_plots
@@ -25,6 +25,7 @@ from netfl.report.page import Page, Section, caption
 from netfl.report.run_data import RunData, read_run_data
 from netfl.results import aggregates, formatting
 from netfl.results.formatting import clock, format_count, learning_label, percent
+from netfl.results.metrics import find_metric, metrics_in
 from netfl.results.payload import billing_note
 from netfl.results.run_reader import Run
 from netfl.types import OUTCOMES
@@ -36,39 +37,6 @@ MAX_QUEUES = 6
 """Maximum number of queues in a plot; a table has more."""
 
 MAX_TABLE_ROWS = 24
-
-LOW_IS_GOOD = frozenset({"accuracy_users_variance", "loss", "mse", "mae"})
-NOT_COMPARABLE = frozenset({"t", "objective"})
-"""Metrics without a best value, as each learner has its own."""
-
-_FAIRNESS = {
-    "accuracy": "Over data",
-    "accuracy_users_mean": "Over users",
-    "accuracy_users_worst10": "Worst 10 %",
-    "accuracy_users_best10": "Best 10 %",
-    "accuracy_users_variance": "Variance",
-}
-"""Columns of the table of fairness, by metric."""
-
-_TARGET_COSTS = {
-    "rounds": "round {}",
-    "time_s": "{}",
-    "uplink_bits": "{} up",
-    "downlink_bits": "{} down",
-    "energy_J": "{}",
-}
-"""Costs of a target accuracy, with their format."""
-
-_ACCURACIES = ("accuracy", "rare_accuracy", "r2")
-
-_OTHER_METRICS = {
-    "validation_accuracy": "validation accuracy (%)",
-    "validation_loss": "validation loss",
-    "weight_divergence": "weight divergence",
-    "gradient_norm": "gradient norm",
-    "staleness_mean": "staleness",
-}
-"""Optional metrics, with the labels of their axes."""
 
 _DELAY_PARTS = {
     "delay_s": "from opening to arrival",
@@ -174,18 +142,23 @@ def best_cells(means: dict[tuple[int, int], float], metrics: Sequence[str]) -> f
     """Return the cells (row, column) with the best mean of each column; columns count from 1."""
     best: set[tuple[int, int]] = set()
     for x, metric in enumerate(metrics, 1):
-        sign = -1.0 if split_set(metric)[0] in LOW_IS_GOOD else 1.0
+        low_is_good = find_metric(metric).low_is_good
+        if low_is_good is None:
+            continue  # each learner has its own
+        sign = -1.0 if low_is_good else 1.0
         values = {cell: sign * mean for cell, mean in means.items() if cell[1] == x}
-        if metric not in NOT_COMPARABLE and len(values) > 1:
+        if len(values) > 1:
             best |= {cell for cell, value in values.items() if value >= max(values.values()) - 1e-9}
     return frozenset(best)
 
 
 def fairness_table(data: RunData) -> Iterator[Markup]:
     """Yield learners × spread of accuracy over users, as in the table of Li et al. (q-FFL)."""
-    if all(data.has(metric) for metric in _FAIRNESS):
-        rows = [[name, *(data.cell(metric, name) for metric in _FAIRNESS)] for name in data.learners]
-        yield page.table(["Learner", *_FAIRNESS.values()], rows, caption("fairness", data))
+    columns = metrics_in("fairness")
+    if all(map(data.has, columns)):
+        rows = [[name, *(data.cell(metric, name) for metric in columns)] for name in data.learners]
+        heads = [head or formatting.metric_title(metric) for metric, head in columns.items()]
+        yield page.table(["Learner", *heads], rows, caption("fairness", data))
 
 
 def target_table(data: RunData) -> Iterator[Markup]:
@@ -202,7 +175,7 @@ def target_table(data: RunData) -> Iterator[Markup]:
         for target in targets:
             lines = [
                 form.format(formatting.format_metric(cost, means[learner, target, cost]))
-                for cost, form in _TARGET_COSTS.items()
+                for cost, form in metrics_in("target").items()
                 if (learner, target, cost) in means
             ]
             if 0 < reached.get((learner, target), 0) < len(data.replicas):
@@ -226,7 +199,8 @@ def choice_table(data: RunData) -> Iterator[Markup]:
     rows = []
     for name, choice in data.run.choices.items():
         values = chosen[chosen["learner"] == name]
-        names, unit = choice["learners"], "users" if choice["per"] == "user" else "replicas"
+        names = choice["learners"]
+        unit = "users" if choice["per"] == "user" else "replicas"
         last = values.loc[values["round"] == values["round"].max(), "value"].astype(int)
         counts = last.value_counts(sort=False).sort_index()
         shares = [f"{names[index]} ({number} of {counts.sum()} {unit})" for index, number in counts.items()]
@@ -240,7 +214,7 @@ def choice_table(data: RunData) -> Iterator[Markup]:
 def accuracy_curves(data: RunData) -> Iterator[Markup]:
     """Yield accuracy and rare-class accuracy, or R² of a regression, against rounds and against costs."""
     sets = ("", *data.run.test_sets)
-    names = (metric_on_set(metric, name) if name else metric for name in sets for metric in _ACCURACIES)
+    names = (metric_on_set(metric, name) if name else metric for name in sets for metric in metrics_in("curves"))
     metrics = [metric for metric in names if data.has(metric)]
     if not metrics:
         return
@@ -270,7 +244,9 @@ def class_accuracy(data: RunData) -> Iterator[Markup]:
         if aggregates.grouped_final_metrics(data.metrics, metric, "class").empty:
             continue
         figure = page.new_figure(9.6, 1.1 + 0.42 * len(data.learners))
-        rare, choices, ax = data.rare_classes, data.run.choices, figure.add_subplot()
+        rare = data.rare_classes
+        choices = data.run.choices
+        ax = figure.add_subplot()
         options: dict[str, Any] = {"rare": rare, "learners": data.learners, "choices": choices, "ax": ax}
         learning_plots.class_accuracy(data.metrics, metric, **options)
         yield page.plot(figure, f"classes-{name}" if name else "classes", caption("classes", data, name))
@@ -319,15 +295,14 @@ def cvar_plots(data: RunData) -> Iterator[Markup]:
 
 def other_metrics(data: RunData) -> Iterator[Markup]:
     """Yield the optional metrics over the rounds."""
-    metrics = [metric for metric in _OTHER_METRICS if data.has(metric)]
-    metrics += [metric for metric in data.app_metrics if metric not in {*_ACCURACIES, *metrics}]
+    metrics = [metric for metric in metrics_in("others") if data.has(metric)]
+    metrics += [metric for metric in data.app_metrics if metric not in {*metrics_in("curves"), *metrics}]
     if not metrics:
         return
     columns = min(3, max(2, len(metrics)))
     figure = page.new_figure(3.2 * columns, 0.5 + 2.5 * math.ceil(len(metrics) / columns))
     for metric, ax in zip(metrics, style.grid_axes(figure, len(metrics), columns), strict=True):
         style.without_legend(learning_plots.curves(data.metrics, metric, learners=data.learners, ax=ax))
-        ax.set_ylabel(_OTHER_METRICS.get(metric, metric.replace("_", " ")))
     learning_plots.learner_legend(figure, data.learners, diverged=data.diverged)
     yield page.plot(figure, "besides", caption("other_metrics", metrics))
 
@@ -348,7 +323,8 @@ def user_weights(data: RunData) -> Iterator[Markup]:
 
 def regions(data: RunData) -> Iterator[Markup]:
     """Yield the decision regions of each learner, for data in the plane."""
-    grid, points = data.run.regions, data.run.points
+    grid = data.run.regions
+    points = data.run.points
     if grid.empty:
         return
     replica = grid["replica"].min()
@@ -414,7 +390,8 @@ def outcomes(data: RunData) -> Iterator[Markup]:
         ax.label_outer(remove_inner_ticks=False)
     yield page.plot(figure, "outcomes", caption("outcomes", thinned, len(tables) > 1))
     counts = data.outcomes["outcome"].value_counts()
-    total, meanings = int(counts.sum()), summary_text.MEANINGS
+    total = int(counts.sum())
+    meanings = summary_text.MEANINGS
     rows = [
         [name.replace("_", " "), format_count(int(counts[name])), percent(counts[name] / total), meanings[name]]
         for name in OUTCOMES
@@ -441,7 +418,8 @@ def metric_table(data: RunData) -> Iterator[Markup]:
 
 def delays(data: RunData) -> Iterator[Markup]:
     """Yield the delays of all updates and of each user, and the staleness of updates."""
-    deliveries, rounds = data.run.deliveries, data.run.rounds
+    deliveries = data.run.deliveries
+    rounds = data.run.rounds
     if data.duration_s is not None or deliveries.empty:
         return
     table = aggregates.delays(deliveries, rounds)

@@ -8,18 +8,16 @@ import numpy as np
 import pandas as pd
 
 from netfl.plots.sweeps import is_numeric, sorted_values
-from netfl.report.comparison_data import RunSet, relate_traces
 from netfl.report.page import caption, sentences
 from netfl.report.run_data import RunData
-from netfl.report.sweep_data import METRICS, MIN_DEVIATION, PointRanking, SweepData, rank_points
+from netfl.report.run_set import RunSet, relate_traces
+from netfl.report.sweep_data import MIN_DEVIATION, PointRanking, SweepData, rank_points
 from netfl.results import aggregates, formatting, statistics
 from netfl.results.formatting import capitalized, class_names, clock, counted, format_count, join_words, percent
+from netfl.results.metrics import metrics_in
 from netfl.simulation.checkpoints import CHECKPOINT
 from netfl.sweeps.index import SearchEntry
 from netfl.types import OUTCOMES
-
-CONTEXTS = {"rare_accuracy": "On the rare classes", "accuracy": "Over all classes"}
-"""Metrics by which learners are compared, as the beginning of a sentence."""
 
 MEANINGS = {
     "delivered": "reached the server in time and were aggregated",
@@ -113,10 +111,18 @@ def rank_learners(data: RunData, metric: str) -> LearnerRanking:
     return LearnerRanking(tuple(names), means, lead)
 
 
+def verdict_metrics() -> dict[str, str]:
+    """Return the metrics by which learners are compared, as beginnings of sentences, the rare classes first.
+
+    Selection harms the rare classes most.
+    """
+    return dict(reversed(metrics_in("verdict").items()))
+
+
 def verdicts(data: RunData) -> list[str]:
     """Return the best learner on rare classes and over all, its lead, and whether replicas support it."""
     lines = []
-    for metric, context in CONTEXTS.items():
+    for metric, context in verdict_metrics().items():
         if data.has(metric):
             classes = data.rare_classes if metric == "rare_accuracy" else ()
             start = f"{context} ({class_names(classes)})" if classes else context
@@ -136,7 +142,8 @@ def participation_sentences(data: RunData) -> list[str]:
     silent, others = (never.loc[never["rare"] == holds_rare, "user"].tolist() for holds_rare in (True, False))
     fewest = users[users["delivered"] == users["delivered"].min()]
     lines = sentences("participation", data, silent, others, fewest, where)
-    rare, delivered = users.loc[users["rare"], "user"].to_numpy(), data.users["delivered"]
+    rare = users.loc[users["rare"], "user"].to_numpy()
+    delivered = data.users["delivered"]
     is_rare = data.users["rare"]
     if is_rare.any() and delivered.sum():
         maximum = data.users[is_rare].groupby("replica")["delivered"].max()
@@ -155,9 +162,11 @@ def participation_sentences(data: RunData) -> list[str]:
 
 def outcome_sentences(data: RunData) -> list[str]:
     """Return the outcomes of updates or, in a run of traffic, of packets."""
-    things, meanings = "updates", MEANINGS
+    things = "updates"
+    meanings = MEANINGS
     if data.duration_s is not None:
-        things, meanings = "packets", MEANINGS | {"delivered": "arrived"}
+        things = "packets"
+        meanings = MEANINGS | {"delivered": "arrived"}
     totals = data.outcomes["outcome"].value_counts()
     parts = [f"{percent(totals[name] / totals.sum())} {meanings[name]}" for name in OUTCOMES if name in totals]
     return sentences("outcomes", int(totals.sum()), things, parts)
@@ -172,7 +181,7 @@ def comparison_summary(runs: RunSet, keys: list[str]) -> list[str]:
     """
     lines = sentences("differences", runs, keys, list(dict.fromkeys(key.partition(".")[0] for key in keys)))
     lines += [f"{run.letter}: {line}" for run in runs.members for line in run_status(run.data)]
-    for metric in CONTEXTS:
+    for metric in verdict_metrics():
         lines += _winners(runs, metric)
     members = [run for run in runs.members if len(run.data.run.deliveries)]
     if len(members) > 1:
@@ -210,7 +219,7 @@ def _winners(runs: RunSet, metric: str) -> list[str]:
     common = next(iter(rare)) if len(rare) == 1 else ()
     top = max(tops, key=lambda top: top[0]) if len(tops) > 1 else None
     ordered = dict(sorted(groups.items(), key=lambda group: not group[0][0]))
-    return sentences("winners", CONTEXTS[metric], common, ordered, top)
+    return sentences("winners", verdict_metrics()[metric], common, ordered, top)
 
 
 def sweep_summary(data: SweepData) -> list[str]:
@@ -231,7 +240,7 @@ def sweep_summary(data: SweepData) -> list[str]:
         ),
         *sentences("diverged", [f"{learner} at {counted(number, 'point')}" for learner, number in diverged.items()]),
     ]
-    for metric in data.metrics[1::-1]:  # the rare classes first, as selection harms them most
+    for metric in data.metrics[1::-1]:  # the rare classes first, as in `verdict_metrics`
         lines += point_verdict(rank_points(data, metric), metric)
     return lines if data.metrics else lines + _network_ranges(data)
 
@@ -277,7 +286,7 @@ def point_verdict(ranking: PointRanking, metric: str) -> list[str]:
         return []
     mean = ranking.complete[0].mean
     value = formatting.metric_cell(metric, mean.mean, mean.half)
-    return sentences("best_point", METRICS[metric], ranking, value, MIN_DEVIATION)
+    return sentences("best_point", metrics_in("sweep")[metric], ranking, value, MIN_DEVIATION)
 
 
 def _network_ranges(data: SweepData) -> list[str]:

@@ -21,7 +21,6 @@ from netfl.report import page, summary_text
 from netfl.report.page import Page, Section, caption
 from netfl.report.run_data import interval_cell
 from netfl.report.sweep_data import (
-    METRICS,
     PointRanking,
     SweepData,
     paired_lead,
@@ -29,6 +28,7 @@ from netfl.report.sweep_data import (
     ranking_entries,
 )
 from netfl.results import formatting
+from netfl.results.metrics import metrics_in
 from netfl.results.statistics import ConfidenceInterval, interval, metric_of
 from netfl.sweeps.index import SearchEntry
 from netfl.sweeps.results import Sweep
@@ -99,7 +99,8 @@ def sections(data: SweepData, folder: Path) -> Iterator[Section]:
 
 def search_section(data: SweepData, search: SearchEntry) -> Iterator[Markup]:
     """Yield the values of the trials in their order, and the best trials."""
-    trials, metric = data.sweep.trials, metric_of(search.metric)
+    trials = data.sweep.trials
+    metric = metric_of(search.metric)
     figure = page.new_figure(7.2, 3.3)
     sweep_plots.search_progress(trials, metric, direction=search.direction, ax=figure.add_subplot())
     yield page.plot(figure, "search-progress", caption("search_progress", search))
@@ -116,7 +117,8 @@ def best_points(ranking: PointRanking) -> Iterator[Markup]:
     """Yield the best setting of each learner."""
     if len(ranking.complete) < 2:
         return
-    best, rows = ranking.complete[0], []
+    best = ranking.complete[0]
+    rows = []
     for learner in dict.fromkeys(entry.learner for entry in ranking.complete):
         entry = next(entry for entry in ranking.complete if entry.learner == learner)
         gap = interval(paired_lead(best, entry))
@@ -130,7 +132,7 @@ def best_points(ranking: PointRanking) -> Iterator[Markup]:
 
 def learning_curves(data: SweepData) -> Iterator[Markup]:
     """Yield the learning curves of all results or, if there are many, of the best of each learner."""
-    metrics = [metric for metric in data.metrics if metric != "accuracy_users_worst10"]
+    metrics = [metric for metric in data.metrics if metric in metrics_in("curves")]
     if not metrics:
         return
     entries = ranking_entries(data, metrics[-1])
@@ -166,14 +168,16 @@ def point_table(data: SweepData) -> Markup:
     values = {metric: data.intervals(metric) for metric in metrics}
     known = {(name, metric) for metric in metrics for _, name in values[metric]}
     columns = [(name, metric) for metric in metrics for name in learners if (name, metric) in known]
-    shown, axes = columns[:MAX_COLUMNS], data.sweep.axes
+    shown = columns[:MAX_COLUMNS]
+    axes = data.sweep.axes
     rows = []
     for point in data.sweep.points.head(MAX_POINTS).to_dict("records"):
         cells = [_cell(values[metric].get((point["point"], name)), metric, data) for name, metric in shown]
         settings = [formatting.format_setting(point[axis]) for axis in axes]
         rows.append([str(point["point"]), *settings, str(point["status"]), *cells])
     heads = [
-        f"{name}: {formatting.METRICS[metric]}" if name else formatting.metric_label(metric) for name, metric in shown
+        f"{name}: {formatting.metric_title(metric)}" if name else formatting.metric_label(metric)
+        for name, metric in shown
     ]
     text = caption("points", data, len(rows), len(columns) - len(shown))
     return page.table(["Point", *axes, "Status", *heads], rows, text)
@@ -182,7 +186,7 @@ def point_table(data: SweepData) -> Markup:
 def _cell(value: ConfidenceInterval | None, metric: str, data: SweepData) -> str:
     if value is None:
         return "–"
-    if metric in METRICS:
+    if formatting.is_learned(metric):
         return interval_cell(metric, value, data.replicas)
     return formatting.format_metric(metric, value.mean, value.half)
 

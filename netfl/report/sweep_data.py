@@ -13,21 +13,11 @@ import pandas as pd
 from netfl.errors import NetflError
 from netfl.report.run_data import read_scenario_text
 from netfl.results import formatting
+from netfl.results.metrics import metrics_in
 from netfl.results.statistics import ConfidenceInterval, interval, metric_of
 from netfl.scenario.sweep_axes import short_names
 from netfl.scenario.yaml_document import parse
 from netfl.sweeps.results import Sweep
-
-METRICS = {
-    "accuracy": "accuracy",
-    "rare_accuracy": "accuracy on the rare classes",
-    "accuracy_users_worst10": "accuracy of the worst 10 % of users",
-}
-"""Metrics of learning on the page, with their names in a sentence."""
-NETWORK_METRICS = (
-    "rounds_per_hour", "delivered_per_round", "throughput_bps", "delay_mean_s", "loss_ratio", "jain",
-)  # fmt: skip
-"""Metrics of the network on the page of a sweep without learners."""
 
 FAMILY_LEVEL = 0.05
 """Probability that any of a family of comparisons misleads."""
@@ -102,14 +92,14 @@ class SweepData:
     def metrics(self) -> list[str]:
         """Metrics of learning that were evaluated."""
         known = {*self.sweep.summary["metric"].map(metric_of)}
-        return [metric for metric in METRICS if metric in known]
+        return [metric for metric in metrics_in("sweep", is_learned=True) if metric in known]
 
     @cached_property
     def network_metrics(self) -> list[str]:
         """Metrics of the network that were evaluated."""
         rows = self.sweep.summary[self.sweep.summary["mean"].notna()]
         known = {*rows.loc[rows["learner"] == "", "metric"]}
-        return [metric for metric in NETWORK_METRICS if metric in known]
+        return [metric for metric in metrics_in("sweep", is_learned=False) if metric in known]
 
     @cached_property
     def learners(self) -> list[str]:

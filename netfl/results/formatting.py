@@ -7,122 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from netfl.learning.performance import metric_on_set, split_set
-from netfl.results.statistics import ConfidenceInterval
+from netfl.results.metrics import find_metric, metrics_in
+from netfl.results.statistics import HALF, ConfidenceInterval
 from netfl.types import RoundProgress
-
-_LABELS = {
-    "offered_bps": "offered load",
-    "loss_ratio": "lost, total",
-    "lost.lost": "lost, outage",
-    "delay_mean_s": "delay, mean",
-    "delay_p50_s": "delay, p50",
-    "delay_p95_s": "delay, p95",
-    "delay_p99_s": "delay, p99",
-    "delay_theory_s": "delay, theory",
-    "jain": "Jain index of deliveries",
-    "attempts_mean": "attempts per delivered update",
-    "uplink_bits": "sent on the uplink",
-    "downlink_bits": "sent on the downlink",
-    "billed_uplink_bits": "billed per update",
-    "billed_downlink_bits": "billed per broadcast",
-    "collision_probability": "collisions per attempt",
-    "snr_mean_db": "SNR, mean",
-    "energy_train_J": "energy, training",
-    "energy_send_J": "energy, sending",
-    "energy_receive_J": "energy, receiving",
-    "energy_idle_J": "energy, idle",
-    "energy_max_J": "energy, maximum of a user",
-    "energy_jain": "Jain index of energy",
-    "snr_theory_db": "SNR, theory",
-}
-"""Labels of metrics; the label of any other is its name without the unit."""
-
-_ORDER = (
-    "throughput_bps",
-    "offered_bps",
-    "delivered",
-    "share.",
-    "loss_ratio",
-    "lost.",
-    "delay_",
-    "utilisation",
-    "jain",
-)
-"""Prefixes of the names of metrics, in the order of display; all others follow."""
-
-_STEPS = {
-    "s": ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs")),
-    "bps": ((1e9, "Gbps"), (1e6, "Mbps"), (1e3, "kbps"), (1.0, "bps")),
-    "J": ((1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ")),
-    "bits": ((8e12, "TB"), (8e9, "GB"), (8e6, "MB"), (8e3, "kB"), (8.0, "B")),
-    "hz": ((1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")),
-    "db": ((1.0, "dB"),),
-}
-"""Units from the largest, with their size in SI units, by the suffix of a name."""
-
-_SHARES = ("utilisation", "share.")
-_SHARE_ENDS = ("_ratio", "_probability", "_share", "availability", "outage", "collision", "loss")
-"""Prefixes and suffixes of the names of metrics that are shares of one."""
-
-METRICS = {
-    "accuracy": "Accuracy",
-    "rare_accuracy": "Rare classes",
-    "accuracy_users_worst10": "Worst 10 %",
-    "accuracy_users_best10": "Best 10 %",
-    "accuracy_users_variance": "Variance",
-    "accuracy_users_jain": "Jain index of accuracies",
-    "validation_accuracy": "Validation",
-    "r2": "R²",
-    "mse": "MSE",
-    "mae": "MAE",
-    "loss": "Loss",
-    "t": "t",
-    "objective": "Objective",
-}
-"""Columns of the tables of learners' final values, by metric."""
-
-SHARES = frozenset(
-    {
-        "accuracy",
-        "rare_accuracy",
-        "accuracy_users_mean",
-        "accuracy_users_worst10",
-        "accuracy_users_best10",
-        "validation_accuracy",
-    }
-)
-"""Metrics in shares of one, displayed in percent."""
-
-VARIANCES = frozenset({"accuracy_users_variance"})
-"""Variances of shares, displayed in squared percentage points."""
-
-_NAMES = ("Jain", "MSE", "MAE", "R²")
-"""Beginnings of titles that keep their capitals."""
-
-_METRICS_OF_SETS = ("accuracy", "rare_accuracy", "accuracy_users_worst10", "r2")
-"""Metrics that tables have for each further test set."""
 
 _HUGE = 1e6
 """Metrics from this value on are displayed in scientific notation."""
 
 _MAX_SETTING = 24
 """Maximum number of characters of a scenario value."""
-
-_METRIC_LABELS = {
-    "rare_accuracy": "rare-class accuracy",
-    "accuracy_users_mean": "mean over users",
-    "accuracy_users_worst10": "worst 10 % of users",
-    "accuracy_users_best10": "best 10 % of users",
-    "accuracy_users_variance": "variance over users",
-    "accuracy_users_jain": "Jain index of accuracies",
-    "cvar": "CVaR of the loss",
-    "r2": "R²",
-    "mse": "mean squared error",
-    "mae": "mean absolute error",
-}
-_HIDDEN = frozenset({"rounds", "replicas", "simulated_s", "duration_s", "warmup_s"})
-"""Entries of a summary that are reported in sentences."""
-
 
 _SHOWN_FAILURES = 100
 """Failed attempts in a row below which none are reported."""
@@ -192,14 +85,7 @@ def metric_label(name: str) -> str:
     >>> metric_label("delay_p95_s"), metric_label("utilisation.router:0"), metric_label("lost.collided")
     ('delay, p95', 'utilisation, router:0', 'lost, collided')
     """
-    if name in _LABELS:
-        return _LABELS[name]
-    if name.startswith("share."):
-        return f"updates {name.removeprefix('share.').replace('_', ' ')}"
-    words, _, unit = name.rpartition("_")
-    words = words if unit in _STEPS else name
-    words, theory, more = words.partition("_theory")
-    return (words.replace(".", ", ") + (", theory" if theory else "") + more).replace("_", " ")
+    return find_metric(name).label
 
 
 def learning_label(metric: str) -> str:
@@ -208,23 +94,26 @@ def learning_label(metric: str) -> str:
     >>> learning_label("rare_accuracy"), learning_label("accuracy@raw")
     ('rare-class accuracy', 'accuracy on raw')
     """
-    metric, name = split_set(metric)
-    return _METRIC_LABELS.get(metric, metric.replace("_", " ")) + (f" on {name}" if name else "")
+    name, test_set = split_set(metric)
+    found = find_metric(name)
+    label = found.label if found.is_learned else name.replace("_", " ")
+    return label + _on_set(test_set)
 
 
 def learner_metrics(sets: Iterable[str] = ()) -> list[str]:
     """Return the metrics that tables of learners show, in their order, with those on further test *sets*."""
-    return [*METRICS, *(metric_on_set(metric, name) for name in sets for metric in _METRICS_OF_SETS)]
+    final = [*metrics_in("final")]
+    return [*final, *(metric_on_set(metric, name) for name in sets for metric in final if find_metric(metric).has_sets)]
 
 
 def metric_title(metric: str) -> str:
     """Return the head of a metric's column in tables of learners.
 
-    >>> metric_title("rare_accuracy"), metric_title("accuracy@raw")
-    ('Rare classes', 'Accuracy on raw')
+    >>> metric_title("rare_accuracy"), metric_title("accuracy@raw"), metric_title("t")
+    ('Rare classes', 'Accuracy on raw', 't')
     """
-    metric, name = split_set(metric)
-    return METRICS[metric] + (f" on {name}" if name else "")
+    head = metric_head(metric)
+    return head if len(head) == 1 else capitalized(head)  # a symbol keeps its case
 
 
 def metric_head(metric: str) -> str:
@@ -233,13 +122,28 @@ def metric_head(metric: str) -> str:
     >>> metric_head("rare_accuracy"), metric_head("accuracy_users_jain"), metric_head("accuracy@MNIST")
     ('rare classes', 'Jain index of accuracies', 'accuracy on MNIST')
     """
-    title = metric_title(metric)
-    return title if title.startswith(_NAMES) else f"{title[0].lower()}{title[1:]}"
+    name, test_set = split_set(metric)
+    return find_metric(name).head + _on_set(test_set)
+
+
+def _on_set(test_set: str) -> str:
+    return f" on {test_set}" if test_set else ""
+
+
+def is_learned(metric: str) -> bool:
+    """Return whether *metric* is declared as a metric of learners; the test set does not matter."""
+    return find_metric(split_set(metric)[0]).is_learned
 
 
 def is_share(metric: str) -> bool:
     """Return whether a metric of learners is a share of one, displayed in percent; the test set does not matter."""
-    return split_set(metric)[0] in SHARES
+    found = find_metric(split_set(metric)[0])
+    return found.is_learned and found.is_share
+
+
+def is_variance(metric: str) -> bool:
+    """Return whether a metric is a variance of shares, displayed in squared percentage points."""
+    return find_metric(split_set(metric)[0]).unit == "%²"
 
 
 def capitalized(label: str) -> str:
@@ -253,7 +157,7 @@ def sort_key(name: str) -> int:
     >>> sorted(["jain", "own", "throughput_bps"], key=sort_key)
     ['throughput_bps', 'jain', 'own']
     """
-    return next((rank for rank, prefix in enumerate(_ORDER) if name.startswith(prefix)), len(_ORDER))
+    return find_metric(name).rank
 
 
 def format_metric(name: str, value: float | None, half: float | None = None) -> str:
@@ -273,10 +177,12 @@ def format_metric(name: str, value: float | None, half: float | None = None) -> 
 def format_final(metric: str, value: float | None) -> str:
     """Format a value of a learner or of the network with its unit, accuracies in percent.
 
-    >>> format_final("accuracy", 0.8123), format_final("delay_mean_s", 0.0123)
-    ('81.2 %', '12.3 ms')
+    >>> format_final("accuracy", 0.8123), format_final("delay_mean_s", 0.0123), format_final("validation_loss", 1.39)
+    ('81.2 %', '12.3 ms', '1.39')
     """
-    return f"{100 * value:.1f} %" if metric in SHARES and value is not None else format_metric(metric, value)
+    if is_share(metric) and value is not None:
+        return f"{100 * value:.1f} %"
+    return format_metric(metric, value)
 
 
 def format_parts(
@@ -326,7 +232,11 @@ def metric_cell(metric: str, mean: float, half: float = math.nan, replicas: int 
     """
     if not replicas or not math.isfinite(mean):
         return "–"
-    scale = 100.0 if is_share(metric) else 1e4 if split_set(metric)[0] in VARIANCES else 1.0
+    scale = 1.0
+    if is_share(metric):
+        scale = 100.0
+    elif is_variance(metric):
+        scale = 1e4
     form = ".1f" if scale > 1.0 else ".1e" if abs(mean) >= _HUGE else ".3f"
     spread = f" ± {scale * half:{form}}" if math.isfinite(half) else ""
     return f"{scale * mean:{form}}{spread}" + (f" ({replicas} of {of} replicas)" if replicas < of else "")
@@ -337,13 +247,14 @@ def access_metrics(summary: Mapping[str, object], learners: Iterable[str] = ()) 
 
     Metrics of *learners*, outcomes, and losses that did not occur are left out.
     """
-    elsewhere = ("outcome.", *(f"{learner}." for learner in learners))
-    names = [
-        name
-        for name, value in summary.items()
-        if not (name.startswith(elsewhere) or name.endswith(".ci95") or name in _HIDDEN)
-        and not (name.startswith(("lost.", "share.")) and value == 0)
-    ]
+    of_learners = tuple(f"{learner}." for learner in learners)
+    names = []
+    for name, value in summary.items():
+        if name.startswith(of_learners) or name.endswith(HALF):
+            continue
+        metric = find_metric(name)
+        if metric.is_listed and (metric.lists_zero or value != 0):
+            names.append(name)
     return sorted(names, key=sort_key)
 
 
@@ -367,12 +278,12 @@ def unit_of(name: str, value: float) -> tuple[float, str]:
     >>> unit_of("delay_mean_s", 0.02), unit_of("loss_ratio", 0.2)
     ((0.001, 'ms'), (0.01, '%'))
     """
-    if name.startswith(_SHARES) or name.partition("_theory")[0].endswith(_SHARE_ENDS):
+    metric = find_metric(name)
+    if metric.is_share:
         return 0.01, "%"
-    steps = _STEPS.get(name.rpartition("_")[2], ((1.0, ""),))
     if not value:
-        return next((step for step in steps if step[0] == 1.0), steps[-1])
-    return next((step for step in steps if abs(value) >= step[0]), steps[-1])
+        return next((step for step in metric.steps if step[0] == 1.0), metric.steps[-1])
+    return next((step for step in metric.steps if abs(value) >= step[0]), metric.steps[-1])
 
 
 def percent(share: float) -> str:

@@ -14,13 +14,14 @@ from typing import Any
 import pandas as pd
 
 from netfl import files
+from netfl.columns import missing_defaults
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.files import local_path, read_frame, unreadable_file
 from netfl.results.formatting import clock, learner_metrics, metric_cell, metric_head
 from netfl.results.locking import is_locked
 from netfl.results.model_snapshots import VERSIONS, ModelSnapshots
 from netfl.results.statistics import FINAL, LAST_TENTH, final_name, interval
-from netfl.results.tables import SCHEMAS, read_stream, stream_of
+from netfl.results.tables import SCHEMAS, TABLES, read_stream, stream_of
 from netfl.scenario.html_card import html_card
 from netfl.types import KINDS, check_format
 
@@ -212,6 +213,8 @@ class Run:
         if not self._has(path.name):
             return SCHEMAS[name].empty_table().to_pandas() if name in SCHEMAS else pd.DataFrame()
         table = read_frame(path)
+        if defaults := missing_defaults(TABLES.get(name, ()), table.columns):
+            table = table.assign(**defaults)  # an earlier version of netfl did not have these columns
         if "replica" in table and (self.folder / EXTENSION).exists():
             table = table[table["replica"] < self.manifest.get("replicas", math.inf)]
         return table
@@ -227,7 +230,8 @@ class Run:
 
         All growing tables are then read from streams, as only these fit together.
         """
-        stream, whole = stream_of(self.folder, "rounds"), self.folder / "rounds.parquet"
+        stream = stream_of(self.folder, "rounds")
+        whole = self.folder / "rounds.parquet"
         if not self.unfinished or not self._has(stream.name):
             return False
         if not self._has(whole.name):
@@ -251,7 +255,8 @@ class Run:
 
     def final_metrics_of(self, replicas: Iterable[int]) -> list[dict[str, float]]:
         """Return the final metrics of each of *replicas*, by name."""
-        names, values = self.final_metrics["metric"].astype(str), self.final_metrics["value"]
+        names = self.final_metrics["metric"].astype(str)
+        values = self.final_metrics["value"]
         masks = [self.final_metrics["replica"] == replica for replica in replicas]
         return [dict(zip(names[rows], values[rows].tolist(), strict=True)) for rows in masks]
 
@@ -259,7 +264,8 @@ class Run:
     def learner_cells(self) -> dict[str, list[str]]:
         """Final values of the learners as cells of a table, by metric; empty until the end of the run."""
         values = {name: interval(rows) for name, rows in self.final_metrics.groupby("metric", observed=True)["value"]}
-        replicas, cells = self.summary.get("replicas", 1), {}
+        replicas = self.summary.get("replicas", 1)
+        cells = {}
         for metric in learner_metrics(self.test_sets):
             names = [f"{name}.{final_name(metric, is_choice=name in self.choices)}" for name in self.learners]
             finals = [values.get(name, interval([])) for name in names]
@@ -304,7 +310,9 @@ def open_run(folder: str | Path) -> Run:
     Raises:
         ScenarioError: there is no run.
     """
-    path, problem, remedy = local_path(folder), "", "give a folder that netfl wrote"
+    path = local_path(folder)
+    problem = ""
+    remedy = "give a folder that netfl wrote"
     try:
         if not (path / "manifest.json").is_file():
             problem = "it has no manifest.json" if path.exists() else "it does not exist"
@@ -312,7 +320,8 @@ def open_run(folder: str | Path) -> Run:
                 runs = sorted(manifest.parent for manifest in (path / TASKS).glob("*/manifest.json"))
                 first = f"give one of its runs, such as {runs[0]}" if runs else "it has no runs yet"
                 whole = "netfl report and netfl.open_sweep read the whole sweep, netfl sweep continues it"
-                problem, remedy = "it is the folder of a sweep", f"{first}; {whole}"
+                problem = "it is the folder of a sweep"
+                remedy = f"{first}; {whole}"
     except OSError as error:
         problem = str(error.strerror or error)
     if problem:

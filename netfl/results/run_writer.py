@@ -110,7 +110,10 @@ class RunWriter(RunObserver):
     """
 
     def __init__(self, folder: Path, scenario: Scenario, replicas: range, lanes: Sequence[tuple[str, int]]) -> None:
-        self.folder, self.scenario, self._replicas, self._lanes = folder, scenario, replicas, tuple(lanes)
+        self.folder = folder
+        self.scenario = scenario
+        self._replicas = replicas
+        self._lanes = tuple(lanes)
         names = [name for name in GROWING if name != "metrics" or lanes]
         self._tables = {name: TableWriter(folder, name, SCHEMAS[name]) for name in names}
         events = self._tables["events"]
@@ -167,7 +170,8 @@ class RunWriter(RunObserver):
             return
         self._publish()
         values = self._replica_values()
-        table, pairs = MemoryTable("final_metrics"), zip(self._replicas, values, strict=True)
+        table = MemoryTable("final_metrics")
+        pairs = zip(self._replicas, values, strict=True)
         rows = [(replica, *entry) for replica, summary in pairs for entry in summary.items()]
         table.append([*zip(*rows, strict=True)])
         self.write_table("final_metrics", table.read())
@@ -180,7 +184,8 @@ class RunWriter(RunObserver):
             table.abandon()
 
     def _replica_values(self) -> list[dict[str, float]]:
-        evaluation, has_rounds = self.scenario.evaluation, self.scenario.duration is None
+        evaluation = self.scenario.evaluation
+        has_rounds = self.scenario.duration is None
         learned = learning_summary(self._lanes, self._evaluations, evaluation.choose)
         by_replica = dict(zip(self._replicas, self._statistics, strict=True))
         billing = billing_of(self.scenario) if self._lanes else None
@@ -211,12 +216,14 @@ class RunWriter(RunObserver):
     def _add_batches(self, batches: Sequence[RoundBatch]) -> None:
         for statistics, batch in zip(self._statistics, batches, strict=True):
             statistics.extend(batch)
-        rounds, deliveries = [batch.of_rounds for batch in batches], [batch.of_deliveries for batch in batches]
-        for name, tables in (("rounds", rounds), ("deliveries", deliveries)):
-            replica = np.repeat(np.array(self._replicas), [len(table[0]) for table in tables])
-            columns = [replica, *(np.concatenate(column) for column in zip(*tables, strict=True))]
-            order = np.argsort(columns[1], kind="stable")
-            self._tables[name].append([column[order] for column in columns])
+        tables_by_batch = [batch.tables for batch in batches]
+        for name in tables_by_batch[0]:
+            tables = [by_name[name] for by_name in tables_by_batch]
+            sizes = [len(table["round"]) for table in tables]
+            columns = {"replica": np.repeat(np.array(self._replicas), sizes)}
+            columns |= {column: np.concatenate([table[column] for table in tables]) for column in tables[0]}
+            order = np.argsort(columns["round"], kind="stable")  # by round, then by replica
+            self._tables[name].append([column[order] for column in columns.values()])
 
     def _publish(self) -> None:
         self._add_waiting()

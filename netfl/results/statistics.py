@@ -22,7 +22,8 @@ from netfl.types import OUTCOMES, LearnerReport, RoundBatch
 HALF = ".ci95"
 """End of the name of a metric's half interval in a summary."""
 
-LAST_TENTH, LAST_ROUND = ".last_tenth", ".last_round"
+LAST_TENTH = ".last_tenth"
+LAST_ROUND = ".last_round"
 """Ends of the names of a learner's final values, which state the statistic."""
 
 FINAL = {LAST_TENTH: "mean of the last 10 % of rounds", LAST_ROUND: "last round"}
@@ -143,28 +144,37 @@ class RoundStatistics:
     """
 
     def __init__(self, users: int) -> None:
-        self._delivered, self._delays = np.zeros(users, np.int64), array("d")
-        self._attempts, self._rounds, self.simulated_s = 0, 0, 0.0
+        self._delivered = np.zeros(users, np.int64)
+        self._delays = array("d")
+        self._attempts = 0
+        self._rounds = 0
+        self.simulated_s = 0.0
         self._uplink_bits = self._downlink_bits = 0.0
         self._totals = array("d")
 
     def extend(self, batch: RoundBatch) -> None:
         """Count the next rounds."""
+        rounds = batch.rounds
+        deliveries = batch.deliveries
         np.add.at(self._delivered, batch.user, 1)
-        self._attempts += int(batch.attempts.sum())
-        self._delays.frombytes((batch.arrived_s - np.repeat(batch.opened_s, batch.delivered)).tobytes())
-        self._rounds, self.simulated_s = int(batch.index[-1]), float(batch.closed_s[-1])
-        up, down = (
-            np.cumsum([before, *bits])[1:]
-            for before, bits in ((self._uplink_bits, batch.uplink_bits), (self._downlink_bits, batch.downlink_bits))
-        )
-        self._uplink_bits, self._downlink_bits = float(up[-1]), float(down[-1])
-        self._totals.frombytes(np.stack([batch.closed_s, up, down, batch.energy_j], axis=1).tobytes())
+        self._attempts += int(deliveries["attempts"].sum())
+        opened_s = np.repeat(rounds["opened_s"], batch.delivered)
+        self._delays.frombytes((deliveries["arrived_s"] - opened_s).tobytes())
+        self._rounds = int(batch.index[-1])
+        self.simulated_s = float(batch.closed_s[-1])
+        # the sums begin with the bits of the rounds before, so that they do not depend on the sizes of batches
+        uplink_bits = np.cumsum([self._uplink_bits, *rounds["uplink_bits"]])[1:]
+        downlink_bits = np.cumsum([self._downlink_bits, *rounds["downlink_bits"]])[1:]
+        self._uplink_bits = float(uplink_bits[-1])
+        self._downlink_bits = float(downlink_bits[-1])
+        totals = np.stack([batch.closed_s, uplink_bits, downlink_bits, rounds["energy_J"]], axis=1)
+        self._totals.frombytes(totals.tobytes())
 
     def until(self, index: int) -> dict[str, float]:
         """Return the cost until the end of round *index*: time, bits on uplink and downlink, and joules if counted."""
         names = ("time_s", "uplink_bits", "downlink_bits", "energy_J")
-        start, has_energy = len(names) * (index - 1), not math.isnan(self._totals[-1])
+        start = len(names) * (index - 1)
+        has_energy = not math.isnan(self._totals[-1])
         totals = self._totals[start : start + len(names)] if index else [0.0] * len(names)
         costs = dict(zip(names, totals, strict=True))
         return costs if has_energy else {name: cost for name, cost in costs.items() if name != "energy_J"}
@@ -174,7 +184,8 @@ class RoundStatistics:
 
         A delay runs from the opening of the round, when its broadcast begins, to the arrival of the update.
         """
-        delivered, updates = len(self._delays), sum(outcomes[outcome] for outcome in OUTCOMES)
+        delivered = len(self._delays)
+        updates = sum(outcomes[outcome] for outcome in OUTCOMES)
         return {
             "simulated_s": self.simulated_s,
             "rounds_per_hour": _ratio(3600.0 * self._rounds, self.simulated_s),

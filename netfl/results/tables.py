@@ -17,32 +17,53 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from netfl.columns import REPLICA, ROUND, Column, columns_of
 from netfl.errors import MachineError
 from netfl.files import check_stamp
 from netfl.results.atomic_write import publish_file, temp_path
 from netfl.scenario.recording import EventFilter
-from netfl.types import KINDS, STAMP, Event, LearnerReport
+from netfl.types import KINDS, STAMP, Delivery, Event, LearnerReport, Round
 
-_TYPES = {
-    **dict.fromkeys(("replica", "delivered", "attempts"), pa.int32()),
-    **dict.fromkeys(("round", "oldest", "user", "base"), pa.int64()),
-    **dict.fromkeys(("kind", "node", "detail", "learner", "metric", "group"), pa.dictionary(pa.int32(), pa.string())),
-}
-"""Types of columns; all others hold 64-bit floats."""
+_METRIC = Column("metric", "word", "name of the metric")
+_VALUE = Column("value", "double", "value of the metric")
 
-_COLUMNS = {
-    "rounds": "replica round opened_s closed_s delivered oldest uplink_bits downlink_bits energy_J",
-    "deliveries": "replica round user base sent_s arrived_s attempts",
-    "events": "replica time_s kind user node round value detail",
-    "metrics": "learner replica round time_s metric group value",
-    "final_metrics": "replica metric value",
+TABLES: Mapping[str, tuple[Column, ...]] = {
+    "rounds": (REPLICA, *columns_of(Round)),
+    "deliveries": (REPLICA, ROUND, *columns_of(Delivery)),
+    "events": (
+        REPLICA,
+        Column("time_s", "double", "simulated time"),
+        Column("kind", "word", "kind of the event"),
+        Column("user", "int64", "the user concerned; -1 for none"),
+        Column("node", "word", "the tower, router or server concerned, such as ``tower:0``"),
+        ROUND,
+        Column("value", "double", "a number that depends on the kind"),
+        Column("detail", "word", "one more word, such as the cause of a failure"),
+    ),
+    "metrics": (
+        Column("learner", "word", "the learner, or the choice among learners"),
+        REPLICA,
+        ROUND,
+        Column("time_s", "double", "simulated time at which the round closed"),
+        _METRIC,
+        Column("group", "word", "the class, user, level or layer concerned; empty for all examples"),
+        _VALUE,
+    ),
+    "final_metrics": (REPLICA, _METRIC, _VALUE),
 }
+"""Columns of the tables; other tables, such as ``users``, have columns that depend on the scenario."""
+
+
+def _arrow_type(column: Column) -> pa.DataType:
+    return (
+        pa.dictionary(pa.int32(), pa.string()) if column.arrow_type == "word" else pa.type_for_alias(column.arrow_type)
+    )
+
 
 SCHEMAS = {
-    table: pa.schema({name: _TYPES.get(name, pa.float64()) for name in names.split()})
-    for table, names in _COLUMNS.items()
+    table: pa.schema({column.name: _arrow_type(column) for column in columns}) for table, columns in TABLES.items()
 }
-"""Columns of the tables; others, such as ``users``, have columns that depend on the scenario."""
+"""Arrow schemas of the tables."""
 
 GROWING = ("rounds", "deliveries", "events", "metrics")
 """Tables that grow during a run; the others are written at once."""
@@ -70,7 +91,8 @@ def read_stream(path: Path) -> pa.Table:
         MachineError: its columns are not those of the table.
         ScenarioError: a newer netfl wrote it.
     """
-    schema, batches = SCHEMAS[path.name.partition(".")[0]], []
+    schema = SCHEMAS[path.name.partition(".")[0]]
+    batches = []
     with suppress(OSError, pa.ArrowException):  # rows end where the file ends or is damaged
         for batch in _batches(path):
             batches.append(batch)  # noqa: PERF402 - keeps the batches before the damage
@@ -120,7 +142,8 @@ class TableWriter:
         if self._chunks:
             self._stream.write_table(pa.Table.from_batches(self._chunks, self._schema).unify_dictionaries())
             self._file.flush()
-        self._chunks, self._rows = [], 0
+        self._chunks = []
+        self._rows = 0
 
     def finish(self) -> None:
         """Write all rows as a Parquet file, which `publish` gives its name."""

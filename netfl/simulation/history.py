@@ -91,9 +91,9 @@ class History:
         """Return ``rounds``, ``deliveries``, ``events`` and, where there are any, ``metrics`` and ``final_metrics``."""
         tables = {"rounds": MemoryTable("rounds"), "deliveries": MemoryTable("deliveries"), "events": self._events}
         if self._rounds:
-            batch = RoundBatch.of(self._rounds)
-            for name, columns in (("rounds", batch.of_rounds), ("deliveries", batch.of_deliveries)):
-                tables[name].append([np.full(len(columns[0]), self._replica), *columns])
+            for name, columns in RoundBatch.of(self._rounds).tables.items():
+                replica = np.full(len(columns["round"]), self._replica)
+                tables[name].append([replica, *columns.values()])
         if self._recorder is not None:
             self._recorder.flush()
         if len(self._metrics):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from netfl.errors import Fault, ScenarioError, suggest
-from netfl.results.formatting import METRICS
+from netfl.results.formatting import is_learned
 from netfl.results.run_reader import Run, open_run
 from netfl.results.statistics import LAST_ROUND, LAST_TENTH, metric_of
 from netfl.scenario.scenario import Scenario
@@ -362,7 +362,7 @@ def _learner_of(spec: SearchSpec, learners: list[str]) -> str:
     """
     if spec.learner is not None and spec.learner in learners:
         return spec.learner
-    is_learnt = spec.learner is not None or metric_of(spec.metric).partition("/")[0] in METRICS
+    is_learnt = spec.learner is not None or is_learned(metric_of(spec.metric).partition("/")[0])
     if len(learners) == 1:
         return learners[0]
     if is_learnt and not learners:

@@ -20,8 +20,8 @@ from netfl import report
 from netfl.cli import app
 from netfl.errors import ScenarioError
 from netfl.report import summary_text
-from netfl.report.comparison_data import gather_runs
 from netfl.report.run_data import read_run_data
+from netfl.report.run_set import gather_runs
 from netfl.report.salvage import salvage_run
 from netfl.results.run_reader import open_run
 from netfl.results.tables import SCHEMAS, TableWriter, read_stream, stream_of

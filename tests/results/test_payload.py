@@ -11,7 +11,7 @@ from netfl import report
 from netfl.cli.views.run_summary import show_run
 from netfl.cli.views.sweep import show_sweep
 from netfl.errors import ScenarioError
-from netfl.report.comparison import write_several
+from netfl.report.several_runs import write_several
 from netfl.report.sweep import write_sweep
 from netfl.results.export.csv import write_tables
 from netfl.results.payload import billing_kind, billing_note, billing_of

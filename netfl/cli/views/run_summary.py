@@ -10,16 +10,14 @@ from rich.console import Console
 from rich.table import Table
 
 from netfl.cli.views import open_console, print_columns
-from netfl.results.formatting import VARIANCES, access_metrics, aligned, clock, metric_head, metric_label
+from netfl.results.formatting import access_metrics, aligned, clock, is_variance, metric_head, metric_label
+from netfl.results.metrics import find_metric
 from netfl.results.payload import billing_note
 from netfl.results.run_reader import Run
 from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, mean_sentence
 
 _MANY = 6
 """The largest number of metrics shown of one family, such as the utilisation of each link."""
-
-_FAMILIES = ("utilisation", "lost", "share")
-"""The words that name such families."""
 
 
 def show_run(run: Run, console: Console | None = None) -> None:
@@ -29,7 +27,8 @@ def show_run(run: Run, console: Console | None = None) -> None:
         _print_outcomes(console, run.summary)
         _show_metrics(console, run)
         _show_learners(console, run)
-    status, timings = run.manifest["status"], run.manifest["timings"]
+    status = run.manifest["status"]
+    timings = run.manifest["timings"]
     console.print(f"{status} in {timings['total_s']:.1f} s: {run.folder}", soft_wrap=True)
 
 
@@ -81,7 +80,7 @@ def _shortened(names: Sequence[str], summary: dict[str, Any]) -> tuple[list[str]
     """Keep the largest metrics of each family, but leave out no single one; return them and the number left out."""
     families: dict[str, list[str]] = {}
     for name in names:
-        is_member = any(part in name.split(".") for part in _FAMILIES)
+        is_member = find_metric(name).is_family
         families.setdefault(name.rpartition(".")[0] if is_member else name, []).append(name)
     kept: list[str] = []
     for family in families.values():
@@ -96,7 +95,7 @@ def _show_learners(console: Console, run: Run) -> None:
     if not cells:
         return
     choices = f"; choices: {FINAL[LAST_ROUND]}" if run.choices else ""
-    units = "accuracies in %" + ", variance in %²" * bool(VARIANCES.intersection(cells))
+    units = "accuracies in %" + ", variance in %²" * any(map(is_variance, cells))
     console.print(f"learners: {FINAL[LAST_TENTH]}{choices}; {units}")
     print_columns(console, {"learner": run.learners}, {metric_head(metric): column for metric, column in cells.items()})
     _show_targets(console, run)

@@ -18,6 +18,7 @@ from netfl.results.formatting import (
     metric_head,
     metric_label,
 )
+from netfl.results.metrics import metrics_in
 from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, mean_sentence, metric_of
 from netfl.simulation.progress import PLAIN_EVERY_S, STOPPING, StopOnSignal
 from netfl.sweeps import Sweep, SweepObserver, TaskUpdate
@@ -30,9 +31,7 @@ COLUMNS = 12
 """The largest number of metrics in the table of results."""
 _MAX_NOTES = 3
 """The largest number of sentences about the billing of learners; runs with other learners have others."""
-_LEARNT = ("accuracy", "rare_accuracy", "r2", "loss")
 _STATUSES = ("done", "partial", "missing", "pruned", "failed")
-_NETWORK = ("rounds_per_hour", "delivered_per_round", "throughput_bps", "delay_mean_s", "loss_ratio", "jain")
 
 
 class SweepDisplay(StopOnSignal, SweepObserver):
@@ -51,8 +50,13 @@ class SweepDisplay(StopOnSignal, SweepObserver):
                 transient=True,
             )
         )
-        self._console, self._quiet, self._printed_at = console, quiet, time.monotonic()
-        self._left, self._ended, self._failed, self._unit = 0, 0, 0, "tasks"
+        self._console = console
+        self._quiet = quiet
+        self._printed_at = time.monotonic()
+        self._left = 0
+        self._ended = 0
+        self._failed = 0
+        self._unit = "tasks"
         self._search: SearchEntry | None = None
         self._progress: dict[str, float] = {}
         self._bars: dict[str, TaskID] = {}
@@ -65,7 +69,8 @@ class SweepDisplay(StopOnSignal, SweepObserver):
 
     def on_plan(self, folder: Path, points: int, tasks: Sequence[Task], done: int) -> None:
         """Show the number of points and tasks."""
-        self._left, self._printed_at = len(tasks), time.monotonic()
+        self._left = len(tasks)
+        self._printed_at = time.monotonic()
         self._names = {task.key: task.name for task in tasks}
         self._screen.update(self._whole, total=len(tasks), visible=bool(tasks), position=self._count_tasks())
         if not self._quiet:
@@ -74,7 +79,9 @@ class SweepDisplay(StopOnSignal, SweepObserver):
 
     def on_search(self, folder: Path, search: SearchEntry) -> None:
         """Show the number of trials."""
-        self._search, self._unit, self._printed_at = search, "trials", time.monotonic()
+        self._search = search
+        self._unit = "trials"
+        self._printed_at = time.monotonic()
         self._ended = sum(entry.state != "running" for entry in search.entries)
         self._left = search.trials
         self._screen.update(self._whole, description="all trials", total=search.trials, visible=True)
@@ -107,7 +114,8 @@ class SweepDisplay(StopOnSignal, SweepObserver):
             self._progress[update.task] = update.round / update.rounds if update.rounds else 0.0
             if update.task not in self._bars:
                 self._bars[update.task] = self._screen.add_task(self._names[update.task], total=None, position="")
-            bar, position = self._bars[update.task], f"round {update.round}/{update.rounds}"
+            bar = self._bars[update.task]
+            position = f"round {update.round}/{update.rounds}"
             self._screen.update(bar, completed=update.round, total=update.rounds or None, position=position)
         self._show_whole()
         if self._screen.disable and not self._quiet and time.monotonic() - self._printed_at >= PLAIN_EVERY_S:
@@ -152,7 +160,8 @@ def show_sweep(sweep: Sweep, console: Console | None = None) -> None:
 
 
 def _show_points(sweep: Sweep, console: Console) -> None:
-    points, summary = sweep.points, sweep.summary
+    points = sweep.points
+    summary = sweep.summary
     if sweep.search is not None:
         ranked = sweep.search.ranked()
         points = points.loc[[*ranked, *(number for number in points["point"] if number not in {*ranked})]]
@@ -160,8 +169,11 @@ def _show_points(sweep: Sweep, console: Console) -> None:
     replicas = int(summary["replicas"].max())
     metrics = summary["metric"].map(metric_of)
     learners = [name for name in summary["learner"].unique() if name]
-    wanted = [(name, metric) for metric in _LEARNT for name in learners]
-    wanted = wanted if metrics.isin(_LEARNT).any() else [("", metric) for metric in _NETWORK]
+    of_learners = [*metrics_in("points", is_learned=True)]
+    if metrics.isin(of_learners).any():
+        wanted = [(name, metric) for metric in of_learners for name in learners]
+    else:
+        wanted = [("", metric) for metric in metrics_in("points", is_learned=False)]
     keys = zip(summary["point"], summary["learner"], metrics, strict=True)
     values = dict(zip(keys, zip(summary["mean"], summary["half"], summary["replicas"], strict=True), strict=True))
     available = {(name, metric) for _, name, metric in values}

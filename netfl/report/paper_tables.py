@@ -13,10 +13,10 @@ from typing import Any
 import pandas as pd
 
 from netfl.errors import Fault, ScenarioError, suggest
-from netfl.learning.performance import split_set
-from netfl.report.comparison_data import shared_rounds, welch
 from netfl.report.run_data import RunData, read_run_data
-from netfl.results.formatting import METRICS, is_share, metric_cell, metric_label, metric_title, unit_of
+from netfl.report.run_set import shared_rounds, welch
+from netfl.results.formatting import is_learned, is_share, metric_cell, metric_label, metric_title, unit_of
+from netfl.results.metrics import find_metric, metrics_in
 from netfl.results.payload import billing_kind
 from netfl.results.run_reader import Run, is_sweep, open_run
 from netfl.results.statistics import ConfidenceInterval, final_name, interval, metric_of
@@ -25,11 +25,6 @@ from netfl.sweeps import Sweep, open_sweep
 Runs = Run | Sweep | str | Path
 """A run, a sweep, or the folder of one."""
 
-_LEARNING = ("accuracy", "rare_accuracy", "accuracy_users_worst10", "r2", "mse")
-_NETWORK = ("delivered_per_round", "throughput_bps", "delay_mean_s", "jain")
-"""Metrics of a LaTeX table of a report."""
-_COSTS = ("time_s", "simulated_s", "_bits", "_J")
-"""Ends of the names of metrics that are costs."""
 _VALUES = ["metric", "mean", "half", "replicas", "difference", "difference_half", "paired"]
 
 
@@ -54,7 +49,8 @@ class ComparisonTable(pd.DataFrame):
         columns: dict[str, dict[tuple[str, ...], str]] = {}
         groups: dict[tuple[str, ...], None] = {}
         for row in self.to_dict("records"):
-            metric, group = row["metric"], tuple(str(row[key]) for key in keys)
+            metric = row["metric"]
+            group = tuple(str(row[key]) for key in keys)
             scale, unit = units[metric]
             label = _escape(f"{_label(metric)} ({unit})" if unit else _label(metric))
             groups[group] = None
@@ -125,11 +121,12 @@ def compare(
     for name in [metric] if isinstance(metric, str) else metric:
         samples = _pool([*_samples(opened, name)], [by] if isinstance(by, str) else by, name)
         for sample in samples:
-            estimate, other = interval(sample.values), _baseline(samples, sample.keys, baseline)
+            estimate = interval(sample.values)
+            other = _baseline(samples, sample.keys, baseline)
             gap, is_paired = _difference(sample.values, other)
             found = (name, estimate.mean, estimate.half, estimate.replicas, gap.mean, gap.half, is_paired)
             billing = {}
-            if sample.billing and name.endswith(_COSTS):
+            if sample.billing and find_metric(name).is_cost:
                 billing = {"billing": " and ".join(sorted(sample.billing))}
             rows.append({**sample.keys, **billing, **dict(zip(_VALUES, found, strict=True))})
     table = pd.DataFrame(rows)
@@ -152,17 +149,18 @@ def known_metrics(runs: Sequence[Runs]) -> list[str]:
     if not common:
         folders = ", ".join(str(run.folder) for run in opened)
         raise ScenarioError([Fault("", f"no headline metric is in all of {folders}", None, "compare fewer of them")])
-    return [metric for metric in _LEARNING if metric in common] or [metric for metric in _NETWORK if metric in common]
+    of_learners = [metric for metric in metrics_in("headline", is_learned=True) if metric in common]
+    return of_learners or [metric for metric in metrics_in("headline", is_learned=False) if metric in common]
 
 
 def _known_metrics(run: Run | Sweep) -> Iterator[str]:
     """Yield the headline metrics of learners and of the network that *run* has."""
     names = [f".{metric_of(name)}" for name in run.final_metrics["metric"].astype(str).unique()]
     data = None if isinstance(run, Sweep) else read_run_data(run)
-    for metric in _LEARNING:
+    for metric in metrics_in("headline", is_learned=True):
         if (data is not None and data.has(metric)) or any(name.endswith(f".{metric}") for name in names):
             yield metric
-    yield from (metric for metric in _NETWORK if f".{metric}" in names)
+    yield from (metric for metric in metrics_in("headline", is_learned=False) if f".{metric}" in names)
 
 
 def _open(run: Runs) -> Run | Sweep:
@@ -201,7 +199,8 @@ def _samples(runs: Sequence[Run | Sweep], metric: str) -> Iterator[_Sample]:
             yield _Sample(keys, _indexed(finals[learner].dropna(), trace), billing)
         lacking += [] if finals else [str(run.folder)]
     if 0 < len(lacking) < len(runs):
-        problem, remedy = f"{', '.join(lacking)} has no such metric", "choose one that all runs have, or leave it out"
+        problem = f"{', '.join(lacking)} has no such metric"
+        remedy = "choose one that all runs have, or leave it out"
         raise ScenarioError([Fault("metric", problem, metric, remedy)])
 
 
@@ -294,14 +293,14 @@ def _difference(values: pd.Series[float], other: pd.Series[float] | None) -> tup
 
 
 def _label(metric: str) -> str:
-    return (metric_title(metric) if split_set(metric)[0] in METRICS else metric_label(metric)).lower()
+    return (metric_title(metric) if is_learned(metric) else metric_label(metric)).lower()
 
 
 def _unit(metric: str, largest: float) -> tuple[float, str]:
     """Return the size and the name of the unit of a column whose largest value is *largest*."""
     if is_share(metric):
         return 1.0, "%"  # `metric_cell` converts
-    return (1.0, "") if metric.endswith("loss") or math.isnan(largest) else unit_of(metric, largest)
+    return (1.0, "") if math.isnan(largest) else unit_of(metric, largest)
 
 
 def _escape(text: str) -> str:

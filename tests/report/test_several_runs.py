@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 from netfl import report
 from netfl.cli import app
 from netfl.errors import ScenarioError
-from netfl.plots import comparison as plots
-from netfl.report import comparison, comparison_data, summary_text
-from netfl.report.comparison_data import differing_keys, gather_runs
+from netfl.plots import runs as plots
+from netfl.report import run_set, several_runs, summary_text
 from netfl.report.page import check_target
 from netfl.report.run_data import RunData
+from netfl.report.run_set import differing_keys, gather_runs
 from netfl.results import aggregates
 from netfl.results.run_reader import open_run
 
@@ -141,8 +141,8 @@ def test_differing_keys_have_all_values():
 @pytest.mark.slow
 def test_trace_is_shared_with_same_seed_and_deliveries(group):
     first, same, other = (member.data for member in group.members)
-    assert comparison_data.shared_rounds(same, first) == 30
-    assert comparison_data.shared_rounds(other, first) == 0
+    assert run_set.shared_rounds(same, first) == 30
+    assert run_set.shared_rounds(other, first) == 0
     sentences = summary_text.comparison_summary(group, [])
     assert any(line.startswith("B shares the trace of A: the same seed") for line in sentences)
     assert any(line.startswith("C does not share the trace of A: the seed is different.") for line in sentences)
@@ -184,7 +184,7 @@ def test_moving_means_are_mentioned_if_a_curve_is_smoothed(make_run, tmp_path, s
 def test_trace_is_not_shared_with_another_seed(runs, tmp_path):
     shutil.copytree(runs / "a", tmp_path / "a")
     (tmp_path / "a" / "manifest.json").write_text(json.dumps({"status": "done", "seed": 99}))
-    assert comparison_data.shared_rounds(RunData(open_run(tmp_path / "a")), RunData(open_run(runs / "a"))) == 0
+    assert run_set.shared_rounds(RunData(open_run(tmp_path / "a")), RunData(open_run(runs / "a"))) == 0
 
 
 def ends(view, learner):
@@ -197,7 +197,7 @@ def test_paired_differences_have_student_interval(group):
     first, same, _ = (member.data for member in group.members)
     gap = ends(same, "FED-CVaR-AVG") - ends(first, "FED-CVaR-AVG")
     interval = stats.ttest_1samp(gap, 0.0).confidence_interval(0.95)
-    found = comparison_data.final_difference(same, first, "rare_accuracy", "FED-CVaR-AVG", paired=True)
+    found = run_set.final_difference(same, first, "rare_accuracy", "FED-CVaR-AVG", paired=True)
     assert (found.mean - found.half, found.mean + found.half) == pytest.approx((interval.low, interval.high))
 
 
@@ -205,13 +205,13 @@ def test_unpaired_differences_have_welch_interval(group):
     first, _, other = (member.data for member in group.members)
     both = [ends(view, "FedAvg").to_numpy() for view in (other, first)]
     interval = stats.ttest_ind(*both, equal_var=False).confidence_interval(0.95)
-    found = comparison_data.final_difference(other, first, "rare_accuracy", "FedAvg", paired=False)
+    found = run_set.final_difference(other, first, "rare_accuracy", "FedAvg", paired=False)
     assert (found.mean - found.half, found.mean + found.half) == pytest.approx((interval.low, interval.high))
-    assert np.isnan(comparison_data.welch(np.array([1.0]), np.array([1.0, 2.0])).half)
+    assert np.isnan(run_set.welch(np.array([1.0]), np.array([1.0, 2.0])).half)
 
 
 def test_table_of_differences_marks_pairs(group):
-    table = "".join(comparison.difference_table(group))
+    table = "".join(several_runs.difference_table(group))
     rows = [re.sub("<[^>]+>", "|", row) for row in re.findall("<tr>(.*?)</tr>", table)]
     row_of = {row.split("|")[1]: row for row in rows}
     assert "by replica (3)" in row_of["FedAvg: B − A"]
@@ -221,7 +221,7 @@ def test_table_of_differences_marks_pairs(group):
 
 
 def test_final_table_has_each_run_and_marks_the_best(group):
-    table = comparison.final_table(group)
+    table = several_runs.final_table(group)
     means = {
         (member.letter, name): 100 * ends(member.data, name).mean()
         for member in group.members
@@ -236,7 +236,7 @@ def test_final_table_has_each_run_and_marks_the_best(group):
 def test_participation_rates_are_shares_of_rounds(group):
     member = group.members[0]
     by_hand = member.data.run.deliveries.groupby("user").size().reindex(range(8), fill_value=0) / 90
-    np.testing.assert_allclose(comparison.participation_rates(member), by_hand)
+    np.testing.assert_allclose(several_runs.participation_rates(member), by_hand)
 
 
 def test_curves_are_thinned_means_over_replicas(group, monkeypatch):
@@ -253,11 +253,11 @@ def test_curves_are_thinned_means_over_replicas(group, monkeypatch):
 
 @pytest.mark.slow
 def test_many_curves_have_a_panel_per_run(group, monkeypatch):
-    together = "".join(comparison.learning_curves(group))
+    together = "".join(several_runs.learning_curves(group))
     assert together.count("<figure>") == 2
     assert "Colours are learners, dashes are runs" in together
-    monkeypatch.setattr(comparison, "MAX_CURVES", 5)
-    apart = "".join(comparison.learning_curves(group))
+    monkeypatch.setattr(several_runs, "MAX_CURVES", 5)
+    apart = "".join(several_runs.learning_curves(group))
     assert apart.count("<figure>") == 6
     assert "all panels have the same axes" in apart
 
@@ -321,7 +321,7 @@ def test_participation_counts_a_round_once(runs, tmp_path):
     shutil.copytree(runs / "a", tmp_path / "a")
     table = pd.read_parquet(tmp_path / "a/deliveries.parquet")
     pd.concat([table] * 3).sort_values(["replica", "round"]).to_parquet(tmp_path / "a/deliveries.parquet")
-    once, thrice = (comparison.participation_rates(gather_runs([at / "a"]).members[0]) for at in (runs, tmp_path))
+    once, thrice = (several_runs.participation_rates(gather_runs([at / "a"]).members[0]) for at in (runs, tmp_path))
     pd.testing.assert_series_equal(once, thrice)
 
 
@@ -333,8 +333,8 @@ def test_traces_with_small_differences_are_not_shared(runs, tmp_path):
         table.loc[table.index[-1], column] += change
         table.to_parquet(folder / "deliveries.parquet")
         first, other = (member.data for member in gather_runs([runs / "a", folder]).members)
-        assert comparison_data.shared_rounds(first, first) == 30
-        assert comparison_data.shared_rounds(first, other) == 0
+        assert run_set.shared_rounds(first, first) == 30
+        assert run_set.shared_rounds(first, other) == 0
 
 
 def test_summary_ignores_traces_without_deliveries(runs, tmp_path):

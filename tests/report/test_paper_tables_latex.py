@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from netfl.report.compare import ComparisonTable
+from netfl.report.paper_tables import ComparisonTable
 
 NONE = math.nan
 VALUES = {

@@ -17,6 +17,7 @@ from netfl.report.run_data import RunData, read_run_data
 from netfl.results.formatting import shortened
 from netfl.results.run_reader import open_run
 from netfl.results.statistics import ConfidenceInterval, interval
+from netfl.results.tables import TABLES
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _MAX_LABEL = 28
@@ -28,8 +29,8 @@ ABSENT = "–"
 _IGNORED_KEYS = frozenset({"name", "description", "overrides", "sweep", "track"})
 """Keys of a scenario that do not affect the run."""
 
-_TRACE_COLUMNS = ["replica", "round", "user", "base", "sent_s", "arrived_s"]
-"""Columns of deliveries that are equal in runs with the same trace."""
+_TRACE_COLUMNS = [column.name for column in TABLES["deliveries"] if column.default is None]
+"""Columns of deliveries that are equal in runs with the same trace: those that every recording has."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ def gather_runs(folders: Sequence[Path]) -> RunSet:
     if len(folders) > len(LETTERS):
         problem = f"{len(folders)} runs are too many for one page"
         raise ScenarioError([Fault("", problem, None, f"give at most {len(LETTERS)}")])
-    runs, refused = [], []
+    runs = []
+    refused = []
     for folder in folders:
         try:
             runs.append(read_run_data(open_run(folder)))
@@ -151,7 +153,8 @@ def shared_rounds(first: RunData, second: RunData) -> int:
     """
     if first.run.manifest.get("seed") != second.run.manifest.get("seed"):
         return 0
-    replicas, rounds = set(first.replicas) & set(second.replicas), min(first.rounds, second.rounds)
+    replicas = set(first.replicas) & set(second.replicas)
+    rounds = min(first.rounds, second.rounds)
     traces = []
     for data in (first, second):
         table = data.run.deliveries

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 import netfl
 from netfl.cli import app
 from netfl.errors import ScenarioError
-from netfl.report.compare import known_metrics
-from netfl.report.comparison_data import welch
+from netfl.report.paper_tables import known_metrics
+from netfl.report.run_set import welch
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,13 @@ from netfl import diagnosis
 from netfl.diagnosis.reading import participation_of_run
 from netfl.errors import Fault, ScenarioError
 from netfl.network.counters import jain
-from netfl.plots import comparison as comparison_plots
 from netfl.plots import latency as latency_plots
 from netfl.plots import learning as learning_plots
+from netfl.plots import runs as run_plots
 from netfl.plots import style
 from netfl.report import page, summary_text
-from netfl.report.comparison_data import (
+from netfl.report.page import Page, Section, caption
+from netfl.report.run_set import (
     NamedRun,
     RunSet,
     differing_keys,
@@ -26,11 +27,11 @@ from netfl.report.comparison_data import (
     gather_runs,
     relate_traces,
 )
-from netfl.report.page import Page, Section, caption
 from netfl.report.sections import best_cells
-from netfl.report.summary_text import CONTEXTS
+from netfl.report.summary_text import verdict_metrics
 from netfl.results import aggregates, formatting, statistics
 from netfl.results.formatting import clock, format_count, percent, shortened
+from netfl.results.metrics import metrics_in
 from netfl.results.payload import billing_note
 from netfl.types import OUTCOMES
 
@@ -44,17 +45,6 @@ MAX_HEAT_USERS = 400
 """Of more users there is no heat map."""
 
 _MAX_TITLE = 120
-
-_DELAYS = {
-    "delay_mean_s": "Mean delay",
-    "delay_p50_s": "Median",
-    "delay_p95_s": "95 % within",
-    "delay_p99_s": "99 % within",
-    "rounds_per_hour": "Rounds per hour",
-    "attempts_mean": "Attempts each",
-    "uplink_bits": "Sent up",
-}
-"""Columns of the table of delays and costs, by metric."""
 
 _NO_PAIRS = {"other": "none: the same seed, another trace", "other_seed": "none: another seed", "unknown": "–"}
 """Reason why the replicas of two runs are not paired, by `relate_traces`."""
@@ -168,19 +158,19 @@ def final_table(runs: RunSet) -> Markup:
 
 def difference_table(runs: RunSet) -> Iterator[Markup]:
     """Yield the differences of each learner's final values from those of the first run that has it."""
-    metrics = [metric for metric in CONTEXTS if runs.having(metric)]
+    contexts = {metric: context for metric, context in verdict_metrics().items() if runs.having(metric)}
     rows = []
     for name in runs.learners:
         base, *others = [run for run in runs.members if name in run.data.learners]
         for run in others:
             relation = relate_traces(run.data, base.data)
             paired = relation == "same"
-            gaps = [final_difference(run.data, base.data, metric, name, paired=paired) for metric in metrics]
+            gaps = [final_difference(run.data, base.data, metric, name, paired=paired) for metric in contexts]
             number = len(set(run.data.replicas) & set(base.data.replicas))
             pairs = f"by replica ({number})" if paired else _NO_PAIRS[relation]
             rows.append([f"{name}: {run.letter} − {base.letter}", *map(format_difference, gaps), pairs])
     if rows:
-        head = ["Difference", *(CONTEXTS[metric].partition(" ")[2].capitalize() for metric in metrics), "Pairs"]
+        head = ["Difference", *(context.partition(" ")[2].capitalize() for context in contexts.values()), "Pairs"]
         yield page.table(head, rows, caption("gaps"))
 
 
@@ -195,7 +185,7 @@ def format_difference(gap: statistics.ConfidenceInterval) -> str:
 def learning_curves(runs: RunSet) -> Iterator[Markup]:
     """Yield the curves of all runs, over rounds and each cost."""
     x_axes = [over for over in _X_AXES if any(over in run.data.x_axes for run in runs.members)]
-    for metric in CONTEXTS:
+    for metric in verdict_metrics():
         members = runs.having(metric)
         if not members:
             continue
@@ -212,7 +202,7 @@ def _courses(members: list[NamedRun], metric: str, over: aggregates.Over) -> pd.
         for run in members
         if over in run.data.x_axes
     }
-    return comparison_plots.run_courses(tables, metric, over)
+    return run_plots.run_courses(tables, metric, over)
 
 
 def _curve_caption(members: list[NamedRun], metric: str, over: str) -> str:
@@ -223,12 +213,12 @@ def _curve_caption(members: list[NamedRun], metric: str, over: str) -> str:
 def _shared_panels(members: list[NamedRun], metric: str, x_axes: list[aggregates.Over]) -> Markup:
     known = [(run.letter, name) for run in members for name in run.data.learners]
     learners = list(dict.fromkeys(name for _, name in known))
-    styles = comparison_plots.run_styles([run.letter for run in members], learners)
+    styles = run_plots.run_styles([run.letter for run in members], learners)
     styles = {key: line for key, line in styles.items() if key in known}
     figure = page.new_figure(9.6, 3.3)
     row = style.grid_axes(figure, len(x_axes), len(x_axes), sharey=True)
     for over, ax in zip(x_axes, row, strict=True):
-        comparison_plots.run_curves(_courses(members, metric, over), metric, styles, over=over, ax=ax)
+        run_plots.run_curves(_courses(members, metric, over), metric, styles, over=over, ax=ax)
         ax.label_outer(remove_inner_ticks=False)
     lines = {f"{run} · {learner}": line for (run, learner), line in styles.items()}
     style.line_legend(figure, lines, loc="outside upper left", ncols=4, handlelength=3.6)
@@ -244,7 +234,7 @@ def _panel_per_run(members: list[NamedRun], metric: str, over: aggregates.Over) 
     cells = style.grid_axes(figure, len(members), columns, sharex=True, sharey=True)
     for index, (run, ax) in enumerate(zip(members, cells, strict=True)):
         styles = {(run.letter, name): lines[name] for name in run.data.learners}
-        comparison_plots.run_curves(table, metric, styles, over=over, ax=ax)
+        run_plots.run_curves(table, metric, styles, over=over, ax=ax)
         ax.set_title(run.label)
         if index % columns:
             ax.set_ylabel("")
@@ -276,15 +266,16 @@ def participation(members: list[NamedRun]) -> Iterator[Markup]:
 
     figure = page.new_figure(9.6, 2.7 + 0.1 * len(members))
     row = style.grid_axes(figure, 1 + has_heat, 1 + has_heat)
-    comparison_plots.rank_curves(rates, ax=row[0])
+    run_plots.rank_curves(rates, ax=row[0])
     labels = [run.label for run in members] if len(members) < 5 else list(rates)
     style.add_legend(row[0], row[0].get_lines(), labels, loc="upper right")
     if has_heat:
-        comparison_plots.rate_heat(table, ax=row[1])
+        run_plots.rate_heat(table, ax=row[1])
     yield page.plot(figure, "delivered", caption("rates", has_heat))
     rows = []
     for run in members:
-        data, shares = run.data, rates[run.letter]
+        data = run.data
+        shares = rates[run.letter]
         never = int((data.first_users["delivered"] == 0).sum())
         rare = data.users.loc[data.users["rare"], "delivered"].sum() / max(1, data.users["delivered"].sum())
         rows.append(
@@ -323,7 +314,7 @@ def outcomes(members: list[NamedRun]) -> Iterator[Markup]:
     shares = shares[[name for name in OUTCOMES if name in shares]]
 
     figure = page.new_figure(9.6, 1.3 + 0.34 * len(shares))
-    comparison_plots.outcome_bars(shares, ax=figure.add_subplot())
+    run_plots.outcome_bars(shares, ax=figure.add_subplot())
     missing = [run.letter for run in members if run not in known and not run.data.lacks("events")]
     yield page.plot(figure, "outcomes", caption("outcome_shares", missing))
     rows = [[run.label, *map(percent, shares.loc[run.letter])] for run in known]
@@ -346,20 +337,22 @@ def delays(members: list[NamedRun]) -> Iterator[Markup]:
 
 def delay_table(runs: RunSet) -> Iterator[Markup]:
     """Yield delays and costs of rounds, with 95 % t-intervals over replicas."""
-    columns = [name for name in _DELAYS if any(name in run.data.run.summary for run in runs.members)]
+    heads = metrics_in("delays") | metrics_in("costs")
+    columns = [name for name in heads if any(name in run.data.run.summary for run in runs.members)]
     if not columns:
         return
     values = pd.DataFrame([run.data.run.summary for run in runs.members], columns=columns).apply(pd.to_numeric)
     medians = {name: None if np.isnan(median) else median for name, median in values.median().items()}
     rows = []
     for run in runs.members:
-        summary, cells = run.data.run.summary, []
+        summary = run.data.run.summary
+        cells = []
         for name in columns:
             half = summary.get(name + statistics.HALF)
             number, spread, unit = formatting.format_parts(name, summary.get(name), half, medians[name])
             cells.append(f"{number} {unit}".strip() + (f" ± {spread} {unit}".rstrip() if spread else ""))
         rows.append([run.label, *cells])
-    yield page.table(["Run", *(_DELAYS[name] for name in columns)], rows, caption("delay_table", runs))
+    yield page.table(["Run", *(heads[name] for name in columns)], rows, caption("delay_table", runs))
     yield from billing_notes(runs.members)
 
 

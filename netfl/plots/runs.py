@@ -26,7 +26,8 @@ LineStyles = Mapping[tuple[str, str], dict[str, Any]]
 
 def run_styles(runs: Sequence[str], learners: Sequence[str]) -> LineStyles:
     """Return line styles: a colour for each learner and dashes for each run; of one learner, both for each run."""
-    hues, dashes = style.line_styles(learners), style.line_styles(runs)
+    hues = style.line_styles(learners)
+    dashes = style.line_styles(runs)
     if len(learners) == 1:
         return {(run, learners[0]): dashes[run] for run in runs}
     return {

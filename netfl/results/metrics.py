@@ -1,0 +1,316 @@
+"""Catalogue of metrics: what each is called, its unit, and the tables that show it.
+
+A metric is declared here once.  Formatting, the sections of reports, the views on the terminal, the tables of sweeps
+and comparisons, and the reference read the declaration; a metric that is not declared is described by its name alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from netfl.learning.performance import split_set
+
+UNITS: Mapping[str, tuple[tuple[float, str], ...]] = {
+    "s": ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs")),
+    "bps": ((1e9, "Gbps"), (1e6, "Mbps"), (1e3, "kbps"), (1.0, "bps")),
+    "J": ((1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ")),
+    "bits": ((8e12, "TB"), (8e9, "GB"), (8e6, "MB"), (8e3, "kB"), (8.0, "B")),
+    "hz": ((1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")),
+    "db": ((1.0, "dB"),),
+}
+"""Units for display, from the largest, with their size in SI units, by the unit at the end of a metric's name."""
+
+View = Literal[
+    "final",  # final values of the learners of a run
+    "fairness",  # spread of the accuracy over users
+    "curves",  # curves over rounds and costs
+    "others",  # curves of further metrics over the rounds
+    "verdict",  # sentences that name the best learner
+    "headline",  # the overview of a run, and tables for papers
+    "sweep",  # plots and rankings in the report of a sweep
+    "points",  # points of a sweep on the terminal
+    "delays",  # delays of several runs
+    "costs",  # costs of rounds of several runs, beside the delays
+    "target",  # cost of a target accuracy
+]
+"""Tables, plots and sentences for which metrics are selected."""
+
+LAST_RANK = 100
+"""Rank of metrics that follow all others in tables of the access."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A metric, or all metrics whose names match a pattern.
+
+    Args:
+        name: its name; ``*`` stands for any characters, as in ``utilisation.*``.
+        label: its name in sentences and at axes, in which ``{}`` stands for what ``*`` matches; by default the name in
+            words, without its unit.
+        head: head of its column in tables of learners, without a capital; by default the label.
+        unit: a key of `UNITS`, ``%`` for a share of one, or ``%²`` for a variance of shares; by default the end of the
+            name.
+        low_is_good: whether the lowest value is the best; ``None`` if values of learners are not comparable.
+        rank: place in tables of the access; metrics of equal rank keep the order in which they are reported.
+        is_learned: it is a metric of learners, not of the access.
+        has_sets: tables show it for each further test set, too.
+        is_cost: a lower value costs less, and payloads of learners change it; always so in bits and joules.
+        is_listed: tables of the access show it; others are reported in sentences.
+        lists_zero: tables of the access show it if it is 0.
+        is_family: it stands for many metrics, of which the terminal shows the largest.
+        views: where it is selected, with its name there; empty for its usual name.
+    """
+
+    name: str
+    label: str = ""
+    head: str = ""
+    unit: str = ""
+    low_is_good: bool | None = False
+    rank: int = LAST_RANK
+    is_learned: bool = False
+    has_sets: bool = False
+    is_cost: bool = False
+    is_listed: bool = True
+    lists_zero: bool = True
+    is_family: bool = False
+    views: Mapping[View, str] = field(default_factory=dict)
+
+    @property
+    def is_share(self) -> bool:
+        """The metric is a share of one, displayed in percent."""
+        return self.unit == "%"
+
+    @property
+    def is_pattern(self) -> bool:
+        """The entry stands for all metrics whose names match."""
+        return "*" in self.name
+
+    @property
+    def steps(self) -> tuple[tuple[float, str], ...]:
+        """Units for display, from the largest, with their size in SI units."""
+        return UNITS.get(self.unit, ((1.0, ""),))
+
+    def matches(self, name: str) -> bool:
+        """Return whether a metric of this *name*, or the one whose theoretical value it is, matches the pattern."""
+        return any(fnmatchcase(each, self.name) for each in (name, name.partition("_theory")[0]))
+
+    def named(self, name: str) -> Metric:
+        """Return the metric of this *name*, with a label and a unit where they are not declared."""
+        before, _, after = self.name.partition("*")
+        matched = name.removeprefix(before).removesuffix(after)
+        unit = self.unit or name.rpartition("_")[2]
+        label = self.label.replace("{}", matched.replace("_", " ")) or _words(name)
+        return replace(
+            self,
+            name=name,
+            label=label,
+            head=self.head or label,
+            unit=unit if unit in {*UNITS, "%", "%²"} else "",
+            is_cost=self.is_cost or unit in {"bits", "J"},
+        )
+
+
+def _words(name: str) -> str:
+    """Return the name of a metric in words, without its unit.
+
+    >>> _words("utilisation.router:0"), _words("delay_theory_s")
+    ('utilisation, router:0', 'delay, theory')
+    """
+    words, _, unit = name.rpartition("_")
+    if unit not in UNITS:
+        words = name
+    words, theory, more = words.partition("_theory")
+    return (words.replace(".", ", ") + (", theory" if theory else "") + more).replace("_", " ")
+
+
+_LEARNING: tuple[Metric, ...] = (
+    Metric(
+        name="accuracy",
+        unit="%",
+        has_sets=True,
+        views={
+            "final": "",
+            "fairness": "Over data",
+            "curves": "",
+            "verdict": "Over all classes",
+            "headline": "Test accuracy",
+            "sweep": "accuracy",
+            "points": "",
+        },
+    ),
+    Metric(
+        name="rare_accuracy",
+        label="rare-class accuracy",
+        head="rare classes",
+        unit="%",
+        has_sets=True,
+        views={
+            "final": "",
+            "curves": "",
+            "verdict": "On the rare classes",
+            "headline": "",
+            "sweep": "accuracy on the rare classes",
+            "points": "",
+        },
+    ),
+    Metric(name="accuracy_users_mean", label="mean over users", unit="%", views={"fairness": "Over users"}),
+    Metric(
+        name="accuracy_users_worst10",
+        label="worst 10 % of users",
+        head="worst 10 %",
+        unit="%",
+        has_sets=True,
+        views={"final": "", "fairness": "", "headline": "", "sweep": "accuracy of the worst 10 % of users"},
+    ),
+    Metric(
+        name="accuracy_users_best10",
+        label="best 10 % of users",
+        head="best 10 %",
+        unit="%",
+        views={"final": "", "fairness": ""},
+    ),
+    Metric(
+        name="accuracy_users_variance",
+        label="variance over users",
+        head="variance",
+        unit="%²",
+        low_is_good=True,
+        views={"final": "", "fairness": ""},
+    ),
+    Metric(name="accuracy_users_jain", label="Jain index of accuracies", views={"final": ""}),
+    Metric(name="validation_accuracy", head="validation", unit="%", views={"final": "", "others": ""}),
+    Metric(name="validation_loss", low_is_good=True, views={"others": ""}),
+    Metric(name="weight_divergence", low_is_good=None, views={"others": ""}),
+    Metric(name="gradient_norm", low_is_good=None, views={"others": ""}),
+    Metric(name="staleness_mean", label="staleness", low_is_good=None, views={"others": ""}),
+    Metric(name="staleness_max", low_is_good=None),
+    Metric(
+        name="r2",
+        label="R²",
+        has_sets=True,
+        views={"final": "", "curves": "", "headline": "R² on the test set", "points": ""},
+    ),
+    Metric(name="mse", label="mean squared error", head="MSE", low_is_good=True, views={"final": "", "headline": ""}),
+    Metric(name="mae", label="mean absolute error", head="MAE", low_is_good=True, views={"final": ""}),
+    Metric(name="loss", low_is_good=True, views={"final": "", "points": ""}),
+    Metric(name="t", low_is_good=None, views={"final": ""}),
+    Metric(name="objective", low_is_good=None, views={"final": ""}),
+    Metric(name="cvar", label="CVaR of the loss", low_is_good=None),
+    Metric(name="weight", low_is_good=None),
+    Metric(name="chosen", low_is_good=None),
+)
+"""Metrics of learners, in the order of tables; `docs/metrics.md` defines them."""
+
+_ACCESS: tuple[Metric, ...] = (
+    Metric(name="rounds", is_listed=False, views={"target": "round {}"}),
+    Metric(name="replicas", is_listed=False),
+    Metric(name="simulated_s", is_cost=True, is_listed=False),
+    Metric(name="duration_s", is_listed=False),
+    Metric(name="warmup_s", is_listed=False),
+    Metric(name="time_s", is_cost=True, views={"target": "{}"}),
+    Metric(name="rounds_per_hour", views={"sweep": "", "points": "", "costs": "Rounds per hour"}),
+    Metric(name="delivered_per_round", rank=2, views={"headline": "", "sweep": "", "points": ""}),
+    Metric(name="rounds_abandoned"),
+    Metric(name="versions_superseded"),
+    Metric(name="version_lag_max"),
+    Metric(name="throughput_bps", rank=0, views={"headline": "", "sweep": "", "points": ""}),
+    Metric(name="offered_bps", label="offered load", rank=1),
+    Metric(name="delivered", rank=2),
+    Metric(
+        name="delay_mean_s",
+        label="delay, mean",
+        rank=6,
+        views={"headline": "", "sweep": "", "points": "", "delays": "Mean delay"},
+    ),
+    Metric(name="delay_p50_s", label="delay, p50", rank=6, views={"delays": "Median"}),
+    Metric(name="delay_p95_s", label="delay, p95", rank=6, views={"delays": "95 % within"}),
+    Metric(name="delay_p99_s", label="delay, p99", rank=6, views={"delays": "99 % within"}),
+    Metric(name="attempts_mean", label="attempts per delivered update", views={"costs": "Attempts each"}),
+    Metric(name="attempts"),
+    Metric(name="packets_sent"),
+    Metric(name="packets_retransmitted"),
+    Metric(name="loss_ratio", label="lost, total", unit="%", rank=4, views={"sweep": "", "points": ""}),
+    Metric(name="jain", label="Jain index of deliveries", rank=8, views={"headline": "", "sweep": "", "points": ""}),
+    Metric(name="uplink_bits", label="sent on the uplink", views={"costs": "Sent up", "target": "{} up"}),
+    Metric(name="downlink_bits", label="sent on the downlink", views={"target": "{} down"}),
+    Metric(name="billed_uplink_bits", label="billed per update"),
+    Metric(name="billed_downlink_bits", label="billed per broadcast"),
+    Metric(name="collision_probability", label="collisions per attempt", unit="%"),
+    Metric(name="outage_probability", unit="%"),
+    Metric(name="snr_mean_db", label="SNR, mean"),
+    Metric(name="snr_theory_db", label="SNR, theory"),
+    Metric(name="power_mean"),
+    Metric(name="power_variance"),
+    Metric(name="level_crossing_rate_hz"),
+    Metric(name="fade_duration_s"),
+    Metric(name="autocorrelation"),
+    Metric(name="availability", unit="%"),
+    Metric(name="up_mean_s"),
+    Metric(name="down_mean_s"),
+    Metric(name="energy_J", views={"target": "{}"}),
+    Metric(name="energy_train_J", label="energy, training"),
+    Metric(name="energy_send_J", label="energy, sending"),
+    Metric(name="energy_receive_J", label="energy, receiving"),
+    Metric(name="energy_idle_J", label="energy, idle"),
+    Metric(name="energy_per_delivery_J"),
+    Metric(name="energy_max_J", label="energy, maximum of a user"),
+    Metric(name="energy_jain", label="Jain index of energy"),
+    Metric(name="lost.lost", label="lost, outage", rank=5, lists_zero=False, is_family=True),
+    # the first pattern that matches counts
+    Metric(name="outcome.*", is_listed=False),
+    Metric(name="share.*", label="updates {}", unit="%", rank=3, lists_zero=False, is_family=True),
+    Metric(name="lost.*", rank=5, lists_zero=False, is_family=True),
+    Metric(name="traffic.lost.*", is_family=True),
+    Metric(name="utilisation.*", unit="%", rank=7, is_family=True),
+    Metric(name="synchronised.*"),
+    Metric(name="*.target:*.time_s", is_cost=True),
+    # names of users' models, of theory and of prefixed metrics
+    Metric(name="throughput_bps*", rank=0),
+    Metric(name="offered_bps*", rank=1),
+    Metric(name="delivered*", rank=2),
+    Metric(name="loss_ratio*", unit="%", rank=4),
+    Metric(name="delay_*", rank=6),
+    Metric(name="utilisation*", unit="%", rank=7),
+    Metric(name="jain*", rank=8),
+    *(Metric(name=f"*{end}", unit="%") for end in ("_ratio", "_probability", "_share")),
+    *(Metric(name=f"*{end}", unit="%") for end in ("availability", "outage", "collision")),
+)
+"""Metrics of the access and costs of runs, then patterns."""
+
+CATALOGUE: tuple[Metric, ...] = (*(replace(metric, is_learned=True) for metric in _LEARNING), *_ACCESS)
+"""All declared metrics and patterns."""
+
+_METRICS: Mapping[str, Metric] = {metric.name: metric for metric in CATALOGUE if not metric.is_pattern}
+_PATTERNS: tuple[Metric, ...] = tuple(metric for metric in CATALOGUE if metric.is_pattern)
+
+
+def find_metric(name: str) -> Metric:
+    """Return the metric of a *name*, whatever its test set: declared itself, by a pattern, or by its name alone.
+
+    >>> find_metric("delay_mean_s").label, find_metric("utilisation.tower:0").unit, find_metric("own_rate_bps").label
+    ('delay, mean', '%', 'own rate')
+    """
+    declared = _METRICS.get(split_set(name)[0])
+    if declared is None:
+        declared = next((pattern for pattern in _PATTERNS if pattern.matches(name)), Metric(name=name))
+    return declared.named(name)
+
+
+def metrics_in(view: View, *, is_learned: bool | None = None) -> dict[str, str]:
+    """Return the metrics that a view selects, in their order, each with its name there.
+
+    Args:
+        view: the view.
+        is_learned: only metrics of learners, or only metrics of the access.
+
+    >>> list(metrics_in("headline", is_learned=False))
+    ['delivered_per_round', 'throughput_bps', 'delay_mean_s', 'jain']
+    """
+    return {
+        metric.name: metric.views[view]
+        for metric in CATALOGUE
+        if view in metric.views and is_learned in (None, metric.is_learned)
+    }
