@@ -59,10 +59,10 @@ class Waxman(RandomMesh):
     def _cut_off_error(
         self, towers: Ints, tower_routers: Ints, server_router: int, share: Floats, draw: Floats
     ) -> ScenarioError:
-        """Return the error that names the least β or, if that is above 1, the least α with β = 1, that joins all towers with the same draws.
+        """Return the error of towers that are cut off, with the least β that joins all of them with the same draws.
 
-        A larger β or α only adds links: two routers are linked from β = draw · exp(share/α) on, and for β = 1 from
-        α = share / -ln(draw) on.
+        If that is above 1, the error names the least α with β = 1.  A larger β or α only adds links: two routers are
+        linked from β = draw · exp(share/α) on, and for β = 1 from α = share / -ln(draw) on.
         """
         names = ", ".join(f"tower:{index}" for index in towers)
         problem = f"no path of routers connects {names} to the server"
