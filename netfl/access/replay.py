@@ -51,16 +51,27 @@ class Replay(Access):
         if faults:
             raise ScenarioError(faults)
         updates = zip(*(deliveries[name].tolist() for name in _DELIVERIES), strict=True)
-        energy = rounds[_ENERGY].tolist() if _ENERGY in rounds else [np.nan] * len(rounds)
-        rows = zip(*(rounds[name].tolist() for name in _ROUNDS), energy, strict=True)
+        energy_j = [np.nan] * len(rounds)
+        if _ENERGY in rounds:
+            energy_j = rounds[_ENERGY].tolist()
+        rows = zip(*(rounds[name].tolist() for name in _ROUNDS), energy_j, strict=True)
+        # the last round in which an update from each version arrives
         last_round = dict(zip(deliveries["base"].tolist(), deliveries["round"].tolist(), strict=True))
         for index, opened_s, closed_s, delivered, oldest, uplink, downlink, joules in islice(rows, context.rounds):
             round_deliveries = tuple(Delivery(*update) for update in islice(updates, delivered))
-            later = (base for base, last in last_round.items() if base < index < last)
-            needed = None if oldest == index else tuple(sorted(later))
-            energy_j = None if np.isnan(joules) else joules
+            needed = None
+            if oldest != index:  # older versions are needed, but perhaps not all from the oldest on
+                needed = tuple(sorted(base for base, last in last_round.items() if base < index < last))
             recorded = Round(
-                index, opened_s, closed_s, round_deliveries, oldest, uplink, downlink, needed=needed, energy_j=energy_j
+                index,
+                opened_s,
+                closed_s,
+                round_deliveries,
+                oldest,
+                uplink,
+                downlink,
+                needed=needed,
+                energy_j=None if np.isnan(joules) else joules,
             )
             _record(context, recorded)
             yield recorded
@@ -110,12 +121,11 @@ class Replay(Access):
         return (Law.none("a recording: nothing is drawn"),)
 
     def _replica(self, replica: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-        tables = (
-            self._table("rounds", ("replica", *_ROUNDS), (_ENERGY,)),
-            self._table("deliveries", ("replica", "round", *_DELIVERIES)),
-        )
+        """Return the rounds and the deliveries of a replica, in the order of the rounds."""
+        rounds = self._table("rounds", ("replica", *_ROUNDS), (_ENERGY,))
+        deliveries = self._table("deliveries", ("replica", "round", *_DELIVERIES))
         rounds, deliveries = (
-            table[table["replica"] == replica].sort_values("round", kind="stable") for table in tables
+            table[table["replica"] == replica].sort_values("round", kind="stable") for table in (rounds, deliveries)
         )
         return rounds, deliveries
 
@@ -123,7 +133,9 @@ class Replay(Access):
         """Read columns of a table, and the *optional* columns that exist."""
         path = self.run / f"{name}.parquet"
         if not path.is_file():
-            problem = f"there is no file {path}" if self.run.is_dir() else f"there is no folder {self.run}"
+            problem = f"there is no folder {self.run}"
+            if self.run.is_dir():
+                problem = f"there is no file {path}"
             raise ScenarioError([Fault("run", problem, remedy="name the folder of a finished run")])
         try:
             with open_parquet(path) as file:
@@ -132,7 +144,7 @@ class Replay(Access):
                     raise MachineError(f"{path} has no column {', '.join(missing)}")
                 present = (*columns, *(column for column in optional if column in file.schema_arrow.names))
                 read = file.read(columns=list(present))
-            if name != "users":
+            if name != "users":  # whose columns are of several types
                 types = {column: pa.int64() if column in _INTEGERS else pa.float64() for column in present}
                 read = read.cast(pa.schema(types))
         except (OSError, pa.ArrowException) as error:
@@ -156,12 +168,12 @@ def _recording_faults(rounds: pd.DataFrame, deliveries: pd.DataFrame, users: int
         return
     times_s = rounds[["opened_s", "closed_s"]].to_numpy()
     if not np.isfinite(times_s).all() or (np.diff(times_s.ravel()) < 0).any():
-        yield Fault(
-            "run", "the recorded times of the rounds are not finite or not ascending", remedy="correct the recording"
-        )
+        problem = "the recorded times of the rounds are not finite or not ascending"
+        yield Fault("run", problem, remedy="correct the recording")
     delivery_round, user, base = (deliveries[name].to_numpy() for name in ("round", "user", "base"))
     if len(user) and not 0 <= user.min() <= user.max() < users:
-        problem = f"it has user {user.min() if user.min() < 0 else user.max()}, but there are {users} users"
+        unknown = user.min() if user.min() < 0 else user.max()
+        problem = f"it has user {unknown}, but there are {users} users"
         yield Fault("run", problem, remedy="set the recording's number of users")
     if not np.all((base >= 0) & (base < delivery_round)):
         yield Fault("run", "a delivery starts from a version later than its round", remedy="correct the recording")
