@@ -189,7 +189,7 @@ class WaypointPaths(Trajectories):
         self._waypoint = streams.field("waypoint")
         self._speed = streams.field("speed")
         self._pause = streams.field("pause")
-        # whether the first leg is a pause only, and where it ends
+        # whether each user pauses at time 0 (unless all start afresh), and where its first leg ends
         self._is_pausing: Bools | None = None
         self._first_target_m = xy_m
         if model.start == "stationary":
