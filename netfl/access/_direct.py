@@ -77,9 +77,11 @@ class DirectAccess(WithSelection):
 
     @property
     def info(self) -> AccessInfo:
-        process = self.candidate_process if self.selects_all else None
-        if process == "emergent-correlated" and self.deliveries is not None:
-            process = "stationary" if self.deliveries == 1 else None  # a limit hides most of the dependence
+        process = None  # a selection has a process of its own
+        if self.selects_all:
+            process = self.candidate_process
+        if process == "emergent-correlated" and self.deliveries is not None:  # a limit hides most of the dependence
+            process = "stationary" if self.deliveries == 1 else None
         return replace(
             super().info,
             process=process,
@@ -96,14 +98,18 @@ class DirectAccess(WithSelection):
         return min(self.deliveries or users, self.selection.max_selected(users))
 
     def min_updates(self, users: int, rounds: int) -> int:
-        return users * rounds if self.selects_all else 0
+        if self.selects_all:
+            return users * rounds
+        return 0
 
     def has_exact_rates(self, users: int) -> bool:
         """Return whether `rates` are exact: all candidates are delivered, without a selection or a lower limit."""
         return self.selects_all and (self.deliveries or users) >= users
 
     def participation_rates(self, users: int, streams: Streams, label_mix: Floats | None = None) -> Floats | None:
-        return self.rates(users, streams) if self.has_exact_rates(users) else None
+        if not self.has_exact_rates(users):
+            return None
+        return self.rates(users, streams)
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         selected = self.selection.max_selected(facts.users)
@@ -119,32 +125,42 @@ class DirectAccess(WithSelection):
         """Yield the rounds; updates of a round arrive evenly spaced, the last as it closes.  *censor* drops some."""
         population = UserInfo(context.users, context.streams.at("selection"), context.held)
         selection = SelectionState(self.selection, population, context.controls)
-        all_users, recorder, reply = np.arange(context.users), context.recorder, None
-        candidates = self.candidates(context, self.deliveries if selection.selects_all else None)
-        for index, able in enumerate(candidates, start=1):
-            selected = all_users if selection.selects_all else selection.choose(index, reply)
-            users = (able if selection.selects_all else able[np.isin(able, selected)])[: self.deliveries]
-            passed = np.ones(len(users), bool) if censor is None else censor(index, users)
+        recorder = context.recorder
+        all_users = np.arange(context.users)
+        reply: LearnerReport | None = None
+        limit = self.deliveries if selection.selects_all else None  # the first candidates may not be selected
+        for index, candidates in enumerate(self.candidates(context, limit), start=1):
+            # the users whose updates arrive
+            if selection.selects_all:
+                selected = all_users
+                users = candidates[: self.deliveries]
+            else:
+                selected = selection.choose(index, reply)
+                users = candidates[np.isin(candidates, selected)][: self.deliveries]
             opened_s, closed_s, arrived_s = self._times(index, len(users))
             if recorder.wants("broadcast"):
                 recorder.record(Event("broadcast", opened_s, round=index, node="server", value=context.broadcast_bits))
-            delivered, delivered_s = users[passed], arrived_s[passed]
+            # of these, the users whose updates pass
+            is_passed = np.ones(len(users), bool)
+            if censor is not None:
+                is_passed = censor(index, users)
+            delivered = users[is_passed]
+            delivered_s = arrived_s[is_passed]
             recorder.record(Event("delivered", delivered_s, round=index, user=delivered, node="server"))
             if len(delivered) < len(users):
-                dropped, dropped_s = users[~passed], arrived_s[~passed]
+                dropped = users[~is_passed]
+                dropped_s = arrived_s[~is_passed]
                 recorder.record(
                     Event("dropped", dropped_s, round=index, user=dropped, node="server", detail="censored")
                 )
             _record_remaining(context, index, closed_s, selected, users)
             selection.record_deliveries(index, delivered)
+            pairs = zip(delivered.tolist(), delivered_s.tolist(), strict=True)
             reply = yield Round(
                 index,
                 opened_s,
                 closed_s,
-                tuple(
-                    Delivery(user, index - 1, opened_s, time_s)
-                    for user, time_s in zip(delivered.tolist(), delivered_s.tolist(), strict=True)
-                ),
+                tuple(Delivery(user, index - 1, opened_s, time_s) for user, time_s in pairs),
                 oldest=index,
                 uplink_bits=context.bits_of(users),
                 downlink_bits=context.broadcast_bits,
@@ -156,7 +172,9 @@ class DirectAccess(WithSelection):
         if not self.selects_all or any(map(context.recorder.wants, _RECORDED)):
             return None
         batches = self.candidate_batches(context, self.deliveries)
-        return None if batches is None else self._round_batches(batches, context)
+        if batches is None:
+            return None
+        return self._round_batches(batches, context)
 
     def _round_batches(self, batches: Iterator[Ints], context: AccessContext) -> Iterator[RoundBatch]:
         done = 0
@@ -166,6 +184,7 @@ class DirectAccess(WithSelection):
             done += rounds
             opened_s, closed_s, arrived_s = self._times(index, per_round)
             delivered = np.full(rounds, per_round)
+            # only the counts of outcomes are wanted
             remaining = context.users - delivered
             is_last = index == context.rounds
             for outcome, count in (
@@ -195,14 +214,15 @@ class DirectAccess(WithSelection):
 
     def _times(self, index: Any, updates: int) -> tuple[Any, Any, Floats]:
         """Return when rounds open and close, and when updates arrive, ``[updates]`` or ``[updates, rounds]``."""
-        opened_s, closed_s = (index - 1) * self.round_length, index * self.round_length
+        opened_s = (index - 1) * self.round_length
+        closed_s = index * self.round_length
         return opened_s, closed_s, np.linspace(opened_s, closed_s, updates + 1)[1:]
 
 
 def _record_remaining(context: AccessContext, index: int, closed_s: float, selected: Ints, arrived: Ints) -> None:
     """Record the outcome of each *selected* user whose update has not *arrived* when round *index* closes."""
     outcome = "superseded" if index < context.rounds else "unfinished"
-    if not context.recorder.wants(outcome):
+    if not context.recorder.wants(outcome):  # only their number
         context.recorder.record(Event(outcome, np.broadcast_to(closed_s, len(selected) - len(arrived)), round=index))
         return
     remaining = np.zeros(context.users, bool)
@@ -246,7 +266,10 @@ class IntermittentAccess(DirectAccess):
         """Probabilities in the scenario, or of the first users by its formula; empty if they follow labels."""
         if isinstance(self.probability, LabelCorrelated):
             return ()
-        return tuple(chances_of(self.probability, 1 if isinstance(self.probability, float) else _STATED_USERS).tolist())
+        users = _STATED_USERS
+        if isinstance(self.probability, float):  # one for all
+            users = 1
+        return tuple(chances_of(self.probability, users).tolist())
 
     def availability_law(self, index: int, statement: str) -> Law:
         """State the probability that a user like the first is available in round *index*."""

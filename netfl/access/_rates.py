@@ -61,7 +61,7 @@ def normalized_rates(rho: Rho, users: int, streams: Streams) -> Floats:
         raw = rho.weights(users)
     elif isinstance(rho, tuple):
         raw = np.array(rho)
-    else:
+    else:  # random_simplex
         raw = np.sort(streams.rng("rho").random(users))[::-1]
     return np.asarray(raw / raw.sum())
 
@@ -69,5 +69,5 @@ def normalized_rates(rho: Rho, users: int, streams: Streams) -> Floats:
 def correlated_rates(form: LabelCorrelation, label_mix: Floats, streams: Streams) -> Floats:
     """Return the users' probabilities, given the shares of the labels in their data, ``[users, classes]``."""
     classes = label_mix.shape[1]
-    preference = streams.rng("labels").dirichlet(np.full(classes, form.concentration))
-    return np.asarray(np.clip(form.mean * classes * (label_mix @ preference), form.minimum, 1.0))
+    q = streams.rng("labels").dirichlet(np.full(classes, form.concentration))  # [classes]
+    return np.asarray(np.clip(form.mean * classes * (label_mix @ q), form.minimum, 1.0))

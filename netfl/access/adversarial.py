@@ -77,7 +77,7 @@ class Adversarial(Access):
             process = "non-stationary"
         elif self.per_round is not None:
             process = None  # some targets come through because others do not
-        elif self.every > 1:
+        elif self.every > 1:  # a cycle of its own, beside that of the users
             process = "cyclic" if process == "stationary" else None
         return replace(self.inner.info, process=process)
 
@@ -91,8 +91,9 @@ class Adversarial(Access):
         return self._reduced(self.inner.rates(users, streams))
 
     def participation_rates(self, users: int, streams: Streams, label_mix: Floats | None = None) -> Floats | None:
-        has_two_cycles = self.every > 1 and self.inner.info.process == "cyclic"
-        return None if has_two_cycles else self._reduced(self.inner.participation_rates(users, streams, label_mix))
+        if self.every > 1 and self.inner.info.process == "cyclic":  # two cycles, whose phases matter
+            return None
+        return self._reduced(self.inner.participation_rates(users, streams, label_mix))
 
     def _reduced(self, rates: Floats | None) -> Floats | None:
         """Return *rates* without the dropped updates; unknown with limits or adaptive targets."""
@@ -104,18 +105,16 @@ class Adversarial(Access):
 
     def acts(self, index: int) -> bool:
         """Return whether the adversary acts in round *index*."""
-        within = self.first_round <= index and (self.last_round is None or index <= self.last_round)
-        return within and (index - self.first_round) % self.every == 0
+        if index < self.first_round:
+            return False
+        if self.last_round is not None and index > self.last_round:
+            return False
+        return (index - self.first_round) % self.every == 0
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         if not isinstance(self.inner, DirectAccess):
-            problem = "not a direct access"
-            yield Fault(
-                "inner",
-                problem,
-                kind_of(type(self.inner)),
-                "use stationary, bernoulli, markov or another direct access",
-            )
+            remedy = "use stationary, bernoulli, markov or another direct access"
+            yield Fault("inner", "not a direct access", kind_of(type(self.inner)), remedy)
         yield from facts.unknown_users("users", self.users or ())
         if len(set(self.users or ())) < len(self.users or ()):
             yield Fault("users", "a user is named twice", [*(self.users or ())], "name each once")
@@ -136,7 +135,8 @@ class Adversarial(Access):
 
         def draw(streams: Streams, size: int) -> Floats:
             unlimited = Adversarial(inner=self.inner, users=(0,), probability=q)
-            censor, target = _Censor(unlimited, 1, streams), np.array([0])
+            censor = _Censor(unlimited, 1, streams)
+            target = np.array([0])
             return np.array([not censor(index, target)[0] for index in range(1, size + 1)], float)
 
         statement = "Bernoulli(probability), in the rounds in which it acts and within its limits"
@@ -147,10 +147,13 @@ class _Censor:
     """The adversary in one replica, called for each round in order."""
 
     def __init__(self, spec: Adversarial, users: int, streams: Streams) -> None:
-        self._spec, self._field = spec, streams.field("success")
+        self._spec = spec
+        self._field = streams.field("success")
         self._delivered = np.zeros(users, np.int64)
         self._tie = streams.rng("tie").permutation(users)
-        self._budget = np.inf if spec.budget is None else spec.budget
+        self._budget: float = np.inf
+        if spec.budget is not None:
+            self._budget = spec.budget
 
     def __call__(self, index: int, users: Ints) -> Bools:
         """Return which of the *users*, in the order of arrival, come through in round *index*."""
@@ -161,14 +164,19 @@ class _Censor:
             dropped = is_target[users]
             if self._spec.probability < 1.0:
                 dropped &= self._field.uniform(users, index) < self._spec.probability
-            limit = self._budget if self._spec.per_round is None else min(self._spec.per_round, self._budget)
-            dropped &= np.cumsum(dropped) <= limit
+            limit = self._budget
+            if self._spec.per_round is not None:
+                limit = min(self._spec.per_round, self._budget)
+            dropped &= np.cumsum(dropped) <= limit  # the first to arrive
             self._budget -= int(dropped.sum())
         self._delivered[users[~dropped]] += 1
         return ~dropped
 
     def _targets(self) -> Ints:
+        """Return the target users, given the deliveries so far."""
         if self._spec.target == "listed":
             return np.array(self._spec.users, np.int64)
-        count = self._delivered if self._spec.target == "rarest" else -self._delivered
-        return np.lexsort((self._tie, count))[: self._spec.size]
+        rank = self._delivered
+        if self._spec.target == "most_delivered":
+            rank = -self._delivered
+        return np.lexsort((self._tie, rank))[: self._spec.size]

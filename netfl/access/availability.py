@@ -69,30 +69,36 @@ class Availability(DirectAccess):
         share = np.zeros(users)
         for row in rows:
             ends = np.concatenate([[0.0], row.times, [self.repeat]])
-            share[row.user] = np.diff(ends)[0 if row.start else 1 :: 2].sum() / self.repeat
+            share[row.user] = _available_spans(np.diff(ends), row.start).sum() / self.repeat
         return share
 
     def participation_rates(self, users: int, streams: Streams, label_mix: Floats | None = None) -> Floats | None:
         """Return the share of rounds at whose ends each user is available, if the period is a number of rounds."""
         rows, faults = self._read(users)
-        period = 0.5 if self.repeat is None else self.repeat / self._round_length
-        if faults or abs(period - round(period)) > SLACK or not self.has_exact_rates(users):
+        if faults or self.repeat is None or not self.has_exact_rates(users):
             return None
-        share, after = np.zeros(users), float(round(period)) + 1.0
+        period = self.repeat / self._round_length
+        if abs(period - round(period)) > SLACK:
+            return None
+        share = np.zeros(users)
+        after = float(round(period)) + 1.0  # the first round of the next period
         for row in rows:
             times = row.times / self._round_length
             first = np.floor((times + SLACK) / (1.0 - STEPS)) + 1.0  # the first round that ends after each change
             spans = np.diff(np.concatenate([[1.0], np.minimum(first, after), [after]]))
-            share[row.user] = spans[0 if row.start else 1 :: 2].sum() / (after - 1.0)
+            share[row.user] = _available_spans(spans, row.start).sum() / (after - 1.0)
         return share
 
     @property
     def candidate_process(self) -> str | None:
-        return None if self.repeat is None else "cyclic"
+        if self.repeat is None:
+            return None
+        return "cyclic"
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         yield from super().faults(facts)
-        yield from self._read(facts.users)[1]
+        _, faults = self._read(facts.users)
+        yield from faults
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("the times are given: only the order of the deliveries is drawn"),)
@@ -100,15 +106,21 @@ class Availability(DirectAccess):
     @property
     def _round_length(self) -> float:
         """The length of a round, in `unit`."""
-        return 1.0 if self.unit == "rounds" else self.round_length
+        if self.unit == "rounds":
+            return 1.0
+        return self.round_length
 
     @cached_property
     def _file(self) -> tuple[list[UserSchedule], list[Fault]]:
         return read_availability(self.file)
 
     def _read(self, users: int) -> tuple[list[UserSchedule], list[Fault]]:
+        """Return the rows of the file, and the errors of a scenario with that many *users*."""
         rows, faults = self._file
-        faults = [*faults, *schedule_faults(rows, users, np.inf if self.repeat is None else self.repeat)]
+        period = np.inf
+        if self.repeat is not None:
+            period = self.repeat
+        faults = [*faults, *schedule_faults(rows, users, period)]
         missing = np.setdiff1d(np.arange(users), [row.user for row in rows])
         if missing.size and not faults:
             problem = f"{self.file.name} has no rows for some users"
@@ -117,17 +129,30 @@ class Availability(DirectAccess):
 
     def _availability(self, schedule: AvailabilitySchedule, rounds: int) -> Iterator[Bools]:
         """Yield whether each user is available at the end of each round, by the changes up to that time."""
-        period = np.inf if self.repeat is None else self.repeat / self._round_length
-        users = np.repeat(np.arange(len(schedule.start)), np.diff(schedule.first))
+        # all changes in the order of time, in rounds
         order = np.argsort(schedule.times, kind="stable")
-        times, users = schedule.times[order] / self._round_length, users[order]
-        is_available, passed, last = schedule.start.copy(), 0, np.inf
+        times = schedule.times[order] / self._round_length
+        users = np.repeat(np.arange(len(schedule.start)), np.diff(schedule.first))[order]
+        is_available = schedule.start.copy()
+        passed = 0
+        last = np.inf
         for index in range(1, rounds + 1):
-            slack = SLACK + STEPS * index
-            now = index - slack if self.repeat is None else (index - slack) % period
+            now = index - (SLACK + STEPS * index)  # a change at the very end counts from the next round on
+            if self.repeat is not None:
+                now %= self.repeat / self._round_length
             if now < last:  # the next period begins
-                is_available, passed = schedule.start.copy(), 0
+                is_available = schedule.start.copy()
+                passed = 0
             end = int(np.searchsorted(times, now))
-            is_available = is_available ^ (np.bincount(users[passed:end], minlength=len(is_available)) % 2 == 1)
-            passed, last = end, now
+            changes = np.bincount(users[passed:end], minlength=len(is_available))
+            is_available = is_available ^ (changes % 2 == 1)
+            passed = end
+            last = now
             yield is_available
+
+
+def _available_spans(spans: Floats, starts_available: bool) -> Floats:
+    """Return every other of the times between changes: those in which a user is available."""
+    if starts_available:
+        return spans[::2]
+    return spans[1::2]

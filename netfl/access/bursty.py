@@ -21,6 +21,7 @@ from netfl.types import Bools, Floats, Ints, Law, ScenarioFacts
 from netfl.units import Seconds
 
 _MIN_STAY_ROUNDS = 1e-3
+"""Shortest mean stay, so that a round has no more than about a thousand changes of a user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class Geometric:
     def residual(self, streams: Streams) -> Floats:
         """Return the rest of each user's current sojourn, in a stationary process: a part of a unit, and whole ones."""
         rows = np.arange(len(self.mean))
-        return streams.field("part").uniform(rows) + self.draw(streams.field("rest"), rows, np.zeros_like(rows)) - 1.0
+        part = streams.field("part").uniform(rows)
+        return part + self.draw(streams.field("rest"), rows, np.zeros_like(rows)) - 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +77,18 @@ class OnDuration(PositiveDistribution):
 
     def scaled(self, mean: Floats) -> DurationLaw:
         """Return the distribution with a mean for each user."""
-        return Geometric(mean) if self.distribution == "geometric" else ScaledDuration(mean, self._unit)
+        if self.distribution == "geometric":
+            return Geometric(mean)
+        return ScaledDuration(mean, self._unit)
 
     def moment(self, power: int) -> float:
         if self.distribution != "geometric":
             return PositiveDistribution.moment(self, power)
         p = 1.0 / self.mean
-        known = (1.0, 1.0, 2.0 - p, 6.0 - 6.0 * p + p**2, (2.0 - p) * (12.0 - 12.0 * p + p**2))
-        return known[power] / p**power if power < len(known) else inf
+        numerators = (1.0, 1.0, 2.0 - p, 6.0 - 6.0 * p + p**2, (2.0 - p) * (12.0 - 12.0 * p + p**2))
+        if power >= len(numerators):  # no claim needs them
+            return inf
+        return numerators[power] / p**power
 
     def cdf(self, x: object) -> Floats:
         if self.distribution != "geometric":
@@ -136,25 +142,31 @@ class Bursty(IntermittentAccess):
     @field_validator("presence", mode="before")
     @classmethod
     def _check_unit(cls, value: Any, info: ValidationInfo) -> Any:
-        parse_number(value.get("mean") if isinstance(value, Mapping) else None, info)
+        if isinstance(value, Mapping):
+            parse_number(value.get("mean"), info)
         return value
 
     def availability(self, chances: Floats, rounds: int, streams: Streams) -> Iterator[Bools]:
         stay, absence = self._durations(chances)
-        users, field = np.arange(len(chances)), streams.field("sojourn")
+        users = np.arange(len(chances))
+        # the sojourns under way at time 0
         is_available = streams.field("start").uniform(users) < chances
-        rest_of_stay, rest_away = stay.residual(streams.at("rest of stay")), absence.residual(streams.at("rest away"))
+        rest_of_stay = stay.residual(streams.at("rest of stay"))
+        rest_away = absence.residual(streams.at("rest away"))
         until = np.where(is_available, rest_of_stay, rest_away)
         until[chances == 1.0] = np.inf
+        field = streams.field("sojourn")
         sojourn = np.zeros(len(users), np.int64)
         for now in self._step * np.arange(1, rounds + 1):
-            over = np.flatnonzero(until <= now)
-            while over.size:
-                is_available[over] ^= True
-                sojourn[over] += 1
-                for law, changed in ((stay, over[is_available[over]]), (absence, over[~is_available[over]])):
-                    until[changed] += law.draw(field, changed, sojourn[changed])
-                over = over[until[over] <= now]
+            changing = np.flatnonzero(until <= now)
+            while changing.size:  # as long as a sojourn ends before the round does
+                is_available[changing] ^= True
+                sojourn[changing] += 1
+                coming = changing[is_available[changing]]
+                until[coming] += stay.draw(field, coming, sojourn[coming])
+                leaving = changing[~is_available[changing]]
+                until[leaving] += absence.draw(field, leaving, sojourn[leaving])
+                changing = changing[until[changing] <= now]
             yield is_available.copy()
 
     def _durations(self, chances: Floats) -> tuple[DurationLaw, DurationLaw]:
@@ -166,16 +178,21 @@ class Bursty(IntermittentAccess):
     @property
     def _step(self) -> float:
         """The length of a round, in `unit`."""
-        return 1.0 if self.unit == "rounds" else self.round_length
+        if self.unit == "rounds":
+            return 1.0
+        return self.round_length
 
     @property
     def candidate_process(self) -> str | None:
         """Markovian if the state is the only memory."""
         if set(self.stated_chances) == {1.0}:
             return "stationary"
-        laws = {self.presence.distribution, (self.absence or self.presence).distribution}
-        is_chain = laws == {"geometric"} and float(self._step).is_integer()
-        return "Markovian" if is_chain or laws == {"exponential"} else None
+        distributions = {self.presence.distribution, (self.absence or self.presence).distribution}
+        if distributions == {"exponential"}:
+            return "Markovian"
+        if distributions == {"geometric"} and float(self._step).is_integer():  # a round is a number of steps
+            return "Markovian"
+        return None
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         yield from super().faults(facts)
@@ -193,28 +210,31 @@ class Bursty(IntermittentAccess):
             yield Fault("probability", problem, above, f"make it at most {highest:.6g}, or make stays longer")
 
     def laws(self) -> tuple[Law, ...]:
-        p, mean = self.typical_chance, self.presence.mean
+        p = self.typical_chance
+        presence = self.presence
 
         def stays(streams: Streams, size: int) -> Floats:
             rows = np.arange(size)
-            return self._durations(np.full(size, p))[0].draw(streams.field("sojourn"), rows, np.ones_like(rows))
+            stay, _ = self._durations(np.full(size, p))
+            return stay.draw(streams.field("sojourn"), rows, np.ones_like(rows))
 
         def rest(streams: Streams, size: int) -> Floats:
-            return self._durations(np.full(size, p))[0].residual(streams)
+            stay, _ = self._durations(np.full(size, p))
+            return stay.residual(streams)
 
-        second, third = self.presence.moment(2), self.presence.moment(3)
         laws = [
             self.availability_law(20, "Bernoulli(p): the process is stationary"),
             Law(
                 f"length of a stay in {self.unit}",
-                f"{self.presence.distribution}, all independent",
+                f"{presence.distribution}, all independent",
                 stays,
-                mean if self.presence.provable(1) else None,
-                self.presence.variance if self.presence.provable(2) else None,
-                None if self.presence.distribution == "fixed" else self.presence.cdf,
+                presence.mean if presence.provable(1) else None,
+                presence.variance if presence.provable(2) else None,
+                None if presence.distribution == "fixed" else presence.cdf,
             ),
         ]
-        if np.isfinite(third):
+        if np.isfinite(presence.moment(3)):  # the residual has a variance
             statement = "the equilibrium residual: E[R] = E[X²] / 2 E[X] of the stay X"
-            laws.append(Law(f"remaining stay in {self.unit}", statement, rest, second / (2.0 * mean)))
+            mean = presence.moment(2) / (2.0 * presence.mean)
+            laws.append(Law(f"remaining stay in {self.unit}", statement, rest, mean))
         return tuple(laws)

@@ -21,6 +21,7 @@ from netfl.types import Bools, Floats, Ints, Law, ScenarioFacts, StatisticClaim
 from netfl.units import PositiveProbability, UserNumbers
 
 _LAW_ROUND = 20
+"""Round about which the claims are."""
 
 
 class Correlated(IntermittentAccess):
@@ -72,12 +73,12 @@ class Correlated(IntermittentAccess):
         """Yield whether each user is available in each round, user n belonging to the group ``member[n]``."""
         highest = np.zeros(member.max() + 1)
         np.maximum.at(highest, member, chances)
-        up = self._group_chances(highest)
-        groups = self._chain.availability(up, rounds, streams.at("groups"))
+        group_chances = self._group_chances(highest)  # g, [groups]
+        groups = self._chain.availability(group_chances, rounds, streams.at("groups"))
+        coin_chances = chances / group_chances[member]  # c_n, [users]
         coins = uniform_rows(streams.field("present"), np.arange(len(chances)), rounds)
-        share = chances / up[member]
         for is_up, draws in zip(groups, coins, strict=True):
-            yield is_up[member] & (draws < share)
+            yield is_up[member] & (draws < coin_chances)
 
     def _group_chances(self, highest: Floats) -> Floats:
         """Return the probability g of groups, from the largest probability of their users."""
@@ -92,7 +93,9 @@ class Correlated(IntermittentAccess):
 
     @property
     def candidate_process(self) -> str:
-        return "emergent-correlated" if self.switch_on is None else "Markovian"
+        if self.switch_on is None:
+            return "emergent-correlated"
+        return "Markovian"
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         yield from super().faults(facts)
@@ -104,7 +107,8 @@ class Correlated(IntermittentAccess):
         else:
             listed = [user for group in self.groups for user in group]
             yield from facts.unknown_users("groups", listed)
-            if twice := [user for user, count in Counter(listed).items() if count > 1]:
+            twice = [user for user, count in Counter(listed).items() if count > 1]
+            if twice:
                 yield Fault("groups", "users occur twice", twice, "name each once, in one group")
             if max(map(len, self.groups)) == 1:
                 problem = "no two users share a group"
@@ -131,19 +135,27 @@ class Correlated(IntermittentAccess):
             return pairs(streams, size)[-1, :, 0]
 
         def products(streams: Streams, size: int) -> tuple[Floats, Floats]:
-            deviation = pairs(streams, size) - p
+            deviation = pairs(streams, size) - p  # [rounds, groups, 2]
             first, second = deviation[-1].T
-            drawn = np.stack([first * second, first * np.roll(second, 1), deviation[-2, :, 0] * first], axis=1)
+            of_group = first * second
+            of_two_groups = first * np.roll(second, 1)
+            of_two_rounds = deviation[-2, :, 0] * first
+            drawn = np.stack([of_group, of_two_groups, of_two_rounds], axis=1)
             return drawn, np.full_like(drawn, p * (1.0 - p))
 
         law = Law(f"user available in round {_LAW_ROUND}", "Bernoulli(p)", late, p, p * (1.0 - p))
         if p == 1.0:
             return (law,)
-        chain, memory = self._chain, 0.0
+        memory = 0.0
+        chain = self._chain
         if isinstance(chain, Markov):
             on, off = chain.switches(self._group_chances(np.array([p])))
             memory = float(1.0 - on[0] - off[0])
-        formula, at = "r; 0; r (1 - on - off) of the groups' chain", ("a group", "two groups", "a user's next round")
-        values = (self.correlation, 0.0, self.correlation * memory)
-        claim = StatisticClaim("correlation", formula, products, values, at)
+        claim = StatisticClaim(
+            "correlation",
+            "r; 0; r (1 - on - off) of the groups' chain",
+            products,
+            (self.correlation, 0.0, self.correlation * memory),
+            ("a group", "two groups", "a user's next round"),
+        )
         return (law, Law("users available together", "by a group that is up with probability g", statistics=(claim,)))

@@ -31,7 +31,8 @@ class Cyclic(IntermittentAccess):
 
     def availability(self, chances: Floats, rounds: int, streams: Streams) -> Iterator[Bools]:
         stretch = self._stretch(chances)
-        offset = (streams.field("present").uniform(np.arange(len(chances))) * self.cycle).astype(np.int64)
+        draws = streams.field("present").uniform(np.arange(len(chances)))
+        offset = (draws * self.cycle).astype(np.int64)
         for index in range(rounds):
             yield (index + offset) % self.cycle < stretch
 
@@ -44,8 +45,9 @@ class Cyclic(IntermittentAccess):
 
     @property
     def candidate_process(self) -> str:
-        is_constant = self.stated_chances and self.shares(np.array(self.stated_chances)).min() == 1.0
-        return "stationary" if is_constant else "cyclic"
+        if self.stated_chances and self.shares(np.array(self.stated_chances)).min() == 1.0:  # always available
+            return "stationary"
+        return "cyclic"
 
     def laws(self) -> tuple[Law, ...]:
         return (self.availability_law(7, "Bernoulli(max(1, round(cycle p)) / cycle) over users, as offsets are even"),)

@@ -39,13 +39,15 @@ class RateKnot(Spec):
     def users(self) -> int | None:
         """Number of users in a list; ``None`` if the knot fits any number."""
         values = self.rho if self.probability is None else self.probability
-        return len(values) if isinstance(values, tuple) else None
+        if isinstance(values, tuple):
+            return len(values)
+        return None
 
     def values(self, users: int, streams: Streams) -> Floats:
         """Return the rate or the probability of each user, ``[users]``."""
         if self.rho is not None:
             return normalized_rates(self.rho, users, streams)
-        return chances_of(0.0 if self.probability is None else self.probability, users)
+        return chances_of(self.probability or 0.0, users)
 
 
 class RateSchedule:
@@ -61,24 +63,30 @@ class RateSchedule:
     """
 
     def __init__(self, knots: Ints, values: Floats, shape: str, period: int | None = None) -> None:
-        self._knots, self._values, self._shape, self._period = knots, values, shape, period
-        self._next_knots = np.append(knots[1:], knots[-1] if period is None else knots[0] + period)
+        self._knots = knots
+        self._values = values
+        self._shape = shape
+        self._period = period
+        after_last = knots[-1] if period is None else knots[0] + period
+        self._next_knots = np.append(knots[1:], after_last)
 
     def at(self, rounds: ArrayLike) -> Floats:
-        """Return the values in *rounds*, ``[..., users]``."""
+        """Return the values in *rounds*, ``[..., users]``: (1 - w) a + w b between two knots."""
         index = np.asarray(rounds)
         if self._period is not None:
             index = self._knots[0] + (index - self._knots[0]) % self._period
         knot = np.maximum(np.searchsorted(self._knots, index, side="right") - 1, 0)
-        span = np.maximum(self._next_knots[knot] - self._knots[knot], 1)
-        weight = np.clip((index - self._knots[knot]) / span, 0.0, 1.0)
         if self._shape == "abrupt":
             return np.asarray(self._values[knot])
+        span = np.maximum(self._next_knots[knot] - self._knots[knot], 1)
+        weight = np.clip((index - self._knots[knot]) / span, 0.0, 1.0)
         if self._shape == "smooth":
             weight = (1.0 - np.cos(np.pi * weight)) / 2.0
-        count = len(self._knots)
-        after = (knot + 1) % count if self._period is not None else np.minimum(knot + 1, count - 1)
         weight = weight[..., None]
+        if self._period is None:
+            after = np.minimum(knot + 1, len(self._knots) - 1)
+        else:
+            after = (knot + 1) % len(self._knots)
         return np.asarray((1.0 - weight) * self._values[knot] + weight * self._values[after])
 
     def mean(self) -> Floats:
@@ -89,9 +97,12 @@ class RateSchedule:
         """
         after = np.roll(self._values, -1, axis=0)
         lengths = (self._next_knots - self._knots).astype(float)
-        next_weight = np.zeros_like(lengths) if self._shape == "abrupt" else np.maximum(lengths - 1.0, 0.0) / 2.0
+        if self._shape == "abrupt":
+            next_weight = np.zeros_like(lengths)
+        else:
+            next_weight = np.maximum(lengths - 1.0, 0.0) / 2.0
         weight = lengths - next_weight
-        if self._period is None:
+        if self._period is None:  # the rounds before the first knot, and that of the last
             weight += np.eye(len(lengths))[0] * (self._knots[0] - 1.0) + np.eye(len(lengths))[-1]
         return np.asarray((weight @ self._values + next_weight @ after) / (weight + next_weight).sum())
 
@@ -128,20 +139,22 @@ class Drifting(DirectAccess):
     @model_validator(mode="before")
     @classmethod
     def _default_first(cls, value: Any) -> Any:
-        knots = value.get("knots") if isinstance(value, Mapping) and value.get("deliveries") is None else None
+        if not isinstance(value, Mapping) or value.get("deliveries") is not None:
+            return value
+        knots = value.get("knots")
         if isinstance(knots, list | tuple) and any(_has_rho(knot) for knot in knots):
             return {**value, "deliveries": 1}
         return value
 
     def candidates(self, context: AccessContext, limit: int | None = None) -> Iterator[Ints]:
         """Yield users by rates, in a race of exponential clocks; or the available users in random order."""
-        users, blocks = np.arange(context.users), self._blocks(context)
         field = context.streams.field("heard" if self._has_rates else "present")
-        if self._has_rates and limit == 1:
+        blocks = self._blocks(context)
+        if self._has_rates and limit == 1:  # faster than a race
             for index, rho in blocks:
                 yield from _sample(rho, field.uniform(0, index))[:, None]
             return
-        draws = uniform_rows(field, users, context.rounds)
+        draws = uniform_rows(field, np.arange(context.users), context.rounds)
         rows = zip(draws, (values for _, block in blocks for values in block), strict=True)
         if not self._has_rates:
             yield from shuffled_users((coins < chances for coins, chances in rows), context)
@@ -152,8 +165,9 @@ class Drifting(DirectAccess):
 
     def schedule(self, users: int, streams: Streams) -> RateSchedule:
         """Return the rates, or probabilities, as functions of the round."""
+        rounds = np.array([knot.round for knot in self.knots])
         values = [knot.values(users, streams.at("knot", number)) for number, knot in enumerate(self.knots)]
-        return RateSchedule(np.array([knot.round for knot in self.knots]), np.array(values), self.shape, self.repeat)
+        return RateSchedule(rounds, np.array(values), self.shape, self.repeat)
 
     def rates(self, users: int, streams: Streams) -> Floats | None:
         """Return the average over a period, or over the rounds up to the last knot."""
@@ -162,12 +176,17 @@ class Drifting(DirectAccess):
         return self.schedule(users, streams).mean()
 
     def has_exact_rates(self, users: int) -> bool:
-        is_exact = self.deliveries == 1 if self._has_rates else (self.deliveries or users) >= users
+        if self._has_rates:
+            is_exact = self.deliveries == 1
+        else:
+            is_exact = (self.deliveries or users) >= users
         return self.selects_all and is_exact and self.repeat is not None
 
     @property
     def candidate_process(self) -> str:
-        return "non-stationary" if self.repeat is None else "cyclic"
+        if self.repeat is None:
+            return "non-stationary"
+        return "cyclic"
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         yield from super().faults(facts)
@@ -176,9 +195,8 @@ class Drifting(DirectAccess):
                 problem = "neither rho nor probability" if knot.rho is None else "both rho and probability"
                 yield Fault(f"knots.{number}", problem, None, "give one of them")
             elif (knot.rho is None) == self._has_rates:
-                yield Fault(
-                    f"knots.{number}", "rates in one knot, probabilities in another", None, "use one of them in all"
-                )
+                problem = "rates in one knot, probabilities in another"
+                yield Fault(f"knots.{number}", problem, None, "use one of them in all")
             if knot.users not in {None, facts.users}:
                 key = f"knots.{number}.{'probability' if knot.rho is None else 'rho'}"
                 yield Fault(key, f"{knot.users} values for {facts.users} users", None, "give one for each user")
@@ -196,8 +214,9 @@ class Drifting(DirectAccess):
             return (Law.none("the rates are drawn; given the rates, the distribution is that of a list"),)
         users = next((knot.users for knot in self.knots if knot.users), 5)
         schedule = self.schedule(users, Streams(0))
-        begin, end = self.knots[0].round, self.knots[1].round
-        user = int(np.abs(np.diff(schedule.at([begin, end]), axis=0)).argmax())
+        begin = self.knots[0].round
+        end = self.knots[1].round
+        user = int(np.abs(np.diff(schedule.at([begin, end]), axis=0)).argmax())  # the one that changes most
         return tuple(self._law(schedule, user, index) for index in sorted({begin, (begin + end) // 2, end}))
 
     def _law(self, schedule: RateSchedule, user: int, index: int) -> Law:
@@ -206,11 +225,16 @@ class Drifting(DirectAccess):
 
         def draw(streams: Streams, size: int) -> Floats:
             draws = streams.field("drawn").uniform(user, np.arange(size))
-            drawn = _sample(values[None], draws) == user if self._has_rates else draws < share
-            return drawn.astype(float)
+            if self._has_rates:
+                return np.asarray(_sample(values[None], draws) == user, float)
+            return np.asarray(draws < share, float)
 
-        what, law = ("delivered first", "rho_i(r)") if self._has_rates else ("available", "p_n(r)")
-        return Law(f"user {user} {what} in round {index}", f"Bernoulli({law})", draw, share, share * (1.0 - share))
+        quantity = f"user {user} available in round {index}"
+        statement = "Bernoulli(p_n(r))"
+        if self._has_rates:
+            quantity = f"user {user} delivered first in round {index}"
+            statement = "Bernoulli(rho_i(r))"
+        return Law(quantity, statement, draw, share, share * (1.0 - share))
 
     @property
     def _has_rates(self) -> bool:
@@ -218,14 +242,15 @@ class Drifting(DirectAccess):
 
     def _blocks(self, context: AccessContext) -> Iterator[tuple[Ints, Floats]]:
         """Yield blocks of rounds, and the values of all users in them, ``[rounds, users]``."""
-        schedule, size = self.schedule(context.users, context.streams), max(1, _BLOCK // context.users)
+        schedule = self.schedule(context.users, context.streams)
+        size = max(1, _BLOCK // context.users)
         for start in range(1, context.rounds + 1, size):
             index = np.arange(start, min(start + size, context.rounds + 1))
             yield index, schedule.at(index)
 
 
 def _has_rho(knot: object) -> bool:
-    """Return whether *knot*, a mapping in a file or a model in Python, gives rates."""
+    """Return whether a knot, from YAML or in Python, has rates."""
     if isinstance(knot, Mapping):
         return knot.get("rho") is not None
     return isinstance(knot, RateKnot) and knot.rho is not None

@@ -53,18 +53,24 @@ class Markov(IntermittentAccess):
     def candidate_process(self) -> str:
         """Without memory, so stationary, if coming is as likely as staying."""
         on, off = self.switches(np.array(self.stated_chances))
-        return "stationary" if self.stated_chances and np.allclose(on + off, 1.0) else "Markovian"
+        if self.stated_chances and np.allclose(on + off, 1.0):
+            return "stationary"
+        return "Markovian"
 
     def laws(self) -> tuple[Law, ...]:
         p = self.typical_chance
-        leave = float(self.switches(np.array([p]))[1][0])
+        _, off = self.switches(np.array([p]))
+        leave = float(off[0])
 
         def stays(streams: Streams, size: int) -> Floats:
-            users = int((size + 6 * size**0.5 + 40) / p)
-            seen = np.array([*self.availability(np.full(users, p), _MAX_STAY, streams)])
-            return np.asarray(np.cumprod(seen[:, seen[0]], axis=0).sum(axis=0), float)
+            users = int((size + 6 * size**0.5 + 40) / p)  # of which *size* are available in the first round
+            is_available = np.array([*self.availability(np.full(users, p), _MAX_STAY, streams)])  # [rounds, users]
+            rounds_of_stay = np.cumprod(is_available[:, is_available[0]], axis=0).sum(axis=0)
+            return np.asarray(rounds_of_stay, float)
 
-        mean = _MAX_STAY if leave == 0 else (1 - (1 - leave) ** _MAX_STAY) / leave
+        mean: float = _MAX_STAY
+        if leave > 0:  # Σ (1 - leave)^k, k = 0 … _MAX_STAY - 1
+            mean = (1 - (1 - leave) ** _MAX_STAY) / leave
         return (
             self.availability_law(20, "Bernoulli(p): the chain starts and stays stationary"),
             Law("rounds of a stay", f"geometric, by memorylessness from any round on; cut at {_MAX_STAY}", stays, mean),

@@ -50,6 +50,7 @@ class Replay(Access):
             raise ScenarioError(faults)
         updates = zip(*(deliveries[column.name].tolist() for column in columns_of(Delivery)), strict=True)
         rows = zip(*(rounds[column.name].tolist() for column in columns_of(Round)), strict=True)
+        # the last round in which an update from each version arrives
         last_round = dict(zip(deliveries["base"].tolist(), deliveries["round"].tolist(), strict=True))
         for row in islice(rows, context.rounds):
             values = {column.field: value for column, value in zip(columns_of(Round), row, strict=True)}
@@ -58,8 +59,9 @@ class Replay(Access):
             if math.isnan(values["energy_j"]):
                 values["energy_j"] = None
             index = values["index"]
-            later = (base for base, last in last_round.items() if base < index < last)
-            needed = None if values["oldest"] == index else tuple(sorted(later))
+            needed = None
+            if values["oldest"] != index:  # older versions are needed, but perhaps not all from the oldest on
+                needed = tuple(sorted(base for base, last in last_round.items() if base < index < last))
             recorded = Round(**values, needed=needed)
             _record(context, recorded)
             yield recorded
@@ -109,12 +111,11 @@ class Replay(Access):
         return (Law.none("a recording: nothing is drawn"),)
 
     def _replica(self, replica: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-        tables = (
-            self._table("rounds", (REPLICA, *columns_of(Round))),
-            self._table("deliveries", (REPLICA, ROUND, *columns_of(Delivery))),
-        )
+        """Return the rounds and the deliveries of a replica, in the order of the rounds."""
+        rounds = self._table("rounds", (REPLICA, *columns_of(Round)))
+        deliveries = self._table("deliveries", (REPLICA, ROUND, *columns_of(Delivery)))
         rounds, deliveries = (
-            table[table["replica"] == replica].sort_values("round", kind="stable") for table in tables
+            table[table["replica"] == replica].sort_values("round", kind="stable") for table in (rounds, deliveries)
         )
         return rounds, deliveries
 
@@ -122,7 +123,9 @@ class Replay(Access):
         """Read *columns* of a table; those that the file does not have get their defaults."""
         path = self.run / f"{name}.parquet"
         if not path.is_file():
-            problem = f"there is no file {path}" if self.run.is_dir() else f"there is no folder {self.run}"
+            problem = f"there is no folder {self.run}"
+            if self.run.is_dir():
+                problem = f"there is no file {path}"
             raise ScenarioError([Fault("run", problem, remedy="name the folder of a finished run")])
         try:
             with open_parquet(path) as file:
@@ -156,12 +159,12 @@ def _recording_faults(rounds: pd.DataFrame, deliveries: pd.DataFrame, users: int
         return
     times_s = rounds[["opened_s", "closed_s"]].to_numpy()
     if not np.isfinite(times_s).all() or (np.diff(times_s.ravel()) < 0).any():
-        yield Fault(
-            "run", "the recorded times of the rounds are not finite or not ascending", remedy="correct the recording"
-        )
+        problem = "the recorded times of the rounds are not finite or not ascending"
+        yield Fault("run", problem, remedy="correct the recording")
     delivery_round, user, base = (deliveries[name].to_numpy() for name in ("round", "user", "base"))
     if len(user) and not 0 <= user.min() <= user.max() < users:
-        problem = f"it has user {user.min() if user.min() < 0 else user.max()}, but there are {users} users"
+        unknown = user.min() if user.min() < 0 else user.max()
+        problem = f"it has user {unknown}, but there are {users} users"
         yield Fault("run", problem, remedy="set the recording's number of users")
     if not np.all((base >= 0) & (base < delivery_round)):
         yield Fault("run", "a delivery starts from a version later than its round", remedy="correct the recording")

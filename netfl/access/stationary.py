@@ -47,13 +47,15 @@ class Stationary(DirectAccess):
             for batch in batches:
                 yield from batch
             return
-        rho, draws = normalized_rates(self.rho, context.users, context.streams), context.streams.field("heard")
+        rho = normalized_rates(self.rho, context.users, context.streams)
         able = np.flatnonzero(rho)
-        for clocks in uniform_rows(draws, able, context.rounds):
+        for clocks in uniform_rows(context.streams.field("heard"), able, context.rounds):
             yield able[earliest(-np.log(clocks) / rho[able], limit)]
 
     def candidate_batches(self, context: AccessContext, limit: int | None = None) -> Iterator[Ints] | None:
-        return self._draw_batches(context.users, context.rounds, context.streams) if limit == 1 else None
+        if limit != 1:
+            return None
+        return self._draw_batches(context.users, context.rounds, context.streams)
 
     def _draw_batches(self, users: int, rounds: int, streams: Streams) -> Iterator[Ints]:
         upper = np.cumsum(normalized_rates(self.rho, users, streams))
@@ -79,12 +81,15 @@ class Stationary(DirectAccess):
     def laws(self) -> tuple[Law, ...]:
         if self.rho == "random_simplex":
             return (Law.none("the rates are drawn once; given the rates, the distribution is that of a list"),)
-        users = len(self.rho) if isinstance(self.rho, tuple) else 5
+        users = 5
+        if isinstance(self.rho, tuple):
+            users = len(self.rho)
         rho = normalized_rates(self.rho, users, Streams(0))
         return tuple(self._law(users, int(user), float(rho[user])) for user in (rho.argmax(), rho.argmin()))
 
     def _law(self, users: int, user: int, rate: float) -> Law:
         def draw(streams: Streams, size: int) -> Floats:
-            return np.asarray(np.concatenate([*self._draw_batches(users, size, streams)])[:, 0] == user, float)
+            drawn = np.concatenate([*self._draw_batches(users, size, streams)])
+            return np.asarray(drawn[:, 0] == user, float)
 
         return Law(f"user {user} delivered first", "Bernoulli(rho_i), independent", draw, rate, rate * (1 - rate))

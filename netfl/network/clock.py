@@ -42,7 +42,9 @@ class Clock(simpy.Environment):
 
     if not TYPE_CHECKING:  # as in SimPy's class, but faster: a getter in C, and constructors that it binds only once
         now = property(attrgetter("_now"))
-        event, timeout, process = BoundClass(simpy.Event), BoundClass(simpy.Timeout), BoundClass(simpy.Process)
+        event = BoundClass(simpy.Event)
+        timeout = BoundClass(simpy.Timeout)
+        process = BoundClass(simpy.Process)
 
     def __init__(self, initial_time: float = 0.0) -> None:
         super().__init__(initial_time)
@@ -97,8 +99,9 @@ class Clock(simpy.Environment):
         >>> clock.now, calls
         (3.0, [2.0])
         """
-        decisions, step = self._decisions, super().step
-        while end.callbacks is not None:
+        decisions = self._decisions
+        step = super().step
+        while end.callbacks is not None:  # SimPy's mark of an event that has fired
             for _ in range(every):
                 if decisions:
                     self._end_instant()
@@ -159,7 +162,8 @@ class Timer(simpy.Event):
 
     def __init__(self, env: simpy.Environment, callback: Callable[[simpy.Event], None]) -> None:
         simpy.Event.__init__(self, env)
-        self._ok, self._value = True, None
+        self._ok = True  # triggered from the start, so that it can be scheduled at any time
+        self._value = None
         self._calls = [callback]
 
     def set(self, delay_s: float) -> None:

@@ -42,12 +42,16 @@ class Device(Spec):
     @property
     def listed(self) -> tuple[int, ...]:
         """Users that are listed."""
-        return self.users if isinstance(self.users, tuple) else ()
+        if isinstance(self.users, tuple):
+            return self.users
+        return ()
 
     @property
     def count(self) -> int:
         """Number of users; 0 where it is drawn."""
-        return len(self.listed) if self.users is None or isinstance(self.users, tuple) else self.users
+        if isinstance(self.users, int):
+            return self.users
+        return len(self.listed)
 
 
 TrainingJitter = Callable[[Ints, Ints], Floats]
@@ -56,7 +60,9 @@ TrainingJitter = Callable[[Ints, Ints], Floats]
 
 def as_tuple(value: Any) -> Any:
     """Return a single value as a list of one."""
-    return value if isinstance(value, list | tuple) else [value]
+    if isinstance(value, list | tuple):
+        return value
+    return [value]
 
 
 class Compute(Spec):
@@ -85,8 +91,9 @@ class Compute(Spec):
     def _one_source(self) -> Compute:
         if (self.speed is None) == (self.devices is None):
             raise ValueError("give exactly one of speed and devices")
-        shares = [device.share for device in (self.devices or {}).values() if device.share is not None]
-        if shares and len(shares) < len(self.devices or ()):
+        devices = (self.devices or {}).values()
+        shares = [device.share for device in devices if device.share is not None]
+        if shares and len(shares) < len(devices):
             raise ValueError("some devices have a share, others users; use the same key in all")
         if shares and abs(sum(shares) - 1.0) > 1e-9:
             raise ValueError(f"the shares of the devices sum to {sum(shares):g}; make them sum to 1")
@@ -101,14 +108,15 @@ class Compute(Spec):
         devices = self.devices or {}
         for name, device in devices.items():
             yield from facts.unknown_users(f"devices.{name}.users", device.listed)
-        named = Counter(user for device in devices.values() for user in device.listed)
-        if twice := [user for user, count in named.items() if count > 1]:
+        times_listed = Counter(user for device in devices.values() for user in device.listed)
+        twice = [user for user, times in times_listed.items() if times > 1]
+        if twice:
             yield Fault("devices", "these users are listed twice, but a user has one device", twice, "name each once")
+        is_counted = bool(devices) and all(device.share is None for device in devices.values())
         total = sum(device.count for device in devices.values())
-        if total != facts.users and all(device.share is None for device in devices.values()) and devices:
-            yield Fault(
-                "devices", f"{total} devices for {facts.users} users", None, "make their users sum to this number"
-            )
+        if is_counted and total != facts.users:
+            problem = f"{total} devices for {facts.users} users"
+            yield Fault("devices", problem, None, "make their users sum to this number")
         if self.samples is None and not facts.trained:
             problem = "missing: without learners it is not known how much a user computes"
             yield Fault("samples", problem, None, "give the training samples of one update")
@@ -117,35 +125,44 @@ class Compute(Spec):
     def alike(self) -> bool:
         """True if all users certainly train for the same time."""
         devices = [*(self.devices or {}).values()]
-        drawn = self.spread or self.jitter or any(device.spread for device in devices)
+        is_drawn = self.spread or self.jitter or any(device.spread for device in devices)
         speeds = {*(self.speed or ()), *(device.speed for device in devices)}
-        return not drawn and len(speeds) == 1 and self.samples is not None
+        return not is_drawn and len(speeds) == 1 and self.samples is not None
 
     def work(self, samples: Floats) -> Floats:
         """Return the training samples of each user for one update: those given here, or the learners' *samples*."""
-        return samples if self.samples is None else np.full(len(samples), self.samples)
+        if self.samples is None:
+            return samples
+        return np.full(len(samples), self.samples)
 
     def device(self, users: int, streams: Streams) -> Ints:
         """Return each user's class, by its place among `devices`; 0 without classes, ``[users]``."""
         if self.devices is None:
             return np.zeros(users, np.int64)
-        devices, draws = self.devices.values(), streams.field("device").uniform(np.arange(users))
-        if shares := [device.share for device in devices if device.share is not None]:
+        devices = self.devices.values()
+        draws = streams.field("device").uniform(np.arange(users))
+        shares = [device.share for device in devices if device.share is not None]
+        if shares:
             return np.searchsorted(np.cumsum(shares[:-1]), draws, side="right")
+        # listed users
         classes = np.full(users, -1)
         for place, device in enumerate(devices):
             classes[[*device.listed]] = place
-        drawn = [0 if device.listed else device.count for device in devices]
+        # the others in random order, as many as each class has
+        counts = [0 if device.listed else device.count for device in devices]
         free = np.flatnonzero(classes < 0)
-        classes[free[np.argsort(draws[free], kind="stable")]] = np.repeat(np.arange(len(devices)), drawn)
+        in_random_order = free[np.argsort(draws[free], kind="stable")]
+        classes[in_random_order] = np.repeat(np.arange(len(devices)), counts)
         return classes
 
     def speeds(self, users: int, streams: Streams) -> Floats:
         """Return the training samples of each user in a second, ``[users]``."""
-        median, spread = np.array(self.speed or ()), np.array([self.spread])
-        if self.devices is not None:
-            classes, devices = self.device(users, streams), self.devices.values()
-            median, spread = np.array([[device.speed, device.spread] for device in devices])[classes].T
+        if self.devices is None:
+            median = np.array(self.speed or ())
+            spread = np.array([self.spread])
+        else:
+            parameters = np.array([[device.speed, device.spread] for device in self.devices.values()])
+            median, spread = parameters[self.device(users, streams)].T
         speed = np.broadcast_to(median, users)
         if spread.any():
             speed = speed * np.exp(spread * streams.field("speed").normal(np.arange(users)))
@@ -159,20 +176,26 @@ class Compute(Spec):
         """Return the factors of single updates; ``None`` without jitter."""
         if not self.jitter:
             return None
-        variance, field = log1p(self.jitter**2), streams.field("jitter")
+        field = streams.field("jitter")
+        variance = log1p(self.jitter**2)  # s²
         return lambda users, index: np.exp(sqrt(variance) * field.normal(users, index) - variance / 2.0)
 
     def columns(self, users: int, streams: Streams) -> dict[str, NDArray[Any]]:
         """Return columns of the table of users: the ``device``, if there are classes, and the ``speed``."""
-        named = {} if self.devices is None else {"device": np.array([*self.devices])[self.device(users, streams)]}
-        return {**named, "speed": self.speeds(users, streams)}
+        columns: dict[str, NDArray[Any]] = {}
+        if self.devices is not None:
+            names = np.array([*self.devices])
+            columns["device"] = names[self.device(users, streams)]
+        columns["speed"] = self.speeds(users, streams)
+        return columns
 
     def laws(self) -> tuple[Law, ...]:
         laws = []
         drawn = [device for device in (self.devices or {}).values() if device.share is not None]
-        if drawn or (self.speed is not None and len(self.speed) == 1):
-            parts = [(device.share or 0.0, device.speed, device.spread) for device in drawn]
-            laws.append(_speed_law(self, parts or [(1.0, (self.speed or (1.0,))[0], self.spread)]))
+        if drawn:
+            laws.append(_speed_law(self, [(device.share or 0.0, device.speed, device.spread) for device in drawn]))
+        elif self.speed is not None and len(self.speed) == 1:
+            laws.append(_speed_law(self, [(1.0, self.speed[0], self.spread)]))
         if drawn:
             claim = StatisticClaim(
                 "share",
@@ -188,13 +211,17 @@ class Compute(Spec):
 
 
 def _speed_law(compute: Compute, parts: list[tuple[float, float, float]]) -> Law:
+    """Return the claim about speeds, from share, median and spread of each class."""
     from scipy.special import ndtr
 
     def cdf(x: Floats) -> Floats:
         """Σ share · Φ(ln(x / median) / spread)."""
         below = np.zeros(np.shape(x))
         for share, median, spread in parts:
-            below += share * (ndtr(np.log(np.asarray(x) / median) / spread) if spread else np.asarray(x) >= median)
+            if spread:
+                below += share * ndtr(np.log(np.asarray(x) / median) / spread)
+            else:
+                below += share * (np.asarray(x) >= median)
         return below
 
     mean = sum(share * median * exp(spread**2 / 2.0) for share, median, spread in parts)

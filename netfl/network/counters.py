@@ -14,6 +14,7 @@ from netfl.network.periods import before_rounding
 from netfl.types import Bools, Floats, Ints
 
 _LOSSES = ("collided", "dropped", "faded", "given_up", "lost", "superseded")
+"""Outcomes of packets that are not delivered."""
 
 _ROUNDING = 1e-9
 """Relative excess of a busy time that is the rounding of a sum."""
@@ -25,7 +26,9 @@ def share_of_time(busy_s: float, span_s: float) -> float:
     >>> share_of_time(0.1 + 0.7 + 0.2000000000000001, 1.0), share_of_time(0.25, 1.0), share_of_time(1.5, 1.0)
     (1.0, 0.25, 1.5)
     """
-    return 1.0 if span_s < busy_s <= span_s * (1.0 + _ROUNDING) else busy_s / span_s
+    if span_s < busy_s <= span_s * (1.0 + _ROUNDING):
+        return 1.0
+    return busy_s / span_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +63,27 @@ class PacketCounter:
         since_s: Time of the last restart, from which rates are computed.
         counts_from_s: The earliest time that is the same instant: packets from then on count.
         offered: Number of packets that senders had to send.
+        offered_bits: Bits of these packets.
+        delivered: Number of packets that were delivered.
         lost: Number of packets that were not delivered, by outcome.
         delays_s: Delay of each packet that was offered since then and delivered.
     """
 
     def __init__(self, senders: int) -> None:
-        self._senders, self._sending = senders, bytearray(senders)
+        self._senders = senders
+        self._sending = bytearray(senders)  # whether each has sent
         self.restart(0.0)
 
     def restart(self, now_s: float) -> None:
         """Start the count over; nodes that have sent before still count as senders."""
         self.since_s = now_s
         self.counts_from_s = before_rounding(now_s)
-        self.offered, self.offered_bits, self.delivered = 0, 0.0, 0
+        self.offered = 0
+        self.offered_bits = 0.0
+        self.delivered = 0
         self.lost: dict[str, int] = {}
         self.delays_s = array("d")
-        self._bits = [0.0] * self._senders
+        self._bits = [0.0] * self._senders  # delivered of each sender
 
     def offer(self, sender: int, bits: float, born_s: float) -> None:
         """Count a packet that *sender* has to send since *born_s*; before the last restart, only the sender counts."""
@@ -106,7 +114,8 @@ class PacketCounter:
         for sender in np.unique(packets.sender).tolist():
             self._bits[sender] += float(sums[sender])
             self._sending[sender] = 1
-        self.delays_s.frombytes((packets.time_s - packets.born_s)[packets.born_s >= self.counts_from_s].tobytes())
+        delay_s = packets.time_s - packets.born_s
+        self.delays_s.frombytes(delay_s[packets.born_s >= self.counts_from_s].tobytes())
 
     def lose(self, sender: int, outcome: str, count: int = 1) -> None:
         """Count packets that were not delivered."""
@@ -118,7 +127,8 @@ class PacketCounter:
         if not self._senders:
             return {}
         span_s = now_s - self.since_s
-        bits = np.array(self._bits)[np.frombuffer(self._sending, np.uint8) > 0]
+        is_sending = np.frombuffer(self._sending, np.uint8) > 0
+        bits = np.array(self._bits)[is_sending]
         lost = sum(self.lost.values())
         metrics = {
             "offered_bps": self.offered_bits / span_s,
@@ -140,9 +150,11 @@ def jain(values: ArrayLike) -> float:
     >>> jain([2, 2]), jain([3, 0, 0, 0])
     (1.0, 0.25)
     """
-    shares = np.asarray(values, float)
-    squares = shares.size * float((shares**2).sum())
-    return float(shares.sum()) ** 2 / squares if squares else math.nan
+    x = np.asarray(values, float)
+    squares = x.size * float((x**2).sum())
+    if not squares:
+        return math.nan
+    return float(x.sum()) ** 2 / squares
 
 
 def delays(values: ArrayLike) -> dict[str, float]:
@@ -151,8 +163,9 @@ def delays(values: ArrayLike) -> dict[str, float]:
     >>> delays([1.0, 2.0, 3.0])["delay_p50_s"]
     2.0
     """
-    known = np.asarray(values, float)
-    quantiles = np.quantile(known, (0.5, 0.95, 0.99)) if known.size else np.full(3, math.nan)
-    statistics = (known.mean() if known.size else math.nan, *quantiles)
+    delays_s = np.asarray(values, float)
+    statistics = [math.nan] * 4
+    if delays_s.size:
+        statistics = [delays_s.mean(), *np.quantile(delays_s, (0.5, 0.95, 0.99))]
     names = ("delay_mean_s", "delay_p50_s", "delay_p95_s", "delay_p99_s")
     return {name: float(value) for name, value in zip(names, statistics, strict=True)}

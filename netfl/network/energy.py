@@ -64,10 +64,11 @@ class Energy(EnergyCosts):
     """Other costs for a class of ``compute.devices``, by its name; costs that are not given are those of all users."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        if facts.duration_s is not None:
-            for key, costs in self.each():
-                reason = "with a duration, in which no user trains and no version is sent"
-                yield from no_effect(costs, _ROUNDS, reason, prefix=key)
+        if facts.duration_s is None:
+            return
+        reason = "with a duration, in which no user trains and no version is sent"
+        for key, costs in self.each():
+            yield from no_effect(costs, _ROUNDS, reason, prefix=key)
 
     def each(self) -> Iterator[tuple[str, EnergyCosts]]:
         """Yield the costs of all users and of each class, with the prefix of their keys."""
@@ -79,15 +80,18 @@ class Energy(EnergyCosts):
         radiated_w = float(db_to_linear(power_dbm - 30.0))
 
         def values(costs: EnergyCosts) -> tuple[float | None, ...]:
-            transmit_w = costs.transmit if costs.efficiency is None else radiated_w / costs.efficiency
+            """Return the costs in the order of `PowerRates`."""
+            transmit_w = costs.transmit
+            if costs.efficiency is not None:
+                transmit_w = radiated_w / costs.efficiency
             return costs.per_training, costs.per_sample, transmit_w, costs.receive, costs.idle
 
-        rows = [np.full(len(devices), value or 0.0) for value in values(self)]
+        columns = [np.full(len(devices), value or 0.0) for value in values(self)]
         for name, costs in self.devices.items():
-            for row, value in zip(rows, values(costs), strict=True):
-                if value is not None:
-                    row[devices == name] = value
-        return PowerRates(*rows)
+            for column, value in zip(columns, values(costs), strict=True):
+                if value is not None:  # else as all users
+                    column[devices == name] = value
+        return PowerRates(*columns)
 
 
 Ids = Ints
@@ -111,27 +115,38 @@ class EnergyMeter:
     power_factor: Floats | float = 1.0
 
     def __init__(self, rates: PowerRates, samples: Floats, broadcast_s: float = 0.0) -> None:
-        self._rates, self._samples, self.broadcast_s = rates, samples, broadcast_s
-        self._from_s, self._until_s = np.zeros(len(samples)), np.zeros(len(samples))
+        self.broadcast_s = broadcast_s
+        self._rates = rates
+        self._samples = samples
+        # begin and end of the last training of each user; equal once it is counted
+        self._from_s = np.zeros(len(samples))
+        self._until_s = np.zeros(len(samples))
         self.restart(0.0)
 
     def restart(self, now_s: float) -> None:
         """Start all counts over."""
+        users = len(self._samples)
         self._since_s = now_s
-        self._begun, self._trained, self._sending_s, self._receiving_s = np.zeros((4, len(self._samples)))
-        self._unpaid = np.zeros(len(self._samples))
+        self._begun = np.zeros(users)  # trainings
+        self._trained = np.zeros(users)  # trainings by their completed shares, without those under way
+        self._unpaid = np.zeros(users)  # trainings by the shares of their energy that batteries did not have
+        self._sending_s = np.zeros(users)
+        self._receiving_s = np.zeros(users)
         self._radiated_s = self._sending_s  # weighted by the power factor, once there is one
 
     def train(self, ids: Ids, from_s: Floats, until_s: Floats) -> None:
         """Count trainings that begin; each of the users has no other training."""
         self._begun[ids] += 1
-        self._from_s[ids], self._until_s[ids] = from_s, until_s
+        self._from_s[ids] = from_s
+        self._until_s[ids] = until_s
 
     def stop(self, ids: Ids, at_s: ArrayLike) -> None:
         """End the last trainings of users, if they have not ended before."""
-        running = self._until_s[ids] > self._from_s[ids]
-        ids, by_s = ids[running], np.broadcast_to(at_s, ids.shape)[running]
-        from_s, until_s = self._from_s[ids], self._until_s[ids]
+        is_running = self._until_s[ids] > self._from_s[ids]
+        by_s = np.broadcast_to(at_s, ids.shape)[is_running]
+        ids = ids[is_running]
+        from_s = self._from_s[ids]
+        until_s = self._until_s[ids]
         self._trained[ids] += np.clip((by_s - from_s) / (until_s - from_s), 0.0, 1.0)
         self._from_s[ids] = until_s
 
@@ -144,15 +159,21 @@ class EnergyMeter:
     def send(self, ids: Ids, airtime_s: float | Floats) -> None:
         """Count an attempt of each user, with the airtime that its battery paid for."""
         self._sending_s[ids] += airtime_s
-        if self._radiated_s is not self._sending_s:
-            factor = self.power_factor
-            self._radiated_s[ids] += airtime_s * (factor if isinstance(factor, float) else factor[ids])
+        if self._radiated_s is self._sending_s:  # all powers have been that of the radio
+            return
+        factor = self.power_factor
+        if not isinstance(factor, float):
+            factor = factor[ids]
+        self._radiated_s[ids] += airtime_s * factor
 
     def set_power_offset(self, offset_db: Floats | None) -> None:
         """Let each user send with *offset_db* more power than that of the radio from now on; ``None`` is none."""
-        if offset_db is not None and self._radiated_s is self._sending_s:
+        if offset_db is None:
+            self.power_factor = 1.0
+            return
+        if self._radiated_s is self._sending_s:
             self._radiated_s = self._sending_s.copy()
-        self.power_factor = 1.0 if offset_db is None else db_to_linear(offset_db)
+        self.power_factor = db_to_linear(offset_db)
 
     def receive(self, ids: Ids, airtime_s: float) -> None:
         """Count a version that is sent to each user."""
@@ -164,9 +185,9 @@ class EnergyMeter:
 
     def total_j(self, now_s: float) -> float:
         """Return the energy of all users by now; a training under way counts by its completed share."""
-        under_way = self._share_under_way(now_s)
-        spent = float(sum(joules.sum() for joules in self._spent(now_s).values()))
-        return spent + float((self._rates.sample_j * self._samples * under_way).sum())
+        under_way_j = self._rates.sample_j * self._samples * self._share_under_way(now_s)
+        spent_j = float(sum(joules.sum() for joules in self._spent(now_s).values()))
+        return spent_j + float(under_way_j.sum())
 
     def by_user_j(self, now_s: float) -> Floats:
         """Return the energy of each user by now, ``[users]``, as in `total_j`."""
@@ -175,18 +196,24 @@ class EnergyMeter:
 
     def _share_under_way(self, now_s: float) -> Floats:
         """Return the completed share of each user's training under way, ``[users]``."""
-        duration_s = np.where(self._until_s > self._from_s, self._until_s - self._from_s, np.inf)
+        is_running = self._until_s > self._from_s
+        duration_s = np.where(is_running, self._until_s - self._from_s, np.inf)  # a share of 0 without a training
         return np.asarray(np.clip((now_s - self._from_s) / duration_s, 0.0, 1.0))
 
     def close(self, now_s: float) -> dict[str, NDArray[Any]]:
         """End all trainings; return activities and energy of the users by name, ``[users]`` each."""
-        self.stop(np.arange(len(self._samples)), now_s)
+        users = np.arange(len(self._samples))
+        self.stop(users, now_s)
         spent = self._spent(now_s)
-        done = {"begun": self._begun.astype(np.int64), "trained": self._trained}
-        times = {"sending_s": self._sending_s, "receiving_s": self._receiving_s}
-        energies = {f"{name}_J": joules for name, joules in spent.items()}
-        users, total = np.arange(len(self._samples)), np.sum([*spent.values()], axis=0)
-        return {"user": users, **done, **times, **energies, "energy_J": total}
+        return {
+            "user": users,
+            "begun": self._begun.astype(np.int64),
+            "trained": self._trained,
+            "sending_s": self._sending_s,
+            "receiving_s": self._receiving_s,
+            **{f"{name}_J": joules for name, joules in spent.items()},
+            "energy_J": np.sum([*spent.values()], axis=0),
+        }
 
     @staticmethod
     def metrics(columns: Mapping[str, NDArray[Any]], deliveries: int | None) -> dict[str, float]:
@@ -196,13 +223,17 @@ class EnergyMeter:
         parts = {name: float(columns[f"{name}_J"].sum()) for name in ("train", "send", "receive", "idle")}
         metrics |= {f"energy_{name}_J": joules for name, joules in parts.items() if joules}
         if deliveries is not None:
-            metrics["energy_per_delivery_J"] = metrics["energy_J"] / deliveries if deliveries else np.nan
+            metrics["energy_per_delivery_J"] = np.nan
+            if deliveries:
+                metrics["energy_per_delivery_J"] = metrics["energy_J"] / deliveries
         return metrics | {"energy_max_J": float(energy_j.max()), "energy_jain": jain(energy_j)}
 
     def _spent(self, now_s: float) -> dict[str, Floats]:
+        """Return the energy of each user by its use, without that of trainings under way, ``[users]`` each."""
         rates = self._rates
+        per_training_j = rates.training_j * (self._begun - self._unpaid)
         return {
-            "train": rates.training_j * (self._begun - self._unpaid) + rates.sample_j * self._samples * self._trained,
+            "train": per_training_j + rates.sample_j * self._samples * self._trained,
             "send": rates.transmit_w * self._radiated_s,
             "receive": rates.receive_w * self._receiving_s,
             "idle": rates.idle_w * (now_s - self._since_s),

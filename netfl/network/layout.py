@@ -18,6 +18,7 @@ from netfl.types import Floats, Ints
 LIGHT_M_S = 299_792_458.0
 """Speed of light in vacuum; that in air is less than 0.1 % lower."""
 _INSTANTS_S = tuple(168.75 * number for number in range(512))
+"""Instants of a day at which speeds are measured."""
 _STEP_S = 0.1
 """Time over which a speed is measured."""
 _STILL_M_S = 1e-6
@@ -45,13 +46,15 @@ class Trajectories(ABC):
 
         By default they are measured at 512 instants of the first day.  A motion that knows its speeds overrides this.
         """
-        low_m_s, high_m_s = np.full(len(users), np.inf), np.zeros(len(users))
+        low_m_s = np.full(len(users), np.inf)
+        high_m_s = np.zeros(len(users))
         for from_s in _INSTANTS_S:
             way_m = self.xy_m(users, from_s + _STEP_S) - self.xy_m(users, from_s)
             speed_m_s = np.hypot(*way_m.T) / _STEP_S
-            np.minimum(low_m_s, np.where(speed_m_s > _STILL_M_S, speed_m_s, np.inf), out=low_m_s)
-            np.maximum(high_m_s, np.where(speed_m_s > _STILL_M_S, speed_m_s, 0.0), out=high_m_s)
-        return np.minimum(low_m_s, high_m_s), high_m_s
+            is_moving = speed_m_s > _STILL_M_S
+            np.minimum(low_m_s, np.where(is_moving, speed_m_s, np.inf), out=low_m_s)
+            np.maximum(high_m_s, np.where(is_moving, speed_m_s, 0.0), out=high_m_s)
+        return np.minimum(low_m_s, high_m_s), high_m_s  # 0 of a user that never moves
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,9 @@ class Layout:
         Link ``users + len(names) + i`` is ``links[i]``.
         """
         servers = [name for name in self.names if self.graph.nodes[name].get("role") == "server"]
-        hops = nx.single_source_shortest_path_length(self.graph, servers[0]) if servers else {}
+        hops: Mapping[str, int] = {}
+        if servers:
+            hops = nx.single_source_shortest_path_length(self.graph, servers[0])
         links = [sorted(ends, key=lambda name: -hops.get(name, np.inf)) for ends in self.graph.edges]
         return tuple(f"{start}-{end}" for start, end in links)
 
@@ -127,7 +132,8 @@ class Layout:
     def _numbers(self) -> Mapping[str, int]:
         numbers = {name: number for number, name in enumerate(self.names, self.users)}
         for number, (start, end) in enumerate(self.graph.edges, self.users + len(self.names)):
-            numbers[f"{start}-{end}"] = numbers[f"{end}-{start}"] = number
+            numbers[f"{start}-{end}"] = number
+            numbers[f"{end}-{start}"] = number
         return numbers
 
     @cached_property
@@ -138,12 +144,14 @@ class Layout:
     @cached_property
     def tower_of(self) -> Ints:
         """Index of each user's tower in `towers`, the nearest at time 0, ``[users]``."""
-        return self._nearest[0]
+        tower_of, _ = self._nearest
+        return tower_of
 
     @cached_property
     def distance_m(self) -> Floats:
         """Distance of each user to its tower at time 0, ``[users]``."""
-        return self._nearest[1]
+        _, distance_m = self._nearest
+        return distance_m
 
     @property
     def moving(self) -> bool:
@@ -154,7 +162,8 @@ class Layout:
         """Return the distance of each user to its tower, the nearest at time 0, at *time_s*, ``[n]``."""
         if self.paths is None:
             return self.distance_m[users]
-        east_m, north_m = (self.paths.xy_m(users, time_s) - self._tower_xy_m[self.tower_of[users]]).T
+        from_tower_m = self.paths.xy_m(users, time_s) - self._tower_xy_m[self.tower_of[users]]
+        east_m, north_m = from_tower_m.T
         return np.asarray(np.hypot(east_m, north_m))
 
     def towards(self, tower: str) -> Layout:
@@ -180,11 +189,12 @@ class Layout:
     @cached_property
     def _nearest(self) -> tuple[Ints, Floats]:
         """Each user's nearest tower, the first on a tie, and its distance; in blocks, to save memory."""
-        cell, nearest_m = np.zeros(self.users, np.int64), np.full(self.users, np.inf)
+        tower_of = np.zeros(self.users, np.int64)
+        nearest_m = np.full(self.users, np.inf)
         towers = [index for index, name in enumerate(self.towers) if self.seen_from in {None, name}]
-        for start, index in product(range(0, self.users, _BLOCK), towers):
+        for start, tower in product(range(0, self.users, _BLOCK), towers):
             block = slice(start, start + _BLOCK)
-            distance_m = np.hypot(*(self.user_xy_m[block] - self._tower_xy_m[index]).T)
-            cell[block][distance_m < nearest_m[block]] = index
+            distance_m = np.hypot(*(self.user_xy_m[block] - self._tower_xy_m[tower]).T)
+            tower_of[block][distance_m < nearest_m[block]] = tower
             np.minimum(distance_m, nearest_m[block], out=nearest_m[block])
-        return cell, nearest_m
+        return tower_of, nearest_m

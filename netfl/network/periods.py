@@ -45,13 +45,16 @@ def period_of(time_s: float, length_s: float) -> int:
     (5, 4, 3, 2)
     """
     periods = time_s / length_s * LATER + SLACK
-    return math.floor(periods) if periods < MAX_PERIOD else int(MAX_PERIOD)
+    if periods < MAX_PERIOD:
+        return math.floor(periods)
+    return int(MAX_PERIOD)
 
 
 def periods_of(time_s: ArrayLike, length_s: float) -> Ints:
     """Return `period_of` of each time."""
     periods = np.asarray(time_s, float) / length_s * LATER + SLACK
-    return np.asarray(np.floor(np.maximum(np.minimum(periods, MAX_PERIOD), -MAX_PERIOD)), np.int64)
+    within = np.maximum(np.minimum(periods, MAX_PERIOD), -MAX_PERIOD)
+    return np.asarray(np.floor(within), np.int64)
 
 
 def period_from(time_s: float, length_s: float) -> int:
@@ -61,7 +64,9 @@ def period_from(time_s: float, length_s: float) -> int:
     (3, 4, 4)
     """
     periods = time_s / length_s * _EARLIER - SLACK
-    return math.ceil(periods) if periods < MAX_PERIOD else int(MAX_PERIOD)
+    if periods < MAX_PERIOD:
+        return math.ceil(periods)
+    return int(MAX_PERIOD)
 
 
 def periods_from(time_s: ArrayLike, length_s: float) -> Ints:

@@ -35,10 +35,10 @@ class Outcomes(NullRecorder):
     def wants(self, kind):
         return kind in OUTCOMES
 
-    def event(self, kind, time_s, *, user=-1, **details):
-        if kind in OUTCOMES:
-            for at_s, number in np.broadcast(time_s, user):
-                self.ended[kind, float(at_s), int(number)] += 1
+    def record(self, event):
+        if event.kind in OUTCOMES:
+            for at_s, number in np.broadcast(event.time_s, event.user):
+                self.ended[event.kind, float(at_s), int(number)] += 1
 
     def final_metrics(self, values):
         self.metrics = dict(values)

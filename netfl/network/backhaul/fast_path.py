@@ -38,31 +38,42 @@ _PACKETS = 1 << 15
 _NONE = PacketArray(np.empty(0), np.empty(0), np.empty(0), np.empty(0, np.int64))
 
 
-def merge_packets(some: Sequence[PacketArray]) -> PacketArray:
+def merge_packets(arrays: Sequence[PacketArray]) -> PacketArray:
     """Merge packets in the order of time."""
-    some = [each for each in some if len(each)]
-    if len(some) < 2:
-        return some[0] if some else _NONE
-    columns = zip(*((each.time_s, each.bits, each.born_s, each.sender) for each in some), strict=True)
-    together = PacketArray(*(np.concatenate(column) for column in columns))
-    return together[np.argsort(together.time_s, kind="stable")]
+    arrays = [packets for packets in arrays if len(packets)]
+    if not arrays:
+        return _NONE
+    if len(arrays) == 1:
+        return arrays[0]
+    merged = PacketArray(
+        time_s=np.concatenate([packets.time_s for packets in arrays]),
+        bits=np.concatenate([packets.bits for packets in arrays]),
+        born_s=np.concatenate([packets.born_s for packets in arrays]),
+        sender=np.concatenate([packets.sender for packets in arrays]),
+    )
+    return merged[np.argsort(merged.time_s, kind="stable")]
 
 
 class PacketSource:
     """Packets that enter at one node."""
 
     def __init__(self, node: int, blocks: Iterator[Block]) -> None:
-        self._node, self._blocks, self._rest = node, blocks, _NONE
+        self._node = node
+        self._blocks = blocks
+        self._ahead = _NONE  # packets of the last block that have not arrived
 
     def take(self, by_s: float) -> PacketArray:
         """Take the packets that arrive before *by_s*."""
-        some = [self._rest]
-        while not len(some[-1]) or some[-1].time_s[-1] < by_s:
+        arrived = []
+        packets = self._ahead
+        while not len(packets) or packets.time_s[-1] < by_s:
+            arrived.append(packets)
             times_s, bits = next(self._blocks)
-            some.append(PacketArray(times_s, bits, times_s, np.full(len(bits), self._node)))
-        count = np.searchsorted(some[-1].time_s, by_s)
-        some[-1], self._rest = some[-1][:count], some[-1][count:]
-        return merge_packets(some)
+            packets = PacketArray(times_s, bits, times_s, np.full(len(bits), self._node))
+        count = np.searchsorted(packets.time_s, by_s)
+        arrived.append(packets[:count])
+        self._ahead = packets[count:]
+        return merge_packets(arrived)
 
 
 class FastPathPort:
@@ -73,8 +84,16 @@ class FastPathPort:
     """
 
     def __init__(self, name: str, rate_bps: float, delay_s: float, capacity: int | None, log: EventLog) -> None:
-        self._name, self._rate_bps, self._delay_s, self._capacity, self._log = name, rate_bps, delay_s, capacity, log
-        self._sent_s = [-np.inf] * (1 if capacity is None else capacity + 1)  # departures of the last admitted packets
+        self._name = name
+        self._rate_bps = rate_bps
+        self._delay_s = delay_s
+        self._capacity = capacity
+        self._log = log
+        # departures of the last admitted packets: as many as decide on the next one
+        if capacity is None:
+            self._sent_s = [-np.inf]
+        else:
+            self._sent_s = [-np.inf] * (capacity + 1)
         self._wire = _NONE  # packets not yet taken at the other end
         self._work_s = 0.0
 
@@ -82,36 +101,48 @@ class FastPathPort:
         """Carry packets, all of them later than those before."""
         service_s = packets.bits / self._rate_bps
         if self._capacity is None:
-            last_s, pairs = self._sent_s[-1], zip(packets.time_s.tolist(), service_s.tolist(), strict=True)
-            sent_s = [last_s := (at_s if at_s > last_s else last_s) + takes_s for at_s, takes_s in pairs]
-            self._sent_s = sent_s[-1:] or self._sent_s
+            sent_s = _depart(packets.time_s.tolist(), service_s.tolist(), self._sent_s[-1])
+            if sent_s:
+                self._sent_s = sent_s[-1:]
         else:
             before = len(self._sent_s)
-            sent_s, admitted = _admit(packets.time_s.tolist(), service_s.tolist(), self._sent_s)
-            sent_s, self._sent_s = sent_s[before:], sent_s[-before:]
+            all_sent_s, admitted = _admit(packets.time_s.tolist(), service_s.tolist(), self._sent_s)
+            sent_s = all_sent_s[before:]
+            self._sent_s = all_sent_s[-before:]
             is_admitted = np.array(admitted, np.bool_)
             self._log.end_packets(packets[~is_admitted], Ending("dropped", self._name))
-            packets, service_s = packets[is_admitted], service_s[is_admitted]
-        out = replace(packets, time_s=np.array(sent_s))
+            packets = packets[is_admitted]
+            service_s = service_s[is_admitted]
         self._work_s += float(service_s.sum())
-        self._wire = merge_packets([self._wire, replace(out, time_s=out.time_s + self._delay_s)])
+        arriving = replace(packets, time_s=np.array(sent_s) + self._delay_s)
+        self._wire = merge_packets([self._wire, arriving])
 
     def take(self, by_s: float) -> PacketArray:
         """Take the packets that have reached the other end before *by_s*."""
         count = np.searchsorted(self._wire.time_s, by_s)
-        taken, self._wire = self._wire[:count], self._wire[count:]
-        return taken
+        arrived = self._wire[:count]
+        self._wire = self._wire[count:]
+        return arrived
 
     def busy_by_s(self, now_s: float) -> float:
         """Return the time until *now_s*, the end of the last stretch, during which a packet was being sent."""
         return self._work_s - max(0.0, self._sent_s[-1] - now_s)
 
 
+def _depart(times_s: list[float], service_s: list[float], last_s: float) -> list[float]:
+    """Return the departures of packets from an unlimited queue, by Lindley's recursion from *last_s* on."""
+    # an expression, as a comprehension is the fastest loop, and max a call for each packet
+    pairs = zip(times_s, service_s, strict=True)
+    return [last_s := (arrival_s if arrival_s > last_s else last_s) + takes_s for arrival_s, takes_s in pairs]
+
+
 def _admit(times_s: list[float], service_s: list[float], before_s: list[float]) -> tuple[list[float], list[bool]]:
     """Return *before_s* with the departures of admitted packets, and whether each packet is admitted."""
-    sent_s, admitted, places = [*before_s], [], len(before_s)
+    places = len(before_s)
+    sent_s = [*before_s]
+    admitted = []
     for arrival_s, takes_s in zip(times_s, service_s, strict=True):
-        if sent_s[-places] > arrival_s:
+        if sent_s[-places] > arrival_s:  # the queue is full
             admitted.append(False)
         else:
             last_s = sent_s[-1]
@@ -126,30 +157,42 @@ def can_batch(config: NetworkConfig, log: EventLog, routes: Routes) -> bool:
     With Poisson arrivals there are no ties if queues are unlimited or sizes exponential.  Packets of one size reach a
     second link exactly when others leave it.
     """
+    if config.service is not None or not config.node_state.is_always_up or not routes.fixed:
+        return False
+    if log.wants("forwarded"):
+        return False
+    if not all(type(traffic) is Poisson and traffic.source != "users" for traffic in config.traffic):
+        return False
     queues = (config.queue, *config.queues.values())
-    plain = all(type(queue) is DropTail and queue.capacity_bytes is None for queue in queues)
-    poisson = all(type(traffic) is Poisson and traffic.source != "users" for traffic in config.traffic)
-    even = any(traffic.size.distribution == "fixed" for traffic in config.traffic)
-    alone = config.service is None and config.node_state.is_always_up and routes.fixed
-    limited = any(_capacity(queue) is not None for queue in queues)
-    return alone and poisson and plain and not (even and limited) and not log.wants("forwarded")
+    if not all(type(queue) is DropTail and queue.capacity_bytes is None for queue in queues):
+        return False
+    has_equal_sizes = any(traffic.size.distribution == "fixed" for traffic in config.traffic)
+    has_limits = any(_capacity(queue) is not None for queue in queues)
+    return not (has_equal_sizes and has_limits)
 
 
 def _capacity(queue: Queue) -> int | None:
-    return queue.capacity if isinstance(queue, DropTail) else None
+    if isinstance(queue, DropTail):
+        return queue.capacity
+    return None
 
 
 class FastPathTraffic:
     """Traffic of a network on the event-free path, for which `can_batch` holds."""
 
     def __init__(self, layout: Layout, log: EventLog, routes: Routes) -> None:
-        self._log, self._now_s, self._rate_hz = log, 0.0, 0.0
-        self._number, self._server, self._after = layout.number, layout.server, dict[str, str]()
+        self._log = log
+        self._number = layout.number
+        self._server = layout.server
+        self._now_s = 0.0
+        self._rate_hz = 0.0
+        self._after: dict[str, str] = {}  # next hop of each node
         for start in layout.names:
             self._after |= dict(reversed([*pairwise(routes.of(start))]))
         self._ports: dict[str, FastPathPort] = {}
         for node, after in self._after.items():
-            link, capacity = layout.graph.edges[node, after], _capacity(routes.queue(node, after))
+            link = layout.graph.edges[node, after]
+            capacity = _capacity(routes.queue(node, after))
             self._ports[node] = FastPathPort(node, link["rate_bps"], link["delay_s"], capacity, log)
         self._sources: dict[str, list[PacketSource]] = {node: [] for node in self._ports}
         self._far_first = sorted(self._ports, key=lambda node: -len(routes.of(node)))
@@ -161,9 +204,12 @@ class FastPathTraffic:
 
     def play(self, until_s: float, on_progress: Callable[[float], None]) -> None:
         """Carry packets until *until_s*; call *on_progress* with the time so far."""
-        stretch_s = _PACKETS / self._rate_hz if self._rate_hz else until_s
+        stretch_s = until_s
+        if self._rate_hz:
+            stretch_s = _PACKETS / self._rate_hz
         while self._now_s < until_s:
-            by_s = self._now_s = min(until_s, self._now_s + stretch_s)
+            by_s = min(until_s, self._now_s + stretch_s)
+            self._now_s = by_s
             for node in self._far_first:
                 new = [source.take(by_s) for source in self._sources[node]]
                 for packets in new:
@@ -178,4 +224,5 @@ class FastPathTraffic:
         return {f"{node}-{self._after[node]}": port.busy_by_s(now_s) for node, port in self._ports.items()}
 
     def _arrivals(self, node: str, by_s: float) -> Iterator[PacketArray]:
+        """Yield the packets that have reached *node* before *by_s* on each of its links."""
         return (self._ports[before].take(by_s) for before, after in self._after.items() if after == node)

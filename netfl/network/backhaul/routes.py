@@ -31,14 +31,19 @@ class Routes:
     """
 
     def __init__(self, config: NetworkConfig, env: Clock, log: EventLog, streams: Streams) -> None:
-        self._env, self._log, self._streams = env, log, streams
-        self._layout, self._node_state = config.layout, config.node_state
-        self._queue, self._queues = config.queue, config.queues
-        self._table = config.routing.open(config.layout, config.outages, streams.at("routing"))
-        self._ports: dict[tuple[str, str], OutputPort] = {}
-        self._down: dict[tuple[str, str], OutputPort] = {}
         self.wrap_buffer_down: Callable[[Buffer], Buffer] = lambda buffer: buffer
+        self._env = env
+        self._log = log
+        self._streams = streams
+        self._layout = config.layout
+        self._node_state = config.node_state
+        self._queue = config.queue
+        self._queues = config.queues
+        self._table = config.routing.open(config.layout, config.outages, streams.at("routing"))
         self._sinks: dict[str, Sink] = {}
+        # by the names of both ends: the ports towards the server, and those away from it
+        self._ports: dict[tuple[str, str], OutputPort] = {}
+        self._ports_down: dict[tuple[str, str], OutputPort] = {}
 
     def of(self, tower: str, now_s: float = 0.0) -> tuple[str, ...]:
         """Return the nodes from *tower* to the server, both included, on the present route; empty without one."""
@@ -61,15 +66,16 @@ class Routes:
         Raises:
             ScenarioError: A name of a queue is unknown; keys are those names.
         """
-        if faults := [*self._unknown_names()]:
+        faults = [*self._unknown_names()]
+        if faults:
             raise ScenarioError(faults)
         self._sinks[self._layout.server] = server
         for start in self._layout.names:
-            if self._table.fixed:
+            if self._table.fixed:  # each port leads to the next, opened from the server on
                 for node, after in reversed([*pairwise(self.of(start))]):
                     if node not in self._sinks:
                         self._sinks[node] = self._open_port(node, after).enter
-            elif start != self._layout.server:
+            elif start != self._layout.server:  # the table decides for each message
                 self._sinks[start] = partial(self._forward, start)
         return self._sinks
 
@@ -82,8 +88,10 @@ class Routes:
 
         Where routes may change, the result has all links, at least in the direction of the server.
         """
-        idle = {} if self._table.fixed else dict.fromkeys(self._layout.links, 0.0)
-        return idle | {f"{node}-{after}": port.busy_by_s(now_s) for (node, after), port in self._ports.items()}
+        busy_s: dict[str, float] = {}
+        if not self._table.fixed:
+            busy_s = dict.fromkeys(self._layout.links, 0.0)
+        return busy_s | {f"{node}-{after}": port.busy_by_s(now_s) for (node, after), port in self._ports.items()}
 
     def queue_lengths(self) -> dict[str, int]:
         """Return the number of messages at each port towards the server, by the name of its link."""
@@ -96,7 +104,10 @@ class Routes:
 
     def queue(self, node: str, after: str) -> Queue:
         """Return the queue of the port at *node* for the link to *after*."""
-        return self._queues.get(f"{node}-{after}", self._queues.get(node, self._queue))
+        for name in (f"{node}-{after}", node):  # that of the link before that of the node
+            if name in self._queues:
+                return self._queues[name]
+        return self._queue
 
     def default_route(self, tower: str, now_s: float) -> tuple[str, ...]:
         """Return the present route or, without one, that of least delay when all is up."""
@@ -109,44 +120,60 @@ class Routes:
         if place == len(message.route) - 1:
             message.on_arrival(message)
             return
-        link = (node, message.route[place + 1])
-        if link not in self._down:
-            onward = partial(self._pass_on, link[1])
-            self._down[link] = self._make_port(*link, onward, self.wrap_buffer_down)
-        self._down[link].enter(message)
+        after = message.route[place + 1]
+        port = self._ports_down.get((node, after))
+        if port is None:
+            port = self._make_port(node, after, partial(self._pass_on, after), self.wrap_buffer_down)
+            self._ports_down[node, after] = port
+        port.enter(message)
 
     def _open_port(self, node: str, after: str) -> OutputPort:
-        self._ports[node, after] = port = self._make_port(node, after, self._sinks[after])
+        """Open a port towards the server."""
+        port = self._make_port(node, after, self._sinks[after])
+        self._ports[node, after] = port
         return port
 
     def _make_port(
         self, node: str, after: str, onward: Sink, wrap: Callable[[Buffer], Buffer] = lambda buffer: buffer
     ) -> OutputPort:
-        start, link = (NodeId(name, self._layout.number(name)) for name in (node, f"{node}-{after}"))
         edge = self._layout.graph.edges[node, after]
+        link_name = f"{node}-{after}"
+        link = Link(
+            NodeId(node, self._layout.number(node)),
+            NodeId(link_name, self._layout.number(link_name)),
+            edge["rate_bps"],
+            edge["delay_s"],
+        )
         buffer = self.queue(node, after).open(edge["rate_bps"], self._streams.at("queue", node, after))
         return OutputPort(
             self._env,
             self._log,
             self._node_state,
-            self._streams.field("tie", link.name),
-            Link(start, link, edge["rate_bps"], edge["delay_s"]),
+            self._streams.field("tie", link_name),
+            link,
             wrap(buffer),
             onward,
         )
 
     def _forward(self, node: str, message: Message) -> None:
+        """Send *message* from *node* to its present next hop; without one it is lost."""
         now_s = self._env.now
-        after = self._layout.route(node)[1] if message.ignore_outages else self._table.hop(node, message, now_s)
+        if message.ignore_outages:
+            after: str | None = self._layout.route(node)[1]
+        else:
+            after = self._table.hop(node, message, now_s)
         if after is None:
             message.end(self._log, Ending("lost", node), now_s)
-        else:
-            (self._ports.get((node, after)) or self._open_port(node, after)).enter(message)
+            return
+        port = self._ports.get((node, after))
+        if port is None:
+            port = self._open_port(node, after)
+        port.enter(message)
 
     def _unknown_names(self) -> Iterator[Fault]:
         nodes = [name for name in self._layout.names if name != self._layout.server]
         links = [f"{node}-{after}" for node in nodes for after in self._layout.graph.adj[node]]
         for name in self._queues:
             if name not in nodes and name not in links:
-                near = links if "-" in name else nodes
-                yield Fault(name, "no such tower or router, nor a link from one", None, suggest(name, near))
+                similar = links if "-" in name else nodes
+                yield Fault(name, "no such tower or router, nor a link from one", None, suggest(name, similar))

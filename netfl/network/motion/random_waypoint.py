@@ -23,12 +23,15 @@ from netfl.units import Metres, Seconds, Speed
 _STRIDE = 64
 """Legs between two instants that are kept."""
 _UNSET = -np.inf
+"""End of the current leg of a user that has none yet."""
 _ONE_BY_ONE = 16
 """Users up to which their legs are found one by one."""
 _MAX_CACHED = 4096
 """Users for whom legs are drawn ahead."""
 _NO_LEGS = np.empty((0, 6))
+"""Rows of no leg: travel time, pause, origin and target."""
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
+"""Gauss-Legendre quadrature on [-1, 1]."""
 
 
 class RandomWaypoint(Motion):
@@ -90,7 +93,9 @@ class RandomWaypoint(Motion):
     def mean_inverse_speed(self) -> float:
         """E[1/V] in s/m."""
         slow, fast = self.speed
-        return 1.0 / slow if fast == slow else math.log(fast / slow) / (fast - slow)
+        if fast == slow:
+            return 1.0 / slow
+        return math.log(fast / slow) / (fast - slow)
 
     @property
     def pause_share(self) -> float:
@@ -101,7 +106,7 @@ class RandomWaypoint(Motion):
     def open(self, layout: Layout, streams: Streams) -> WaypointPaths:
         outside = np.flatnonzero(~self.area.holds(layout.user_xy_m - self.center))
         if outside.size:
-            key = "radius" if self.width is None else "width"
+            key = "width" if self.radius is None else "radius"
             problem = f"placed outside of the area: {len(outside)} of {layout.users} users, first user {outside[0]}"
             remedy = "make the area larger, move its centre, or place users within it"
             raise ScenarioError([Fault(key, problem, None, remedy)])
@@ -111,7 +116,9 @@ class RandomWaypoint(Motion):
         from scipy import stats
 
         model = self.model_copy(update={"center": (0.0, 0.0)})
-        area, (slow, fast), share = self.area, self.speed, self.pause_share
+        area = self.area
+        slow, fast = self.speed
+        share = self.pause_share
 
         def third_legs_m(streams: Streams, size: int) -> Floats:
             legs = WaypointPaths(model, np.zeros((size, 2)), streams).legs(np.arange(size), np.full(size, 2))
@@ -128,8 +135,9 @@ class RandomWaypoint(Motion):
         ]
         if self.start == "fresh":
             return tuple(laws)
-        instant_s = 1.3 * (sum(self.pause) / 2.0 + area.mean_leg_m * self.mean_inverse_speed)
-        snapshot = _Snapshot(model, instant_s)
+        mean_pause_s = sum(self.pause) / 2.0
+        mean_travel_s = area.mean_leg_m * self.mean_inverse_speed
+        snapshot = _Snapshot(model, instant_s=1.3 * (mean_pause_s + mean_travel_s))
         if fast > slow:
             laws.append(
                 Law(
@@ -176,21 +184,26 @@ class WaypointPaths(Trajectories):
 
     def __init__(self, model: RandomWaypoint, xy_m: Floats, streams: Streams) -> None:
         users = len(xy_m)
-        self._model, self._start_m = model, xy_m
-        self._waypoint, self._speed, self._pause = map(streams.field, ("waypoint", "speed", "pause"))
-        self._pausing: Bools | None = None
+        self._model = model
+        self._start_m = xy_m
+        self._waypoint = streams.field("waypoint")
+        self._speed = streams.field("speed")
+        self._pause = streams.field("pause")
+        # whether each user pauses at time 0 (unless all start afresh), and where its first leg ends
+        self._is_pausing: Bools | None = None
         self._first_target_m = xy_m
         if model.start == "stationary":
-            self._pausing, target_m = _draw_stationary_start(model, xy_m - model.center, streams)
-            self._first_target_m = np.where(self._pausing[:, None], xy_m, target_m + model.center)
+            self._is_pausing, target_m = _draw_stationary_start(model, xy_m - model.center, streams)
+            self._first_target_m = np.where(self._is_pausing[:, None], xy_m, target_m + model.center)
+        # the current leg of each user: its number; begin, end and travel time, origin and target, also as one row
         self._number = np.zeros(users, np.int64)
-        # of each user's current leg: begin, end and travel time, the place where it begins, and its target
         self._current = np.zeros((users, 7))
         self._begin_s, self._end_s, self._travel_s = self._current.T[:3]
-        self._origin_m, self._target_m = self._current[:, 3:5], self._current[:, 5:]
+        self._origin_m = self._current[:, 3:5]
+        self._target_m = self._current[:, 5:]
         self._end_s[:] = _UNSET
         self._marks_s = np.zeros((users, 1))  # in column j, the begin of leg j * _STRIDE; infinity if unknown
-        self._drawn_ahead: dict[int, tuple[int, Floats]] = {}  # number of the first leg, and their `_leg_rows`
+        self._drawn_ahead: dict[int, tuple[int, Floats]] = {}  # by user: number of the first leg, and their rows
 
     def legs(self, users: Ints, number: Ints, origin_m: Floats | None = None) -> WaypointLegs:
         """Return the leg of each user with that number, from 0; leg 0 begins at time 0.
@@ -205,47 +218,58 @@ class WaypointPaths(Trajectories):
             before_m = self._targets(users, np.maximum(number - 1, 0))
             origin_m = np.where(is_first[:, None], self._start_m[users], before_m)
         target_m = self._targets(users, number)
-        unit, rest = self._speed.uniform(users, number), self._pause.uniform(users, number)
-        (slow, fast), (short, long) = self._model.speed, self._model.pause
-        speed_m_s, pause_s = slow + unit * (fast - slow), short + rest * (long - short)
-        if self._pausing is not None and is_first.any():
-            # slow legs and long pauses are under way more often
-            speed_m_s = np.where(is_first, slow * (fast / slow) ** unit, speed_m_s)
-            rest_s = np.sqrt(short**2 + rest * (long**2 - short**2)) * self._pause.uniform(users, number, draw=1)
-            pause_s = np.where(is_first & self._pausing[users], rest_s, pause_s)
-        return WaypointLegs(origin_m, target_m, np.hypot(*(target_m - origin_m).T) / speed_m_s, pause_s)
+        slow, fast = self._model.speed
+        speed_draw = self._speed.uniform(users, number)
+        speed_m_s = slow + speed_draw * (fast - slow)
+        short, long = self._model.pause
+        pause_draw = self._pause.uniform(users, number)
+        pause_s = short + pause_draw * (long - short)
+        if self._is_pausing is not None and is_first.any():
+            # slow legs are under way more often: density 1 / (v ln(max/min))
+            speed_m_s = np.where(is_first, slow * (fast / slow) ** speed_draw, speed_m_s)
+            # so are long pauses, of density proportional to their length; a uniform share of it remains
+            whole_s = np.sqrt(short**2 + pause_draw * (long**2 - short**2))
+            remaining_s = whole_s * self._pause.uniform(users, number, draw=1)
+            pause_s = np.where(is_first & self._is_pausing[users], remaining_s, pause_s)
+        travel_s = np.hypot(*(target_m - origin_m).T) / speed_m_s
+        return WaypointLegs(origin_m, target_m, travel_s, pause_s)
 
     def _targets(self, users: Ints, number: Ints) -> Floats:
-        east, north = (self._waypoint.uniform(users, number, draw=draw) for draw in (0, 1))
-        target_m = self._model.area.place(east, north) + self._model.center
-        if self._pausing is None:
+        first_draw = self._waypoint.uniform(users, number, draw=0)
+        second_draw = self._waypoint.uniform(users, number, draw=1)
+        target_m = self._model.area.place(first_draw, second_draw) + self._model.center
+        if self._is_pausing is None:
             return target_m
         return np.where((number == 0)[:, None], self._first_target_m[users], target_m)
 
     def xy_m(self, users: Ints, time_s: ArrayLike) -> Floats:
         users = np.asarray(users)
-        if len(users) == 1 and np.ndim(time_s) == 0:
+        if len(users) == 1 and np.ndim(time_s) == 0:  # the commonest call, faster without arrays
             return np.array([self._place(int(users[0]), float(time_s))])  # type: ignore[arg-type]
         time = np.broadcast_to(np.asarray(time_s, float), users.shape)
-        positions = self._along(users, time)
+        positions_m = self._along(users, time)
+        # those whose current leg is another one
         is_outside = (time < self._begin_s[users]) | (time >= self._end_s[users])
         if not is_outside.any():
-            return positions
-        outside, outside_s = users[is_outside], time[is_outside]
-        if len(outside) > _ONE_BY_ONE and len(np.unique(outside)) == len(outside):
-            self._find(outside, outside_s)
-            positions[is_outside] = self._along(outside, outside_s)
-        else:  # few, or a user at several instants
-            pairs = zip(outside.tolist(), outside_s.tolist(), strict=True)
-            positions[is_outside] = [self._place(user, at_s) for user, at_s in pairs]
-        return positions
+            return positions_m
+        outside_users = users[is_outside]
+        outside_s = time[is_outside]
+        if len(outside_users) > _ONE_BY_ONE and len(np.unique(outside_users)) == len(outside_users):
+            self._find(outside_users, outside_s)
+            positions_m[is_outside] = self._along(outside_users, outside_s)
+        else:  # few, or a user at several instants, which has one current leg only
+            pairs = zip(outside_users.tolist(), outside_s.tolist(), strict=True)
+            positions_m[is_outside] = [self._place(user, at_s) for user, at_s in pairs]
+        return positions_m
 
     def speeds_m_s(self, users: Ints) -> tuple[Floats, Floats]:
         slow, fast = self._model.speed
         return np.full(len(users), slow), np.full(len(users), fast)
 
     def _along(self, users: Ints, time_s: Floats) -> Floats:
-        travel_s, origin_m = self._travel_s[users], self._origin_m[users]
+        """Return the positions on the current legs, ``[n, 2]``; a user that pauses is at its target."""
+        travel_s = self._travel_s[users]
+        origin_m = self._origin_m[users]
         elapsed_s = np.minimum(time_s - self._begin_s[users], travel_s)
         share = np.divide(elapsed_s, travel_s, out=np.ones(len(users)), where=travel_s > 0.0)
         return np.asarray(origin_m + share[:, None] * (self._target_m[users] - origin_m))
@@ -256,7 +280,10 @@ class WaypointPaths(Trajectories):
         if not begin_s <= time_s < end_s:
             self._find_one(user, time_s)
             begin_s, end_s, travel_s, x_m, y_m, target_x_m, target_y_m = self._current[user].tolist()
-        share = min(time_s - begin_s, travel_s) / travel_s if travel_s > 0.0 else 1.0
+        if travel_s > 0.0:
+            share = min(time_s - begin_s, travel_s) / travel_s
+        else:
+            share = 1.0
         return x_m + share * (target_x_m - x_m), y_m + share * (target_y_m - y_m)
 
     def _find_one(self, user: int, time_s: float) -> None:
@@ -264,12 +291,13 @@ class WaypointPaths(Trajectories):
         begin_s, end_s = self._current[user, :2].tolist()
         number = int(self._number[user])
         mark = max(int(np.count_nonzero(self._marks_s[user] <= time_s)) - 1, 0)
-        if end_s == _UNSET or time_s < begin_s or mark * _STRIDE > number:
-            number, end_s = mark * _STRIDE, float(self._marks_s[user, mark])
+        if end_s == _UNSET or time_s < begin_s or mark * _STRIDE > number:  # start from the last mark before
+            number = mark * _STRIDE
+            begin_s = float(self._marks_s[user, mark])
         else:
             number += 1
-        while True:
             begin_s = end_s
+        while True:
             travel_s, pause_s, *ends_m = self._leg_row(user, number)
             end_s = begin_s + (travel_s + pause_s)
             if number % _STRIDE == 0:
@@ -277,6 +305,7 @@ class WaypointPaths(Trajectories):
             if time_s < end_s:
                 break
             number += 1
+            begin_s = end_s
         self._number[user] = number
         self._current[user] = begin_s, end_s, travel_s, *ends_m
 
@@ -286,8 +315,10 @@ class WaypointPaths(Trajectories):
         if not 0 <= number - first < len(rows):
             if len(self._drawn_ahead) >= _MAX_CACHED:
                 self._drawn_ahead.clear()
-            follows = len(rows) > 0 and number == first + len(rows)
-            count = min(4 * len(rows), _STRIDE) if follows else 1
+            if len(rows) > 0 and number == first + len(rows):  # one after another: draw more each time
+                count = min(4 * len(rows), _STRIDE)
+            else:
+                count = 1
             numbers = np.arange(number, number + count)
             legs = self.legs(np.full(count, user), numbers)
             rows = np.column_stack([legs.travel_s, legs.pause_s, legs.origin_m, legs.target_m])
@@ -297,22 +328,30 @@ class WaypointPaths(Trajectories):
 
     def _find(self, users: Ints, time_s: Floats) -> None:
         """Make the legs of different users at *time_s* the current ones."""
+        # start from the last mark before, where that is nearer than the current leg
         mark = np.maximum((self._marks_s[users] <= time_s[:, None]).sum(axis=1) - 1, 0)
         is_unset = self._end_s[users] == _UNSET
-        jump = is_unset | (time_s < self._begin_s[users]) | (mark * _STRIDE > self._number[users])
-        self._take(users[jump], mark[jump] * _STRIDE, self._marks_s[users[jump], mark[jump]])
-        todo = time_s >= self._end_s[users]
-        while todo.any():
-            users, time_s = users[todo], time_s[todo]
+        is_from_mark = is_unset | (time_s < self._begin_s[users]) | (mark * _STRIDE > self._number[users])
+        from_mark = users[is_from_mark]
+        mark = mark[is_from_mark]
+        self._take(from_mark, mark * _STRIDE, self._marks_s[from_mark, mark])
+        # walk on, leg by leg
+        has_ended = time_s >= self._end_s[users]
+        while has_ended.any():
+            users = users[has_ended]
+            time_s = time_s[has_ended]
             self._take(users, self._number[users] + 1, self._end_s[users], self._target_m[users])
-            todo = time_s >= self._end_s[users]
+            has_ended = time_s >= self._end_s[users]
 
     def _take(self, users: Ints, number: Ints, begin_s: Floats, origin_m: Floats | None = None) -> None:
         """Make the legs with these numbers, which begin at *begin_s*, the current ones."""
         legs = self.legs(users, number, origin_m)
-        self._number[users], self._begin_s[users], self._travel_s[users] = number, begin_s, legs.travel_s
+        self._number[users] = number
+        self._begin_s[users] = begin_s
+        self._travel_s[users] = legs.travel_s
         self._end_s[users] = begin_s + (legs.travel_s + legs.pause_s)
-        self._origin_m[users], self._target_m[users] = legs.origin_m, legs.target_m
+        self._origin_m[users] = legs.origin_m
+        self._target_m[users] = legs.target_m
         is_marked = number % _STRIDE == 0
         if is_marked.any():
             self._mark(users[is_marked], number[is_marked], begin_s[is_marked])
@@ -335,44 +374,56 @@ def _draw_stationary_start(model: RandomWaypoint, xy_m: Floats, streams: Streams
     So the density of the place and of φ is b a (b + a) / 2A²E[l], where b and a are the distances to the area's edge;
     and that of ahead, given these, is proportional to b/2 + ahead.  A pausing user is uniform in the area.  The state
     is drawn by rejection from a bound on these densities, from the pause with weight share / A and from the directions.
-
     """
-    area, pause_share = model.area, model.pause_share
-    inner = area.inward(xy_m)
-    pausing, target = np.ones(len(xy_m), bool), xy_m.copy()
+    area = model.area
+    pause_share = model.pause_share
+    inner_m = area.inward(xy_m)
+    is_pausing = np.ones(len(xy_m), bool)
+    target_m = xy_m.copy()
     field = streams.field("start")
+    # the bound: b a ≤ `area.heading`'s, and b + a ≤ the longest leg
     moving_weight = (1.0 - pause_share) / (2.0 * area.size_m2**2 * area.mean_leg_m) * area.longest_m
     pause_weight = pause_share / area.size_m2
-    chance = pause_weight / (pause_weight + moving_weight * area.headings(inner))
-    todo: Ints = np.arange(len(xy_m))
+    pause_chance = pause_weight / (pause_weight + moving_weight * area.headings(inner_m))
+    undecided: Ints = np.arange(len(xy_m))
     attempt = 0
-    while todo.size:
-        state, first, second, accept, unit = (field.uniform(todo, index=attempt, draw=draw) for draw in range(5))
-        angle, bound = area.heading(inner[todo], first, second)
+    while undecided.size:
+        draws = [field.uniform(undecided, index=attempt, draw=draw) for draw in range(5)]
+        state_draw, first_draw, second_draw, acceptance_draw, distance_draw = draws
+        # propose a pause, or a direction
+        is_moving = state_draw >= pause_chance[undecided]
+        angle, bound = area.heading(inner_m[undecided], first_draw, second_draw)
         direction = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
-        back, ahead = area.reach_m(inner[todo], -direction), area.reach_m(inner[todo], direction)
-        is_moving = state >= chance[todo]
-        accepted = ~is_moving | (accept * bound * area.longest_m < back * ahead * (back + ahead))
-        starts = accepted & is_moving
-        wanted = unit * ahead * (back + ahead)
-        distance_m = 2.0 * wanted / (np.sqrt(back**2 + 4.0 * wanted) + back)  # of density back/2 + distance
-        offset = distance_m[starts, None] * direction[starts]
-        pausing[todo[starts]], target[todo[starts]] = False, inner[todo[starts]] + offset
-        todo, attempt = todo[~accepted], attempt + 1
-    return pausing, target
+        # accept a direction with probability b a (b + a) / bound
+        b = area.reach_m(inner_m[undecided], -direction)
+        a = area.reach_m(inner_m[undecided], direction)
+        is_accepted = ~is_moving | (acceptance_draw * bound * area.longest_m < b * a * (b + a))
+        # invert P(ahead ≤ x) = (b x + x²) / (b a + a²): x² + b x - u a (b + a) = 0
+        constant = distance_draw * a * (b + a)
+        ahead_m = 2.0 * constant / (np.sqrt(b**2 + 4.0 * constant) + b)
+        starts_moving = is_accepted & is_moving
+        moving = undecided[starts_moving]
+        is_pausing[moving] = False
+        target_m[moving] = inner_m[moving] + ahead_m[starts_moving, None] * direction[starts_moving]
+        undecided = undecided[~is_accepted]
+        attempt += 1
+    return is_pausing, target_m
 
 
 def stationary_positions(area: Area, pause_share: float, count: int, streams: Streams) -> Floats:
     """Draw positions at a late instant: uniform if pausing, else uniform along a leg drawn by length (Navidi, Camp)."""
     rng = streams.rng("places")
-    ends = np.empty((0, 2, 2))
-    while len(ends) < count:
-        first, second = (area.place(*rng.random((2, 2 * count))) for _ in range(2))
-        accepted = rng.random(2 * count) * area.longest_m < np.hypot(*(second - first).T)
-        ends = np.concatenate([ends, np.stack([first, second], axis=1)[accepted]])
-    first, second = ends[:count, 0], ends[:count, 1]
-    moving = first + rng.random((count, 1)) * (second - first)
-    return np.where(rng.random((count, 1)) < pause_share, area.place(*rng.random((2, count))), moving)
+    legs_m = np.empty((0, 2, 2))  # origin and target of each
+    while len(legs_m) < count:
+        origin_m = area.place(*rng.random((2, 2 * count)))
+        target_m = area.place(*rng.random((2, 2 * count)))
+        is_accepted = rng.random(2 * count) * area.longest_m < np.hypot(*(target_m - origin_m).T)
+        legs_m = np.concatenate([legs_m, np.stack([origin_m, target_m], axis=1)[is_accepted]])
+    origin_m = legs_m[:count, 0]
+    target_m = legs_m[:count, 1]
+    moving_m = origin_m + rng.random((count, 1)) * (target_m - origin_m)
+    is_pausing = rng.random((count, 1)) < pause_share
+    return np.where(is_pausing, area.place(*rng.random((2, count))), moving_m)
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,23 +435,29 @@ class _Snapshot:
 
     def state(self, streams: Streams, size: int) -> tuple[Floats, Floats]:
         """Return positions and speeds; the speed of a pausing user is 0."""
-        users, step_s = np.arange(size), 1e-5 * self.instant_s
+        users = np.arange(size)
+        step_s = 1e-5 * self.instant_s
         start_m = stationary_positions(self.model.area, self.model.pause_share, size, streams)
         paths = WaypointPaths(self.model, start_m, streams)
-        instants_s = (self.instant_s - step_s, self.instant_s, self.instant_s + step_s)
-        before_m, now_m, after_m = (paths.xy_m(users, at_s) for at_s in instants_s)
-        before, after = (np.hypot(*way_m.T) / step_s for way_m in (now_m - before_m, after_m - now_m))
+        before_m = paths.xy_m(users, self.instant_s - step_s)
+        now_m = paths.xy_m(users, self.instant_s)
+        after_m = paths.xy_m(users, self.instant_s + step_s)
+        speed_before_m_s = np.hypot(*(now_m - before_m).T) / step_s
+        speed_after_m_s = np.hypot(*(after_m - now_m).T) / step_s
         # a user that begins or ends a leg in these steps has two speeds: the first counts
-        return now_m, np.where(np.isclose(before, after, rtol=1e-6), after, before)
+        is_steady = np.isclose(speed_before_m_s, speed_after_m_s, rtol=1e-6)
+        return now_m, np.where(is_steady, speed_after_m_s, speed_before_m_s)
 
     def moving_speeds(self, streams: Streams, size: int) -> Floats:
         """Return the speeds of about *size* moving users."""
-        speeds = self.state(streams, math.ceil(size / (1.0 - self.model.pause_share) * 1.2) + 100)[1]
-        return np.asarray(speeds[speeds > 0.0])
+        users = math.ceil(size / (1.0 - self.model.pause_share) * 1.2) + 100
+        _, speeds_m_s = self.state(streams, users)
+        return np.asarray(speeds_m_s[speeds_m_s > 0.0])
 
 
 def _position_law(snapshot: _Snapshot) -> Law:
-    area, share = snapshot.model.area, snapshot.model.pause_share
+    area = snapshot.model.area
+    share = snapshot.model.pause_share
     if isinstance(area, DiskArea):
         radius = area.radius_m
         table = np.linspace(0.0, 1.0, 4001)
@@ -422,11 +479,14 @@ def _position_law(snapshot: _Snapshot) -> Law:
 
 
 def _moving_cdf(r: Floats) -> Floats:
-    """Return P(distance ≤ rR) of a moving user in a disk: E. Hyytiä, P. Lassila and J. Virtamo, IEEE TMC 5 (2006)."""
+    """Return P(distance ≤ rR) of a moving user in a disk: E. Hyytiä, P. Lassila and J. Virtamo, IEEE TMC 5 (2006).
+
+    The integral of 2πs f(s) over [0, r] for R = 1, with f(s) = 4 (1 - s²) E(s) / A²E[L], E the elliptic integral.
+    """
     from scipy import special
 
-    at = r[:, None] * (_NODES + 1.0) / 2.0
-    density = 2.0 * math.pi * at * 4.0 * (1.0 - at**2) * special.ellipe(at**2) / (math.pi**2 * DiskArea(1.0).mean_leg_m)
+    s = r[:, None] * (_NODES + 1.0) / 2.0  # [r, nodes]
+    density = 2.0 * math.pi * s * 4.0 * (1.0 - s**2) * special.ellipe(s**2) / (math.pi**2 * DiskArea(1.0).mean_leg_m)
     return np.asarray((density * _WEIGHTS).sum(axis=1) * r / 2.0)
 
 
@@ -435,8 +495,10 @@ def _moving_variance(area: RectangleArea) -> float:
 
     Given u, the two ends have E[x₁² + x₁x₂ + x₂²] = ((W - u)² + u²) / 4.
     """
-    unit, weight = (_NODES + 1.0) / 2.0, _WEIGHTS * (1.0 - (_NODES + 1.0) / 2.0)
-    east, north = area.width_m * unit, area.height_m * unit
-    length = np.hypot(east[:, None], north[None])
-    squares = ((area.width_m - east) ** 2 + east**2) / 4.0
-    return float((weight * squares) @ length @ weight / (3.0 * area.mean_leg_m))
+    unit = (_NODES + 1.0) / 2.0
+    weight = _WEIGHTS * (1.0 - (_NODES + 1.0) / 2.0)  # density 2 (1 - u/W) / W of the distance along one side
+    u = area.width_m * unit
+    v = area.height_m * unit
+    length_m = np.hypot(u[:, None], v[None])  # [u, v]
+    squares = ((area.width_m - u) ** 2 + u**2) / 4.0
+    return float((weight * squares) @ length_m @ weight / (3.0 * area.mean_leg_m))

@@ -18,6 +18,7 @@ from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, ScenarioFacts
 
 _NEAR_M = 0.01
+"""Distance between the first point and the placement that counts as rounding of the file."""
 
 
 class Trajectory(Motion):
@@ -51,11 +52,12 @@ class Trajectory(Motion):
 
     def open(self, layout: Layout, streams: Streams) -> Trajectories:
         paths = _Tracks(self._rows(), layout.user_xy_m, relative=self.relative)
-        users = np.arange(layout.users)
-        away_m = np.hypot(*(paths.xy_m(users, 0.0) - layout.user_xy_m).T)
-        if (away_m > _NEAR_M).any():
-            user = int(np.argmax(away_m > _NEAR_M))
-            (x, y), (placed_x, placed_y) = paths.xy_m(users, 0.0)[user], layout.user_xy_m[user]
+        start_m = paths.xy_m(np.arange(layout.users), 0.0)
+        is_away = np.hypot(*(start_m - layout.user_xy_m).T) > _NEAR_M
+        if is_away.any():
+            user = int(np.argmax(is_away))
+            x, y = start_m[user]
+            placed_x, placed_y = layout.user_xy_m[user]
             problem = f"user {user} is at ({x:g}, {y:g}) m at time 0, but is placed at ({placed_x:g}, {placed_y:g}) m"
             remedy = "start at 0, 0, set relative: true, or use the same file in placement: {kind: table}"
             raise ScenarioError([Fault("file", problem, str(self.file), remedy)])
@@ -69,40 +71,51 @@ class Trajectory(Motion):
 
 
 class _Tracks(Trajectories):
+    """Points of all users in one table, sorted by user and time; a user without a line has one point."""
+
     def __init__(self, rows: CsvRows, placed_m: Floats, *, relative: bool) -> None:
-        users, still = rows.users, np.setdiff1d(np.arange(len(placed_m)), rows.users)
-        points_m = np.column_stack([rows.columns["x_m"], rows.columns["y_m"]]) + (placed_m[users] if relative else 0.0)
-        users, times_s = np.concatenate([users, still]), np.concatenate([rows.columns["time_s"], np.zeros(len(still))])
+        points_m = np.column_stack([rows.columns["x_m"], rows.columns["y_m"]])
+        if relative:
+            points_m = points_m + placed_m[rows.users]
+        still_users = np.setdiff1d(np.arange(len(placed_m)), rows.users)
+        users = np.concatenate([rows.users, still_users])
+        times_s = np.concatenate([rows.columns["time_s"], np.zeros(len(still_users))])
         order = np.lexsort((times_s, users))
         self._times_s = times_s[order]
-        self._points_m = np.concatenate([points_m, placed_m[still]])[order]
-        self._first = np.searchsorted(users[order], np.arange(len(placed_m) + 1))
+        self._points_m = np.concatenate([points_m, placed_m[still_users]])[order]
+        self._first = np.searchsorted(users[order], np.arange(len(placed_m) + 1))  # place of each user's first point
 
     def speeds_m_s(self, users: Ints) -> tuple[Floats, Floats]:
         """Return the speeds of the slowest and the fastest stretch in which each user moves."""
         count = len(self._first) - 1
         owner = np.repeat(np.arange(count), np.diff(self._first))
         is_within = owner[1:] == owner[:-1]  # two points of one user
-        way_m, span_s = np.hypot(*np.diff(self._points_m, axis=0).T), np.diff(self._times_s)
-        moves = is_within & (way_m > 0.0)
-        speed_m_s = way_m[moves] / span_s[moves]
-        low_m_s, high_m_s = np.full(count, np.inf), np.zeros(count)
-        np.minimum.at(low_m_s, owner[1:][moves], speed_m_s)
-        np.maximum.at(high_m_s, owner[1:][moves], speed_m_s)
+        way_m = np.hypot(*np.diff(self._points_m, axis=0).T)
+        span_s = np.diff(self._times_s)
+        is_moving = is_within & (way_m > 0.0)
+        speed_m_s = way_m[is_moving] / span_s[is_moving]
+        low_m_s = np.full(count, np.inf)
+        high_m_s = np.zeros(count)
+        np.minimum.at(low_m_s, owner[1:][is_moving], speed_m_s)
+        np.maximum.at(high_m_s, owner[1:][is_moving], speed_m_s)
         return np.minimum(low_m_s, high_m_s)[users], high_m_s[users]
 
     def xy_m(self, users: Ints, time_s: ArrayLike) -> Floats:
         """Interpolate between the last point that is not after *time_s* and the next, found by bisection."""
         users = np.asarray(users)
         time = np.broadcast_to(np.asarray(time_s, float), users.shape)
-        low, high = self._first[users], self._first[users + 1] - 1
-        last = high
-        while (low < high).any():
+        low = self._first[users]
+        last = self._first[users + 1] - 1
+        high = last
+        while (low < high).any():  # the last point that is not after the time lies between both
             middle = (low + high + 1) // 2
-            passed = self._times_s[middle] <= time
-            low, high = np.where(passed, middle, low), np.where(passed, high, middle - 1)
-        after = np.minimum(low + 1, last)
-        span_s = self._times_s[after] - self._times_s[low]
-        elapsed_s = time - self._times_s[low]
-        share = np.clip(np.divide(elapsed_s, span_s, out=np.zeros(len(users)), where=span_s > 0.0), 0.0, 1.0)
-        return np.asarray(self._points_m[low] + share[:, None] * (self._points_m[after] - self._points_m[low]))
+            is_passed = self._times_s[middle] <= time
+            low = np.where(is_passed, middle, low)
+            high = np.where(is_passed, high, middle - 1)
+        before = low
+        after = np.minimum(before + 1, last)
+        span_s = self._times_s[after] - self._times_s[before]
+        elapsed_s = time - self._times_s[before]
+        share = np.divide(elapsed_s, span_s, out=np.zeros(len(users)), where=span_s > 0.0)
+        share = np.clip(share, 0.0, 1.0)  # at rest before the first point
+        return np.asarray(self._points_m[before] + share[:, None] * (self._points_m[after] - self._points_m[before]))

@@ -16,8 +16,11 @@ from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints, Law
 
 _STEP = 8
+"""Changes by which a window moves on."""
 _SPAN = 2 * _STEP
+"""Changes in a window."""
 _STRIDE = 16 * _STEP
+"""Changes between two marks."""
 _LEAP = 1 << 18
 """Sojourns that are drawn at once if the requested time is far away."""
 
@@ -50,7 +53,10 @@ class Sojourns:
         laws = sojourn_laws(self, open_rows)
         if self.start != "stationary":
             return laws
-        share, instant_s, up, down = self.share_up, 1.7 * (self.up.mean + self.down.mean), self.up, self.down
+        up = self.up
+        down = self.down
+        share = self.share_up
+        instant_s = 1.7 * (up.mean + down.mean)
 
         def state(streams: Streams, size: int) -> Floats:
             rows = np.arange(size)
@@ -62,19 +68,22 @@ class Sojourns:
 
         statement = "up with probability E[up] / (E[up] + E[down])"
         laws = (*laws, state_law("state at any instant (1 is up)", statement, state, share))
-        if max(up.moment(3), down.moment(3)) == np.inf:
+        if max(up.moment(3), down.moment(3)) == np.inf:  # the residual has no variance
             return laws
         first, second = (
             share * up.moment(power + 1) / ((power + 1) * up.mean)
             + (1.0 - share) * down.moment(power + 1) / ((power + 1) * down.mean)
             for power in (1, 2)
         )
+        variance = None  # without a fourth moment of the residual it cannot be tested
+        if max(up.moment(5), down.moment(5)) < np.inf:
+            variance = second - first**2
         by_residual = Law(
             "time to the next change, from any instant, in s",
             "the equilibrium residual: E[R] = E[X²] / 2E[X], E[R²] = E[X³] / 3E[X] of the current sojourn X",
             draw=residual,
             mean=first,
-            variance=second - first**2 if max(up.moment(5), down.moment(5)) < np.inf else None,
+            variance=variance,
         )
         return (*laws, by_residual)
 
@@ -98,10 +107,11 @@ def sojourn_laws(
     def draw(is_up: bool, streams: Streams, size: int) -> Floats:
         rows = np.arange(size)
         process = open_rows(rows, streams)
+        # the first whole sojourn in this state
         begin_s = process.next_change(rows, np.zeros(size))
         begin_s = np.where(process.up(rows, begin_s) == is_up, begin_s, process.next_change(rows, begin_s))
         end_s = process.next_change(rows, begin_s)
-        if is_up and process.clock is not None:
+        if is_up and process.clock is not None:  # which measures sojourns up only
             return process.clock.read_s(rows, end_s) - process.clock.read_s(rows, begin_s)
         return end_s - begin_s
 
@@ -153,11 +163,13 @@ class AlternatingRenewal(NodeAvailability):
         origin_s: ArrayLike = 0.0,
     ) -> None:
         rows = int(row.max(initial=-1)) + 1
-        self._row, self._sojourns, self._field = row, sojourns, streams.field("sojourn")
+        self._row = row
+        self._sojourns = sojourns
+        self._field = streams.field("sojourn")
         self.clock = clock
-        self._starts_up, self._first_s = self._begin(rows, streams)
+        starts_up, self._first_s = self._begin(rows, streams)
         # the last row stands for the nodes that are always up
-        self._starts_up = np.append(self._starts_up, True)
+        self._starts_up = np.append(starts_up, True)
         self._ends_s = np.full((rows + 1, _SPAN), np.inf)  # changes index … index + _SPAN - 1 of each row
         self._index = np.zeros(rows + 1, np.int64)
         since_s = np.append(np.broadcast_to(np.asarray(origin_s, float), rows), -np.inf)
@@ -176,8 +188,8 @@ class AlternatingRenewal(NodeAvailability):
         is_up = self._starts_up[rows] ^ (index % 2 == 1)
         row, number = np.broadcast_arrays(rows, index)
         lengths_s = np.empty(is_up.shape)
-        for distribution, chosen in ((self._sojourns.up, is_up), (self._sojourns.down, ~is_up)):
-            lengths_s[chosen] = distribution.draw(self._field, row[chosen], number[chosen])
+        for distribution, is_drawn in ((self._sojourns.up, is_up), (self._sojourns.down, ~is_up)):
+            lengths_s[is_drawn] = distribution.draw(self._field, row[is_drawn], number[is_drawn])
         return np.where(index == 0, self._first_s[rows], lengths_s)
 
     def _follow(self, rows: Ints, from_s: Floats, index: Ints) -> Floats:
@@ -186,21 +198,28 @@ class AlternatingRenewal(NodeAvailability):
         if self.clock is None:
             lengths_s[:, 0] += from_s
             return np.cumsum(lengths_s, axis=1)
-        for column in range(index.shape[1]):
+        ends_s = np.empty(index.shape)
+        for column in range(index.shape[1]):  # one by one, as the clock's speed depends on the time
+            length_s = lengths_s[:, column]
             is_up = self._starts_up[rows] ^ (index[:, column] % 2 == 1)
-            on_clock_s = self.clock.after_s(rows, from_s, lengths_s[:, column])
-            lengths_s[:, column] = from_s = np.where(is_up, on_clock_s, from_s + lengths_s[:, column])
-        return lengths_s
+            from_s = np.where(is_up, self.clock.after_s(rows, from_s, length_s), from_s + length_s)
+            ends_s[:, column] = from_s
+        return ends_s
 
     def _begin(self, rows: int, streams: Streams) -> tuple[Bools, Floats]:
         """Draw each row's first state and how long it lasts."""
-        up, down, start = self._sojourns.up, self._sojourns.down, self._sojourns.start
-        if start == "stationary":
+        up = self._sojourns.up
+        down = self._sojourns.down
+        start = self._sojourns.start
+        if start == "stationary":  # the current sojourns are under way
             starts_up = streams.rng("start").random(rows) < self._sojourns.share_up
-            rest_of_up = up.residual(streams.at("rest of up"), rows)
-            return starts_up, np.where(starts_up, rest_of_up, down.residual(streams.at("rest of down"), rows))
-        first_s = up.draw(self._field, np.arange(rows), 0) if start == "up" else np.full(rows, start)
-        return np.ones(rows, bool), first_s
+            rest_of_up_s = up.residual(streams.at("rest of up"), rows)
+            rest_of_down_s = down.residual(streams.at("rest of down"), rows)
+            return starts_up, np.where(starts_up, rest_of_up_s, rest_of_down_s)
+        all_up = np.ones(rows, bool)
+        if start == "up":
+            return all_up, up.draw(self._field, np.arange(rows), 0)
+        return all_up, np.full(rows, start)
 
     def _look(self, nodes: Ints, time_s: ArrayLike) -> tuple[Bools, Floats]:
         """Return each node's state at *time_s*, and its end."""
@@ -209,42 +228,54 @@ class AlternatingRenewal(NodeAvailability):
         is_before = time < self._since_s[rows]
         if is_before.any():
             self._rewind(*_earliest(rows[is_before], time[is_before]))
-        state, until_s = np.empty(len(rows), bool), np.empty(len(rows))
-        todo: Ints = np.arange(len(rows))
-        while todo.size:
-            row, at_s = rows[todo], time[todo]
+        is_up = np.empty(len(rows), bool)
+        until_s = np.empty(len(rows))
+        remaining: Ints = np.arange(len(rows))
+        while remaining.size:
+            row = rows[remaining]
+            at_s = time[remaining]
             ends_s = self._ends_s.take(row, axis=0)
             is_inside = at_s < ends_s[:, -1]
             passed = (ends_s <= at_s[:, None]).argmin(axis=1)  # wrong outside of the window, and repeated below
-            state[todo] = self._starts_up[row] ^ (passed % 2 == 1)
-            until_s[todo] = ends_s[np.arange(len(row)), passed]
+            is_up[remaining] = self._starts_up[row] ^ (passed % 2 == 1)
+            until_s[remaining] = ends_s[np.arange(len(row)), passed]
             if is_inside.all():
                 break
-            todo = todo[~is_inside]
+            remaining = remaining[~is_inside]
             self._approach(*_earliest(row[~is_inside], at_s[~is_inside]))
-        return state, until_s
+        return is_up, until_s
 
     def _approach(self, rows: Ints, time_s: Floats) -> None:
         """Move the windows of *rows* towards *time_s*: to a mark on the way, by a leap, or by a step."""
         mark = self._mark(rows, time_s)
         is_ahead = mark * _STRIDE > self._index[rows]
-        # whether the next mark is known
-        is_near = ~is_ahead & (np.isfinite(self._marks_s[rows]).sum(axis=1) > mark + 1)
         if is_ahead.any():
             self._rewind(rows[is_ahead], time_s[is_ahead])
+        # where the next mark is known, the time is less than a stride away
+        is_near = ~is_ahead & (np.isfinite(self._marks_s[rows]).sum(axis=1) > mark + 1)
         if is_near.any():
             self._advance(rows[is_near])
-        rows, time_s = rows[~(is_ahead | is_near)], time_s[~(is_ahead | is_near)]
-        can_leap = self.clock is None and len(rows) > 0
-        mean_s = (self._sojourns.up.mean + self._sojourns.down.mean) / 2
-        distance = float((time_s - self._ends_s[rows, -1]).min()) / mean_s if can_leap else 0.0
-        strides = int(min(0.9 * distance, _LEAP / max(1, len(rows)))) // _STRIDE
+        is_far = ~(is_ahead | is_near)
+        if not is_far.any():
+            return
+        rows = rows[is_far]
+        time_s = time_s[is_far]
+        strides = self._strides_to(rows, time_s)
         if strides:
             self._leap(rows, time_s, strides)
-        elif len(rows):
+        else:
             self._advance(rows)
 
+    def _strides_to(self, rows: Ints, time_s: Floats) -> int:
+        """Return the number of strides that all *rows* can leap towards *time_s*, probably without passing it."""
+        if self.clock is not None:  # whose sojourns are added one by one
+            return 0
+        mean_s = (self._sojourns.up.mean + self._sojourns.down.mean) / 2
+        sojourns = float((time_s - self._ends_s[rows, -1]).min()) / mean_s
+        return int(min(0.9 * sojourns, _LEAP / len(rows))) // _STRIDE
+
     def _mark(self, rows: Ints, time_s: Floats) -> Ints:
+        """Return the last known mark of each row up to *time_s*."""
         return np.asarray((self._marks_s[rows] <= time_s[:, None]).sum(axis=1) - 1)
 
     def _rewind(self, rows: Ints, time_s: Floats) -> None:
@@ -257,20 +288,26 @@ class AlternatingRenewal(NodeAvailability):
 
     def _leap(self, rows: Ints, time_s: Floats, strides: int) -> None:
         """Move the windows of *rows* by many sojourns at once, and back to a mark where this is beyond *time_s*."""
-        skipped, window_s, index = strides * _STRIDE, self._ends_s[rows], self._index[rows]
+        skipped = strides * _STRIDE
+        window_s = self._ends_s[rows]
+        index = self._index[rows]
         next_s = self._follow(rows, window_s[:, -1], index[:, None] + np.arange(_SPAN, _SPAN + skipped))
         ends_s = np.hstack([window_s, next_s])
+        # the marks on the way
         to_mark = _STRIDE - index % _STRIDE
-        places = np.arange(0, skipped, _STRIDE)
-        marks_s = np.take_along_axis(ends_s, to_mark[:, None] - 1 + places, axis=1)
-        self._keep_marks(rows[:, None], (index + to_mark)[:, None] // _STRIDE + np.arange(strides), marks_s)
-        self._ends_s[rows], self._since_s[rows] = ends_s[:, skipped:], ends_s[:, skipped - 1]
+        places = to_mark[:, None] - 1 + np.arange(0, skipped, _STRIDE)
+        columns = (index + to_mark)[:, None] // _STRIDE + np.arange(strides)
+        self._keep_marks(rows[:, None], columns, np.take_along_axis(ends_s, places, axis=1))
+        # the new window
+        self._ends_s[rows] = ends_s[:, skipped:]
+        self._since_s[rows] = ends_s[:, skipped - 1]
         self._index[rows] = index + skipped
         is_beyond = self._since_s[rows] > time_s
         if is_beyond.any():
             self._rewind(rows[is_beyond], time_s[is_beyond])
 
     def _keep_marks(self, rows: Ints, columns: Ints, marks_s: Floats) -> None:
+        """Keep marks, in a table that doubles where it is too narrow."""
         missing = int(columns.max()) + 1 - self._marks_s.shape[1]
         if missing > 0:
             added = max(missing, self._marks_s.shape[1])
@@ -284,9 +321,9 @@ class AlternatingRenewal(NodeAvailability):
         self._index[rows] += _STEP
         index = self._index[rows, None] + np.arange(_STEP, _SPAN)
         self._ends_s[rows] = np.hstack([kept_s, self._follow(rows, kept_s[:, -1], index)])
-        marked = rows[(self._index[rows] >= 0) & (self._index[rows] % _STRIDE == 0)]
-        if marked.size:
-            self._keep_marks(marked, self._index[marked] // _STRIDE, self._since_s[marked])
+        at_mark = rows[(self._index[rows] >= 0) & (self._index[rows] % _STRIDE == 0)]
+        if at_mark.size:
+            self._keep_marks(at_mark, self._index[at_mark] // _STRIDE, self._since_s[at_mark])
 
 
 def _earliest(rows: Ints, time_s: Floats) -> tuple[Ints, Floats]:

@@ -83,10 +83,13 @@ class AvailabilitySchedule:
     def from_rows(cls, rows: Iterable[UserSchedule], users: int) -> AvailabilitySchedule:
         """Combine the rows of *users*."""
         in_order = sorted(rows, key=lambda row: row.user)
-        start, counts = np.ones(users, bool), np.zeros(users + 1, np.int64)
+        start = np.ones(users, bool)
+        counts = np.zeros(users + 1, np.int64)
         for row in in_order:
-            start[row.user], counts[row.user + 1] = row.start, len(row.times)
-        return cls(start, np.cumsum(counts), np.concatenate([np.empty(0), *(row.times for row in in_order)]))
+            start[row.user] = row.start
+            counts[row.user + 1] = len(row.times)
+        times = np.concatenate([np.empty(0), *(row.times for row in in_order)])
+        return cls(start, first=np.cumsum(counts), times=times)
 
 
 class ScheduledAvailability(NodeAvailability):
@@ -98,20 +101,26 @@ class ScheduledAvailability(NodeAvailability):
     """
 
     def __init__(self, schedule: AvailabilitySchedule, period_s: float) -> None:
-        self._schedule, self._period_s = schedule, period_s
+        self._schedule = schedule
+        self._period_s = period_s
         self._count = np.diff(schedule.first)
-        self._times_s = np.append(schedule.times, np.inf)
+        self._times_s = np.append(schedule.times, np.inf)  # the last stands for none
 
     def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
-        passed = self._passed(nodes, self._surrounding_periods_s(nodes, time_s)[0], time_s)
+        began_s, _ = self._surrounding_periods_s(nodes, time_s)
+        passed = self._passed(nodes, began_s, time_s)
         return np.asarray(self._schedule.start[nodes] ^ (passed % 2 == 1))
 
     def next_change(self, nodes: Ints, time_s: ArrayLike) -> Floats:
         began_s, next_s = self._surrounding_periods_s(nodes, time_s)
-        passed, count, first = self._passed(nodes, began_s, time_s), self._count[nodes], self._schedule.first[nodes]
+        passed = self._passed(nodes, began_s, time_s)
+        count = self._count[nodes]
+        first = self._schedule.first[nodes]
         is_within = passed < count
         in_period_s = began_s + self._times_s[np.where(is_within, first + passed, -1)]
-        in_next_s = next_s + np.where(count % 2 == 1, 0.0, self._times_s[np.where(count > 0, first, -1)])
+        # after an odd number of changes the state differs from that at the start, so the next period begins with one
+        first_s = self._times_s[np.where(count > 0, first, -1)]
+        in_next_s = next_s + np.where(count % 2 == 1, 0.0, first_s)
         return np.where(is_within, in_period_s, in_next_s)
 
     def _surrounding_periods_s(self, nodes: Ints, time_s: ArrayLike) -> tuple[Floats, Floats]:
@@ -123,12 +132,16 @@ class ScheduledAvailability(NodeAvailability):
 
     def _passed(self, nodes: Ints, began_s: Floats, time_s: ArrayLike) -> Ints:
         """Return the number of each node's changes in this period up to *time_s*, by bisection."""
-        low, high = np.zeros(np.shape(nodes), np.int64), self._count[nodes]
         first = self._schedule.first[nodes]
-        while (low < high).any():
+        low = np.zeros(np.shape(nodes), np.int64)
+        high = self._count[nodes]
+        is_open = low < high
+        while is_open.any():
             middle = (low + high) // 2
-            is_past = (low < high) & (began_s + self._times_s[first + middle] <= time_s)
-            low, high = np.where(is_past, middle + 1, low), np.where(is_past | (low >= high), high, middle)
+            is_past = is_open & (began_s + self._times_s[first + middle] <= time_s)
+            low = np.where(is_past, middle + 1, low)
+            high = np.where(is_open & ~is_past, middle, high)
+            is_open = low < high
         return low
 
 
@@ -151,7 +164,7 @@ def read_availability(path: Path) -> tuple[list[UserSchedule], list[Fault]]:
             if first is not schedule:
                 faults.append(Fault("file", f"{place}: a second row for user {first.user}", None, f"see {first.place}"))
     except (OSError, ValueError, csv.Error, MachineError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
+        reason = error.strerror if isinstance(error, OSError) else str(error)  # without the path, which follows
         return [], [Fault("file", f"cannot be read: {reason}", str(path), "name a CSV, JSON or Parquet file")]
     if not schedules and not faults:
         faults.append(Fault("file", f"{path.name} has no users", None, "give a row for each user: user,start,times"))
@@ -162,20 +175,25 @@ def _read_rows(path: Path) -> Iterator[_RawRow]:
     suffix = path.suffix.lower()
     if suffix == ".parquet":
         return _parquet_rows(path)
-    return (_json_rows if suffix == ".json" else _csv_rows)(files.read_text(path))
+    text = files.read_text(path)
+    if suffix == ".json":
+        return _json_rows(text)
+    return _csv_rows(text)
 
 
 def _csv_rows(text: str) -> Iterator[_RawRow]:
     lines = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)
     for cells in lines:
         if any(cells) and cells[0].strip().lower() != "user":
-            user, start, *times = *cells, ""
+            user, start, *times = *cells, ""  # a line of a number alone has no start
             yield lines.line_num, user, start, [time for time in times if time.strip()]
 
 
 def _json_rows(text: str) -> Iterator[_RawRow]:
     entries = json.loads(text)
-    for number, entry in enumerate(entries if isinstance(entries, list) else [entries], start=1):
+    if not isinstance(entries, list):  # one user
+        entries = [entries]
+    for number, entry in enumerate(entries, start=1):
         if not isinstance(entry, dict) or not {"user", "start"} <= set(entry) <= {"user", "start", "times"}:
             raise ValueError(f"entry {number} has keys other than user, start and times")
         yield number, entry["user"], entry["start"], entry.get("times", [])
@@ -183,7 +201,8 @@ def _json_rows(text: str) -> Iterator[_RawRow]:
 
 def _parquet_rows(path: Path) -> Iterator[_RawRow]:
     table = files.read_frame(path)
-    if missing := [name for name in ("user", "start") if name not in table]:
+    missing = [name for name in ("user", "start") if name not in table]
+    if missing:
         raise ValueError(f"it has no column {' and '.join(missing)}, but {', '.join(table.columns) or 'none'}")
     times = table["times"] if "times" in table else [None] * len(table)
     yield from zip(range(1, len(table) + 1), table["user"], table["start"], times, strict=True)
@@ -232,8 +251,9 @@ def schedule_faults(rows: Iterable[UserSchedule], users: int, period: float) -> 
 def limit_faults(faults: Sequence[Fault]) -> list[Fault]:
     """Return the first errors, and the number of the others."""
     more = len(faults) - _MAX_FAULTS
-    rest = [Fault("file", f"and {more} more errors of this kind", None, "fix these first")] if more > 0 else []
-    return [*faults[:_MAX_FAULTS], *rest]
+    if more <= 0:
+        return [*faults]
+    return [*faults[:_MAX_FAULTS], Fault("file", f"and {more} more errors of this kind", None, "fix these first")]
 
 
 def write_availability(path: Path, rows: Iterable[UserSchedule]) -> None:
@@ -243,7 +263,8 @@ def write_availability(path: Path, rows: Iterable[UserSchedule]) -> None:
         ScenarioError: it has another extension.
         OSError: it cannot be written.
     """
-    rows, suffix = [*rows], path.suffix.lower()
+    rows = [*rows]
+    suffix = path.suffix.lower()
     entries = [(row.user, "on" if row.start else "off", row.times.tolist()) for row in rows]
     if suffix == ".parquet":
         columns = {name: [getattr(row, name) for row in rows] for name in _COLUMNS.names}

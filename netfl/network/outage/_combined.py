@@ -88,14 +88,16 @@ class CombinedOutages(NodeAvailability):
         for timeline in self._timelines:
             if not timeline.powers_devices:
                 continue
-            todo, at_s = np.arange(len(users)), np.array(from_s)
-            while todo.size:
-                up = timeline.up(users[todo], at_s[todo])
-                off = todo[~up]
+            remaining = np.arange(len(users))
+            at_s = np.array(from_s)
+            while remaining.size:
+                is_up = timeline.up(users[remaining], at_s[remaining])
+                off = remaining[~is_up]
                 off_s[off] = np.minimum(off_s[off], at_s[off])
-                todo = todo[up & (at_s[todo] < by_s[todo])]
-                at_s[todo] = timeline.next_change(users[todo], at_s[todo])
-                todo = todo[at_s[todo] < by_s[todo]]
+                # those that are up are asked again at their next change
+                remaining = remaining[is_up & (at_s[remaining] < by_s[remaining])]
+                at_s[remaining] = timeline.next_change(users[remaining], at_s[remaining])
+                remaining = remaining[at_s[remaining] < by_s[remaining]]
         return off_s
 
     def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
@@ -109,8 +111,8 @@ class CombinedOutages(NodeAvailability):
         change_s = np.full(len(nodes), np.inf)
         for timeline in self._timelines:
             change_s = np.minimum(change_s, timeline.next_change(nodes, time_s))
-        down = ~self.up(nodes, time_s)
-        change_s[down] = self.next_up(nodes[down], np.broadcast_to(time_s, len(nodes))[down], by_s)
+        is_down = ~self.up(nodes, time_s)  # until it is up in all timelines at once
+        change_s[is_down] = self.next_up(nodes[is_down], np.broadcast_to(time_s, len(nodes))[is_down], by_s)
         return change_s
 
     def next_up(self, nodes: Ints, time_s: ArrayLike, by_s: float = np.inf) -> Floats:
@@ -119,34 +121,39 @@ class CombinedOutages(NodeAvailability):
         For a node that is down beyond *by_s* the result is any instant after *by_s*.
         """
         at_s = np.array(np.broadcast_to(np.asarray(time_s, float), len(nodes)))
-        todo = np.arange(len(nodes))
+        remaining = np.arange(len(nodes))
         for _ in range(_MAX_OUTAGES):
-            up, was_s = todo, at_s[todo]
+            was_s = at_s[remaining]
+            up = remaining
             for timeline in self._timelines:  # a node that is down in one is not asked in the others until that is over
                 if not up.size:
                     break
-                down = ~timeline.up(nodes[up], at_s[up])
-                waiting, up = up[down], up[~down]
+                is_down = ~timeline.up(nodes[up], at_s[up])
+                waiting = up[is_down]
                 at_s[waiting] = timeline.next_change(nodes[waiting], at_s[waiting])
-            todo = todo[(at_s[todo] > was_s) & np.isfinite(at_s[todo]) & (at_s[todo] <= by_s)]
-            if not todo.size:
+                up = up[~is_down]
+            has_waited = at_s[remaining] > was_s
+            remaining = remaining[has_waited & np.isfinite(at_s[remaining]) & (at_s[remaining] <= by_s)]
+            if not remaining.size:
                 return at_s
-        at_s[todo] = np.inf
+        at_s[remaining] = np.inf
         return at_s
 
     def changes(self, nodes: Ints, start_s: float, end_s: float) -> tuple[Floats, Ints, Bools]:
         """Return time, node and new state of all changes of *nodes* in (start, end], by time, then by node."""
-        todo, at_s = np.asarray(nodes), np.full(len(nodes), float(start_s))
-        was_up = self.up(todo, at_s)
-        changes = [(at_s[:0], todo[:0], was_up[:0])]
-        while todo.size:
-            at_s = self.next_change(todo, at_s, end_s)
+        remaining = np.asarray(nodes)
+        at_s = np.full(len(nodes), float(start_s))
+        was_up = self.up(remaining, at_s)
+        changes = [(at_s[:0], remaining[:0], was_up[:0])]
+        while remaining.size:
+            at_s = self.next_change(remaining, at_s, end_s)
             is_within = at_s <= end_s
-            todo, at_s, was_up = todo[is_within], at_s[is_within], was_up[is_within]
-            up = self.up(todo, at_s)
-            changed = up != was_up  # two changes at one instant cancel
-            changes.append((at_s[changed], todo[changed], up[changed]))
-            was_up = up
+            remaining = remaining[is_within]
+            at_s = at_s[is_within]
+            is_up = self.up(remaining, at_s)
+            has_changed = is_up != was_up[is_within]  # two changes at one instant cancel
+            changes.append((at_s[has_changed], remaining[has_changed], is_up[has_changed]))
+            was_up = is_up
         times_s, changed_nodes, states = (np.concatenate(column) for column in zip(*changes, strict=True))
         order = np.lexsort((changed_nodes, times_s))
         return times_s[order], changed_nodes[order], states[order]
@@ -154,5 +161,7 @@ class CombinedOutages(NodeAvailability):
 
 def _smallest(shares: Sequence[Floats | None]) -> Floats | None:
     """Return the smallest share of each user; ``None`` stands for 1 for all."""
-    stated = [each for each in shares if each is not None]
-    return np.min(stated, axis=0) if stated else None
+    stated = [share for share in shares if share is not None]
+    if not stated:
+        return None
+    return np.asarray(np.min(stated, axis=0))

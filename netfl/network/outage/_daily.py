@@ -65,11 +65,14 @@ class DiurnalClock:
     """
 
     def __init__(self, weights: Sequence[float], period_s: float, shift_s: Floats, factor: Floats) -> None:
-        self._part_s, self._period_s = period_s / len(weights), period_s
+        self._period_s = period_s
+        self._part_s = period_s / len(weights)
         self._speed = np.array(weights, float) * len(weights) / sum(weights)
+        # the reading at the begin of each part, and at the end of the period, without the rounding of the sum
         self._read_s = np.concatenate([[0.0], np.cumsum(self._speed * self._part_s)])
         self._read_s[-1] = period_s
-        self._shift_s, self._factor = shift_s, factor
+        self._shift_s = shift_s
+        self._factor = factor
 
     def read_s(self, rows: Ints, time_s: Floats) -> Floats:
         """Return the reading of each row's clock at *time_s*, ``[n]``."""
@@ -86,7 +89,7 @@ class DiurnalClock:
         # to the right of all equal values, with rounding: a part in which the clock stands still is skipped
         met_s = rest_s + SLACK * self._period_s + STEPS * shown_s
         part = np.minimum(np.searchsorted(self._read_s, met_s, side="right") - 1, len(self._speed) - 1)
-        speed = np.where(self._speed[part] > 0.0, self._speed[part], 1.0)
+        speed = np.where(self._speed[part] > 0.0, self._speed[part], 1.0)  # the last part may stand still
         day_s = part * self._part_s + np.maximum(rest_s - self._read_s[part], 0.0) / speed
         return np.asarray(np.maximum(time_s, days * self._period_s + day_s + self._shift_s[rows]))
 
@@ -94,19 +97,26 @@ class DiurnalClock:
 def mean_share_up(weights: Sequence[float], period_s: float, up_s: float, down_s: float) -> Floats:
     """Return the mean share of time up in each part of the period, for exponential sojourns up on the clock, and down.
 
-    In part j, p' = μ(1 - p) - λ_j p with λ_j = r_j/up and μ = 1/down, solved exactly; the periodic solution.
+    In part j, p' = μ(1 - p) - λ_j p with λ_j = r_j/up and μ = 1/down, solved exactly; the periodic solution.  With the
+    limit l_j = μ / (λ_j + μ), p(t) = l_j + (p(0) - l_j) exp(-(λ_j + μ) t).
     """
     part_s = period_s / len(weights)
-    fail = np.array(weights, float) * len(weights) / sum(weights) / up_s
-    level, total = (1.0 / down_s) / (fail + 1.0 / down_s), fail + 1.0 / down_s
-    fade = np.exp(-total * part_s)
-    start, kept = 0.0, 1.0  # p at the end of a period is start + kept times p at its beginning
-    for limit, left in zip(level, fade, strict=True):
-        start, kept = limit + left * (start - limit), left * kept
-    p, means = start / (1.0 - kept), []
-    for limit, left, rate in zip(level, fade, total, strict=True):
-        means.append(limit + (p - limit) * (1.0 - left) / (rate * part_s))
-        p = limit + left * (p - limit)
+    failure_hz = np.array(weights, float) * len(weights) / sum(weights) / up_s  # λ, [parts]
+    repair_hz = 1.0 / down_s  # μ
+    total_hz = failure_hz + repair_hz
+    limits = repair_hz / total_hz
+    decays = np.exp(-total_hz * part_s)
+    # p at the end of a period is offset + factor times p at its beginning
+    offset = 0.0
+    factor = 1.0
+    for limit, decay in zip(limits, decays, strict=True):
+        offset = limit + decay * (offset - limit)
+        factor *= decay
+    p = offset / (1.0 - factor)  # equal at both
+    means = []
+    for limit, decay, rate_hz in zip(limits, decays, total_hz, strict=True):
+        means.append(limit + (p - limit) * (1.0 - decay) / (rate_hz * part_s))
+        p = limit + decay * (p - limit)
     return np.array(means)
 
 
@@ -138,12 +148,14 @@ class DailyOutage(NodeOutage):
         return self._open_rows(node_rows(self.nodes, layout), streams)
 
     def _open_rows(self, row: Ints, streams: Streams) -> AlternatingRenewal:
-        rows, sojourns = int(row.max(initial=-1)) + 1, self.sojourns
+        rows = int(row.max(initial=-1)) + 1
+        sojourns = self.sojourns
         activity = self.activity(rows, streams)
         clock = DiurnalClock(self.weights, self.period, draw_shifts_s(self.spread, rows, streams), activity)
-        cycle_s = sojourns.up.mean / activity + sojourns.down.mean
-        settled_s = -self.period * np.ceil(_SETTLING_CYCLES * cycle_s / self.period)
-        origin_s = settled_s if sojourns.start == "stationary" else 0.0
+        origin_s: ArrayLike = 0.0
+        if sojourns.start == "stationary":  # whole periods before time 0, so that the process has settled
+            cycle_s = sojourns.up.mean / activity + sojourns.down.mean
+            origin_s = -self.period * np.ceil(_SETTLING_CYCLES * cycle_s / self.period)
         return AlternatingRenewal(row, replace(sojourns, start="up"), streams, clock=clock, origin_s=origin_s)
 
     def laws(self) -> tuple[Law, ...]:

@@ -125,11 +125,14 @@ class _Pareto:
 
     def residual(self, streams: Streams, rows: int) -> Floats:
         # inverse of the distribution function z up to m, and 1 - (m/z)^(α - 1) / α from there on
-        u, m = streams.field().uniform(np.arange(rows)), self._minimum
+        u = streams.field().uniform(np.arange(rows))
+        m = self._minimum
         return np.where(u < m, u, m * (self.alpha * (1.0 - np.maximum(u, m))) ** (-1.0 / (self.alpha - 1.0)))
 
     def moment(self, power: int) -> float:
-        return self.alpha * self._minimum**power / (self.alpha - power) if power < self.alpha else inf
+        if power >= self.alpha:
+            return inf
+        return self.alpha * self._minimum**power / (self.alpha - power)
 
     def cdf(self, z: Floats) -> Floats:
         return 1.0 - (self._minimum / np.maximum(z, self._minimum)) ** self.alpha
@@ -146,11 +149,13 @@ class _Uniform:
 
     def residual(self, streams: Streams, rows: int) -> Floats:
         # inverse of the distribution function z up to 1 - w, and 1 - (1 + w - z)² / 4w from there on
-        u, w = streams.field().uniform(np.arange(rows)), self.width
+        u = streams.field().uniform(np.arange(rows))
+        w = self.width
         return np.where(u < 1.0 - w, u, 1.0 + w - 2.0 * np.sqrt(w * (1.0 - u)))
 
     def moment(self, power: int) -> float:
-        w, next_power = self.width, power + 1
+        w = self.width
+        next_power = power + 1
         return ((1.0 + w) ** next_power - (1.0 - w) ** next_power) / (2.0 * w * next_power)
 
     def cdf(self, z: Floats) -> Floats:
@@ -175,9 +180,11 @@ class _Hyperexponential:
 
     def residual(self, streams: Streams, rows: int) -> Floats:
         # each phase takes half of the time, and is memoryless
-        p, field, every = self._p, streams.field(), np.arange(rows)
-        is_short = field.uniform(every, 0, 1) < 0.5
-        return field.exponential(every) / np.where(is_short, 2.0 * p, 2.0 * (1.0 - p))
+        p = self._p
+        field = streams.field()
+        every_row = np.arange(rows)
+        is_short = field.uniform(every_row, 0, 1) < 0.5
+        return field.exponential(every_row) / np.where(is_short, 2.0 * p, 2.0 * (1.0 - p))
 
     def moment(self, power: int) -> float:
         return gamma(power + 1.0) * sum(p / (2.0 * p) ** power for p in (self._p, 1.0 - self._p))

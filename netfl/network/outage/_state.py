@@ -18,7 +18,8 @@ class _StateCache:
     """Times until which nodes stay up or down, as far as they have been asked; *now_s* must not decrease."""
 
     def __init__(self, outages: CombinedOutages, nodes: int) -> None:
-        self._outages, self._is_exact = outages, outages.is_exact
+        self._outages = outages
+        self._is_exact = outages.is_exact
         self._up_until_s, self._next_up_s = np.full((2, nodes), -np.inf)
 
     def up_until_s(self, nodes: Ints, now_s: float) -> Floats:
@@ -41,8 +42,10 @@ class _StateCache:
 
     def node_up_until_s(self, node: int, now_s: float) -> float:
         """Return `up_until_s` of one node."""
-        cached_s = self._up_until_s[node]
-        return float(cached_s if cached_s > now_s else self.up_until_s(np.array([node]), now_s)[0])
+        until_s = self._up_until_s[node]
+        if until_s <= now_s:  # what is cached is over
+            until_s = self.up_until_s(np.array([node]), now_s)[0]
+        return float(until_s)
 
     def first_change_s(self, node: int, until_s: float, by_s: float) -> float:
         """Return the first real change from *until_s* on, or a time from *by_s* on."""
@@ -52,12 +55,14 @@ class _StateCache:
         for _ in range(_MAX_LOOKS):
             if until_s >= by_s or np.isinf(until_s) or not self._outages.up(nodes, until_s)[0]:
                 return until_s
-            self._up_until_s[node] = until_s = float(self._outages.next_change(nodes, until_s)[0])
+            until_s = float(self._outages.next_change(nodes, until_s)[0])
+            self._up_until_s[node] = until_s
         return until_s
 
     def forget(self, nodes: Ints) -> None:
         """Forget what is cached of *nodes*."""
-        self._up_until_s[nodes] = self._next_up_s[nodes] = -np.inf
+        self._up_until_s[nodes] = -np.inf
+        self._next_up_s[nodes] = -np.inf
 
 
 class NodeState(_StateCache):
@@ -75,9 +80,11 @@ class NodeState(_StateCache):
 
     def __init__(self, outages: CombinedOutages, nodes: int) -> None:
         super().__init__(outages, nodes)
-        interrupting = outages.interrupting
-        self._uninterrupted = self if interrupting is outages else _StateCache(interrupting, nodes)
-        self.is_always_up, self.is_metered = not outages, outages.is_metered
+        self._uninterrupted: _StateCache = self
+        if outages.interrupting is not outages:  # some spare transmissions
+            self._uninterrupted = _StateCache(outages.interrupting, nodes)
+        self.is_always_up = not outages
+        self.is_metered = outages.is_metered
         self.powers_devices = outages.powers_devices
 
     def up(self, nodes: Ints, now_s: float) -> Bools:
@@ -96,7 +103,9 @@ class NodeState(_StateCache):
             by_s: its end, if known: only results before it matter, and outages that are not exact look no further.
         """
         cut_s = self._uninterrupted.node_up_until_s(node, now_s)
-        return cut_s if cut_s >= by_s or cut_s <= now_s else self._uninterrupted.first_change_s(node, cut_s, by_s)
+        if cut_s >= by_s or cut_s <= now_s:
+            return cut_s
+        return self._uninterrupted.first_change_s(node, cut_s, by_s)
 
     def train(self, users: Ints, time_s: ArrayLike, samples: ArrayLike) -> Floats | None:
         """Report that each of *users* trains on *samples* examples at *time_s*; return as `NodeAvailability.train`."""
@@ -128,22 +137,24 @@ class NodeState(_StateCache):
         each_s = self.next_up_s(rows, now_s)
         at_s = each_s.max(axis=1)
         stays_up = self.up_until_s(rows, now_s) > at_s[:, None]
-        is_sure = (stays_up | (each_s == at_s[:, None])).all(axis=1)
+        is_sure = (stays_up | (each_s == at_s[:, None])).all(axis=1)  # the others may be down again by then
         at_s[~is_sure] = self.all_up_later_s(rows[~is_sure], at_s[~is_sure])
         return np.asarray(at_s)
 
     def all_up_later_s(self, rows: Ints, time_s: ArrayLike) -> Floats:
         """Return `all_up_from_s` for future times, without caching."""
         at_s = np.array(np.broadcast_to(np.asarray(time_s, float), len(rows)))
-        todo = np.flatnonzero(np.isfinite(at_s))
+        remaining = np.flatnonzero(np.isfinite(at_s))
         for _ in range(_MAX_PASSES):
-            if not todo.size:
+            if not remaining.size:
                 return at_s
-            nodes, was_s = rows[todo], at_s[todo]
+            nodes = rows[remaining]
+            was_s = at_s[remaining]
             up_s = self._outages.next_up(nodes.ravel(), np.repeat(was_s, nodes.shape[1]))
-            at_s[todo] = up_s.reshape(nodes.shape).max(axis=1)
-            todo = todo[(at_s[todo] > was_s) & np.isfinite(at_s[todo])]
-        at_s[todo] = np.inf
+            at_s[remaining] = up_s.reshape(nodes.shape).max(axis=1)
+            has_waited = at_s[remaining] > was_s  # for one node, while others may have gone down
+            remaining = remaining[has_waited & np.isfinite(at_s[remaining])]
+        at_s[remaining] = np.inf
         return at_s
 
     def _forget_users(self, users: Ints) -> None:

@@ -43,7 +43,10 @@ class NodeOutage(Outage):
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         yield from facts.unknown_users("nodes", self.nodes)
-        others = [self.nodes] if isinstance(self.nodes, str) else [node for node in self.nodes if isinstance(node, str)]
+        if isinstance(self.nodes, str):
+            others: list[str] = [self.nodes]
+        else:
+            others = [node for node in self.nodes if isinstance(node, str)]
         if self.users_only and others and self.nodes != "users":
             yield Fault("nodes", self.users_only, others, "write users, or numbers of users")
 
@@ -76,22 +79,26 @@ def group_numbers(group: Group, layout: Layout) -> Ints:
 
 def node_number(name: str, layout: Layout) -> int | None:
     """Return the number of a tower, router or link; ``None`` for unknown names and the server, which is always up."""
+    if name == layout.server:
+        return None
     try:
-        return None if name == layout.server else layout.number(name)
+        return layout.number(name)
     except KeyError:
         return None
 
 
 def suggest_node(name: str, layout: Layout) -> str:
     """Return a hint for a misspelt *name*: the closest node, or link if it looks like one."""
-    reversed_links = ["-".join(reversed(link.split("-"))) for link in layout.links]
-    nodes = [node for node in layout.names if node != layout.server]
-    return suggest(name, [*layout.links, *reversed_links] if "-" in name else nodes)
+    if "-" in name:
+        reversed_links = ["-".join(reversed(link.split("-"))) for link in layout.links]
+        return suggest(name, [*layout.links, *reversed_links])
+    return suggest(name, [node for node in layout.names if node != layout.server])
 
 
 def node_rows(nodes: Group | tuple[int | str, ...], layout: Layout) -> Ints:
     """Return the position of each node of *layout* in *nodes*, and -1 for the others, ``[nodes]``."""
-    row, affected = np.full(layout.nodes, -1), node_numbers(nodes, layout)
+    affected = node_numbers(nodes, layout)
+    row = np.full(layout.nodes, -1)
     row[affected] = np.arange(len(affected))
     return row
 
@@ -122,14 +129,22 @@ class DiskMembership:
     def __init__(self, layout: Layout, groups: tuple[Group, ...]) -> None:
         points = np.arange(layout.users + len(layout.names))
         cables = [[layout.number(end) for end in edge] for edge in layout.graph.edges]
-        begins, ends = np.vstack([np.column_stack([points, points]), np.array(cables, np.int64).reshape(-1, 2)]).T
+        cable_ends = np.array(cables, np.int64).reshape(-1, 2)
+        begins, ends = np.vstack([np.column_stack([points, points]), cable_ends]).T
         self.nodes = np.concatenate([group_numbers(group, layout) for group in groups])
         self._from_m = layout.node_xy_m[begins[self.nodes]]
         self._along_m = layout.node_xy_m[ends[self.nodes]] - self._from_m
         self._squared_m2 = (self._along_m**2).sum(axis=1)
 
     def distance_m(self, places: Ints, centre_m: Floats) -> Floats:
-        """Return the distances of segments from points; *places* index `nodes` and broadcast with the points."""
-        to_m, along_m, squared = centre_m - self._from_m[places], self._along_m[places], self._squared_m2[places]
-        share = np.clip((to_m * along_m).sum(axis=-1) / np.where(squared > 0.0, squared, 1.0), 0.0, 1.0)
+        """Return the distances of segments from points; *places* index `nodes` and broadcast with the points.
+
+        The point of a segment from a to b that is nearest to c is a + s (b - a), s = (c - a)·(b - a) / |b - a|² within
+        [0, 1].
+        """
+        to_m = centre_m - self._from_m[places]
+        along_m = self._along_m[places]
+        squared_m2 = self._squared_m2[places]
+        share = (to_m * along_m).sum(axis=-1) / np.where(squared_m2 > 0.0, squared_m2, 1.0)
+        share = np.clip(share, 0.0, 1.0)
         return np.asarray(np.hypot(*np.moveaxis(to_m - share[..., None] * along_m, -1, 0)))

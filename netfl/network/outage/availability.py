@@ -50,7 +50,8 @@ class Availability(Outage):
         yield from limit_faults([*faults, *schedule_faults(rows, facts.users, self._period_s)])
 
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
-        return ScheduledAvailability(AvailabilitySchedule.from_rows(self._file[0], layout.nodes), self._period_s)
+        rows, _ = self._file
+        return ScheduledAvailability(AvailabilitySchedule.from_rows(rows, layout.nodes), self._period_s)
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("the times are given: nothing is drawn"),)

@@ -25,6 +25,7 @@ DAY_S = 86400.0
 _AHEAD = 16
 """Segments of the energy source that are searched for a change at once."""
 _DARK_W = 1e-300
+"""Least power by which a drain is divided."""
 _MAX_EVALUATIONS = 128
 """Limit of the search for a crossing; fifteen are typical, and a hundred if every step is a bisection."""
 _ROUNDING = 1e-12
@@ -100,7 +101,10 @@ class Solar(Spec):
 
 
 def _as_range(value: Any) -> Any:
-    return value if isinstance(value, list | tuple) else (value, value)
+    """Return a single value as a range of no width."""
+    if isinstance(value, list | tuple):
+        return value
+    return (value, value)
 
 
 class Battery(NodeOutage):
@@ -183,14 +187,16 @@ class Battery(NodeOutage):
     def laws(self) -> tuple[Law, ...]:
         from scipy import stats
 
-        (low, high), laws = self.initial, []
+        low, high = self.initial
 
         def initial(streams: Streams, size: int) -> Floats:
             users = np.arange(size)
             return self._open_rows(users, streams).charge_j(users, 0.0) / self.capacity
 
+        laws = []
         if low < high:
-            quantity, statement = "charge at time 0, as a share of the capacity", f"uniform on [{low:g}, {high:g}]"
+            quantity = "charge at time 0, as a share of the capacity"
+            statement = f"uniform on [{low:g}, {high:g}]"
             laws.append(Law(quantity, statement, draw=initial, distribution=stats.uniform(low, high - low)))
         if self.solar is not None and self.solar.clouds:
             laws.append(_sunlight_law(self.solar))
@@ -201,7 +207,10 @@ class Battery(NodeOutage):
         low, high = self.initial
         share = low + (high - low) * streams.field("initial").uniform(np.arange(count))
         source = self.charger or self.solar
-        supply = _PluggedIn(0.0, np.zeros(count), np.inf) if source is None else source.open(count, streams)
+        if source is None:
+            supply: EnergySource = _PluggedIn(0.0, np.zeros(count), np.inf)
+        else:
+            supply = source.open(count, streams)
         return BatteryState(row, self.capacity * share, self, supply)
 
 
@@ -307,15 +316,26 @@ class BatteryState(NodeAvailability):
     """
 
     def __init__(self, row: Ints, charge_j: Floats, model: Battery, supply: EnergySource) -> None:
-        self._row, self._model, self._supply = row, model, supply
-        self._restart_j = model.restart * model.capacity
         count = len(charge_j)
+        self._row = row
+        self._model = model
+        self._supply = supply
+        self._restart_j = model.restart * model.capacity
         self._initial_j = charge_j
-        self._paid_j, self._failed_j = np.zeros((2, count))
-        self._used = _Knots(np.zeros(count), charge_j.copy(), charge_j > 0.0, np.zeros(count), np.zeros(count))
+        self._paid_j = np.zeros(count)
+        self._failed_j = np.zeros(count)
+        # each battery at its last use, and the latest knots since then
+        self._used = _Knots(
+            time_s=np.zeros(count),
+            charge_j=charge_j.copy(),
+            up=charge_j > 0.0,
+            refused_j=np.zeros(count),
+            idle_j=np.zeros(count),
+        )
         self._kept = self._used.start_chains()
-        self._past_changes_s: dict[int, list[float]] = {}
+        # the state at time 0, and all changes up to the last use, by battery
         self._began_up = self._used.up.copy()
+        self._past_changes_s: dict[int, list[float]] = {}
 
     @property
     def is_exact(self) -> bool:
@@ -356,7 +376,8 @@ class BatteryState(NodeAvailability):
         )
 
     def train(self, users: Ints, time_s: ArrayLike, samples: ArrayLike) -> Floats:
-        return self._use(users, time_s, self._model.per_training + self._model.per_sample * np.asarray(samples, float))
+        cost_j = self._model.per_training + self._model.per_sample * np.asarray(samples, float)
+        return self._use(users, time_s, cost_j)
 
     def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> Floats:
         return self._use(users, time_s, self._model.per_bit * np.asarray(bits, float))
@@ -370,30 +391,36 @@ class BatteryState(NodeAvailability):
         has_battery = rows >= 0
         rows = rows[has_battery]
         time = np.broadcast_to(np.asarray(time_s, float), has_battery.shape)[has_battery]
-        at_s = np.maximum(time, self._used.time_s[rows])
-        state = self._used.select(rows)
-        todo = np.arange(len(rows))
-        while todo.size:
-            following = self._step(rows[todo], state.select(todo))
-            is_within = following.time_s <= after_rounding(at_s[todo])  # a use may begin with the end of an outage
-            todo, following = todo[is_within], following.select(np.flatnonzero(is_within))
-            self._record_changes(rows[todo], following.time_s, state.up[todo] != following.up)
-            state.assign(todo, following)
-        at_s = np.maximum(at_s, state.time_s)
-        now = self._at(rows, state, at_s)
         cost_j = np.broadcast_to(joules, has_battery.shape)[has_battery]
+        now = self._advance_to(rows, time)
         is_paid = now.up & (cost_j <= now.charge_j + _ROUNDING * self._model.capacity)
+        is_short = now.up & ~is_paid
         spent_j = np.minimum(cost_j, now.charge_j)
         self._paid_j[rows] += np.where(is_paid, spent_j, 0.0)
         self._failed_j[rows] += np.where(is_paid, 0.0, spent_j)
-        is_short = now.up & ~is_paid
-        self._record_changes(rows, at_s, is_short)
-        now.charge_j, now.up = now.charge_j - spent_j, is_paid
+        self._record_changes(rows, now.time_s, is_short)
+        # chains start over from this use
+        now.charge_j = now.charge_j - spent_j
+        now.up = is_paid
         self._used.assign(rows, now)
         self._kept.assign(rows, self._used.select(rows).start_chains())
         shares = np.ones(len(has_battery))
         shares[has_battery] = np.where(is_short, spent_j / np.where(is_short, cost_j, 1.0), is_paid)
         return shares
+
+    def _advance_to(self, rows: Ints, time_s: Floats) -> _Knots:
+        """Return the batteries at *time_s*, or at their last use if that is later, and record their changes by then."""
+        at_s = np.maximum(time_s, self._used.time_s[rows])
+        state = self._used.select(rows)
+        remaining = np.arange(len(rows))
+        while remaining.size:
+            following = self._step(rows[remaining], state.select(remaining))
+            is_within = following.time_s <= after_rounding(at_s[remaining])  # a use may begin with an outage's end
+            remaining = remaining[is_within]
+            following = following.select(np.flatnonzero(is_within))
+            self._record_changes(rows[remaining], following.time_s, state.up[remaining] != following.up)
+            state.assign(remaining, following)
+        return self._at(rows, state, np.maximum(at_s, state.time_s))
 
     def _record_changes(self, rows: Ints, time_s: Floats, has_changed: Bools) -> None:
         for row, at_s in zip(rows[has_changed].tolist(), time_s[has_changed].tolist(), strict=True):
@@ -401,60 +428,72 @@ class BatteryState(NodeAvailability):
 
     def _look(self, nodes: Ints, time_s: ArrayLike, *, looks_ahead: bool) -> tuple[Bools, Floats]:
         """Return whether each node is up, and if *looks_ahead* until when."""
-        up, until_s = np.ones(len(nodes), np.bool_), np.full(len(nodes), np.inf)
+        up = np.ones(len(nodes), np.bool_)
+        until_s = np.full(len(nodes), np.inf)
         time = np.broadcast_to(np.asarray(time_s, float), len(nodes))
         places = np.flatnonzero(self._row[nodes] >= 0)
-        rows, at_s = self._row[nodes[places]], time[places]
-        is_past = at_s < self._used.time_s[rows]
+        rows = self._row[nodes[places]]
+        at_s = time[places]
+        # from the last use on: by the chains
         chain, knot = self._reach(rows, np.maximum(at_s, self._used.time_s[rows]))
         up[places] = chain.at(knot).up
         if looks_ahead:
             until_s[places] = self._next_change_s(rows, chain, knot)
+        # before it: by the changes recorded, which are final
+        is_past = at_s < self._used.time_s[rows]
         past = zip(places[is_past].tolist(), rows[is_past].tolist(), at_s[is_past].tolist(), strict=True)
         for place, row, past_s in past:
             changes_s = self._past_changes_s.get(row, [])
             count = bisect_right(changes_s, past_s)
             up[place] = bool(self._began_up[row]) ^ (count % 2 == 1)
-            until_s[place] = changes_s[count] if count < len(changes_s) else until_s[place]
+            if count < len(changes_s):
+                until_s[place] = changes_s[count]
         return up, until_s
 
     def _reach(self, rows: Ints, at_s: Floats) -> tuple[_Knots, Ints]:
         """Return a chain of each battery beyond *at_s*, not before its last use, and its last knot up to then."""
         chain = self._kept.select(rows)
-        is_before = chain.time_s[:, 0] > at_s
+        is_before = chain.time_s[:, 0] > at_s  # start over from the last use
         chain.assign(is_before, self._used.select(rows[is_before]).start_chains())
-        todo = np.flatnonzero(chain.time_s[:, -1] <= at_s)
-        while todo.size:
-            self._extend(rows, chain, todo)
-            todo = todo[chain.time_s[todo, -1] <= at_s[todo]]
+        remaining = np.flatnonzero(chain.time_s[:, -1] <= at_s)
+        while remaining.size:
+            self._extend(rows, chain, remaining)
+            remaining = remaining[chain.time_s[remaining, -1] <= at_s[remaining]]
         self._kept.assign(rows, chain)
         return chain, (chain.time_s <= at_s[:, None]).sum(axis=1) - 1
 
     def _next_change_s(self, rows: Ints, chain: _Knots, knot: Ints) -> Floats:
         """Return when the state after these knots changes, or a time before which it does not."""
-        todo = np.arange(len(rows))
-        while todo.size:
-            todo = todo[~chain.changes_after(knot)[todo].any(axis=1)]
-            todo = todo[(knot[todo] > 0) & np.isfinite(chain.time_s[todo, -1])]
-            self._extend(rows, chain, todo)
-            knot[todo] -= 1
+        remaining = np.arange(len(rows))
+        while remaining.size:
+            remaining = remaining[~chain.changes_after(knot)[remaining].any(axis=1)]
+            # as long as the chain has room, whose oldest knot is dropped, and does not end
+            remaining = remaining[(knot[remaining] > 0) & np.isfinite(chain.time_s[remaining, -1])]
+            self._extend(rows, chain, remaining)
+            knot[remaining] -= 1
         self._kept.assign(rows, chain)
-        changes = chain.changes_after(knot)
-        return chain.at(np.where(changes.any(axis=1), changes.argmax(axis=1), _AHEAD)).time_s
+        is_change = chain.changes_after(knot)
+        following = np.where(is_change.any(axis=1), is_change.argmax(axis=1), _AHEAD)
+        return chain.at(following).time_s
 
     def _extend(self, rows: Ints, chain: _Knots, chosen: Ints) -> None:
+        """Append the knot that follows to the chains *chosen* of those of *rows*."""
         if chosen.size:
             last = chain.at(np.full(len(rows), _AHEAD)).select(chosen)
             chain.extend(chosen, self._step(rows[chosen], last))
 
     def _step(self, rows: Ints, state: _Knots) -> _Knots:
-        """Return the knots that follow *state*."""
+        """Return the knots that follow *state*: the end of its segment, or a change within it."""
+        # the end of the segment
         drain_w = self._drain_w(state)
         end_s = self._supply.until_s(rows, state.time_s, drain_w)
         charge_j = state.charge_j + self._supply.gain(rows, state.time_s, drain_w)(end_s)
         refused_j = state.refused_j + np.maximum(charge_j - self._model.capacity, 0.0)
-        has_changed = np.where(state.up, charge_j <= 0.0, charge_j >= self._restart_j) & (charge_j != state.charge_j)
-        up, changed = state.up ^ has_changed, np.flatnonzero(has_changed)
+        # where the battery is empty, or charged enough, by then: that instant
+        is_past_goal = np.where(state.up, charge_j <= 0.0, charge_j >= self._restart_j)
+        has_changed = is_past_goal & (charge_j != state.charge_j)
+        changed = np.flatnonzero(has_changed)
+        up = state.up ^ has_changed
         if changed.size:
             goal_j = np.where(up[changed], self._restart_j, 0.0)
             from_s = state.time_s[changed]
@@ -476,36 +515,47 @@ class BatteryState(NodeAvailability):
     def _idle_j(self, state: _Knots, drain_w: Floats, at_s: Floats) -> Floats:
         """Return the energy of being up since time 0."""
         is_drained = drain_w > 0.0
-        span_s = np.where(is_drained, at_s - np.where(is_drained, state.time_s, 0.0), 0.0)  # not 0 W for ever
+        since_s = np.where(is_drained, state.time_s, 0.0)
+        span_s = np.where(is_drained, at_s - since_s, 0.0)  # 0 W for ever is 0 J
         return np.asarray(state.idle_j + drain_w * span_s)
 
     def _supplied_j(self, rows: Ints, until_s: Floats) -> Floats:
         """Return the energy of the source from time 0 on."""
         supplied_j, from_s, no_drain_w = np.zeros((3, len(rows)))
-        todo = np.flatnonzero(from_s < until_s)
-        while todo.size:
-            segment = rows[todo], from_s[todo], no_drain_w[todo]
-            end_s = np.minimum(self._supply.until_s(*segment), until_s[todo])
-            supplied_j[todo] += self._supply.gain(*segment)(end_s)
-            from_s[todo] = end_s
-            todo = todo[end_s < until_s[todo]]
+        remaining = np.flatnonzero(from_s < until_s)
+        while remaining.size:
+            segment = rows[remaining], from_s[remaining], no_drain_w[remaining]
+            end_s = np.minimum(self._supply.until_s(*segment), until_s[remaining])
+            supplied_j[remaining] += self._supply.gain(*segment)(end_s)
+            from_s[remaining] = end_s
+            remaining = remaining[end_s < until_s[remaining]]
         return np.asarray(supplied_j)
 
     def _drain_w(self, state: _Knots) -> Floats:
         return np.where(state.up, self._model.idle, 0.0)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _PluggedIn:
-    """Constant power in a window of the day; always if the window is infinitely long."""
+    """Constant power in a window of the day.
 
-    def __init__(self, power_w: float, opens_s: Floats, length_s: float) -> None:
-        self._power_w, self._opens_s, self._length_s = power_w, opens_s, length_s
+    Args:
+        power_w: Power while it is plugged in.
+        opens_s: Time of the day at which each user's window opens, ``[users]``.
+        length_s: Length of a window; infinity for always.
+    """
+
+    power_w: float
+    opens_s: Floats
+    length_s: float
 
     def until_s(self, users: Ints, from_s: Floats, drain_w: Floats) -> Floats:
-        return self._window_at(users, from_s)[1]
+        _, until_s = self._window_at(users, from_s)
+        return until_s
 
     def gain(self, users: Ints, from_s: Floats, drain_w: Floats) -> EnergyGain:
-        power_w = self._power_w * self._window_at(users, from_s)[0] - drain_w
+        is_plugged_in, _ = self._window_at(users, from_s)
+        power_w = self.power_w * is_plugged_in - drain_w
 
         def gain_j(to_s: Floats) -> Floats:
             with np.errstate(invalid="ignore"):  # 0 W for ever is 0 J
@@ -514,23 +564,27 @@ class _PluggedIn:
         return gain_j
 
     def _window_at(self, users: Ints, time_s: Floats) -> tuple[Bools, Floats]:
-        if np.isinf(self._length_s):
+        """Return whether each user's charger is plugged in, and until when this holds."""
+        if np.isinf(self.length_s):
             return np.ones(len(users), np.bool_), np.full(len(users), np.inf)
-        return recurring_window(self._opens_s[users], self._length_s, DAY_S, time_s)
+        return recurring_window(self.opens_s[users], self.length_s, DAY_S, time_s)
 
 
 class _Sun:
     """Half a sine each day; a day's segments end where the power equals the drain, or at noon if it never does."""
 
     def __init__(self, solar: Solar, clouds: RandomField) -> None:
-        self._solar, self._clouds, self._length_s = solar, clouds, solar.sunset - solar.sunrise
+        self._solar = solar
+        self._clouds = clouds
+        self._length_s = solar.sunset - solar.sunrise
 
     def until_s(self, users: Ints, from_s: Floats, drain_w: Floats) -> Floats:
         rise_s, next_s = surrounding_instants(np.full(len(users), self._solar.sunrise), DAY_S, from_s)
         angle = np.arcsin(np.minimum(drain_w / np.maximum(self._peak_w(rise_s), _DARK_W), 1.0))
         early_s = angle / np.pi * self._length_s
-        edges_s = rise_s + np.array([early_s, self._length_s - early_s, np.full(len(users), self._length_s)])
-        edges_s = np.vstack([edges_s, next_s])
+        whole_day_s = np.full(len(users), self._length_s)
+        edges_s = rise_s + np.array([early_s, self._length_s - early_s, whole_day_s])
+        edges_s = np.vstack([edges_s, next_s])  # [edges, n]
         return np.asarray(np.where(edges_s > from_s, edges_s, np.inf).min(axis=0))
 
     def gain(self, users: Ints, from_s: Floats, drain_w: Floats) -> EnergyGain:
@@ -538,9 +592,10 @@ class _Sun:
         scale_j = self._peak_w(rise_s) * self._length_s / np.pi
 
         def cosine(at_s: Floats) -> Floats:
-            return np.asarray(np.cos(np.pi * np.minimum(np.maximum((at_s - rise_s) / self._length_s, 0.0), 1.0)))
+            share_of_day = np.minimum(np.maximum((at_s - rise_s) / self._length_s, 0.0), 1.0)
+            return np.asarray(np.cos(np.pi * share_of_day))
 
-        begin = cosine(from_s)
+        begin = cosine(from_s)  # of the integral of a sine
         return lambda to_s: scale_j * (begin - cosine(to_s)) - drain_w * (to_s - from_s)
 
     def _peak_w(self, rise_s: Floats) -> Floats:
@@ -562,15 +617,19 @@ def find_crossing(function: Callable[[Floats], Floats], low: Floats, high: Float
     """Return where an increasing *function* reaches 0, to the last bits, ``[n]``.
 
     Chandrupatla's method (Adv. Eng. Softw. 28, 1997): inverse quadratic interpolation if the last three points
-    show that it is safe, bisection if not.
+    show that it is safe, bisection if not.  Of his points x₁, x₂ and x₃, the first is new, the second is on the other
+    side of the crossing, and the third is the old one.  Interpolation is safe if φ² < ξ and (1 - φ)² < 1 - ξ, with
+    ξ = (x₁ - x₂) / (x₃ - x₂) and φ = (f₁ - f₂) / (f₃ - f₂).
 
     Args:
         function: of one place each, ``[n]``; continuous.
         low: places where it is 0 or below, ``[n]``.
         high: places where it is 0 or above, ``[n]``.
     """
-    new, other = np.array(high), np.array(low)
-    new_f, other_f = function(new), function(other)
+    new = np.array(high)
+    new_f = function(new)
+    other = np.array(low)
+    other_f = function(other)
     step = np.full(len(new), 0.5)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for _ in range(_MAX_EVALUATIONS):
@@ -580,11 +639,17 @@ def find_crossing(function: Callable[[Floats], Floats], low: Floats, high: Float
                 break
             place = np.where(is_done, new, new + step * (other - new))
             place_f = function(place)
+            # the crossing stays between the new point and the other
             same_sign = (place_f >= 0.0) == (new_f >= 0.0)
-            old, old_f = np.where(same_sign, new, other), np.where(same_sign, new_f, other_f)
-            other, other_f = np.where(same_sign, other, new), np.where(same_sign, other_f, new_f)
-            new, new_f = place, place_f
-            xi, phi = (new - other) / (old - other), (new_f - other_f) / (old_f - other_f)
+            old = np.where(same_sign, new, other)
+            old_f = np.where(same_sign, new_f, other_f)
+            other = np.where(same_sign, other, new)
+            other_f = np.where(same_sign, other_f, new_f)
+            new = place
+            new_f = place_f
+            # the next step, as a share of the way from the new point to the other
+            xi = (new - other) / (old - other)
+            phi = (new_f - other_f) / (old_f - other_f)
             is_safe = (phi**2 < xi) & ((1.0 - phi) ** 2 < 1.0 - xi)
             quadratic = new_f / (other_f - new_f) * old_f / (other_f - old_f)
             quadratic += (old - new) / (other - new) * new_f / (old_f - new_f) * other_f / (old_f - other_f)

@@ -61,8 +61,10 @@ class Calendar(Outage):
         rows, faults = _read_rows(self.file, self.origin)
         intervals: list[tuple[int, float, float]] = []
         for row in rows:
-            is_user = row.node.isdecimal() and int(row.node) < layout.users
-            node = int(row.node) if is_user else node_number(row.node, layout)
+            if row.node.isdecimal() and int(row.node) < layout.users:
+                node: int | None = int(row.node)
+            else:
+                node = node_number(row.node, layout)
             if node is None:
                 hint = suggest_node(row.node, layout)
                 faults.append(Fault("file", f"{row.place}: no such node", row.node, hint))
@@ -91,14 +93,17 @@ def schedule_intervals(intervals: Iterable[tuple[int, float, float]], nodes: int
             times_s[-1] = max(times_s[-1], end_s)
         else:
             times_s += [start_s, end_s]
-    rows = [
-        UserSchedule(node, True, np.array(times_s if times_s[-1] < np.inf else times_s[:-1]))
-        for node, times_s in changes_s.items()
-    ]
+    rows = []
+    for node, times_s in changes_s.items():
+        if times_s[-1] == np.inf:  # an outage that never ends is no change
+            times_s.pop()
+        rows.append(UserSchedule(node, True, np.array(times_s)))
     return ScheduledAvailability(AvailabilitySchedule.from_rows(rows, nodes), np.inf)
 
 
 class _CalendarRow(NamedTuple):
+    """One interval; *place* is its file and line, for messages, and *node* a number or name."""
+
     place: str
     node: str
     start_s: float
@@ -107,12 +112,14 @@ class _CalendarRow(NamedTuple):
 
 def _read_rows(path: Path, origin: datetime | None) -> tuple[list[_CalendarRow], list[Fault]]:
     """Return the valid rows of a file, and the errors of the others, or of the file."""
-    rows, faults = [], []
+    rows: list[_CalendarRow] = []
+    faults: list[Fault] = []
     try:
         lines = csv.DictReader(io.StringIO(files.read_text(path), newline=""), strict=True, skipinitialspace=True)
         columns = [name.strip().removesuffix("_s") for name in lines.fieldnames or ()]
         lines.fieldnames = columns
-        if missing := [name for name in ("node", "start", "end") if name not in columns]:
+        missing = [name for name in ("node", "start", "end") if name not in columns]
+        if missing:
             problem = f"{path.name}:1: no column {' and '.join(missing)}"
             return [], [Fault("file", problem, None, suggest(missing[0], columns))]
         for line in lines:
@@ -123,7 +130,7 @@ def _read_rows(path: Path, origin: datetime | None) -> tuple[list[_CalendarRow],
                 problem, value, remedy = error.args
                 faults.append(Fault("file", f"{place}: {problem}", value, remedy))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
+        reason = error.strerror if isinstance(error, OSError) else str(error)  # without the path, which follows
         return [], [Fault("file", f"cannot be read: {reason}", str(path), "name a CSV file")]
     return rows, faults
 

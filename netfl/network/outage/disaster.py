@@ -20,14 +20,19 @@ from netfl.types import Bools, Floats, Ints, Law
 from netfl.units import Metres, Seconds
 
 _CHUNK = 16
+"""Disasters that are compared with each place at once."""
 _BLOCK = 1024
+"""Disasters that are drawn at once, at least."""
 _MAX_LOAD = 6.0
 """Mean number of disasters under repair at one place, which with more would hardly ever be up."""
 _QUADRATURE_STEPS = 20_000
 
 
 def _as_distribution(value: Any) -> Any:
-    return {"distribution": "fixed", "mean": value} if isinstance(value, int | float | str) else value
+    """Return a single length as a fixed distribution."""
+    if isinstance(value, int | float | str):
+        return {"distribution": "fixed", "mean": value}
+    return value
 
 
 class Disaster(Outage):
@@ -111,34 +116,51 @@ class Disaster(Outage):
 
     @property
     def _middle_m(self) -> Floats:
-        return np.array(self.center) if self.corners is None else np.mean(self.corners, axis=0)
+        if self.corners is None:
+            return np.array(self.center)
+        return np.asarray(np.mean(self.corners, axis=0))
 
     @property
     def _half_m(self) -> Floats:
         """Half the sides of the rectangle, or of the square around the disk."""
-        return np.full(2, self.area_radius) if self.corners is None else np.abs(np.subtract(*self.corners)) / 2.0
+        if self.corners is None:
+            return np.full(2, self.area_radius)
+        return np.asarray(np.abs(np.subtract(*self.corners)) / 2.0)
 
     def place_m(self, u: Floats, v: Floats) -> Floats:
         """Return a point of the area for each two uniform draws, ``[n, 2]``."""
         if self.corners is None:
-            unit = np.sqrt(u)[:, None] * np.column_stack([np.cos(2.0 * np.pi * v), np.sin(2.0 * np.pi * v)])
+            direction = np.column_stack([np.cos(2.0 * np.pi * v), np.sin(2.0 * np.pi * v)])
+            unit = np.sqrt(u)[:, None] * direction
         else:
             unit = 2.0 * np.column_stack([u, v]) - 1.0
         return np.asarray(self._middle_m + self._half_m * unit)
 
     @property
     def _load(self) -> float:
+        """Mean number of disasters under repair in the middle, λ E[a] E[repair]."""
         return self._share * self.repair.mean / self.mean_interval
 
     @property
     def _share(self) -> float:
-        """E[a] of the middle: ∫ P(radius ≥ s) l(s) ds / area, l(s) the length of the circle around it in the area."""
-        max_m = float(np.hypot(*self._half_m)) if self.corners is not None else float(self._half_m[0])
+        """E[a] of the middle: ∫ P(radius ≥ s) l(s) ds / area, l(s) the length of the circle around it in the area.
+
+        l(s) = s · angle(s): the whole circle in a disk; in a rectangle of half sides h, 2π less 4 arccos(h / s) for
+        each pair of sides that the circle crosses.
+        """
+        whole_circle = np.full(_QUADRATURE_STEPS, 2.0 * np.pi)
+        if self.corners is None:
+            max_m = float(self._half_m[0])
+            area_m2 = np.pi * max_m**2
+        else:
+            max_m = float(np.hypot(*self._half_m))
+            area_m2 = 4.0 * float(np.prod(self._half_m))
         s = (np.arange(_QUADRATURE_STEPS) + 0.5) * max_m / _QUADRATURE_STEPS
-        angle, area_m2 = np.full(_QUADRATURE_STEPS, 2.0 * np.pi), np.pi * max_m**2
-        if self.corners is not None:
+        if self.corners is None:
+            angle = whole_circle
+        else:
             outside = sum(np.arccos(np.minimum(half / s, 1.0)) for half in self._half_m)
-            angle, area_m2 = np.maximum(angle - 4.0 * outside, 0.0), 4.0 * float(np.prod(self._half_m))
+            angle = np.maximum(whole_circle - 4.0 * outside, 0.0)
         return float(((1.0 - self.radius.cdf(s)) * s * angle).sum() * max_m / _QUADRATURE_STEPS / area_m2)
 
 
@@ -160,16 +182,20 @@ class DisasterEvents:
     def __init__(self, model: Disaster, streams: Streams) -> None:
         self._model = model
         self._fields = {name: streams.field(name) for name in ("gap", "place", "radius", "repair")}
-        mean = model.repair.mean / model.mean_interval
-        self.before = int(streams.rng("before").poisson(mean)) if model.start == "stationary" else 0
+        self.before = 0
+        if model.start == "stationary":
+            mean = model.repair.mean / model.mean_interval
+            self.before = int(streams.rng("before").poisson(mean))
+        # of each disaster: its start, the end of its repair, its centre and its radius
+        index = np.arange(self.before)
         self.start_s = np.zeros(self.before)
         self._over_s = model.repair.residual(streams.at("rest"), self.before)
-        index = np.arange(self.before)
         u, v = (streams.field("place before").uniform(0, index, draw) for draw in (0, 1))
         self._centre_m = model.place_m(u, v)
         self._radius_m = model.radius.draw(streams.field("radius before"), 0, index)
-        self._last_over_s = np.maximum.accumulate(self._over_s)
-        self._drawn, self._last_s = 0, 0.0
+        self._last_over_s = np.maximum.accumulate(self._over_s)  # end of all repairs up to each disaster's
+        self._drawn = 0  # disasters since time 0
+        self._last_s = 0.0  # and the start of the last of them
 
     def extend_to(self, count: int) -> None:
         """Draw at least *count* disasters."""
@@ -187,14 +213,15 @@ class DisasterEvents:
         self._extend_beyond(time_s)
         begin = np.searchsorted(self._last_over_s, time_s, side="right")  # before, all repairs are over
         end = np.searchsorted(self.start_s, time_s, side="right")
-        todo = np.flatnonzero(begin < end)
-        while todo.size:
-            event, is_struck = self._struck(disk, places[todo], begin[todo])
-            is_down = is_struck & (event < end[todo, None]) & (self._over_s[event] > time_s[todo, None])
+        remaining = np.flatnonzero(begin < end)
+        while remaining.size:
+            event, is_struck = self._struck(disk, places[remaining], begin[remaining])
+            is_begun = event < end[remaining, None]
+            is_down = is_struck & is_begun & (self._over_s[event] > time_s[remaining, None])
             latest_s = np.where(is_down, self._over_s[event], -np.inf).max(axis=1)
-            over_s[todo] = np.maximum(over_s[todo], latest_s)
-            begin[todo] += _CHUNK
-            todo = todo[begin[todo] < end[todo]]
+            over_s[remaining] = np.maximum(over_s[remaining], latest_s)
+            begin[remaining] += _CHUNK
+            remaining = remaining[begin[remaining] < end[remaining]]
         return over_s
 
     def next_s(self, disk: DiskMembership, places: Ints, time_s: Floats) -> Floats:
@@ -214,7 +241,8 @@ class DisasterEvents:
 
     def _draw(self) -> None:
         """Double the number of disasters, in whole blocks, whose draws are keyed by their numbers."""
-        model, fields = self._model, self._fields
+        model = self._model
+        fields = self._fields
         index = self._drawn + np.arange(max(_BLOCK, self._drawn))
         gaps_s = model.mean_interval * fields["gap"].exponential(0, index)
         gaps_s[0] += self._last_s
@@ -226,18 +254,22 @@ class DisasterEvents:
         self._centre_m = np.vstack([self._centre_m, model.place_m(u, v)])
         self._radius_m = np.append(self._radius_m, model.radius.draw(fields["radius"], 0, index))
         self._last_over_s = np.maximum.accumulate(self._over_s)
-        self._drawn, self._last_s = self._drawn + len(index), float(start_s[-1])
+        self._drawn += len(index)
+        self._last_s = float(start_s[-1])
 
 
 class _StruckNodes(NodeAvailability):
+    """Nodes that are down from a disaster within reach to the end of the last repair."""
+
     def __init__(self, disk: DiskMembership, nodes: int, events: DisasterEvents) -> None:
-        self._disk, self._events = disk, events
+        self._disk = disk
+        self._events = events
         self._place = np.full(nodes, -1)
         self._place[disk.nodes] = np.arange(len(disk.nodes))
 
     @property
     def is_exact(self) -> bool:
-        return False
+        return False  # it looks only some disasters ahead
 
     def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
         up = np.ones(len(nodes), np.bool_)
@@ -248,19 +280,23 @@ class _StruckNodes(NodeAvailability):
     def next_change(self, nodes: Ints, time_s: ArrayLike) -> Floats:
         change_s = np.full(len(nodes), np.inf)
         affected, places, at_s = self._affected(nodes, time_s)
-        up_s, todo = at_s.copy(), np.arange(len(places))
-        while todo.size:  # a disaster may strike during the repair of another
-            over_s = self._events.over_s(self._disk, places[todo], up_s[todo])
-            is_down = over_s > up_s[todo]
-            todo = todo[is_down]
-            up_s[todo] = over_s[is_down]
-        is_up = ~(up_s > at_s)
-        up_s[is_up] = self._events.next_s(self._disk, places[is_up], at_s[is_up])
-        change_s[affected] = up_s
+        # nodes that are down: the end of all repairs
+        until_s = at_s.copy()
+        down = np.arange(len(places))
+        while down.size:  # a disaster may strike during the repair of another
+            over_s = self._events.over_s(self._disk, places[down], until_s[down])
+            is_down = over_s > until_s[down]
+            down = down[is_down]
+            until_s[down] = over_s[is_down]
+        # nodes that are up: the next disaster
+        is_up = ~(until_s > at_s)
+        until_s[is_up] = self._events.next_s(self._disk, places[is_up], at_s[is_up])
+        change_s[affected] = until_s
         return change_s
 
     def _affected(self, nodes: Ints, time_s: ArrayLike) -> tuple[Ints, Ints, Floats]:
         """Return the indices of *nodes* that can be struck, their places in the disk, and their times."""
         place = self._place[nodes]
         affected = np.flatnonzero(place >= 0)
-        return affected, place[affected], np.broadcast_to(np.asarray(time_s, float), len(nodes))[affected].copy()
+        at_s = np.broadcast_to(np.asarray(time_s, float), len(nodes))[affected]
+        return affected, place[affected], at_s.copy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import networkx as nx
@@ -78,26 +79,37 @@ class Diurnal(NodeOutage):
             change_s = np.where(timeline.up(users, change_s), change_s, timeline.next_change(users, change_s))
             return change_s - earliest_s - self.spread / 2.0
 
-        share, width = self._length_s / self.period, self.spread
         quantity = "state at an instant uniform over the period (1 is up)"
+        share = self._length_s / self.period
         by_day = state_law(quantity, "up with probability window / period", state, share)
-        return (by_day, uniform_law("shift of a node's window in s", width, shift)) if width else (by_day,)
+        if not self.spread:
+            return (by_day,)
+        return (by_day, uniform_law("shift of a node's window in s", self.spread, shift))
 
     @property
     def _length_s(self) -> float:
         return (self.closes - self.opens) % self.period
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _Windows(NodeAvailability):
-    """One window per period for each node; nodes with opening NaN are always up."""
+    """One window per period for each node.
 
-    def __init__(self, opens_s: Floats, length_s: float, period_s: float) -> None:
-        self._opens_s, self._length_s, self._period_s = opens_s, length_s, period_s
+    Args:
+        opens_s: Opening of each node's first window, ``[nodes]``; NaN for nodes that are always up.
+        length_s: Length of a window.
+        period_s: Time from one opening to the next.
+    """
+
+    opens_s: Floats
+    length_s: float
+    period_s: float
 
     def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
-        opens_s = self._opens_s[nodes]
-        return recurring_window(opens_s, self._length_s, self._period_s, time_s)[0] | np.isnan(opens_s)
+        opens_s = self.opens_s[nodes]
+        is_open, _ = recurring_window(opens_s, self.length_s, self.period_s, time_s)
+        return is_open | np.isnan(opens_s)
 
     def next_change(self, nodes: Ints, time_s: ArrayLike) -> Floats:
-        _, change_s = recurring_window(self._opens_s[nodes], self._length_s, self._period_s, time_s)
+        _, change_s = recurring_window(self.opens_s[nodes], self.length_s, self.period_s, time_s)
         return np.where(np.isnan(change_s), np.inf, change_s)

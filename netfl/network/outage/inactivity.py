@@ -59,4 +59,6 @@ class Inactivity(DailyOutage):
 
     def laws(self) -> tuple[Law, ...]:
         laws = super().laws()
-        return laws[:2] if self.diversity else laws  # the state depends on the activity
+        if self.diversity:  # the state depends on the activity: only the sojourns have a closed form
+            return laws[:2]
+        return laws

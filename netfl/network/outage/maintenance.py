@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -71,24 +72,36 @@ class Maintenance(Outage):
         return (Law.none("the times are given: nothing is drawn"),)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class _PlannedWindow(NodeAvailability):
-    def __init__(self, is_affected: Bools, window: Window) -> None:
-        self._is_affected, self._window = is_affected, window
+    """Nodes that are down while a window lasts.
+
+    Args:
+        is_affected: Whether the window affects each node, ``[nodes]``.
+        window: The window, single or recurring.
+    """
+
+    is_affected: Bools
+    window: Window
 
     def up(self, nodes: Ints, time_s: ArrayLike) -> Bools:
-        return ~(self._is_affected[nodes] & self._window_at(time_s)[0])
+        lasts, _ = self._window_at(time_s)
+        return ~(self.is_affected[nodes] & lasts)
 
     def next_change(self, nodes: Ints, time_s: ArrayLike) -> Floats:
-        return np.where(self._is_affected[nodes], self._window_at(time_s)[1], np.inf)
+        _, until_s = self._window_at(time_s)
+        return np.where(self.is_affected[nodes], until_s, np.inf)
 
     def _window_at(self, time_s: ArrayLike) -> tuple[Bools, Floats]:
         """Return whether the window lasts at *time_s*, and until when this holds."""
-        time, window = np.asarray(time_s, float), self._window
+        time = np.asarray(time_s, float)
+        window = self.window
         first_s = np.full(time.shape, window.start)
         if window.every is None:
             end_s = first_s + window.duration
-            lasts, until_s = time < end_s, np.where(time < end_s, end_s, np.inf)
+            lasts = time < end_s
+            until_s = np.where(lasts, end_s, np.inf)
         else:
             lasts, until_s = recurring_window(first_s, window.duration, window.every, time)
-        is_before = time < first_s
+        is_before = time < first_s  # recurring windows have no first one
         return lasts & ~is_before, np.where(is_before, first_s, until_s)

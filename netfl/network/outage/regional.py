@@ -53,7 +53,8 @@ class Regional(Outage):
 
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
         disk = DiskMembership(layout, self.affects)
-        affected = disk.nodes[disk.distance_m(np.arange(len(disk.nodes)), np.array(self.center)) <= self.radius]
+        distance_m = disk.distance_m(np.arange(len(disk.nodes)), np.array(self.center))
+        affected = disk.nodes[distance_m <= self.radius]
         if not affected.size:
             groups = " or ".join(group.removesuffix("s") for group in self.affects)
             raise ScenarioError([Fault("radius", f"no {groups} is inside the area", self.radius, "enlarge or move it")])
@@ -66,4 +67,6 @@ class Regional(Outage):
 
     @property
     def _sojourns(self) -> Sojourns:
-        return Sojourns(self.up, self.down, "stationary" if self.first_outage is None else self.first_outage)
+        if self.first_outage is None:
+            return Sojourns(self.up, self.down, "stationary")
+        return Sojourns(self.up, self.down, self.first_outage)

@@ -51,27 +51,30 @@ class Clusters(Placement):
         return self
 
     def open(self, users: int, towers_xy_m: Floats, streams: Streams) -> Floats:
-        centres = towers_xy_m
-        if self.centers != "towers":
-            centres = in_disk(self.centers, self.area or 0.0, streams.at("centres"))
-        cluster = (streams.field("cluster").uniform(np.arange(users)) * len(centres)).astype(np.int64)
-        return centres[cluster] + self._offsets(users, streams)
+        if self.centers == "towers":
+            centres_m = towers_xy_m
+        else:
+            centres_m = in_disk(self.centers, self.area or 0.0, streams.at("centres"))
+        draw = streams.field("cluster").uniform(np.arange(users))
+        cluster = (draw * len(centres_m)).astype(np.int64)
+        return centres_m[cluster] + self._offsets(users, streams)
 
     def laws(self) -> tuple[Law, ...]:
         from scipy import stats
 
-        quantity, sigma = "distance to the cluster's centre in m", self.sigma
-        if sigma is None:
-            draw = lambda streams, size: self._offsets(size, streams)  # noqa: E731
-            return (disk_distance_law(quantity, self.radius or 0.0, draw),)
-        return (
-            Law(
-                quantity,
-                "Rayleigh: P(r ≤ x) = 1 - exp(-x²/2σ²), mean σ√(π/2), variance (2 - π/2)σ²",
-                draw=lambda streams, size: np.hypot(*self._offsets(size, streams).T),
-                distribution=stats.rayleigh(scale=sigma),
-            ),
+        def draw_xy_m(streams: Streams, size: int) -> Floats:
+            return self._offsets(size, streams)
+
+        quantity = "distance to the cluster's centre in m"
+        if self.sigma is None:
+            return (disk_distance_law(quantity, self.radius or 0.0, draw_xy_m),)
+        by_distance = Law(
+            quantity,
+            "Rayleigh: P(r ≤ x) = 1 - exp(-x²/2σ²), mean σ√(π/2), variance (2 - π/2)σ²",
+            draw=lambda streams, size: np.hypot(*draw_xy_m(streams, size).T),
+            distribution=stats.rayleigh(scale=self.sigma),
         )
+        return (by_distance,)
 
     def _offsets(self, users: int, streams: Streams) -> Floats:
         """Return the positions relative to the centres, ``[users, 2]``."""

@@ -31,5 +31,7 @@ class Disk(Placement):
         return in_disk(users, self.radius, streams) + self.center
 
     def laws(self) -> tuple[Law, ...]:
-        draw = lambda streams, size: in_disk(size, self.radius, streams)  # noqa: E731
-        return (disk_distance_law("distance to the centre in m", self.radius, draw),)
+        def draw_xy_m(streams: Streams, size: int) -> Floats:
+            return in_disk(size, self.radius, streams)
+
+        return (disk_distance_law("distance to the centre in m", self.radius, draw_xy_m),)

@@ -34,7 +34,8 @@ class Grid(Placement):
     def open(self, users: int, towers_xy_m: Floats, streams: Streams) -> Floats:
         columns = self.columns or math.ceil(math.sqrt(max(users, 1)))
         row, column = np.divmod(np.arange(users), columns)
-        middle = (min(users, columns) - 1) / 2.0, (math.ceil(users / columns) - 1) / 2.0
+        rows = math.ceil(users / columns)
+        middle = ((min(users, columns) - 1) / 2.0, (rows - 1) / 2.0)
         return self.spacing * (np.column_stack([column, row]) - middle) + self.center
 
     def laws(self) -> tuple[Law, ...]:

@@ -59,7 +59,8 @@ class Rings(Placement):
 
     def laws(self) -> tuple[Law, ...]:
         def direction(streams: Streams, size: int) -> Floats:
-            x_m, y_m = (Rings(radii=self.radii).open(size, np.zeros((1, 2)), streams)).T
+            at_origin = Rings(radii=self.radii)
+            x_m, y_m = at_origin.open(size, np.zeros((1, 2)), streams).T
             return np.asarray(np.arctan2(y_m, x_m))
 
         return (uniform_law("direction from the centre in rad", 2.0 * np.pi, direction),)

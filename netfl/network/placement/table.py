@@ -42,15 +42,19 @@ class Table(Placement):
             yield from rows.duplicate_faults(("user",))
         missing = np.setdiff1d(np.arange(facts.users), rows.columns["user"])
         if missing.size:
-            names = ", ".join(map(str, missing[:8])) + (" …" if missing.size > 8 else "")
+            names = ", ".join(map(str, missing[:8]))
+            if missing.size > 8:
+                names += " …"
             yield Fault("file", f"no line for user {names}", str(self.file), f"place each of the {facts.users} users")
 
     def open(self, users: int, towers_xy_m: Floats, streams: Streams) -> Floats:
         rows = self._rows()
-        latest_first = np.argsort(-rows.columns.get("time_s", np.zeros(len(rows.lines))), kind="stable")
-        places = np.empty((users, 2))
-        places[rows.users[latest_first]] = np.column_stack([rows.columns["x_m"], rows.columns["y_m"]])[latest_first]
-        return places
+        points_m = np.column_stack([rows.columns["x_m"], rows.columns["y_m"]])
+        times_s = rows.columns.get("time_s", np.zeros(len(rows.lines)))
+        latest_first = np.argsort(-times_s, kind="stable")
+        positions_m = np.empty((users, 2))
+        positions_m[rows.users[latest_first]] = points_m[latest_first]  # of one user, the last one stays
+        return positions_m
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("the file gives the positions"),)

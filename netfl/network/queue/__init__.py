@@ -86,8 +86,12 @@ class FifoBuffer(Buffer):
     """First in, first out, with limits in messages and bytes; ``None`` is no limit."""
 
     def __init__(self, capacity: int | None = None, capacity_bytes: float | None = None) -> None:
-        self._capacity = inf if capacity is None else capacity
-        self._capacity_bits = inf if capacity_bytes is None else 8.0 * capacity_bytes
+        self._capacity: float = inf
+        if capacity is not None:
+            self._capacity = capacity
+        self._capacity_bits = inf
+        if capacity_bytes is not None:
+            self._capacity_bits = 8.0 * capacity_bytes
         self._bits = 0.0
         self.waiting: deque[Message] = deque()
 
@@ -102,7 +106,10 @@ class FifoBuffer(Buffer):
         if not self.waiting:
             return None
         message = self.waiting.popleft()
-        self._bits = self._bits - message.bits if self.waiting else 0.0  # no rounding error remains in an empty buffer
+        if self.waiting:
+            self._bits -= message.bits
+        else:
+            self._bits = 0.0  # no rounding error remains in an empty buffer
         return message
 
     def __len__(self) -> int:

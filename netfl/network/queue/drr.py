@@ -52,9 +52,12 @@ class Drr(Queue):
 
 
 class _Flow(FifoBuffer):
+    """Waiting messages of one flow, the bits that it gets at each turn, and those that it may send at this one."""
+
     def __init__(self, quantum: float, model: Drr) -> None:
         FifoBuffer.__init__(self, model.capacity, model.capacity_bytes)
-        self.quantum, self.deficit = quantum, 0.0
+        self.quantum = quantum
+        self.deficit = 0.0
 
     @property
     def missing_bits(self) -> float:
@@ -66,10 +69,11 @@ class _DrrBuffer(Buffer):
     """Flows with waiting messages, in the order of their turns; the first flow has the turn."""
 
     def __init__(self, model: Drr) -> None:
-        self._model, self._weights = model, model.weights or {}
+        self._model = model
+        self._weights = model.weights or {}
         self._flows: dict[int, _Flow] = {}
         self._turns: deque[int] = deque()
-        self._has_begun = False
+        self._has_begun = False  # whether the first flow has its quantum of this turn
         self._size = 0
 
     def push(self, message: Message, time_s: float) -> Sequence[Message]:
@@ -77,9 +81,10 @@ class _DrrBuffer(Buffer):
         flow = self._flows.get(number)
         if flow is None:
             flow = _Flow(self._model.quantum * self._weights.get(number, 1.0), self._model)
-        if dropped := flow.push(message, time_s):
+        dropped = flow.push(message, time_s)
+        if dropped:
             return dropped
-        if number not in self._flows:
+        if number not in self._flows:  # the last to have a turn
             self._flows[number] = flow
             self._turns.append(number)
         self._size += 1
@@ -93,7 +98,7 @@ class _DrrBuffer(Buffer):
         flow.pop(time_s)
         flow.deficit -= message.bits
         self._size -= 1
-        if not flow.waiting:
+        if not flow.waiting:  # its deficit is lost
             del self._flows[self._turns.popleft()]
             self._has_begun = False
         return message
@@ -114,8 +119,12 @@ class _DrrBuffer(Buffer):
             self._turns.rotate(-1)
             self._has_begun = False
             passed += 1
-            if passed == len(self._turns):  # skip the turns in which no flow can send yet
-                flows = self._flows.values()
-                turns = min(ceil(flow.missing_bits / flow.quantum) for flow in flows) - 1
-                for flow in flows:
-                    flow.deficit += turns * flow.quantum
+            if passed == len(self._turns):  # a whole round without a message
+                self._skip_rounds()
+
+    def _skip_rounds(self) -> None:
+        """Give all flows the quanta of the rounds in which no flow can send yet."""
+        flows = self._flows.values()
+        rounds = min(ceil(flow.missing_bits / flow.quantum) for flow in flows) - 1
+        for flow in flows:
+            flow.deficit += rounds * flow.quantum

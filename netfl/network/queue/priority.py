@@ -37,6 +37,8 @@ class Priority(Queue):
 
 
 class _PriorityBuffer(Buffer):
+    """A buffer for each class that has occurred, and the classes in the order in which they are served."""
+
     def __init__(self, model: Priority) -> None:
         self._model = model
         self._classes: dict[int, FifoBuffer] = {}
@@ -46,15 +48,18 @@ class _PriorityBuffer(Buffer):
     def push(self, message: Message, time_s: float) -> Sequence[Message]:
         fifo = self._classes.get(message.priority)
         if fifo is None:
-            fifo = self._classes[message.priority] = FifoBuffer(self._model.capacity, self._model.capacity_bytes)
+            fifo = FifoBuffer(self._model.capacity, self._model.capacity_bytes)
+            self._classes[message.priority] = fifo
             self._order = sorted(self._classes)
         dropped = fifo.push(message, time_s)
-        self._size += not dropped
+        if not dropped:
+            self._size += 1
         return dropped
 
     def pop(self, time_s: float) -> Message | None:
         for priority in self._order:
-            if (message := self._classes[priority].pop(time_s)) is not None:
+            message = self._classes[priority].pop(time_s)
+            if message is not None:
                 self._size -= 1
                 return message
         return None

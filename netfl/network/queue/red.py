@@ -63,24 +63,27 @@ class Red(Queue):
 
     def laws(self) -> tuple[Law, ...]:
         average = (self.min_threshold + self.max_threshold) / 2.0
-        share = self.drop_share(average)
-        last = floor(1.0 / share)
-        rest = 1.0 - last * share
+        p_b = self.drop_share(average)
+        last = floor(1.0 / p_b)
+        remainder = 1.0 - last * p_b  # P(last + 1), where 1/p_b is no whole number
         law = Law(
             f"messages up to the next early drop, at an average of {average:g}",
             "P(n) = p_b for n = 1 … 1/p_b (Floyd and Jacobson 1993, §7)",
             draw=self._draw_gaps,
-            mean=share * last * (last + 1) / 2.0 + rest * (last + 1),
-            cdf=lambda n: np.minimum(np.floor(n) * share, 1.0),
+            mean=p_b * last * (last + 1) / 2.0 + remainder * (last + 1),
+            cdf=lambda n: np.minimum(np.floor(n) * p_b, 1.0),
         )
         return (law,)
 
     def drop_share(self, average: float) -> float:
         """Return p_b at an average."""
-        low, high = self.min_threshold, self.max_threshold
+        low = self.min_threshold
+        high = self.max_threshold
         if average < high:
             return max(0.0, self.max_p * (average - low) / (high - low))
-        return min(1.0, self.max_p + (1.0 - self.max_p) * (average - high) / high) if self.gentle else 1.0
+        if self.gentle:  # from max_p to 1 at 2 high
+            return min(1.0, self.max_p + (1.0 - self.max_p) * (average - high) / high)
+        return 1.0
 
     def _draw_gaps(self, streams: Streams, size: int) -> Floats:
         buffer = _RedBuffer(self, 1.0, streams.rng("red"))
@@ -93,30 +96,41 @@ class Red(Queue):
 
 
 class _RedBuffer(FifoBuffer):
+    """A buffer that knows the average of its waiting messages, and when its link became idle."""
+
     def __init__(self, model: Red, rate_bps: float, rng: np.random.Generator) -> None:
         super().__init__(model.capacity, model.capacity_bytes)
-        self._model, self._rate_bps, self._rng = model, rate_bps, rng
-        self.average, self._accepted = 0.0, 0
-        self._idle_since_s, self._last_bits = 0.0, 0.0
+        self._model = model
+        self._rate_bps = rate_bps
+        self._rng = rng
+        self.average = 0.0
+        self._accepted = 0  # messages since the last early drop, c
+        self._idle_since_s = 0.0
+        self._last_bits = 0.0
 
     def drops_early(self) -> bool:
         """Return whether the arriving message is dropped, given the average of the waiting messages."""
-        share = self._model.drop_share(self.average)
-        if share == 0.0:
+        p_b = self._model.drop_share(self.average)
+        if p_b == 0.0:
             self._accepted = 0
             return False
-        left = 1.0 - self._accepted * share
-        is_dropped = left <= share or bool(self._rng.random() * left < share)
-        self._accepted = 0 if is_dropped else self._accepted + 1
-        return is_dropped
+        # with probability p_a = p_b / (1 - c p_b), and surely where that is 1 or more
+        left = 1.0 - self._accepted * p_b
+        if left <= p_b or self._rng.random() * left < p_b:
+            self._accepted = 0
+            return True
+        self._accepted += 1
+        return False
 
     def push(self, message: Message, time_s: float) -> Sequence[Message]:
         self.average += self._model.weight * (len(self.waiting) - self.average)
-        return (message,) if self.drops_early() else super().push(message, time_s)
+        if self.drops_early():
+            return (message,)
+        return super().push(message, time_s)
 
     def bypass(self, message: Message, time_s: float) -> bool:
         """Reduce the average for the idle time, then return whether *message* is accepted."""
-        if self._last_bits:
+        if self._last_bits:  # the link has sent before: m = τ / s of its last message
             services = (time_s - self._idle_since_s) * self._rate_bps / self._last_bits
             self.average *= (1.0 - self._model.weight) ** services
         if self.drops_early():

@@ -67,7 +67,8 @@ class Relay(Queue):
 
         def draw_picks(streams: Streams, size: int) -> Floats:
             """Return 1 for the picked flow while each flow has one waiting message, else 0, ``[size, flows]``."""
-            buffer, rows = self.open(1.0, streams), np.zeros((size, len(flows)))
+            buffer = self.open(1.0, streams)
+            rows = np.zeros((size, len(flows)))
             for flow in flows:
                 buffer.push(Packet(flow, 1.0, flow), 0.0)
             for row in rows:
@@ -97,10 +98,11 @@ class _RelayBuffer(Buffer, ABC):
     def push(self, message: Message, time_s: float) -> Sequence[Message]:
         flow = self._flows.get(message.flow)
         if flow is None:
-            flow = self._flows[message.flow] = deque()
+            flow = deque()
+            self._flows[message.flow] = flow
             self._add_flow(message.flow)
         flow.append(message)
-        if self._holds is not None and len(flow) > self._holds:
+        if self._holds is not None and len(flow) > self._holds:  # it supersedes the oldest
             return (flow.popleft(),)
         self._size += 1
         return ()
@@ -113,7 +115,7 @@ class _RelayBuffer(Buffer, ABC):
         message = flow.popleft()
         self._size -= 1
         if flow:
-            self._flows.move_to_end(number)
+            self._flows.move_to_end(number)  # the flow served last comes last
         else:
             del self._flows[number]
             self._remove_flow(number)
@@ -146,7 +148,9 @@ class _PriorityRelay(_RelayBuffer):
 class _WeightedRelay(_RelayBuffer):
     def __init__(self, holds: int | None, weights: dict[int, float], rng: np.random.Generator) -> None:
         _RelayBuffer.__init__(self, holds)
-        self._weights, self._rng, self._sampler = weights, rng, WeightedSampler()
+        self._weights = weights
+        self._rng = rng
+        self._sampler = WeightedSampler()
 
     def _next_flow(self) -> int:
         return self._sampler.draw(self._rng.random())
@@ -162,19 +166,21 @@ class WeightedSampler:
     """Random draws of numbers in proportion to weights that may change at any time.
 
     The weights are the leaves of a binary tree of sums, so that a change or a draw takes as many steps as the tree is
-    deep.  Sums are recomputed from the weights below them, so that no rounding error accumulates.
+    deep.  Sums are recomputed from the weights below them, so that no rounding error accumulates.  Node 1 is the root,
+    and the nodes below node k are 2k and 2k + 1; the second half of all nodes are the leaves.
     """
 
     def __init__(self) -> None:
-        self._leaf: dict[int, int] = {}
-        self._numbers: list[int] = []
+        self._leaf: dict[int, int] = {}  # of each number
+        self._numbers: list[int] = []  # of each leaf
         self._sums = [0.0, 0.0]
 
     def set_weight(self, number: int, weight: float) -> None:
         """Give *number* a weight; 0 removes it."""
         leaf = self._leaf.get(number)
         if leaf is None:
-            leaf = self._leaf[number] = len(self._numbers)
+            leaf = len(self._numbers)
+            self._leaf[number] = leaf
             self._numbers.append(number)
             if leaf == len(self._sums) // 2:
                 self._double_leaves()
@@ -186,16 +192,18 @@ class WeightedSampler:
 
     def draw(self, uniform: float) -> int:
         """Return the number that belongs to *uniform*, in [0, 1); some weight must be above 0."""
-        sums, node = self._sums, 1
+        sums = self._sums
+        node = 1
         left = uniform * sums[1]
         while node < len(sums) // 2:
             node *= 2
-            if left >= sums[node] and sums[node + 1] > 0.0:
+            if left >= sums[node] and sums[node + 1] > 0.0:  # by rounding, left may be the sum of all weights
                 left -= sums[node]
                 node += 1
         return self._numbers[node - len(sums) // 2]
 
     def _double_leaves(self) -> None:
+        """Add as many leaves of weight 0 as there are, and recompute all sums."""
         leaves = self._sums[len(self._sums) // 2 :]
         self._sums = [0.0] * (2 * len(leaves)) + leaves + [0.0] * len(leaves)
         for node in range(2 * len(leaves) - 1, 0, -1):

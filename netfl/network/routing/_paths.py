@@ -29,19 +29,21 @@ def least_cost(graph: nx.Graph[str], server: str, cost: str) -> Hops:
         server: destination of all routes.
         cost: link attribute that is summed; links without it count 1.
     """
-    remaining = nx.single_source_dijkstra_path_length(graph, server, weight=cost)
-    tight: nx.DiGraph[str] = nx.DiGraph()
-    for node, node_cost in remaining.items():
-        tight.add_node(node)
+    costs = nx.single_source_dijkstra_path_length(graph, server, weight=cost)
+    # the links of all least-cost routes, away from the server
+    routes: nx.DiGraph[str] = nx.DiGraph()
+    for node, node_cost in costs.items():
+        routes.add_node(node)
         for after, link in graph.adj[node].items():
-            if remaining[after] + link.get(cost, 1.0) <= node_cost * (1.0 + _EQUAL):
-                tight.add_edge(after, node, free=remaining[after] >= node_cost * (1.0 - _EQUAL))
-    count = nx.single_source_shortest_path_length(tight, server)
+            if costs[after] + link.get(cost, 1.0) <= node_cost * (1.0 + _EQUAL):
+                routes.add_edge(after, node, is_free=costs[after] >= node_cost * (1.0 - _EQUAL))
+    # a link of cost 0 is on routes in both directions: take it only to fewer hops
+    hop_counts = nx.single_source_shortest_path_length(routes, server)
     hops = {}
-    for node in remaining:
-        links = tight.pred[node].items()
-        best = [after for after, link in links if count[after] < count[node] or not link["free"]]
-        hops[node] = tuple(sorted(best, key=count.__getitem__))
+    for node in costs:
+        links = routes.pred[node].items()
+        best = [after for after, link in links if hop_counts[after] < hop_counts[node] or not link["is_free"]]
+        hops[node] = tuple(sorted(best, key=hop_counts.__getitem__))
     del hops[server]
     return hops
 
@@ -62,8 +64,8 @@ def unreachable_faults(layout: Layout, hops: Hops) -> list[Fault]:
     if not towers:
         return []
     cut_off = sorted(nx.node_connected_component(layout.graph, towers[0]), key=layout.names.index)
-    position = {name: (node["x_m"], node["y_m"]) for name, node in layout.graph.nodes(data=True)}
+    xy_m = {name: (node["x_m"], node["y_m"]) for name, node in layout.graph.nodes(data=True)}
     pairs = product(cut_off, [layout.server, *hops])
-    node, connected = min(pairs, key=lambda pair: dist(position[pair[0]], position[pair[1]]))
+    node, connected = min(pairs, key=lambda pair: dist(xy_m[pair[0]], xy_m[pair[1]]))
     problem = f"no path leads from {', '.join(towers)} to {layout.server}: the network is not connected"
     return [Fault("", problem, None, f"link {node} to {connected}, the nearest node with a path")]

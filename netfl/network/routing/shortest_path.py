@@ -53,13 +53,18 @@ class ShortestPath(Routing):
 
     def open(self, layout: Layout, outages: CombinedOutages, streams: Streams) -> RoutingTable:
         cost = _COSTS[self.metric]
-        if cost == "weight" and (faults := list(_weight_faults(layout, cost))):
-            raise ScenarioError(faults)
+        if cost == "weight":
+            faults = [*_weight_faults(layout, cost)]
+            if faults:
+                raise ScenarioError(faults)
         hops = least_cost(layout.graph, layout.server, cost)
-        if faults := unreachable_faults(layout, hops):
+        faults = unreachable_faults(layout, hops)
+        if faults:
             raise ScenarioError(faults)
-        known = _KnownFailures(layout, outages, self.convergence) if self.convergence is not None and outages else None
-        return _ShortestPathTable(self, layout, hops, known, streams.field("split"))
+        known_failures = None
+        if self.convergence is not None and outages:
+            known_failures = _KnownFailures(layout, outages, self.convergence)
+        return _ShortestPathTable(self, layout, hops, known_failures, streams.field("split"))
 
     def laws(self) -> tuple[Law, ...]:
         if self.split != "flow":
@@ -88,13 +93,15 @@ class _KnownFailures:
     """Failed nodes and links as the routers know them, with a delay."""
 
     def __init__(self, layout: Layout, outages: CombinedOutages, delay_s: float) -> None:
-        self._outages, self._delay_s = outages, delay_s
+        self._outages = outages
+        self._delay_s = delay_s
         server = layout.number(layout.server)
         self._nodes = np.array([node for node in range(layout.users, layout.nodes) if node != server])
         self._valid_until_s = -inf
         self._down: frozenset[int] = frozenset()
 
     def at(self, now_s: float) -> frozenset[int]:
+        """Return the numbers of the nodes and links that are known to be down."""
         if now_s >= self._valid_until_s:
             state_s = max(0.0, now_s - self._delay_s)
             self._down = frozenset(self._nodes[~self._outages.up(self._nodes, state_s)].tolist())
@@ -103,14 +110,22 @@ class _KnownFailures:
 
 
 class _ShortestPathTable(RoutingTable):
+    """Least-cost next hops, computed again when the known failures change; *hops* are those without failures."""
+
     def __init__(
         self, model: ShortestPath, layout: Layout, hops: Hops, failures: _KnownFailures | None, field: RandomField
     ) -> None:
-        self._layout, self._cost, self._split, self._field = layout, _COSTS[model.metric], model.split, field
-        self._hops, self._failures, self._avoided = hops, failures, frozenset[int]()
-        self._flow_draws: dict[tuple[str, int], float] = {}
-        self._turns: dict[str, int] = {}
-        self.fixed = failures is None and (model.split is None or all(len(equal) == 1 for equal in hops.values()))
+        self._layout = layout
+        self._cost = _COSTS[model.metric]
+        self._split = model.split
+        self._field = field
+        self._failures = failures
+        self._hops = hops
+        self._avoided: frozenset[int] = frozenset()  # failures that the hops avoid
+        self._flow_draws: dict[tuple[str, int], float] = {}  # position of a flow among equal hops, by node and flow
+        self._turns: dict[str, int] = {}  # messages that each node has split, less one
+        has_one_route = model.split is None or all(len(equal) == 1 for equal in hops.values())
+        self.fixed = failures is None and has_one_route
 
     def hop(self, node: str, message: Message, now_s: float) -> str | None:
         equal = self._current_hops(now_s).get(node)
@@ -119,7 +134,8 @@ class _ShortestPathTable(RoutingTable):
         if len(equal) == 1 or self._split is None:
             return equal[0]
         if self._split == "message":
-            turn = self._turns[node] = self._turns.get(node, -1) + 1
+            turn = self._turns.get(node, -1) + 1
+            self._turns[node] = turn
             return equal[turn % len(equal)]
         key = node, message.flow
         if key not in self._flow_draws:
@@ -130,11 +146,18 @@ class _ShortestPathTable(RoutingTable):
         return route(self._current_hops(now_s), node, self._layout.server)
 
     def _current_hops(self, now_s: float) -> Hops:
-        if self._failures is not None:
-            down = self._failures.at(now_s)
-            if down != self._avoided:
-                graph, number = self._layout.graph.copy(), self._layout.number
-                graph.remove_edges_from([link for link in self._layout.graph.edges if number("-".join(link)) in down])
-                graph.remove_nodes_from([name for name in self._layout.names if number(name) in down])
-                self._hops, self._avoided = least_cost(graph, self._layout.server, self._cost), down
+        if self._failures is None:
+            return self._hops
+        down = self._failures.at(now_s)
+        if down != self._avoided:
+            self._hops = self._hops_around(down)
+            self._avoided = down
         return self._hops
+
+    def _hops_around(self, down: frozenset[int]) -> Hops:
+        """Return the least-cost next hops without the nodes and links that are down."""
+        graph = self._layout.graph.copy()
+        number = self._layout.number
+        graph.remove_edges_from([link for link in self._layout.graph.edges if number("-".join(link)) in down])
+        graph.remove_nodes_from([name for name in self._layout.names if number(name) in down])
+        return least_cost(graph, self._layout.server, self._cost)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
@@ -71,22 +72,32 @@ class Static(Routing):
 
 
 def _best_hop(layout: Layout, node: str) -> str:
+    """Return the remedy for a missing or wrong next hop of *node*."""
     path = _shortest_route(layout, node)
-    return f"its best next hop is {path[1]}" if path else f"no path leads from it to {layout.server}; link them"
+    if not path:
+        return f"no path leads from it to {layout.server}; link them"
+    return f"its best next hop is {path[1]}"
 
 
 def _shortest_route(layout: Layout, node: str) -> tuple[str, ...]:
     return route(least_cost(layout.graph, layout.server, "hops"), node, layout.server)
 
 
+@dataclass(frozen=True, slots=True)
 class _StaticTable(RoutingTable):
+    """Given routes.
+
+    Args:
+        next_hops: Next hop of each tower and router that sends.
+        server: Name of the server.
+    """
+
+    next_hops: dict[str, str]
+    server: str
     fixed = True
 
-    def __init__(self, next_hops: dict[str, str], server: str) -> None:
-        self._next, self._server = next_hops, server
-
     def hop(self, node: str, message: Message, now_s: float) -> str | None:
-        return self._next.get(node)
+        return self.next_hops.get(node)
 
     def route(self, node: str, now_s: float) -> tuple[str, ...]:
-        return route({name: (after,) for name, after in self._next.items()}, node, self._server)
+        return route({name: (after,) for name, after in self.next_hops.items()}, node, self.server)

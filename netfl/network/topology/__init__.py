@@ -70,14 +70,16 @@ class Topology(Spec):
         Other keys of `netfl.network.topology.file.File`, such as ``placement`` and ``rate``, are beside ``graph`` in
         a mapping, or are attributes of the graph.
         """
-        options = value if isinstance(value, Mapping) else {"graph": value}
+        options: Mapping[str, Any] = {"graph": value}
+        if isinstance(value, Mapping):
+            options = value
         graph = options.get("graph")
         if not isinstance(graph, nx.Graph):
             return None
         data = nx.node_link_data(graph, edges="links") | {"graph": {}}
-        content = json.dumps(data, default=lambda number: number.item()).encode()
-        keys = {**graph.graph, **{key: entry for key, entry in options.items() if key != "graph"}}
-        return {"kind": "file", "file": store_object(content, ".json"), **keys}
+        content = json.dumps(data, default=lambda number: number.item()).encode()  # numbers of NumPy
+        keys = {key: entry for key, entry in options.items() if key != "graph"}
+        return {"kind": "file", "file": store_object(content, ".json"), **graph.graph, **keys}
 
 
 __getattr__ = exported_models(__name__)

@@ -24,7 +24,8 @@ from netfl.units import Bitrate, Metres
 
 def add_site(graph: nx.Graph[str], name: str, position: Sequence[float] | Floats, role: str | None = None) -> str:
     """Add a site to *graph* and return its name; the role is by default the word before the colon."""
-    graph.add_node(name, role=role or name.partition(":")[0], x_m=float(position[0]), y_m=float(position[1]))
+    x_m, y_m = position
+    graph.add_node(name, role=role or name.partition(":")[0], x_m=float(x_m), y_m=float(y_m))
     return name
 
 
@@ -48,14 +49,17 @@ def build_mesh(
         rate_bps: rate of all links.
     """
     graph: nx.Graph[str] = nx.Graph()
+    tower_routers = [*tower_routers]
+    # the sites
     add_site(graph, "server", positions[server_router])
     routers = [add_site(graph, f"router:{index}", position) for index, position in enumerate(positions)]
-    towers = [(add_site(graph, f"tower:{i}", positions[router]), router) for i, router in enumerate(tower_routers)]
+    towers = [add_site(graph, f"tower:{index}", positions[router]) for index, router in enumerate(tower_routers)]
+    # their links
     for first, second in links:
         delay_s = float(np.hypot(*(positions[first] - positions[second]))) / LIGHT_M_S
         graph.add_edge(routers[first], routers[second], rate_bps=rate_bps, delay_s=delay_s)
     graph.add_edge("server", routers[server_router], rate_bps=rate_bps, delay_s=0.0)
-    for tower, router in towers:
+    for tower, router in zip(towers, tower_routers, strict=True):
         graph.add_edge(tower, routers[router], rate_bps=rate_bps, delay_s=0.0)
     return graph
 
@@ -63,18 +67,21 @@ def build_mesh(
 def bottleneck_hop(needed: Floats, source: int) -> Floats:
     """Return the smallest value that joins each router to *source*: the minimum over routes of the largest hop.
 
+    Prim's algorithm: routers are joined one by one, the one with the smallest value first.
+
     Args:
-        needed: value that a direct link of two routers needs, ``[routers, routers]``; Prim's algorithm.
+        needed: value that a direct link of two routers needs, ``[routers, routers]``.
         source: end of all routes.
     """
-    gap: Floats = needed[source].copy()
-    gap[source] = 0.0
-    joined = np.zeros(len(gap), bool)
-    for _ in range(len(gap)):
-        nearest = int(np.where(joined, np.inf, gap).argmin())
-        joined[nearest] = True
-        gap = np.where(joined, gap, np.minimum(gap, np.maximum(gap[nearest], needed[nearest])))
-    return gap
+    smallest: Floats = needed[source].copy()
+    smallest[source] = 0.0
+    is_joined = np.zeros(len(smallest), bool)
+    for _ in range(len(smallest)):
+        nearest = int(np.where(is_joined, np.inf, smallest).argmin())
+        is_joined[nearest] = True
+        by_nearest = np.maximum(smallest[nearest], needed[nearest])
+        smallest = np.where(is_joined, smallest, np.minimum(smallest, by_nearest))
+    return smallest
 
 
 def place_users(placement: Placement, users: int, graph: nx.Graph[str], streams: Streams) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
@@ -51,17 +52,17 @@ class BarabasiAlbert(RandomMesh):
         return ends.reshape(-1, 2), int(np.bincount(ends).argmax())
 
     def laws(self) -> tuple[Law, ...]:
-        shares = _tree_degrees(self.routers) if self.m == 1 else None
         links = self.m * (self.routers - self.m)
-        return (
-            Law(
-                "number of links between a router and others",
-                "mean 2m(n-m)/n; for m = 1, P(k) by the growth of n P(k) from router to router, exact for every n",
-                draw=self._degrees,
-                mean=2.0 * links / self.routers,
-                cdf=None if shares is None else lambda x: np.cumsum(shares)[np.asarray(x, np.int64)],
-            ),
+        by_degree = Law(
+            "number of links between a router and others",
+            "mean 2m(n-m)/n; for m = 1, P(k) by the growth of n P(k) from router to router, exact for every n",
+            draw=self._degrees,
+            mean=2.0 * links / self.routers,
         )
+        if self.m == 1:
+            shares = _tree_degrees(self.routers)
+            by_degree = replace(by_degree, cdf=lambda x: np.cumsum(shares)[np.asarray(x, np.int64)])
+        return (by_degree,)
 
     def _degrees(self, streams: Streams, size: int) -> Floats:
         """Return the degree of a random router in each of *size* meshes."""
@@ -81,25 +82,31 @@ def grow_meshes(meshes: int, routers: int, m: int, rng: np.random.Generator) -> 
     A uniformly chosen end of a link is a router with probability proportional to its degree; a repeated one is redrawn.
     """
     ends = np.empty((meshes, 2 * m * (routers - m)), np.int64)
-    ends[:, : 2 * m : 2], ends[:, 1 : 2 * m : 2] = m, np.arange(m)
-    rows = np.arange(meshes)
+    # the star: router m is linked to routers 0 … m - 1
+    ends[:, : 2 * m : 2] = m
+    ends[:, 1 : 2 * m : 2] = np.arange(m)
+    every_mesh = np.arange(meshes)
     for router in range(m + 1, routers):
-        drawn = 2 * m * (router - m)
-        ends[:, drawn : drawn + 2 * m : 2] = router
+        begin = 2 * m * (router - m)  # of its links; the ends before are those of earlier routers
+        ends[:, begin : begin + 2 * m : 2] = router
         for link in range(m):
-            taken = ends[:, drawn + 1 : drawn + 2 * link : 2]
-            todo = rows
-            while todo.size:
-                partner = ends[todo, rng.integers(drawn, size=todo.size)]
-                ends[todo, drawn + 2 * link + 1] = partner
-                todo = todo[(taken[todo] == partner[:, None]).any(axis=1)]
+            partners_before = ends[:, begin + 1 : begin + 2 * link : 2]
+            undecided = every_mesh
+            while undecided.size:
+                partner = ends[undecided, rng.integers(begin, size=undecided.size)]
+                ends[undecided, begin + 2 * link + 1] = partner
+                is_repeated = (partners_before[undecided] == partner[:, None]).any(axis=1)
+                undecided = undecided[is_repeated]
     return ends
 
 
 def _tree_degrees(routers: int) -> Floats:
-    """Return P(degree = k), k from 0, of a tree (m = 1): a new router adds a leaf and raises one degree."""
+    """Return P(degree = k), k from 0, of a tree (m = 1): a new router adds a leaf and raises one degree.
+
+    Of N_k routers with degree k among n routers, k N_k / 2(n - 1) get one link more, in the mean.
+    """
     degree = np.arange(routers + 1)
-    number = np.zeros(routers + 1)
+    number = np.zeros(routers + 1)  # N_k, k from 0
     number[1] = 2.0
     for present in range(2, routers):
         raised = number * degree / (2.0 * (present - 1))

@@ -107,14 +107,16 @@ class File(Topology):
 
     def _graph(self) -> nx.Graph[str]:
         raw = read_graph(self.file, self.format)
-        roles, coordinates = self._roles(raw), read_coordinates(raw)
+        roles = self._roles(raw)
+        coordinates = read_coordinates(raw)
         projected = project(coordinates)
         positions = self._node_positions(raw, projected)
-        names = {name: "server" if role == "server" else f"{role}:{name}" for name, role in roles.items()}
         graph: nx.Graph[str] = nx.Graph()
+        names = {name: _node_name(name, role) for name, role in roles.items()}
         for name, role in roles.items():
             add_site(graph, names[name], positions[name], role)
-        degrees = {name: at for name, at in coordinates.items() if positions[name] == projected[name]}
+        # where a node is moved, its latitude and longitude no longer count
+        degrees = {name: place for name, place in coordinates.items() if positions[name] == projected[name]}
         for first, second, attributes in raw.edges(data=True):
             length_m = finite_attribute(attributes, "length_m")
             if length_m is None and first in degrees and second in degrees:
@@ -123,7 +125,7 @@ class File(Topology):
                 length_m = math.dist(positions[first], positions[second])
             link = self._link(attributes, f"{first} – {second}", length_m)
             parallel = graph.get_edge_data(names[first], names[second])
-            if parallel is None or (-link["rate_bps"], link["delay_s"]) < (-parallel["rate_bps"], parallel["delay_s"]):
+            if parallel is None or _is_better(link, parallel):
                 graph.add_edge(names[first], names[second], **link)
         return graph
 
@@ -146,46 +148,76 @@ class File(Topology):
             roles |= dict.fromkeys([name for name in towers if name in roles], "tower")
         if self.server in roles:
             roles[self.server] = "server"
-        if faults := faults or [*_role_faults(roles, raw)]:
+        faults = faults or [*_role_faults(roles, raw)]
+        if faults:
             raise ScenarioError(faults)
         return roles
 
     def _node_positions(self, raw: nx.MultiGraph[str], projected: Coordinates) -> dict[str, tuple[float, float]]:
-        if faults := _unknown_nodes("positions", [*self.positions], raw):
+        faults = _unknown_nodes("positions", [*self.positions], raw)
+        if faults:
             raise ScenarioError(faults)
         known = {**projected}
         for name, node in raw.nodes(data=True):
-            x_m, y_m = finite_attribute(node, "x_m"), finite_attribute(node, "y_m")
+            x_m = finite_attribute(node, "x_m")
+            y_m = finite_attribute(node, "y_m")
             if x_m is not None and y_m is not None:
                 known[name] = (x_m, y_m)
         positions = complete_coordinates(raw, {**known, **self.positions})
         unplaced = [name for name in raw if name not in positions]
         if unplaced and self.ring is None:
-            others = f" and {len(unplaced) - 1} more nodes" if len(unplaced) > 1 else ""
+            problem = f"no position is known for {unplaced[0]}"
+            if len(unplaced) > 1:
+                problem += f" and {len(unplaced) - 1} more nodes"
             remedy = "give nodes the attributes Latitude and Longitude, or x_m and y_m; or set positions or ring"
-            raise ScenarioError(
-                [Fault("file", f"no position is known for {unplaced[0]}{others}", str(self.file), remedy)]
-            )
+            raise ScenarioError([Fault("file", problem, str(self.file), remedy)])
         circle: Floats = on_circle(len(unplaced), self.ring or 0.0)
         return positions | {name: (float(x), float(y)) for name, (x, y) in zip(unplaced, circle, strict=True)}
 
     def _link(self, attributes: dict[str, Any], name: str, length_m: float) -> dict[str, float]:
+        """Return the attributes of a link, for each the first source that has it."""
         rate = finite_attribute(attributes, "rate_bps", "LinkSpeedRaw")
-        delay, weight = finite_attribute(attributes, "delay_s"), finite_attribute(attributes, "weight")
         if rate is None:
-            scale = _SCALES.get(str(attributes.get("LinkSpeedUnits", "-")).strip().upper())
-            speed = finite_attribute(attributes, "LinkSpeed")
-            rate = self.rate if speed is None or scale is None else speed * scale
+            rate = _scaled_speed(attributes)
+        if rate is None:
+            rate = self.rate
         if rate is None:
             problem = f"link {name} has no attribute rate_bps, LinkSpeedRaw, or LinkSpeed with LinkSpeedUnits"
             raise ScenarioError([Fault("rate", problem, None, "set rate for links without one")])
+        delay = finite_attribute(attributes, "delay_s")
         if delay is None:
-            delay = length_m / self.speed if self.delay is None else self.delay
-        link = {"rate_bps": rate, "delay_s": delay} | ({} if weight is None else {"weight": weight})
+            delay = self.delay
+        if delay is None:
+            delay = length_m / self.speed
+        link = {"rate_bps": rate, "delay_s": delay}
+        weight = finite_attribute(attributes, "weight")
+        if weight is not None:
+            link["weight"] = weight
         if rate <= 0.0 or delay < 0.0 or link.get("weight", 1.0) <= 0.0:
             problem = f"link {name} has {', '.join(f'{key} {value:g}' for key, value in link.items())}"
             raise ScenarioError([Fault("file", problem, str(self.file), "rate and weight above 0, delay 0 or more")])
         return link
+
+
+def _node_name(name: str, role: str) -> str:
+    """Return the name in the network of a node of the file."""
+    if role == "server":
+        return "server"
+    return f"{role}:{name}"
+
+
+def _scaled_speed(attributes: dict[str, Any]) -> float | None:
+    """Return ``LinkSpeed`` in bit/s, if it has a known unit."""
+    speed = finite_attribute(attributes, "LinkSpeed")
+    scale = _SCALES.get(str(attributes.get("LinkSpeedUnits", "-")).strip().upper())
+    if speed is None or scale is None:
+        return None
+    return speed * scale
+
+
+def _is_better(link: Mapping[str, float], other: Mapping[str, float]) -> bool:
+    """Return whether *link* is faster than *other* or, equally fast, has a smaller delay."""
+    return (-link["rate_bps"], link["delay_s"]) < (-other["rate_bps"], other["delay_s"])
 
 
 def _unknown_nodes(key: str, names: list[str], raw: nx.MultiGraph[str]) -> list[Fault]:
@@ -193,7 +225,10 @@ def _unknown_nodes(key: str, names: list[str], raw: nx.MultiGraph[str]) -> list[
     for name in names:
         if name not in raw:
             same_label = [other for other in raw if other.rpartition("#")[0] == name]
-            remedy = f"several nodes have this label: {', '.join(same_label)}" if same_label else suggest(name, [*raw])
+            if same_label:  # repeated in the file, so that ids are added
+                remedy = f"several nodes have this label: {', '.join(same_label)}"
+            else:
+                remedy = suggest(name, [*raw])
             faults.append(Fault(key, "no such node in the file", name, remedy))
     return faults
 
@@ -211,7 +246,8 @@ def _role_faults(roles: dict[str, str], raw: nx.MultiGraph[str]) -> Iterator[Fau
         yield Fault("towers", "no node has the attribute role: tower", None, remedy)
     if len(servers) == 1:
         joined = nx.node_connected_component(raw, servers[0])
-        if cut_off := [name for name in towers if name not in joined]:
+        cut_off = [name for name in towers if name not in joined]
+        if cut_off:
             problem = f"no path connects {', '.join(cut_off)} to {servers[0]}"
             remedy = (
                 f"set towers to some of the {len(joined) - 1} nodes that are connected to it, or set another server"
@@ -234,29 +270,46 @@ def read_graph(path: Path, form: str | None) -> nx.MultiGraph[str]:
     try:
         graph = _READERS[form](files.read_text(path))
     except (OSError, UnicodeDecodeError) as error:
-        folder, remedy = path.parent, "relative paths start at the current directory"
-        if not folder.is_dir():
-            remedy = f"there is no folder {folder}"
-        else:
-            nearby = {other.stem: other.name for other in folder.iterdir() if other.suffix in FORMATS}
-            if near := get_close_matches(path.stem, nearby, n=1):
-                remedy = f"did you mean '{nearby[near[0]]}'?"
         problem = f"cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise _file_error(path, problem, remedy) from error
+        raise _file_error(path, problem, _suggest_file(path)) from error
     except Exception as error:  # parsers raise anything on a broken file
         problem = str(error).split("\n", maxsplit=1)[0] or type(error).__name__
-        problem = f"{problem} is missing" if isinstance(error, KeyError) else problem
+        if isinstance(error, KeyError):  # its text is the key alone
+            problem = f"{problem} is missing"
         raise _file_error(path, f"is not a {form} file: {problem}", "set format if it has another format") from error
     if not graph:
         raise _file_error(path, "it has no nodes", "give a file with nodes and links")
-    labels = {node: str(data.get("label") or data.get("name") or node).strip() for node, data in graph.nodes(data=True)}
-    repeated = {label for label, count in Counter(labels.values()).items() if count > 1}
-    names = {node: f"{label}#{node}" if label in repeated else label for node, label in labels.items()}
+    names = _unique_names(graph)
     named: nx.MultiGraph[str] = nx.MultiGraph()
     named.add_nodes_from((names[node], attributes) for node, attributes in graph.nodes(data=True))
     links = ((names[a], names[b], attributes) for a, b, attributes in graph.edges(data=True) if a != b)
     named.add_edges_from(links)
     return named
+
+
+def _suggest_file(path: Path) -> str:
+    """Return a hint for a file that cannot be read: the folder that is missing, or the nearest graph file."""
+    folder = path.parent
+    if not folder.is_dir():
+        return f"there is no folder {folder}"
+    nearby = {other.stem: other.name for other in folder.iterdir() if other.suffix in FORMATS}
+    near = get_close_matches(path.stem, nearby, n=1)
+    if near:
+        return f"did you mean '{nearby[near[0]]}'?"
+    return "relative paths start at the current directory"
+
+
+def _unique_names(graph: nx.Graph[Any]) -> dict[Any, str]:
+    """Return the label of each node, with its id where the label is repeated."""
+    labels = {node: str(data.get("label") or data.get("name") or node).strip() for node, data in graph.nodes(data=True)}
+    counts = Counter(labels.values())
+    names = {}
+    for node, label in labels.items():
+        if counts[label] > 1:
+            names[node] = f"{label}#{node}"
+        else:
+            names[node] = label
+    return names
 
 
 def _file_error(path: Path, problem: str, remedy: str) -> ScenarioError:
@@ -281,7 +334,8 @@ def _parse_gml(text: str) -> nx.Graph[Any]:
 
 def _parse_json(text: str) -> nx.Graph[Any]:
     data = json.loads(text)
-    edges, known = "links" if "links" in data else "edges", {node["id"] for node in data["nodes"]}
+    edges = "links" if "links" in data else "edges"  # by the version of NetworkX that wrote it
+    known = {node["id"] for node in data["nodes"]}
     for end in (link[key] for link in data[edges] for key in ("source", "target")):
         if end not in known:
             raise ValueError(f"a link to {end!r}, which is not a node; {suggest(str(end), [*map(str, known)])}")
@@ -348,15 +402,21 @@ def project(degrees: Coordinates) -> dict[str, tuple[float, float]]:
     mean = math.atan2(np.sin(longitude).mean(), np.cos(longitude).mean())
     offset = np.angle(np.exp(1j * (longitude - mean)))  # the shorter way round, across the date line too
     offset -= (offset.min() + offset.max()) / 2.0
-    x_m, y_m = EARTH_M * math.cos(middle) * offset, EARTH_M * (latitude - middle)
+    x_m = EARTH_M * math.cos(middle) * offset
+    y_m = EARTH_M * (latitude - middle)
     return dict(zip(degrees, zip(x_m.tolist(), y_m.tolist(), strict=True), strict=True))
 
 
 def great_circle_m(first: tuple[float, float], second: tuple[float, float]) -> float:
-    """Return the distance of two positions in degrees along the Earth's surface, by the haversine formula."""
-    (phi1, lambda1), (phi2, lambda2) = np.radians(first), np.radians(second)
-    half = math.sin((phi2 - phi1) / 2.0) ** 2 + math.cos(phi1) * math.cos(phi2) * math.sin((lambda2 - lambda1) / 2) ** 2
-    return 2.0 * EARTH_M * math.asin(math.sqrt(min(half, 1.0)))
+    """Return the distance of two positions in degrees along the Earth's surface, by the haversine formula.
+
+    hav θ = hav(φ₂ - φ₁) + cos φ₁ cos φ₂ hav(λ₂ - λ₁), where hav x = sin²(x/2); the distance is R θ.
+    """
+    phi1, lambda1 = np.radians(first)
+    phi2, lambda2 = np.radians(second)
+    haversine_phi = math.sin((phi2 - phi1) / 2.0) ** 2
+    haversine = haversine_phi + math.cos(phi1) * math.cos(phi2) * math.sin((lambda2 - lambda1) / 2) ** 2
+    return 2.0 * EARTH_M * math.asin(math.sqrt(min(haversine, 1.0)))
 
 
 def complete_coordinates(graph: nx.MultiGraph[str], known: Coordinates) -> dict[str, tuple[float, float]]:
@@ -367,13 +427,17 @@ def complete_coordinates(graph: nx.MultiGraph[str], known: Coordinates) -> dict[
     reached = [part for part in nx.connected_components(graph) if any(name in known for name in part)]
     unknown = [name for part in reached for name in graph if name in part and name not in known]
     row = {name: index for index, name in enumerate(unknown)}
-    matrix, side = np.zeros((len(row), len(row))), np.zeros((len(row), 2))
+    if not row:
+        return {**known}
+    # neighbours · position = Σ of their positions: the unknown ones on the left, the known ones on the right
+    matrix = np.zeros((len(row), len(row)))
+    right_side = np.zeros((len(row), 2))
     for name, index in row.items():
         for neighbour in graph[name]:
             matrix[index, index] += 1.0
             if neighbour in row:
                 matrix[index, row[neighbour]] -= 1.0
             else:
-                side[index] += known[neighbour]
-    solved = np.asarray(np.linalg.solve(matrix, side)) if row else side
+                right_side[index] += known[neighbour]
+    solved = np.asarray(np.linalg.solve(matrix, right_side))
     return {**known, **{name: (float(solved[i, 0]), float(solved[i, 1])) for name, i in row.items()}}

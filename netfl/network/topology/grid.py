@@ -16,7 +16,7 @@ from netfl.network.topology import Topology
 from netfl.network.topology._graph import build_mesh, place_users
 from netfl.registry import ByForm, FamilyMember
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Floats, Law
 from netfl.units import Bitrate, Metres
 
 Cell = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
@@ -59,7 +59,11 @@ class Grid(Topology):
 
     @model_validator(mode="after")
     def _check_cells(self) -> Grid:
-        cells = [*(self.towers if self.towers != "all" else ()), *([self.server] if self.server else [])]
+        cells: list[Cell] = []
+        if self.towers != "all":
+            cells += self.towers
+        if self.server is not None:
+            cells.append(self.server)
         for row, column in cells:
             if row >= self.rows or column >= self.columns:
                 last = [self.rows - 1, self.columns - 1]
@@ -72,7 +76,9 @@ class Grid(Topology):
         row, column = np.divmod(np.arange(self.rows * self.columns), self.columns)
         middle = ((self.columns - 1) / 2.0, (self.rows - 1) / 2.0)
         positions = self.spacing * (np.column_stack([column, row]) - middle)
-        tower_routers = range(len(positions)) if self.towers == "all" else map(self._router, self.towers)
+        tower_routers = [*range(len(positions))]
+        if self.towers != "all":
+            tower_routers = [self._router(cell) for cell in self.towers]
         server_router = self._router(self.server or ((self.rows - 1) // 2, (self.columns - 1) // 2))
         graph = build_mesh(positions, self._links(), tower_routers, server_router, self.rate)
         return Layout(graph, place_users(self.placement or self._rectangle, users, graph, streams))
@@ -81,19 +87,22 @@ class Grid(Topology):
         if self.placement is not None:
             return (Law.none("the placement gives the positions of users"),)
 
-        quantity, width = "distance of a user east of the origin in m", self._rectangle.width
-        return (uniform_law(quantity, width, lambda streams, size: self.open(size, streams).user_xy_m[:, 0]),)
+        def draw(streams: Streams, size: int) -> Floats:
+            return self.open(size, streams).user_xy_m[:, 0]
+
+        return (uniform_law("distance of a user east of the origin in m", self._rectangle.width, draw),)
 
     @property
     def _rectangle(self) -> Rectangle:
         return Rectangle(width=self.columns * self.spacing, height=self.rows * self.spacing)
 
     def _router(self, cell: Cell) -> int:
-        return cell[0] * self.columns + cell[1]
+        row, column = cell
+        return row * self.columns + column
 
     def _links(self) -> Iterator[tuple[int, int]]:
         for router in range(self.rows * self.columns):
-            if (router + 1) % self.columns:
+            if (router + 1) % self.columns:  # not the last of its row
                 yield router, router + 1
-            if router + self.columns < self.rows * self.columns:
+            if router + self.columns < self.rows * self.columns:  # not in the last row
                 yield router, router + self.columns

@@ -110,16 +110,17 @@ class Inline(Topology):
             yield Fault("nodes", "no node is a tower", [*self.nodes], "give one node the role: tower")
 
     def _link_faults(self) -> Iterator[Fault]:
-        known: dict[frozenset[str], int] = {}
+        first_with: dict[frozenset[str], int] = {}
         for index, link in enumerate(self.links):
-            key, ends = f"links.{index}.between", frozenset(link.between)
+            key = f"links.{index}.between"
+            ends = frozenset(link.between)
             unknown = [name for name in link.between if name not in self.nodes]
             yield from (Fault(key, "no such node", name, suggest(name, [*self.nodes])) for name in unknown)
             if len(ends) == 1 and not unknown:
                 yield Fault(key, "a link from a node to itself", [*link.between], "give two nodes, or leave it out")
-            if ends in known:
-                yield Fault(key, f"the same ends as links.{known[ends]}", [*link.between], "leave one of them out")
-            known.setdefault(ends, index)
+            if ends in first_with:
+                yield Fault(key, f"the same ends as links.{first_with[ends]}", [*link.between], "leave one of them out")
+            first_with.setdefault(ends, index)
 
     def _route_faults(self) -> Iterator[Fault]:
         joined = nx.node_connected_component(self._graph(), self._with_role("server")[0])

@@ -42,15 +42,15 @@ class RandomGeometric(RandomMesh):
 
     def _link(self, positions: Floats, tower_routers: Ints, streams: Streams) -> tuple[Ints, int]:
         server_router = int(np.hypot(*positions.T).argmin())
-        length = np.hypot(*(positions[:, None] - positions[None]).transpose(2, 0, 1))
-        needed_m = bottleneck_hop(length, server_router)[tower_routers]
+        length_m = np.hypot(*(positions[:, None] - positions[None]).transpose(2, 0, 1))  # [routers, routers]
+        needed_m = bottleneck_hop(length_m, server_router)[tower_routers]
         cut_off = [f"tower:{index}" for index in np.flatnonzero(needed_m > self.max_distance)]
         if cut_off:
             enough = math.ceil(needed_m.max() * 10.0) / 10.0
             problem = f"no path of routers connects {', '.join(cut_off)} to the server"
             remedy = f"make it at least {enough:.1f} m to connect them"
             raise ScenarioError([Fault("max_distance", problem, self.max_distance, remedy)])
-        return np.argwhere(np.triu(length <= self.max_distance, k=1)), server_router
+        return np.argwhere(np.triu(length_m <= self.max_distance, k=1)), server_router
 
     def laws(self) -> tuple[Law, ...]:
         if self.placement is not None:

@@ -14,7 +14,7 @@ from netfl.network.topology import Topology
 from netfl.network.topology._graph import build_mesh, place_users
 from netfl.registry import ByForm, FamilyMember
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Floats, Law
 from netfl.units import Bitrate, Metres
 
 
@@ -53,7 +53,9 @@ class Ring(Topology):
 
     @model_validator(mode="after")
     def _check_routers(self) -> Ring:
-        towers = () if self.towers == "all" else self.towers
+        towers: tuple[int, ...] = ()
+        if self.towers != "all":
+            towers = self.towers
         for router in (*towers, self.server):
             if router >= self.routers:
                 raise ValueError(f"there is no router {router}; routers are numbered 0 to {self.routers - 1}")
@@ -63,12 +65,17 @@ class Ring(Topology):
 
     def open(self, users: int, streams: Streams) -> Layout:
         links = [(router, (router + 1) % self.routers) for router in range(self.routers)]
-        tower_routers = range(self.routers) if self.towers == "all" else self.towers
+        tower_routers = self.towers
+        if tower_routers == "all":
+            tower_routers = tuple(range(self.routers))
         graph = build_mesh(on_circle(self.routers, self.radius), links, tower_routers, self.server, self.rate)
         return Layout(graph, place_users(self.placement or Disk(radius=self.radius), users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
         if self.placement is not None:
             return (Law.none("the placement gives the positions of users"),)
-        quantity = "distance of a user to the origin in m"
-        return (disk_distance_law(quantity, self.radius, lambda streams, size: self.open(size, streams).user_xy_m),)
+
+        def draw_xy_m(streams: Streams, size: int) -> Floats:
+            return self.open(size, streams).user_xy_m
+
+        return (disk_distance_law("distance of a user to the origin in m", self.radius, draw_xy_m),)

@@ -18,7 +18,7 @@ from netfl.network.topology import Topology
 from netfl.network.topology._graph import add_site, place_users
 from netfl.registry import FamilyMember
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts
+from netfl.types import Floats, Law, ScenarioFacts
 from netfl.units import Bitrate, Metres, Seconds
 
 
@@ -64,9 +64,12 @@ class Star(Topology):
 
     def open(self, users: int, streams: Streams) -> Layout:
         graph: nx.Graph[str] = nx.Graph()
-        server, tower = (add_site(graph, name, (0.0, 0.0)) for name in ("server", "tower:0"))
+        server = add_site(graph, "server", (0.0, 0.0))
+        tower = add_site(graph, "tower:0", (0.0, 0.0))
         graph.add_edge(server, tower, rate_bps=self.rate, delay_s=self.delay)
-        placement = self.placement or (Disk(radius=self.radius) if self.radius else None)
+        placement = self.placement
+        if self.radius is not None:
+            placement = Disk(radius=self.radius)
         if placement is not None:
             return Layout(graph, place_users(placement, users, graph, streams))
         distance_m = np.broadcast_to(self.distance or self.distances or (), users)
@@ -75,5 +78,8 @@ class Star(Topology):
     def laws(self) -> tuple[Law, ...]:
         if self.radius is None:
             return (Law.none("the scenario or the placement gives the positions of users"),)
-        distance = "distance to the tower in m"
-        return (disk_distance_law(distance, self.radius, lambda streams, size: self.open(size, streams).user_xy_m),)
+
+        def draw_xy_m(streams: Streams, size: int) -> Floats:
+            return self.open(size, streams).user_xy_m
+
+        return (disk_distance_law("distance to the tower in m", self.radius, draw_xy_m),)

@@ -18,7 +18,7 @@ from netfl.network.topology import Topology
 from netfl.network.topology._graph import add_site, place_users
 from netfl.registry import FamilyMember
 from netfl.streams import Streams
-from netfl.types import Law
+from netfl.types import Floats, Law
 from netfl.units import Bitrate, Metres, Seconds
 
 
@@ -67,21 +67,31 @@ class Tree(Topology):
         return self
 
     def open(self, users: int, streams: Streams) -> Layout:
-        towers = prod(self.fanout)
-        positions = np.asarray(self.towers, float) if self.ring is None else on_circle(towers, self.ring)
+        if self.ring is None:
+            positions: Floats = np.asarray(self.towers, float)
+        else:
+            positions = on_circle(prod(self.fanout), self.ring)
         graph: nx.Graph[str] = nx.Graph()
-        level, routers = [add_site(graph, "server", positions.mean(axis=0))], itertools.count()
+        parents = [add_site(graph, "server", positions.mean(axis=0))]
+        routers = itertools.count()
         for depth, children in enumerate(self.fanout, start=1):
-            parents, level = level, []
+            level = []
             for index, leaves in enumerate(np.split(positions, len(parents) * children)):
-                name = f"router:{next(routers)}" if depth < len(self.fanout) else f"tower:{index}"
-                level.append(add_site(graph, name, leaves.mean(axis=0)))
+                if depth < len(self.fanout):
+                    name = f"router:{next(routers)}"
+                else:
+                    name = f"tower:{index}"
+                level.append(add_site(graph, name, leaves.mean(axis=0)))  # in the middle of the towers below it
                 graph.add_edge(parents[index // children], name, rate_bps=self.rate, delay_s=self.delay)
+            parents = level
         placement = self.placement or Disk(radius=self.radius or 0.0)
         return Layout(graph, place_users(placement, users, graph, streams))
 
     def laws(self) -> tuple[Law, ...]:
         if self.radius is None:
             return (Law.none("the placement gives the positions of users"),)
-        quantity = "distance to the origin in m"
-        return (disk_distance_law(quantity, self.radius, lambda streams, size: self.open(size, streams).user_xy_m),)
+
+        def draw_xy_m(streams: Streams, size: int) -> Floats:
+            return self.open(size, streams).user_xy_m
+
+        return (disk_distance_law("distance to the origin in m", self.radius, draw_xy_m),)

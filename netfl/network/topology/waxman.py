@@ -49,21 +49,32 @@ class Waxman(RandomMesh):
 
     def _link(self, positions: Floats, tower_routers: Ints, streams: Streams) -> tuple[Ints, int]:
         server_router = int(np.hypot(*positions.T).argmin())
-        share, chance = self._pairs(positions, streams)
-        linked = chance < self.beta * np.exp(-share / self.alpha)
-        # a larger β or α only adds links
-        is_cut_off = bottleneck_hop(np.where(linked, 0.0, 1.0), server_router)[tower_routers] > 0.0
+        share, draw = self._pairs(positions, streams)
+        is_linked = draw < self.beta * np.exp(-share / self.alpha)
+        is_cut_off = bottleneck_hop(np.where(is_linked, 0.0, 1.0), server_router)[tower_routers] > 0.0
         if is_cut_off.any():
-            beta = bottleneck_hop(chance * np.exp(np.minimum(share / self.alpha, 700.0)), server_router)[tower_routers]
-            alpha = bottleneck_hop(share / -np.log(np.minimum(chance, 1.0 - 1e-16)), server_router)[tower_routers]
-            names = ", ".join(f"tower:{index}" for index in np.flatnonzero(is_cut_off))
-            problem, enough = f"no path of routers connects {names} to the server", _round_up(beta.max())
-            if enough <= 1.0:
-                remedy = f"beta: {enough:.3f} is enough to connect all towers"
-                raise ScenarioError([Fault("beta", problem, self.beta, remedy)])
-            remedy = f"alpha: {_round_up(alpha.max()):.3f} with beta: 1 is enough to connect all towers"
-            raise ScenarioError([Fault("alpha", problem, self.alpha, remedy)])
-        return np.argwhere(np.triu(linked, k=1)), server_router
+            raise self._cut_off_error(np.flatnonzero(is_cut_off), tower_routers, server_router, share, draw)
+        return np.argwhere(np.triu(is_linked, k=1)), server_router
+
+    def _cut_off_error(
+        self, towers: Ints, tower_routers: Ints, server_router: int, share: Floats, draw: Floats
+    ) -> ScenarioError:
+        """Return the error of towers that are cut off, with the least β that joins all of them with the same draws.
+
+        If that is above 1, the error names the least α with β = 1.  A larger β or α only adds links: two routers are
+        linked from β = draw · exp(share/α) on, and for β = 1 from α = share / -ln(draw) on.
+        """
+        names = ", ".join(f"tower:{index}" for index in towers)
+        problem = f"no path of routers connects {names} to the server"
+        needed_beta = draw * np.exp(np.minimum(share / self.alpha, 700.0))  # as exp(710) is no number
+        enough = _round_up(bottleneck_hop(needed_beta, server_router)[tower_routers].max())
+        if enough <= 1.0:
+            remedy = f"beta: {enough:.3f} is enough to connect all towers"
+            return ScenarioError([Fault("beta", problem, self.beta, remedy)])
+        needed_alpha = share / -np.log(np.minimum(draw, 1.0 - 1e-16))
+        enough = _round_up(bottleneck_hop(needed_alpha, server_router)[tower_routers].max())
+        remedy = f"alpha: {enough:.3f} with beta: 1 is enough to connect all towers"
+        return ScenarioError([Fault("alpha", problem, self.alpha, remedy)])
 
     def laws(self) -> tuple[Law, ...]:
         unit = (_NODES + 1.0) / 2.0
@@ -83,22 +94,24 @@ class Waxman(RandomMesh):
     def _pairs(self, positions: Floats, streams: Streams) -> tuple[Floats, Floats]:
         """Return, for each pair of routers, the distance as a share of the diagonal, and the draw for a link."""
         number = np.arange(len(positions))
-        low, high = np.minimum.outer(number, number), np.maximum.outer(number, number)
-        chance = streams.field("links").uniform(low, index=high)
-        np.fill_diagonal(chance, 1.0)
-        distance = np.hypot(*(positions[:, None] - positions[None]).transpose(2, 0, 1))
-        return distance / (self.side * math.sqrt(2.0)), chance
+        first = np.minimum.outer(number, number)
+        second = np.maximum.outer(number, number)
+        draw = streams.field("links").uniform(first, index=second)
+        np.fill_diagonal(draw, 1.0)  # no router is linked to itself
+        distance_m = np.hypot(*(positions[:, None] - positions[None]).transpose(2, 0, 1))
+        return distance_m / (self.side * math.sqrt(2.0)), draw
 
     def _links(self, streams: Streams, size: int) -> Floats:
         """Return whether independent pairs of routers are linked: 0 and 1, 2 and 3, … of many networks."""
-        draws = []
+        is_linked = []
         for network in range(math.ceil(size / 100)):
             network_streams = streams.at(network)
             positions = in_rectangle(200, self.side, self.side, network_streams.at("routers"))
-            share, chance = self._pairs(positions, network_streams)
+            share, draw = self._pairs(positions, network_streams)
             even = np.arange(0, 200, 2)
-            draws.append(chance[even, even + 1] < self.beta * np.exp(-share[even, even + 1] / self.alpha))
-        return np.concatenate(draws).astype(float)
+            pairs = (even, even + 1)
+            is_linked.append(draw[pairs] < self.beta * np.exp(-share[pairs] / self.alpha))
+        return np.concatenate(is_linked).astype(float)
 
 
 def _round_up(value: float) -> float:

@@ -85,7 +85,8 @@ class Traffic(Spec):
         firsts_s = []
         for sender in senders:
             blocks = self.blocks(sender, link_bps, streams)
-            firsts_s.append(next((float(times_s[0]) for times_s, _ in blocks if len(times_s)), np.inf))
+            block_starts_s = (float(times_s[0]) for times_s, _ in blocks if len(times_s))
+            firsts_s.append(next(block_starts_s, np.inf))
         return np.array(firsts_s, float)
 
     def blocks(self, sender: int, link_bps: float, streams: Streams) -> Iterator[Block]:
@@ -96,7 +97,9 @@ class Traffic(Spec):
             link_bps: rate of the sender's link or of the air, in the slowest mode of the reception.
             streams: streams of the traffic model.
         """
-        sizes = streams.rng("sizes", sender) if self.size.is_drawn else None
+        sizes = None
+        if self.size.is_drawn:
+            sizes = streams.rng("sizes", sender)
         for times_s in self.times_s(link_bps, streams.rng("times", sender)):
             yield times_s, self.size.draw(sizes, len(times_s))
 

@@ -15,6 +15,7 @@ from netfl.types import Floats, Law
 from netfl.units import Seconds
 
 _BLOCK = 1024
+"""Packets of a block."""
 
 
 class Constant(Traffic):
@@ -47,7 +48,9 @@ class Constant(Traffic):
         return np.fromiter(map(self._first_s, streams.rngs("times", senders)), float, len(senders))
 
     def _first_s(self, rng: np.random.Generator) -> float:
-        return 0.0 if self.synchronous else self.every * rng.random()
+        if self.synchronous:
+            return 0.0
+        return self.every * rng.random()
 
     def laws(self) -> tuple[Law, ...]:
         from scipy import stats

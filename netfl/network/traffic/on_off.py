@@ -14,6 +14,7 @@ from netfl.types import Floats, Ints, Law
 from netfl.units import Seconds
 
 _BURSTS = 64
+"""Bursts of a block."""
 
 
 class OnOff(Traffic):
@@ -44,7 +45,8 @@ class OnOff(Traffic):
 
     def times_s(self, link_bps: float, rng: np.random.Generator) -> Iterator[Floats]:
         for starts_s, packets in self._bursts(rng):
-            number = np.arange(packets.sum()) - np.repeat(np.cumsum(packets) - packets, packets)
+            before = np.cumsum(packets) - packets  # packets of the bursts before
+            number = np.arange(packets.sum()) - np.repeat(before, packets)  # within its burst, from 0
             yield np.repeat(starts_s, packets) + self.every * number
 
     def first_times_s(self, senders: Sequence[int], link_bps: float, streams: Streams) -> Floats:
@@ -52,23 +54,28 @@ class OnOff(Traffic):
 
     def _first_s(self, rng: np.random.Generator) -> float:
         is_in_burst = rng.random() < self.on / (self.on + self.off)
-        return 0.0 if is_in_burst else rng.exponential(self.off)
+        if is_in_burst:
+            return 0.0
+        return rng.exponential(self.off)
 
     def _bursts(self, rng: np.random.Generator) -> Iterator[tuple[Floats, Ints]]:
         """Yield the starts of bursts and their packets; the first sojourn is as any other, as they are memoryless."""
         now_s = self._first_s(rng)
         while True:
-            lengths_s, silences_s = rng.exponential(self.on, _BURSTS), rng.exponential(self.off, _BURSTS)
+            lengths_s = rng.exponential(self.on, _BURSTS)
+            silences_s = rng.exponential(self.off, _BURSTS)
             ends_s = now_s + np.cumsum(lengths_s + silences_s)
-            yield np.concatenate([[now_s], ends_s[:-1]]), (lengths_s / self.every).astype(np.int64) + 1
+            starts_s = np.concatenate([[now_s], ends_s[:-1]])
+            yield starts_s, (lengths_s / self.every).astype(np.int64) + 1
             now_s = float(ends_s[-1])
 
     def laws(self) -> tuple[Law, ...]:
-        more = float(np.exp(-self.every / self.on))
+        more = float(np.exp(-self.every / self.on))  # P(another packet)
 
         def draw(streams: Streams, size: int) -> Floats:
             blocks = self._bursts(streams.rng("bursts"))
-            return np.concatenate([next(blocks)[1] for _ in range(size // _BURSTS + 1)]).astype(float)
+            packets = [next(blocks)[1] for _ in range(size // _BURSTS + 1)]
+            return np.concatenate(packets).astype(float)
 
         return (
             Law(

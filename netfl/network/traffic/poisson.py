@@ -12,7 +12,10 @@ from netfl.network.traffic import Traffic
 from netfl.streams import Streams
 from netfl.types import Floats, Law
 
-_MIN_BLOCK, _MAX_BLOCK = 64, 1 << 16
+_MIN_BLOCK = 64
+"""Packets of the first block; each has twice as many as the one before."""
+_MAX_BLOCK = 1 << 16
+"""Packets of a block at most."""
 
 
 class Poisson(Traffic):
@@ -40,16 +43,21 @@ class Poisson(Traffic):
         return self
 
     def rate_hz(self, link_bps: float) -> float:
-        return self.rate if self.rate is not None else (self.load or 0.0) * link_bps / self.size.mean
+        if self.rate is not None:
+            return self.rate
+        return (self.load or 0.0) * link_bps / self.size.mean  # ρ μ
 
     def times_s(self, link_bps: float, rng: np.random.Generator) -> Iterator[Floats]:
-        mean_s, count, last_s = 1.0 / self.rate_hz(link_bps), _MIN_BLOCK, 0.0
+        mean_s = 1.0 / self.rate_hz(link_bps)
+        last_s = 0.0
+        count = _MIN_BLOCK
         while True:
-            gaps = rng.exponential(mean_s, count)
-            gaps[0] += last_s
-            times_s = np.cumsum(gaps)
+            gaps_s = rng.exponential(mean_s, count)
+            gaps_s[0] += last_s
+            times_s = np.cumsum(gaps_s)
             yield times_s
-            last_s, count = float(times_s[-1]), min(2 * count, _MAX_BLOCK)
+            last_s = float(times_s[-1])
+            count = min(2 * count, _MAX_BLOCK)
 
     def first_times_s(self, senders: Sequence[int], link_bps: float, streams: Streams) -> Floats:
         mean_s = 1.0 / self.rate_hz(link_bps)

@@ -12,6 +12,7 @@ from netfl.streams import Streams
 from netfl.types import Floats, Law
 
 _BLOCK = 256
+"""Packets of a block."""
 
 
 class Saturated(Traffic):
@@ -48,7 +49,7 @@ class Saturated(Traffic):
         """Yield one block again and again for packets of one size, without two generators for each user."""
         if self.size.is_drawn:
             yield from super().blocks(sender, link_bps, streams)
-        block = np.zeros(_BLOCK), np.full(_BLOCK, self.size.mean)
+        block: Block = (np.zeros(_BLOCK), np.full(_BLOCK, self.size.mean))
         while True:
             yield block
 
