@@ -38,8 +38,9 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
 - Slots: slot k begins at k · slot_s.  ``cell.next_slot(slot_s, after=k)`` is the first slot after slot k that has not
   begun, and ``yield cell.wait_until(slot * slot_s)`` waits for it; neither is disturbed by the rounding of the clock.
   Frames that end as the slot begins have ended after that wait.
-  ``cell.ready_slots(users, slot_s)`` are the slots from which users have their frames.  Where users send independently,
-  `SlottedCell.serve` and `UnslottedCell.serve` of the cell's module are the whole loop.
+  ``cell.ready_slots(users, slot_s)`` are the slots from which users have their frames.
+- Where users send independently, `netfl.network.mac._slotted.SlottedCell.serve` and
+  `netfl.network.mac._unslotted.UnslottedCell.serve` are the whole loop.
 - ``cell.streams``: random streams of the cell.  ``cell.streams.rng(name)`` is a NumPy generator; `BufferedDraws` keeps
   the draws of each user apart.  ``cell.env``: the clock; ``cell.ids``: numbers of the users in the network.
 

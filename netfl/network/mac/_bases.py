@@ -30,7 +30,7 @@ _DIGITS = 3
 
 
 class SlottedMac(Mac):
-    """A MAC in slots, each of which should hold one frame; see `netfl.network.radio.cell.SlottedCell`."""
+    """A MAC in slots, each of which should hold one frame; see `netfl.network.mac._slotted.SlottedCell`."""
 
     max_attempts: Annotated[int, Field(ge=1)] | None = None
     """Attempts after which an update is given up; ``null`` is no limit."""

@@ -11,8 +11,9 @@ from pydantic import Field
 
 from netfl.network.mac import BufferedDraws
 from netfl.network.mac._bases import SlottedMac, channel_picker
+from netfl.network.mac._slotted import NEVER, SlottedCell
 from netfl.network.radio.bench import BenchSetup, slot_successes
-from netfl.network.radio.cell import NEVER, Cell, SlottedCell
+from netfl.network.radio.cell import Cell
 from netfl.types import Ints, Law
 
 _LAW_USERS = 20

@@ -14,8 +14,9 @@ from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
 from netfl.network.mac import BufferedDraws, IdleTime, Mac
+from netfl.network.mac._unslotted import UnslottedCell
 from netfl.network.radio.bench import BenchSetup, attempt_outcomes, failed_attempts
-from netfl.network.radio.cell import Cell, UnslottedCell
+from netfl.network.radio.cell import Cell
 from netfl.network.reception.lora import FACTORS, fastest_mode_of
 from netfl.registry import ByForm, Spec
 from netfl.streams import Streams

@@ -1,6 +1,6 @@
 """Pure ALOHA.
 
-Next on the way of a frame: `netfl.network.radio.cell`, `UnslottedCell.serve` and `Cell.attempt`.
+Next on the way of a frame: `netfl.network.mac._unslotted.UnslottedCell.serve` and `Cell.attempt`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import simpy
 from pydantic import Field
 
 from netfl.network.mac import BufferedDraws, Mac
+from netfl.network.mac._unslotted import UnslottedCell
 from netfl.network.radio.bench import BenchSetup, attempt_outcomes
-from netfl.network.radio.cell import Cell, UnslottedCell
+from netfl.network.radio.cell import Cell
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, StatisticClaim
 from netfl.units import Seconds

@@ -1,6 +1,6 @@
 """Slotted ALOHA.
 
-Next on the way of a frame: `netfl.network.radio.cell`, `SlottedCell.serve` and `Cell.attempt`.
+Next on the way of a frame: `netfl.network.mac._slotted.SlottedCell.serve` and `Cell.attempt`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from pydantic import Field, model_validator
 
 from netfl.network.mac import BufferedDraws, IdleTime
 from netfl.network.mac._bases import SlottedMac, channel_picker
+from netfl.network.mac._slotted import NEVER, SlottedCell
 from netfl.network.radio.bench import BenchSetup, carried_load_law, slot_successes
-from netfl.network.radio.cell import NEVER, Cell, SlottedCell
+from netfl.network.radio.cell import Cell
 from netfl.types import Bools, Floats, Ints, Law
 
 _MAX_DOUBLINGS = 10

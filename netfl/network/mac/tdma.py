@@ -9,8 +9,9 @@ import numpy as np
 import simpy
 
 from netfl.network.mac._bases import SlottedMac
+from netfl.network.mac._slotted import SlottedCell
 from netfl.network.radio.bench import BenchSetup, waiting_times
-from netfl.network.radio.cell import Cell, SlottedCell
+from netfl.network.radio.cell import Cell
 from netfl.types import Ints, Law
 
 _LAW_USERS = 5

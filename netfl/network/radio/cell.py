@@ -2,7 +2,8 @@
 
 A MAC lets users send by `Cell.attempt`.  What they send comes from a `TxQueue`; the `Medium` decides what is received;
 received messages go to the uplink of the cell, the first port on the way to the server (`netfl.network.backhaul.port`).
-MACs whose users send independently share two loops: `SlottedCell.serve` in slots, `UnslottedCell.serve` without.
+MACs whose users send independently share two loops: `netfl.network.mac._slotted.SlottedCell.serve` in slots,
+`netfl.network.mac._unslotted.UnslottedCell.serve` without.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -29,10 +29,6 @@ from netfl.network.radio.transmission import SharedChannel, Transmission
 from netfl.network.radio.tx_queue import TxQueue, Users
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints
-
-NEVER = np.iinfo(np.int64).max
-"""Number of a slot that never comes."""
-_NOBODY = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,207 +454,3 @@ class Cell:
         for message in messages:
             self._uplink(message)
         self._notify(users)  # one whose update was replaced on the air could not send before
-
-
-class SlottedCell:
-    """A cell whose users begin to send at the beginning of a slot: slot k begins at k · slot_s.
-
-    Senders are independent: a frame that lasts longer than its slot, or arrives later, delays no other user, and the
-    medium decides what it overlaps with.  A user has one frame on the air at a time: its next slot begins when the last
-    frame has ended at the tower, or later.
-
-    Args:
-        slot_s: length of a slot, which should hold a frame and its propagation delay.
-        max_attempts: attempts that an update has; ``None`` is no limit.
-        pick_channel: ``pick_channel(users)`` returns the channel of each sender; ``None`` if there is one channel only.
-    """
-
-    def __init__(
-        self,
-        cell: Cell,
-        slot_s: float,
-        max_attempts: int | None = None,
-        pick_channel: Callable[[Users], Users] | None = None,
-    ) -> None:
-        self.cell, self.slot_s, self.max_attempts, self._pick_channel = cell, slot_s, max_attempts, pick_channel
-        self._free = np.zeros(cell.size, np.int64)  # first slot after the last one in which each user began to send
-        self._results: dict[int, tuple[Bools, int]] = {}  # outcomes of the frames on the air, and the sender's place
-
-    def channels(self, users: Users) -> Users:
-        """Return the channel on which each of *users* sends now."""
-        return np.zeros(len(users), np.int64) if self._pick_channel is None else self._pick_channel(users)
-
-    def start_s(self, slot: int) -> float:
-        """Return the start of a slot; infinity for ``NEVER``."""
-        return slot * self.slot_s if slot < NEVER else np.inf
-
-    def joining_slots(self, users: Users) -> tuple[Users, Users]:
-        """Return those of *users* that have a frame, now or later, and the first slot in which each may begin."""
-        if len(users) == 1:  # mostly
-            user = int(users[0])
-            from_s = max(float(self.cell.ready_s[user]), self.cell.env.now)
-            if from_s == math.inf:
-                return _NOBODY, _NOBODY
-            return users, np.array([max(period_from(from_s, self.slot_s), int(self._free[user]))])
-        ready_s = self.cell.ready_s[users]
-        has_frame = ready_s < np.inf
-        if not has_frame.all():
-            users, ready_s = users[has_frame], ready_s[has_frame]
-        first = periods_from(np.maximum(ready_s, self.cell.env.now), self.slot_s)
-        return users, np.maximum(first, self._free[users])
-
-    def send(self, users: Users, slot: int, channel: Users | int) -> simpy.Event:
-        """Let *users* begin to send in *slot*, which begins now; return the event of `Cell.attempt`."""
-        self._free[users] = slot + 1
-        if not isinstance(channel, int):
-            channel = collapse_if_equal(channel)
-        return self.cell.attempt(users, limit=self.max_attempts, channel=channel, begin_s=self.start_s(slot))
-
-    def is_clear_after(self, slot: int) -> bool:
-        """Return whether frames are on the air, and all of them end by the end of *slot*: nobody sends before that."""
-        clear_s = self.cell.clear_s
-        return clear_s > self.cell.env.now and period_from(clear_s, self.slot_s) <= slot + 1
-
-    def serve(
-        self,
-        choose: Callable[[Users, Ints], Ints],
-        end_slot: Callable[[Users, Bools], None] | None = None,
-    ) -> Generator[simpy.Event, Any, None]:
-        """Let each user send in the slots that it chooses.
-
-        Args:
-            choose: ``choose(users, first)`` returns the next slot of each user, not before its *first*.
-            end_slot: ``end_slot(users, received)`` is called as soon as frames of *users* have ended, before these
-                users choose again.
-        """
-        cell, has_channels = self.cell, self._pick_channel is not None
-        chosen = np.full(cell.size, NEVER)
-        while True:
-            users = cell.changes()
-            if users.size:
-                if end_slot is not None:
-                    self._report_results(users, end_slot)
-                chosen[users] = NEVER
-                users, first = self.joining_slots(users)
-                chosen[users] = choose(users, first)
-            slot = int(chosen.min())
-            start_s = self.start_s(slot)
-            if start_s > cell.env.now:
-                yield cell.wait_for_change(by_s=start_s)
-                continue
-            users = np.flatnonzero(chosen == slot)
-            chosen[users] = NEVER
-            end = self.send(users, slot, self.channels(users) if has_channels else 0)
-            if end_slot is not None:
-                received = np.asarray(end.value)  # filled in as the frames end
-                self._results.update((user, (received, place)) for place, user in enumerate(users.tolist()))
-            if self.is_clear_after(slot):  # one event in place of several
-                yield end
-
-    def _report_results(self, users: Users, end_slot: Callable[[Users, Bools], None]) -> None:
-        """Report the outcomes of those of *users* whose frames have ended."""
-        senders = [user for user in dict.fromkeys(users.tolist()) if user in self._results]
-        if senders:
-            outcomes = [self._results.pop(user) for user in senders]
-            end_slot(np.array(senders), np.array([received[place] for received, place in outcomes]))
-
-
-class UnslottedCell:
-    """A cell whose users send at any time; the MAC does not wait for the ends of their attempts.
-
-    Users mostly send one by one, so all state is that of single users, and a heap gives the next of them.
-
-    Attributes:
-        failures: failed attempts of the current frame, ``[size]``.
-        has_failed: whether each user's last attempt, also of an earlier frame, has failed, ``[size]``.
-        over_s: end of each user's last attempt, ``[size]``.
-    """
-
-    def __init__(self, cell: Cell) -> None:
-        self._cell = cell
-        self.failures = np.zeros(cell.size, np.int64)
-        self.has_failed = np.zeros(cell.size, np.bool_)
-        self.over_s = np.full(cell.size, -math.inf)
-        self._ready_s = [math.nan] * cell.size
-        self._results: dict[int, tuple[Bools, int]] = {}
-
-    def serve(
-        self, plan: Callable[[Users], Sequence[float] | Floats], send: Callable[[Users], None]
-    ) -> Generator[simpy.Event, Any, None]:
-        """Let each user send at its planned time, independently of the others.
-
-        Users that are due at the same time send together, in the order of their numbers.
-
-        Args:
-            plan: ``plan(users)`` returns the time of the next attempt of each; infinity for none.
-            send: ``send(users)`` starts their attempts with `send`.
-        """
-        cell = self._cell
-        next_s = [math.inf] * cell.size
-        planned: list[tuple[float, int]] = []  # a heap; an entry is valid if it agrees with next_s
-        while True:
-            users = self._changes()
-            if users.size:
-                for user, at_s in zip(users.tolist(), map(float, plan(users)), strict=True):
-                    next_s[user] = at_s
-                    if at_s < math.inf:
-                        heappush(planned, (at_s, user))
-            while planned and planned[0][0] != next_s[planned[0][1]]:
-                heappop(planned)
-            start_s = planned[0][0] if planned else math.inf
-            if start_s > cell.env.now:
-                yield cell.wait_for_change(by_s=start_s)
-                continue
-            due = []
-            while planned and planned[0][0] <= cell.env.now:
-                at_s, user = heappop(planned)
-                if at_s == next_s[user]:
-                    next_s[user] = math.inf
-                    due.append(user)
-            senders = cell.drop_disconnected(sorted(due))
-            if senders:
-                send(np.array(senders))
-
-    def send(
-        self, users: Users, limit: int | None, duration_s: Sequence[float] | Floats, **options: Sequence[int] | Ints
-    ) -> None:
-        """Let *users* send for *duration_s* each; *options* are the channel and the mode of each."""
-        self.over_s[users] = self._cell.env.now + np.asarray(duration_s)
-        collapsed = {key: collapse_if_equal(values) for key, values in options.items()}
-        end = self._cell.attempt(users, limit=limit, duration_s=collapse_if_equal(duration_s), **collapsed)
-        received = np.asarray(end.value)  # filled in as the attempts end
-        for place, user in enumerate(users.tolist()):
-            self._results[user] = received, place
-
-    def _changes(self) -> Users:
-        """Return the users to plan again: with another frame, or after a failed attempt."""
-        if not self._cell.changed:
-            return _NOBODY
-        changed = self._cell.changes()
-        ready_s = self._cell.ready_s
-        replanned = []
-        for user in changed.tolist() if len(changed) == 1 else np.unique(changed).tolist():
-            user_ready_s = float(ready_s[user])
-            is_new = user_ready_s != self._ready_s[user]
-            result = self._results.pop(user, None)
-            if result is not None:
-                received, place = result
-                self.has_failed[user] = not received[place]
-                is_new = is_new or not self.has_failed[user]
-            if is_new:
-                self.failures[user] = 0
-            elif result is not None:
-                self.failures[user] += 1
-            else:
-                continue  # nothing has changed for this user
-            self._ready_s[user] = user_ready_s
-            replanned.append(user)
-        return np.array(replanned, np.int64)
-
-
-def collapse_if_equal(values: Any) -> Any:
-    """Return one value if all are equal, because the cell is faster with it; else *values* as an array."""
-    if len(values) == 1:
-        return values[0] if isinstance(values, list) else values[0].item()
-    values = np.asarray(values)
-    return values[0].item() if (values == values[0]).all() else values
