@@ -16,10 +16,11 @@ from netfl.network.config import NetworkContext
 from netfl.network.counterfactual import IsolatedStreams
 from netfl.network.layout import NodeId
 from netfl.network.message import TRAFFIC, Message
-from netfl.network.radio.cell import AirInterface, Cell
+from netfl.network.radio.cell import Cell
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.transmission import SharedChannel
+from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.tx_queue import MergedTxQueue, TxQueue, TxQueueSubset, Users
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.transport.segmentation import SegmentedUpdateQueue

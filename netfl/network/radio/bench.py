@@ -14,10 +14,11 @@ from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.mac import Mac
 from netfl.network.message import Message
-from netfl.network.radio.cell import AirInterface, Cell
+from netfl.network.radio.cell import Cell
 from netfl.network.radio.medium import Medium, ReceptionResult, unknown_snr
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.transmission import SharedChannel, Transmission
+from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.server import OutstandingUpdates
 from netfl.network.tower import Tower
@@ -164,7 +165,7 @@ def attempt_outcomes(setup: BenchSetup, next_ready: NextReady, span_s: float, ro
     counts = np.empty((rows + 1, 2))
     for row in range(rows + 1):
         bench.env.run(until=(row + 1) * span_s)
-        counts[row] = len(bench.deliveries), len(bench.deliveries) + sum(bench.cell.failed.values())
+        counts[row] = len(bench.deliveries), len(bench.deliveries) + sum(bench.cell.transmit_path.failed.values())
     received, ended = np.diff(counts, axis=0).T
     return received[:, None], ended[:, None]
 
