@@ -305,7 +305,7 @@ class CsmaCa(Mac):
 
         def cdf(cycle_s: Floats) -> Floats:
             slots = np.floor((np.asarray(cycle_s) - shortest_s) / slot_s + 1e-3)
-            return np.clip(slots + 1, 0, cw_min + 1) / (cw_min + 1)
+            return np.asarray(np.clip(slots + 1, 0, cw_min + 1) / (cw_min + 1))
 
         def cycles(streams: Streams, size: int) -> Floats:
             bench = MacTestBench(BenchSetup(self, 1, shortest_s, streams), saturated_users)
@@ -477,7 +477,7 @@ class Contention:
     def _next_offset(self) -> int | None:
         """Return when the next station sends, from the beginning of the idle period; ``None`` without a frame."""
         frozen = self._frozen
-        while frozen and not self._is_valid(*frozen[0]):
+        while frozen and not self._is_valid(frozen[0]):
             heappop(frozen)
         offset = self._wait + (frozen[0][0] - self._virtual) * self._slot if frozen else None
         for late in self._late:
@@ -486,8 +486,9 @@ class Contention:
                 offset = late_offset
         return offset
 
-    def _is_valid(self, due: int, user: int) -> bool:
+    def _is_valid(self, entry: tuple[int, int]) -> bool:
         """Return whether an entry of the heap is that of the station's present counter."""
+        due, user = entry
         return self._is_queued[user] and self._due[user] == due
 
     def _take(self, offset: int) -> list[int]:
@@ -496,8 +497,9 @@ class Contention:
         frozen = self._frozen
         senders = dict[int, None]()  # a set that keeps the order
         while frozen and self._wait + (frozen[0][0] - self._virtual) * slot == offset:
-            due, user = heappop(frozen)
-            if self._is_valid(due, user):
+            entry = heappop(frozen)
+            if self._is_valid(entry):
+                _, user = entry
                 senders[user] = None
         for late in self._late:
             if late.end(slot) == offset and self._is_queued[late.user]:

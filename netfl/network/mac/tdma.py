@@ -54,6 +54,7 @@ class Tdma(SlottedMac):
         return SlottedCell(cell, self.slot or cell.airtime_s, self.max_attempts).serve(choose)
 
     def laws(self) -> tuple[Law, ...]:
+        """Claim that an update that is ready at a random instant waits for a time uniform on the frame."""
         frame_s = _LAW_USERS * (self.slot or 1.0)
         return (
             Law(
