@@ -32,15 +32,21 @@ class PacketQueue(TxQueue):
     """
 
     def __init__(self, ids: Users, traffic: Traffic, arrivals: TrafficArrivals, tower: str, log: EventLog) -> None:
-        self.ids, self._tower, self._log = ids, tower, log
         size = len(ids)
-        self._saturated, self._capacity = traffic.is_saturated, traffic.buffer or np.inf
-        self.max_bits, self.quiet = traffic.size.mean, traffic.is_saturated
-        self._fixed_size, self._priority = traffic.size.distribution == "fixed", traffic.priority
+        self.ids = ids
+        self.max_bits = traffic.size.mean
+        self.quiet = traffic.is_saturated
         self.on_air = np.zeros(size, np.bool_)
+        self._tower = tower
+        self._log = log
+        self._saturated = traffic.is_saturated
+        self._capacity = traffic.buffer or np.inf
+        self._fixed_size = traffic.size.distribution == "fixed"
+        self._priority = traffic.priority
         self._all_arrivals = arrivals
         self._first_s = arrivals.first_times_s()
         self.ready_s = self._first_s.copy()
+
         # of each user once it is asked for its first packet: most users of a large network never are in a short run
         self._heads: list[Message | None] = [None] * size
         self._arrivals: dict[int, _Arrivals] = {}
@@ -60,7 +66,8 @@ class PacketQueue(TxQueue):
         return lengths
 
     def launch(self, users: Users, now_s: float) -> Frames:
-        heads, on_air = list[Message](), self.on_air
+        heads = list[Message]()
+        on_air = self.on_air
         for user in users.tolist():  # mostly one
             head = self._heads[user] or self._open(user)
             heads.append(head)
@@ -87,7 +94,7 @@ class PacketQueue(TxQueue):
                 messages.append(head)
             elif limit is not None and head.attempts >= limit:
                 self._log.record_outcome(head, cause if limit == 1 else "given_up", now_s, node=self._tower)
-            else:
+            else:  # it stays the head, and is sent again
                 continue
             self._heads[user] = self._next(user, now_s)
         return messages
@@ -125,13 +132,15 @@ class PacketQueue(TxQueue):
 
     def _next(self, user: int, now_s: float) -> Message:
         """Take the next head of *user*'s queue, and set the time at which it is ready."""
-        arrivals, counted = self._arrivals[user], False
-        if self._saturated:
-            born_s, bits = now_s, arrivals.take()[1]
+        arrivals = self._arrivals[user]
+        counted = False
+        if self._saturated:  # a packet is always there
+            _, bits = arrivals.take()
+            born_s = now_s
         else:
             self._admit_arrivals(user, now_s)
             waiting = self._waiting[user]
-            counted = bool(waiting)
+            counted = bool(waiting)  # at its admission
             born_s, bits = waiting.popleft() if waiting else arrivals.take()
         self.ready_s[user] = born_s
         number = int(self.ids[user])
@@ -139,7 +148,9 @@ class PacketQueue(TxQueue):
 
     def _admit_arrivals(self, user: int, now_s: float) -> None:
         """Queue or drop the packets that arrived before now, while the head was being sent."""
-        waiting, arrivals, number = self._waiting[user], self._arrivals[user], int(self.ids[user])
+        waiting = self._waiting[user]
+        arrivals = self._arrivals[user]
+        number = int(self.ids[user])
         while arrivals.born_s < now_s:
             born_s, bits = arrivals.take()
             self._log.packets.offer(number, bits, born_s)
