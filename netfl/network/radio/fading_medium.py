@@ -302,10 +302,7 @@ class FadingMedium(Medium):
         worst = max(sums, default=0.0)
 
         # the other senders of this transmission
-        if mode in {None, transmission.mode}:
-            signals = db_to_linear(snr_db)
-        else:
-            signals = np.zeros(len(snr_db))
+        signals = db_to_linear(snr_db) if mode in {None, transmission.mode} else np.zeros(len(snr_db))
         return np.asarray(worst + signals.sum() - signals)
 
 

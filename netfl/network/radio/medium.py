@@ -31,7 +31,7 @@ def mark_unpaid(interrupted: Sequence[bool] | None, shares: Floats | None) -> Se
     """Return *interrupted* with the transmissions that had less than all of their energy, `Medium.spend`."""
     if shares is None or (shares == 1.0).all():
         return interrupted
-    unpaid = (shares < 1.0).tolist()
+    unpaid: list[bool] = (shares < 1.0).tolist()
     if interrupted is None:
         return unpaid
     return [any(causes) for causes in zip(interrupted, unpaid, strict=True)]
@@ -222,10 +222,12 @@ class Medium:
 
     def _add_exempt(self, ids: Ints, is_up: Bools) -> Bools:
         """Return *is_up*, true also for users that are exempt from outages."""
-        return is_up | self._exemptions.among("outage", ids) if self._exemptions.outage else is_up
+        if not self._exemptions.outage:
+            return is_up
+        return is_up | self._exemptions.among("outage", ids)
 
     def _replace_exempt(self, ids: Ints, values: Floats, exempt_value: float) -> Floats:
         """Return *values* with *exempt_value* for users that are exempt from outages."""
-        return (
-            np.where(self._exemptions.among("outage", ids), exempt_value, values) if self._exemptions.outage else values
-        )
+        if not self._exemptions.outage:
+            return values
+        return np.where(self._exemptions.among("outage", ids), exempt_value, values)
