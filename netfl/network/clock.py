@@ -91,7 +91,7 @@ class Clock(simpy.Environment):
         """Process events until *end* has fired; call *on_progress* after each *every* events before that.
 
         Raises:
-            simpy.core.EmptySchedule: There are no more events, and *end* has not fired.
+            simpy.core.EmptySchedule: there are no more events, and *end* has not fired.
 
         >>> clock, calls = Clock(), []
         >>> ticks = [clock.timeout(at_s) for at_s in (1.0, 2.0, 3.0, 4.0)]

@@ -69,12 +69,12 @@ class NetworkConfig:
     """Parts of a simulated network.
 
     Args:
-        medium: Medium of all cells; ``None`` without users that send.
-        shared_air: Whether all cells share their channels, and so interfere.
-        queues: Other queues, by the name of a node or of a link from one.
-        node_state: State of the nodes by these outages.
-        service: Parameters of the rounds; ``None`` for traffic alone.
-        expected: Metrics predicted by theory, for the record.
+        medium: medium of all cells; ``None`` without users that send.
+        shared_air: whether all cells share their channels, and so interfere.
+        queues: other queues, by the name of a node or of a link from one.
+        node_state: state of the nodes by these outages.
+        service: parameters of the rounds; ``None`` for traffic alone.
+        expected: metrics predicted by theory, for the record.
     """
 
     layout: Layout
@@ -105,15 +105,15 @@ class RoundServiceConfig:
     """Parameters of rounds.
 
     Args:
-        update_bits: Size of one update, compressed, without headers.
-        compute_s: Mean training time of each user for one update, ``[users]``.
-        samples: Training samples of each user for one update, ``[users]``.
-        broadcast_bps: Rate at which towers send it to their users, on an ideal downlink.
-        on_new_version: Reaction of a user with an unfinished update to a newer version.
-        staleness: Number of versions that an update may lag behind and still count; ``None`` for any number.
-        downlink: Downlink over the network; ``None`` for an ideal one.
-        boost_db: Power of towers above that of users.
-        jitter: Factors of the training times of single updates; ``None`` without jitter.
+        update_bits: size of one update, compressed, without headers.
+        compute_s: mean training time of each user for one update, ``[users]``.
+        samples: training samples of each user for one update, ``[users]``.
+        broadcast_bps: rate at which towers send it to their users, on an ideal downlink.
+        on_new_version: reaction of a user with an unfinished update to a newer version.
+        staleness: number of versions that an update may lag behind and still count; ``None`` for any number.
+        downlink: downlink over the network; ``None`` for an ideal one.
+        boost_db: power of towers above that of users.
+        jitter: factors of the training times of single updates; ``None`` without jitter.
     """
 
     update_bits: float

@@ -36,9 +36,9 @@ class PacketArray:
     """Packets in the order of their arrival at a node, ``[n]`` each.
 
     Args:
-        time_s: Arrival times, or the times at which they end.
-        born_s: Arrival times at their senders.
-        sender: Node numbers of the senders.
+        time_s: arrival times, or the times at which they end.
+        born_s: arrival times at their senders.
+        sender: node numbers of the senders.
     """
 
     time_s: Floats
@@ -57,16 +57,16 @@ class PacketCounter:
     """Counters of one replica's packets since `restart`.
 
     Args:
-        senders: Number of nodes that may send.
+        senders: number of nodes that may send.
 
     Attributes:
-        since_s: Time of the last restart, from which rates are computed.
-        counts_from_s: The earliest time that is the same instant: packets from then on count.
-        offered: Number of packets that senders had to send.
-        offered_bits: Bits of these packets.
-        delivered: Number of packets that were delivered.
-        lost: Number of packets that were not delivered, by outcome.
-        delays_s: Delay of each packet that was offered since then and delivered.
+        since_s: time of the last restart, from which rates are computed.
+        counts_from_s: the earliest time that is the same instant: packets from then on count.
+        offered: number of packets that senders had to send.
+        offered_bits: bits of these packets.
+        delivered: number of packets that were delivered.
+        lost: number of packets that were not delivered, by outcome.
+        delays_s: delay of each packet that was offered since then and delivered.
     """
 
     def __init__(self, senders: int) -> None:

@@ -37,10 +37,10 @@ class IdealDownlink:
     Versions wait where the route is interrupted.
 
     Args:
-        outstanding: Updates that the server expects; none of users that are cut off for good.
+        outstanding: updates that the server expects; none of users that are cut off for good.
 
     Attributes:
-        bits: Size of a broadcast.
+        bits: size of a broadcast.
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class _VersionStatus:
     """Status of a version on its way to the users.
 
     Args:
-        is_received: Whether any user has received it.
-        copies: Number of copies that are on their way, wait, or are on the air.
-        unreceived: Copies that have ended before any user had the version.
-        scheduled: Copies that are sent again as soon as they can arrive.
+        is_received: whether any user has received it.
+        copies: number of copies that are on their way, wait, or are on the air.
+        unreceived: copies that have ended before any user had the version.
+        scheduled: copies that are sent again as soon as they can arrive.
     """
 
     is_received: bool = False
@@ -107,8 +107,8 @@ class _TowerSender:
     """Transmitter of a tower, which sends one copy at a time.
 
     Args:
-        waiting: Copies that wait until the tower has sent others.
-        is_sending: Whether a copy is being sent.
+        waiting: copies that wait until the tower has sent others.
+        is_sending: whether a copy is being sent.
     """
 
     tower: Tower
@@ -121,11 +121,11 @@ class _Sending:
     """Copy that a tower sends once to its users.
 
     Args:
-        mode: Mode of the reception.
-        is_sent: Whether the tower stays up until the end.
-        is_tower_up: Whether the tower is up at the start.
-        groups: Number of groups of users, by propagation delay, whose signal has not ended.
-        missed: Users that have not received it so far, in groups.
+        mode: mode of the reception.
+        is_sent: whether the tower stays up until the end.
+        is_tower_up: whether the tower is up at the start.
+        groups: number of groups of users, by propagation delay, whose signal has not ended.
+        missed: users that have not received it so far, in groups.
     """
 
     sender: _TowerSender
@@ -147,10 +147,10 @@ class LossyDownlink:
     when all copies of the newest version have ended and no user has received it, they are sent again.
 
     Args:
-        order_draws: Draws of the order in which the copies of a version set out.
+        order_draws: draws of the order in which the copies of a version set out.
 
     Attributes:
-        bits: Size of a broadcast.
+        bits: size of a broadcast.
     """
 
     def __init__(
@@ -381,7 +381,7 @@ class LossyDownlink:
         """Count a copy that no user has received.
 
         Raises:
-            ModelError: There are too many in a row in a round that cannot close without them.
+            ModelError: there are too many in a row in a round that cannot close without them.
         """
         self._unreceived += 1
         if self._unreceived > self._max_unreceived:

@@ -105,11 +105,11 @@ class EnergyMeter:
     their numbers in the network.
 
     Args:
-        samples: Training samples of one update, ``[users]``.
-        broadcast_s: Airtime of a version on an ideal downlink.
+        samples: training samples of one update, ``[users]``.
+        broadcast_s: airtime of a version on an ideal downlink.
 
     Attributes:
-        power_factor: Radiated power of each user relative to that of the radio, ``[users]``; 1.0 for all.
+        power_factor: radiated power of each user relative to that of the radio, ``[users]``; 1.0 for all.
     """
 
     power_factor: Floats | float = 1.0

@@ -17,9 +17,9 @@ class Ending(NamedTuple):
     """The end of updates or packets.
 
     Args:
-        outcome: One of `netfl.types.OUTCOMES`.
-        node: Name of the node at which they end.
-        detail: Cause of the last failure, where the outcome does not name it.
+        outcome: one of `netfl.types.OUTCOMES`.
+        node: name of the node at which they end.
+        detail: cause of the last failure, where the outcome does not name it.
     """
 
     outcome: str
@@ -36,19 +36,19 @@ class EventLog:
     """Record of the outcomes and events of one replica, with counters of the open round.
 
     Args:
-        nodes: Number of nodes that may send traffic; 0 for none.
-        record_packets: Record the outcomes of packets of traffic, too.
-        max_failed_attempts: Failed attempts of updates and lost trainings in one round without a delivery after which
+        nodes: number of nodes that may send traffic; 0 for none.
+        record_packets: record the outcomes of packets of traffic, too.
+        max_failed_attempts: failed attempts of updates and lost trainings in one round without a delivery after which
             the run ends.
 
     Attributes:
-        receptions: Number of receptions of a version by a user in the open round.
-        uplink_bits: Bits put on the air in the open round.
-        downlink_bits: Bits of the broadcasts of the open round.
-        failed_attempts: Failed attempts in the open round since the last delivery.
-        lost_trainings: Trainings without energy in the open round since the last delivery.
-        metrics: Metrics that transmit queues and the server count for the end of the run.
-        records_packets: Whether the outcomes of packets of traffic are recorded.
+        receptions: number of receptions of a version by a user in the open round.
+        uplink_bits: bits put on the air in the open round.
+        downlink_bits: bits of the broadcasts of the open round.
+        failed_attempts: failed attempts in the open round since the last delivery.
+        lost_trainings: trainings without energy in the open round since the last delivery.
+        metrics: metrics that transmit queues and the server count for the end of the run.
+        records_packets: whether the outcomes of packets of traffic are recorded.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class EventLog:
         """Count failed attempts that are followed by others.
 
         Raises:
-            ModelError: Too many attempts failed in one round without a delivery, so that it would never close.
+            ModelError: too many attempts failed in one round without a delivery, so that it would never close.
         """
         self.failed_attempts += count
         self._check_failures(now_s)

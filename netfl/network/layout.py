@@ -65,12 +65,12 @@ class Layout:
     links in the order of ``graph.edges``.
 
     Args:
-        graph: Infrastructure, undirected; node names such as ``server``, ``router:0``, ``tower:2`` with the
+        graph: infrastructure, undirected; node names such as ``server``, ``router:0``, ``tower:2`` with the
             attributes ``role`` (``server``, ``router`` or ``tower``), ``x_m`` and ``y_m``; edges with ``rate_bps`` and
             ``delay_s``.
-        user_xy_m: Positions of the users at time 0, ``[users, 2]``, in metres.
-        paths: Positions at later times; ``None`` without motion.
-        seen_from: Tower of all links; ``None`` for the nearest tower of each user at time 0.
+        user_xy_m: positions of the users at time 0, ``[users, 2]``, in metres.
+        paths: positions at later times; ``None`` without motion.
+        seen_from: tower of all links; ``None`` for the nearest tower of each user at time 0.
     """
 
     graph: nx.Graph[str]
@@ -174,7 +174,7 @@ class Layout:
         """Return the nodes from *tower* to the server, both included, by least delay.
 
         Raises:
-            networkx.NetworkXNoPath: There is no route.
+            networkx.NetworkXNoPath: there is no route.
         """
         return tuple(nx.shortest_path(self.graph, tower, self.server, weight="delay_s"))
 

@@ -21,13 +21,13 @@ class Message(ABC):
     """A message that crosses ports; two are never equal.
 
     Args:
-        user: Node number of the sender.
-        bits: Size.
-        flow: Key of fair queues: the user's number, or that of the node where traffic enters.
+        user: node number of the sender.
+        bits: size.
+        flow: key of fair queues: the user's number, or that of the node where traffic enters.
         priority: 0 is served first where a queue has priorities.
-        entered_s: Time at which it entered its present port.
-        bypass_queue: Whether it waits in no port, and no port drops it.
-        ignore_outages: Whether no outage ends it.
+        entered_s: time at which it entered its present port.
+        bypass_queue: whether it waits in no port, and no port drops it.
+        ignore_outages: whether no outage ends it.
     """
 
     user: int
@@ -48,10 +48,10 @@ class Packet(Message):
     """A packet of traffic.
 
     Args:
-        born_s: Time at which it arrived at its sender.
-        sent_s: Start of its first attempt over the air; NaN before, and for packets that enter at a port.
-        attempts: Number of attempts over the air.
-        counted: Whether it has been counted as offered.
+        born_s: time at which it arrived at its sender.
+        sent_s: start of its first attempt over the air; NaN before, and for packets that enter at a port.
+        attempts: number of attempts over the air.
+        counted: whether it has been counted as offered.
     """
 
     born_s: float = 0.0
@@ -73,16 +73,16 @@ class BroadcastCopy(Message):
     """A copy of a version for users of one tower.
 
     Args:
-        version: Number of the version.
-        users: Users that have not received it, by their numbers at the tower.
-        route: Nodes from the server to the tower, both included.
-        on_arrival: Called when the copy is at the tower.
-        on_loss: Called with the cause if the copy ends on the way.
-        on_supersede: Called with users that a newer version takes out of the copy.
-        is_at_tower: Whether it has reached its tower.
-        sendings: Number of times that its tower has sent it, since the copy last set out.
-        losses: Number of times that it was lost on the way.
-        cause: Cause of its end, until it is sent again.
+        version: number of the version.
+        users: users that have not received it, by their numbers at the tower.
+        route: nodes from the server to the tower, both included.
+        on_arrival: called when the copy is at the tower.
+        on_loss: called with the cause if the copy ends on the way.
+        on_supersede: called with users that a newer version takes out of the copy.
+        is_at_tower: whether it has reached its tower.
+        sendings: number of times that its tower has sent it, since the copy last set out.
+        losses: number of times that it was lost on the way.
+        cause: cause of its end, until it is sent again.
     """
 
     version: int

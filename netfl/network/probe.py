@@ -70,7 +70,7 @@ class Sampler:
 
     Args:
         air: SNR of the links; ``None`` without radio.
-        since_s: Start of the samples that count for the metrics.
+        since_s: start of the samples that count for the metrics.
     """
 
     def __init__(

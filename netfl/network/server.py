@@ -46,8 +46,8 @@ class RoundResult(NamedTuple):
     """Result of a round.
 
     Args:
-        oldest: Oldest version that an update of a later round may start from.
-        needed: All such versions, in rising order; ``None`` where only the newest is.
+        oldest: oldest version that an update of a later round may start from.
+        needed: all such versions, in rising order; ``None`` where only the newest is.
     """
 
     deliveries: tuple[Delivery, ...]
@@ -59,11 +59,11 @@ class Server:
     """The server of one replica.
 
     Args:
-        name: Name of the aggregating node.
-        outstanding: Updates that the server expects.
-        downlink: Path of versions to the users.
-        tie_draws: Draws of the order in which updates of one instant are judged.
-        on_complete: Called when the round policy is satisfied; `collect_round_result` follows.
+        name: name of the aggregating node.
+        outstanding: updates that the server expects.
+        downlink: path of versions to the users.
+        tie_draws: draws of the order in which updates of one instant are judged.
+        on_complete: called when the round policy is satisfied; `collect_round_result` follows.
     """
 
     admission: Admission

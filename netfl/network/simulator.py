@@ -73,11 +73,11 @@ class NetworkSimulator:
     """The network of one replica.  One clock and one state run through all rounds.
 
     Args:
-        on_progress: Called from time to time within a round.
-        controls: Settings that a caller changes before each round; ``None`` for none.
+        on_progress: called from time to time within a round.
+        controls: settings that a caller changes before each round; ``None`` for none.
 
     Attributes:
-        env: The clock.
+        env: the clock.
     """
 
     def __init__(
@@ -123,11 +123,11 @@ class NetworkSimulator:
         """Yield rounds, one after the other; send back the learners' report on each.
 
         Args:
-            count: Number of rounds.
-            admission: Selects the users of each round; by default all.
+            count: number of rounds.
+            admission: selects the users of each round; by default all.
 
         Raises:
-            ModelError: A model failed, or the round can never close.
+            ModelError: a model failed, or the round can never close.
         """
         assert self._config.service is not None, "a network of traffic alone has no rounds"
         service, log, layout = self._config.service, self._log, self._config.layout
@@ -186,7 +186,7 @@ class NetworkSimulator:
         Windows are half-open: what happens at the end of one, up to the rounding of the clock, belongs to the next.
 
         Raises:
-            ModelError: A model failed.
+            ModelError: a model failed.
         """
         log, sampler = self._log, self._config.sampler
         if warmup_s:
@@ -213,7 +213,7 @@ class NetworkSimulator:
 
     def synchronised_cells(self) -> dict[str, RepeatedCollisions]:
         """Return the towers whose users stay synchronised, and how often they collide again."""
-        repeats = {name: tower.cell.repeats.repeated for name, tower in self._towers.items()}
+        repeats = {name: tower.cell.transmit_path.repeats.repeated for name, tower in self._towers.items()}
         return {name: repeated for name, repeated in repeats.items() if repeated is not None}
 
     def state(self) -> NetworkState:
@@ -273,7 +273,7 @@ class NetworkSimulator:
         self._log.packets.restart(now_s)
         self._warmup_busy_s = self._links_busy_s(now_s)
         for cell in self._cells:
-            cell.restart(now_s)
+            cell.transmit_path.restart(now_s)
         if self._config.energy is not None:
             self._config.energy.restart(now_s)
 
@@ -302,7 +302,7 @@ class NetworkSimulator:
             raise self._failure
 
     def _report_progress(self, now_s: float) -> None:
-        attempts = sum(cell.attempts for cell in self._cells)
+        attempts = sum(cell.transmit_path.attempts for cell in self._cells)
         self._on_progress(RoundProgress(self._log.round, now_s, attempts, self._log.failed_attempts))
 
     def _receive(self, message: Message) -> None:
@@ -366,15 +366,15 @@ class NetworkSimulator:
         span_s = now_s - packets.since_s
         metrics = {f"{prefix}{name}": value for name, value in packets.metrics(now_s).items()}
         if self._cells:
-            attempts, failed = sum(cell.attempts for cell in self._cells), Counter[str]()
+            attempts, failed = sum(cell.transmit_path.attempts for cell in self._cells), Counter[str]()
             for cell in self._cells:
-                failed.update(cell.failed)
+                failed.update(cell.transmit_path.failed)
             received_or_faded = attempts - failed["collided"] - failed["lost"]
             metrics["attempts"] = float(attempts)
             metrics["collision_probability"] = failed["collided"] / max(attempts, 1)
             metrics["outage_probability"] = failed["faded"] / max(received_or_faded, 1)
         for name, tower in self._towers.items():
-            metrics[f"utilisation.{name}"] = share_of_time(tower.cell.busy_by_s(now_s), span_s)
+            metrics[f"utilisation.{name}"] = share_of_time(tower.cell.transmit_path.busy_by_s(now_s), span_s)
         for name, repeated in self.synchronised_cells().items():
             metrics[f"synchronised.{name}"] = repeated.share
         for name, busy_s in self._links_busy_s(now_s).items():

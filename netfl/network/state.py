@@ -13,16 +13,16 @@ class NetworkState:
     """State of a network.  Reading it changes no draw.
 
     Args:
-        time_s: Simulated time.
-        xy_m: Positions of the users, ``[users, 2]``.
-        distance_m: Distance of each user to its tower, ``[users]``.
-        snr_db: Present SNR of each user at its tower, fading included and interference excluded, ``[users]``; infinite
+        time_s: simulated time.
+        xy_m: positions of the users, ``[users, 2]``.
+        distance_m: distance of each user to its tower, ``[users]``.
+        snr_db: present SNR of each user at its tower, fading included and interference excluded, ``[users]``; infinite
             without a radio.
-        backlog: Frames that each user can send now, or is sending, ``[users]``.
-        queues: Messages at each output port towards the server, by the name of its link.
-        user_up: Whether each user is up, ``[users]``.
-        node_up: Whether each tower, router, server and link is up, by name.
-        energy_j: Energy that each user has spent, ``[users]``; ``None`` without an energy model.
+        backlog: frames that each user can send now, or is sending, ``[users]``.
+        queues: messages at each output port towards the server, by the name of its link.
+        user_up: whether each user is up, ``[users]``.
+        node_up: whether each tower, router, server and link is up, by name.
+        energy_j: energy that each user has spent, ``[users]``; ``None`` without an energy model.
     """
 
     time_s: float

@@ -18,10 +18,11 @@ from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
 from netfl.network.mac._conformance import CheckedCell
 from netfl.network.message import Message, Packet
-from netfl.network.radio.cell import AirInterface, Cell
+from netfl.network.radio.cell import Cell
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.transmission import SharedChannel
+from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.tx_queue import MergedTxQueue, TxQueue, TxQueueSubset
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.transport.segmentation import SegmentedUpdateQueue
@@ -40,12 +41,12 @@ class Tower:
     """The versions that a tower has for its users, or will have.
 
     Args:
-        population: Its users; ``None`` where they send traffic only, and so get no versions.
-        medium: Medium, which decides which users receive a version.
-        isolated_cells: Cells of single users that have a medium of their own.
+        population: its users; ``None`` where they send traffic only, and so get no versions.
+        medium: medium, which decides which users receive a version.
+        isolated_cells: cells of single users that have a medium of their own.
 
     Attributes:
-        copies: Number of copies of each version that are on their way to users.
+        copies: number of copies of each version that are on their way to users.
     """
 
     def __init__(

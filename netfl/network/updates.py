@@ -44,9 +44,9 @@ class StateRule(NamedTuple):
     """Properties of a state of an update.
 
     Args:
-        kept_in: Object that holds an update in this state.
-        keeps_user_busy: Whether its user is busy: it abandons, finishes or prefers this update when a version comes.
-        ends_on_newer_version: Whether a newer version, to which its user turns, ends it at once.
+        kept_in: object that holds an update in this state.
+        keeps_user_busy: whether its user is busy: it abandons, finishes or prefers this update when a version comes.
+        ends_on_newer_version: whether a newer version, to which its user turns, ends it at once.
     """
 
     kept_in: str
@@ -103,10 +103,10 @@ class Update(UpdateCarrier):
     """An update that a tower has received, on its way to the server.
 
     Args:
-        base: Version from which it was trained.
-        sent_s: Start of its first attempt.
-        attempts: Number of attempts over the air.
-        outstanding: Updates that the server expects, this one among them.
+        base: version from which it was trained.
+        sent_s: start of its first attempt.
+        attempts: number of attempts over the air.
+        outstanding: updates that the server expects, this one among them.
     """
 
     base: int
@@ -126,14 +126,14 @@ class OutstandingUpdates:
     """Updates that have not ended, and for each user the newest version from which one may still be delivered.
 
     Args:
-        on_exhausted: Called when no update is expected any more.
+        on_exhausted: called when no update is expected any more.
 
     Attributes:
-        count: Number of users of whom an update is expected.
-        min_version: Oldest version from which an update counts.
-        open_updates: Number of updates that have not ended, by the version from which they were trained.
-        in_flight: Updates between the air and the server, in the order in which they left the air.
-        on_end: Called with users whose updates have ended, before `on_exhausted`; it may expect new ones.
+        count: number of users of whom an update is expected.
+        min_version: oldest version from which an update counts.
+        open_updates: number of updates that have not ended, by the version from which they were trained.
+        in_flight: updates between the air and the server, in the order in which they left the air.
+        on_end: called with users whose updates have ended, before `on_exhausted`; it may expect new ones.
     """
 
     def __init__(self, users: int, on_exhausted: Callable[[], None] = lambda: None) -> None:

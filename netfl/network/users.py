@@ -30,9 +30,9 @@ class TrainingPower:
     """The energy of trainings, from batteries that can switch users off.
 
     Args:
-        env: The clock.
-        medium: Medium that knows the batteries.
-        samples: Training samples of each user for one update, by its number in the network.
+        env: the clock.
+        medium: medium that knows the batteries.
+        samples: training samples of each user for one update, by its number in the network.
     """
 
     env: Environment
@@ -66,12 +66,12 @@ class UserBehaviour:
     """Behaviour of users.
 
     Args:
-        on_new_version: Reaction of a user with an unfinished update to a newer version.
-        server_waits: Whether the server waits for users that are disconnected when their tower has a version.
-        power: Energy of trainings; ``None`` where nothing can end them.
-        jitter: Factors of the training times of single updates.
-        energy: Energy meter of trainings and receptions.
-        trains_again: Whether a user without an update that misses a version trains again from the one that it has.
+        on_new_version: reaction of a user with an unfinished update to a newer version.
+        server_waits: whether the server waits for users that are disconnected when their tower has a version.
+        power: energy of trainings; ``None`` where nothing can end them.
+        jitter: factors of the training times of single updates.
+        energy: energy meter of trainings and receptions.
+        trains_again: whether a user without an update that misses a version trains again from the one that it has.
     """
 
     on_new_version: OnNewVersion = "restart"
@@ -93,11 +93,11 @@ class UserPopulation:
     its own: `refresh` applies it when somebody looks.  Until then the user cannot send.
 
     Args:
-        compute_s: Training time of each user for one update, without jitter, ``[size]``.
+        compute_s: training time of each user for one update, without jitter, ``[size]``.
 
     Attributes:
-        version: Newest version that each user has; -1 before the first.
-        on_change: Called with users whose frames have changed otherwise than by a request of the cell.
+        version: newest version that each user has; -1 before the first.
+        on_change: called with users whose frames have changed otherwise than by a request of the cell.
     """
 
     def __init__(self, queue: UpdateQueue, compute_s: Floats, behaviour: UserBehaviour | None = None) -> None:

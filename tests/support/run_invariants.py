@@ -13,6 +13,7 @@ import pytest
 from netfl.network.backhaul.port import OutputPort
 from netfl.network.queue import FifoBuffer
 from netfl.network.radio.cell import Cell
+from netfl.network.radio.transmit_path import TransmitPath
 from netfl.network.simulator import NetworkSimulator
 from netfl.registry import kind_of
 from netfl.results.tables import SCHEMAS
@@ -274,11 +275,11 @@ class Watch:
         for spans_s in self.airtimes_s.values():
             for (_, end_s), (begin_s, _) in pairwise(sorted(spans_s)):
                 assert begin_s >= end_s * (1 - SLACK), "two frames were received at the same time"
-        for cell, bits in self.bits.items():
-            under_way = sum(_bits_of(transmission) for transmission in cell.transmissions)
+        for path, bits in self.bits.items():
+            under_way = sum(_bits_of(transmission) for transmission in path.transmissions)
             ended = bits["received"] + bits["failed"]
             assert bits["sent"] == pytest.approx(ended + under_way), "bits are neither received, failed nor under way"
-            assert cell.busy_by_s(now_s) <= now_s * (1 + SLACK), "the air is busy for longer than the run"
+            assert path.busy_by_s(now_s) <= now_s * (1 + SLACK), "the air is busy for longer than the run"
         self.finished += 1
         for kept in (self.bits, self.on_link):
             kept.clear()
@@ -354,7 +355,7 @@ def watched():  # noqa: PLR0915 - one patch after the other
             before = set(cell.transmissions)
             event = old(cell, *arguments, **options)
             for transmission in set(cell.transmissions) - before:
-                watch.bits[cell]["sent"] += _bits_of(transmission)
+                watch.bits[cell.transmit_path]["sent"] += _bits_of(transmission)
             return event
 
         return attempt
@@ -371,19 +372,19 @@ def watched():  # noqa: PLR0915 - one patch after the other
 
         return push
 
-    @patched(Cell, "_end_transmission")
+    @patched(TransmitPath, "_end_transmission")
     def _(old):
-        def land(cell, flight, event):
-            old(cell, flight, event)
+        def land(path, flight, event):
+            old(path, flight, event)
             each = np.broadcast_to(flight.frames.bits, len(flight.ids))
             is_received = event.value[list(flight.places)]
-            watch.bits[cell]["received"] += float(each[is_received].sum())
-            watch.bits[cell]["failed"] += float(each[~is_received].sum())
-            medium, received = cell._medium, event.value[list(flight.places)]
+            watch.bits[path]["received"] += float(each[is_received].sum())
+            watch.bits[path]["failed"] += float(each[~is_received].sum())
+            medium, received = path._medium, event.value[list(flight.places)]
             alone = getattr(medium, "_capture_db", None) is None and not getattr(medium, "_sinr", False)
             if alone and received.any():
                 assert np.count_nonzero(received) == 1
-                watch.airtimes_s[cell._channel, flight.channel].append((flight.start_s, flight.end_s))
+                watch.airtimes_s[path._channel, flight.channel].append((flight.start_s, flight.end_s))
 
         return land
 

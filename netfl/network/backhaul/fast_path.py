@@ -80,7 +80,7 @@ class FastPathPort:
     """A port and its link, without events.
 
     Args:
-        capacity: Number of packets that may wait; ``None`` for no limit.
+        capacity: number of packets that may wait; ``None`` for no limit.
     """
 
     def __init__(self, name: str, rate_bps: float, delay_s: float, capacity: int | None, log: EventLog) -> None:

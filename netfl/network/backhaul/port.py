@@ -26,8 +26,8 @@ class Link:
     """One direction of a link.
 
     Args:
-        node: Node that sends on it.
-        link: Name and number of the link.
+        node: node that sends on it.
+        link: name and number of the link.
     """
 
     node: NodeId
@@ -51,11 +51,11 @@ class OutputPort:
     At one instant a message leaves before others enter, and those that enter together do so in a random order.
 
     Args:
-        node_state: State of the nodes and links.
-        tie_draws: Draws of the order of messages that enter at one instant.
-        link: Link on which the port sends.
-        buffer: Queue of the port.
-        onward: Takes the messages at the other end of the link.
+        node_state: state of the nodes and links.
+        tie_draws: draws of the order of messages that enter at one instant.
+        link: link on which the port sends.
+        buffer: queue of the port.
+        onward: takes the messages at the other end of the link.
     """
 
     def __init__(

@@ -24,10 +24,10 @@ class Routes:
     """Next hops of every tower and router, and a port for each link in use.
 
     Attributes:
-        wrap_buffer_down: Returns the buffer of a port away from the server, given that of its queue.
+        wrap_buffer_down: returns the buffer of a port away from the server, given that of its queue.
 
     Raises:
-        ScenarioError: The routing does not fit the layout; keys are relative to the routing.
+        ScenarioError: the routing does not fit the layout; keys are relative to the routing.
     """
 
     def __init__(self, config: NetworkConfig, env: Clock, log: EventLog, streams: Streams) -> None:
@@ -64,7 +64,7 @@ class Routes:
         """Open the ports towards *server*, and return the sink of each tower and router that has a route.
 
         Raises:
-            ScenarioError: A name of a queue is unknown; keys are those names.
+            ScenarioError: a name of a queue is unknown; keys are those names.
         """
         faults = [*self._unknown_names()]
         if faults:

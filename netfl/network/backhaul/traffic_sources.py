@@ -27,7 +27,7 @@ class Sender:
     """Sender of packets.
 
     Args:
-        flow: Key of fair queues.
+        flow: key of fair queues.
     """
 
     node: int
@@ -41,7 +41,7 @@ def start_sources(
     """Start all traffic of towers and routers, as events at *sinks* or, where that gives the same, in the result.
 
     Raises:
-        ScenarioError: A sender never has a route to the server; keys are those of the network.
+        ScenarioError: a sender never has a route to the server; keys are those of the network.
     """
     layout = config.layout
     if faults := [*_unconnected_faults(layout, config.traffic, sinks)]:

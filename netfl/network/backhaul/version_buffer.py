@@ -15,8 +15,8 @@ class VersionBuffer(Buffer):
     queue.  It so needs no room of its own.  An older copy that comes after a newer one loses its users to that.
 
     Args:
-        buffer: Queue of the port or tower, which holds one message for each place.
-        by_user: Whether every copy is for one user; if not, copies for one tower may be for different sets of users.
+        buffer: queue of the port or tower, which holds one message for each place.
+        by_user: whether every copy is for one user; if not, copies for one tower may be for different sets of users.
     """
 
     def __init__(self, buffer: Buffer, *, by_user: bool) -> None:

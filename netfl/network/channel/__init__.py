@@ -187,8 +187,10 @@ class BlockGain(LinkGain):
         coherence_s: float,
         peak_db: float,
     ) -> None:
-        self._draw_db, self._coherence_s, self._peak_db = draw_db, coherence_s, peak_db
-        self._drawn_ahead: dict[int, tuple[int, Floats]] = {}
+        self._draw_db = draw_db
+        self._coherence_s = coherence_s
+        self._peak_db = peak_db
+        self._drawn_ahead: dict[int, tuple[int, Floats]] = {}  # of a user, the first block and the gains from it on
 
     @property
     def hold_s(self) -> float:
@@ -197,9 +199,13 @@ class BlockGain(LinkGain):
     def gain_db(self, users: Ints, time_s: ArrayLike) -> Floats:
         if isinstance(time_s, float):
             number = period_of(time_s, self._coherence_s)
-            return self._single(users, number) if len(users) == 1 else self._draw_db(users, np.array(number, np.uint64))
+            if len(users) == 1:
+                return self._single(users, number)
+            return self._draw_db(users, np.array(number, np.uint64))
         block = periods_of(time_s, self._coherence_s).astype(np.uint64)
-        return self._single(users, int(block)) if len(users) == 1 and block.size == 1 else self._draw_db(users, block)
+        if len(users) == 1 and block.size == 1:
+            return self._single(users, int(block))
+        return self._draw_db(users, block)
 
     def peak_db(self, users: Ints) -> Floats:
         return np.full(len(users), self._peak_db)
@@ -207,22 +213,27 @@ class BlockGain(LinkGain):
     def _single(self, users: Ints, block: int) -> Floats:
         """Return the draw of one user; for successive blocks, several are drawn at once and kept."""
         user = int(users[0])
-        first, gains_db = self._drawn_ahead.get(user, (-_AHEAD, _NO_DRAWS))
-        if not 0 <= block - first < len(gains_db):
-            is_near = 0 <= block - first < 2 * _AHEAD
+        first_block, gains_db = self._drawn_ahead.get(user, (-_AHEAD, _NO_DRAWS))
+        if not 0 <= block - first_block < len(gains_db):
+            is_successive = 0 <= block - first_block < 2 * _AHEAD
             if len(self._drawn_ahead) >= _MAX_CACHED:
                 self._drawn_ahead.clear()
-            if is_near:
-                blocks, users = np.arange(block, block + _AHEAD, dtype=np.uint64), np.full(_AHEAD, user)
-            else:
+            if is_successive:
+                blocks = np.arange(block, block + _AHEAD, dtype=np.uint64)
+                users = np.full(_AHEAD, user)
+            else:  # the user may not be asked again for long
                 blocks = np.array([block], np.uint64)
-            first, gains_db = self._drawn_ahead[user] = block, self._draw_db(users, blocks)
-        return gains_db[block - first : block - first + 1]
+            first_block = block
+            gains_db = self._draw_db(users, blocks)
+            self._drawn_ahead[user] = first_block, gains_db
+        return gains_db[block - first_block : block - first_block + 1]
 
 
 class _MovingGain(LinkGain):
     def __init__(self, layout: Layout, loss_db: LinkLoss, min_loss_db: MinLoss) -> None:
-        self._layout, self._loss_db, self._min_loss_db = layout, loss_db, min_loss_db
+        self._layout = layout
+        self._loss_db = loss_db
+        self._min_loss_db = min_loss_db
 
     def gain_db(self, users: Ints, time_s: ArrayLike) -> Floats:
         return -self._loss_db(users, self._layout.distances_m(users, time_s))

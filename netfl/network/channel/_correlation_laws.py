@@ -32,7 +32,8 @@ def gain_series(channel: Channel) -> Series:
 
     def series(streams: Streams, size: int, times_s: Floats) -> Floats:
         gain = channel.open(Layout(nx.Graph(), np.zeros((size, 2))), streams)
-        return gain.gain_db(np.repeat(np.arange(size), len(times_s)), np.tile(times_s, size)).reshape(size, -1)
+        users = np.repeat(np.arange(size), len(times_s))
+        return gain.gain_db(users, np.tile(times_s, size)).reshape(size, -1)
 
     return series
 
@@ -56,9 +57,9 @@ def autocorrelation(
     times_s = np.add.outer(np.array([0.0, *lags_s]), origins_s)
 
     def draw(streams: Streams, size: int) -> Rows:
-        rows = series(streams, size // _SHARE, times_s.ravel()) - mean
-        start, *later = np.moveaxis(rows.reshape(-1, *times_s.shape), 1, 0)
-        return np.stack([(start * value).mean(axis=1) for value in later], axis=1) / variance
+        centred = series(streams, size // _SHARE, times_s.ravel()) - mean
+        at_start, *at_lags = np.moveaxis(centred.reshape(-1, *times_s.shape), 1, 0)  # [series, origins] each
+        return np.stack([(at_start * at_lag).mean(axis=1) for at_lag in at_lags], axis=1) / variance
 
     names = [f"lag {lag:.4g} s" for lag in lags_s]
     return StatisticClaim("autocorrelation", formula, draw, [rho(lag) for lag in lags_s], names)
@@ -95,7 +96,8 @@ def fade_duration(
 
 def _below(series: Series, streams: Streams, size: int, levels: Sequence[float], step_s: float) -> tuple[Rows, Rows]:
     """Return the share of time below each level, and the falls below it, ``[series, levels]`` both."""
-    rows = series(streams, size // (2 * _SHARE), step_s * np.arange(3.0 * _STEPS, 4.0 * _STEPS + 1))
-    is_below = rows[:, None] < np.array(levels)[:, None]
+    times_s = step_s * np.arange(3.0 * _STEPS, 4.0 * _STEPS + 1)
+    values = series(streams, size // (2 * _SHARE), times_s)
+    is_below = values[:, None] < np.array(levels)[:, None]  # [series, levels, times]
     falls = (is_below[..., 1:] & ~is_below[..., :-1]).sum(axis=2)
     return is_below[..., 1:].mean(axis=2), falls.astype(float)

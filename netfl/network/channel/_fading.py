@@ -160,14 +160,18 @@ class Fading(Channel):
             return self.model_copy(update={"doppler": 1.0, "frequency": None}).laws()
         statement, distribution = self._power_law()
         if self.coherence is None:
-            pace, scope, statistics = 1.0 / self.doppler_hz, "independent for each user", self._doppler_claims()
+            pace_s = 1.0 / self.doppler_hz
+            scope = "independent for each user"
+            statistics = self._doppler_claims()
         else:
-            pace, scope = self.coherence, "independent for each user and each block"
-            lags_s, moments = (pace, 3.0 * pace), (1.0, float(distribution.var()))
+            pace_s = self.coherence
+            scope = "independent for each user and each block"
+            lags_s = (pace_s, 3.0 * pace_s)
+            moments = (1.0, float(distribution.var()))
             statistics = (autocorrelation("0 from block to block", self._series, lambda lag_s: 0.0, lags_s, moments),)
 
         def draw(streams: Streams, size: int) -> Floats:
-            return self._series(streams, size, np.array([7.3 * pace])).ravel()
+            return self._series(streams, size, np.array([7.3 * pace_s])).ravel()
 
         return (Law("power gain", f"{statement}, {scope}", draw, distribution=distribution, statistics=statistics),)
 
@@ -212,7 +216,9 @@ class _ContinuousGain(LinkGain):
     """Gains in continuous time: *power* in dB, nearly constant for *hold_s*, above *peak_db* practically never."""
 
     def __init__(self, power: Power, peak_db: float, hold_s: float) -> None:
-        self._power, self._peak_db, self._hold_s = power, peak_db, hold_s
+        self._power = power
+        self._peak_db = peak_db
+        self._hold_s = hold_s
 
     @property
     def hold_s(self) -> float:
@@ -220,7 +226,8 @@ class _ContinuousGain(LinkGain):
 
     def gain_db(self, users: Ints, time_s: ArrayLike) -> Floats:
         """Return the power gain in dB; a power that underflows counts as the smallest positive number."""
-        return np.asarray(10.0 * np.log10(np.maximum(self._power(users, time_s), np.finfo(float).tiny)))
+        power = np.maximum(self._power(users, time_s), np.finfo(float).tiny)
+        return np.asarray(10.0 * np.log10(power))
 
     def peak_db(self, users: Ints) -> Floats:
         return np.full(len(users), self._peak_db)
@@ -243,11 +250,12 @@ class _Waves:
     """
 
     def __init__(self, users: int, coordinates: int, sinusoids: int, streams: Streams) -> None:
-        self._angles, self._phases = streams.field("angle"), streams.field("phase")
+        self._angle_draws = streams.field("angle")
+        self._phase_draws = streams.field("phase")
         self._sinusoids = sinusoids
         self._is_drawn = np.zeros(users, np.bool_)
         shape = (users, coordinates + 1, sinusoids)
-        self._waves = np.empty(shape) if math.prod(shape) <= _MAX_CACHED else None
+        self._waves = np.empty(shape) if math.prod(shape) <= _MAX_CACHED else None  # rates and phases; None: not kept
 
     @abstractmethod
     def _rates(self, angle: Floats) -> list[Floats]:
@@ -259,11 +267,12 @@ class _Waves:
         step = max(1, _CHUNK // self._sinusoids)
         for start in range(0, len(users), step):
             chunk = slice(start, start + step)
-            waves = self._waves_of(users[chunk])
-            angle = waves[:, 0] * coordinates[0][chunk, None] + waves[:, -1]
+            waves = self._waves_of(users[chunk])  # [n, coordinates + 1, N]
+            argument = waves[:, 0] * coordinates[0][chunk, None] + waves[:, -1]  # of exp(i …), [n, N]
             for number in range(1, len(coordinates)):
-                angle += waves[:, number] * coordinates[number][chunk, None]
-            gain[chunk].real, gain[chunk].imag = np.cos(angle).sum(axis=1), np.sin(angle).sum(axis=1)
+                argument += waves[:, number] * coordinates[number][chunk, None]
+            gain[chunk].real = np.cos(argument).sum(axis=1)
+            gain[chunk].imag = np.sin(argument).sum(axis=1)
         return np.asarray(gain / math.sqrt(self._sinusoids))
 
     def _waves_of(self, users: Ints) -> Floats:
@@ -272,17 +281,21 @@ class _Waves:
             return self._draw(users)
         is_drawn = self._is_drawn[users]
         if not is_drawn.all():
-            new = np.unique(users[~is_drawn])
-            self._waves[new] = self._draw(new)
-            self._is_drawn[new] = True
+            new_users = np.unique(users[~is_drawn])
+            self._waves[new_users] = self._draw(new_users)
+            self._is_drawn[new_users] = True
         return np.asarray(self._waves[users])
 
     def _draw(self, users: Ints) -> Floats:
-        """Return rates and phases, keyed by (user, sinusoid), ``[n, coordinates + 1, sinusoids]``."""
-        rows, number = users[:, None], np.arange(self._sinusoids)
-        angle = (number + self._angles.uniform(rows, number)) * (2.0 * math.pi / self._sinusoids)
-        phase = 2.0 * math.pi * self._phases.uniform(rows, number)
-        return np.stack([*self._rates(angle), phase], axis=1)
+        """Return rates and phases, keyed by (user, sinusoid), ``[n, coordinates + 1, sinusoids]``.
+
+        α_n = 2π (n + U) / N for n = 0 … N - 1, and φ_n = 2π U, with uniform draws U.
+        """
+        rows = users[:, None]
+        n = np.arange(self._sinusoids)
+        alpha = (n + self._angle_draws.uniform(rows, n)) * (2.0 * math.pi / self._sinusoids)
+        phi = 2.0 * math.pi * self._phase_draws.uniform(rows, n)
+        return np.stack([*self._rates(alpha), phi], axis=1)
 
 
 class SumOfSinusoids(_Waves):
@@ -325,7 +338,8 @@ class MovingSinusoids(_Waves):
 
     def __init__(self, layout: Layout, wavelength_m: float, sinusoids: int, streams: Streams) -> None:
         super().__init__(layout.users, 2, sinusoids, streams)
-        self._layout, self._wavelength_m = layout, wavelength_m
+        self._layout = layout
+        self._wavelength_m = wavelength_m
 
     def gain(self, users: Ints, time_s: ArrayLike) -> NDArray[np.complex128]:
         """Return the gain of each user at *time_s*, ``[n]``."""
@@ -334,8 +348,8 @@ class MovingSinusoids(_Waves):
         return self._sum(users, east_m, north_m)
 
     def _rates(self, angle: Floats) -> list[Floats]:
-        number = 2.0 * math.pi / self._wavelength_m
-        return [number * np.cos(angle), number * np.sin(angle)]
+        wave_number = 2.0 * math.pi / self._wavelength_m
+        return [wave_number * np.cos(angle), wave_number * np.sin(angle)]
 
 
 UNPACED = Fault(

@@ -44,14 +44,18 @@ class MarkovChannel(Channel):
     def _check_chain(self) -> MarkovChannel:
         if (self.transitions is None) == (self.generator is None):
             raise ValueError("give exactly one of transitions and generator")
-        rows, states = self.transitions or self.generator or (), len(self._states)
+        rows = self.transitions or self.generator or ()
+        states = len(self._states)
         if not 2 <= states <= MAX_STATES:
             raise ValueError(f"{states} states; give 2 to {MAX_STATES}")
         if len(rows) != states or any(len(row) != states for row in rows):
             raise ValueError(f"the matrix must have a row and a column for each of the {states} states")
-        matrix, row_sum = np.array(rows), 0.0 if self.transitions is None else 1.0
-        if (matrix[~np.eye(states, dtype=bool)] < 0.0).any() or (row_sum and (matrix < 0.0).any()):
+        matrix = np.array(rows)
+        is_generator = self.transitions is None
+        off_diagonal = matrix[~np.eye(states, dtype=bool)]
+        if (off_diagonal < 0.0).any() or (not is_generator and (matrix < 0.0).any()):
             raise ValueError("an entry is negative; only the diagonal of a generator may be")
+        row_sum = 0.0 if is_generator else 1.0
         if not np.allclose(matrix.sum(axis=1), row_sum, rtol=0.0, atol=1e-6 * np.abs(matrix).max()):
             raise ValueError(f"each row of the matrix must add up to {row_sum:g}")
         _doublings(self.matrix)
@@ -70,7 +74,7 @@ class MarkovChannel(Channel):
         else:
             from scipy.linalg import expm
 
-            matrix = np.maximum(expm(np.array(self.generator) * self.block), 0.0)
+            matrix = np.maximum(expm(np.array(self.generator) * self.block), 0.0)  # P = exp(Q · block)
         return np.asarray(matrix / matrix.sum(axis=1, keepdims=True))
 
     @property
@@ -79,19 +83,25 @@ class MarkovChannel(Channel):
         return self.block / float(1.0 - self.matrix.diagonal().min())
 
     def _law(self, quantity: str, values: Floats) -> Law:
-        """Return the distribution of the *values* of the states: stationary, with its transitions and correlation."""
+        """Return the distribution of the *values* v of the states: stationary, with its transitions and correlation.
+
+        Mean μ = Σ π_i v_i, variance σ² = Σ π_i (v_i - μ)², and k blocks apart the correlation
+        Σ π_i (v_i - μ) (P^k)_ij (v_j - μ) / σ².
+        """
         share = np.asarray(_doublings(self.matrix)[-1].mean(axis=0))
         mean = float(share @ values)
         variance = float(share @ (values - mean) ** 2)
         lags_s = [lag * self.block for lag in _LAGS]
 
         def series(streams: Streams, size: int, times_s: Floats) -> Floats:
-            rows, times = np.repeat(np.arange(size), len(times_s)), np.tile(times_s, size)
-            state = Chain(self.matrix, streams.field("state")).state(rows, periods_of(times, self.block))
+            rows = np.repeat(np.arange(size), len(times_s))
+            blocks = periods_of(np.tile(times_s, size), self.block)
+            state = Chain(self.matrix, streams.field("state")).state(rows, blocks)
             return values[state].reshape(size, -1)
 
         def draw(streams: Streams, size: int) -> Floats:
-            return values[Chain(self.matrix, streams.field("state")).state(np.arange(size), 1000 + np.arange(size))]
+            chain = Chain(self.matrix, streams.field("state"))
+            return values[chain.state(np.arange(size), 1000 + np.arange(size))]
 
         def rho(lag_s: float) -> float:
             expected = np.linalg.matrix_power(self.matrix, round(lag_s / self.block)) @ (values - mean)
@@ -113,14 +123,16 @@ class MarkovChannel(Channel):
         )
 
     def _transition_claim(self, share: Floats) -> StatisticClaim:
+        """Claim P(i → j) = P_ij, for pairs of states that are frequent enough to test."""
         matrix = self.matrix
         pairs = np.argwhere((share[:, None] >= _MIN_SHARE) & (matrix >= _MIN_SHARE))
 
         def draw(streams: Streams, size: int) -> tuple[Rows, Rows]:
             chain = Chain(matrix, streams.field("state"))
             before, after = (chain.state(np.arange(size), 77 + np.arange(size) + later) for later in (0, 1))
-            from_state = before[:, None] == pairs[:, 0]
-            return (from_state & (after[:, None] == pairs[:, 1])).astype(float), from_state.astype(float)
+            is_from = before[:, None] == pairs[:, 0]  # [size, pairs]
+            is_to = after[:, None] == pairs[:, 1]
+            return (is_from & is_to).astype(float), is_from.astype(float)
 
         means = matrix[pairs[:, 0], pairs[:, 1]].tolist()
         places = [f"{i} → {j}" for i, j in pairs]
@@ -142,23 +154,31 @@ class Chain:
 
     def __init__(self, matrix: Matrix, field: RandomField) -> None:
         *powers, limit = _doublings(matrix)
-        self._field, self._stationary = field, np.cumsum(limit.mean(axis=0))[:-1]
-        self._middles = [_middle_law(power) for power in powers]
-        self._levels = np.arange(len(powers), -1, -1, dtype=np.uint64)
+        self._field = field
+        self._stationary = np.cumsum(limit.mean(axis=0))[:-1]  # cumulative distribution
+        self._middles = [_middle_law(power) for power in powers]  # of each level, P^h with h = 2^level
+        self._levels = np.arange(len(powers), -1, -1, dtype=np.uint64)  # L, L - 1, …, 0
 
     def state(self, rows: Ints, block: ArrayLike) -> Ints:
         """Return the state of each row in *block*, ``[n]``."""
         blocks = np.broadcast_to(np.asarray(block, np.uint64), rows.shape)
-        levels, unit = self._levels, np.uint64(1)
+        levels = self._levels
+        unit = np.uint64(1)
+
         # blocks to draw: the multiple of H before, the one after, then the middles of the halving
         start = (blocks >> levels[0]) << levels[0]
+        end = start + (unit << levels[0])
         middles = ((blocks[:, None] >> levels[:-1]) << levels[:-1]) + (unit << levels[1:])
-        uniform = self._field.uniform(rows[:, None], np.column_stack([start, start + (unit << levels[0]), middles]))
-        left, right = (np.searchsorted(self._stationary, uniform[:, side], side="right") for side in (0, 1))
+        uniform = self._field.uniform(rows[:, None], np.column_stack([start, end, middles]))  # [n, 2 + L]
+
+        # states at both ends, then halve the interval around the block
+        left = np.searchsorted(self._stationary, uniform[:, 0], side="right")
+        right = np.searchsorted(self._stationary, uniform[:, 1], side="right")
         for column, level in enumerate(levels[1:], 2):
             middle = (uniform[:, column, None] > self._middles[int(level)][left, right]).sum(axis=1)
-            is_right = (blocks >> level) & unit == unit
-            left, right = np.where(is_right, middle, left), np.where(is_right, right, middle)
+            is_right_half = (blocks >> level) & unit == unit
+            left = np.where(is_right_half, middle, left)
+            right = np.where(is_right_half, right, middle)
         return np.asarray(left)
 
 
@@ -180,7 +200,10 @@ def _doublings(matrix: Matrix) -> list[Matrix]:
 
 
 def _middle_law(power: Matrix) -> Floats:
-    """Return the cumulative distribution of the state midway between two states, ``[states, states, states - 1]``."""
-    middle = power[:, None, :] * power.T[None, :, :]
+    """Return the cumulative distribution of the state midway between two states, ``[states, states, states - 1]``.
+
+    P(s | a, b) = P^h(a, s) P^h(s, b) / P^2h(a, b), with *power* P^h.
+    """
+    middle = power[:, None, :] * power.T[None, :, :]  # [a, b, s]
     total = middle.sum(axis=2, keepdims=True)
     return np.asarray(np.cumsum(middle[..., :-1], axis=2) / np.where(total > 0.0, total, 1.0))

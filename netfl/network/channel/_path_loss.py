@@ -39,9 +39,11 @@ def refuse_near_field(layout: Layout, wavelength_m: float) -> None:
     Raises:
         ScenarioError: there are such users; the key is relative to the model.
     """
-    users = _users_outside(layout, wavelength_m, math.inf)
-    if users and not layout.moving:
-        problem = f"{users}, less than the wavelength of {wavelength_m:.3g} m: the model is valid only in the far field"
+    near_users = _users_outside(layout, wavelength_m, math.inf)
+    if near_users and not layout.moving:
+        problem = (
+            f"{near_users}, less than the wavelength of {wavelength_m:.3g} m: the model is valid only in the far field"
+        )
         remedy = "place users farther away (topology), or use a higher frequency"
         raise ScenarioError([Fault("frequency", problem, LIGHT_M_S / wavelength_m, remedy)])
 
@@ -52,7 +54,7 @@ def refuse_outside(layout: Layout, min_m: float, max_m: float, outside: Outside)
     Raises:
         ScenarioError: users are, or may move, outside; the key is relative to the model.
     """
-    if outside == "extend" or layout.seen_from is not None:
+    if outside == "extend" or layout.seen_from is not None:  # links to other towers may have any length
         return
     users = "users move and may leave this range" if layout.moving else _users_outside(layout, min_m, max_m)
     if users:
@@ -64,7 +66,12 @@ def refuse_outside(layout: Layout, min_m: float, max_m: float, outside: Outside)
 def _users_outside(layout: Layout, min_m: float, max_m: float) -> str:
     """Return a list of the users outside of *min_m* to *max_m*; empty if there are none."""
     distance_m = layout.distance_m
-    users = np.flatnonzero((distance_m < min_m * (1.0 - _ROUNDING)) | (distance_m > max_m * (1.0 + _ROUNDING)))
+    is_near = distance_m < min_m * (1.0 - _ROUNDING)
+    is_far = distance_m > max_m * (1.0 + _ROUNDING)
+    users = np.flatnonzero(is_near | is_far)
+    if not users.size:
+        return ""
+    noun = "users" if len(users) > 1 else "user"
     listed = ", ".join(f"{user} ({distance_m[user]:.6g} m)" for user in users[:_MAX_LISTED])
     more = f" and {len(users) - _MAX_LISTED} more" if len(users) > _MAX_LISTED else ""
-    return f"user{'s' * (len(users) > 1)} {listed}{more} from the tower" if users.size else ""
+    return f"{noun} {listed}{more} from the tower"

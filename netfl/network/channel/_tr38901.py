@@ -98,8 +98,12 @@ class Tr38901Channel(Channel):
         los_laws = tuple(self._los_law(distance_m) for distance_m in self.LAW_DISTANCES_M)
         if not self.shadowing:
             return los_laws
-        los_db, nlos_db = self.SIGMAS_DB
-        return (*los_laws, self._shadowing_law(True, _MIN_M, los_db), self._shadowing_law(False, self.MAX_M, nlos_db))
+        los_sigma_db, nlos_sigma_db = self.SIGMAS_DB
+        return (
+            *los_laws,
+            self._shadowing_law(True, _MIN_M, los_sigma_db),
+            self._shadowing_law(False, self.MAX_M, nlos_sigma_db),
+        )
 
     def _los_law(self, distance_m: float) -> Law:
         share = float(self.los_probability(np.array([distance_m]))[0])
@@ -114,10 +118,12 @@ class Tr38901Channel(Channel):
 
     def _shadowing_law(self, los: bool, distance_m: float, sigma_db: float) -> Law:
         def draw(streams: Streams, size: int) -> PerLink:
-            users, flat_m = np.arange(2 * size), np.full(2 * size, distance_m)
-            models = self, self.model_copy(update={"shadowing": False})
-            links, median = (_Links(model, np.zeros(2 * size, np.int64), streams) for model in models)
-            shadow_db = median.loss_db(users, flat_m) - links.loss_db(users, flat_m)
+            users = np.arange(2 * size)
+            flat_m = np.full(2 * size, distance_m)
+            towers = np.zeros(2 * size, np.int64)
+            links = _Links(self, towers, streams)
+            median_links = _Links(self.model_copy(update={"shadowing": False}), towers, streams)
+            shadow_db = median_links.loss_db(users, flat_m) - links.loss_db(users, flat_m)
             return np.asarray(shadow_db[links.is_los(users, flat_m) == los])
 
         return Law(
@@ -134,21 +140,24 @@ class _Links:
     """Draws of the links of all users to their towers, keyed by user and tower."""
 
     def __init__(self, model: Tr38901Channel, towers: Ints, streams: Streams) -> None:
-        keys = np.arange(len(towers)), towers
+        users = np.arange(len(towers))
         self._model = model
-        self._los_draw = streams.field("sight").uniform(*keys)
-        self._surroundings = streams.field("surroundings").uniform(*keys)
-        self._shadow = streams.field("shadowing").normal(*keys) * model.shadowing
+        self._los_draw = streams.field("sight").uniform(users, towers)
+        self._surroundings = streams.field("surroundings").uniform(users, towers)
+        self._shadow = streams.field("shadowing").normal(users, towers) * model.shadowing
 
     def is_los(self, users: Ints, distance_m: PerLink) -> Bools:
         return np.asarray(self._los_draw[users] < self._model.los_probability(distance_m))
 
     def loss_db(self, users: Ints, distance_m: PerLink) -> PerLink:
-        model, flat_m = self._model, np.maximum(distance_m, _MIN_M)
-        los = self.is_los(users, flat_m)
+        """Return PL_LOS - σ_LOS X in line of sight, else max(PL_LOS, PL'_NLOS) - σ_NLOS X, X being N(0, 1), ``[n]``."""
+        model = self._model
+        flat_m = np.maximum(distance_m, _MIN_M)
+        is_los = self.is_los(users, flat_m)
         los_db = model.los_loss_db(flat_m, self._surroundings[users])
-        median_db = np.where(los, los_db, np.maximum(los_db, model.nlos_loss_db(flat_m)))
-        sigma_db = np.where(los, model.los_sigma_db(flat_m), model.SIGMAS_DB[1])
+        nlos_db = np.maximum(los_db, model.nlos_loss_db(flat_m))
+        median_db = np.where(is_los, los_db, nlos_db)
+        sigma_db = np.where(is_los, model.los_sigma_db(flat_m), model.SIGMAS_DB[1])
         return np.asarray(median_db - sigma_db * self._shadow[users])
 
     def min_loss_db(self, users: Ints) -> PerLink:
@@ -160,10 +169,13 @@ class _Links:
 def two_slope_loss(
     model: Tr38901Channel, intercept_db: float, slope: float, flat_m: PerLink, break_m: PerLink
 ) -> PerLink:
-    """Return the LOS loss of UMa and UMi: *slope* log10(d3D) up to the breakpoint, 40 log10(d3D) beyond."""
-    height_m2 = (model.heights_m[0] - model.heights_m[1]) ** 2
+    """Return the LOS loss of UMa and UMi: *slope* log10(d3D) up to the breakpoint, 40 log10(d3D) beyond.
+
+    PL1 = a + s log10 d3D + 20 log10 fc, and PL2 = a + 40 log10 d3D + 20 log10 fc - (40 - s)/2 log10(dBP² + (hb - hu)²),
+    with the intercept a and the slope s (Table 7.4.1-1).
+    """
+    tower_m, user_m = model.heights_m
     slant_log = np.log10(model.slant_m(flat_m))
-    beyond_db = 40.0 * slant_log - 0.5 * (40.0 - slope) * np.log10(break_m**2 + height_m2)
-    return np.asarray(
-        intercept_db + 20.0 * math.log10(model.ghz) + np.where(flat_m <= break_m, slope * slant_log, beyond_db)
-    )
+    near_db = slope * slant_log
+    beyond_db = 40.0 * slant_log - 0.5 * (40.0 - slope) * np.log10(break_m**2 + (tower_m - user_m) ** 2)
+    return np.asarray(intercept_db + 20.0 * math.log10(model.ghz) + np.where(flat_m <= break_m, near_db, beyond_db))

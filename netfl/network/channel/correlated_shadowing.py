@@ -62,11 +62,13 @@ class CorrelatedShadowing(Channel):
         from scipy import stats
 
         def series(streams: Streams, size: int, times_s: Floats) -> Floats:
-            rows, times = np.repeat(np.arange(size), len(times_s)), np.tile(times_s, size)
-            return self._gains_db(streams, rows, np.zeros((len(rows), 2)), times).reshape(size, -1)
+            rows = np.repeat(np.arange(size), len(times_s))
+            places = np.zeros((len(rows), 2))
+            return self._gains_db(streams, rows, places, np.tile(times_s, size)).reshape(size, -1)
 
         def draw(streams: Streams, size: int) -> Floats:
-            rows, times_s = np.arange(_LANDSCAPES), np.zeros(_LANDSCAPES)
+            rows = np.arange(_LANDSCAPES)
+            times_s = np.zeros(_LANDSCAPES)
             places = np.column_stack([rows % 7, rows % 11]).astype(float) * self.decorrelation_distance
             starts = range(0, size, _LANDSCAPES)
             return np.concatenate([self._gains_db(streams.at(start), rows, places, times_s) for start in starts])
@@ -108,12 +110,15 @@ class CorrelatedShadowing(Channel):
 
 class _ShadowingGain(LinkGain):
     def __init__(self, sigma_db: float, field: _GaussianField, layout: Layout) -> None:
-        self._sigma_db, self._field, self._layout = sigma_db, field, layout
+        self._sigma_db = sigma_db
+        self._field = field
+        self._layout = layout
 
     def gain_db(self, users: Ints, time_s: ArrayLike) -> Floats:
-        times, paths = np.broadcast_to(np.asarray(time_s, float), users.shape), self._layout.paths
-        places = self._layout.user_xy_m[users] if paths is None else paths.xy_m(users, time_s)
-        return self._sigma_db * self._field.height(self._layout.tower_of[users], places, times)
+        layout = self._layout
+        times_s = np.broadcast_to(np.asarray(time_s, float), users.shape)
+        places = layout.user_xy_m[users] if layout.paths is None else layout.paths.xy_m(users, time_s)
+        return self._sigma_db * self._field.height(layout.tower_of[users], places, times_s)
 
     def peak_db(self, users: Ints) -> Floats:
         """Return the 1e-9 quantile of the normal distribution, at most the sum of the amplitudes of the waves."""
@@ -136,19 +141,28 @@ class _GaussianField:
     """
 
     def __init__(self, rows: int, distance_m: float, time_s: float, streams: Streams) -> None:
-        row, number = np.arange(rows)[:, None], np.arange(_WAVES)
-        length, turn, phase = (streams.field(name).uniform(row, number) for name in ("length", "turn", "phase"))
-        self._k = np.sqrt((_WAVES / (_WAVES - number - length)) ** 2 - 1.0) / distance_m
-        self._angle, self._phase = 2.0 * math.pi * turn, 2.0 * math.pi * phase
-        pace = 0.5 if math.isinf(time_s) else streams.field("pace").uniform(row, number)
+        row = np.arange(rows)[:, None]
+        m = np.arange(_WAVES)
+        length, turn, phase = (streams.field(name).uniform(row, m) for name in ("length", "turn", "phase"))
+
+        # |k| where 1 - (1 + κ² D²)^(-1/2) is (m + U) / M, with a uniform draw U
+        self._k = np.sqrt((_WAVES / (_WAVES - m - length)) ** 2 - 1.0) / distance_m
+        self._angle = 2.0 * math.pi * turn
+        self._phase = 2.0 * math.pi * phase
+
+        # ω where the Cauchy distribution is U; 0 for landscapes that do not change
+        pace = 0.5 if math.isinf(time_s) else streams.field("pace").uniform(row, m)
         self._omega = np.tan(math.pi * (np.broadcast_to(pace, length.shape) - 0.5)) / time_s
 
     def height(self, rows: Ints, xy_m: Floats, time_s: Floats) -> Floats:
         """Return S of each row at a place and time, ``[n]``."""
-        height, step = np.empty(len(rows)), _CHUNK // _WAVES
+        height = np.empty(len(rows))
+        step = _CHUNK // _WAVES
         for start in range(0, len(rows), step):
             chunk = slice(start, start + step)
-            row, (x, y), time = rows[chunk], xy_m[chunk].T[..., None], time_s[chunk, None]
-            along = x * np.cos(self._angle[row]) + y * np.sin(self._angle[row])
-            height[chunk] = np.cos(self._k[row] * along + self._omega[row] * time + self._phase[row]).sum(axis=1)
+            row = rows[chunk]
+            x, y = xy_m[chunk].T[..., None]  # [n, 1] each
+            t = time_s[chunk, None]
+            along = x * np.cos(self._angle[row]) + y * np.sin(self._angle[row])  # x · k / |k|, [n, M]
+            height[chunk] = np.cos(self._k[row] * along + self._omega[row] * t + self._phase[row]).sum(axis=1)
         return np.asarray(height * math.sqrt(2.0 / _WAVES))

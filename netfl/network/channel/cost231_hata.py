@@ -39,5 +39,5 @@ class Cost231Hata(Hata):
     def at_1_km_db(self) -> float:
         mhz = self.frequency / 1e6
         centre_db = 3.0 if self.area == "metropolitan" else 0.0
-        mean_db = 46.3 + 33.9 * math.log10(mhz) - 13.82 * math.log10(self.tower_height)
-        return mean_db - small_city_db(mhz, self.user_height) + centre_db
+        base_db = 46.3 + 33.9 * math.log10(mhz) - 13.82 * math.log10(self.tower_height)
+        return base_db - small_city_db(mhz, self.user_height) + centre_db  # L at log10 d = 0

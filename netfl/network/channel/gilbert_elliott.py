@@ -71,10 +71,11 @@ class GilbertElliott(Channel):
         return min(self.good, self.bad)
 
     def laws(self) -> tuple[Law, ...]:
-        share, pace = self.good / (self.good + self.bad), 1.0 / self.good + 1.0 / self.bad
-        step_db = self.good_gain - self.bad_gain
+        """Claim the shares π and 1 - π of two gains G apart: mean, variance π (1 - π) G², and exp(-τ (1/g + 1/b))."""
+        share = self.good / (self.good + self.bad)  # π
+        pace = 1.0 / self.good + 1.0 / self.bad
+        step_db = self.good_gain - self.bad_gain  # G
         moments = (self.bad_gain + share * step_db, share * (1.0 - share) * step_db**2)
-
         series = gain_series(self)
 
         def late_series(streams: Streams, size: int, times_s: Floats) -> Floats:
@@ -110,12 +111,17 @@ class GilbertElliott(Channel):
 
 class _TwoStateGain(LinkGain):
     def __init__(self, model: GilbertElliott, users: int, streams: Streams) -> None:
-        good_s, bad_s = model.good, model.bad
-        self._bad_db, self._good_db, self._drawn_until_s = model.bad_gain, model.good_gain, model.drawn_until_s
+        self._bad_db = model.bad_gain
+        self._good_db = model.good_gain
+        self._drawn_until_s = model.drawn_until_s
         self._drawn = AlternatingRenewal(np.arange(users), model.sojourns, streams)
-        self._block_s = _BLOCK * min(good_s, bad_s)
-        leaves = -np.expm1(-self._block_s * (1.0 / good_s + 1.0 / bad_s)) / (good_s + bad_s)
-        matrix = np.array([[1.0 - leaves * good_s, leaves * good_s], [leaves * bad_s, 1.0 - leaves * bad_s]])
+
+        # after that time: P(bad → good) = π (1 - exp(-t (1/g + 1/b))) in a block t, P(good → bad) with 1 - π
+        g = model.good
+        b = model.bad
+        self._block_s = _BLOCK * min(g, b)
+        leaves = -np.expm1(-self._block_s * (1.0 / g + 1.0 / b)) / (g + b)
+        matrix = np.array([[1.0 - leaves * g, leaves * g], [leaves * b, 1.0 - leaves * b]])
         self._late = Chain(matrix, streams.field("far"))  # 1 is good
 
     @property
@@ -126,13 +132,13 @@ class _TwoStateGain(LinkGain):
         times_s = np.broadcast_to(np.asarray(time_s, float), users.shape)
         is_late = times_s >= self._drawn_until_s
         if not is_late.any():
-            good = self._drawn.up(users, times_s)
+            is_good = self._drawn.up(users, times_s)
         else:
-            good = np.empty(users.shape, bool)
-            good[~is_late] = self._drawn.up(users[~is_late], times_s[~is_late])
-            blocks = periods_of(times_s[is_late] - self._drawn_until_s, self._block_s)
-            good[is_late] = self._late.state(users[is_late], blocks) == 1
-        return np.where(good, self._good_db, self._bad_db)
+            is_good = np.empty(users.shape, bool)
+            is_good[~is_late] = self._drawn.up(users[~is_late], times_s[~is_late])
+            late_blocks = periods_of(times_s[is_late] - self._drawn_until_s, self._block_s)
+            is_good[is_late] = self._late.state(users[is_late], late_blocks) == 1
+        return np.where(is_good, self._good_db, self._bad_db)
 
     def peak_db(self, users: Ints) -> Floats:
         return np.full(len(users), self._good_db)

@@ -78,7 +78,7 @@ class LogDistance(PathLoss):
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
         def loss_db(distance_m: Floats) -> Floats:
             loss = np.full(len(distance_m), self._reference_loss_db)
-            for start_m, end_m, exponent in self._pieces:
+            for start_m, end_m, exponent in self._pieces:  # each adds what it loses up to its end
                 loss += 10.0 * exponent * np.log10(np.clip(distance_m, start_m, end_m) / start_m)
             return loss
 

@@ -67,9 +67,11 @@ class LognormalShadowing(Channel):
         )
 
     def laws(self) -> tuple[Law, ...]:
-        series, statistics = gain_series(self), []
+        series = gain_series(self)
+        statistics = []
         if self.coherence is not None:
-            lags_s, moments = (self.coherence, 3.0 * self.coherence), (0.0, self.sigma**2)
+            lags_s = (self.coherence, 3.0 * self.coherence)
+            moments = (0.0, self.sigma**2)
             statistics = [autocorrelation("0 from block to block", series, lambda lag_s: 0.0, lags_s, moments)]
         return (
             Law(

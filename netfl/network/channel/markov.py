@@ -38,7 +38,8 @@ class Markov(MarkovChannel):
     """Gain in each state."""
 
     def open(self, layout: Layout, streams: Streams) -> LinkGain:
-        chain, gains_db = Chain(self.matrix, streams.field("state")), np.array(self.gains)
+        chain = Chain(self.matrix, streams.field("state"))
+        gains_db = np.array(self.gains)
         return BlockGain(lambda users, block: gains_db[chain.state(users, block)], self.block, max(self.gains))
 
     def motion_misfit(self, pace: MotionPace) -> str:

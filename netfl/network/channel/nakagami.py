@@ -57,20 +57,23 @@ class Nakagami(Fading):
 
     def _doppler_claims(self) -> tuple[StatisticClaim, ...]:
         m = self.m
+
+        def rate(rho: float) -> float:
+            """Return sqrt(2π) m^(m-1/2) ρ^(2m-1) exp(-m ρ²) / Γ(m), by logarithms, as the factors overflow."""
+            exponent = (m - 0.5) * math.log(m) + (2.0 * m - 1.0) * math.log(rho) - m * rho**2 - math.lgamma(m)
+            return math.sqrt(2.0 * math.pi) * math.exp(exponent)
+
+        def share_below(rho: float) -> float:
+            return float(special.gammainc(m, m * rho**2))
+
+        formula = "sqrt(2π) f m^(m-1/2) ρ^(2m-1) exp(-m ρ²) / Γ(m)"
         return (
             self._correlation_claim("J0(2π f τ)²", lambda x: special.j0(2.0 * math.pi * x) ** 2, 1.0 / m),
-            *self._fade_claims(
-                "sqrt(2π) f m^(m-1/2) ρ^(2m-1) exp(-m ρ²) / Γ(m)",
-                lambda a: (
-                    math.sqrt(2.0 * math.pi)
-                    * math.exp((m - 0.5) * math.log(m) + (2.0 * m - 1.0) * math.log(a) - m * a**2 - math.lgamma(m))
-                ),
-                lambda a: float(special.gammainc(m, m * a**2)),
-            ),
+            *self._fade_claims(formula, rate, share_below),
         )
 
     def _block_db(self, field: RandomField, users: Ints, block: NDArray[np.uint64]) -> Floats:
-        power = special.gammaincinv(self.m, field.uniform(users, block)) / self.m
+        power = special.gammaincinv(self.m, field.uniform(users, block)) / self.m  # where P(m, m g) is U
         return np.asarray(10.0 * np.log10(power))
 
     def _continuous_power(self, layout: Layout, streams: Streams) -> Power:

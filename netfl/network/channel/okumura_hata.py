@@ -46,7 +46,8 @@ class Hata(PathLoss):
         at_1_km_db = self.at_1_km_db()
 
         def loss_db(distance_m: Floats) -> Floats:
-            hata_db = at_1_km_db + decade_db * np.log10(np.maximum(distance_m, 1.0) / 1000.0)
+            distance_km = np.maximum(distance_m, 1.0) / 1000.0
+            hata_db = at_1_km_db + decade_db * np.log10(distance_km)
             slant_m = np.hypot(distance_m, self.tower_height - self.user_height)
             return np.maximum(hata_db, friis_db(self.frequency, slant_m))
 

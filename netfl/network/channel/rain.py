@@ -32,7 +32,7 @@ class _Curve(NamedTuple):
     intercept: float
 
     def at(self, log_ghz: float) -> float:
-        """Return the sum of the Gaussians and the line."""
+        """Return the sum of the Gaussians and the line at x = *log_ghz*."""
         gaussians = np.array(self.a) * np.exp(-(((log_ghz - np.array(self.b)) / self.c) ** 2))
         return float(gaussians.sum() + self.slope * log_ghz + self.intercept)
 
@@ -126,10 +126,12 @@ class Rain(MarkovChannel):
     @property
     def specific_db_km(self) -> Floats:
         """γ in each state in dB/km, ``[states]``."""
-        k, alpha = self.k, self.alpha
+        k = self.k
+        alpha = self.alpha
         if k is None or alpha is None:
             k, alpha = coefficients(self.frequency or 0.0, self.polarization or "horizontal")
-        return np.asarray(k * np.array(self.rates) ** alpha)
+        rain_rates = np.array(self.rates)  # R
+        return np.asarray(k * rain_rates**alpha)
 
     @property
     def _states(self) -> Sequence[float]:
@@ -138,14 +140,18 @@ class Rain(MarkovChannel):
 
 class _RainGain(LinkGain):
     def __init__(self, model: Rain, weather: Chain, layout: Layout) -> None:
-        self._model, self._weather, self._layout = model, weather, layout
+        self._model = model
+        self._weather = weather
+        self._layout = layout
         self._specific_db_km = model.specific_db_km
 
     def gain_db(self, users: Ints, time_s: ArrayLike) -> Floats:
-        blocks, place = np.unique(periods_of(time_s, self._model.block), return_inverse=True)
-        state = self._weather.state(np.zeros(len(blocks), np.int64), blocks)[place]
+        # all users share row 0 of the weather: one state for each block
+        blocks, block_of = np.unique(periods_of(time_s, self._model.block), return_inverse=True)
+        state = self._weather.state(np.zeros(len(blocks), np.int64), blocks)[block_of]
         wet_m = np.minimum(self._layout.distances_m(users, time_s), self._model.max_length)
-        return np.where(self.inside(users, time_s), -self._specific_db_km[state] * wet_m / 1000.0, 0.0)
+        rain_db = -self._specific_db_km[state] * wet_m / 1000.0  # -γ d
+        return np.where(self.inside(users, time_s), rain_db, 0.0)
 
     @property
     def hold_s(self) -> float:
@@ -164,16 +170,21 @@ class _RainGain(LinkGain):
             return np.ones(len(users), bool)
         paths = self._layout.paths
         places = self._layout.user_xy_m[users] if paths is None else paths.xy_m(users, time_s)
-        return np.asarray(np.hypot(*(places - np.array(self._model.center)).T) <= self._model.radius)
+        east_m, north_m = (places - np.array(self._model.center)).T
+        return np.asarray(np.hypot(east_m, north_m) <= self._model.radius)
 
 
 def coefficients(frequency_hz: float, polarization: Polarization) -> tuple[float, float]:
     """Return k and α of γ = k R^α, in dB/km for R in mm/h, on a horizontal path at 1 to 1000 GHz.
 
-    Recommendation ITU-R P.838-3 (2005), equations (2) to (5).
+    Recommendation ITU-R P.838-3 (2005), equations (2) to (5): for circular polarisation k = (kH + kV) / 2 and
+    α = (kH αH + kV αV) / (2 k).
     """
     log_ghz = float(np.log10(frequency_hz / 1e9))
-    k_h, k_v, a_h, a_v = 10.0 ** _K_H.at(log_ghz), 10.0 ** _K_V.at(log_ghz), _A_H.at(log_ghz), _A_V.at(log_ghz)
+    k_h = 10.0 ** _K_H.at(log_ghz)
+    k_v = 10.0 ** _K_V.at(log_ghz)
+    a_h = _A_H.at(log_ghz)
+    a_v = _A_V.at(log_ghz)
     if polarization == "horizontal":
         return k_h, a_h
     if polarization == "vertical":

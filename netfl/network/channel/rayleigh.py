@@ -51,8 +51,8 @@ class Rayleigh(Fading):
             self._correlation_claim("J0(2π f τ)²", lambda x: special.j0(2.0 * math.pi * x) ** 2, 1.0),
             *self._fade_claims(
                 "sqrt(2π) f ρ exp(-ρ²)",
-                lambda a: math.sqrt(2.0 * math.pi) * a * math.exp(-(a**2)),
-                lambda a: -math.expm1(-(a**2)),
+                lambda rho: math.sqrt(2.0 * math.pi) * rho * math.exp(-(rho**2)),
+                lambda rho: -math.expm1(-(rho**2)),
             ),
         )
 

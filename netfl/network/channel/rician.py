@@ -62,51 +62,56 @@ class Rician(Fading):
 
     def _doppler_claims(self) -> tuple[StatisticClaim, ...]:
         """Claim the correlation, and without a shift of the steady path the level crossings and fade durations."""
-        k, shift = self._k, self.path_doppler or 0.0
+        k = self._k
+        shift_hz = self.path_doppler or 0.0  # f0
         _, power = self._power_law()
 
         def rho(x: float) -> float:
-            scattered = special.j0(2.0 * math.pi * x)
-            beat = math.cos(2.0 * math.pi * x * shift / self.doppler_hz)
-            return float((scattered**2 + 2.0 * k * scattered * beat) / (1.0 + 2.0 * k))
+            j0 = special.j0(2.0 * math.pi * x)
+            beat = math.cos(2.0 * math.pi * x * shift_hz / self.doppler_hz)
+            return float((j0**2 + 2.0 * k * j0 * beat) / (1.0 + 2.0 * k))
 
         correlation = self._correlation_claim(
             "(J0² + 2K J0 cos(2π f0 τ)) / (1 + 2K), J0 at 2π f τ", rho, (1.0 + 2.0 * k) / (1.0 + k) ** 2
         )
-        if shift:
+        if shift_hz:  # no closed form of the level crossings
             return (correlation,)
         formula = "sqrt(2π (K+1)) f ρ exp(-K - (K+1) ρ²) I0(2ρ sqrt(K (K+1)))"
         return (correlation, *self._fade_claims(formula, self._rate, lambda a: float(power.cdf(a**2))))
 
-    def _rate(self, amplitude: float) -> float:
-        """Return the falls below an amplitude in a period of the Doppler shift.
+    def _rate(self, rho: float) -> float:
+        """Return the falls below the amplitude ρ in a period of the Doppler shift.
 
-        The exponents are added first, as each alone overflows.
+        sqrt(2π (K + 1)) ρ exp(-K - (K + 1) ρ²) I0(z), z = 2ρ sqrt(K (K + 1)), with I0(z) = exp(z) i0e(z).  The
+        exponents are added first, as each alone overflows.
         """
         k = self._k
-        beat = 2.0 * amplitude * math.sqrt(k * (k + 1.0))
-        exponent = -k - (k + 1.0) * amplitude**2 + beat
-        return float(math.sqrt(2.0 * math.pi * (k + 1.0)) * amplitude * math.exp(exponent) * special.i0e(beat))
+        z = 2.0 * rho * math.sqrt(k * (k + 1.0))
+        exponent = -k - (k + 1.0) * rho**2 + z
+        return float(math.sqrt(2.0 * math.pi * (k + 1.0)) * rho * math.exp(exponent) * special.i0e(z))
 
     def _block_db(self, field: RandomField, users: Ints, block: NDArray[np.uint64]) -> Floats:
-        scattered = np.sqrt(field.exponential(users, block))
+        """Return g = |sqrt(K) + h|² / (K + 1), with |h|² exponential and the angle of h uniform."""
+        amplitude = np.sqrt(field.exponential(users, block))  # |h|
         angle = 2.0 * math.pi * field.uniform(users, block, 1)
-        power = (math.sqrt(self._k) + scattered * np.cos(angle)) ** 2 + (scattered * np.sin(angle)) ** 2
+        power = (math.sqrt(self._k) + amplitude * np.cos(angle)) ** 2 + (amplitude * np.sin(angle)) ** 2
         return np.asarray(10.0 * np.log10(power / (self._k + 1.0)))
 
     def _continuous_power(self, layout: Layout, streams: Streams) -> Power:
         scatter = self._scatter(layout, streams)
-        start = 2.0 * math.pi * streams.field("path").uniform(np.arange(layout.users))
-        shift = 2.0 * math.pi * (self.path_doppler or 0.0)
+        start_phase = 2.0 * math.pi * streams.field("path").uniform(np.arange(layout.users))
+        shift = 2.0 * math.pi * (self.path_doppler or 0.0)  # 2π f0
 
         def phase(users: Ints, time_s: ArrayLike) -> Floats:
-            if self.follows_motion:
+            if self.follows_motion:  # -2π d / λ, with the distance d to the tower
                 return -2.0 * math.pi / self._wavelength_m * layout.distances_m(users, time_s)
             return np.asarray(shift * np.asarray(time_s))
 
         def power(users: Ints, time_s: ArrayLike) -> Floats:
-            path = np.exp(1j * (start[users] + phase(users, time_s)))
-            return np.asarray(np.abs(math.sqrt(self._k) * path + scatter.gain(users, time_s)) ** 2 / (self._k + 1.0))
+            """Return g = |sqrt(K) exp(iψ) + h|² / (K + 1)."""
+            path = np.exp(1j * (start_phase[users] + phase(users, time_s)))
+            h = scatter.gain(users, time_s)
+            return np.asarray(np.abs(math.sqrt(self._k) * path + h) ** 2 / (self._k + 1.0))
 
         return power
 

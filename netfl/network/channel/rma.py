@@ -66,24 +66,26 @@ class Rma(Tr38901Channel):
         return np.exp(-np.maximum(flat_m - 10.0, 0.0) / 1000.0)
 
     def los_loss_db(self, flat_m: PerLink, surroundings: PerLink) -> PerLink:
-        slant_m, break_m = self.slant_m(flat_m), self.break_m
-        beyond_db = self._before_break_db(np.array([break_m])) + 40.0 * np.log10(slant_m / break_m)
+        slant_m = self.slant_m(flat_m)
+        break_m = self.break_m
+        beyond_db = self._before_break_db(np.array([break_m])) + 40.0 * np.log10(slant_m / break_m)  # PL2
         return np.where(flat_m <= break_m, self._before_break_db(slant_m), beyond_db)
 
     def nlos_loss_db(self, flat_m: PerLink) -> PerLink:
-        high, tower_log = self.building_height, math.log10(self.tower_height)
-        roofs = 7.5 * math.log10(high) - 7.1 * math.log10(self.street_width)
-        towers = (24.37 - 3.7 * (high / self.tower_height) ** 2) * tower_log
-        users = 3.2 * math.log10(11.75 * self.user_height) ** 2 - 4.97
-        falls = (43.42 - 3.1 * tower_log) * (np.log10(self.slant_m(flat_m)) - 3.0)
-        return np.asarray(161.04 + roofs - towers + falls + 20.0 * math.log10(self.ghz) - users)
+        h = self.building_height
+        tower_log = math.log10(self.tower_height)
+        surroundings_db = 7.5 * math.log10(h) - 7.1 * math.log10(self.street_width)
+        tower_db = (24.37 - 3.7 * (h / self.tower_height) ** 2) * tower_log
+        user_db = 3.2 * math.log10(11.75 * self.user_height) ** 2 - 4.97
+        distance_db = (43.42 - 3.1 * tower_log) * (np.log10(self.slant_m(flat_m)) - 3.0)
+        return np.asarray(161.04 + surroundings_db - tower_db + distance_db + 20.0 * math.log10(self.ghz) - user_db)
 
     def los_sigma_db(self, flat_m: PerLink) -> PerLink:
         return np.where(flat_m <= self.break_m, 4.0, 6.0)
 
     def _before_break_db(self, slant_m: PerLink) -> PerLink:
         """Return PL1."""
-        rough = self.building_height**1.72
-        free_db = 20.0 * np.log10(40.0 * math.pi * self.ghz / 3.0 * slant_m)
-        bent_db = min(0.03 * rough, 10.0) * np.log10(slant_m) - min(0.044 * rough, 14.77)
-        return np.asarray(free_db + bent_db + 0.002 * math.log10(self.building_height) * slant_m)
+        roughness = self.building_height**1.72  # h^1.72
+        free_space_db = 20.0 * np.log10(40.0 * math.pi * self.ghz / 3.0 * slant_m)
+        rough_db = min(0.03 * roughness, 10.0) * np.log10(slant_m) - min(0.044 * roughness, 14.77)
+        return np.asarray(free_space_db + rough_db + 0.002 * math.log10(self.building_height) * slant_m)

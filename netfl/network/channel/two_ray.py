@@ -60,8 +60,8 @@ class TwoRay(PathLoss):
         refuse_near_field(layout, self._wavelength_m)
         if self.form == "crossover":
             return distance_gain(layout, self._crossover_db)
-        direct, reflected = self._rays_m(np.zeros(1))
-        in_phase = (1.0 / direct + 1.0 / reflected) ** 2
+        direct_m, reflected_m = self._rays_m(np.zeros(1))
+        in_phase = (1.0 / direct_m + 1.0 / reflected_m) ** 2  # the strongest sum, next to the tower
         return distance_gain(layout, self._interference_db, min_loss_db=float(self._loss_db(in_phase)[0]))
 
     @property
@@ -74,11 +74,14 @@ class TwoRay(PathLoss):
         return np.where(far_field_m > self.crossover_m, far_db, friis_db(self.frequency, far_field_m))
 
     def _interference_db(self, distance_m: Floats) -> Floats:
-        """Return the loss by |a - b exp(iφ)|² = (a - b)² + 4ab sin²(φ/2), which avoids cancellation far away."""
-        direct, reflected = self._rays_m(distance_m)
-        longer_m = 4.0 * self.tower_height * self.user_height / (direct + reflected)
-        swing = np.sin(np.pi * longer_m / self._wavelength_m) ** 2
-        return self._loss_db((longer_m / (direct * reflected)) ** 2 + 4.0 * swing / (direct * reflected))
+        """Return the loss by |a - b exp(iφ)|² = (a - b)² + 4ab sin²(φ/2), which avoids cancellation far away.
+
+        a = 1/l1, b = 1/l2, a - b = (l2 - l1) / (l1 l2), φ = 2π (l2 - l1) / λ, with l2 - l1 = 4 ht hr / (l1 + l2).
+        """
+        l1, l2 = self._rays_m(distance_m)
+        difference_m = 4.0 * self.tower_height * self.user_height / (l1 + l2)  # l2 - l1
+        sin_squared = np.sin(np.pi * difference_m / self._wavelength_m) ** 2
+        return self._loss_db((difference_m / (l1 * l2)) ** 2 + 4.0 * sin_squared / (l1 * l2))
 
     def _rays_m(self, distance_m: Floats) -> tuple[Floats, Floats]:
         """Return the lengths l1 and l2 of the rays."""

@@ -52,9 +52,9 @@ class Uma(Tr38901Channel):
         return _TOWER_M, self.user_height
 
     def los_probability(self, flat_m: PerLink) -> PerLink:
-        near_m = np.maximum(flat_m, 18.0)
-        street = 18.0 / near_m + np.exp(-near_m / 63.0) * (1.0 - 18.0 / near_m)
-        return np.minimum(street * (1.0 + self._height_factor(flat_m)), 1.0)
+        d = np.maximum(flat_m, 18.0)
+        street_probability = 18.0 / d + np.exp(-d / 63.0) * (1.0 - 18.0 / d)
+        return np.minimum(street_probability * (1.0 + self._height_factor(flat_m)), 1.0)
 
     def los_loss_db(self, flat_m: PerLink, surroundings: PerLink) -> PerLink:
         ground_m = self._ground_m(flat_m, surroundings)
@@ -66,14 +66,14 @@ class Uma(Tr38901Channel):
         return np.asarray(lower_db + 39.08 * np.log10(self.slant_m(flat_m)))
 
     def _height_factor(self, flat_m: PerLink) -> PerLink:
-        """Return C(d)."""
-        high = max((self.user_height - 13.0) / 10.0, 0.0) ** 1.5
-        return np.where(flat_m > 18.0, 1.25 * high * (flat_m / 100.0) ** 3 * np.exp(-flat_m / 150.0), 0.0)
+        """Return C(d) = C' (5/4) D³ exp(-d/150), D = d/100."""
+        c = max((self.user_height - 13.0) / 10.0, 0.0) ** 1.5  # C'
+        return np.where(flat_m > 18.0, 1.25 * c * (flat_m / 100.0) ** 3 * np.exp(-flat_m / 150.0), 0.0)
 
     def _ground_m(self, flat_m: PerLink, surroundings: PerLink) -> PerLink:
-        """Return hE, the effective height of the surroundings."""
-        low_share = 1.0 / (1.0 + self._height_factor(flat_m))
+        """Return hE, the effective height of the surroundings: 1 m with probability 1 / (1 + C(d)), else a roof's."""
+        low_probability = 1.0 / (1.0 + self._height_factor(flat_m))
         roofs_m = np.arange(12.0, max(self.user_height - 1.5, 12.0) + 1e-9, 3.0)
-        position = (surroundings - low_share) / np.maximum(1.0 - low_share, 1e-300)
-        roof = np.clip(position * len(roofs_m), 0, len(roofs_m) - 1).astype(np.int64)
-        return np.where(surroundings < low_share, 1.0, roofs_m[roof])
+        uniform = (surroundings - low_probability) / np.maximum(1.0 - low_probability, 1e-300)  # on (0, 1) if not low
+        roof = np.clip(uniform * len(roofs_m), 0, len(roofs_m) - 1).astype(np.int64)
+        return np.where(surroundings < low_probability, 1.0, roofs_m[roof])

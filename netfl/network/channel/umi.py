@@ -49,12 +49,12 @@ class Umi(Tr38901Channel):
         return _TOWER_M, self.user_height
 
     def los_probability(self, flat_m: PerLink) -> PerLink:
-        near_m = np.maximum(flat_m, 18.0)
-        return np.asarray(18.0 / near_m + np.exp(-near_m / 36.0) * (1.0 - 18.0 / near_m))
+        d = np.maximum(flat_m, 18.0)
+        return np.asarray(18.0 / d + np.exp(-d / 36.0) * (1.0 - 18.0 / d))
 
     def los_loss_db(self, flat_m: PerLink, surroundings: PerLink) -> PerLink:
-        break_m = np.full(len(flat_m), 4.0 * (_TOWER_M - 1.0) * (self.user_height - 1.0) * self.frequency / LIGHT_M_S)
-        return two_slope_loss(self, 32.4, 21.0, flat_m, break_m)
+        break_m = 4.0 * (_TOWER_M - 1.0) * (self.user_height - 1.0) * self.frequency / LIGHT_M_S  # dBP
+        return two_slope_loss(self, 32.4, 21.0, flat_m, np.full(len(flat_m), break_m))
 
     def nlos_loss_db(self, flat_m: PerLink) -> PerLink:
         lower_db = 22.4 + 21.3 * math.log10(self.ghz) - 0.3 * (self.user_height - 1.5)

@@ -72,13 +72,15 @@ class Underwater(PathLoss):
         return np.asarray(np.hypot(distance_m, self.depth) / self.sound_speed)
 
     def noise_dbm(self, bandwidth_hz: float) -> float:
-        low_hz, high_hz = self.frequency - bandwidth_hz / 2.0, self.frequency + bandwidth_hz / 2.0
+        low_hz = self.frequency - bandwidth_hz / 2.0
+        high_hz = self.frequency + bandwidth_hz / 2.0
         if low_hz < _MIN_HZ:
             problem = f"a band of {bandwidth_hz:g} Hz around it reaches below {_MIN_HZ:g} Hz"
             raise ScenarioError([Fault("frequency", problem, self.frequency, "reduce radio.bandwidth")])
         band_hz = np.geomspace(low_hz, high_hz, _STEPS + 1)
         density = 10.0 ** (density_db(band_hz, self.shipping, self.wind) / 10.0)
-        return float(10.0 * math.log10(np.trapezoid(density, band_hz))) - _SOURCE_DB
+        level_db = float(10.0 * math.log10(np.trapezoid(density, band_hz)))  # NL, the integral over the band
+        return level_db - _SOURCE_DB
 
     @property
     def carrier_hz(self) -> float:
@@ -103,18 +105,17 @@ def absorption_db_km(frequency_hz: float) -> float:
     >>> round(absorption_db_km(10e3), 3)
     1.187
     """
-    square = (frequency_hz / 1000.0) ** 2
-    return 0.11 * square / (1.0 + square) + 44.0 * square / (4100.0 + square) + 2.75e-4 * square + 0.003
+    f2 = (frequency_hz / 1000.0) ** 2  # f² in kHz²
+    return 0.11 * f2 / (1.0 + f2) + 44.0 * f2 / (4100.0 + f2) + 2.75e-4 * f2 + 0.003
 
 
 def density_db(frequency_hz: Floats, shipping: float, wind_m_s: float) -> Floats:
     """Return the spectral density of the noise in dB re 1 µPa²/Hz: turbulence, ships, wind and heat."""
     khz = frequency_hz / 1000.0
     log_f = np.log10(khz)
-    parts_db = (
-        17.0 - 30.0 * log_f,
-        40.0 + 20.0 * (shipping - 0.5) + 26.0 * log_f - 60.0 * np.log10(khz + 0.03),
-        50.0 + 7.5 * math.sqrt(wind_m_s) + 20.0 * log_f - 40.0 * np.log10(khz + 0.4),
-        -15.0 + 20.0 * log_f,
-    )
-    return np.asarray(10.0 * np.log10(sum(10.0 ** (part_db / 10.0) for part_db in parts_db)))
+    turbulence_db = 17.0 - 30.0 * log_f
+    shipping_db = 40.0 + 20.0 * (shipping - 0.5) + 26.0 * log_f - 60.0 * np.log10(khz + 0.03)
+    wind_db = 50.0 + 7.5 * math.sqrt(wind_m_s) + 20.0 * log_f - 40.0 * np.log10(khz + 0.4)
+    thermal_db = -15.0 + 20.0 * log_f
+    total = sum(10.0 ** (part_db / 10.0) for part_db in (turbulence_db, shipping_db, wind_db, thermal_db))
+    return np.asarray(10.0 * np.log10(total))

@@ -38,8 +38,9 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
 - Slots: slot k begins at k · slot_s.  ``cell.next_slot(slot_s, after=k)`` is the first slot after slot k that has not
   begun, and ``yield cell.wait_until(slot * slot_s)`` waits for it; neither is disturbed by the rounding of the clock.
   Frames that end as the slot begins have ended after that wait.
-  ``cell.ready_slots(users, slot_s)`` are the slots from which users have their frames.  Where users send independently,
-  `SlottedCell.serve` and `UnslottedCell.serve` of the cell's module are the whole loop.
+  ``cell.ready_slots(users, slot_s)`` are the slots from which users have their frames.
+- Where users send independently, `netfl.network.mac._slotted.SlottedCell.serve` and
+  `netfl.network.mac._unslotted.UnslottedCell.serve` are the whole loop.
 - ``cell.streams``: random streams of the cell.  ``cell.streams.rng(name)`` is a NumPy generator; `BufferedDraws` keeps
   the draws of each user apart.  ``cell.env``: the clock; ``cell.ids``: numbers of the users in the network.
 
@@ -229,13 +230,14 @@ class TieBreaker:
     """Choice among users of equal merit: a uniform draw for each user and tie, whatever the numbers of the users."""
 
     def __init__(self, cell: Cell) -> None:
-        self._draws, self._ids = cell.streams.field("tie"), cell.ids
-        self._ties = 0
+        self._draws = cell.streams.field("tie")
+        self._ids = cell.ids
+        self._ties = 0  # that a draw has decided
 
     def pick_largest(self, users: Ints, merit: Floats) -> int:
         """Return the one of *users* with the largest merit, ``[n]``; one at random of those with an equal merit."""
         best = float(merit.max())
-        slack = _EQUAL * max(1.0, abs(best)) if math.isfinite(best) else 0.0
+        slack = _EQUAL * max(1.0, abs(best)) if math.isfinite(best) else 0.0  # infinite values are equal exactly
         tied = users[merit >= best - slack]
         if len(tied) == 1:
             return int(tied[0])
@@ -253,9 +255,10 @@ class BufferedDraws:
     """
 
     def __init__(self, draw: Callable[[Ints, Ints], NDArray[Any]], ids: Ints) -> None:
-        self._draw, self._ids = draw, ids
-        self._count = np.zeros(len(ids), np.int64)
-        self._buffer = np.empty((len(ids), _BLOCK))
+        self._draw = draw
+        self._ids = ids
+        self._count = np.zeros(len(ids), np.int64)  # draws that each user has taken
+        self._buffer = np.empty((len(ids), _BLOCK))  # the block of draws that each user takes from
 
     def next(self, users: Ints) -> Floats:
         """Return the next draw of each of *users*, ``[n]``."""
@@ -265,7 +268,8 @@ class BufferedDraws:
         if is_used_up.any():
             refilled = users[is_used_up]
             index = self._count[refilled][:, None] + np.arange(_BLOCK)
-            self._buffer[refilled] = self._draw(np.broadcast_to(self._ids[refilled][:, None], index.shape), index)
+            ids = np.broadcast_to(self._ids[refilled][:, None], index.shape)
+            self._buffer[refilled] = self._draw(ids, index)
         self._count[users] = count + 1
         return np.asarray(self._buffer[users, offset])
 

@@ -30,7 +30,7 @@ _DIGITS = 3
 
 
 class SlottedMac(Mac):
-    """A MAC in slots, each of which should hold one frame; see `netfl.network.radio.cell.SlottedCell`."""
+    """A MAC in slots, each of which should hold one frame; see `netfl.network.mac._slotted.SlottedCell`."""
 
     max_attempts: Annotated[int, Field(ge=1)] | None = None
     """Attempts after which an update is given up; ``null`` is no limit."""
@@ -55,17 +55,18 @@ class SlottedMac(Mac):
         """Return one frame in each slot and channel, and those that late arrivals leave room for."""
         if self.max_attempts is not None:  # frames that are given up leave, too
             return math.inf
-        frames = 1.0 + delay_s / airtime_s
-        return self.channel_count * frames / (self.slot or longest_s)
+        frames_per_slot = 1.0 + delay_s / airtime_s
+        return self.channel_count * frames_per_slot / (self.slot or longest_s)
 
     def late_frame_warnings(self, mean_s: float, longest_s: float, delay_s: float) -> Iterator[str]:
         slot_s = self.slot or (longest_s if longest_s < math.inf else mean_s)
         late = f" and {delay_s:.4g} s of propagation delay" if delay_s else ""
         if longest_s == math.inf:
-            share = math.exp(-max(slot_s - delay_s, 0.0) / mean_s)
+            # exponential airtimes of mean m exceed the slot, less the delay, with P(T > t) = exp(-t / m)
+            late_share = math.exp(-max(slot_s - delay_s, 0.0) / mean_s)
             ample_s = _round_up(-math.log(_RARE) * mean_s + delay_s)
             yield (
-                f"late frames: {100.0 * share:.3g} % of the frames do not end in their slot of {slot_s:.4g} s, as "
+                f"late frames: {100.0 * late_share:.3g} % of the frames do not end in their slot of {slot_s:.4g} s, as "
                 f"their sizes have no upper limit (mean {mean_s:.4g} s{late}), and can overlap at the tower with "
                 f"frames of the next slots; a slot of {ample_s} s (access.mac.slot) holds all but {100.0 * _RARE:g} %"
             )
@@ -116,23 +117,28 @@ class TowerScheduler(Mac):
 
     def max_frames_hz(self, airtime_s: float, longest_s: float, delay_s: float) -> float:
         """Return one frame after each poll, if no frame is given up."""
-        return math.inf if self.max_attempts is not None else 1.0 / (self.poll + airtime_s)
+        if self.max_attempts is not None:  # frames that are given up leave, too
+            return math.inf
+        return 1.0 / (self.poll + airtime_s)
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         """Serve the users that the scheduler selects; one that is cut off during its poll does not answer."""
-        scheduler, env = self.scheduler(cell), cell.env
+        scheduler = self.scheduler(cell)
+        env = cell.env
         while True:
-            cell.changes()  # discard them
+            cell.changes()  # discard them: the backlog shows all that matters here
             backlog = cell.backlog()
             if not backlog.size:
                 yield cell.wait_for_backlog()
                 continue
-            user, begin_s, has_sent = scheduler.pick(backlog), env.now, False
+            user = scheduler.pick(backlog)
+            begin_s = env.now
             if self.poll:
                 yield env.timeout(self.poll)
-            if cell.ready_s[user] <= after_rounding(env.now):
+            has_sent = False
+            if cell.ready_s[user] <= after_rounding(env.now):  # its frame was not replaced or lost during the poll
                 end = cell.attempt(np.array([user]), limit=self.max_attempts)
-                has_sent = cell.clear_s > env.now
+                has_sent = cell.clear_s > env.now  # not if the user is cut off
                 yield end
             scheduler.end_turn(user, env.now - begin_s, has_sent=has_sent)
 

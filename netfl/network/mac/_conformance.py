@@ -71,7 +71,7 @@ class CheckedCell(Cell):
             problem = "users that are not in the cell"
         elif len(np.unique(values)) < len(values):
             problem = "a user twice"
-        elif self._is_sending()[values].any():
+        elif self.transmit_path.is_sending()[values].any():
             problem, remedy = "a user that is on the air", "take users of backlog()"
         else:
             return

@@ -14,8 +14,9 @@ from pydantic import Field
 from netfl.errors import Fault
 from netfl.network.mac import BufferedDraws
 from netfl.network.mac._bases import SlottedMac, channel_picker
+from netfl.network.mac._slotted import NEVER, SlottedCell
 from netfl.network.radio.bench import BenchSetup, MacTestBench, saturated_users
-from netfl.network.radio.cell import NEVER, Cell, SlottedCell
+from netfl.network.radio.cell import Cell
 from netfl.registry import no_effect
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, ScenarioFacts, StatisticClaim
@@ -86,15 +87,22 @@ class AdaptiveAloha(SlottedMac):
         return serve_weighted(slotted, partial(self._probabilities, cell))
 
     def _probabilities(self, cell: Cell, users: Ints) -> Floats:
-        metric, weights = cell.user_metrics.get(self.metric), np.ones(len(users))
-        if metric is not None and (is_known := np.isfinite(metric[users])).any():
-            weights = np.where(is_known, metric[users], metric[users][is_known].mean())
+        """Return p_k of each of *users*, the backlog, ``[n]``."""
+        weights = np.ones(len(users))
+        metric = cell.user_metrics.get(self.metric)
+        if metric is not None:
+            known = metric[users]
+            is_known = np.isfinite(known)
+            if is_known.any():
+                weights = np.where(is_known, known, known[is_known].mean())
         return scale_probabilities(weights, self.load * self.channels, self.min_probability)
 
     def laws(self) -> tuple[Law, ...]:
-        weights, slot_s = np.tile(_LAW_WEIGHTS, 2 * self.channels), self.slot or 1.0
+        """Claim that user k is received in a slot with p_k Π (1 - p_j/M), j ≠ k."""
+        weights = np.tile(_LAW_WEIGHTS, 2 * self.channels)
+        slot_s = self.slot or 1.0
         p = scale_probabilities(weights, self.load * self.channels, self.min_probability)
-        means = np.array([each * np.prod(1 - np.delete(p, user) / self.channels) for user, each in enumerate(p)])
+        means = np.array([p[k] * np.prod(1 - np.delete(p, k) / self.channels) for k in range(len(p))])
         shown = np.arange(len(_LAW_WEIGHTS))
 
         def draw(streams: Streams, size: int) -> Floats:
@@ -130,7 +138,8 @@ def scale_probabilities(weights: Floats, total: float, min_share: float) -> Floa
         total: wanted sum, above 0.
         min_share: floor relative to equal probabilities, 0 to 1.
     """
-    users, highest = len(weights), float(weights.max())
+    users = len(weights)
+    highest = float(weights.max())
     total = min(total, float(users))
     floor = min_share * total / users
     shares = weights / highest if highest > 0 else weights
@@ -138,25 +147,34 @@ def scale_probabilities(weights: Floats, total: float, min_share: float) -> Floa
     is_positive = shares > 0
     w = shares[is_positive]
     zeros = users - len(w)
-    if len(w) + zeros * floor <= total:
-        p[is_positive], p[~is_positive] = 1.0, (total - len(w)) / max(zeros, 1)
+    if len(w) + zeros * floor <= total:  # even with p = 1 for all positive weights, some of the sum is left
+        p[is_positive] = 1.0
+        p[~is_positive] = (total - len(w)) / max(zeros, 1)
     else:
-        p[is_positive] = np.clip(_factor(w, floor, total - zeros * floor) * w, floor, 1.0)
+        c = _factor(w, floor, total - zeros * floor)
+        p[is_positive] = np.clip(c * w, floor, 1.0)
     return p
 
 
 def _factor(w: Floats, floor: float, total: float) -> float:
     """Return the c for which the sum of min(1, max(floor, c w)) is *total*.
 
-    Each user leaves the floor at floor/w and reaches 1 at 1/w; between two such bends the sum is linear.
+    Each user leaves the floor at c = floor/w and reaches 1 at c = 1/w; between two such bends the sum is linear in c:
+    total = n_one + n_floor · floor + c Σ w over the users in between.
     """
     bends = np.sort(np.concatenate([floor / w, 1.0 / w]))
-    place = bisect_right(range(len(bends)), total, key=lambda bend: np.clip(bends[bend] * w, floor, 1.0).sum()) - 1
-    last = float(bends[max(place, 0)])
-    is_one, is_floor = 1.0 / w <= last, floor / w > last
+
+    def sum_at(bend: int) -> float:
+        return float(np.clip(bends[bend] * w, floor, 1.0).sum())
+
+    # the last bend at which the sum is at most the total
+    place = bisect_right(range(len(bends)), total, key=sum_at) - 1
+    last_bend = float(bends[max(place, 0)])
+    is_one = 1.0 / w <= last_bend
+    is_floor = floor / w > last_bend
     is_between = ~(is_one | is_floor)
     if not is_between.any():
-        return last
+        return last_bend
     return float((total - np.count_nonzero(is_one) - floor * np.count_nonzero(is_floor)) / w[is_between].sum())
 
 
@@ -173,32 +191,43 @@ def serve_weighted(slotted: SlottedCell, probabilities: Callable[[Ints], Floats]
     """
     cell = slotted.cell
     thresholds = BufferedDraws(cell.streams.field("hazard").exponential, cell.ids)
-    joins, left = np.full(cell.size, NEVER), np.full(cell.size, np.inf)
-    hazard = np.zeros(cell.size)
+    joining_slot = np.full(cell.size, NEVER)  # slot in which each user joins the backlog
+    hazard_left = np.full(cell.size, np.inf)  # of each user's threshold; infinity outside of the backlog
+    hazard = np.zeros(cell.size)  # -log(1 - p_k)
     slot = 0  # the next that has not been served or skipped
     while True:
-        until = max(slot, cell.next_slot(slotted.slot_s))
-        left -= (until - slot) * hazard
-        slot, users = until, cell.changes()
-        if users.size:
-            joins[users], left[users] = NEVER, np.inf
-            users, first = slotted.joining_slots(users)
-            joins[users] = first
-        new = np.flatnonzero(joins <= slot)
-        left[new], joins[new] = thresholds.next(new), NEVER
-        backlog = np.flatnonzero(left < np.inf)
+        # the hazard of idle slots counts
+        present_slot = max(slot, cell.next_slot(slotted.slot_s))
+        hazard_left -= (present_slot - slot) * hazard
+        slot = present_slot
+
+        # users with another frame, or after a failed attempt, join again
+        changed_users = cell.changes()
+        if changed_users.size:
+            joining_slot[changed_users] = NEVER
+            hazard_left[changed_users] = np.inf
+            joining_users, first_slots = slotted.joining_slots(changed_users)
+            joining_slot[joining_users] = first_slots
+        new_users = np.flatnonzero(joining_slot <= slot)
+        hazard_left[new_users] = thresholds.next(new_users)
+        joining_slot[new_users] = NEVER
+
+        # the backlog gives the hazard of each slot until somebody sends or joins
+        backlog = np.flatnonzero(hazard_left < np.inf)
         hazard[:] = 0.0
         if backlog.size:
             hazard[backlog] = _hazards(probabilities(backlog))
-        next_slot = min(slot + _idle_slots(left[backlog], hazard[backlog]), int(joins.min()))
+        next_slot = min(slot + _idle_slots(hazard_left[backlog], hazard[backlog]), int(joining_slot.min()))
         start_s = slotted.start_s(next_slot)
         if start_s > cell.env.now:
             yield cell.wait_for_change(by_s=start_s)
             continue
-        due = backlog[left[backlog] <= hazard[backlog]]
-        left -= hazard
-        left[due] = np.inf
-        end = slotted.send(due, slot, slotted.channels(due))
+
+        # users whose thresholds are reached in this slot send
+        due_users = backlog[hazard_left[backlog] <= hazard[backlog]]
+        hazard_left -= hazard
+        hazard_left[due_users] = np.inf
+        end = slotted.send(due_users, slot, slotted.channels(due_users))
         slot += 1
         if slotted.is_clear_after(slot - 1):  # one event in place of several
             yield end
@@ -210,8 +239,8 @@ def _hazards(p: Floats) -> Floats:
         return np.minimum(-np.log1p(-p), _CERTAIN)
 
 
-def _idle_slots(left: Floats, hazard: Floats) -> int:
+def _idle_slots(hazard_left: Floats, hazard: Floats) -> int:
     """Return the number of slots before the first one in which a user sends."""
-    slots = np.divide(left, hazard, out=np.full(len(left), np.inf), where=hazard > 0)
+    slots = np.divide(hazard_left, hazard, out=np.full(len(hazard_left), np.inf), where=hazard > 0)
     first = float(np.min(np.ceil(slots), initial=np.inf))
     return max(int(first) - 1, 0) if first < NEVER else NEVER

@@ -11,8 +11,9 @@ from pydantic import Field
 
 from netfl.network.mac import BufferedDraws
 from netfl.network.mac._bases import SlottedMac, channel_picker
+from netfl.network.mac._slotted import NEVER, SlottedCell
 from netfl.network.radio.bench import BenchSetup, slot_successes
-from netfl.network.radio.cell import NEVER, Cell, SlottedCell
+from netfl.network.radio.cell import Cell
 from netfl.types import Ints, Law
 
 _LAW_USERS = 20
@@ -56,29 +57,40 @@ class Controlled(SlottedMac):
 
         def pick(users: Ints) -> Ints:
             channel = cell.controls.get("channel")
-            return pick_any(users) if channel is None else channel[users].astype(np.int64)
+            if channel is None:  # the caller has set none
+                return pick_any(users)
+            return channel[users].astype(np.int64)
 
         slotted = SlottedCell(cell, self.slot or cell.airtime_s, self.max_attempts, pick if self.channels > 1 else None)
         uniforms = BufferedDraws(cell.streams.field("gap").uniform, cell.ids)
-        next_slot, drawn_with = np.full(cell.size, -1), np.full(cell.size, np.nan)
+        next_slot = np.full(cell.size, -1)
+        drawn_with = np.full(cell.size, np.nan)  # probability with which each user's gap was drawn
 
         def choose(users: Ints, first: Ints) -> Ints:
-            set_by_caller = cell.controls.get("probability")
-            probability = np.full(len(users), self.probability) if set_by_caller is None else set_by_caller[users]
+            """Return the slot at the end of each user's gap, of k slots with probability p (1-p)^(k-1)."""
+            p = np.full(len(users), self.probability)
+            if "probability" in cell.controls:
+                p = cell.controls["probability"][users]
             # an unfinished gap is memoryless, and is used again unless its probability has changed
-            is_over = (next_slot[users] < first) | (drawn_with[users] != probability)
-            drawing, chances = users[is_over], probability[is_over]
-            drawn_with[drawing] = chances
+            is_over = (next_slot[users] < first) | (drawn_with[users] != p)
+            drawing_users = users[is_over]
+            drawn_with[drawing_users] = p[is_over]
             with np.errstate(divide="ignore"):
-                trials = np.ceil(np.log(uniforms.next(drawing)) / np.log1p(-chances))
+                trials = np.ceil(np.log(uniforms.next(drawing_users)) / np.log1p(-p[is_over]))
             slots = first[is_over] - 1 + np.maximum(trials, 1.0)
-            next_slot[drawing] = np.minimum(slots, NEVER // 2).astype(np.int64)
-            return np.where(probability > 0.0, next_slot[users], NEVER)
+            next_slot[drawing_users] = np.minimum(slots, NEVER // 2).astype(np.int64)
+            return np.where(p > 0.0, next_slot[users], NEVER)
 
         return slotted.serve(choose)
 
     def laws(self) -> tuple[Law, ...]:
-        n, m, p = _LAW_USERS, self.channels, self.probability
+        """Claim the successes S per slot, with n users, M channels and the probability p.
+
+        E[S] = n p (1 - p/M)^(n-1), E[S (S-1)] = (M-1)/M n (n-1) p² (1 - 2p/M)^(n-2), Var S = E[S] + E[S (S-1)] - E[S]².
+        """
+        n = _LAW_USERS
+        m = self.channels
+        p = self.probability
         mean = n * p * (1 - p / m) ** (n - 1)
         pairs = (m - 1) / m * n * (n - 1) * p**2 * (1 - 2 * p / m) ** (n - 2) if m > 1 else 0.0
         return (

@@ -5,13 +5,13 @@ Next on the way of a frame: `netfl.network.radio.cell.Cell.attempt`.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from heapq import heappop, heappush
 from math import ceil, inf
 from operator import attrgetter
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import simpy
@@ -88,8 +88,9 @@ class PhyTiming:
 
     def airtime(self, bits: float, rate: float) -> int:
         """Return the airtime of a frame of *bits*, MAC header included."""
-        per_symbol = rate * self.symbol / 1000.0
-        return self.preamble + ceil((bits + self.extra_bits) / per_symbol - 1e-9) * self.symbol + self.tail
+        bits_per_symbol = rate * self.symbol / 1000.0
+        symbols = ceil((bits + self.extra_bits) / bits_per_symbol - 1e-9)  # exact multiples despite rounding
+        return self.preamble + symbols * self.symbol + self.tail
 
     def control_rate(self, rate: float) -> float:
         """Return the highest control rate that is not above the data rate *rate*."""
@@ -100,10 +101,44 @@ _OFDM = (6.0, 9.0, 12.0, 18.0, 24.0, 36.0, 48.0, 54.0)
 _DSSS = (11.0, 5.5, 2.0, 1.0)
 
 PHYS: dict[Standard, PhyTiming] = {
-    "802.11a": PhyTiming(9_000, 16_000, 20_000, 4_000, 22, 0, _OFDM, (6.0, 12.0, 24.0), 6.0, (15, 1023), decodes=False),
-    "802.11b": PhyTiming(20_000, 10_000, 192_000, 1_000, 0, 0, _DSSS, _DSSS, 1.0, (31, 1023), decodes=True),
+    "802.11a": PhyTiming(
+        slot=9_000,
+        sifs=16_000,
+        preamble=20_000,
+        symbol=4_000,
+        extra_bits=22,
+        tail=0,
+        rates=_OFDM,
+        control=(6.0, 12.0, 24.0),
+        slowest=6.0,
+        cw=(15, 1023),
+        decodes=False,
+    ),
+    "802.11b": PhyTiming(
+        slot=20_000,
+        sifs=10_000,
+        preamble=192_000,
+        symbol=1_000,
+        extra_bits=0,
+        tail=0,
+        rates=_DSSS,
+        control=_DSSS,
+        slowest=1.0,
+        cw=(31, 1023),
+        decodes=True,
+    ),
     "802.11g": PhyTiming(
-        9_000, 10_000, 20_000, 4_000, 22, 6_000, _OFDM[::-1], (24.0, 12.0, 6.0), 6.0, (15, 1023), decodes=False
+        slot=9_000,
+        sifs=10_000,
+        preamble=20_000,
+        symbol=4_000,
+        extra_bits=22,
+        tail=6_000,
+        rates=_OFDM[::-1],
+        control=(24.0, 12.0, 6.0),
+        slowest=6.0,
+        cw=(15, 1023),
+        decodes=False,
     ),
 }
 """802.11a: OFDM at 5 GHz (§17).  802.11b: DSSS and CCK with the long preamble (§16).  802.11g: ERP-OFDM alone, short
@@ -216,7 +251,9 @@ class CsmaCa(Mac):
             yield Fault("rate", f"{self.standard} has no such rate", self.rate, f"one of {listed} Mbps")
 
     def max_frames_hz(self, airtime_s: float, longest_s: float, delay_s: float) -> float:
-        return inf if self.max_attempts is not None else 1.0 / airtime_s
+        if self.max_attempts is not None:  # frames that are given up leave, too
+            return inf
+        return 1.0 / airtime_s
 
     def late_frame_warnings(self, mean_s: float, longest_s: float, delay_s: float) -> Iterator[str]:
         slot_s = PHYS[self.standard].slot * _NS
@@ -229,20 +266,26 @@ class CsmaCa(Mac):
     def frame_timing(self, bits: float) -> FrameTiming:
         """Return the durations around a frame with *bits* of payload."""
         phy = PHYS[self.standard]
-        control = phy.control_rate(self._rate_mbps)
-        data, ack = phy.airtime(bits + _HEADER_BITS, self._rate_mbps), phy.airtime(ACK_BITS, control)
-        lead, first = 0, data
+        control_rate = phy.control_rate(self._rate_mbps)
+        data = phy.airtime(bits + _HEADER_BITS, self._rate_mbps)
+        ack = phy.airtime(ACK_BITS, control_rate)
         if self.rts is not None and bits > self.rts:
-            first = phy.airtime(RTS_BITS, control)
-            lead = first + phy.sifs + phy.airtime(CTS_BITS, control) + phy.sifs
-        pause = phy.difs if self.keeps_window else 0
+            rts = phy.airtime(RTS_BITS, control_rate)
+            lead = rts + phy.sifs + phy.airtime(CTS_BITS, control_rate) + phy.sifs
+            colliding = rts  # data frames follow a CTS only
+        else:
+            lead = 0
+            colliding = data
+        timeout = phy.timeout
+        if self.keeps_window:  # colliders wait DIFS after the time-out (2020, §10.3.4.3)
+            timeout += phy.difs
         has_eifs = phy.decodes if self.after_collision is None else self.after_collision == "eifs"
         return FrameTiming(
             success=lead + data + phy.sifs + ack,
             data=data,
             lead=lead,
-            collision=first,
-            timeout=phy.timeout + pause,
+            collision=colliding,
+            timeout=timeout,
             bystanders=phy.eifs if has_eifs else phy.difs,
         )
 
@@ -250,10 +293,19 @@ class CsmaCa(Mac):
         return Contention(cell, self).serve()
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the cycle of a lone station; the standard's freezing rule has no closed form for more stations."""
+        """Claim the cycle of a lone station; the standard's freezing rule has no closed form for more stations.
+
+        A cycle lasts T = DIFS + k slots + frame, SIFS and ACK, k uniform on 0 … CWmin, so that
+        Var T = slot² CWmin (CWmin + 2) / 12.
+        """
         phy = PHYS[self.standard]
-        shortest_s, slot_s = (phy.difs + self.frame_timing(1.0).success) * 1e-9, phy.slot * 1e-9
+        shortest_s = (phy.difs + self.frame_timing(1.0).success) * 1e-9
+        slot_s = phy.slot * 1e-9
         cw_min = phy.cw[0]
+
+        def cdf(cycle_s: Floats) -> Floats:
+            slots = np.floor((np.asarray(cycle_s) - shortest_s) / slot_s + 1e-3)
+            return np.asarray(np.clip(slots + 1, 0, cw_min + 1) / (cw_min + 1))
 
         def cycles(streams: Streams, size: int) -> Floats:
             bench = MacTestBench(BenchSetup(self, 1, shortest_s, streams), saturated_users)
@@ -269,9 +321,7 @@ class CsmaCa(Mac):
                 draw=cycles,
                 mean=shortest_s + slot_s * cw_min / 2,
                 variance=slot_s**2 * cw_min * (cw_min + 2) / 12,
-                cdf=lambda x: (
-                    np.clip(np.floor((np.asarray(x) - shortest_s) / slot_s + 1e-3) + 1, 0, cw_min + 1) / (cw_min + 1)
-                ),
+                cdf=cdf,
             ),
         )
 
@@ -280,12 +330,23 @@ class CsmaCa(Mac):
         return PHYS[self.standard].rates[0] if self.rate is None else self.rate / 1e6
 
 
-class _Countdown(NamedTuple):
-    """A station whose slots do not begin with those of the others: when it begins to count, and how many slots."""
+@dataclass(slots=True)
+class _Countdown:
+    """A station whose slots do not begin with those of the others; times are ns from the begin of the idle period.
+
+    Args:
+        begin: time at which it begins to count.
+        slots: number of slots that it counts.
+        user: the station.
+    """
 
     begin: int
     slots: int
     user: int
+
+    def end(self, slot: int) -> int:
+        """Return the time at which its counter runs out, with slots of *slot* ns."""
+        return self.begin + self.slots * slot
 
 
 class Contention:
@@ -299,33 +360,46 @@ class Contention:
 
     def __init__(self, cell: Cell, mac: CsmaCa) -> None:
         phy = PHYS[mac.standard]
-        self._cell, self._limit, self._keeps_window = cell, mac.max_attempts, mac.keeps_window
+        self._cell = cell
+        self._limit = mac.max_attempts
+        self._keeps_window = mac.keeps_window
         self._timing = lru_cache(_CACHED_SIZES)(mac.frame_timing)
-        self._slot, (self._cw_min, self._cw_max) = phy.slot, phy.cw
-        self._wait = self._difs = phy.difs  # idle time before slots are counted
-        self._idle_since_s, self._period = 0.0, 0
-        self._virtual = 0  # idle slots counted before this idle period
+        self._slot = phy.slot
+        self._difs = phy.difs
+        self._cw_min, self._cw_max = phy.cw
+        self._uniforms = _uniforms(cell.streams.rng("backoff"))
+
+        # the present idle period
+        self._wait = phy.difs  # idle time before slots are counted
+        self._idle_since_s = 0.0
+        self._period = 0  # its number
+        self._virtual = 0  # idle slots counted before it
+
+        # of each station
         self._window = [self._cw_min] * cell.size
         self._failures = [0] * cell.size  # of the current frame
         self._failures_in_row = [0] * cell.size  # of any frames, since the window was reset
-        self._due = [-1] * cell.size  # virtual slot in which a station's counter runs out
-        self._drawn = [-1] * cell.size  # idle period before which it was drawn
-        self._is_queued = [False] * cell.size  # whether a station has a frame and contends
+        self._due = [-1] * cell.size  # virtual slot in which the counter runs out
+        self._drawn = [-1] * cell.size  # idle period before which the counter was drawn
+        self._is_queued = [False] * cell.size  # whether it has a frame and contends
         self._was_waiting: set[int] = set()  # stations cut off with a frame: they back off when they are up again
+
+        # stations by the time at which they send
         self._frozen: list[tuple[int, int]] = []  # heap of (virtual slot, station)
         self._late: list[_Countdown] = []
         self._coming: list[tuple[float, int]] = []  # heap of (time, station) of future frames
-        self._uniforms = _uniforms(cell.streams.rng("backoff"))
 
     def serve(self) -> Generator[simpy.Event, Any, None]:
         """Control the medium."""
-        cell, env = self._cell, self._cell.env
+        cell = self._cell
+        env = cell.env
         while True:
             self._update_stations()
             offset = self._next_offset()
             start_s = inf if offset is None else self._idle_since_s + offset * _NS
             until_s = min(start_s, self._coming[0][0]) if self._coming else start_s
-            if until_s > env.now + _SLACK_S and not (cell.quiet and offset is not None):
+            can_skip_wait = cell.quiet and offset is not None  # nothing comes in between: attempt() may begin ahead
+            if until_s > env.now + _SLACK_S and not can_skip_wait:
                 yield cell.wait_for_change(until_s)
                 if cell.changed or self._is_frame_due(until_s):
                     continue
@@ -337,42 +411,49 @@ class Contention:
 
     def _update_stations(self) -> None:
         """Take in the stations whose frames are new, gone or changed."""
-        cell, now = self._cell, self._cell.env.now
+        cell = self._cell
+        now_s = cell.env.now
         if cell.changed:
             users = cell.changes()
             if cell.quiet:  # every changed user has a frame
                 for user in users.tolist():
                     if not self._is_queued[user]:
-                        self._join(user, now)
+                        self._join(user, now_s)
                 return
             for user, ready_s in zip(users.tolist(), cell.ready_s[users].tolist(), strict=True):
-                if ready_s > now:
+                if ready_s > now_s:
                     self._withdraw(user)
                     if ready_s < inf:
                         heappush(self._coming, (ready_s, user))
                 elif not self._is_queued[user]:
                     self._join(user, ready_s)
-        while self._is_frame_due(now):
+        while self._is_frame_due(now_s):
             ready_s, user = heappop(self._coming)
-            if not self._is_queued[user] and cell.ready_s[user] == ready_s:
+            if not self._is_queued[user] and cell.ready_s[user] == ready_s:  # else the frame has changed since
                 self._join(user, ready_s)
 
     def _join(self, user: int, ready_s: float) -> None:
         """Queue a station with a new frame: its counter may still run, or have run out; then the medium decides."""
         offset = round((ready_s - self._idle_since_s) / _NS)
-        left = self._due[user] - self._virtual
-        counted = (offset - self._wait) // self._slot  # negative before slots are counted
-        has_run_out = left < 0 or left <= counted or (left == 0 and self._drawn[user] != self._period)
-        self._is_queued[user] = True
+        slots_left = self._due[user] - self._virtual
+        slots_counted = (offset - self._wait) // self._slot  # negative before slots are counted
+        has_run_out = (
+            slots_left < 0
+            or slots_left <= slots_counted
+            or (slots_left == 0 and self._drawn[user] != self._period)  # it ran out in an earlier idle period
+        )
         was_waiting = user in self._was_waiting
         self._was_waiting.discard(user)
-        if counted >= 0 and (has_run_out or was_waiting):
-            begin, slots = (offset + self._difs, self._draw(user)) if was_waiting else (offset, 0)
-            self._late.append(_Countdown(begin, slots, user))
-            return
-        if has_run_out or was_waiting:
-            self._draw(user)
-        heappush(self._frozen, (self._due[user], user))
+        self._is_queued[user] = True
+        is_idle = slots_counted >= 0
+        if is_idle and was_waiting:  # back after an outage: it listens for DIFS and backs off
+            self._late.append(_Countdown(offset + self._difs, self._draw(user), user))
+        elif is_idle and has_run_out:  # the medium has been idle for DIFS: it sends at once
+            self._late.append(_Countdown(offset, 0, user))
+        else:
+            if has_run_out or was_waiting:  # the medium is busy
+                self._draw(user)
+            heappush(self._frozen, (self._due[user], user))
 
     def _withdraw(self, user: int) -> None:
         """Remove a station that has no frame any more, or is cut off."""
@@ -387,32 +468,42 @@ class Contention:
             self._late = [late for late in self._late if late.user != user]
 
     def _draw(self, user: int) -> int:
+        """Draw and return the slots that a station counts down, uniform on 0 … CW."""
         slots = int(next(self._uniforms) * (self._window[user] + 1))
-        self._due[user], self._drawn[user] = self._virtual + slots, self._period
+        self._due[user] = self._virtual + slots
+        self._drawn[user] = self._period
         return slots
 
     def _next_offset(self) -> int | None:
         """Return when the next station sends, from the beginning of the idle period; ``None`` without a frame."""
         frozen = self._frozen
-        while frozen and not (self._is_queued[frozen[0][1]] and self._due[frozen[0][1]] == frozen[0][0]):
+        while frozen and not self._is_valid(frozen[0]):
             heappop(frozen)
         offset = self._wait + (frozen[0][0] - self._virtual) * self._slot if frozen else None
-        for begin, slots, user in self._late:
-            end = begin + slots * self._slot
-            if self._is_queued[user] and (offset is None or end < offset):
-                offset = end
+        for late in self._late:
+            late_offset = late.end(self._slot)
+            if self._is_queued[late.user] and (offset is None or late_offset < offset):
+                offset = late_offset
         return offset
+
+    def _is_valid(self, entry: tuple[int, int]) -> bool:
+        """Return whether an entry of the heap is that of the station's present counter."""
+        due, user = entry
+        return self._is_queued[user] and self._due[user] == due
 
     def _take(self, offset: int) -> list[int]:
         """Return the stations that send at *offset*, and remove them from the queue."""
-        slot, frozen, senders = self._slot, self._frozen, dict[int, None]()
+        slot = self._slot
+        frozen = self._frozen
+        senders = dict[int, None]()  # a set that keeps the order
         while frozen and self._wait + (frozen[0][0] - self._virtual) * slot == offset:
-            due, user = heappop(frozen)
-            if self._is_queued[user] and self._due[user] == due:
+            entry = heappop(frozen)
+            if self._is_valid(entry):
+                _, user = entry
                 senders[user] = None
-        for begin, slots, user in self._late:
-            if begin + slots * slot == offset and self._is_queued[user]:
-                senders[user] = None
+        for late in self._late:
+            if late.end(slot) == offset and self._is_queued[late.user]:
+                senders[late.user] = None
         for user in senders:
             self._is_queued[user] = False
         if self._late:
@@ -424,39 +515,56 @@ class Contention:
         slot = self._slot
         if offset > self._wait:
             self._virtual += (offset - self._wait) // slot
-        late, self._late = self._late, []
-        for begin, slots, user in late:
-            counted = (offset - begin) // slot if offset > begin else 0
-            self._due[user] = self._virtual + slots - counted
-            heappush(self._frozen, (self._due[user], user))
+        for late in self._late:
+            slots_counted = (offset - late.begin) // slot if offset > late.begin else 0
+            self._due[late.user] = self._virtual + late.slots - slots_counted
+            heappush(self._frozen, (self._due[late.user], late.user))
+        self._late = []
         self._period += 1
 
     def _send(self, offset: int) -> Generator[simpy.Event, Any, None]:
         """Let the due stations send and process the outcome; if all are cut off, the slot stays idle."""
         cell = self._cell
-        chosen = self._take(offset)
-        senders = cell.drop_disconnected(chosen)
-        if len(senders) < len(chosen):
-            self._was_waiting.update(set(chosen) - set(senders))
+        due_stations = self._take(offset)
+        senders = cell.drop_disconnected(due_stations)
+        if len(senders) < len(due_stations):
+            self._was_waiting.update(set(due_stations) - set(senders))
             if not senders:
                 return
         self._freeze(offset)
-        users, is_alone = np.array(senders), len(senders) == 1
-        sizes = cell.sizes(users)
-        timing = self._timing(sizes[0]) if len(sizes) == 1 else max(map(self._timing, sizes), key=_COLLISION)
+
+        # a lone sender is on the air for its whole frame, several until the longest of their first frames ends
+        users = np.array(senders)
+        is_alone = len(senders) == 1
+        timing = self._longest_timing(cell.sizes(users))
         duration = timing.lead + timing.data if is_alone else timing.collision
-        frames_s = [] if cell.quiet else cell.ready_s[users].tolist()
+        frames_ready_s = [] if cell.quiet else cell.ready_s[users].tolist()
         start_s = self._idle_since_s + offset * _NS if cell.quiet else 0.0
         received = (yield cell.attempt(users, duration_s=duration * _NS, limit=self._limit, begin_s=start_s)).tolist()
+
+        # the next idle period begins; senders that failed count slots from *begin* on
+        self._idle_since_s = cell.env.now
         answer = timing.success - duration
-        self._idle_since_s, self._wait, begin = cell.env.now, timing.bystanders, timing.timeout
-        if True in received:
-            self._idle_since_s, self._wait, begin = cell.env.now + answer * _NS, self._difs, self._difs
-        elif is_alone:
+        begin = timing.timeout
+        if True in received:  # all stations wait for the end of the ACK
+            self._idle_since_s = cell.env.now + answer * _NS
+            self._wait = self._difs
+            begin = self._difs
+        elif is_alone:  # bystanders have decoded the frame, and leave room for its ACK
             self._wait = answer + self._difs
+        else:
+            self._wait = timing.bystanders
+
+        # each sender draws its next counter
         for place, (user, is_success) in enumerate(zip(senders, received, strict=True)):
-            has_frame = cell.quiet or cell.ready_s[user] == frames_s[place]
+            has_frame = cell.quiet or cell.ready_s[user] == frames_ready_s[place]
             self._end_attempt(user, begin, is_success=is_success, has_frame=has_frame)
+
+    def _longest_timing(self, sizes: Sequence[float]) -> FrameTiming:
+        """Return the timing of the frame that lasts longest in a collision; a single size is that of all frames."""
+        if len(sizes) == 1:
+            return self._timing(sizes[0])
+        return max(map(self._timing, sizes), key=_COLLISION)
 
     def _end_attempt(self, user: int, begin: int, *, is_success: bool, has_frame: bool) -> None:
         """Draw a station's next counter, with a doubled window if its frame failed; it may still have the frame."""
@@ -475,7 +583,8 @@ class Contention:
             self._late.append(_Countdown(begin, slots, user))
 
     def _reset_window(self, user: int) -> None:
-        self._window[user], self._failures_in_row[user] = self._cw_min, 0
+        self._window[user] = self._cw_min
+        self._failures_in_row[user] = 0
 
 
 def _uniforms(rng: np.random.Generator) -> Iterator[float]:

@@ -14,8 +14,9 @@ from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
 from netfl.network.mac import BufferedDraws, IdleTime, Mac
+from netfl.network.mac._unslotted import UnslottedCell
 from netfl.network.radio.bench import BenchSetup, attempt_outcomes, failed_attempts
-from netfl.network.radio.cell import Cell, UnslottedCell
+from netfl.network.radio.cell import Cell
 from netfl.network.reception import Reception
 from netfl.network.reception.lora import FACTORS, Lora, fastest_mode_of
 from netfl.registry import ByForm, Spec
@@ -62,10 +63,10 @@ def time_on_air_s(
     >>> (1e3 * time_on_air_s(64, [0, 5], 125e3)).round(3).tolist()
     [118.016, 2793.472]
     """
-    factor = FACTORS[np.asarray(modes)]
-    symbol_s = 2.0**factor / bandwidth_hz
-    optimised = symbol_s > _OPTIMISED_FROM_S
-    blocks = np.ceil((8 * np.asarray(phy_bytes) - 4 * factor + 44) / (4 * (factor - 2 * optimised)))
+    factor = FACTORS[np.asarray(modes)]  # SF
+    symbol_s = 2.0**factor / bandwidth_hz  # T
+    is_optimised = symbol_s > _OPTIMISED_FROM_S  # DE
+    blocks = np.ceil((8 * np.asarray(phy_bytes) - 4 * factor + 44) / (4 * (factor - 2 * is_optimised)))
     return np.asarray((preamble + 4.25 + 8 + np.maximum(blocks * (coding + 4), 0)) * symbol_s)
 
 
@@ -205,7 +206,8 @@ class Lorawan(Mac):
             yield Fault("", problem, None, "take reception: lora, or one with a single mode")
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        unslotted, duty = UnslottedCell(cell), _DutyCycle(cell, self.sub_bands)
+        unslotted = UnslottedCell(cell)
+        duty = _DutyCycle(cell, self.sub_bands)
         timeouts = BufferedDraws(cell.streams.field("ack_timeout").uniform, cell.ids)
         choose_mode = self._mode_chooser(cell)
         first_modes = [0] * cell.size
@@ -232,7 +234,9 @@ class Lorawan(Mac):
             return duty.open_s(user, max(ready_s, free_s[user]))
 
         def send(users: Ints) -> None:
-            channels, modes, durations_s = [], [], []
+            channels = []
+            modes = []
+            durations_s = []
             payloads = [math.ceil(bits / 8.0) for bits in cell.sizes(users)]
             if len(payloads) < len(users):
                 payloads *= len(users)  # all frames have one size
@@ -258,7 +262,9 @@ class Lorawan(Mac):
         return float(airtime_s)
 
     def _mode_chooser(self, cell: Cell) -> Callable[[int, int], int]:
-        factor, margin_db = self.spreading_factor, _MARGIN_DB if self.margin is None else self.margin
+        """Return the function that chooses the mode of a user's first attempt of an update, by its payload."""
+        factor = self.spreading_factor
+        margin_db = _MARGIN_DB if self.margin is None else self.margin
         if isinstance(factor, int):
             fixed = [factor - int(FACTORS[0])] * cell.size
         else:
@@ -275,19 +281,23 @@ class Lorawan(Mac):
         return choose
 
     def laws(self) -> tuple[Law, ...]:
-        is_random = self.spreading_factor == "random"
-        model = self.model_copy(
-            update={"max_attempts": 1, "confirmed": False, **({"spreading_factor": 7} if is_random else {})}
-        )
+        """Claim that an unconfirmed uplink is received with (1 - 2 T / (M μ))^(n-1), and the wait before a retry."""
+        update: dict[str, Any] = {"max_attempts": 1, "confirmed": False}
+        if self.spreading_factor == "random":  # one factor for all, as the claim is about equal users
+            update["spreading_factor"] = 7
+        model = self.model_copy(update=update)
         factor = model.spreading_factor if isinstance(model.spreading_factor, int) else int(FACTORS[0])
         airtime_s = model._airtime_s(1, factor - int(FACTORS[0]))
-        off_s = max(_RX2_DELAY_S, airtime_s, *(airtime_s / band.duty_cycle - airtime_s for band in self.sub_bands))
-        channels, cycle_s = sum(band.channels for band in self.sub_bands), airtime_s + 2.0 * off_s
+        silences_s = [airtime_s / band.duty_cycle - airtime_s for band in self.sub_bands]
+        off_s = max(_RX2_DELAY_S, airtime_s, *silences_s)
+        cycle_s = airtime_s + 2.0 * off_s
+        channels = sum(band.channels for band in self.sub_bands)
         users = min(max(2, round(_LAW_LOAD * channels * cycle_s / airtime_s)), _LAW_USERS)
         share = (1.0 - 2.0 * airtime_s / (channels * cycle_s)) ** (users - 1)
 
         def draw(streams: Streams, size: int) -> tuple[Floats, Floats]:
-            rng, rows = streams.rng("pauses"), max(_MIN_ROWS, size // _ATTEMPTS_PER_ROW)
+            rng = streams.rng("pauses")
+            rows = max(_MIN_ROWS, size // _ATTEMPTS_PER_ROW)
 
             def next_ready(sleepers: Ints, now: float) -> Floats:
                 return now + off_s * (1.0 + rng.exponential(size=len(sleepers)))
@@ -307,9 +317,11 @@ class Lorawan(Mac):
         from scipy import stats
 
         if len(self.sub_bands) == 1:
-            limit, duty_cycle = max(2, self.attempt_limit), self.sub_bands[0].duty_cycle
+            limit = max(2, self.attempt_limit)
+            duty_cycle = self.sub_bands[0].duty_cycle
         else:  # after the first attempt another sub-band is open
-            limit, duty_cycle = 2, 1.0
+            limit = 2
+            duty_cycle = 1.0
         retries = {"max_attempts": limit, "confirmed": True, "spreading_factor": factor, "margin": None}
         model = self.model_copy(update=retries)
 
@@ -346,16 +358,16 @@ class _DutyCycle:
         """Draw the channel that a user takes now for *duration_s*, of those of its open sub-bands."""
         now = self._cell.env.now
         open_s = self._open_s[user]
-        channels = sum(band.channels for band, at_s in zip(self._bands, open_s, strict=True) if at_s <= now)
-        rank = math.floor(self._uniforms.next_of(user) * channels)
-        first = 0
+        open_channels = sum(band.channels for band, at_s in zip(self._bands, open_s, strict=True) if at_s <= now)
+        rank = math.floor(self._uniforms.next_of(user) * open_channels)  # of the channel among the open ones
+        first_channel = 0  # of the band
         for index, band in enumerate(self._bands):
             if open_s[index] <= now:
                 if rank < band.channels:
                     open_s[index] = now + duration_s / band.duty_cycle
-                    return first + rank
+                    return first_channel + rank
                 rank -= band.channels
-            first += band.channels
+            first_channel += band.channels
         raise AssertionError("a user sends only while a sub-band is open to it")
 
 

@@ -36,7 +36,8 @@ class MaxSnr(TowerScheduler):
         return _BestSnr(cell, TieBreaker(cell))
 
     def laws(self) -> tuple[Law, ...]:
-        n, model = _LAW_USERS, self.model_copy(update={"poll": 0.0})
+        n = _LAW_USERS
+        model = self.model_copy(update={"poll": 0.0})
 
         def is_winner(streams: Streams, size: int) -> Floats:
             winners, _ = service_turns(BenchSetup(model, n, 1.0, streams), size // 4)

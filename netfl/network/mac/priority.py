@@ -68,16 +68,17 @@ class Priority(TowerScheduler):
     def laws(self) -> tuple[Law, ...]:
         users = min(max(_LAW_USERS, *self.weights, 0) + 1, _MAX_LAW_USERS)
         weights = self._weights_of(np.arange(users))
-        if self.by == "strict":
+        if self.by == "strict":  # only users of the largest weight have turns
             weights = (weights == weights.max()).astype(float)
-        means, model = weights / weights.sum(), self.model_copy(update={"poll": 0.0})
+        means = weights / weights.sum()
+        model = self.model_copy(update={"poll": 0.0})
 
         def draw(streams: Streams, size: int) -> Floats:
             winners, _ = service_turns(BenchSetup(model, users, 1.0, streams), size)
             return np.asarray(winners[:, None] == np.arange(users), float)
 
-        formula = "w / Σ w" if self.by != "strict" else "equal among the users of the largest weight, 0 for others"
-        formula = f"{formula}; {users} users that always have something to send"
+        shares = "w / Σ w" if self.by != "strict" else "equal among the users of the largest weight, 0 for others"
+        formula = f"{shares}; {users} users that always have something to send"
         labels = [f"user {user}" for user in range(users)]
         claim = StatisticClaim("share of the turns", formula, draw, means.tolist(), labels)
         return (Law("served user", formula, statistics=(claim,)),)
@@ -88,13 +89,14 @@ class _Strict(UserScheduler):
 
     def __init__(self, weights: Floats) -> None:
         levels, self._rank = np.unique(weights, return_inverse=True)
-        self._last = np.full(len(levels), -1)
+        self._last = np.full(len(levels), -1)  # user of each weight that was served last
 
     def pick(self, backlog: Ints) -> int:
         ranks = self._rank[backlog]
         best = ranks.max()
-        self._last[best] = next_in_turn(backlog[ranks == best], int(self._last[best]))
-        return int(self._last[best])
+        user = next_in_turn(backlog[ranks == best], int(self._last[best]))
+        self._last[best] = user
+        return user
 
 
 @dataclass(slots=True)
@@ -106,22 +108,25 @@ class _Lottery(UserScheduler):
 
     def pick(self, backlog: Ints) -> int:
         cumulated = np.cumsum(self.weights[backlog])
-        return int(backlog[np.searchsorted(cumulated, self.rng.random() * cumulated[-1], side="right")])
+        ticket = self.rng.random() * cumulated[-1]
+        return int(backlog[np.searchsorted(cumulated, ticket, side="right")])
 
 
 class _Stride(UserScheduler):
     """Pick the user of the smallest progress; a user that is new in the backlog starts where the others are."""
 
     def __init__(self, weights: Floats, ties: TieBreaker) -> None:
-        self._ties, self._strides = ties, 1.0 / weights
+        self._ties = ties
+        self._strides = 1.0 / weights
         self._progress = self._strides.copy()  # of each user after its next turn
         self._now = 0.0  # progress of the last turn
         self._was_in_backlog = np.zeros(len(weights), np.bool_)
 
     def pick(self, backlog: Ints) -> int:
-        progress, strides = self._progress, self._strides
-        new = backlog[~self._was_in_backlog[backlog]]
-        progress[new] = np.maximum(progress[new], self._now + strides[new])
+        progress = self._progress
+        strides = self._strides
+        new_users = backlog[~self._was_in_backlog[backlog]]
+        progress[new_users] = np.maximum(progress[new_users], self._now + strides[new_users])
         self._was_in_backlog[:] = False
         self._was_in_backlog[backlog] = True
         user = self._ties.pick_largest(backlog, -progress[backlog])

@@ -59,11 +59,13 @@ class ProportionalFair(TowerScheduler):
         """Return R of each user, up to a factor that averages share, ``[n]``."""
         if self.rate == "airtime":
             return 1.0 / cell.airtimes_s(users)
-        return np.logaddexp(0.0, cell.snr_db(users) * (math.log(10.0) / 10.0))
+        log_snr = cell.snr_db(users) * (math.log(10.0) / 10.0)
+        return np.logaddexp(0.0, log_snr)  # log(1 + SNR), without overflow
 
     def laws(self) -> tuple[Law, ...]:
         """Claim the multi-user diversity gain for equal means and long windows, where it has a closed form."""
-        n, model = _LAW_USERS, self.model_copy(update={"rate": "capacity", "poll": 0.0})
+        n = _LAW_USERS
+        model = self.model_copy(update={"rate": "capacity", "poll": 0.0})
         statement = (
             f"1 + 1/2 + … + 1/n in the mean, n = {n} users under independent Rayleigh fading of mean 1 that always "
             f"have something to send; in the limit of long windows, drawn at {_LAW_TURNS} turns"
@@ -75,8 +77,10 @@ class _Averages(UserScheduler):
     """Average rates A of the users, and the largest R / A."""
 
     def __init__(self, cell: Cell, mac: ProportionalFair, ties: TieBreaker) -> None:
-        self._cell, self._mac, self._ties = cell, mac, ties
-        self._average = np.zeros(cell.size)
+        self._cell = cell
+        self._mac = mac
+        self._ties = ties
+        self._average = np.zeros(cell.size)  # A of each user
         self._rate = 0.0  # R of the user that was picked last
 
     def pick(self, backlog: Ints) -> int:
@@ -90,5 +94,5 @@ class _Averages(UserScheduler):
     def end_turn(self, user: int, duration_s: float, *, has_sent: bool) -> None:
         fade = math.exp(-duration_s / self._mac.window)
         self._average *= fade
-        if has_sent:
+        if has_sent:  # else its R is 0
             self._average[user] += (1.0 - fade) * self._rate

@@ -1,6 +1,6 @@
 """Pure ALOHA.
 
-Next on the way of a frame: `netfl.network.radio.cell`, `UnslottedCell.serve` and `Cell.attempt`.
+Next on the way of a frame: `netfl.network.mac._unslotted.UnslottedCell.serve` and `Cell.attempt`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import simpy
 from pydantic import Field
 
 from netfl.network.mac import BufferedDraws, Mac
+from netfl.network.mac._unslotted import UnslottedCell
 from netfl.network.radio.bench import BenchSetup, attempt_outcomes
-from netfl.network.radio.cell import Cell, UnslottedCell
+from netfl.network.radio.cell import Cell
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, StatisticClaim
 from netfl.units import Seconds
@@ -53,10 +54,13 @@ class PureAloha(Mac):
         return self.max_attempts
 
     def max_frames_hz(self, airtime_s: float, longest_s: float, delay_s: float) -> float:
-        return math.inf if self.max_attempts is not None else 1.0 / airtime_s
+        if self.max_attempts is not None:  # frames that are given up leave, too
+            return math.inf
+        return 1.0 / airtime_s
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
-        unslotted, pauses = UnslottedCell(cell), BufferedDraws(cell.streams.field("backoff").exponential, cell.ids)
+        unslotted = UnslottedCell(cell)
+        pauses = BufferedDraws(cell.streams.field("backoff").exponential, cell.ids)
 
         def plan(users: Ints) -> Floats:
             start_s: Floats = np.maximum(cell.ready_s[users], unslotted.over_s[users])
@@ -71,18 +75,21 @@ class PureAloha(Mac):
         return unslotted.serve(plan, send)
 
     def laws(self) -> tuple[Law, ...]:
-        users, pause_s = _LAW_USERS, self.backoff
+        """Claim the share of attempts that are received, (exp(-T/β) β / (β + T))^(n-1), at G = n T / (β + T)."""
+        users = _LAW_USERS
+        pause_s = self.backoff
         airtime_s = pause_s * _LAW_LOAD / (users - _LAW_LOAD)
         share = (math.exp(-airtime_s / pause_s) * pause_s / (pause_s + airtime_s)) ** (users - 1)
 
         def draw(streams: Streams, size: int) -> tuple[Floats, Floats]:
-            rng, rows = streams.rng("pauses"), max(_MIN_ROWS, size // _ATTEMPTS_PER_ROW)
+            rng = streams.rng("pauses")
 
-            def next_ready(users: Ints, now: float) -> Floats:
-                return now + rng.exponential(pause_s, len(users))
+            def next_ready(silent_users: Ints, now: float) -> Floats:
+                return now + rng.exponential(pause_s, len(silent_users))
 
-            setup, span_s = BenchSetup(self, _LAW_USERS, airtime_s, streams), _ATTEMPTS_PER_ROW * airtime_s / _LAW_LOAD
-            return attempt_outcomes(setup, next_ready, span_s, rows)
+            rows = max(_MIN_ROWS, size // _ATTEMPTS_PER_ROW)
+            span_s = _ATTEMPTS_PER_ROW * airtime_s / _LAW_LOAD
+            return attempt_outcomes(BenchSetup(self, users, airtime_s, streams), next_ready, span_s, rows)
 
         statement = (
             f"(exp(-T/β) β / (β + T))^(n-1), n = {users} users that have something new as soon as they would try "

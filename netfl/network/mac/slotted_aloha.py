@@ -1,6 +1,6 @@
 """Slotted ALOHA.
 
-Next on the way of a frame: `netfl.network.radio.cell`, `SlottedCell.serve` and `Cell.attempt`.
+Next on the way of a frame: `netfl.network.mac._slotted.SlottedCell.serve` and `Cell.attempt`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from pydantic import Field, model_validator
 
 from netfl.network.mac import BufferedDraws, IdleTime
 from netfl.network.mac._bases import SlottedMac, channel_picker
+from netfl.network.mac._slotted import NEVER, SlottedCell
 from netfl.network.radio.bench import BenchSetup, carried_load_law, slot_successes
-from netfl.network.radio.cell import NEVER, Cell, SlottedCell
+from netfl.network.radio.cell import Cell
 from netfl.types import Bools, Floats, Ints, Law
 
 _MAX_DOUBLINGS = 10
@@ -62,14 +63,23 @@ class Aloha(SlottedMac):
         return slotted.serve(_geometric_gaps(cell, self.probability or 1.0))
 
     def _laws(self, formula: str, source: str) -> tuple[Law, ...]:
+        """Claim the successes S per slot of n saturated users on M channels, or the load that the rule carries.
+
+        E[S] = n p (1 - p/M)^(n-1), E[S (S-1)] = (M-1)/M n (n-1) p² (1 - 2p/M)^(n-2), Var S = E[S] + E[S (S-1)] - E[S]².
+        """
         m = self.channel_count
         if self.adaptive == "backoff":
             return (Law.none("the number of runs of k failures has no closed form and grows without bound with n"),)
         if self.adaptive == "pseudo_bayesian":
             return (carried_load_law(self, self.slot or 1.0, _LAW_USERS * m, _LAW_LOAD * m),)
-        users = max(_LAW_USERS, 2 * m) if self.probability is None else min(round(m / self.probability), 100)
-        p = min(1.0, m / users) if self.probability is None else self.probability
-        mean, pairs = users * p * (1 - p / m) ** (users - 1), 0.0
+        if self.probability is None:  # the known backlog: p = M / n
+            users = max(_LAW_USERS, 2 * m)
+            p = min(1.0, m / users)
+        else:
+            users = min(round(m / self.probability), 100)
+            p = self.probability
+        mean = users * p * (1 - p / m) ** (users - 1)
+        pairs = 0.0
         if m > 1 and users > 1:
             pairs = (m - 1) / m * users * (users - 1) * p**2 * (1 - 2 * p / m) ** (users - 2)
         return (
@@ -123,13 +133,14 @@ class SlottedAloha(Aloha):
 
 
 def _geometric_gaps(cell: Cell, probability: float) -> Callable[[Ints, Ints], Ints]:
+    """Return the choice of slots after gaps of k slots with probability p (1-p)^(k-1)."""
     gaps = BufferedDraws(partial(cell.streams.field("gap").geometric, probability), cell.ids)
     next_slot = np.full(cell.size, -1)
 
     def choose(users: Ints, first: Ints) -> Ints:
         is_over = next_slot[users] < first  # an unfinished gap is memoryless, and is used again
-        drawing = users[is_over]
-        next_slot[drawing] = first[is_over] - 1 + gaps.next(drawing).astype(np.int64)
+        drawing_users = users[is_over]
+        next_slot[drawing_users] = first[is_over] - 1 + gaps.next(drawing_users).astype(np.int64)
         return next_slot[users]
 
     return choose
@@ -137,20 +148,24 @@ def _geometric_gaps(cell: Cell, probability: float) -> Callable[[Ints, Ints], In
 
 def _backoff(cell: Cell) -> tuple[Callable[[Ints, Ints], Ints], Callable[[Ints, Bools], None]]:
     """Draw gaps with p = 2^-failures of the current update; return this function and the one that counts failures."""
-    gaps, next_slot = BufferedDraws(cell.streams.field("gap").uniform, cell.ids), np.full(cell.size, -1)
-    failures, ready_s = np.zeros(cell.size, np.int64), np.full(cell.size, np.nan)
+    uniforms = BufferedDraws(cell.streams.field("gap").uniform, cell.ids)
+    next_slot = np.full(cell.size, -1)
+    failures = np.zeros(cell.size, np.int64)  # of the current update
+    ready_s = np.full(cell.size, np.nan)  # of the current update
 
     def choose(users: Ints, first: Ints) -> Ints:
-        is_new = cell.ready_s[users] != ready_s[users]
+        is_new_update = cell.ready_s[users] != ready_s[users]
         ready_s[users] = cell.ready_s[users]
-        failures[users[is_new]] = 0
-        is_over = is_new | (next_slot[users] < first)
-        drawing, first = users[is_over], first[is_over]
-        trials = np.log(gaps.next(drawing))
-        doublings = np.minimum(failures[drawing], _MAX_DOUBLINGS)
+        failures[users[is_new_update]] = 0
+
+        # the gap is geometric: ⌈log U / log(1 - p)⌉ slots for a uniform U, with p = 2^-k
+        is_over = is_new_update | (next_slot[users] < first)
+        drawing_users = users[is_over]
+        trials = np.log(uniforms.next(drawing_users))
+        k = np.minimum(failures[drawing_users], _MAX_DOUBLINGS)
         with np.errstate(divide="ignore"):
-            trials /= np.log1p(-(0.5**doublings))
-        next_slot[drawing] = first - 1 + np.maximum(np.ceil(trials), 1.0).astype(np.int64)
+            trials /= np.log1p(-(0.5**k))
+        next_slot[drawing_users] = first[is_over] - 1 + np.maximum(np.ceil(trials), 1.0).astype(np.int64)
         return next_slot[users]
 
     def count_failures(users: Ints, received: Bools) -> None:
@@ -201,7 +216,13 @@ class PseudoBayesian(KnownBacklog):
 
 
 class _State(NamedTuple):
-    """Progress of adaptive access: Σ -log(1 - p) over the slots so far, and the rule's estimate of the backlog."""
+    """Progress of adaptive access.
+
+    Args:
+        slot: the next slot.
+        hazard: Σ -log(1 - p) over the slots before it.
+        estimate: the rule's estimate of the backlog.
+    """
 
     slot: int
     hazard: float
@@ -213,23 +234,24 @@ class _SlotFeedback:
     """Attempts that began in one slot.
 
     Args:
-        senders: channel of each sender that was connected.
-        channel: channel of each sender.
+        sender_channels: channel of each sender that was connected.
+        due_channels: channel of each user that was due, connected or not.
         end: event of their end.
-        others: channels of the frames of other slots that were on the air at the same time.
+        other_channels: channels of the frames of other slots that were on the air at the same time.
     """
 
-    senders: Ints
-    channel: Ints
+    sender_channels: Ints
+    due_channels: Ints
     end: simpy.Event
-    others: list[Ints]
+    other_channels: list[Ints]
 
     def collided(self) -> int:
         """Return the number of channels with collisions, once all frames have ended."""
-        present = np.bincount(np.concatenate([self.senders, *self.others]))
-        successes = np.bincount(self.channel[np.asarray(self.end.value)], minlength=len(present))
-        is_used = np.bincount(self.senders, minlength=len(present)) > 0
-        return int(np.count_nonzero(is_used & (present > 1) & (successes == 0)))
+        frames = np.bincount(np.concatenate([self.sender_channels, *self.other_channels]))  # of each channel
+        received = np.asarray(self.end.value)
+        successes = np.bincount(self.due_channels[received], minlength=len(frames))
+        is_used = np.bincount(self.sender_channels, minlength=len(frames)) > 0
+        return int(np.count_nonzero(is_used & (frames > 1) & (successes == 0)))
 
 
 def serve_adaptive(slotted: SlottedCell, rule: KnownBacklog) -> Generator[simpy.Event, Any, None]:
@@ -244,59 +266,82 @@ def serve_adaptive(slotted: SlottedCell, rule: KnownBacklog) -> Generator[simpy.
     """
     cell = slotted.cell
     thresholds = BufferedDraws(cell.streams.field("hazard").exponential, cell.ids)
-    joins, targets = np.full(cell.size, NEVER), np.full(cell.size, np.inf)
+    joining_slot = np.full(cell.size, NEVER)  # slot in which each user joins the backlog
+    targets = np.full(cell.size, np.inf)  # hazard at which each user sends; infinity outside of the backlog
     state = _State(0, 0.0, rule.after_idle(0.0, 1))
     outstanding: list[_SlotFeedback] = []
     while True:
-        users = cell.changes()
-        if users.size:
+        # users with another frame, or after a failed attempt, leave the backlog and join again
+        changed_users = cell.changes()
+        if changed_users.size:
             state = _skip_idle_slots(rule, state, targets, max(state.slot, cell.next_slot(slotted.slot_s)))
-            joins[users], targets[users] = NEVER, np.inf
-            users, first = slotted.joining_slots(users)
-            joins[users] = first
-        for feedback in [each for each in outstanding if each.end.processed]:
+            joining_slot[changed_users] = NEVER
+            targets[changed_users] = np.inf
+            joining_users, first_slots = slotted.joining_slots(changed_users)
+            joining_slot[joining_users] = first_slots
+
+        # the rule learns the outcome of slots whose frames have ended
+        for feedback in [slot_feedback for slot_feedback in outstanding if slot_feedback.end.processed]:
             outstanding.remove(feedback)
             state = state._replace(estimate=rule.after_attempts(state.estimate, feedback.collided()))
-        new = np.flatnonzero(joins <= state.slot)
-        if new.size:
-            targets[new] = state.hazard + thresholds.next(new)
-            joins[new] = NEVER
-        ahead = _skip_idle_slots(rule, state, targets, int(joins.min()))
+
+        # users that join now draw their thresholds
+        new_users = np.flatnonzero(joining_slot <= state.slot)
+        if new_users.size:
+            targets[new_users] = state.hazard + thresholds.next(new_users)
+            joining_slot[new_users] = NEVER
+
+        # wait for the next slot in which a user sends or joins
+        ahead = _skip_idle_slots(rule, state, targets, int(joining_slot.min()))
         start_s = slotted.start_s(ahead.slot)
         if start_s > cell.env.now:
             yield cell.wait_for_change(by_s=start_s)
-        elif ahead.slot == joins.min():
+            continue
+        if ahead.slot == joining_slot.min():
             state = ahead
-        else:
-            hazard = ahead.hazard + _hazard(rule.probability(ahead.estimate, int(np.count_nonzero(targets < np.inf))))
-            due = np.flatnonzero((targets <= hazard) & (targets < np.inf))
-            targets[due] = np.inf
-            channel, is_connected = slotted.channels(due), cell.connected(due)
-            end = slotted.send(due, ahead.slot, channel)
-            state = _State(ahead.slot + 1, hazard if hazard < np.inf else ahead.hazard, ahead.estimate)
-            if is_connected.any():
-                senders = channel[is_connected]
-                for feedback in outstanding:
-                    feedback.others.append(senders)
-                overlapping = [feedback.senders for feedback in outstanding]
-                outstanding.append(_SlotFeedback(senders, channel, end, overlapping))
-            else:  # nobody sends in this slot
-                state = state._replace(estimate=rule.after_attempts(state.estimate, 0))
-            if slotted.is_clear_after(ahead.slot):  # one event in place of several
-                yield end
+            continue
+
+        # users whose thresholds are reached in this slot send
+        backlog_size = int(np.count_nonzero(targets < np.inf))
+        hazard = ahead.hazard + _hazard(rule.probability(ahead.estimate, backlog_size))
+        due_users = np.flatnonzero((targets <= hazard) & (targets < np.inf))
+        targets[due_users] = np.inf
+        due_channels = slotted.channels(due_users)
+        is_connected = cell.connected(due_users)
+        end = slotted.send(due_users, ahead.slot, due_channels)
+        if hazard == np.inf:  # p = 1 empties the backlog, and the sum starts again from before this slot
+            hazard = ahead.hazard
+        state = _State(ahead.slot + 1, hazard, ahead.estimate)
+
+        # frames of slots whose outcome is outstanding overlap with these
+        if is_connected.any():
+            sender_channels = due_channels[is_connected]
+            for feedback in outstanding:
+                feedback.other_channels.append(sender_channels)
+            overlapping = [feedback.sender_channels for feedback in outstanding]
+            outstanding.append(_SlotFeedback(sender_channels, due_channels, end, overlapping))
+        else:  # nobody sends in this slot
+            state = state._replace(estimate=rule.after_attempts(state.estimate, 0))
+        if slotted.is_clear_after(ahead.slot):  # one event in place of several
+            yield end
 
 
 def _skip_idle_slots(rule: KnownBacklog, state: _State, targets: Floats, until: int) -> _State:
     """Return the state at the first slot in which a user sends, but at most at slot *until*."""
-    backlog, lowest = int(np.count_nonzero(targets < np.inf)), float(targets.min())
+    backlog_size = int(np.count_nonzero(targets < np.inf))
     slot, hazard, estimate = state
-    if not backlog:
-        return _State(until, hazard, rule.after_idle(estimate, until - slot) if until < NEVER else estimate)
+    if not backlog_size:
+        if until < NEVER:
+            estimate = rule.after_idle(estimate, until - slot)
+        return _State(until, hazard, estimate)
+    lowest_target = float(targets.min())
     while slot < until:
-        next_hazard = hazard + _hazard(rule.probability(estimate, backlog))
-        if next_hazard >= lowest:
+        next_hazard = hazard + _hazard(rule.probability(estimate, backlog_size))
+        if next_hazard >= lowest_target:
             break
-        slot, hazard, estimate = slot + 1, next_hazard, rule.after_idle(estimate, 1)
+        slot += 1
+        hazard = next_hazard
+        estimate = rule.after_idle(estimate, 1)
     return _State(slot, hazard, estimate)
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import simpy
 
 from netfl.network.mac._bases import SlottedMac
+from netfl.network.mac._slotted import SlottedCell
 from netfl.network.radio.bench import BenchSetup, waiting_times
-from netfl.network.radio.cell import Cell, SlottedCell
+from netfl.network.radio.cell import Cell
 from netfl.types import Ints, Law
 
 _LAW_USERS = 5
@@ -53,6 +54,7 @@ class Tdma(SlottedMac):
         return SlottedCell(cell, self.slot or cell.airtime_s, self.max_attempts).serve(choose)
 
     def laws(self) -> tuple[Law, ...]:
+        """Claim that an update that is ready at a random instant waits for a time uniform on the frame."""
         frame_s = _LAW_USERS * (self.slot or 1.0)
         return (
             Law(

@@ -235,13 +235,13 @@ class BatteryLedger(NamedTuple):
     supplied = charge - initial + paid + failed + idle + refused, up to rounding.
 
     Args:
-        initial: Charge at time 0.
-        charge: Charge now.
-        supplied: Energy from the charger or the sun, integrated apart from the batteries.
-        refused: Energy from there that full batteries did not take.
-        paid: Energy of the uses that were paid.
-        failed: Energy of the uses that failed, as they cost more than was left.
-        idle: Energy of being up.
+        initial: charge at time 0.
+        charge: charge now.
+        supplied: energy from the charger or the sun, integrated apart from the batteries.
+        refused: energy from there that full batteries did not take.
+        paid: energy of the uses that were paid.
+        failed: energy of the uses that failed, as they cost more than was left.
+        idle: energy of being up.
     """
 
     initial: Floats
@@ -258,8 +258,8 @@ class _Knots:
     """Time, charge and state of batteries: one knot of each, ``[n]``, or a chain of each, ``[n, knots]``.
 
     Args:
-        refused_j: Energy refused by the full battery since time 0.
-        idle_j: Energy of being up since time 0.
+        refused_j: energy refused by the full battery since time 0.
+        idle_j: energy of being up since time 0.
     """
 
     time_s: Floats
@@ -540,9 +540,9 @@ class _PluggedIn:
     """Constant power in a window of the day.
 
     Args:
-        power_w: Power while it is plugged in.
-        opens_s: Time of the day at which each user's window opens, ``[users]``.
-        length_s: Length of a window; infinity for always.
+        power_w: power while it is plugged in.
+        opens_s: time of the day at which each user's window opens, ``[users]``.
+        length_s: length of a window; infinity for always.
     """
 
     power_w: float

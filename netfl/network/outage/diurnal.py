@@ -96,9 +96,9 @@ class _Windows(NodeAvailability):
     """One window per period for each node.
 
     Args:
-        opens_s: Opening of each node's first window, ``[nodes]``; NaN for nodes that are always up.
-        length_s: Length of a window.
-        period_s: Time from one opening to the next.
+        opens_s: opening of each node's first window, ``[nodes]``; NaN for nodes that are always up.
+        length_s: length of a window.
+        period_s: time from one opening to the next.
     """
 
     opens_s: Floats

@@ -77,8 +77,8 @@ class _PlannedWindow(NodeAvailability):
     """Nodes that are down while a window lasts.
 
     Args:
-        is_affected: Whether the window affects each node, ``[nodes]``.
-        window: The window, single or recurring.
+        is_affected: whether the window affects each node, ``[nodes]``.
+        window: the window, single or recurring.
     """
 
     is_affected: Bools

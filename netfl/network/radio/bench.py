@@ -12,10 +12,11 @@ from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
 from netfl.network.mac import Mac
 from netfl.network.message import Message
-from netfl.network.radio.cell import AirInterface, Cell
+from netfl.network.radio.cell import Cell
 from netfl.network.radio.medium import Medium, ReceptionResult, unknown_snr
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.transmission import SharedChannel, Transmission
+from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.tower import Tower
 from netfl.network.traffic.poisson import Poisson
@@ -77,15 +78,18 @@ class MacTestBench(NullRecorder):
     """A cell whose users get another update when the last one has been delivered or given up.
 
     Attributes:
+        cell: the cell, which the MAC serves.
         deliveries: times at which each delivered update was ready, first sent and received.
         users: the users of these updates.
     """
 
     def __init__(self, setup: BenchSetup, next_ready: NextReady, medium: Medium | None = None) -> None:
-        self.env, self._next_ready = Clock(), next_ready
-        self.deliveries, self.users = list[tuple[float, float, float]](), list[int]()
+        self.env = Clock()
+        self.deliveries = list[tuple[float, float, float]]()
+        self.users = list[int]()
         users = setup.users
-        self._ready_s = np.zeros(users)
+        self._next_ready = next_ready
+        self._ready_s = np.zeros(users)  # of the present update of each user
         queue = UpdateQueue(np.arange(users), 1.0, "tower:0", EventLog(self, users), OutstandingUpdates(users))
         self._population = UserPopulation(queue, np.zeros(users))
         medium = medium or Medium(1.0 / setup.airtime_s)
@@ -124,7 +128,8 @@ def slot_successes(setup: BenchSetup, slots: int) -> Floats:
 
 def waiting_times(setup: BenchSetup, size: int) -> Floats:
     """Return the waits of updates that are ready at random instants of a frame of one airtime per user."""
-    rng, frame_s = setup.streams.rng("instants"), setup.users * setup.airtime_s
+    rng = setup.streams.rng("instants")
+    frame_s = setup.users * setup.airtime_s
     bench = MacTestBench(setup, lambda users, now: now + frame_s * rng.random(len(users)))
     while len(bench.deliveries) < size + setup.users:
         bench.env.step()
@@ -144,7 +149,10 @@ def service_turns(setup: BenchSetup, size: int) -> tuple[Ints, Floats]:
 def diversity_gain_law(
     mac: Mac, users: int, airtime_s: float, statement: str, statistics: tuple[StatisticClaim, ...] = ()
 ) -> Law:
-    """Return the claim that the winner's power gain is the largest of *users* exponentials of mean 1."""
+    """Return the claim that the winner's power gain is the largest of *users* exponentials of mean 1.
+
+    It has the distribution (1 - exp(-x))^n, the mean Σ 1/i and the variance Σ 1/i² over i = 1 … n.
+    """
     terms = 1.0 / np.arange(1, users + 1)
     return Law(
         "power gain of the winner",
@@ -163,7 +171,8 @@ def attempt_outcomes(setup: BenchSetup, next_ready: NextReady, span_s: float, ro
     counts = np.empty((rows + 1, 2))
     for row in range(rows + 1):
         bench.env.run(until=(row + 1) * span_s)
-        counts[row] = len(bench.deliveries), len(bench.deliveries) + sum(bench.cell.failed.values())
+        delivered = len(bench.deliveries)
+        counts[row] = delivered, delivered + sum(bench.cell.transmit_path.failed.values())
     received, ended = np.diff(counts, axis=0).T
     return received[:, None], ended[:, None]
 
@@ -184,7 +193,9 @@ def failed_attempts(setup: BenchSetup, count: int) -> tuple[Floats, Floats]:
 
 def poisson_cell(setup: BenchSetup, load: float) -> tuple[Cell, EventLog]:
     """Return a cell of Poisson packets, *load* per airtime of all users together, and the log that counts them."""
-    env, users, airtime_s = Clock(), setup.users, setup.airtime_s
+    env = Clock()
+    users = setup.users
+    airtime_s = setup.airtime_s
     log = EventLog(NullRecorder(), users, nodes=users)
     traffic = Poisson.model_validate({"rate": load / airtime_s / users, "size": {"mean": 1.0}})
     arrivals = TrafficArrivals(traffic, range(users), 1.0 / airtime_s, setup.streams.at("traffic"))

@@ -1,99 +1,44 @@
 """A cell: one tower, its users, and the medium that they share; the view that a MAC has of the network.
 
-A MAC lets users send by `Cell.attempt`.  What they send comes from a `TxQueue`; the `Medium` decides what is received;
-received messages go to the uplink of the cell, the first port on the way to the server (`netfl.network.backhaul.port`).
-MACs whose users send independently share two loops: `SlottedCell.serve` in slots, `UnslottedCell.serve` without.
+A MAC lets users send by `Cell.attempt`.  What they send comes from a `TxQueue`, and goes over the air by a
+`netfl.network.radio.transmit_path.TransmitPath`; the `Medium` decides what is received.  Received messages go to the
+uplink of the cell, the first port on the way to the server (`netfl.network.backhaul.port`).  MACs whose users send
+independently share two loops: `netfl.network.mac._slotted.SlottedCell.serve` in slots,
+`netfl.network.mac._unslotted.UnslottedCell.serve` without.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from heapq import heappop, heappush
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
-from netfl.errors import Fault, ScenarioError
-from netfl.network.clock import Clock, call_after, call_at
-from netfl.network.layout import NodeId
+from netfl.network.clock import Clock, call_at
 from netfl.network.message import Message
-from netfl.network.periods import SLACK, after_rounding, period_from, periods_from
-from netfl.network.radio.collision_repeats import CollisionRepeats
-from netfl.network.radio.medium import Medium, mark_unpaid
-from netfl.network.radio.transmission import SharedChannel, Transmission
+from netfl.network.periods import after_rounding, period_from, periods_from
+from netfl.network.radio.transmission import Transmission
+from netfl.network.radio.transmit_path import AirInterface, TransmitPath, group_senders
 from netfl.network.radio.tx_queue import TxQueue
 from netfl.network.updates import Users
 from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints
-
-NEVER = np.iinfo(np.int64).max
-"""Number of a slot that never comes."""
-_NOBODY = np.empty(0, np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class AirInterface:
-    """Air interface of a tower.
-
-    Args:
-        channel: Air in which transmissions interfere; cells that share their channels share it.
-    """
-
-    tower: NodeId
-    medium: Medium
-    channel: SharedChannel
-
-
-def _equal_groups(
-    channel: Any, mode: Any, delay_s: Any, duration_s: Any, count: int
-) -> Iterable[tuple[Any, int, int, float, float]]:
-    """Return which of *count* senders, ``None`` for all, have equal values, and these; the first to end first."""
-    if delay_s is None and isinstance(duration_s, float) and isinstance(channel, int) and isinstance(mode, int):
-        return ((None, channel, mode, 0.0, duration_s),)
-    return _unequal_groups(channel, mode, delay_s, duration_s, count)
-
-
-def _unequal_groups(
-    channel: Any, mode: Any, delay_s: Any, duration_s: Any, count: int
-) -> Iterator[tuple[Any, int, int, float, float]]:
-    columns = (channel, mode, 0.0 if delay_s is None else delay_s, duration_s)
-    rows = np.column_stack([np.broadcast_to(np.asarray(column, float), count) for column in columns])
-    groups, group_of = np.unique(rows, axis=0, return_inverse=True)
-    for group in np.argsort(groups[:, 2] + groups[:, 3], kind="stable"):
-        channel, mode, delay_s, duration_s = groups[group].tolist()
-        yield np.flatnonzero(group_of.ravel() == group), int(channel), int(mode), delay_s, duration_s
-
-
-def _trigger(event: simpy.Event) -> None:
-    if not event.triggered:
-        event.succeed()
-
-
-def _select(values: ArrayLike, count: int, places: Sequence[int]) -> ArrayLike:
-    """Return the values, one for each of *count*, of those in *places*; one value for all stays one."""
-    return values if len(places) == count or np.ndim(values) == 0 else np.asarray(values)[list(places)]
 
 
 class Cell:
     """The users of one tower and their medium, numbered from 0; `ids` are their numbers in the network.
 
     Args:
-        uplink: Takes the messages that were received, at the end of their airtime.
+        uplink: takes the messages that were received, at the end of their airtime.
 
     Attributes:
-        attempts: Number of frames that were on the air and have ended.
-        failed: Number of them that were not received, by cause.
-        repeats: Collisions of the same users, one after another.
-        quiet: Whether the cell changes only by what its MAC does.
-        checked_mac: Kind of the MAC if the arguments of its attempts are checked, as of one from outside netfl.
-        user_metrics: Metrics of the users for the MAC, by name, ``[size]`` each; NaN where unknown.
-        controls: Settings of the users by the caller of the simulation, by name, ``[size]`` each.
-        clear_s: Time at which the last frame that was put on the air ends.
+        transmit_path: frames of the cell on the air, and counts of their outcomes.
+        quiet: whether the cell changes only by what its MAC does.
+        user_metrics: metrics of the users for the MAC, by name, ``[size]`` each; NaN where unknown.
+        controls: settings of the users by the caller of the simulation, by name, ``[size]`` each.
     """
 
     def __init__(
@@ -104,20 +49,20 @@ class Cell:
         streams: Streams,
         uplink: Callable[[Message], None],
     ) -> None:
-        self.env, self.streams, self.tower = env, streams, air.tower
-        self.ids, self.size = queue.ids, len(queue.ids)
+        self.env = env
+        self.streams = streams
+        self.tower = air.tower
+        self.ids = queue.ids
+        self.size = len(queue.ids)
         self.user_metrics: Mapping[str, Floats] = {}
         self.controls: Mapping[str, Floats] = {}
-        self.checked_mac = ""
-        self._queue, self._medium, self._channel, self._uplink = queue, air.medium, air.channel, uplink
-        self._transmissions: dict[Transmission, Users] = {}  # on the air, with their senders
+        self._queue = queue
+        self._medium = air.medium
+        self.transmit_path = TransmitPath(env, air, queue, streams, uplink, self._notify)
         self.quiet = queue.quiet and self._medium.steady
-        self._changed, self._change = list[Users](), env.event()
+        self._changed = list[Users]()
+        self._change = env.event()
         self._notify(np.flatnonzero(np.isfinite(queue.ready_s)))
-        self.attempts, self.failed = 0, dict.fromkeys(("collided", "faded", "lost"), 0)
-        self.repeats = CollisionRepeats()
-        self.clear_s = 0.0
-        self._busy_s = self._busy_since_s = 0.0
 
     @property
     def ready_s(self) -> Floats:
@@ -126,6 +71,11 @@ class Cell:
         It may lie ahead, as the end of a training is known at its start.
         """
         return self._queue.ready_s
+
+    @property
+    def clear_s(self) -> float:
+        """Time at which the last frame that was put on the air ends."""
+        return self.transmit_path.clear_s
 
     @property
     def airtime_s(self) -> float:
@@ -165,9 +115,10 @@ class Cell:
         is_same = controls.keys() == self.controls.keys() and all(
             np.array_equal(values, self.controls[name]) for name, values in controls.items()
         )
-        if not is_same:
-            self.controls = controls
-            self.wake(np.arange(self.size))
+        if is_same:
+            return
+        self.controls = controls
+        self.wake(np.arange(self.size))
 
     def wait_for_backlog(self) -> simpy.Event:
         """Return an event that fires as soon as there is a backlog, at once if there is one."""
@@ -188,7 +139,8 @@ class Cell:
         if self._medium.steady:
             return users
         numbers = np.asarray(users, np.int64)
-        return [int(user) for user in numbers[self._defer_disconnected(numbers, self.env.now)]]
+        is_connected = self._defer_disconnected(numbers, self.env.now)
+        return [int(user) for user in numbers[is_connected]]
 
     def next_slot(self, slot_s: float, after: int = -1) -> int:
         """Return the number of the first slot later than *after* that has not begun.
@@ -209,9 +161,10 @@ class Cell:
         event = self.env.event()
 
         def fire(_: simpy.Event) -> None:
-            if (end_s := self._ending_s()) is None:
+            end_s = self.transmit_path.ending_s()
+            if end_s is None:
                 _trigger(event)
-            else:
+            else:  # frames of this instant come first
                 call_at(self.env, math.nextafter(max(end_s, self.env.now), math.inf), fire)
 
         call_at(self.env, time_s, fire)
@@ -224,8 +177,11 @@ class Cell:
 
     def changes(self) -> Users:
         """Return the users with a new ``ready_s`` or a failed attempt since the last call; some may occur twice."""
-        users, self._changed = self._changed, []
-        return users[0] if len(users) == 1 else np.concatenate([np.empty(0, np.int64), *users])
+        changed = self._changed
+        self._changed = []
+        if len(changed) == 1:
+            return changed[0]
+        return np.concatenate([np.empty(0, np.int64), *changed])
 
     def wait_for_change(self, by_s: float = np.inf) -> simpy.Event:
         """Return an event that fires when there are `changes`, at once if there are any, at *by_s* at the latest.
@@ -234,12 +190,12 @@ class Cell:
         """
         if self._changed:
             return self.env.timeout(0)
-        if self.quiet and by_s < np.inf and not self._transmissions:
+        if self.quiet and by_s < np.inf and not self.transmit_path.transmissions:  # nothing can change before
             return self.env.timeout(max(0.0, by_s - self.env.now))
         event = self._change = self.env.event()
 
         def expire(_: simpy.Event) -> None:
-            if self._ending_s() is None:  # the end of a frame is a change
+            if self.transmit_path.ending_s() is None:  # the end of a frame is a change
                 _trigger(event)
 
         if by_s < np.inf:
@@ -248,9 +204,9 @@ class Cell:
 
     def wake(self, users: Users) -> None:
         """Report changed frames of *users* to the MAC; for those on the air it learns of them at the end."""
-        self._notify(users[~self._is_sending()[users]])
+        self._notify(users[~self.transmit_path.is_sending()[users]])
 
-    def attempt(  # noqa: PLR0912, PLR0915 - a call in each attempt would cost more
+    def attempt(
         self,
         users: Users | Sequence[int],
         *,
@@ -267,121 +223,60 @@ class Cell:
         interfere, and has its ``ready_s`` moved to the end of that outage.  If nobody sends, the event fires at once.
 
         Args:
-            users: The senders, which must be in the backlog.
-            duration_s: Airtime, one for all or one for each; by default that of each frame in its mode.
-            limit: Number of attempts that a frame has before it is given up; by default no limit.
-            channel: Channel, one for all or one for each.
-            mode: Mode of the reception, one for all or one for each; by default each sender chooses.
-            begin_s: Start; 0 for now.  It may lie ahead in a `quiet` cell only, where nothing can come in between.
+            users: the senders, which must be in the backlog.
+            duration_s: airtime, one for all or one for each; by default that of each frame in its mode.
+            limit: number of attempts that a frame has before it is given up; by default no limit.
+            channel: channel, one for all or one for each.
+            mode: mode of the reception, one for all or one for each; by default each sender chooses.
+            begin_s: start; 0 for now.  It may lie ahead in a `quiet` cell only, where nothing can come in between.
                 Where the clock has missed it by rounding, at most 2e-9 of the present time, airtimes end as if it were
                 met, so that rounding does not add up.
         """
-        if self.checked_mac:
-            self._check_attempt(users, begin_s)
-        users, now = np.asarray(users, np.int64), max(begin_s, self.env.now)
+        users = np.asarray(users, np.int64)
         received = np.zeros(len(users), np.bool_)
-        self._queue.refresh(now)
-        places: Sequence[int] = range(len(users))
+        now_s = self.env.now
+        start_s = begin_s if begin_s > now_s else now_s
+        self._queue.refresh(start_s)
+
+        # users that are disconnected notice it and send nothing
         senders = users
-        if not self._medium.steady and not (connected := self._defer_disconnected(users, now)).all():
-            places = np.flatnonzero(connected).tolist()
-            if not places:
-                return self.env.timeout(0.0, received)  # nobody sends, and the air stays free
-            senders = users[places]
+        places: Sequence[int] = range(len(users))
+        if not self._medium.steady:
+            is_connected = self._defer_disconnected(users, start_s)
+            if not is_connected.all():
+                places = np.flatnonzero(is_connected).tolist()
+                if not places:
+                    return self.env.timeout(0.0, received)  # nobody sends, and the air stays free
+                senders = users[places]
+                channel = _select(channel, places)
+                mode = None if mode is None else _select(mode, places)
+                duration_s = None if duration_s is None else _select(duration_s, places)
+
+        # the others have a propagation delay, choose their modes, and so know their airtimes
         ids = self.ids[senders]
-        delay_s = self._medium.delay_s(ids, now)
+        delay_s = self._medium.delay_s(ids, start_s)
         if self._medium.modes == 1:  # whatever modes the MAC has
             mode = 0
         elif mode is None:
-            mode = self._medium.choose(ids, self.tower, now)
-        elif not isinstance(mode, int):
-            mode = _select(mode, len(users), places)
+            mode = self._medium.choose(ids, self.tower, start_s)
         if duration_s is None:
             duration_s = self._frame_airtimes_s(senders, mode)
-        elif not isinstance(duration_s, float):
-            duration_s = _select(duration_s, len(users), places)
-        if not isinstance(channel, int):
-            channel = _select(channel, len(users), places)
-        medium, from_s = self._medium, begin_s or now  # airtimes count from there
+
+        # those alike in all of this are one transmission, which the transmit path puts on the air
         end: simpy.Event | None = None
-        groups = _equal_groups(channel, mode, delay_s, duration_s, len(senders))
-        for group, air_channel, group_mode, group_delay_s, airtime_s in groups:
-            group_users, group_ids, group_places = senders, ids, places
-            if group is not None:
-                group_users, group_ids = senders[group], ids[group]
-                group_places = [places[index] for index in group.tolist()]
-            frames = self._queue.launch(group_users, now)
-            start_s, sent_s = now + group_delay_s, from_s + airtime_s
-            end_s = from_s + group_delay_s + airtime_s
-            interrupted = shares = None
-            if not medium.steady:
-                shares = medium.spend(group_ids, now, frames.bits)
-                interrupted = mark_unpaid(medium.interrupted(group_ids, self.tower.number, now, sent_s, end_s), shares)
-                if shares is not None:  # batteries have paid
-                    self._queue.check_power(group_users, now)
-            if medium.energy is not None:
-                medium.energy.send(group_ids, airtime_s if shares is None else airtime_s * shares)
-            transmission = Transmission(
-                frames, group_ids, group_places, self.tower, air_channel, start_s, end_s, group_mode, limit, interrupted
-            )
-            if not self._transmissions:
-                self._busy_since_s = now
-            self._transmissions[transmission] = group_users
-            self.clear_s = max(self.clear_s, end_s)
-            self._channel.enter(transmission)
-            wait_s = end_s - self.env.now
-            end = call_after(
-                self.env, wait_s if wait_s > 0.0 else 0.0, partial(self._end_transmission, transmission), received
-            )
+        for group in group_senders(senders, ids, places, channel, mode, delay_s, duration_s):
+            end = self.transmit_path.send(group, start_s, begin_s or start_s, limit, received)
         assert end is not None
         return end
 
-    def _check_attempt(self, users: Users | Sequence[int], begin_s: float) -> None:
-        values, late_s, problem = np.asarray(users), self.env.now - begin_s, ""
-        remedy = f"give numbers from 0 to {self.size - 1}, each once"
-        if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
-            problem, remedy = f"users of type {values.dtype}", "give a list of numbers, of a mask np.flatnonzero(mask)"
-        elif values.size and not 0 <= values.min() <= values.max() < self.size:
-            problem = "users that are not in the cell"
-        elif len(np.unique(values)) < len(values):
-            problem = "a user twice"
-        elif self._is_sending()[values].any():
-            problem, remedy = "a user that is on the air", "take users of backlog()"
-        elif begin_s and late_s > 2.0 * SLACK * self.env.now:
-            problem, remedy = (
-                f"begin_s={begin_s:g}, which lies {late_s:.3g} s before now",
-                "take next_slot and wait_until",
-            )
-        if problem:
-            raise self.mac_error(f"attempt() is given {problem}", values.tolist(), remedy)
-
-    def mac_error(self, problem: str, value: object, remedy: str) -> ScenarioError:
-        """Return the error of a checked MAC that violates its contract now."""
-        problem = f"{self.checked_mac}, at {self.env.now:.6g} s of simulated time: {problem}"
-        return ScenarioError([Fault("mac", problem, value, remedy)])
-
     def finish(self, others: Sequence[Transmission] = ()) -> None:
         """End all frames at the end of the run; *others* are the `transmissions` of cells that share the queue."""
-        self._queue.finish(self.env.now, [transmission.frames for transmission in (*others, *self._transmissions)])
+        self._queue.finish(self.env.now, [transmission.frames for transmission in (*others, *self.transmissions)])
 
     @property
     def transmissions(self) -> Sequence[Transmission]:
         """Transmissions on the air."""
-        return tuple(self._transmissions)
-
-    def restart(self, now_s: float) -> None:
-        """Reset all counters, as the warm-up is over at *now_s*."""
-        self.attempts, self.failed = 0, dict.fromkeys(self.failed, 0)
-        self.repeats = CollisionRepeats()
-        self._busy_s = 0.0
-        self._busy_since_s = max(now_s, self._busy_since_s)
-
-    def busy_by_s(self, now_s: float) -> float:
-        """Return the time since the last `restart` during which any frame was on its way to the tower."""
-        return self._busy_s + (max(0.0, now_s - self._busy_since_s) if self._transmissions else 0.0)
-
-    def _is_on_air(self, user_id: int) -> bool:
-        return bool(self._queue.on_air[self.ids == user_id].any())
+        return tuple(self.transmit_path.transmissions)
 
     def _notify(self, users: Users) -> None:
         """Note changed frames of *users*, and wake the MAC."""
@@ -396,30 +291,15 @@ class Cell:
 
     def _idle_from_s(self) -> Floats:
         """Time from which each user has a frame to send, ``[size]``; infinity for those that are sending."""
-        return np.where(self._is_sending(), np.inf, self.ready_s)
-
-    def _ending_s(self) -> float | None:
-        """Return when the last of the frames ends that end now, up to rounding; ``None`` for no such frame."""
-        if not self._transmissions:
-            return None
-        until_s = after_rounding(self.env.now)
-        return max((frame.end_s for frame in self._transmissions if frame.end_s <= until_s), default=None)
-
-    def _is_sending(self) -> Bools:
-        """Return whether each user has a frame on the air, which may be one of an update that was replaced."""
-        if not self._transmissions:
-            return self._queue.on_air
-        is_sending = self._queue.on_air.copy()
-        for users in self._transmissions.values():
-            is_sending[users] = True
-        return is_sending
+        return np.where(self.transmit_path.is_sending(), np.inf, self.ready_s)
 
     def _defer_disconnected(self, users: Users, now: float) -> Bools:
         """Return whether each of *users* can send now; if any cannot, defer all of the backlog that cannot."""
         connected = self._medium.connected(self.ids[users], self.tower.number, now)
         if not connected.all():
-            backlog = np.union1d(self.backlog(), users)  # a user ready at this instant may be so a rounding step later
-            away = backlog[~self._medium.connected(self.ids[backlog], self.tower.number, now)]
+            waiting_users = np.union1d(self.backlog(), users)  # one ready at this instant may be so a step later
+            is_waiting_connected = self._medium.connected(self.ids[waiting_users], self.tower.number, now)
+            away = waiting_users[~is_waiting_connected]
             self._queue.defer(away, self._medium.connected_from(self.ids[away], self.tower.number, now))
             self._notify(away)
         return connected
@@ -428,238 +308,18 @@ class Cell:
         bits = self._queue.bits(users)
         if isinstance(bits, float) and isinstance(mode, int):
             return self._medium.airtime_s(bits, mode)
-        count = len(users)
-        rows = zip(np.broadcast_to(bits, count).tolist(), np.broadcast_to(mode, count).tolist(), strict=True)
-        return np.array([self._medium.airtime_s(*row) for row in rows])
-
-    def _end_transmission(self, transmission: Transmission, event: simpy.Event) -> None:
-        """Pass on received frames at the end of their airtime, and let the queue retry or end the others."""
-        users = self._transmissions.pop(transmission)
-        now, frames = self.env.now, transmission.frames
-        self._channel.leave(transmission)
-        if not self._transmissions:
-            self._busy_s += now - self._busy_since_s
-        causes, snr_db = self._medium.outcomes(transmission)
-        watched = self.repeats.watched
-        if watched and not watched.isdisjoint(transmission.ids.tolist()):
-            self.repeats.note_attempts(transmission, now, self._is_on_air)
-        if "collided" in causes:
-            self.repeats.note_collision(transmission, causes.index("collided"))
-        received: Bools = event.value  # type: ignore[assignment]
-        self.attempts += len(causes)
-        for place, cause in zip(transmission.places, causes, strict=True):
-            if cause:
-                self.failed[cause] += 1
-            else:
-                received[place] = True
-        messages = self._queue.end(frames, causes, snr_db, transmission.limit, now)
-        if len(messages) > 1:  # received at one instant: no user comes first by its number
-            order = self.streams.field("received together").order([each.user for each in messages], self.attempts)
-            messages = [messages[place] for place in order]
-        for message in messages:
-            self._uplink(message)
-        self._notify(users)  # one whose update was replaced on the air could not send before
+        bits_of_each = np.broadcast_to(bits, len(users)).tolist()
+        mode_of_each = np.broadcast_to(mode, len(users)).tolist()
+        return np.array([self._medium.airtime_s(*frame) for frame in zip(bits_of_each, mode_of_each, strict=True)])
 
 
-class SlottedCell:
-    """A cell whose users begin to send at the beginning of a slot: slot k begins at k · slot_s.
-
-    Senders are independent: a frame that lasts longer than its slot, or arrives later, delays no other user, and the
-    medium decides what it overlaps with.  A user has one frame on the air at a time: its next slot begins when the last
-    frame has ended at the tower, or later.
-
-    Args:
-        slot_s: length of a slot, which should hold a frame and its propagation delay.
-        max_attempts: attempts that an update has; ``None`` is no limit.
-        pick_channel: ``pick_channel(users)`` returns the channel of each sender; ``None`` if there is one channel only.
-    """
-
-    def __init__(
-        self,
-        cell: Cell,
-        slot_s: float,
-        max_attempts: int | None = None,
-        pick_channel: Callable[[Users], Users] | None = None,
-    ) -> None:
-        self.cell, self.slot_s, self.max_attempts, self._pick_channel = cell, slot_s, max_attempts, pick_channel
-        self._free = np.zeros(cell.size, np.int64)  # first slot after the last one in which each user began to send
-        self._results: dict[int, tuple[Bools, int]] = {}  # outcomes of the frames on the air, and the sender's place
-
-    def channels(self, users: Users) -> Users:
-        """Return the channel on which each of *users* sends now."""
-        return np.zeros(len(users), np.int64) if self._pick_channel is None else self._pick_channel(users)
-
-    def start_s(self, slot: int) -> float:
-        """Return the start of a slot; infinity for ``NEVER``."""
-        return slot * self.slot_s if slot < NEVER else np.inf
-
-    def joining_slots(self, users: Users) -> tuple[Users, Users]:
-        """Return those of *users* that have a frame, now or later, and the first slot in which each may begin."""
-        if len(users) == 1:  # mostly
-            user = int(users[0])
-            from_s = max(float(self.cell.ready_s[user]), self.cell.env.now)
-            if from_s == math.inf:
-                return _NOBODY, _NOBODY
-            return users, np.array([max(period_from(from_s, self.slot_s), int(self._free[user]))])
-        ready_s = self.cell.ready_s[users]
-        has_frame = ready_s < np.inf
-        if not has_frame.all():
-            users, ready_s = users[has_frame], ready_s[has_frame]
-        first = periods_from(np.maximum(ready_s, self.cell.env.now), self.slot_s)
-        return users, np.maximum(first, self._free[users])
-
-    def send(self, users: Users, slot: int, channel: Users | int) -> simpy.Event:
-        """Let *users* begin to send in *slot*, which begins now; return the event of `Cell.attempt`."""
-        self._free[users] = slot + 1
-        if not isinstance(channel, int):
-            channel = collapse_if_equal(channel)
-        return self.cell.attempt(users, limit=self.max_attempts, channel=channel, begin_s=self.start_s(slot))
-
-    def is_clear_after(self, slot: int) -> bool:
-        """Return whether frames are on the air, and all of them end by the end of *slot*: nobody sends before that."""
-        clear_s = self.cell.clear_s
-        return clear_s > self.cell.env.now and period_from(clear_s, self.slot_s) <= slot + 1
-
-    def serve(
-        self,
-        choose: Callable[[Users, Ints], Ints],
-        end_slot: Callable[[Users, Bools], None] | None = None,
-    ) -> Generator[simpy.Event, Any, None]:
-        """Let each user send in the slots that it chooses.
-
-        Args:
-            choose: ``choose(users, first)`` returns the next slot of each user, not before its *first*.
-            end_slot: ``end_slot(users, received)`` is called as soon as frames of *users* have ended, before these
-                users choose again.
-        """
-        cell, has_channels = self.cell, self._pick_channel is not None
-        chosen = np.full(cell.size, NEVER)
-        while True:
-            users = cell.changes()
-            if users.size:
-                if end_slot is not None:
-                    self._report_results(users, end_slot)
-                chosen[users] = NEVER
-                users, first = self.joining_slots(users)
-                chosen[users] = choose(users, first)
-            slot = int(chosen.min())
-            start_s = self.start_s(slot)
-            if start_s > cell.env.now:
-                yield cell.wait_for_change(by_s=start_s)
-                continue
-            users = np.flatnonzero(chosen == slot)
-            chosen[users] = NEVER
-            end = self.send(users, slot, self.channels(users) if has_channels else 0)
-            if end_slot is not None:
-                received = np.asarray(end.value)  # filled in as the frames end
-                self._results.update((user, (received, place)) for place, user in enumerate(users.tolist()))
-            if self.is_clear_after(slot):  # one event in place of several
-                yield end
-
-    def _report_results(self, users: Users, end_slot: Callable[[Users, Bools], None]) -> None:
-        """Report the outcomes of those of *users* whose frames have ended."""
-        senders = [user for user in dict.fromkeys(users.tolist()) if user in self._results]
-        if senders:
-            outcomes = [self._results.pop(user) for user in senders]
-            end_slot(np.array(senders), np.array([received[place] for received, place in outcomes]))
+def _select(values: ArrayLike, places: Sequence[int]) -> ArrayLike:
+    """Return the values of those in *places*; one value for all stays one."""
+    if np.ndim(values) == 0:
+        return values
+    return np.asarray(values)[places]
 
 
-class UnslottedCell:
-    """A cell whose users send at any time; the MAC does not wait for the ends of their attempts.
-
-    Users mostly send one by one, so all state is that of single users, and a heap gives the next of them.
-
-    Attributes:
-        failures: failed attempts of the current frame, ``[size]``.
-        has_failed: whether each user's last attempt, also of an earlier frame, has failed, ``[size]``.
-        over_s: end of each user's last attempt, ``[size]``.
-    """
-
-    def __init__(self, cell: Cell) -> None:
-        self._cell = cell
-        self.failures = np.zeros(cell.size, np.int64)
-        self.has_failed = np.zeros(cell.size, np.bool_)
-        self.over_s = np.full(cell.size, -math.inf)
-        self._ready_s = [math.nan] * cell.size
-        self._results: dict[int, tuple[Bools, int]] = {}
-
-    def serve(
-        self, plan: Callable[[Users], Sequence[float] | Floats], send: Callable[[Users], None]
-    ) -> Generator[simpy.Event, Any, None]:
-        """Let each user send at its planned time, independently of the others.
-
-        Users that are due at the same time send together, in the order of their numbers.
-
-        Args:
-            plan: ``plan(users)`` returns the time of the next attempt of each; infinity for none.
-            send: ``send(users)`` starts their attempts with `send`.
-        """
-        cell = self._cell
-        next_s = [math.inf] * cell.size
-        planned: list[tuple[float, int]] = []  # a heap; an entry is valid if it agrees with next_s
-        while True:
-            users = self._changes()
-            if users.size:
-                for user, at_s in zip(users.tolist(), map(float, plan(users)), strict=True):
-                    next_s[user] = at_s
-                    if at_s < math.inf:
-                        heappush(planned, (at_s, user))
-            while planned and planned[0][0] != next_s[planned[0][1]]:
-                heappop(planned)
-            start_s = planned[0][0] if planned else math.inf
-            if start_s > cell.env.now:
-                yield cell.wait_for_change(by_s=start_s)
-                continue
-            due = []
-            while planned and planned[0][0] <= cell.env.now:
-                at_s, user = heappop(planned)
-                if at_s == next_s[user]:
-                    next_s[user] = math.inf
-                    due.append(user)
-            senders = cell.drop_disconnected(sorted(due))
-            if senders:
-                send(np.array(senders))
-
-    def send(
-        self, users: Users, limit: int | None, duration_s: Sequence[float] | Floats, **options: Sequence[int] | Ints
-    ) -> None:
-        """Let *users* send for *duration_s* each; *options* are the channel and the mode of each."""
-        self.over_s[users] = self._cell.env.now + np.asarray(duration_s)
-        collapsed = {key: collapse_if_equal(values) for key, values in options.items()}
-        end = self._cell.attempt(users, limit=limit, duration_s=collapse_if_equal(duration_s), **collapsed)
-        received = np.asarray(end.value)  # filled in as the attempts end
-        for place, user in enumerate(users.tolist()):
-            self._results[user] = received, place
-
-    def _changes(self) -> Users:
-        """Return the users to plan again: with another frame, or after a failed attempt."""
-        if not self._cell.changed:
-            return _NOBODY
-        changed = self._cell.changes()
-        ready_s = self._cell.ready_s
-        replanned = []
-        for user in changed.tolist() if len(changed) == 1 else np.unique(changed).tolist():
-            user_ready_s = float(ready_s[user])
-            is_new = user_ready_s != self._ready_s[user]
-            result = self._results.pop(user, None)
-            if result is not None:
-                received, place = result
-                self.has_failed[user] = not received[place]
-                is_new = is_new or not self.has_failed[user]
-            if is_new:
-                self.failures[user] = 0
-            elif result is not None:
-                self.failures[user] += 1
-            else:
-                continue  # nothing has changed for this user
-            self._ready_s[user] = user_ready_s
-            replanned.append(user)
-        return np.array(replanned, np.int64)
-
-
-def collapse_if_equal(values: Any) -> Any:
-    """Return one value if all are equal, because the cell is faster with it; else *values* as an array."""
-    if len(values) == 1:
-        return values[0] if isinstance(values, list) else values[0].item()
-    values = np.asarray(values)
-    return values[0].item() if (values == values[0]).all() else values
+def _trigger(event: simpy.Event) -> None:
+    if not event.triggered:
+        event.succeed()

@@ -42,7 +42,7 @@ class FadingMedium(Medium):
     of modes, the interference of each mode is compared with its own threshold, apart from the noise.
 
     Args:
-        capture_db: Margin by which a signal must exceed all others to be received; ``None`` for never.
+        capture_db: margin by which a signal must exceed all others to be received; ``None`` for never.
     """
 
     def __init__(
@@ -57,20 +57,26 @@ class FadingMedium(Medium):
         exemptions: Exemptions = NO_EXEMPTIONS,
     ) -> None:
         Medium.__init__(self, reception.rate_bps(air.radio.bandwidth), node_state, exemptions)
-        self._link_budget, self._reception = air, reception
-        self._snrs_db: dict[tuple[int, int], tuple[float, Floats]] = {}
+        self.modes = reception.modes
+        self._link_budget = air
+        self._reception = reception
         self._bandwidth_hz = air.radio.bandwidth
         self._follows_fading = [reception.can_follow_fading(mode) for mode in range(reception.modes)]
         self._is_plain = not exemptions.fading
-        self._sinr, self._capture_db = interference == "sinr", capture_db
-        self._uplink_draws, self._drawn = streams.field("reception"), np.zeros(air.users, np.int64)
-        self._downlink_draws, self._downlinks = streams.field("down"), np.zeros(air.users, np.int64)
-        self.modes = reception.modes
+        self._sinr = interference == "sinr"
+        self._capture_db = capture_db
+        self._last_snr_db: dict[tuple[int, int], tuple[float, Floats]] = {}  # by user and tower, with its time
         self._robust_modes: dict[float, int] = {}  # by the size of a frame
+
+        # draws are keyed by the user and the number of its draws so far
+        self._uplink_draws = streams.field("reception")
+        self._uplinks_drawn = np.zeros(air.users, np.int64)
+        self._downlink_draws = streams.field("down")
+        self._downlinks_drawn = np.zeros(air.users, np.int64)
 
     def set_power_offset(self, offset_db: Floats | None) -> None:
         Medium.set_power_offset(self, offset_db)
-        self._snrs_db.clear()
+        self._last_snr_db.clear()
         self._link_budget.power_offset_db = offset_db
 
     def airtime_s(self, bits: float, mode: int = 0) -> float:
@@ -78,9 +84,10 @@ class FadingMedium(Medium):
 
     def choose(self, ids: Ints, tower: NodeId, time_s: float, boost_db: float | None = None) -> Ints:
         snr_db = self.snr_db(ids, tower, time_s)
-        if boost_db is not None:
+        if boost_db is not None:  # the tower sends, with its power in place of the users'
             snr_db = snr_db + boost_db - self._offset_db(ids)
-        return self._reception.choose(self._replace_exempt(ids, snr_db, _AMPLE_DB), self._bandwidth_hz)
+        expected_db = self._replace_faded(ids, snr_db, _AMPLE_DB)
+        return self._reception.choose(expected_db, self._bandwidth_hz)
 
     def most_robust_mode(self, bits: float) -> int:
         if self.modes == 1:
@@ -91,16 +98,16 @@ class FadingMedium(Medium):
 
     def downlink_received(self, ids: Ints, signal: Signal, *, is_sent: bool = True) -> Bools:
         """Return whether each user receives *signal*: outages, then fading."""
-        up = Medium.downlink_received(self, ids, signal, is_sent=is_sent)
-        signal = replace(signal, boost_db=signal.boost_db - self._offset_db(ids))
-        probability = self._undisturbed_success(ids, signal)
-        draws = self._downlink_draws.uniform(ids, self._downlinks[ids])
-        self._downlinks[ids] += 1
-        return up & (draws < self._replace_exempt(ids, probability, 1.0))
+        is_up = Medium.downlink_received(self, ids, signal, is_sent=is_sent)
+        tower_signal = replace(signal, boost_db=signal.boost_db - self._offset_db(ids))
+        probability = self._undisturbed_success(ids, tower_signal)
+        draws = self._downlink_draws.uniform(ids, self._downlinks_drawn[ids])
+        self._downlinks_drawn[ids] += 1
+        return is_up & (draws < self._replace_faded(ids, probability, 1.0))
 
     def can_receive(self, ids: Ints, bits: float, boost_db: float) -> Bools:
         best_db = self.best_snr_db(ids) + boost_db
-        return self._replace_exempt(ids, best_db, np.inf) >= self._reception.threshold_db(self._bandwidth_hz, bits)
+        return self._replace_faded(ids, best_db, np.inf) >= self._reception.threshold_db(self._bandwidth_hz, bits)
 
     def snr_db(self, ids: Ints, tower: NodeId, time_s: float) -> Floats:
         """Return the present SNR of each user at *tower*, ``[n]``.
@@ -111,13 +118,15 @@ class FadingMedium(Medium):
         if self.modes == 1 or len(ids) != 1:
             return self._link_budget.snr_db(ids, time_s, tower.name)
         link = int(ids[0]), tower.number
-        known = self._snrs_db.get(link)
-        if known is not None and known[0] == time_s:
-            return known[1].copy()
-        if len(self._snrs_db) >= _MAX_KEPT:
-            self._snrs_db.clear()
+        last = self._last_snr_db.get(link)
+        if last is not None:
+            last_time_s, last_snr_db = last
+            if last_time_s == time_s:
+                return last_snr_db.copy()
+        if len(self._last_snr_db) >= _MAX_KEPT:
+            self._last_snr_db.clear()
         snr_db = self._link_budget.snr_db(ids, time_s, tower.name)
-        self._snrs_db[link] = time_s, snr_db
+        self._last_snr_db[link] = time_s, snr_db
         return snr_db.copy()
 
     def best_snr_db(self, ids: Ints) -> Floats:
@@ -127,8 +136,9 @@ class FadingMedium(Medium):
         probability = np.empty(len(ids))
         for mode in np.unique(modes).tolist():
             signal = Signal(tower, time_s, time_s + self.airtime_s(bits, mode), bits, mode)
-            probability[modes == mode] = self._undisturbed_success(ids[modes == mode], signal)
-        return self._replace_exempt(ids, probability, 1.0)
+            is_in_mode = modes == mode
+            probability[is_in_mode] = self._undisturbed_success(ids[is_in_mode], signal)
+        return self._replace_faded(ids, probability, 1.0)
 
     def delay_s(self, ids: Ints, time_s: float) -> Floats | None:
         return self._link_budget.delay_s(ids, time_s)
@@ -137,44 +147,53 @@ class FadingMedium(Medium):
         """Return which frames were received: outages, then interference, then fading."""
         n = len(transmission.ids)
         is_disturbed = bool(transmission.interferers) or n > 1
-        if is_disturbed and not self._sinr and self._capture_db is None:
-            causes, snr_db = ["collided"] * n, unknown_snr(n)
-        else:
-            causes, snr_db = self._receptions(transmission, is_disturbed)
+        if is_disturbed and not self._sinr and self._capture_db is None:  # all that overlap collide
+            return mark_interrupted(transmission, ["collided"] * n), unknown_snr(n)
+        causes, snr_db = self._receptions(transmission, is_disturbed)
         return mark_interrupted(transmission, causes), snr_db
 
     def _receptions(self, transmission: Transmission, is_disturbed: bool) -> tuple[list[str], Floats]:
         """Return causes of failure and SNRs, outages apart."""
         ids = transmission.ids
+        mode = transmission.mode
         snr_db = self.snr_db(ids, transmission.tower, transmission.start_s)
-        if self._is_plain and len(ids) == 1 and not is_disturbed and not self._follows_fading[transmission.mode]:
+        if self._is_plain and len(ids) == 1 and not is_disturbed and not self._follows_fading[mode]:
             return [self._lone_reception(transmission, snr_db)], snr_db
+
+        # one draw decides whether a frame is received, and whether it would have been without interference
         fades = None
-        if self._follows_fading[transmission.mode]:
+        if self._follows_fading[mode]:
             bits = float(np.max(transmission.frames.bits))
-            span = Signal(transmission.tower, transmission.start_s, transmission.end_s, bits, transmission.mode)
-            fades = self._fades(ids, span)
+            signal = Signal(transmission.tower, transmission.start_s, transmission.end_s, bits, mode)
+            fades = self._fades(ids, signal)
         alone, disturbed = self._probabilities(transmission, is_disturbed, snr_db, fades)
         draws = self._draw(ids, alone, disturbed)
-        if self._exemptions.fading and (exempt := self._exemptions.among("fading", ids)).any():
-            ample = self._probabilities(transmission, is_disturbed, snr_db, fades, has_noise=False)
-            ample_alone, ample_disturbed = (probability[exempt] for probability in ample)
-            alone, disturbed = np.array(alone), np.array(disturbed)
-            alone[exempt], disturbed[exempt] = ample_alone, ample_disturbed
-            draws[exempt] = self._draw(ids[exempt], ample_alone, ample_disturbed)
+
+        # users that are exempt from fading are judged by the interference alone
+        if self._exemptions.fading:
+            exempt = self._exemptions.among("fading", ids)
+            if exempt.any():
+                ample = self._probabilities(transmission, is_disturbed, snr_db, fades, has_noise=False)
+                ample_alone, ample_disturbed = (probability[exempt] for probability in ample)
+                alone = np.array(alone)
+                alone[exempt] = ample_alone
+                disturbed = np.array(disturbed)
+                disturbed[exempt] = ample_disturbed
+                draws[exempt] = self._draw(ids[exempt], ample_alone, ample_disturbed)
+
         results = zip(draws < alone, draws < disturbed, strict=True)
-        return ["" if received else "collided" if good else "faded" for good, received in results], snr_db
+        return [_cause_of_failure(is_good, is_received) for is_good, is_received in results], snr_db
 
     def _lone_reception(self, transmission: Transmission, snr_db: Floats) -> str:
         """Return the cause of failure of a single frame that nothing disturbs."""
         bits = float(np.max(transmission.frames.bits))
-        chance = float(self._reception.success(snr_db, self._bandwidth_hz, bits, transmission.mode)[0])
-        if chance in _CERTAIN:
-            return "" if chance else "faded"
+        probability = float(self._reception.success(snr_db, self._bandwidth_hz, bits, transmission.mode)[0])
+        if probability in _CERTAIN:
+            return "" if probability else "faded"
         user = int(transmission.ids[0])
-        draw = self._uplink_draws.uniform_of(user, int(self._drawn[user]))
-        self._drawn[user] += 1
-        return "" if draw < chance else "faded"
+        draw = self._uplink_draws.uniform_of(user, int(self._uplinks_drawn[user]))
+        self._uplinks_drawn[user] += 1
+        return "" if draw < probability else "faded"
 
     def _probabilities(
         self,
@@ -185,22 +204,33 @@ class FadingMedium(Medium):
         *,
         has_noise: bool = True,
     ) -> tuple[Floats, Floats]:
-        """Return the probabilities of reception without and with interference, ``[n]`` each."""
-        bits, mode = float(np.max(transmission.frames.bits)), transmission.mode
+        """Return the probabilities of reception without and with interference, ``[n]`` each.
+
+        Powers are relative to the noise: S of a signal, I of its interference, N = 1 of the noise.
+        """
+        bits = float(np.max(transmission.frames.bits))
+        mode = transmission.mode
         alone = self._success(snr_db, fades, bits, mode) if has_noise else np.ones(len(snr_db))
         if not is_disturbed:
             return alone, alone
-        if self._sinr and self._reception.min_sir_db is not None:
+
+        if self._sinr and self._reception.min_sir_db is not None:  # S / I of each mode, apart from the noise
             thresholds = db_to_linear(self._reception.min_sir_db)
             return alone, np.where(self._exceeds_interference(transmission, snr_db, thresholds), alone, 0.0)
-        signal, rest = db_to_linear(snr_db), self._interference(transmission, snr_db)
-        if self._sinr:
-            other = rest + (1.0 if has_noise else _NO_NOISE)
+
+        interference = self._interference(transmission, snr_db)
+        if self._sinr:  # S / (N + I)
+            noise = 1.0 if has_noise else _NO_NOISE
+            disturbance = interference + noise
             if fades is not None:
-                fades = replace(fades, sinr_db=_over_db(fades.sinr_db, other[:, None]))
-            return alone, self._success(_over_db(snr_db, other), fades, bits, mode)
+                fades = replace(fades, sinr_db=_over_db(fades.sinr_db, disturbance[:, None]))
+            return alone, self._success(_over_db(snr_db, disturbance), fades, bits, mode)
+
+        # capture: S exceeds I by a margin
+        signal = db_to_linear(snr_db)
         margin = float(db_to_linear(self._capture_db or 0.0))
-        return alone, np.where((signal >= rest * margin) & (signal > rest), alone, 0.0)
+        is_captured = (signal >= interference * margin) & (signal > interference)
+        return alone, np.where(is_captured, alone, 0.0)
 
     def _undisturbed_success(self, ids: Ints, signal: Signal) -> Floats:
         """Return the probability that each user receives *signal*, or is received, without interference, ``[n]``."""
@@ -211,61 +241,78 @@ class FadingMedium(Medium):
         """Return the SNR in parts of a time; ``None`` where the one at its start holds."""
         if not self._follows_fading[signal.mode]:
             return None
-        if (parts := self._link_budget.parts_of(signal.start_s, signal.end_s)) is None:
+        parts = self._link_budget.parts_of(signal.start_s, signal.end_s)
+        if parts is None:
             return None
-        at_s, shares = parts
-        snr_db = self._link_budget.snr_db(np.repeat(ids, len(at_s)), np.tile(at_s, len(ids)), signal.tower.name)
-        snr_db = snr_db.reshape(len(ids), -1) + np.reshape(signal.boost_db, (-1, 1))
+        middles_s, shares = parts  # [parts] each
+        user_of_part = np.repeat(ids, len(middles_s))
+        time_of_part_s = np.tile(middles_s, len(ids))
+        snr_db = self._link_budget.snr_db(user_of_part, time_of_part_s, signal.tower.name)
+        snr_db = snr_db.reshape(len(ids), -1) + np.reshape(signal.boost_db, (-1, 1))  # [n, parts]
         return FadedFrames(snr_db, shares, self._bandwidth_hz, signal.bits, signal.mode)
 
     def _offset_db(self, ids: Ints) -> float | Floats:
         """Return the power of each user above that of the radio, ``[n]``; 0.0 if no user has another power."""
         offset_db = self._link_budget.power_offset_db
-        return 0.0 if offset_db is None else offset_db[ids]
+        if offset_db is None:
+            return 0.0
+        return offset_db[ids]
 
     def _success(self, snr_db: Floats, fades: FadedFrames | None, bits: float, mode: int) -> Floats:
         if fades is None:
             return self._reception.success(snr_db, self._bandwidth_hz, bits, mode)
         return self._reception.success_over(fades)
 
-    def _replace_exempt(self, ids: Ints, values: Floats, ample: float) -> Floats:
+    def _replace_faded(self, ids: Ints, values: Floats, ample: float) -> Floats:
         """Return *values* with *ample* for users whose signal always suffices."""
-        exemptions = self._exemptions
-        return np.where(exemptions.among("fading", ids), ample, values) if exemptions.fading else values
+        if not self._exemptions.fading:
+            return values
+        return np.where(self._exemptions.among("fading", ids), ample, values)
 
     def _draw(self, ids: Ints, alone: Floats, disturbed: Floats) -> Floats:
         """Return a uniform draw for each reception, by the user and its number of draws; none where all is certain."""
         if not any(((chance > 0.0) & (chance < 1.0)).any() for chance in (alone, disturbed)):
             return np.full(len(ids), 0.5)
-        draws = self._uplink_draws.uniform(ids, self._drawn[ids])
-        self._drawn[ids] += 1
+        draws = self._uplink_draws.uniform(ids, self._uplinks_drawn[ids])
+        self._uplinks_drawn[ids] += 1
         return draws
 
     def _exceeds_interference(self, transmission: Transmission, snr_db: Floats, thresholds: Floats) -> Bools:
-        enough = np.ones(len(snr_db), np.bool_)
+        """Return whether each signal S exceeds θ I for the interference I of each mode, ``[n]``.
+
+        The *thresholds* θ are linear: a row for the mode of the signal, a column for that of the interference.
+        """
+        exceeds_all = np.ones(len(snr_db), np.bool_)
         for mode in {transmission.mode, *(other.mode for other in transmission.interferers)}:
-            limit = thresholds[transmission.mode, mode] * self._interference(transmission, snr_db, mode)
-            enough &= db_to_linear(snr_db) >= limit
-        return enough
+            threshold = thresholds[transmission.mode, mode]
+            exceeds_all &= db_to_linear(snr_db) >= threshold * self._interference(transmission, snr_db, mode)
+        return exceeds_all
 
     def _interference(self, transmission: Transmission, snr_db: Floats, mode: int | None = None) -> Floats:
         """Return the power of others, or those in *mode*, over the noise, at each sender's worst moment, ``[n]``."""
-        tower = transmission.tower
+        # other transmissions: start, end and power of each; their sum is largest when one of them starts
+        spans = []
+        for other in transmission.interferers:
+            if mode in {None, other.mode}:
+                other_snr_db = self.snr_db(other.ids, transmission.tower, other.start_s)
+                power = float(db_to_linear(other_snr_db).sum())
+                spans.append((other.start_s, other.end_s - touch_tolerance_s(other), power))
+        moments_s = {max(start_s, transmission.start_s) for start_s, _, _ in spans}
+        sums = [sum(power for start_s, end_s, power in spans if start_s <= at_s < end_s) for at_s in moments_s]
+        worst = max(sums, default=0.0)
+
+        # the other senders of this transmission
         signals = db_to_linear(snr_db) if mode in {None, transmission.mode} else np.zeros(len(snr_db))
-        spans = [
-            (
-                other.start_s,
-                other.end_s - touch_tolerance_s(other),
-                float(db_to_linear(self.snr_db(other.ids, tower, other.start_s)).sum()),
-            )
-            for other in transmission.interferers
-            if mode in {None, other.mode}
-        ]
-        moments = {max(start_s, transmission.start_s) for start_s, _, _ in spans}
-        worst = max((sum(p for start_s, end_s, p in spans if start_s <= at_s < end_s) for at_s in moments), default=0.0)
         return np.asarray(worst + signals.sum() - signals)
 
 
-def _over_db(snr_db: Floats, other: Floats) -> Floats:
-    """Return the SINR of a signal where interference and noise are *other* times the noise."""
-    return np.asarray(10.0 * np.log10(db_to_linear(snr_db) / other))
+def _over_db(snr_db: Floats, disturbance: Floats) -> Floats:
+    """Return the SINR of a signal where interference and noise are *disturbance* times the noise."""
+    return np.asarray(10.0 * np.log10(db_to_linear(snr_db) / disturbance))
+
+
+def _cause_of_failure(is_good: bool, is_received: bool) -> str:
+    """Return the cause of failure of a frame that is received, or *is_good* enough without interference."""
+    if is_received:
+        return ""
+    return "collided" if is_good else "faded"

@@ -51,31 +51,28 @@ class LinkBudget:
     """SNR of all links of a network: power plus the gains of all channels, over the noise.
 
     Args:
-        channels: Models of a link's channel, whose gains add up.
-        streams: Random streams of the network; each channel has its own below them.
+        channels: models of a link's channel, whose gains add up.
+        streams: random streams of the network; each channel has its own below them.
 
     Attributes:
-        power_offset_db: Power of each user above that of the radio, ``[users]``; ``None`` if no user has another power.
+        power_offset_db: power of each user above that of the radio, ``[users]``; ``None`` if no user has another power.
 
     Raises:
-        ScenarioError: A channel is not valid here; keys start with ``channel`` and its number.
+        ScenarioError: a channel is not valid here; keys start with ``channel`` and its number.
     """
 
     def __init__(self, radio: Radio, channels: Sequence[Channel], layout: Layout, streams: Streams) -> None:
-        self.radio, self.users = radio, layout.users
-        self._channels, self._layout, self._streams = with_carrier(channels), layout, streams
-        self._gains = self._open(layout, streams)
-        self._holds_s = sorted({gain.hold_s for gain in self._gains} - {math.inf})
+        self.radio = radio
+        self.users = layout.users
         self.power_offset_db: Floats | None = None
-        self._other_gains: dict[str, list[LinkGain]] = {}
-        noises = []
-        for index, channel in enumerate(channels):
-            with prefix_faults(f"channel.{index}"):
-                noises.append(channel.noise_dbm(radio.bandwidth))
-        known = [noise for noise in noises if noise is not None]
-        total_mw = sum(10.0 ** (noise / 10.0) for noise in known)
-        self._noise_dbm = 10.0 * math.log10(total_mw) if known else radio.noise_dbm
-        self._slow = [channel for channel in channels if channel.speed_m_s < LIGHT_M_S]
+        self._channels = with_carrier(channels)
+        self._layout = layout
+        self._streams = streams
+        self._gains = self._open(layout, streams)  # to each user's nearest tower
+        self._other_gains: dict[str, list[LinkGain]] = {}  # of all users to a tower, by its name
+        self._holds_s = sorted({gain.hold_s for gain in self._gains} - {math.inf})
+        self._noise_dbm = _noise_dbm(radio, channels)
+        self._slow_channels = [channel for channel in channels if channel.speed_m_s < LIGHT_M_S]
 
     def snr_db(self, users: Ints, time_s: ArrayLike, tower: str = "") -> Floats:
         """Return the SNR of each user at *time_s* at *tower*, by default its nearest, without interference, ``[n]``."""
@@ -85,7 +82,8 @@ class LinkBudget:
         if is_nearest.all():
             return self._sum_db(self._gains, users, time_s)
         distant_db = self._sum_db(self._gains_to(tower), users, time_s)
-        return np.where(is_nearest, self._sum_db(self._gains, users, time_s), distant_db)
+        nearest_db = self._sum_db(self._gains, users, time_s)
+        return np.where(is_nearest, nearest_db, distant_db)
 
     def parts_of(self, start_s: float, end_s: float) -> tuple[Floats, Floats] | None:
         """Divide a time into parts in which every gain is constant; at most 4096, evenly spread.
@@ -93,16 +91,21 @@ class LinkBudget:
         Returns:
             The middle of each part, in s, and its share of the time, ``[parts]`` each; ``None`` for a single part.
         """
-        inner = [(period_of(start_s, hold_s) + 1, period_from(end_s, hold_s), hold_s) for hold_s in self._holds_s]
-        count = sum(max(0, last - first) for first, last, _ in inner)
+        # blocks of each gain that begin within the time: numbers first, …, last - 1
+        inner_blocks = [
+            (period_of(start_s, hold_s) + 1, period_from(end_s, hold_s), hold_s) for hold_s in self._holds_s
+        ]
+        count = sum(max(0, last - first) for first, last, _ in inner_blocks)
         if not count:
             return None
         if count < _MAX_PARTS:
-            edges_s = [hold_s * np.arange(first, last) for first, last, hold_s in inner]
+            inner_edges_s = [hold_s * np.arange(first, last) for first, last, hold_s in inner_blocks]
         else:
-            edges_s = [np.linspace(start_s, end_s, _MAX_PARTS + 1)[1:-1]]
-        at_s = np.sort(np.concatenate([[start_s, end_s], *edges_s]))
-        return (at_s[1:] + at_s[:-1]) / 2.0, np.diff(at_s) / (at_s[-1] - at_s[0])
+            inner_edges_s = [np.linspace(start_s, end_s, _MAX_PARTS + 1)[1:-1]]
+        edges_s = np.sort(np.concatenate([[start_s, end_s], *inner_edges_s]))
+        middles_s = (edges_s[1:] + edges_s[:-1]) / 2.0
+        shares = np.diff(edges_s) / (edges_s[-1] - edges_s[0])
+        return middles_s, shares
 
     def mean_gains_db(self, users: Ints, times_s: Sequence[float]) -> Floats:
         """Return the gain of each channel on each link, averaged over *times_s*, ``[channels, n]``."""
@@ -116,14 +119,16 @@ class LinkBudget:
 
     def delay_s(self, users: Ints, time_s: float) -> Floats | None:
         """Return the propagation delay to each user's tower, ``[n]``; ``None`` at the speed of light, as negligible."""
-        if not self._slow:
+        if not self._slow_channels:
             return None
         distance_m = self._layout.distances_m(users, time_s)
-        return np.asarray(np.max([channel.delay_s(distance_m) for channel in self._slow], axis=0))
+        delays_s = [channel.delay_s(distance_m) for channel in self._slow_channels]  # [channels, n]
+        return np.asarray(np.max(delays_s, axis=0))
 
     def _sum_db(self, gains: Sequence[LinkGain], users: Ints, time_s: ArrayLike) -> Floats:
+        """Return power + offset + Σ gains - noise of each user, ``[n]``."""
         base_db = self.radio.power - self._noise_dbm
-        if self.power_offset_db is None and gains:
+        if self.power_offset_db is None and gains:  # the usual case, with one array less
             snr_db = np.add(base_db, gains[0].gain_db(users, time_s), dtype=float)
             gains = gains[1:]
         else:
@@ -150,3 +155,17 @@ class LinkBudget:
                 else:
                     gains.append(channel.open(layout, channel_streams))
         return gains
+
+
+def _noise_dbm(radio: Radio, channels: Sequence[Channel]) -> float:
+    """Return the sum of the noises of the media, Σ 10^(noise / 10) in mW; the radio's thermal noise if none has any."""
+    noises_dbm = []
+    for index, channel in enumerate(channels):
+        with prefix_faults(f"channel.{index}"):
+            noise_dbm = channel.noise_dbm(radio.bandwidth)
+        if noise_dbm is not None:
+            noises_dbm.append(noise_dbm)
+    if not noises_dbm:
+        return radio.noise_dbm
+    total_mw = sum(10.0 ** (noise_dbm / 10.0) for noise_dbm in noises_dbm)
+    return 10.0 * math.log10(total_mw)

@@ -31,8 +31,10 @@ def mark_unpaid(interrupted: Sequence[bool] | None, shares: Floats | None) -> Se
     """Return *interrupted* with the transmissions that had less than all of their energy, `Medium.spend`."""
     if shares is None or (shares == 1.0).all():
         return interrupted
-    unpaid = (shares < 1.0).tolist()
-    return unpaid if interrupted is None else [any(causes) for causes in zip(interrupted, unpaid, strict=True)]
+    unpaid: list[bool] = (shares < 1.0).tolist()
+    if interrupted is None:
+        return unpaid
+    return [any(causes) for causes in zip(interrupted, unpaid, strict=True)]
 
 
 def mark_interrupted(transmission: Transmission, causes: list[str]) -> list[str]:
@@ -49,13 +51,13 @@ class Medium:
     so exactly.
 
     Args:
-        node_state: State of the nodes; ``None`` if there are no outages.
+        node_state: state of the nodes; ``None`` if there are no outages.
 
     Attributes:
-        steady: Whether there are no outages.
-        usage_independent: Whether outages do not depend on what users send.
-        modes: Number of modes that a sender can choose from.
-        energy: Energy meter of sendings and receptions; ``None`` for none.
+        steady: whether there are no outages.
+        usage_independent: whether outages do not depend on what users send.
+        modes: number of modes that a sender can choose from.
+        energy: energy meter of sendings and receptions; ``None`` for none.
     """
 
     modes = 1
@@ -64,8 +66,9 @@ class Medium:
     def __init__(
         self, rate_bps: float, node_state: NodeState | None = None, exemptions: Exemptions = NO_EXEMPTIONS
     ) -> None:
-        self._rate_bps, self._exemptions = rate_bps, exemptions
-        self._state = None if node_state is None or node_state.is_always_up else node_state
+        self._rate_bps = rate_bps
+        self._exemptions = exemptions
+        self._state = None if node_state is None or node_state.is_always_up else node_state  # None without outages
         self.steady = self._state is None
         self.usage_independent = self._state is None or not self._state.is_metered
 
@@ -116,46 +119,51 @@ class Medium:
         if self._state is None:
             return np.ones(len(ids), np.bool_)
         time_s = after_rounding(time_s)
-        up = self._state.up(ids, time_s) & (self._state.node_up_until_s(tower, time_s) > time_s)
-        return up | self._exemptions.among("outage", ids) if self._exemptions.outage else up
+        is_tower_up = self._state.node_up_until_s(tower, time_s) > time_s
+        return self._add_exempt(ids, self._state.up(ids, time_s) & is_tower_up)
 
     def is_node_up(self, node: int, time_s: float) -> bool:
         """Return whether a tower, or another node of the infrastructure, is up."""
+        if self._state is None:
+            return True
         time_s = after_rounding(time_s)
-        return self._state is None or self._state.node_up_until_s(node, time_s) > time_s
+        return self._state.node_up_until_s(node, time_s) > time_s
 
     def listening(self, ids: Ints, time_s: float, *, is_tower_up: bool) -> Bools:
         """Return whether each user is up, ``[n]``, while its tower is up or was so when its signal set out."""
         if self._state is None:
             return np.ones(len(ids), np.bool_)
-        up = self._state.up(ids, after_rounding(time_s)) & is_tower_up
-        return up | self._exemptions.among("outage", ids) if self._exemptions.outage else up
+        return self._add_exempt(ids, self._state.up(ids, after_rounding(time_s)) & is_tower_up)
 
     def connected_from(self, ids: Ints, tower: int, time_s: float) -> Floats:
         """Return the first time from *time_s* on at which each user and the tower are up, ``[n]``; or infinity."""
         if self._state is None:
             return np.full(len(ids), time_s)
-        time_s, exemptions = after_rounding(time_s), self._exemptions
-        from_s = self._state.all_up_from_s(np.column_stack([ids, np.full(len(ids), tower)]), time_s)
-        return np.where(exemptions.among("outage", ids), time_s, from_s) if exemptions.outage else from_s
+        time_s = after_rounding(time_s)
+        nodes = np.column_stack([ids, np.full(len(ids), tower)])  # [n, 2]: both must be up
+        from_s = self._state.all_up_from_s(nodes, time_s)
+        return self._replace_exempt(ids, from_s, time_s)
 
     def interrupted(self, ids: Ints, tower: int, start_s: float, sent_s: float, end_s: float) -> Sequence[bool] | None:
         """Return which transmissions an outage will interrupt; ``None`` for none.  Call it in the order of *start_s*.
 
         Args:
-            ids: The senders, which must be up until *sent_s*.
-            tower: The receiver, which must be up until *end_s*.
-            start_s: Start of the sending.
-            sent_s: End of the sending.
-            end_s: Arrival of the end of the signal.
+            ids: the senders, which must be up until *sent_s*.
+            tower: the receiver, which must be up until *end_s*.
+            start_s: start of the sending.
+            sent_s: end of the sending.
+            end_s: arrival of the end of the signal.
         """
         if self._state is None:
             return None
-        cut_s, exempt = self._state.cut_s, self._exemptions.outage
-        start_s, sent_s, end_s = after_rounding(start_s), before_rounding(sent_s), before_rounding(end_s)
-        if cut_s(tower, start_s, end_s) < end_s:
-            return [user not in exempt for user in ids.tolist()]
-        return [cut_s(user, start_s, sent_s) < sent_s and user not in exempt for user in ids.tolist()]
+        cut_s = self._state.cut_s
+        exempt_users = self._exemptions.outage
+        start_s = after_rounding(start_s)
+        sent_s = before_rounding(sent_s)
+        end_s = before_rounding(end_s)
+        if cut_s(tower, start_s, end_s) < end_s:  # the tower goes down
+            return [user not in exempt_users for user in ids.tolist()]
+        return [cut_s(user, start_s, sent_s) < sent_s and user not in exempt_users for user in ids.tolist()]
 
     def can_receive(self, ids: Ints, bits: float, boost_db: float) -> Bools:
         """Return whether the signal of a tower, *boost_db* above that of the radio, can ever suffice, ``[n]``."""
@@ -165,21 +173,23 @@ class Medium:
         """Return whether a tower is up now, at *start_s*, and no outage interrupts its sending until *end_s*."""
         if self._state is None:
             return True
-        start_s, end_s = after_rounding(start_s), before_rounding(end_s)
+        start_s = after_rounding(start_s)
+        end_s = before_rounding(end_s)
         return self._state.node_up_until_s(node, start_s) > start_s and self._state.cut_s(node, start_s, end_s) >= end_s
 
     def downlink_received(self, ids: Ints, signal: Signal, *, is_sent: bool = True) -> Bools:
         """Return whether each user receives *signal*, which arrives from now on, ``[n]``.
 
         Args:
-            ids: The users; an outage of a user while the signal arrives ends its reception.
-            signal: The signal, from its arrival to its end.
-            is_sent: Whether the tower was up while it sent.
+            ids: the users; an outage of a user while the signal arrives ends its reception.
+            signal: the signal, from its arrival to its end.
+            is_sent: whether the tower was up while it sent.
         """
         up = self.listening(ids, signal.start_s, is_tower_up=is_sent)
         if self._state is None or not up.any():
             return up
-        start_s, end_s = after_rounding(signal.start_s), before_rounding(signal.end_s)
+        start_s = after_rounding(signal.start_s)
+        end_s = before_rounding(signal.end_s)
         stays_up = np.array([self._state.cut_s(user, start_s, end_s) >= end_s for user in ids[up].tolist()])
         up[up] = stays_up | self._exemptions.among("outage", ids[up])
         return up
@@ -204,11 +214,20 @@ class Medium:
         """Return when each user is first switched off in [*from_s*, *by_s*), ``[n]``; infinity if it is not."""
         if self._state is None or not self._state.powers_devices:
             return np.full(len(ids), np.inf)
-        off_s = self._state.off_s(ids, from_s, by_s)
-        return np.where(self._exemptions.among("outage", ids), np.inf, off_s) if self._exemptions.outage else off_s
+        return self._replace_exempt(ids, self._state.off_s(ids, from_s, by_s), np.inf)
 
     def _waive(self, ids: Ints, shares: Floats | None) -> Floats | None:
         """Let users that are exempt from outages have all of their energy."""
-        if shares is None or not self._exemptions.outage:
-            return shares
-        return np.where(self._exemptions.among("outage", ids), 1.0, shares)
+        return None if shares is None else self._replace_exempt(ids, shares, 1.0)
+
+    def _add_exempt(self, ids: Ints, is_up: Bools) -> Bools:
+        """Return *is_up*, true also for users that are exempt from outages."""
+        if not self._exemptions.outage:
+            return is_up
+        return is_up | self._exemptions.among("outage", ids)
+
+    def _replace_exempt(self, ids: Ints, values: Floats, exempt_value: float) -> Floats:
+        """Return *values* with *exempt_value* for users that are exempt from outages."""
+        if not self._exemptions.outage:
+            return values
+        return np.where(self._exemptions.among("outage", ids), exempt_value, values)

@@ -28,20 +28,26 @@ class PacketQueue(TxQueue):
     exactly the packets that it would have dropped at their arrival.
 
     Args:
-        ids: Numbers of the users in the network.
-        arrivals: Packets of each user, ``[size]``.
+        ids: numbers of the users in the network.
+        arrivals: packets of each user, ``[size]``.
     """
 
     def __init__(self, ids: Users, traffic: Traffic, arrivals: TrafficArrivals, tower: str, log: EventLog) -> None:
-        self.ids, self._tower, self._log = ids, tower, log
         size = len(ids)
-        self._saturated, self._capacity = traffic.is_saturated, traffic.buffer or np.inf
-        self.max_bits, self.quiet = traffic.size.mean, traffic.is_saturated
-        self._fixed_size, self._priority = traffic.size.distribution == "fixed", traffic.priority
+        self.ids = ids
+        self.max_bits = traffic.size.mean
+        self.quiet = traffic.is_saturated
         self.on_air = np.zeros(size, np.bool_)
+        self._tower = tower
+        self._log = log
+        self._saturated = traffic.is_saturated
+        self._capacity = traffic.buffer or np.inf
+        self._fixed_size = traffic.size.distribution == "fixed"
+        self._priority = traffic.priority
         self._all_arrivals = arrivals
         self._first_s = arrivals.first_times_s()
         self.ready_s = self._first_s.copy()
+
         # of each user once it is asked for its first packet: most users of a large network never are in a short run
         self._heads: list[Packet | None] = [None] * size
         self._arrivals: dict[int, _Arrivals] = {}
@@ -61,7 +67,8 @@ class PacketQueue(TxQueue):
         return lengths
 
     def launch(self, users: Users, now_s: float) -> Frames:
-        heads, on_air = list[Packet](), self.on_air
+        heads = list[Packet]()
+        on_air = self.on_air
         for user in users.tolist():  # mostly one
             head = self._heads[user] or self._open(user)
             heads.append(head)
@@ -89,7 +96,7 @@ class PacketQueue(TxQueue):
             elif limit is not None and head.attempts >= limit:
                 outcome = cause if limit == 1 else "given_up"
                 head.end(self._log, Ending(outcome, self._tower), now_s)
-            else:
+            else:  # it stays the head, and is sent again
                 continue
             self._heads[user] = self._next(user, now_s)
         return messages
@@ -127,13 +134,15 @@ class PacketQueue(TxQueue):
 
     def _next(self, user: int, now_s: float) -> Packet:
         """Take the next head of *user*'s queue, and set the time at which it is ready."""
-        arrivals, counted = self._arrivals[user], False
-        if self._saturated:
-            born_s, bits = now_s, arrivals.take()[1]
+        arrivals = self._arrivals[user]
+        counted = False
+        if self._saturated:  # a packet is always there
+            _, bits = arrivals.take()
+            born_s = now_s
         else:
             self._admit_arrivals(user, now_s)
             waiting = self._waiting[user]
-            counted = bool(waiting)
+            counted = bool(waiting)  # at its admission
             born_s, bits = waiting.popleft() if waiting else arrivals.take()
         self.ready_s[user] = born_s
         number = int(self.ids[user])
@@ -141,7 +150,9 @@ class PacketQueue(TxQueue):
 
     def _admit_arrivals(self, user: int, now_s: float) -> None:
         """Queue or drop the packets that arrived before now, while the head was being sent."""
-        waiting, arrivals, number = self._waiting[user], self._arrivals[user], int(self.ids[user])
+        waiting = self._waiting[user]
+        arrivals = self._arrivals[user]
+        number = int(self.ids[user])
         while arrivals.born_s < now_s:
             born_s, bits = arrivals.take()
             self._log.packets.offer(number, bits, born_s)
@@ -162,9 +173,9 @@ class TrafficArrivals:
     """The packets of users, each of whom is asked for when needed.
 
     Args:
-        users: Their numbers in the network.
-        link_bps: Rate of the air.
-        streams: Streams of the traffic model.
+        users: their numbers in the network.
+        link_bps: rate of the air.
+        streams: streams of the traffic model.
     """
 
     traffic: Traffic
@@ -185,7 +196,7 @@ class _Arrivals:
     """The packets of one sender in the order of their arrival.
 
     Attributes:
-        born_s: Arrival of the next packet; infinity after the last.
+        born_s: arrival of the next packet; infinity after the last.
     """
 
     __slots__ = ("_bits", "_packets", "born_s")

@@ -19,7 +19,7 @@ class Signal:
     """A transmission between users and a tower, in either direction, without interference.
 
     Args:
-        boost_db: Power above that of the users, one for all or one for each, ``[n]``.
+        boost_db: power above that of the users, one for all or one for each, ``[n]``.
     """
 
     tower: NodeId
@@ -35,13 +35,13 @@ class Transmission:
     """Frames on the air of one channel from one instant to another.
 
     Args:
-        ids: Their senders, by their numbers in the network.
-        places: Place of each sender among the users that were asked to send.
-        start_s: Time at which the signal begins to arrive at the tower.
-        end_s: Time at which it has arrived.
-        limit: Number of attempts that a frame has; ``None`` for no limit.
-        interrupted: Whether an outage will interrupt each sender; ``None`` if it interrupts nobody.
-        interferers: Other transmissions that overlap with it.
+        ids: their senders, by their numbers in the network.
+        places: place of each sender among the users that were asked to send.
+        start_s: time at which the signal begins to arrive at the tower.
+        end_s: time at which it has arrived.
+        limit: number of attempts that a frame has; ``None`` for no limit.
+        interrupted: whether an outage will interrupt each sender; ``None`` if it interrupts nobody.
+        interferers: other transmissions that overlap with it.
     """
 
     frames: Frames

@@ -24,9 +24,9 @@ class Frames:
     """Frames that some users put on the air at one instant, one each.
 
     Args:
-        users: Numbers of the users in the queue.
-        bits: Size of each frame, or of all.
-        handle: Data of the queue about these frames.
+        users: numbers of the users in the queue.
+        bits: size of each frame, or of all.
+        handle: data of the queue about these frames.
     """
 
     __slots__ = ("bits", "handle", "users")
@@ -39,11 +39,11 @@ class TxQueue(ABC):
     """The frames of a group of users, numbered from 0; each user sends its first frame next.
 
     Attributes:
-        ids: Numbers of the users in the network, ``[size]``.
-        ready_s: Time from which each user has a frame to send, which may lie ahead; infinity without one, ``[size]``.
-        on_air: Whether each user's first frame is on the air, ``[size]``.
-        max_bits: Size of the largest frame; the mean where sizes follow a distribution without a largest value.
-        quiet: Whether the queue changes only by what its users send.
+        ids: numbers of the users in the network, ``[size]``.
+        ready_s: time from which each user has a frame to send, which may lie ahead; infinity without one, ``[size]``.
+        on_air: whether each user's first frame is on the air, ``[size]``.
+        max_bits: size of the largest frame; the mean where sizes follow a distribution without a largest value.
+        quiet: whether the queue changes only by what its users send.
     """
 
     ids: Users
@@ -71,11 +71,11 @@ class TxQueue(ABC):
         """Take *frames* off the air, and return those that were received as messages.
 
         Args:
-            frames: Result of `launch`.
-            causes: Cause of failure of each frame; an empty string if it was received.
+            frames: result of `launch`.
+            causes: cause of failure of each frame; an empty string if it was received.
             snr_db: SNR of each frame, for the record.
-            limit: Number of attempts that a frame has; ``None`` for no limit.
-            now_s: Present time.
+            limit: number of attempts that a frame has; ``None`` for no limit.
+            now_s: present time.
         """
 
     @abstractmethod
@@ -105,7 +105,7 @@ class MergedTxQueue(TxQueue):
     """Two queues of the same users as one: a user first sends the frame that was ready first.
 
     Args:
-        first: Queue that has precedence where both frames were ready at the same time.
+        first: queue that has precedence where both frames were ready at the same time.
     """
 
     def __init__(self, first: TxQueue, second: TxQueue) -> None:
@@ -174,8 +174,8 @@ class TxQueueSubset(TxQueue):
     """Some users of a queue, for one of several cells that serve it; the queue keeps all frames.
 
     Args:
-        users: Their numbers in *queue*, in rising order, ``[size]``.
-        hidden: Numbers here of users whom another cell serves: they have no frames here, but keep their numbers.
+        users: their numbers in *queue*, in rising order, ``[size]``.
+        hidden: numbers here of users whom another cell serves: they have no frames here, but keep their numbers.
     """
 
     def __init__(self, queue: TxQueue, users: Users, hidden: Sequence[int] = ()) -> None:

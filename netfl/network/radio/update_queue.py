@@ -28,7 +28,7 @@ class UpdateSource(Protocol):
     """The users of an `UpdateQueue`, which put their updates into it: `netfl.network.users.UserPopulation`.
 
     Attributes:
-        version: Newest version that each user has; -1 before the first.
+        version: newest version that each user has; -1 before the first.
     """
 
     version: Ints
@@ -64,18 +64,18 @@ class UpdateQueue(TxQueue):
     """The newest update of each user, sent whole; a `netfl.network.users.UserPopulation` puts updates in.
 
     Args:
-        ids: Numbers of the users in the network.
-        bits: Size of an update as sent, or of its largest frame.
-        outstanding: Updates that the server expects.
+        ids: numbers of the users in the network.
+        bits: size of an update as sent, or of its largest frame.
+        outstanding: updates that the server expects.
 
     Attributes:
-        source: The users; must be set before the queue is used.
-        base: Version from which the update was trained; -1 before the first.
-        state: State of the update, a `netfl.network.updates.UpdateState`, ``[size]``.
-        is_lost: Whether the user was disconnected for good with the update in the queue.
-        ready_s: Time at which the update joins the backlog; infinity if there is none.
-        sent_s: Start of the first attempt; NaN before.
-        on_air: Whether the update is on the air.
+        source: the users; must be set before the queue is used.
+        base: version from which the update was trained; -1 before the first.
+        state: state of the update, a `netfl.network.updates.UpdateState`, ``[size]``.
+        is_lost: whether the user was disconnected for good with the update in the queue.
+        ready_s: time at which the update joins the backlog; infinity if there is none.
+        sent_s: start of the first attempt; NaN before.
+        on_air: whether the update is on the air.
     """
 
     source: UpdateSource

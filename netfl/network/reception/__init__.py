@@ -166,17 +166,19 @@ def minimum_snr_db(success: Callable[[Floats], Floats], probability: float) -> f
     >>> round(minimum_snr_db(lambda snr_db: 10 ** (snr_db / 10), 100.0), 9)
     20.0
     """
-    low, high = _SEARCH_DB
-    at_low, at_high = success(np.array(_SEARCH_DB)) >= probability
-    if at_low or not at_high:
-        return -np.inf if at_low else np.inf
+    low_db, high_db = _SEARCH_DB
+    suffices_at_low, suffices_at_high = success(np.array(_SEARCH_DB)) >= probability
+    if suffices_at_low:
+        return -np.inf
+    if not suffices_at_high:
+        return np.inf
     for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        if success(np.array([middle]))[0] >= probability:
-            high = middle
+        middle_db = 0.5 * (low_db + high_db)
+        if success(np.array([middle_db]))[0] >= probability:
+            high_db = middle_db
         else:
-            low = middle
-    return high
+            low_db = middle_db
+    return high_db
 
 
 def rayleigh_outage(model: Reception, bandwidth_hz: float, min_snr: float) -> Law:

@@ -68,6 +68,7 @@ class Lora(Reception):
         return len(FACTORS)
 
     def rate_bps(self, bandwidth_hz: float, mode: int = 0) -> float:
+        """Return SF · B / 2^SF times the code rate, 4/5 to 4/8."""
         factor = int(FACTORS[mode])
         return float(factor * bandwidth_hz / 2**factor * 4.0 / int(self.code_rate[2]))
 
@@ -94,7 +95,9 @@ def fastest_mode(snr_db: Floats) -> Ints:
     >>> fastest_mode(np.array([0.0, -7.5, -7.6, -30.0])).tolist()
     [0, 0, 1, 5]
     """
-    return np.asarray(np.minimum(np.count_nonzero(snr_db[:, None] < MIN_SNR_DB, axis=1), len(MIN_SNR_DB) - 1))
+    slowest = len(MIN_SNR_DB) - 1
+    unusable_modes = np.count_nonzero(snr_db[:, None] < MIN_SNR_DB, axis=1)  # the fastest ones, as they need most
+    return np.asarray(np.minimum(unusable_modes, slowest))
 
 
 def fastest_mode_of(snr_db: float) -> int:
@@ -104,6 +107,6 @@ def fastest_mode_of(snr_db: float) -> int:
     [0, 0, 1, 5]
     """
     for mode, min_snr_db in enumerate(_MIN_SNR_DB[:-1]):
-        if not snr_db < min_snr_db:
+        if not snr_db < min_snr_db:  # as in `fastest_mode`, an SNR that is not a number suffices
             return mode
     return len(_MIN_SNR_DB) - 1

@@ -90,8 +90,10 @@ class Mcs(Reception):
         reduced_db = np.asarray(snr_db) - self.margin
         order, most_robust = self._preference(bandwidth_hz)
         rows = [self.rows[mode] for mode in order]
-        allowed = [row.success(reduced_db, bandwidth_hz, self.packet) >= 1.0 - self.packet_error for row in rows]
-        return np.where(np.any(allowed, axis=0), order[np.argmax(allowed, axis=0)], most_robust)
+        min_success = 1.0 - self.packet_error
+        is_allowed = [row.success(reduced_db, bandwidth_hz, self.packet) >= min_success for row in rows]  # [modes, n]
+        best_allowed = order[np.argmax(is_allowed, axis=0)]
+        return np.where(np.any(is_allowed, axis=0), best_allowed, most_robust)
 
     def _preference(self, bandwidth_hz: float) -> tuple[Ints, int]:
         """Return the modes, the best first, and the one for signals that are too weak for all."""
@@ -114,13 +116,15 @@ class Mcs(Reception):
         return min(row.threshold_db(bandwidth_hz, bits) for row in self.rows)
 
     def laws(self) -> tuple[Law, ...]:
+        """Claim the distribution of the rate under Rayleigh fading of mean SNR s̄: P(SNR ≥ s) = exp(-s / s̄)."""
         rates = np.array([row.rate_bps(_LAW_HZ) for row in self.rows])
         min_db = np.array([self._min_expected_snr_db(row, _LAW_HZ) for row in self.rows])
         mean_db = float(np.clip(np.median(min_db), -50.0, 50.0))
         # P(rate ≥ r) = P(the SNR allows some mode of at least this rate); the mode without need for an SNR, and slower
         # ones, are certain
-        certain = rates[self._preference(_LAW_HZ)[1]]
-        min_snr_db = np.array([min_db[rates >= rate].min() if rate > certain else -math.inf for rate in rates])
+        _, most_robust = self._preference(_LAW_HZ)
+        certain_rate = rates[most_robust]
+        min_snr_db = np.array([min_db[rates >= rate].min() if rate > certain_rate else -math.inf for rate in rates])
         at_least = np.exp(-(10.0 ** ((min_snr_db - mean_db) / 10.0)))
 
         def draw(streams: Streams, size: int) -> Floats:
@@ -188,9 +192,10 @@ def _lte_modes() -> tuple[Reception, ...]:
     The thresholds are the SNR at which log2(1 + SNR / Γ), Γ = -ln(5 BER) / 1.5 at a bit error rate of 5·10⁻⁵, is the
     efficiency of the indicator.
     """
-    qpsk, qam16, qam64 = (78, 120, 193, 308, 449, 602), (378, 490, 616), (466, 567, 666, 772, 873, 948)
-    bits_per_symbol = [bits * rate / 1024.0 for bits, rates in ((2, qpsk), (4, qam16), (6, qam64)) for rate in rates]
-    gap = -math.log(5.0 * 5e-5) / 1.5
+    code_rates = {2: (78, 120, 193, 308, 449, 602), 4: (378, 490, 616), 6: (466, 567, 666, 772, 873, 948)}
+    # bits of a symbol of QPSK, 16- and 64-QAM, with code rates in 1/1024
+    bits_per_symbol = [bits * rate / 1024.0 for bits, rates in code_rates.items() for rate in rates]
+    gap = -math.log(5.0 * 5e-5) / 1.5  # Γ
     return tuple(
         _StandardMode(efficiency=168.0 / 180.0 * bits, threshold=10.0 * math.log10(gap * (2.0**bits - 1.0)))
         for bits in bits_per_symbol

@@ -79,7 +79,8 @@ class Modulation(Reception):
         return bit_error_rate(levels, db_to_linear(sinr_db) * self._ebn0_per_snr(bandwidth_hz))
 
     def laws(self) -> tuple[Law, ...]:
-        (levels, _), snr = _LEVELS_AND_DIMENSIONS[self.scheme], 10.0 ** (_LAW_DB / 10.0)
+        levels, _ = _LEVELS_AND_DIMENSIONS[self.scheme]
+        snr = 10.0 ** (_LAW_DB / 10.0)
         faded = rayleigh_bit_error_rate(levels, snr * self._ebn0_per_snr(_LAW_HZ))
 
         def draw_bit_errors(streams: Streams, size: int) -> Floats:
@@ -115,12 +116,13 @@ class Modulation(Reception):
 
 def bit_error_rate(levels: int, ebn0: ArrayLike) -> Floats:
     """Return the bit error probability over white Gaussian noise at a linear Eb/N0."""
-    return np.asarray(sum(weight * erfc(np.sqrt(a * np.asarray(ebn0, float))) for weight, a in _terms(levels)))
+    gamma = np.asarray(ebn0, float)
+    return np.asarray(sum(w * erfc(np.sqrt(a * gamma)) for w, a in _terms(levels)))
 
 
 def rayleigh_bit_error_rate(levels: int, ebn0: float) -> float:
     """Return the mean bit error rate under Rayleigh fading of mean *ebn0*: E[erfc(√(a γ))] = 1 - √(a γ̄ / (1 + a γ̄))."""
-    return sum(weight * (1.0 - math.sqrt(a * ebn0 / (1.0 + a * ebn0))) for weight, a in _terms(levels))
+    return sum(w * (1.0 - math.sqrt(a * ebn0 / (1.0 + a * ebn0))) for w, a in _terms(levels))
 
 
 def measured_errors(levels: int, ebn0: float, streams: Streams, size: int) -> Floats:
@@ -135,8 +137,8 @@ def measured_errors(levels: int, ebn0: float, streams: Streams, size: int) -> Fl
     sent = rng.integers(0, levels, size)
     received = 2.0 * sent + 1.0 - levels + sigma * rng.standard_normal(size)
     decided = np.clip(np.round((received + levels - 1.0) / 2.0), 0, levels - 1).astype(np.int64)
-    wrong = (sent ^ (sent >> 1)) ^ (decided ^ (decided >> 1))
-    return np.asarray(sum((wrong >> bit) & 1 for bit in range(bits)) / bits, float)
+    wrong_bits = (sent ^ (sent >> 1)) ^ (decided ^ (decided >> 1))  # of the Gray codes of both levels
+    return np.asarray(sum((wrong_bits >> bit) & 1 for bit in range(bits)) / bits, float)
 
 
 @cache

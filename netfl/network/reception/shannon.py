@@ -39,7 +39,7 @@ class Shannon(Reception):
         return np.asarray(np.asarray(sinr_db) >= self.threshold_db(bandwidth_hz), float)
 
     def success_over(self, frames: FadedFrames) -> Floats:
-        nats = np.log1p(db_to_linear(frames.sinr_db)) @ frames.shares
+        nats = np.log1p(db_to_linear(frames.sinr_db)) @ frames.shares  # Σ share_i ln(1 + snr_i) ≥ R / B · ln 2
         return np.asarray(nats * frames.bandwidth_hz >= self.rate * math.log(2.0), float)
 
     def threshold_db(self, bandwidth_hz: float, bits: float = PACKET_BITS) -> float:

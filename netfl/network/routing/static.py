@@ -88,8 +88,8 @@ class _StaticTable(RoutingTable):
     """Given routes.
 
     Args:
-        next_hops: Next hop of each tower and router that sends.
-        server: Name of the server.
+        next_hops: next hop of each tower and router that sends.
+        server: name of the server.
     """
 
     next_hops: dict[str, str]

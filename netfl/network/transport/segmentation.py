@@ -25,10 +25,10 @@ class SegmentedUpdateQueue(UpdateQueue):
     An update is open here until it has its outcome, also after its packets were received over the air.
 
     Args:
-        ids: Numbers of the users in the network.
-        cut: Packets of an update.
-        arq: Repetition of packets; ``None`` is none.
-        ack_delay_s: Returns the present delay of an acknowledgement to a user, by its number in the network.
+        ids: numbers of the users in the network.
+        cut: packets of an update.
+        arq: repetition of packets; ``None`` is none.
+        ack_delay_s: returns the present delay of an acknowledgement to a user, by its number in the network.
     """
 
     def __init__(

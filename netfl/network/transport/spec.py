@@ -46,8 +46,8 @@ class Segmentation:
     """Packets of an update.
 
     Args:
-        bits: Size of each but the last, with header.
-        last_bits: Size of the last.
+        bits: size of each but the last, with header.
+        last_bits: size of the last.
     """
 
     count: int

@@ -29,21 +29,21 @@ class Transfer:
     """One update in packets: those still to be sent, those on their way, and those at the server.
 
     Args:
-        user: The user's number in its cell.
-        cut: The packets of the update.
-        window: Number of packets that may be sent beyond those acknowledged in order.
+        user: the user's number in its cell.
+        cut: the packets of the update.
+        window: number of packets that may be sent beyond those acknowledged in order.
 
     Attributes:
-        is_sending: Whether the user still sends packets of it.
-        is_unreachable: Whether the user is disconnected for good.
-        is_cancelled: Whether the server expects the update no more.
-        head: Packet that is on the air or goes next, or `NO_PACKET`.
-        head_attempts: Attempts of the present sending of the head.
-        sends: Number of sendings of each packet.
-        causes: Cause of failure of the last sending of packets, where it is known.
-        missing: Number of packets that are neither at the server nor on their way.
-        sent_s: Start of the first attempt; NaN before.
-        attempts: Attempts of all packets.
+        is_sending: whether the user still sends packets of it.
+        is_unreachable: whether the user is disconnected for good.
+        is_cancelled: whether the server expects the update no more.
+        head: packet that is on the air or goes next, or `NO_PACKET`.
+        head_attempts: attempts of the present sending of the head.
+        sends: number of sendings of each packet.
+        causes: cause of failure of the last sending of packets, where it is known.
+        missing: number of packets that are neither at the server nor on their way.
+        sent_s: start of the first attempt; NaN before.
+        attempts: attempts of all packets.
     """
 
     def __init__(self, queue: SegmentQueue, user: int, base: int, cut: Segmentation, window: int | None = None) -> None:
@@ -151,7 +151,7 @@ class Segment(Update):
     """A packet of an update; the last to arrive represents the update.
 
     Args:
-        part: Its number, from 0.
+        part: its number, from 0.
     """
 
     part: int

@@ -175,7 +175,7 @@ def test_attempts_are_limited():
     mac = AdaptiveAloha(channels=1, metric="norm", load=2, max_attempts=3)
     successes, bench = run_slots(mac, {}, 2, 30)
     assert successes.sum() == 0
-    assert bench.cell.failed["collided"] == 60
+    assert bench.cell.transmit_path.failed["collided"] == 60
 
 
 @pytest.mark.parametrize("metric", ["norm", "loss", "age"])

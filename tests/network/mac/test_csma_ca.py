@@ -19,11 +19,12 @@ from netfl.network.mac import csma_ca
 from netfl.network.mac.csma_ca import CsmaCa
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
-from netfl.network.radio.cell import AirInterface, Cell
+from netfl.network.radio.cell import Cell
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.transmission import SharedChannel
+from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.reception.snr_threshold import SnrThreshold
 from netfl.network.tower import Tower
@@ -386,7 +387,7 @@ def test_outage_during_frame_loses_it(monkeypatch, planned_outages):
     medium = Medium(6e6, node_state(planned_outages, {0: [(1000, 1001)]}))
     simulation = run_until(A, 6000, scripted_traffic([0]), 1, medium=medium)
     assert simulation.sent == [(52, 0), (2124 + 45 + 9, 0)]
-    assert simulation.cell.failed == {"collided": 0, "faded": 0, "lost": 1}
+    assert simulation.cell.transmit_path.failed == {"collided": 0, "faded": 0, "lost": 1}
 
 
 def test_station_without_frame_does_not_back_off_after_outage(monkeypatch, planned_outages):
@@ -477,7 +478,8 @@ def test_saturated_stations_match_reference(standard, users, edition):
     bits_s, collided, *_ = simulate(standard, users, 60.0, seed=3, edition=edition)
     simulation = run_until(CsmaCa(standard=standard, edition=edition), 60e6, Saturated(), users)
     assert len(simulation.delivered) * BITS / 60.0 == pytest.approx(bits_s, rel=0.01)
-    assert simulation.cell.failed["collided"] / simulation.cell.attempts == pytest.approx(collided, abs=0.01)
+    path = simulation.cell.transmit_path
+    assert path.failed["collided"] / path.attempts == pytest.approx(collided, abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -500,7 +502,8 @@ def test_drop_rates_of_editions_match_reference(users, limit, duration_s):
         )
         assert abs(drop_rates[edition] - share) < 4.5 * error
         assert len(simulation.delivered) * BITS / duration_s == pytest.approx(bits_s, rel=0.03)
-        assert simulation.cell.failed["collided"] / simulation.cell.attempts == pytest.approx(collided, abs=0.02)
+        path = simulation.cell.transmit_path
+        assert path.failed["collided"] / path.attempts == pytest.approx(collided, abs=0.02)
     assert drop_rates[2020] < 0.8 * drop_rates[2016]
 
 

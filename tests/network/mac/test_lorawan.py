@@ -23,9 +23,10 @@ from netfl.network.radio.bench import (
     failed_attempts,
     saturated_users,
 )
-from netfl.network.radio.cell import AirInterface, Cell
+from netfl.network.radio.cell import Cell
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.transmission import SharedChannel
+from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.reception.lora import Lora
 from netfl.network.tower import Tower

@@ -14,10 +14,11 @@ from support.guide_macs import contract_example
 from testing.test_laws import from_example
 
 from netfl.network import mac as family
+from netfl.network.mac._slotted import SlottedCell
 from netfl.network.mac.slotted_aloha import SlottedAloha
 from netfl.network.mac.tdma import Tdma
 from netfl.network.radio.bench import BenchSetup, slot_successes, waiting_times
-from netfl.network.radio.cell import Cell, SlottedCell
+from netfl.network.radio.cell import Cell
 from netfl.registry import list_kinds
 from netfl.streams import Streams
 from netfl.testing.laws import check_laws

@@ -11,10 +11,10 @@ from scipy.stats import poisson
 
 from netfl.errors import ScenarioError
 from netfl.network.mac._bases import channel_picker
+from netfl.network.mac._slotted import SlottedCell
 from netfl.network.mac.multichannel_aloha import MultichannelAloha
 from netfl.network.mac.slotted_aloha import KnownBacklog, PseudoBayesian, SlottedAloha, serve_adaptive
 from netfl.network.radio.bench import BenchSetup, poisson_cell, slot_successes
-from netfl.network.radio.cell import SlottedCell
 from netfl.streams import Streams
 
 

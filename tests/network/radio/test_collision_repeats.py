@@ -15,7 +15,8 @@ def find_repeats(mac, users, next_ready=saturated_users, airtimes=2000, airtime_
     """Return the repeated collisions that a cell finds, and the share of its attempts that collide."""
     bench = MacTestBench(BenchSetup(mac, users, airtime_s, Streams(1)), next_ready)
     bench.env.run(until=airtimes * airtime_s)
-    return bench.cell.repeats.repeated, bench.cell.failed["collided"] / bench.cell.attempts
+    path = bench.cell.transmit_path
+    return path.repeats.repeated, path.failed["collided"] / path.attempts
 
 
 def every(period_s):

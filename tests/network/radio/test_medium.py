@@ -13,10 +13,11 @@ from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
-from netfl.network.radio.cell import AirInterface, Cell
+from netfl.network.radio.cell import Cell
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.transmission import SharedChannel, Transmission
+from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.tx_queue import Frames
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.reception import Reception
@@ -271,7 +272,7 @@ def run_attempts(simulation, *plan, **options):
         simulation.env.run(until=max(at_s, simulation.env.now + 1e-12))
         simulation.cell.attempt(np.array(users), **options)
     simulation.env.run(until=simulation.env.now + 100.0)
-    return simulation.arrived, {cause: count for cause, count in simulation.cell.failed.items() if count}
+    return simulation.arrived, {cause: count for cause, count in simulation.cell.transmit_path.failed.items() if count}
 
 
 def test_distance_shifts_arrivals():
@@ -337,5 +338,5 @@ def test_each_mode_has_its_airtime():
 def test_busy_time_is_union_of_transmissions():
     simulation = open_cell([5.0, 5.0, 5.0])
     run_attempts(simulation, (1.0, [0]), (1.5, [1]), (10.0, [2]))
-    assert simulation.cell.busy_by_s(50.0) == pytest.approx(2.5)
-    assert simulation.cell.attempts == 3
+    assert simulation.cell.transmit_path.busy_by_s(50.0) == pytest.approx(2.5)
+    assert simulation.cell.transmit_path.attempts == 3

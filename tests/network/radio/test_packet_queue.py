@@ -8,10 +8,11 @@ import pytest
 from netfl.network.clock import Clock
 from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
-from netfl.network.radio.cell import AirInterface, Cell
+from netfl.network.radio.cell import Cell
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.transmission import SharedChannel
+from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.traffic import Traffic
 from netfl.network.traffic.constant import Constant
 from netfl.network.traffic.saturated import Saturated
@@ -172,10 +173,9 @@ def test_retries_end_at_limit():
     simulation.env.run(until=4.5)
     simulation.cell.finish()
     assert simulation.counter.lost == {"given_up": 2}
-    assert (simulation.counter.offered, simulation.counter.delivered, simulation.cell.attempts) == (4, 0, 8), (
-        "two have not ended"
-    )
-    assert simulation.cell.failed["collided"] == 8
+    path = simulation.cell.transmit_path
+    assert (simulation.counter.offered, simulation.counter.delivered, path.attempts) == (4, 0, 8), "two have not ended"
+    assert path.failed["collided"] == 8
     simulation = build_simulation(scripted_traffic([(0, 1)], [(0, 1)]), 2, limit=1, medium=AlwaysColliding(1.0))
     simulation.env.run(until=4.5)
     assert simulation.counter.lost == {"collided": 2}

@@ -12,10 +12,11 @@ from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
-from netfl.network.radio.cell import AirInterface, Cell
+from netfl.network.radio.cell import Cell
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.transmission import SharedChannel
+from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.tx_queue import MergedTxQueue
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.tower import Tower
@@ -145,7 +146,7 @@ def test_attempt_limit_applies_per_frame(recorder):
     assert run_updates(simulation, [0.0], 20) == []
     assert simulation.recorder.outcomes() == {(0, 0): ["given_up collided"]}
     assert simulation.counter.lost == {"given_up": 1}
-    assert simulation.cell.attempts == 4
+    assert simulation.cell.transmit_path.attempts == 4
 
 
 def test_outage_delays_updates_and_packets(recorder, planned_outages):

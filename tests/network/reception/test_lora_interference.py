@@ -14,9 +14,10 @@ from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
-from netfl.network.radio.cell import AirInterface, Cell
+from netfl.network.radio.cell import Cell
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.transmission import SharedChannel
+from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.reception.lora import Lora
 from netfl.network.updates import OutstandingUpdates

@@ -6,12 +6,12 @@ from support.guide_macs import guide_macs
 from support.small_network import make
 
 import netfl
+from netfl.network.mac._slotted import SlottedCell
 from netfl.network.mac.adaptive_aloha import AdaptiveAloha
 from netfl.network.mac.controlled import Controlled
 from netfl.network.mac.multichannel_aloha import MultichannelAloha
 from netfl.network.mac.slotted_aloha import KnownBacklog, PseudoBayesian, SlottedAloha, serve_adaptive
 from netfl.network.mac.tdma import Tdma
-from netfl.network.radio.cell import SlottedCell
 from netfl.simulation.setup import warnings
 
 PERSISTENT = next(model for name, model in guide_macs().items() if name.endswith("Persistent"))

@@ -1,0 +1,136 @@
+"""The loop of MACs whose users send independently, at any time.
+
+Next on the way of a frame: `netfl.network.radio.cell.Cell.attempt`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+import simpy
+
+from netfl.network.radio.cell import Cell
+from netfl.network.updates import Users
+from netfl.types import Bools, Floats, Ints
+
+_NO_USERS = np.empty(0, np.int64)
+
+
+@dataclass(slots=True, eq=False)
+class UnslottedCell:
+    """A cell whose users send at any time; the MAC does not wait for the ends of their attempts.
+
+    Users mostly send one by one, so all state is that of single users, and a heap gives the next of them.
+
+    Attributes:
+        failures: failed attempts of the current frame, ``[size]``.
+        has_failed: whether each user's last attempt, also of an earlier frame, has failed, ``[size]``.
+        over_s: end of each user's last attempt, ``[size]``.
+    """
+
+    cell: Cell
+    failures: Ints = field(init=False)
+    has_failed: Bools = field(init=False)
+    over_s: Floats = field(init=False)
+    _planned_ready_s: list[float] = field(init=False)
+    """Time at which the frame was ready for which each user was planned last; NaN before the first, ``[size]``."""
+    _results: dict[int, tuple[Bools, int]] = field(init=False, default_factory=dict)
+    """Outcomes of the attempt in which each user sends, and the place of the user among them."""
+
+    def __post_init__(self) -> None:
+        size = self.cell.size
+        self.failures = np.zeros(size, np.int64)
+        self.has_failed = np.zeros(size, np.bool_)
+        self.over_s = np.full(size, -math.inf)
+        self._planned_ready_s = [math.nan] * size
+
+    def serve(
+        self, plan: Callable[[Users], Sequence[float] | Floats], send: Callable[[Users], None]
+    ) -> Generator[simpy.Event, Any, None]:
+        """Let each user send at its planned time, independently of the others.
+
+        Users that are due at the same time send together, in the order of their numbers.
+
+        Args:
+            plan: ``plan(users)`` returns the time of the next attempt of each; infinity for none.
+            send: ``send(users)`` starts their attempts with `send`.
+        """
+        cell = self.cell
+        next_s = [math.inf] * cell.size
+        planned: list[tuple[float, int]] = []  # a heap; an entry is valid if it agrees with next_s
+        while True:
+            # plan users with another frame, or after a failed attempt
+            users = self._users_to_plan()
+            if users.size:
+                for user, attempt_s in zip(users.tolist(), map(float, plan(users)), strict=True):
+                    next_s[user] = attempt_s
+                    if attempt_s < math.inf:
+                        heappush(planned, (attempt_s, user))
+
+            # wait for the first planned attempt, but look again after any change before it
+            while planned and planned[0][0] != next_s[planned[0][1]]:
+                heappop(planned)
+            start_s = planned[0][0] if planned else math.inf
+            if start_s > cell.env.now:
+                yield cell.wait_for_change(by_s=start_s)
+                continue
+
+            # all users that are due now begin to send, except those that are cut off
+            due_users = []
+            while planned and planned[0][0] <= cell.env.now:
+                attempt_s, user = heappop(planned)
+                if attempt_s == next_s[user]:
+                    next_s[user] = math.inf
+                    due_users.append(user)
+            senders = cell.drop_disconnected(sorted(due_users))
+            if senders:
+                send(np.array(senders))
+
+    def send(
+        self, users: Users, limit: int | None, duration_s: Sequence[float] | Floats, **options: Sequence[int] | Ints
+    ) -> None:
+        """Let *users* send for *duration_s* each; *options* are the channel and the mode of each."""
+        self.over_s[users] = self.cell.env.now + np.asarray(duration_s)
+        collapsed = {key: collapse_if_equal(values) for key, values in options.items()}
+        end = self.cell.attempt(users, limit=limit, duration_s=collapse_if_equal(duration_s), **collapsed)
+        received = np.asarray(end.value)  # filled in as the attempts end
+        for place, user in enumerate(users.tolist()):
+            self._results[user] = received, place
+
+    def _users_to_plan(self) -> Users:
+        """Return the users with another frame, or after a failed attempt; count the failures of their frames."""
+        if not self.cell.changed:
+            return _NO_USERS
+        changed = self.cell.changes()
+        ready_s = self.cell.ready_s
+        users_to_plan = []
+        for user in changed.tolist() if len(changed) == 1 else np.unique(changed).tolist():
+            user_ready_s = float(ready_s[user])
+            has_new_frame = user_ready_s != self._planned_ready_s[user]
+            result = self._results.pop(user, None)
+            if result is not None:
+                received, place = result
+                self.has_failed[user] = not received[place]
+                has_new_frame = has_new_frame or not self.has_failed[user]
+            if has_new_frame:
+                self.failures[user] = 0
+            elif result is not None:
+                self.failures[user] += 1
+            else:
+                continue  # nothing has changed for this user
+            self._planned_ready_s[user] = user_ready_s
+            users_to_plan.append(user)
+        return np.array(users_to_plan, np.int64)
+
+
+def collapse_if_equal(values: Any) -> Any:
+    """Return one value if all are equal, because the cell is faster with it; else *values* as an array."""
+    if len(values) == 1:
+        return values[0] if isinstance(values, list) else values[0].item()
+    values = np.asarray(values)
+    return values[0].item() if (values == values[0]).all() else values

@@ -1,0 +1,273 @@
+"""The transmit path of a cell: the way of frames over the air, from the start of their sending to their outcome.
+
+`netfl.network.radio.cell.Cell.attempt` decides who sends, and how; here frames go on the air, end, and are passed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import simpy
+from numpy.typing import ArrayLike
+
+from netfl.network.clock import Clock, call_after
+from netfl.network.layout import NodeId
+from netfl.network.message import Message
+from netfl.network.periods import after_rounding
+from netfl.network.radio.collision_repeats import CollisionRepeats
+from netfl.network.radio.medium import Medium, mark_unpaid
+from netfl.network.radio.transmission import SharedChannel, Transmission
+from netfl.network.radio.tx_queue import TxQueue
+from netfl.network.updates import Users
+from netfl.streams import Streams
+from netfl.types import Bools, Floats, Ints
+
+
+@dataclass(frozen=True, slots=True)
+class AirInterface:
+    """Air interface of a tower.
+
+    Args:
+        channel: air in which transmissions interfere; cells that share their channels share it.
+    """
+
+    tower: NodeId
+    medium: Medium
+    channel: SharedChannel
+
+
+@dataclass(slots=True, eq=False)
+class SenderGroup:
+    """Users that begin to send at one instant, and whose frames form one transmission.
+
+    Args:
+        users: their numbers in the cell, ``[n]``.
+        ids: their numbers in the network, ``[n]``.
+        places: place of each among the users of the attempt, ``[n]``.
+        channel: channel on which they send.
+        mode: mode of the reception in which they send.
+        delay_s: propagation delay of their signals.
+        airtime_s: time for which each of them sends.
+    """
+
+    users: Users
+    ids: Ints
+    places: Sequence[int]
+    channel: int
+    mode: int
+    delay_s: float
+    airtime_s: float
+
+
+def group_senders(
+    users: Users,
+    ids: Ints,
+    places: Sequence[int],
+    channel: ArrayLike,
+    mode: ArrayLike,
+    delay_s: Floats | None,
+    airtime_s: ArrayLike,
+) -> Iterable[SenderGroup]:
+    """Return the groups of senders that are alike; the group whose frames end first is the first.
+
+    The arguments are those of `SenderGroup`, one for all or one for each; a delay of ``None`` is negligible.
+    """
+    if delay_s is None and isinstance(airtime_s, float) and isinstance(channel, int) and isinstance(mode, int):
+        return (SenderGroup(users, ids, places, channel, mode, 0.0, airtime_s),)
+    return _unequal_groups(users, ids, places, channel, mode, 0.0 if delay_s is None else delay_s, airtime_s)
+
+
+def _unequal_groups(
+    users: Users,
+    ids: Ints,
+    places: Sequence[int],
+    channel: ArrayLike,
+    mode: ArrayLike,
+    delay_s: ArrayLike,
+    airtime_s: ArrayLike,
+) -> Iterator[SenderGroup]:
+    columns = (channel, mode, delay_s, airtime_s)
+    rows = np.column_stack([np.broadcast_to(np.asarray(column, float), len(users)) for column in columns])
+    group_rows, group_of = np.unique(rows, axis=0, return_inverse=True)
+    ends_s = group_rows[:, 2] + group_rows[:, 3]
+    for group in np.argsort(ends_s, kind="stable"):
+        members = np.flatnonzero(group_of.ravel() == group)
+        group_channel, group_mode, group_delay_s, group_airtime_s = group_rows[group].tolist()
+        yield SenderGroup(
+            users[members],
+            ids[members],
+            [places[member] for member in members.tolist()],
+            int(group_channel),
+            int(group_mode),
+            group_delay_s,
+            group_airtime_s,
+        )
+
+
+class TransmitPath:
+    """The frames of one cell on the air.
+
+    Args:
+        uplink: takes the messages that were received, at the end of their airtime.
+        notify: ``notify(users)`` takes the users whose frames have ended, at the end of their airtime.
+
+    Attributes:
+        transmissions: transmissions on the air, with their senders.
+        attempts: number of frames that were on the air and have ended.
+        failed: number of them that were not received, by cause.
+        repeats: collisions of the same users, one after another.
+        clear_s: time at which the last frame that was put on the air ends.
+    """
+
+    def __init__(
+        self,
+        env: Clock,
+        air: AirInterface,
+        queue: TxQueue,
+        streams: Streams,
+        uplink: Callable[[Message], None],
+        notify: Callable[[Users], None],
+    ) -> None:
+        self._env = env
+        self._tower = air.tower
+        self._medium = air.medium
+        self._channel = air.channel
+        self._queue = queue
+        self._streams = streams
+        self._uplink = uplink
+        self._notify = notify
+        self.transmissions: dict[Transmission, Users] = {}
+        self.attempts = 0
+        self.failed = dict.fromkeys(("collided", "faded", "lost"), 0)
+        self.repeats = CollisionRepeats()
+        self.clear_s = 0.0
+        self._busy_s = 0.0  # until the last time at which the air was free
+        self._busy_since_s = 0.0
+
+    def send(
+        self, group: SenderGroup, start_s: float, exact_start_s: float, limit: int | None, received: Bools
+    ) -> simpy.Event:
+        """Put the next frames of a group on the air; return an event that fires with *received* when they have ended.
+
+        Args:
+            group: the senders.
+            start_s: time at which they begin to send.
+            exact_start_s: time from which their airtimes count: *start_s* without the rounding of the clock.
+            limit: number of attempts that a frame has; ``None`` for no limit.
+            received: takes the outcome of each frame, at its place.
+        """
+        # the queue hands over the frames
+        medium = self._medium
+        frames = self._queue.launch(group.users, start_s)
+        sent_s = exact_start_s + group.airtime_s
+        end_s = exact_start_s + group.delay_s + group.airtime_s
+
+        # batteries pay for them, and outages to come interrupt some of them
+        interrupted = shares = None
+        if not medium.steady:
+            shares = medium.spend(group.ids, start_s, frames.bits)
+            cut_off = medium.interrupted(group.ids, self._tower.number, start_s, sent_s, end_s)
+            interrupted = mark_unpaid(cut_off, shares)
+            if shares is not None:  # batteries have paid
+                self._queue.check_power(group.users, start_s)
+        if medium.energy is not None:
+            medium.energy.send(group.ids, group.airtime_s if shares is None else group.airtime_s * shares)
+
+        # they enter the air, where they meet other transmissions
+        transmission = Transmission(
+            frames,
+            group.ids,
+            group.places,
+            self._tower,
+            group.channel,
+            start_s + group.delay_s,
+            end_s,
+            group.mode,
+            limit,
+            interrupted,
+        )
+        if not self.transmissions:
+            self._busy_since_s = start_s
+        self.transmissions[transmission] = group.users
+        self.clear_s = max(self.clear_s, end_s)
+        self._channel.enter(transmission)
+
+        # their outcome is known when all of the signal has arrived
+        wait_s = end_s - self._env.now
+        end = partial(self._end_transmission, transmission)
+        return call_after(self._env, wait_s if wait_s > 0.0 else 0.0, end, received)
+
+    def _end_transmission(self, transmission: Transmission, event: simpy.Event) -> None:
+        """Pass on received frames at the end of their airtime, and let the queue retry or end the others."""
+        # the signals leave the air
+        users = self.transmissions.pop(transmission)
+        now_s = self._env.now
+        self._channel.leave(transmission)
+        if not self.transmissions:
+            self._busy_s += now_s - self._busy_since_s
+
+        # the medium decides which frames were received
+        causes, snr_db = self._medium.outcomes(transmission)
+        self._note_repeats(transmission, causes, now_s)
+        received: Bools = event.value  # type: ignore[assignment]
+        self.attempts += len(causes)
+        for place, cause in zip(transmission.places, causes, strict=True):
+            if cause:
+                self.failed[cause] += 1
+            else:
+                received[place] = True
+
+        # received messages go on to the server, the queue keeps or ends the others
+        messages = self._queue.end(transmission.frames, causes, snr_db, transmission.limit, now_s)
+        if len(messages) > 1:  # received at one instant: no user comes first by its number
+            order = self._streams.field("received together").order([each.user for each in messages], self.attempts)
+            messages = [messages[place] for place in order]
+        for message in messages:
+            self._uplink(message)
+
+        # the MAC learns which users can send again; one whose update was replaced on the air could not before
+        self._notify(users)
+
+    def _note_repeats(self, transmission: Transmission, causes: Sequence[str], now_s: float) -> None:
+        """Follow users that have collided until their next attempts."""
+        watched = self.repeats.watched
+        if watched and not watched.isdisjoint(transmission.ids.tolist()):
+            self.repeats.note_attempts(transmission, now_s, self._is_on_air)
+        if "collided" in causes:
+            self.repeats.note_collision(transmission, causes.index("collided"))
+
+    def _is_on_air(self, user_id: int) -> bool:
+        return bool(self._queue.on_air[self._queue.ids == user_id].any())
+
+    def is_sending(self) -> Bools:
+        """Return whether each user has a frame on the air, ``[size]``; it may be one of an update that was replaced."""
+        if not self.transmissions:
+            return self._queue.on_air
+        is_sending = self._queue.on_air.copy()
+        for users in self.transmissions.values():
+            is_sending[users] = True
+        return is_sending
+
+    def ending_s(self) -> float | None:
+        """Return when the last of the frames ends that end now, up to rounding; ``None`` for no such frame."""
+        if not self.transmissions:
+            return None
+        until_s = after_rounding(self._env.now)
+        return max((frame.end_s for frame in self.transmissions if frame.end_s <= until_s), default=None)
+
+    def busy_by_s(self, now_s: float) -> float:
+        """Return the time since the last `restart` during which any frame was on its way to the tower."""
+        if not self.transmissions:
+            return self._busy_s
+        return self._busy_s + max(0.0, now_s - self._busy_since_s)
+
+    def restart(self, now_s: float) -> None:
+        """Reset all counters, as the warm-up is over at *now_s*."""
+        self.attempts = 0
+        self.failed = dict.fromkeys(self.failed, 0)
+        self.repeats = CollisionRepeats()
+        self._busy_s = 0.0
+        self._busy_since_s = max(now_s, self._busy_since_s)
