@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import defaultdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +50,7 @@ class EventLog:
         lost_trainings: trainings without energy in the open round since the last delivery.
         metrics: metrics that transmit queues and the server count for the end of the run.
         records_packets: whether the outcomes of packets of traffic are recorded.
+        packet_rows: time, sender and delay of each packet that ended, one after the other, until `flush_packets`.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class EventLog:
         self._recorder, self._users, self._max_failed_attempts = recorder, users, max_failed_attempts
         self.packets = PacketCounter(nodes)
         self.records_packets = record_packets
-        self._packet_rows: dict[Ending, array[float]] = {}
+        self.packet_rows: dict[Ending, array[float]] = defaultdict(lambda: array("d"))
         self.round = self.receptions = 0
         self.uplink_bits = self.downlink_bits = 0.0
         self.failed_attempts = self.lost_trainings = 0
@@ -126,13 +128,6 @@ class EventLog:
         )
         raise ModelError("network", problem, time_s=now_s)
 
-    def record_packet(self, ending: Ending, time_s: float, sender: int, born_s: float) -> None:
-        """Record the end of one packet of traffic, if `records_packets`."""
-        rows = self._packet_rows.get(ending)
-        if rows is None:
-            rows = self._packet_rows[ending] = array("d")
-        rows.extend((time_s, sender, time_s - born_s))
-
     def end_packets(self, packets: PacketArray, ending: Ending) -> None:
         """Count the end of packets of traffic, in the order of time, and record it if `records_packets`."""
         if not len(packets):
@@ -143,16 +138,15 @@ class EventLog:
             for sender, count in zip(*np.unique(packets.sender, return_counts=True), strict=True):
                 self.packets.lose(int(sender), ending.outcome, int(count))
         if self.records_packets:
-            rows = self._packet_rows.setdefault(ending, array("d"))
             delay_s = packets.time_s - packets.born_s
-            rows.frombytes(np.column_stack([packets.time_s, packets.sender, delay_s]).tobytes())
+            self.packet_rows[ending].frombytes(np.column_stack([packets.time_s, packets.sender, delay_s]).tobytes())
 
     def flush_packets(self) -> None:
         """Record the outcomes of packets; the value is the time from a packet's arrival to its end."""
-        rows_of, self._packet_rows = self._packet_rows, {}
-        for ending, rows in sorted(rows_of.items()):
+        for ending, rows in sorted(self.packet_rows.items()):
             times_s, senders, delays_s = np.frombuffer(rows).reshape(-1, 3).T
             users = np.where(senders < self._users, senders, -1).astype(np.int64)
             self._recorder.record(
                 Event(ending.outcome, times_s, round=self.round, user=users, node=ending.node, value=delays_s)
             )
+        self.packet_rows.clear()

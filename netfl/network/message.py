@@ -60,12 +60,13 @@ class Packet(Message):
     counted: bool = False
 
     def end(self, log: EventLog, ending: Ending, time_s: float) -> None:
+        counter = log.packets
         if ending.outcome == "delivered":
-            log.packets.deliver(self.user, self.bits, self.born_s, time_s)
-        elif time_s >= log.packets.counts_from_s:
-            log.packets.lose(self.user, ending.outcome)
+            counter.deliver(self.user, self.bits, self.born_s, time_s)
+        elif time_s >= counter.counts_from_s:
+            counter.lose(self.user, ending.outcome)
         if log.records_packets:
-            log.record_packet(ending, time_s, self.user, self.born_s)
+            log.packet_rows[ending].extend((time_s, self.user, time_s - self.born_s))
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

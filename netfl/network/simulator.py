@@ -104,7 +104,9 @@ class NetworkSimulator:
         self._round_closed = env.event()
         self._failure: NetflError | None = None
         self._deliveries = 0
-        self._server_name, self._server_node = layout.server, layout.number(layout.server)
+        self._server_node = layout.number(layout.server)
+        self._delivered = Ending("delivered", layout.server)
+        self._lost_at_server = Ending("lost", layout.server)
         self._can_be_down = not config.node_state.is_always_up
         self._server: Server | None = None
         with prefix_faults("routing"):
@@ -308,9 +310,9 @@ class NetworkSimulator:
     def _receive(self, message: Message) -> None:
         now_s = self.env.now
         if self._can_be_down and not message.ignore_outages and not self._is_server_up(now_s):
-            message.end(self._log, Ending("lost", self._server_name), now_s)
+            message.end(self._log, self._lost_at_server, now_s)
         elif isinstance(message, Packet):
-            message.end(self._log, Ending("delivered", self._server_name), now_s)
+            message.end(self._log, self._delivered, now_s)
         else:
             assert self._server is not None
             assert isinstance(message, UpdateCarrier)

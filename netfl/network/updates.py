@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from netfl.network.event_log import Ending, EventLog
 from netfl.network.message import Message
@@ -67,18 +67,15 @@ STATE_RULES = {
 _KEEPS_BUSY = np.array([STATE_RULES[state].keeps_user_busy for state in UpdateState])
 _ENDS_ON_NEWER = np.array([STATE_RULES[state].ends_on_newer_version for state in UpdateState])
 
-States = NDArray[np.int8]
-"""States of updates as numbers, ``[n]``."""
 
-
-def keeps_user_busy(states: States) -> Bools:
+def keeps_user_busy(states: Ints) -> Bools:
     """Return whether the user of each update is busy with it, ``[n]``."""
-    return np.asarray(_KEEPS_BUSY[states])
+    return _KEEPS_BUSY.take(states)
 
 
-def ends_on_newer_version(states: States) -> Bools:
+def ends_on_newer_version(states: Ints) -> Bools:
     """Return whether each update ends at once when its user turns to a newer version, ``[n]``."""
-    return np.asarray(_ENDS_ON_NEWER[states])
+    return _ENDS_ON_NEWER.take(states)
 
 
 class UpdateReceiver(Protocol):

@@ -319,9 +319,10 @@ def watched():  # noqa: PLR0915 - one patch after the other
 
     @patched(OutputPort, "enter")
     def _(old):
-        def enter(port, message):
-            watch.enters(port, message)
-            old(port, message)
+        def enter(port, message, *, may_tie=True):
+            if may_tie:  # else it entered before, and waited for the end of the instant
+                watch.enters(port, message)
+            old(port, message, may_tie=may_tie)
 
         return enter
 

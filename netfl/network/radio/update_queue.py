@@ -14,7 +14,6 @@ from netfl.network.radio.tx_queue import Frames, TxQueue
 from netfl.network.transport.spec import Segmentation
 from netfl.network.updates import (
     OutstandingUpdates,
-    States,
     Update,
     UpdateState,
     Users,
@@ -22,6 +21,18 @@ from netfl.network.updates import (
     keeps_user_busy,
 )
 from netfl.types import Bools, Floats, Ints
+
+# plain numbers, which NumPy stores faster than members of an enumeration
+_IN_TRAINING, _WAITING, _ON_AIR, _RECEIVED, _ENDED = (
+    int(state)
+    for state in (
+        UpdateState.IN_TRAINING,
+        UpdateState.WAITING,
+        UpdateState.ON_AIR,
+        UpdateState.RECEIVED,
+        UpdateState.ENDED,
+    )
+)
 
 
 class UpdateSource(Protocol):
@@ -85,7 +96,7 @@ class UpdateQueue(TxQueue):
         self.log, self.outstanding = log, outstanding
         size = len(ids)
         self.base = np.full(size, -1, np.int64)
-        self.state: States = np.full(size, UpdateState.ENDED, np.int8)
+        self.state = np.full(size, _ENDED, np.int64)
         self.is_lost = np.zeros(size, np.bool_)
         self.ready_s = np.full(size, np.inf)
         self.sent_s = np.full(size, np.nan)
@@ -103,7 +114,7 @@ class UpdateQueue(TxQueue):
     def put(self, users: Users, base: Ints, ready_s: Floats) -> None:
         """Begin an update of each user from *base*, which can be sent from *ready_s* on."""
         self.base[users] = base
-        self.state[users] = UpdateState.IN_TRAINING
+        self.state[users] = _IN_TRAINING
         self.on_air[users] = False
         self.is_lost[users] = False
         self.attempts[users] = 0
@@ -119,7 +130,7 @@ class UpdateQueue(TxQueue):
 
     def clear(self, users: Users) -> None:
         """Leave *users* without an update."""
-        self.state[users] = UpdateState.ENDED
+        self.state[users] = _ENDED
         self.on_air[users] = False
         self.ready_s[users] = np.inf
 
@@ -139,7 +150,7 @@ class UpdateQueue(TxQueue):
 
     def launch(self, users: Users, now_s: float) -> Frames:
         self.on_air[users] = True
-        self.state[users] = UpdateState.ON_AIR
+        self.state[users] = _ON_AIR
         self.attempts[users] += 1
         self.sent_s[users] = np.fmin(self.sent_s[users], now_s)
         bits = self.bits(users)
@@ -154,7 +165,7 @@ class UpdateQueue(TxQueue):
         is_current = self._is_current(frames)
         senders = frames.users[is_current]
         self.on_air[senders] = False
-        self.state[senders] = UpdateState.WAITING  # until the frame turns out to be received, or the last
+        self.state[senders] = _WAITING  # until the frame turns out to be received, or the last
         finished = []
         for cause in dict.fromkeys(causes):
             has_cause = np.array([each == cause for each in causes])
@@ -162,7 +173,7 @@ class UpdateQueue(TxQueue):
             if cause:
                 is_last &= frames.handle.attempts >= (limit or np.inf)
             users = frames.users[is_last]
-            self.state[users] = UpdateState.ENDED if cause else UpdateState.RECEIVED
+            self.state[users] = _ENDED if cause else _RECEIVED
             self.ready_s[users] = self.source.next_ready_s(users)
             finished.append(users)
             if cause:
@@ -188,7 +199,7 @@ class UpdateQueue(TxQueue):
 
     def abort(self, users: Users, ending: Ending, now_s: float) -> None:
         """End the updates of *users*, whose trainings ended early."""
-        self.state[users] = UpdateState.ENDED
+        self.state[users] = _ENDED
         self.ready_s[users] = self.source.next_ready_s(users)
         self.end_updates(ending, now_s, users, self.base[users])
 

@@ -15,7 +15,7 @@ from netfl.network.radio.tx_queue import Frames
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.transport.spec import Arq, Segmentation
 from netfl.network.transport.transfer import NO_PACKET, Segment, Transfer
-from netfl.network.updates import OutstandingUpdates, UpdateState, Users, ends_on_newer_version
+from netfl.network.updates import OutstandingUpdates, UpdateState, Users, ends_on_newer_version, keeps_user_busy
 from netfl.types import Floats, Ints
 
 
@@ -185,7 +185,10 @@ class SegmentedUpdateQueue(UpdateQueue):
             window = None if self._arq is None else self._arq.window
             transfer = Transfer(self, user, int(self.base[user]), self._cuts[user], window)
             self._transfers[user] = transfer
-            self.state[user] = transfer.state
+            if keeps_user_busy(self.state[user]):
+                self.state[user] = transfer.state
+            else:  # a MAC asks for the size of a frame that the user does not have
+                transfer.end()
             transfer.advance()
         return transfer
 
