@@ -26,7 +26,7 @@ class ColumnHint:
 
     Args:
         name: name of the column; by default that of the field.
-        arrow_type: Arrow type of the column; by default that of the field's type, with 64 bits.
+        arrow_type: type of the column in Arrow; by default that of the field's type, with 64 bits.
         meaning: content of the column; by default that of the field.
         convert: function from the value of the field to that in the column.
     """

@@ -195,7 +195,7 @@ class TestOutput:
 
     @pytest.mark.parametrize(("nodes", "left_out"), [(7, 0), (8, 2)])
     def test_no_single_metric_of_a_family_is_left_out(self, nodes, left_out):
-        summary = {f"network.utilisation.router:{node}": 0.5 for node in range(nodes)}
+        summary = {f"utilisation.router:{node}": 0.5 for node in range(nodes)}
         names, count = _shortened([*summary], summary)
         assert (len(names), count) == (nodes - left_out, left_out)
 
