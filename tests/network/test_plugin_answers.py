@@ -12,7 +12,7 @@ from netfl.network.theory import TheoryCase
 from netfl.scenario.validation import nested_faults
 from netfl.types import ScenarioFacts
 
-WALK = {"kind": "random_waypoint", "radius": 50, "speed": [1.0, 2.0]}
+WALK = {"kind": "random_waypoint", "radius": 200, "speed": [1.0, 2.0]}
 
 
 class Foliage(Channel):
