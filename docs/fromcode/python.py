@@ -9,7 +9,6 @@ from fromcode import words
 
 PARTS = (
     ("State of a simulation", "netfl.simulation.simulation", ("SimulationState",)),
-    ("An access in use", "netfl.access", ("OpenAccess",)),
     ("Plots", "netfl.plots", ()),
     ("Diagnosis", "netfl.diagnosis", ()),
     ("Recorded versions", "netfl.results.model_snapshots", ("ModelSnapshots",)),
