@@ -66,7 +66,7 @@ def test_page_on_tables_has_the_declared_columns():
 
 
 def test_page_on_tables_has_the_columns_of_other_tables():
-    """They are listed in sentences."""
+    """The page lists these columns in sentences, not in a generated table."""
     text = " ".join(TABLES_PAGE.read_text("utf-8").split())
     for table in ("events", "metrics", "final_metrics"):
         section = text.partition(f"## `{table}`")[2].partition(" ## ")[0]

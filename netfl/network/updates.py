@@ -27,9 +27,9 @@ class UpdateState(IntEnum):
     IN_TRAINING = 0
     """Its user trains it; the end is known ahead and has no event, so an update may wait already."""
     WAITING = 1
-    """It waits in the transmit queue for its next attempt."""
+    """It waits in the transmit queue for an attempt."""
     ON_AIR = 2
-    """All of it has left its user: its frame, or the last of its packets, is on the air or further."""
+    """Its user has sent all of it: its frame, or the last of its packets, is on the air or further on its way."""
     IN_SEGMENTS = 3
     """Some of its packets have been sent, others still have to be."""
     SUPERSEDED = 4
@@ -37,7 +37,7 @@ class UpdateState(IntEnum):
     RECEIVED = 5
     """A tower has received it, and it is on its way to the server, or awaits the end of its round there."""
     ENDED = 6
-    """It has its outcome; also the state of a user without an update."""
+    """Its outcome is recorded; a user without an update has this state, too."""
 
 
 class StateRule(NamedTuple):

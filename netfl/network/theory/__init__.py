@@ -101,7 +101,7 @@ class Theory(Spec):
     """Base class of theories."""
 
     conditions: ClassVar[tuple[Condition, ...]] = ()
-    """What the theory assumes."""
+    """Assumptions of the theory, in the order in which errors report them."""
 
     def misfits(self, case: TheoryCase) -> Iterator[Fault]:
         """Yield an error for each condition that *case* violates; keys are those of ``access``."""

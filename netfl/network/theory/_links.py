@@ -74,7 +74,7 @@ EQUAL_LINKS = (
     Condition("motion", "users that do not move", lambda case: case.network.motion is None),
     Condition("topology", "users at one distance", _is_at_one_distance),
 )
-"""All users have the same link budget, at all times."""
+"""Conditions under which all users have the same link budget at all times."""
 
 ONE_CELL = (
     Condition(
