@@ -194,7 +194,7 @@ class OutputPort:
             next_message = self._buffer.pop(now_s)
             if next_message is not None:
                 self._send(next_message, now_s)
-        if not delay_s:  # the other end is at this instant, and may send to this port
+        if not delay_s:  # it is at the other end at this instant
             self._onward(message)
 
     def _record_hop(self, message: Message) -> None:
