@@ -85,6 +85,7 @@ class Server:
         self._log = log
         self._service = service
         self._rule = service.rule
+        self._restarts = service.on_new_version == "restart" and not service.rule.is_continuous
         self._towers = [*towers.values()]
         self._outstanding = outstanding
         self._downlink = downlink
@@ -119,6 +120,8 @@ class Server:
         self._ties = 0
         self._select(report)
         self._drop_older_updates()
+        if self._restarts and not self._selects_all:
+            self._dismiss_others()
         receivers = self._selected
         if self._rule.is_continuous:  # the others get a version when their updates have ended
             receivers = self._without_update(receivers)
@@ -191,24 +194,25 @@ class Server:
                 cell.user_metrics = {name: values[cell.ids] for name, values in metrics.items()}
 
     def _drop_older_updates(self) -> None:
-        """Expect only updates that may still count, and dismiss users that are not selected."""
+        """Expect only updates that may still count in this round."""
         outstanding = self._outstanding
         limit = self._service.staleness
-        restarts = self._service.on_new_version == "restart" and not self._rule.is_continuous
         if limit is None or self._rule.is_continuous:  # a continuous round judges the age on arrival
             outstanding.min_version = 0
         else:
             outstanding.min_version = self._version - limit
-        if restarts:
+        if self._restarts:
             outstanding.drop_older(self._version)  # users drop older work as soon as they get this version
         elif not self._rule.needs_disconnected:
             outstanding.drop_older(self._version)  # nobody waits for users that will not get this version
         else:
             outstanding.drop_older(outstanding.min_version)
-        if restarts and not self._selects_all:
-            for index, tower in enumerate(self._towers):
-                is_dismissed = ~self._is_selected & (self._tower_of == index)
-                tower.dismiss(self._number_of[is_dismissed])
+
+    def _dismiss_others(self) -> None:
+        """Let users that are not selected abandon their updates."""
+        for index, tower in enumerate(self._towers):
+            is_dismissed = ~self._is_selected & (self._tower_of == index)
+            tower.dismiss(self._number_of[is_dismissed])
 
     def _without_update(self, users: Users) -> Users:
         """Return those of *users* that have neither an update nor a version on the way."""
@@ -219,7 +223,7 @@ class Server:
 
     def _send(self, users: Users) -> None:
         """Send the newest version to *users*, tower by tower."""
-        if len(users) == len(self._is_selected):
+        if len(users) == len(self._is_selected):  # all
             receivers = [(tower, np.arange(tower.cell.size)) for tower in self._towers]
         else:
             users = users[np.argsort(self._tower_of[users], kind="stable")]

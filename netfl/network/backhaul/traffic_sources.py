@@ -88,8 +88,8 @@ def inject_packets(env: simpy.Environment, blocks: Iterator[Block], sender: Send
     flow = sender.flow
     priority = sender.priority
     offer = log.packets.offer
-    packets = (packet for times_s, sizes in blocks for packet in zip(times_s.tolist(), sizes.tolist(), strict=True))
-    packet = (0.0, 0.0)
+    packets = _packets_of(blocks)
+    packet = (0.0, 0.0)  # the next to enter
 
     def enter(event: simpy.Event) -> None:
         born_s, bits = packet
@@ -107,3 +107,9 @@ def inject_packets(env: simpy.Environment, blocks: Iterator[Block], sender: Send
 
     timer = Timer(env, enter)
     wait()
+
+
+def _packets_of(blocks: Iterator[Block]) -> Iterator[tuple[float, float]]:
+    """Yield the time and the size of each packet."""
+    for times_s, bits in blocks:
+        yield from zip(times_s.tolist(), bits.tolist(), strict=True)
