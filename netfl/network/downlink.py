@@ -221,7 +221,7 @@ class LossyDownlink:
         self._newest = version
         for older in sorted(self._status):
             self._supersede_scheduled(older)
-            if older in self._status:  # it ends with its last copy
+            if older in self._status:  # else it has ended with its last copy
                 self._give_up(older)
         self._status[version] = _VersionStatus()
 

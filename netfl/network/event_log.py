@@ -71,7 +71,7 @@ class EventLog:
         self.packets = PacketCounter(nodes)
         self.records_packets = record_packets
         self.packet_rows: dict[Ending, array[float]] = defaultdict(lambda: array("d"))
-        self.open_round(0)
+        self.open_round(0)  # none is open before the first
 
     def open_round(self, round: int) -> None:
         """Reset the counters of the open round."""

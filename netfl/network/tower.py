@@ -241,10 +241,10 @@ def _build_cells(
         return (new_cell(env, air, queue, streams, uplink),)
     cells = []
     for user in isolated:
-        own_air = AirInterface(air.tower, air.medium, SharedChannel())
+        isolated_air = AirInterface(air.tower, air.medium, SharedChannel())
         subset = TxQueueSubset(queue, np.array([user]))
         user_streams = IsolatedStreams(streams.seed, streams.path, int(queue.ids[user]))
-        cells.append(new_cell(env, own_air, subset, user_streams, uplink))
+        cells.append(new_cell(env, isolated_air, subset, user_streams, uplink))
     others = TxQueueSubset(queue, np.arange(len(queue.ids)), hidden=isolated)
     return (*cells, new_cell(env, air, others, streams, uplink))
 
