@@ -23,16 +23,11 @@ from netfl.network.updates import (
 from netfl.types import Bools, Floats, Ints
 
 # plain numbers, which NumPy stores faster than members of an enumeration
-_IN_TRAINING, _WAITING, _ON_AIR, _RECEIVED, _ENDED = (
-    int(state)
-    for state in (
-        UpdateState.IN_TRAINING,
-        UpdateState.WAITING,
-        UpdateState.ON_AIR,
-        UpdateState.RECEIVED,
-        UpdateState.ENDED,
-    )
-)
+_IN_TRAINING = int(UpdateState.IN_TRAINING)
+_WAITING = int(UpdateState.WAITING)
+_ON_AIR = int(UpdateState.ON_AIR)
+_RECEIVED = int(UpdateState.RECEIVED)
+_ENDED = int(UpdateState.ENDED)
 
 
 class UpdateSource(Protocol):
