@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from support.restarted_runs import assert_same_tables
 from support.stop_run import StopAfter
 
 import netfl
@@ -18,11 +19,6 @@ def main(**overrides):
     return netfl.load(MAIN, SHORT | overrides)
 
 
-def assert_same_tables(first, second, tables=TABLES):
-    for name in tables:
-        pd.testing.assert_frame_equal(first.table(name), second.table(name), check_exact=True)
-
-
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
     return netfl.run(main(), tmp_path_factory.mktemp("live") / "run", device="cpu")
@@ -30,7 +26,7 @@ def live(tmp_path_factory):
 
 def test_same_scenario_and_seed_give_same_tables(live, tmp_path):
     resolved = netfl.load(live.folder / "scenario.yaml")
-    assert_same_tables(live, netfl.run(resolved, tmp_path / "again", device="cpu"))
+    assert_same_tables(live, netfl.run(resolved, tmp_path / "again", device="cpu"), TABLES)
 
 
 @pytest.mark.slow
@@ -48,7 +44,7 @@ def test_stop_and_resume_change_nothing(live, tmp_path, after):
     assert len(stopped.rounds) == 2 * after
     resumed = netfl.resume(stopped.folder, device="cpu")
     assert resumed.manifest["status"] == "done"
-    assert_same_tables(live, resumed)
+    assert_same_tables(live, resumed, TABLES)
     assert live.summary == resumed.summary
 
 
@@ -58,7 +54,7 @@ def test_resume_stopped_before_checkpoint_keeps_longer_tables(live, tmp_path):
     stopped_again = netfl.resume(tmp_path / "run", device="cpu", observer=StopAfter(4))
     assert (stopped_again.status, stopped_again.manifest["rounds_done"]) == ("interrupted", 17)
     assert len(stopped_again.rounds) == 2 * 17
-    assert_same_tables(live, netfl.resume(tmp_path / "run", device="cpu"))
+    assert_same_tables(live, netfl.resume(tmp_path / "run", device="cpu"), TABLES)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from netfl.network.clock import Environment, call_at
 from netfl.network.compute import TrainingJitter
 from netfl.network.energy import EnergyMeter
 from netfl.network.event_log import Ending
-from netfl.network.periods import before_rounding
+from netfl.network.periods import after_rounding, before_rounding
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.updates import Users
@@ -315,8 +315,8 @@ class UserPopulation:
         if self._power is None:
             return
         trained_s = self._trained_s[users]
-        is_training = np.isfinite(trained_s) & (trained_s > now_s) & self.queue.is_busy(users)
-        users = users[is_training]
+        in_training = np.isfinite(trained_s) & (trained_s > after_rounding(now_s))  # not one that ends at this instant
+        users = users[in_training & self.queue.is_busy(users)]
         if not users.size:
             return
         at_s = np.full(len(users), now_s)

@@ -366,3 +366,35 @@ def test_training_that_ends_as_the_battery_runs_empty_is_complete(tmp_path, trai
     scenario = {"name": "empty", "users": 1, "rounds": 1, "record": ["trained", "lost"], "access": access}
     events = netfl.trace(netfl.load(scenario), tmp_path / "run", progress=False).events
     assert events["kind"].tolist() == ["trained"]
+
+
+@pytest.mark.slow
+def test_frame_that_is_paid_as_its_training_ends_does_not_end_the_update(tmp_path):
+    """The frame empties the battery at the instant at which the training is over, up to rounding: nothing is lost."""
+    access = {
+        "kind": "network",
+        "topology": {
+            "kind": "grid",
+            "rows": 2,
+            "columns": 2,
+            "spacing": "200 m",
+            "towers": [[0, 0], [1, 1]],
+            "placement": {"kind": "disk", "radius": "500 m"},
+            "rate": 1e6,
+        },
+        "unreachable": "keep",
+        "radio": {"power": "16 dBm", "bandwidth": 125e3, "noise_figure": "6 dB"},
+        "channel": [{"kind": "constant", "gain": "-69 dB"}],
+        "reception": {"kind": "shannon", "rate": "1 Mbps"},
+        "mac": "round_robin",
+        "compute": {"speed": 2, "samples": 1},
+        "broadcast_rate": 5e5,
+        "update_size": 5e4,
+        "round": {"kind": "first", "m": 2, "deadline": "5 s"},
+        "outages": [{"kind": "battery", "capacity": "10 J", "per_bit": "5 mJ", "charger": {"power": "3 W"}}],
+    }
+    scenario = {"name": "paid", "users": 6, "rounds": 12, "record": "all", "access": access}
+    events = netfl.trace(netfl.load(scenario), tmp_path / "run", progress=False).events
+    outcomes = events[events["kind"].isin(netfl.types.OUTCOMES)]
+    assert not outcomes.duplicated(["user", "value"]).any()
+    assert not ((events["kind"] == "lost") & (events["detail"] == "battery")).any()
