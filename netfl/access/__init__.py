@@ -223,12 +223,16 @@ class OpenAccess:
     @property
     def time_s(self) -> float:
         """Simulated time: when the last round closed; 0 before the first."""
-        return 0.0 if self.last is None else self.last.closed_s
+        if self.last is None:
+            return 0.0
+        return self.last.closed_s
 
     @property
     def round(self) -> int:
         """Number of the last round; 0 before the first."""
-        return 0 if self.last is None else self.last.index
+        if self.last is None:
+            return 0
+        return self.last.index
 
     @property
     def is_done(self) -> bool:

@@ -15,8 +15,10 @@ from netfl.network.radio.medium import Medium
 from netfl.network.server import Admission
 from netfl.types import QUERIES, AccessContext, Floats, Ints, LearnerReport
 
-_INSTANTS, _SPACING_S = 32, 61.0
-"""Number and spacing of the instants at which the air is sampled to estimate airtimes."""
+_INSTANTS = 32
+"""Number of instants at which the air is sampled to estimate airtimes."""
+_SPACING_S = 61.0
+"""Time between them."""
 
 
 def build_admission(selection: Selection, config: NetworkConfig, context: AccessContext) -> Admission:
@@ -26,7 +28,9 @@ def build_admission(selection: Selection, config: NetworkConfig, context: Access
         airtime_s = _airtime_s(config, config.medium, config.service.segmentation.max_bits)
     population = UserInfo(context.users, context.streams.at("selection"), context.held, airtime_s)
     state = SelectionState(selection, population, context.controls)
-    mac_inputs = frozenset[str]() if config.mac is None else config.mac.user_metrics
+    mac_inputs = frozenset[str]()
+    if config.mac is not None:
+        mac_inputs = config.mac.user_metrics
     if state.selects_all and not mac_inputs:
         return Admission(context.users)
     return SelectionAdmission(state, mac_inputs, context.users)
@@ -41,9 +45,9 @@ class SelectionAdmission(Admission):
         self._mac_inputs = mac_inputs
         self._all_users = tuple(range(users))
         self._questions = sorted(mac_inputs & {*QUERIES})
-        self._answers: dict[str, Floats] = {}
+        self._answers: dict[str, Floats] = {}  # to these questions, by all users
+        self._asked: dict[str, tuple[int, ...]] = {}  # the questions of the selection, with its users
         self._round = 0
-        self._asked: dict[str, tuple[int, ...]] = {}
 
     def choose(self, round: int, report: LearnerReport | None) -> Ints:
         """Return the selected users; keep the answers for the MAC, and pass on those for the selection."""
@@ -51,13 +55,17 @@ class SelectionAdmission(Admission):
         if report is not None and report.answers:
             answers = report.answers[0]
             self._answers = {name: answers[name] for name in self._questions}
-            # the MAC's questions are put to all users: pick the selection's users from the answers
-            selected = {
-                name: answers[name][list(users)] if name in self._questions else answers[name]
-                for name, users in self._asked.items()
-            }
-            report = LearnerReport(report.round, report.metrics, (selected,))
+            report = LearnerReport(report.round, report.metrics, (self._answers_to_selection(answers),))
         return self._selection.choose(round, report)
+
+    def _answers_to_selection(self, answers: Mapping[str, Floats]) -> dict[str, Floats]:
+        """Return the answers of the users that the selection has asked."""
+        selected = {}
+        for name, users in self._asked.items():
+            selected[name] = answers[name]
+            if name in self._questions:  # the MAC has asked all users
+                selected[name] = answers[name][list(users)]
+        return selected
 
     def metrics_for_mac(self) -> Mapping[str, Floats]:
         """Return the values that the MAC uses: answers, and rounds since each user's last delivery."""

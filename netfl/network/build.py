@@ -53,8 +53,10 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
     Raises:
         ScenarioError: parts do not fit each other, or the theory does not hold; keys as in the scenario.
     """
-    layout = build_layout(spec, context)
     faults: list[Fault] = []
+
+    # where everything is, and when it is up
+    layout = build_layout(spec, context)
     outages = CombinedOutages()
     try:
         with prefix_faults("outages"):
@@ -63,6 +65,8 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
         faults += error.faults  # reported together with those of the other parts
     faults += _layout_faults(spec, layout)
     node_state = NodeState(outages, layout.nodes)
+
+    # rounds, the air, and the energy of both
     service = None
     if context.duration_s is None:
         service = _service(spec, context)
@@ -75,6 +79,7 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
         if spec.mac is not None:
             longest_s = medium.longest_s(frame_bits)
             faults += [fault.under("mac") for fault in spec.mac.airtime_faults(longest_s)]
+
     if faults:
         raise ScenarioError(faults)
     return NetworkConfig(
@@ -97,6 +102,7 @@ def build_network(spec: NetworkSpec, context: AccessContext) -> NetworkConfig:
 
 
 def _layout_faults(spec: NetworkSpec, layout: Layout) -> Iterator[Fault]:
+    """Yield the errors of keys that need nodes which the layout does not have."""
     for index, traffic in enumerate(spec.traffic):
         if traffic.source != "users" and not layout.with_role(traffic.source.removesuffix("s")):
             problem = f"there are no {traffic.source} in this topology"
@@ -127,13 +133,14 @@ def _reach_faults(
 
 def _weak_signal_faults(key: str, effect: str, best_snr_db: Floats, needed_db: float, remedy: str) -> Iterator[Fault]:
     weak_users = np.flatnonzero(best_snr_db < needed_db)
-    if weak_users.size:
-        worst_db = best_snr_db.min()
-        problem = (
-            f"users that can {effect}: the worst, user {best_snr_db.argmin()}, reaches an SNR of "
-            f"{worst_db:.1f} dB at its best, {needed_db - worst_db:.1f} dB below the SNR that it needs"
-        )
-        yield Fault(key, problem, weak_users.tolist(), remedy)
+    if not weak_users.size:
+        return
+    worst_db = best_snr_db.min()
+    problem = (
+        f"users that can {effect}: the worst, user {best_snr_db.argmin()}, reaches an SNR of "
+        f"{worst_db:.1f} dB at its best, {needed_db - worst_db:.1f} dB below the SNR that it needs"
+    )
+    yield Fault(key, problem, weak_users.tolist(), remedy)
 
 
 def _sampler(spec: NetworkSpec, context: AccessContext, layout: Layout, outages: CombinedOutages) -> Sampler | None:
@@ -161,7 +168,9 @@ def _energy_meter(spec: NetworkSpec, context: AccessContext, service: RoundServi
     devices = np.full(context.users, "")
     if spec.compute is not None:
         devices = spec.compute.columns(context.users, compute_streams(context)).get("device", devices)
-    power_dbm = np.nan if spec.radio is None else spec.radio.power
+    power_dbm = np.nan
+    if spec.radio is not None:
+        power_dbm = spec.radio.power
     rates = spec.energy.rates(devices, power_dbm)
     if service is None:  # nobody trains, and no version is broadcast
         return EnergyMeter(rates, np.zeros(context.users))
@@ -190,18 +199,21 @@ def _medium(spec: NetworkSpec, context: AccessContext, layout: Layout, node_stat
 def _service(spec: NetworkSpec, context: AccessContext) -> RoundServiceConfig:
     if spec.compute is None or spec.round is None:
         raise ValueError("rounds need compute and a rule")
+    update_bits = design_payload(spec, context).uplink_bits
+    transport = transport_of(spec, update_bits)
+
+    compute_s = spec.compute.time_s(context.samples, compute_streams(context))
+    if spec.exempt is not None and spec.exempt.compute:  # they are as fast as the fastest user
+        compute_s = np.array(compute_s)
+        compute_s[list(spec.exempt.compute)] = compute_s.min()
+
+    staleness = spec.staleness
+    if staleness is None and spec.is_punctual:  # users abandon older updates anyway
+        staleness = 0
+
     boost_db = 0.0
     if spec.radio is not None and spec.downlink is not None and spec.downlink.power is not None:
         boost_db = spec.downlink.power - spec.radio.power
-    update_bits = design_payload(spec, context).uplink_bits
-    transport = transport_of(spec, update_bits)
-    compute_s = spec.compute.time_s(context.samples, compute_streams(context))
-    if spec.exempt is not None and spec.exempt.compute:
-        compute_s = np.array(compute_s)
-        compute_s[list(spec.exempt.compute)] = compute_s.min()
-    staleness = spec.staleness
-    if staleness is None and spec.is_punctual:
-        staleness = 0
     return RoundServiceConfig(
         update_bits=update_bits / transport.compression,
         samples=spec.compute.work(context.samples),

@@ -97,7 +97,9 @@ class NetworkConfig:
     def max_failed_attempts(self) -> float:
         """Failed attempts in a round without a delivery after which it counts as endless."""
         can_be_endless = self.service is not None and self.service.rule.deadline_s is None
-        return max(_MIN_FAILED_ATTEMPTS, 100.0 * self.layout.users) if can_be_endless else np.inf
+        if not can_be_endless:
+            return np.inf
+        return max(_MIN_FAILED_ATTEMPTS, 100.0 * self.layout.users)
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,8 @@ class Exemptions(Spec):
             return sink
 
         def take(message: Message) -> None:
-            message.bypass_queue, message.ignore_outages = message.user in self.queue, message.user in self.outage
+            message.bypass_queue = message.user in self.queue
+            message.ignore_outages = message.user in self.outage
             sink(message)
 
         return take

@@ -53,10 +53,15 @@ class IdealDownlink:
         routes: Routes,
     ) -> None:
         assert config.medium is not None
-        self._env, self._log, self._outstanding = env, log, outstanding
+        self.bits = service.broadcast_bits
+        self._rate_bps = service.broadcast_bps
+        self._env = env
+        self._log = log
+        self._outstanding = outstanding
+        self._routes = routes
         self._medium = config.medium
-        self._routes, self._state, self._exemptions = routes, config.node_state, config.exemptions
-        self.bits, self._rate_bps = service.broadcast_bits, service.broadcast_bps
+        self._state = config.node_state
+        self._exemptions = config.exemptions
 
     def send(self, version: int, receivers: Receivers) -> None:
         """Send *version* from the server to *receivers*."""
@@ -67,15 +72,18 @@ class IdealDownlink:
         now_s = self._env.now
         self._log.downlink_bits += self.bits
         delay_s = self._routes.delay_s(tower.name, self.bits, now_s) + self.bits / self._rate_bps
+        undisturbed_s = now_s + delay_s
         route = self._routes.numbers(tower.name, now_s)[None, :]
-        at_s = float(self._state.all_up_later_s(route, now_s + delay_s)[0])
-        if self._exemptions.outage and (exempt := self._exemptions.among("outage", tower.cell.ids[users])).any():
-            self._schedule(tower, version, now_s + delay_s, users[exempt])
-            users = users[~exempt]
-        if np.isinf(at_s):
+        sent_s = float(self._state.all_up_later_s(route, undisturbed_s)[0])
+        if self._exemptions.outage:
+            is_exempt = self._exemptions.among("outage", tower.cell.ids[users])
+            if is_exempt.any():
+                self._schedule(tower, version, undisturbed_s, users[is_exempt])
+                users = users[~is_exempt]
+        if np.isinf(sent_s):  # the route is interrupted for good
             self._outstanding.cancel(tower.cell.ids[users], version)
         elif users.size:
-            self._schedule(tower, version, at_s, users)
+            self._schedule(tower, version, sent_s, users)
 
     def _schedule(self, tower: Tower, version: int, sent_s: float, users: Users) -> None:
         """Let *version*, which *tower* has sent by *sent_s*, arrive at *users* after the delay of each."""
@@ -164,14 +172,21 @@ class LossyDownlink:
     ) -> None:
         assert service.downlink is not None
         assert config.medium is not None
-        self._downlink, self._medium, self._exemptions = service.downlink, config.medium, config.exemptions
-        self._env, self._log, self._routes, self._state = env, log, routes, config.node_state
-        self.bits, self._boost_db = service.broadcast_bits, service.boost_db
-        self._by_user = self._downlink.mode == "unicast"
-        self._replaces = self._downlink.queued_versions == "replace"
+        self.bits = service.broadcast_bits
+        self._boost_db = service.boost_db
+        self._max_attempts = service.downlink.max_attempts
+        self._by_user = service.downlink.mode == "unicast"
+        self._replaces = service.downlink.queued_versions == "replace"
+        self._env = env
+        self._log = log
+        self._routes = routes
         if self._replaces:
             routes.wrap_buffer_down = partial(VersionBuffer, by_user=self._by_user)
-        self._order = order_draws
+        self._medium = config.medium
+        self._state = config.node_state
+        self._exemptions = config.exemptions
+        self._order_draws = order_draws
+
         self._senders: dict[str, _TowerSender] = {}
         self._newest = -1
         self._status: dict[int, _VersionStatus] = {}
@@ -185,15 +200,15 @@ class LossyDownlink:
         copies = []
         for tower, users in receivers:
             if tower.name not in self._senders:
-                waiting: Buffer = FifoBuffer()
-                if self._replaces:
-                    waiting = VersionBuffer(waiting, by_user=self._by_user)
-                self._senders[tower.name] = _TowerSender(tower, waiting)
-            for group in np.split(users, len(users)) if self._by_user else [users]:
+                self._senders[tower.name] = self._make_sender(tower)
+            groups = [users]
+            if self._by_user:
+                groups = np.split(users, len(users))
+            for group in groups:
                 tower.announce(version, group)
                 copies.append(self._make_copy(tower, version, group))
         if len(copies) > 1:  # the order is drawn, so that no user and no tower is the first of every version
-            draws = self._order.uniform([copy.flow for copy in copies], version)
+            draws = self._order_draws.uniform([copy.flow for copy in copies], version)
             copies = [copies[place] for place in np.argsort(draws).tolist()]
         self._status[version].copies += len(copies)
         for copy in copies:
@@ -206,12 +221,19 @@ class LossyDownlink:
         self._newest = version
         for older in sorted(self._status):
             self._supersede_scheduled(older)
-            if older in self._status:
+            if older in self._status:  # else it has ended with its last copy
                 self._give_up(older)
         self._status[version] = _VersionStatus()
 
+    def _make_sender(self, tower: Tower) -> _TowerSender:
+        waiting: Buffer = FifoBuffer()
+        if self._replaces:
+            waiting = VersionBuffer(waiting, by_user=self._by_user)
+        return _TowerSender(tower, waiting)
+
     def _make_copy(self, tower: Tower, version: int, users: Users) -> BroadcastCopy:
-        ids, now_s = tower.cell.ids[users], self._env.now
+        ids = tower.cell.ids[users]
+        now_s = self._env.now
         return BroadcastCopy(
             user=-1,
             bits=self.bits,
@@ -271,8 +293,12 @@ class LossyDownlink:
 
     def _begin(self, sender: _TowerSender, copy: BroadcastCopy) -> None:
         """Send a copy once; its signal arrives at each user after a propagation delay."""
-        now_s, medium = self._env.now, self._medium
-        tower, ids = sender.tower.cell.tower, sender.tower.cell.ids[copy.users]
+        now_s = self._env.now
+        medium = self._medium
+        tower = sender.tower.cell.tower
+        ids = sender.tower.cell.ids[copy.users]
+
+        # the mode, and so the airtime; the tower must stay up for so long
         if self._by_user:
             mode = int(medium.choose(ids, tower, now_s, self._boost_db)[0])
         else:
@@ -281,11 +307,11 @@ class LossyDownlink:
         is_tower_up = medium.is_node_up(tower.number, now_s)
         is_sent = is_tower_up and medium.is_up_during(tower.number, now_s, now_s + airtime_s)
         sending = _Sending(sender, copy, mode, airtime_s, is_sent, is_tower_up)
-        self._log.downlink_bits += copy.bits
-        lag = float(self._newest - copy.version)
-        self._log.metrics["version_lag_max"] = max(self._log.metrics["version_lag_max"], lag)
-        copy.sendings += 1
         sender.is_sending = True
+        copy.sendings += 1
+        self._count_sending(copy)
+
+        # the signal reaches users group by group; then the tower is free
         groups = _group_by_delay(copy.users, medium.delay_s(ids, now_s))
         sending.groups = len(groups)
         for users, delay_s in groups:
@@ -294,6 +320,11 @@ class LossyDownlink:
             else:
                 self._begin_reception(sending, users)
         call_after(self._env, airtime_s, lambda _: self._free(sender))
+
+    def _count_sending(self, copy: BroadcastCopy) -> None:
+        self._log.downlink_bits += copy.bits
+        lag = float(self._newest - copy.version)
+        self._log.metrics["version_lag_max"] = max(self._log.metrics["version_lag_max"], lag)
 
     def _free(self, sender: _TowerSender) -> None:
         sender.is_sending = False
@@ -304,7 +335,9 @@ class LossyDownlink:
 
     def _begin_reception(self, sending: _Sending, users: Users) -> None:
         """Let the signal of a copy arrive at *users* from now on."""
-        now_s, copy, medium = self._env.now, sending.copy, self._medium
+        now_s = self._env.now
+        copy = sending.copy
+        medium = self._medium
         cell = sending.sender.tower.cell
         ids = cell.ids[users]
         if medium.energy is not None:
@@ -318,16 +351,16 @@ class LossyDownlink:
 
     def _end_reception(self, sending: _Sending, users: Users, is_received: Bools) -> None:
         """Deliver a copy; after the last of its users, send it again to the others, if any sendings are left."""
-        copy, sender = sending.copy, sending.sender
-        sender.tower.deliver(copy.version, users[is_received])
+        copy = sending.copy
+        sending.sender.tower.deliver(copy.version, users[is_received])
         if is_received.any():
             self._note_reception(copy.version)
-        sending.groups -= 1
         sending.missed.append(users[~is_received])
+        sending.groups -= 1
         if sending.groups:
             return
         copy.users = np.concatenate(sending.missed)
-        if copy.users.size and copy.sendings < self._downlink.max_attempts:
+        if copy.users.size and copy.sendings < self._max_attempts:
             self._arrive(copy)
         else:
             self._end(copy, "given_up")
@@ -344,26 +377,35 @@ class LossyDownlink:
 
     def _end(self, copy: BroadcastCopy, cause: str = "superseded") -> None:
         """End a copy; if no user has its version, those that can do nothing else wait for it to be sent again."""
-        tower, status, users = self._sender(copy).tower, self._status[copy.version], copy.users
+        tower = self._sender(copy).tower
+        status = self._status[copy.version]
         status.copies -= 1
         tower.end_copy(copy.version)
-        waiting = users[:0]
+
+        # its users miss the version, except those that wait until it is sent again
+        users = copy.users
+        waiting_users = users[:0]
         if copy.version == self._newest and not status.is_received:
-            waiting = users[tower.has_to_wait(users)]
-        tower.miss(copy.version, np.setdiff1d(users, waiting), cause)
-        if waiting.size:
-            copy.users, copy.cause = waiting, cause
+            waiting_users = users[tower.has_to_wait(users)]
+        tower.miss(copy.version, np.setdiff1d(users, waiting_users), cause)
+        if waiting_users.size:
+            copy.users = waiting_users
+            copy.cause = cause
             status.unreceived.append(copy)
             self._count_unreceived()
-        if not status.copies and status.unreceived:
+
+        if status.copies:
+            return
+        if status.unreceived:
             self._repeat(copy.version)
-        elif not status.copies and copy.version < self._newest:
+        elif copy.version < self._newest:
             del self._status[copy.version]
 
     def _supersede_scheduled(self, version: int) -> None:
         """End copies of *version* that wait until they can be sent again, as a newer version follows."""
         status = self._status[version]
-        scheduled, status.scheduled = status.scheduled, []
+        scheduled = status.scheduled
+        status.scheduled = []
         for copy in scheduled:
             self._log.metrics["versions_superseded"] += len(copy.users)
             self._end(copy, "superseded")
@@ -371,7 +413,8 @@ class LossyDownlink:
     def _give_up(self, version: int) -> None:
         """Let the users of copies of *version* that have ended miss it."""
         status = self._status[version]
-        unreceived, status.unreceived = status.unreceived, []
+        unreceived = status.unreceived
+        status.unreceived = []
         for copy in unreceived:
             self._sender(copy).tower.miss(version, copy.users, copy.cause)
         if not status.copies and version < self._newest:
@@ -395,11 +438,12 @@ class LossyDownlink:
     def _repeat(self, version: int) -> None:
         """Send again all copies of a version that no user has received, each when it can arrive."""
         status = self._status[version]
-        unreceived, status.unreceived = status.unreceived, []
+        unreceived = status.unreceived
+        status.unreceived = []
         can_arrive_s = [self._can_arrive_s(copy) for copy in unreceived]
         for copy, at_s in zip(unreceived, can_arrive_s, strict=True):
             tower = self._sender(copy).tower
-            if np.isinf(at_s):
+            if np.isinf(at_s):  # no user of this copy can ever receive it
                 tower.miss(version, copy.users, copy.cause)
                 continue
             status.copies += 1
@@ -409,13 +453,16 @@ class LossyDownlink:
 
     def _can_arrive_s(self, copy: BroadcastCopy) -> float:
         """Return when a copy can be sent again; infinity if no user can ever receive it."""
-        tower, now_s = self._sender(copy).tower, self._env.now
+        tower = self._sender(copy).tower
+        now_s = self._env.now
         ids = tower.cell.ids[copy.users]
         ids = ids[self._medium.can_receive(ids, copy.bits, self._boost_db)]
         if not ids.size:
             return np.inf
         if copy.is_at_tower:  # it is sent as soon as a user is connected
             return float(self._medium.connected_from(ids, tower.cell.tower.number, now_s).min())
+
+        # it was lost on the way, and sets out again
         wait_s = max(self._routes.delay_s(tower.name, copy.bits, now_s), _MIN_WAIT_S)
         route = self._routes.numbers(tower.name, now_s)[None, :]
         at_s = float(self._state.all_up_later_s(route, now_s + wait_s)[0])
@@ -427,7 +474,8 @@ class LossyDownlink:
 
     def _send_again(self, copy: BroadcastCopy, event: simpy.Event) -> None:
         """Send a copy again from where it is, unless its version is received or replaced by now."""
-        status, tower, now_s = self._status.get(copy.version), self._sender(copy).tower, self._env.now
+        tower = self._sender(copy).tower
+        status = self._status.get(copy.version)
         if status is None or copy not in status.scheduled:
             return  # a newer version has followed
         status.scheduled.remove(copy)
@@ -439,7 +487,7 @@ class LossyDownlink:
         if copy.is_at_tower:
             self._arrive(copy)
         else:
-            copy.route = self._routes.default_route(tower.name, now_s)[::-1]
+            copy.route = self._routes.default_route(tower.name, self._env.now)[::-1]
             self._routes.forward_down(copy)
 
 

@@ -30,7 +30,9 @@ class Ending(NamedTuple):
     @classmethod
     def of_failure(cls, cause: str, limit: int | None, node: str) -> Ending:
         """Return the end of frames whose last of *limit* attempts failed by *cause*."""
-        return cls(cause, node) if limit == 1 else cls("given_up", node, cause)
+        if limit == 1:  # the only attempt: its cause is the outcome
+            return cls(cause, node)
+        return cls("given_up", node, cause)
 
 
 class EventLog:
@@ -62,20 +64,23 @@ class EventLog:
         record_packets: bool = False,
         max_failed_attempts: float = np.inf,
     ) -> None:
-        self._recorder, self._users, self._max_failed_attempts = recorder, users, max_failed_attempts
+        self._recorder = recorder
+        self._users = users
+        self._max_failed_attempts = max_failed_attempts
+        self.metrics: dict[str, float] = {}
         self.packets = PacketCounter(nodes)
         self.records_packets = record_packets
         self.packet_rows: dict[Ending, array[float]] = defaultdict(lambda: array("d"))
-        self.round = self.receptions = 0
-        self.uplink_bits = self.downlink_bits = 0.0
-        self.failed_attempts = self.lost_trainings = 0
-        self.metrics: dict[str, float] = {}
+        self.open_round(0)  # none is open before the first
 
     def open_round(self, round: int) -> None:
         """Reset the counters of the open round."""
-        self.round, self.receptions = round, 0
-        self.failed_attempts = self.lost_trainings = 0
-        self.uplink_bits = self.downlink_bits = 0.0
+        self.round = round
+        self.receptions = 0
+        self.failed_attempts = 0
+        self.lost_trainings = 0
+        self.uplink_bits = 0.0
+        self.downlink_bits = 0.0
 
     def wants(self, kind: str) -> bool:
         """Return whether events of *kind* are recorded."""
@@ -120,9 +125,11 @@ class EventLog:
     def _check_failures(self, now_s: float) -> None:
         if self.failed_attempts + self.lost_trainings <= self._max_failed_attempts:
             return
-        trainings = f" and {self.lost_trainings} trainings" if self.lost_trainings else ""
+        failures = f"{self.failed_attempts} attempts"
+        if self.lost_trainings:
+            failures += f" and {self.lost_trainings} trainings"
         problem = (
-            f"round {self.round}: {self.failed_attempts} attempts{trainings} in a row have failed, without a delivery; "
+            f"round {self.round}: {failures} in a row have failed, without a delivery; "
             "users may always collide (mac), or lose an update to an outage each time (outages, or a battery with too "
             "little energy for it); a deadline would close such rounds"
         )
@@ -135,18 +142,19 @@ class EventLog:
         if ending.outcome == "delivered":
             self.packets.deliver_all(packets)
         else:
-            for sender, count in zip(*np.unique(packets.sender, return_counts=True), strict=True):
-                self.packets.lose(int(sender), ending.outcome, int(count))
+            senders, counts = np.unique(packets.sender, return_counts=True)
+            for sender, count in zip(senders.tolist(), counts.tolist(), strict=True):
+                self.packets.lose(sender, ending.outcome, count)
         if self.records_packets:
             delay_s = packets.time_s - packets.born_s
-            self.packet_rows[ending].frombytes(np.column_stack([packets.time_s, packets.sender, delay_s]).tobytes())
+            rows = np.column_stack([packets.time_s, packets.sender, delay_s])
+            self.packet_rows[ending].frombytes(rows.tobytes())
 
     def flush_packets(self) -> None:
         """Record the outcomes of packets; the value is the time from a packet's arrival to its end."""
         for ending, rows in sorted(self.packet_rows.items()):
             times_s, senders, delays_s = np.frombuffer(rows).reshape(-1, 3).T
-            users = np.where(senders < self._users, senders, -1).astype(np.int64)
-            self._recorder.record(
-                Event(ending.outcome, times_s, round=self.round, user=users, node=ending.node, value=delays_s)
-            )
+            users = np.where(senders < self._users, senders, -1).astype(np.int64)  # towers and routers are no users
+            event = Event(ending.outcome, times_s, round=self.round, user=users, node=ending.node, value=delays_s)
+            self._recorder.record(event)
         self.packet_rows.clear()

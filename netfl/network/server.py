@@ -81,20 +81,33 @@ class Server:
         on_complete: Callable[[], None],
     ) -> None:
         self.name = name
-        self._env, self._log, self._service = env, log, service
-        self._towers, self._outstanding, self._downlink = [*towers.values()], outstanding, downlink
+        self._env = env
+        self._log = log
+        self._service = service
+        self._rule = service.rule
+        self._restarts = service.on_new_version == "restart" and not service.rule.is_continuous
+        self._towers = [*towers.values()]
+        self._outstanding = outstanding
+        self._downlink = downlink
+        self._tie_draws = tie_draws
         self._on_complete = on_complete
+
+        # of each user, the index of its tower and its number there
         users = sum(tower.cell.size for tower in self._towers)
-        self._tower_of, self._number_of = np.zeros(users, np.int64), np.zeros(users, np.int64)
+        self._tower_of = np.zeros(users, np.int64)
+        self._number_of = np.zeros(users, np.int64)
         for index, tower in enumerate(self._towers):
-            self._tower_of[tower.cell.ids], self._number_of[tower.cell.ids] = index, np.arange(tower.cell.size)
+            self._tower_of[tower.cell.ids] = index
+            self._number_of[tower.cell.ids] = np.arange(tower.cell.size)
+
+        # of the round that is open
         self._selected: Users = np.empty(0, np.int64)
         self._is_selected = np.zeros(users, np.bool_)
         self._arrived: list[Update] = []  # at the present instant, not judged yet
         self._ties = 0
-        self._tie_draws = tie_draws
         self._received: list[tuple[Update, Delivery]] = []
         self._is_closed = True
+
         if service.rule.can_be_void:
             self._log.metrics["rounds_abandoned"] = 0.0
         if service.rule.is_continuous:
@@ -102,30 +115,18 @@ class Server:
 
     def open_round(self, report: LearnerReport | None) -> None:
         """Open the round of the event log; *report* is that of the learners on the round before."""
-        log, outstanding, version = self._log, self._outstanding, self._log.round - 1
-        self._received, self._is_closed = [], False
-        self._selected = self.admission.choose(log.round, report)
-        self._is_selected[:] = False
-        self._is_selected[self._selected] = True
-        if metrics := self.admission.metrics_for_mac():
-            for cell in (cell for tower in self._towers for cell in tower.cells):
-                cell.user_metrics = {name: values[cell.ids] for name, values in metrics.items()}
-        rule, limit = self._service.rule, self._service.staleness
-        restarts = self._service.on_new_version == "restart" and not rule.is_continuous
-        outstanding.min_version = 0 if limit is None or rule.is_continuous else version - limit
-        outstanding.drop_older(version if restarts or not rule.needs_disconnected else outstanding.min_version)
-        if restarts and len(self._selected) < len(self._is_selected):
-            for index, tower in enumerate(self._towers):
-                tower.dismiss(self._number_of[~self._is_selected & (self._tower_of == index)])
-        receivers = self._selected
-        if rule.is_continuous:  # users with neither a version nor an update on the way
-            idle = np.zeros(len(self._is_selected), np.bool_)
-            for tower in self._towers:
-                idle[tower.cell.ids[tower.idle_users()]] = True
-            receivers = receivers[idle[receivers] & outstanding.absent(receivers)]
-        outstanding.expect(receivers, version)
-        self._send(receivers)
+        self._received = []
+        self._is_closed = False
         self._ties = 0
+        self._select(report)
+        self._drop_older_updates()
+        if self._restarts and not self._selects_all:
+            self._dismiss_others()
+        receivers = self._selected
+        if self._rule.is_continuous:  # the others get a version when their updates have ended
+            receivers = self._without_update(receivers)
+        self._outstanding.expect(receivers, self._version)
+        self._send(receivers)
         if self._arrived:  # at the instant at which the last round closed
             self._env.at_end(Stage.ARRIVALS, self._judge_arrivals)
 
@@ -135,55 +136,27 @@ class Server:
         if len(self._arrived) == 1:
             self._env.at_end(Stage.ARRIVALS, self._judge_arrivals)
 
-    def _judge_arrivals(self) -> None:
-        arrived, self._arrived = self._arrived, []
-        if len(arrived) > 1:
-            order = self._tie_draws.order([update.user for update in arrived], self._log.round, self._ties)
-            arrived = [arrived[place] for place in order]
-            self._ties += 1
-        for count, update in enumerate(arrived):
-            if self._is_closed and self._service.rule.is_continuous:
-                self._arrived = arrived[count:]  # they make the next version, which opens at this instant
-                return
-            self._judge(update)
-
-    def _judge(self, update: Update) -> None:
-        log, rule, now_s = self._log, self._service.rule, self._env.now
-        limit = self._service.staleness
-        if self._is_closed or (limit is not None and log.round - 1 - update.base > limit):
-            update.end(log, Ending("late", self.name), now_s)
-            return
-        delivery = Delivery(update.user, update.base, update.sent_s, now_s, update.attempts)
-        self._received.append((update, delivery))
-        self._is_closed = rule.is_complete(len(self._received), len(self._selected))
-        if not rule.can_be_void:
-            update.end(log, Ending("delivered", self.name), now_s)
-        if self._is_closed:
-            self._on_complete()
-
     def reject_further_updates(self) -> None:
         """Count no more updates: the round is over, and `collect_round_result` follows."""
         self._is_closed = True
 
     def collect_round_result(self) -> RoundResult:
         """Return the result of the round that is over."""
-        log, rule = self._log, self._service.rule
         self._is_closed = True
-        counts = rule.is_valid(len(self._received), len(self._selected))
-        if rule.can_be_void:
-            log.metrics["rounds_abandoned"] += not counts
-            ending = Ending("delivered" if counts else "discarded", self.name)
-            for update, delivery in self._received:
-                update.end(log, ending, delivery.arrived_s)
-        deliveries = tuple(delivery for _, delivery in self._received) if counts else ()
-        self.admission.record_deliveries(log.round, [delivery.user for delivery in deliveries])
-        newest, limit = log.round, self._service.staleness
-        if limit == 0:
+        is_valid = self._rule.is_valid(len(self._received), len(self._selected))
+        if self._rule.can_be_void:  # updates have awaited the end of the round
+            self._end_received(is_valid=is_valid)
+        deliveries: tuple[Delivery, ...] = ()
+        if is_valid:
+            deliveries = tuple(delivery for _, delivery in self._received)
+        self.admission.record_deliveries(self._log.round, [delivery.user for delivery in deliveries])
+
+        newest = self._log.round
+        if self._service.staleness == 0:
             return RoundResult(deliveries, newest, None)
-        kept = set(self._outstanding.open_updates).union(*(tower.versions() for tower in self._towers))
-        oldest = 0 if limit is None else newest - limit
-        needed = sorted(base for base in kept if oldest <= base < newest)
-        return RoundResult(deliveries, needed[0] if needed else newest, tuple(needed))
+        needed = self._needed_versions(newest)
+        oldest = needed[0] if needed else newest
+        return RoundResult(deliveries, oldest, needed)
 
     @property
     def nothing_outstanding(self) -> bool:
@@ -193,24 +166,125 @@ class Server:
     @property
     def unreachable(self) -> bool:
         """True if no user was reached in a round with all users selected that closes by their updates only."""
-        rule, all_selected = self._service.rule, len(self._selected) == len(self._is_selected)
+        needs_updates = self._rule.deadline_s is None and self._rule.needs_disconnected
         nothing_came = self.nothing_outstanding and not (self._log.receptions or self._received)
-        return rule.deadline_s is None and rule.needs_disconnected and all_selected and nothing_came
+        return needs_updates and self._selects_all and nothing_came
+
+    # the opening of a round
+
+    @property
+    def _version(self) -> int:
+        """Version that the open round sends, made by the round before."""
+        return self._log.round - 1
+
+    @property
+    def _selects_all(self) -> bool:
+        return len(self._selected) == len(self._is_selected)
+
+    def _select(self, report: LearnerReport | None) -> None:
+        """Select the users of a round, and give MACs the metrics of users that they need."""
+        self._selected = self.admission.choose(self._log.round, report)
+        self._is_selected[:] = False
+        self._is_selected[self._selected] = True
+        metrics = self.admission.metrics_for_mac()
+        if not metrics:
+            return
+        for tower in self._towers:
+            for cell in tower.cells:
+                cell.user_metrics = {name: values[cell.ids] for name, values in metrics.items()}
+
+    def _drop_older_updates(self) -> None:
+        """Expect only updates that may still count in this round."""
+        outstanding = self._outstanding
+        limit = self._service.staleness
+        if limit is None or self._rule.is_continuous:  # a continuous round judges the age on arrival
+            outstanding.min_version = 0
+        else:
+            outstanding.min_version = self._version - limit
+        if self._restarts:
+            outstanding.drop_older(self._version)  # users drop older work as soon as they get this version
+        elif not self._rule.needs_disconnected:
+            outstanding.drop_older(self._version)  # nobody waits for users that will not get this version
+        else:
+            outstanding.drop_older(outstanding.min_version)
+
+    def _dismiss_others(self) -> None:
+        """Let users that are not selected abandon their updates."""
+        for index, tower in enumerate(self._towers):
+            is_dismissed = ~self._is_selected & (self._tower_of == index)
+            tower.dismiss(self._number_of[is_dismissed])
+
+    def _without_update(self, users: Users) -> Users:
+        """Return those of *users* that have neither an update nor a version on the way."""
+        is_idle = np.zeros(len(self._is_selected), np.bool_)
+        for tower in self._towers:
+            is_idle[tower.cell.ids[tower.idle_users()]] = True
+        return users[is_idle[users] & self._outstanding.absent(users)]
 
     def _send(self, users: Users) -> None:
-        version = self._log.round - 1
-        if len(users) == len(self._is_selected):
+        """Send the newest version to *users*, tower by tower."""
+        if len(users) == len(self._is_selected):  # all
             receivers = [(tower, np.arange(tower.cell.size)) for tower in self._towers]
         else:
             users = users[np.argsort(self._tower_of[users], kind="stable")]
             towers, first = np.unique(self._tower_of[users], return_index=True)
             groups = zip(towers.tolist(), np.split(users, first[1:]), strict=False)
             receivers = [(self._towers[index], self._number_of[group]) for index, group in groups]
-        self._downlink.send(version, receivers)
+        self._downlink.send(self._version, receivers)
 
     def _send_next(self, users: Users) -> None:
         """Send the newest version to the selected of *users*, whose updates have ended, if a round is open."""
         receivers = users[self._is_selected[users]]
         if not self._is_closed and receivers.size:
-            self._outstanding.expect(receivers, self._log.round - 1)
+            self._outstanding.expect(receivers, self._version)
             self._send(receivers)
+
+    # arrivals
+
+    def _judge_arrivals(self) -> None:
+        """Judge the updates that have arrived at this instant, one after the other."""
+        arrived = self._arrived
+        self._arrived = []
+        if len(arrived) > 1:
+            order = self._tie_draws.order([update.user for update in arrived], self._log.round, self._ties)
+            arrived = [arrived[place] for place in order]
+            self._ties += 1
+        for count, update in enumerate(arrived):
+            if self._is_closed and self._rule.is_continuous:
+                self._arrived = arrived[count:]  # they make the next version, which opens at this instant
+                return
+            self._judge(update)
+
+    def _judge(self, update: Update) -> None:
+        """Count an update, or end it as late; close the round if it is complete."""
+        now_s = self._env.now
+        limit = self._service.staleness
+        is_stale = limit is not None and self._version - update.base > limit
+        if self._is_closed or is_stale:
+            update.end(self._log, Ending("late", self.name), now_s)
+            return
+        delivery = Delivery(update.user, update.base, update.sent_s, now_s, update.attempts)
+        self._received.append((update, delivery))
+        self._is_closed = self._rule.is_complete(len(self._received), len(self._selected))
+        if not self._rule.can_be_void:  # else its outcome is known when the round closes
+            update.end(self._log, Ending("delivered", self.name), now_s)
+        if self._is_closed:
+            self._on_complete()
+
+    # the result of a round
+
+    def _end_received(self, *, is_valid: bool) -> None:
+        """End the updates of a round that may be void, now that it is known whether it is."""
+        ending = Ending("delivered", self.name)
+        if not is_valid:
+            ending = Ending("discarded", self.name)
+            self._log.metrics["rounds_abandoned"] += 1
+        for update, delivery in self._received:
+            update.end(self._log, ending, delivery.arrived_s)
+
+    def _needed_versions(self, newest: int) -> tuple[int, ...]:
+        """Return the versions before *newest* from which an update may still count, in rising order."""
+        kept = set(self._outstanding.open_updates).union(*(tower.versions() for tower in self._towers))
+        limit = self._service.staleness
+        oldest = 0 if limit is None else newest - limit
+        return tuple(sorted(base for base in kept if oldest <= base < newest))

@@ -8,7 +8,7 @@ The simulator starts a process for each cell (`run_mac`), in which a MAC puts fr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 import numpy as np
@@ -41,18 +41,21 @@ def record_outages(log: EventLog, config: NetworkConfig, start_s: float, end_s: 
     """Record the nodes that went down or up after *start_s* and by *end_s*; in the first round also those down."""
     if not (log.wants("down") or log.wants("up")):
         return
-    layout, outages = config.layout, config.outages
+    layout = config.layout
     nodes = np.arange(layout.nodes)
-    times_s, changed, up = outages.changes(nodes, start_s, end_s)
+    times_s, changed_nodes, goes_up = config.outages.changes(nodes, start_s, end_s)
     if log.round == 1:
-        down = nodes[~outages.up(nodes, start_s)]
-        times_s, changed = np.append(np.full(len(down), start_s), times_s), np.append(down, changed)
-        up = np.append(np.zeros(len(down), np.bool_), up)
-    for kind, chosen in (("up", up), ("down", ~up)):
-        users = chosen & (changed < layout.users)
+        down_nodes = nodes[~config.outages.up(nodes, start_s)]
+        times_s = np.append(np.full(len(down_nodes), start_s), times_s)
+        changed_nodes = np.append(down_nodes, changed_nodes)
+        goes_up = np.append(np.zeros(len(down_nodes), np.bool_), goes_up)
+    is_user = changed_nodes < layout.users
+    for kind, has_kind in (("up", goes_up), ("down", ~goes_up)):
+        users = has_kind & is_user
         if users.any():
-            log.event(kind, times_s[users], user=changed[users])
-        for at_s, node in zip(times_s[chosen & ~users], changed[chosen & ~users], strict=True):
+            log.event(kind, times_s[users], user=changed_nodes[users])
+        others = has_kind & ~is_user
+        for at_s, node in zip(times_s[others], changed_nodes[others], strict=True):
             log.event(kind, at_s, node=layout.name(node))
 
 
@@ -60,7 +63,10 @@ def run_mac(mac: Mac | None, cell: Cell, fail: Callable[[NetflError], None]) -> 
     """Run *mac* in *cell*; call *fail* with any error in it, which ends the run."""
     assert mac is not None
     try:
-        yield from cell.serve() if isinstance(cell, CheckedCell) else mac.serve(cell)
+        if isinstance(cell, CheckedCell):  # the MAC is from outside, and its answers are checked
+            yield from cell.serve()
+        else:
+            yield from mac.serve(cell)
     except NetflError as error:
         fail(error)
     except Exception as error:
@@ -89,26 +95,34 @@ class NetworkSimulator:
         controls: RoundControls | None = None,
     ) -> None:
         layout = config.layout
-        self._config, self._recorder, self._on_progress = config, recorder, on_progress
+        self._config = config
+        self._streams = streams
+        self._recorder = recorder
+        self._on_progress = on_progress
         self._controls = controls
-        self.env = env = Clock()
-        self._log = log = EventLog(
+        env = Clock()
+        self.env = env
+        log = EventLog(
             recorder,
             layout.users,
             nodes=layout.nodes if config.traffic else 0,
             record_packets=config.service is None,
             max_failed_attempts=config.max_failed_attempts,
         )
-        self._outstanding = OutstandingUpdates(layout.users, self._close_exhausted)
-        self._streams = streams
+        self._log = log
+
+        # rounds and the server, which opens with them
         self._round_closed = env.event()
         self._failure: NetflError | None = None
+        self._outstanding = OutstandingUpdates(layout.users, self._close_exhausted)
+        self._server: Server | None = None
         self._deliveries = 0
         self._server_node = layout.number(layout.server)
+        self._can_be_down = not config.node_state.is_always_up
         self._delivered = Ending("delivered", layout.server)
         self._lost_at_server = Ending("lost", layout.server)
-        self._can_be_down = not config.node_state.is_always_up
-        self._server: Server | None = None
+
+        # ports, from the server on; towers at their other ends, with a MAC for each cell; traffic of nodes
         with prefix_faults("routing"):
             self._routes = Routes(config, env, log, streams)
         with prefix_faults("queues"):
@@ -132,21 +146,12 @@ class NetworkSimulator:
             ModelError: a model failed, or the round can never close.
         """
         assert self._config.service is not None, "a network of traffic alone has no rounds"
-        service, log, layout = self._config.service, self._log, self._config.layout
+        service = self._config.service
+        log = self._log
+        layout = self._config.layout
         downlink = self._open_downlink(service)
-        server = self._server = Server(
-            layout.server,
-            self.env,
-            log,
-            service,
-            self._towers,
-            self._outstanding,
-            downlink,
-            self._streams.field("tie", layout.server),
-            self._close,
-        )
+        server = self._open_server(service, downlink, admission or Admission(layout.users))
         report: LearnerReport | None = None
-        server.admission = admission or Admission(layout.users)
         for index in range(1, count + 1):
             opened_s = self._open_round(index)
             if self._controls is not None:
@@ -155,9 +160,10 @@ class NetworkSimulator:
             server.open_round(report)
             if service.rule.deadline_s is not None:
                 self._close_at_deadline(service.rule.deadline_s)
-            elif server.nothing_outstanding:
+            elif server.nothing_outstanding:  # no update will come that could close the round
                 self._close()
             self._run_round()
+
             result = server.collect_round_result()
             self._deliveries += len(result.deliveries)
             now_s = self.env.now
@@ -166,9 +172,15 @@ class NetworkSimulator:
             record_outages(log, self._config, opened_s, now_s)
             if server.unreachable:
                 raise ModelError("network", "every user is permanently cut off from the server", time_s=now_s)
-            if index == count:
+
+            queries: Mapping[str, tuple[int, ...]] = {}
+            if index < count:
+                queries = server.admission.queries(index + 1)
+            else:
                 self._finish(now_s)
-            queries = server.admission.queries(index + 1) if index < count else {}
+            energy_j = None
+            if self._config.energy is not None:
+                energy_j = self._config.energy.total_j(now_s)
             report = yield Round(
                 index,
                 opened_s,
@@ -179,7 +191,7 @@ class NetworkSimulator:
                 log.downlink_bits,
                 queries,
                 result.needed,
-                None if self._config.energy is None else self._config.energy.total_j(now_s),
+                energy_j,
             )
 
     def windows(self, count: int, duration_s: float, warmup_s: float) -> Generator[Round, LearnerReport | None, None]:
@@ -190,24 +202,27 @@ class NetworkSimulator:
         Raises:
             ModelError: a model failed.
         """
-        log, sampler = self._log, self._config.sampler
+        log = self._log
         if warmup_s:
             call_after(self.env, before_rounding(warmup_s), lambda _: self._restart_counts(warmup_s))
-        closed_s = 0.0
+        opened_s = 0.0
         for index in range(1, count + 1):
             self._open_round(index)
-            opened_s, closed_s = closed_s, duration_s * index / count
+            closed_s = duration_s * index / count
             call_after(self.env, before_rounding(closed_s) - self.env.now, lambda _: self._close())
             self._run_round()
             self._play_fast_traffic(closed_s)
             log.flush_packets()
-            changes_from_s = before_rounding(opened_s) if index > 1 else opened_s
+            changes_from_s = opened_s
+            if index > 1:  # changes at the end of the window before belong to this one
+                changes_from_s = before_rounding(opened_s)
             record_outages(log, self._config, changes_from_s, before_rounding(closed_s))
-            if sampler is not None:
-                sampler.sample(opened_s, closed_s, log)
+            if self._config.sampler is not None:
+                self._config.sampler.sample(opened_s, closed_s, log)
             if index == count:
                 self._finish(closed_s)
             yield Round(index, opened_s, closed_s, (), index, log.uplink_bits, 0.0)
+            opened_s = closed_s
 
     def finish(self) -> None:
         """End the network after the last round that its caller needs, if more rounds could follow."""
@@ -220,27 +235,40 @@ class NetworkSimulator:
 
     def state(self) -> NetworkState:
         """Return the state of the network now."""
-        config, now_s = self._config, float(self.env.now)
-        layout, users = config.layout, np.arange(config.layout.users)
-        snr_db, backlog = np.full(layout.users, np.nan), np.zeros(layout.users, np.int64)
+        config = self._config
+        layout = config.layout
+        now_s = float(self.env.now)
+        users = np.arange(layout.users)
+        xy_m = layout.user_xy_m
+        if layout.paths is not None:  # users move
+            xy_m = layout.paths.xy_m(users, now_s)
+
+        snr_db = np.full(layout.users, np.nan)
+        backlog = np.zeros(layout.users, np.int64)
         for tower in self._towers.values():
             ids = tower.cell.ids
             snr_db[ids] = tower.cell.snr_db(np.arange(len(ids)))
             backlog[ids] = tower.cell.backlog_lengths()
-        nodes = np.arange(layout.nodes)
+
         is_up = np.ones(layout.nodes, np.bool_)
         if not config.node_state.is_always_up:
-            is_up = config.node_state.up(nodes, now_s)
+            is_up = config.node_state.up(np.arange(layout.nodes), now_s)
+        names = (*layout.names, *layout.links)  # numbered after the users
+        node_up = dict(zip(names, is_up[layout.users :].tolist(), strict=True))
+
+        energy_j = None
+        if config.energy is not None:
+            energy_j = config.energy.by_user_j(now_s)
         return NetworkState(
             time_s=now_s,
-            xy_m=layout.user_xy_m if layout.paths is None else layout.paths.xy_m(users, now_s),
+            xy_m=xy_m,
             distance_m=layout.distances_m(users, now_s),
             snr_db=snr_db,
             backlog=backlog,
             queues=self._routes.queue_lengths(),
             user_up=is_up[: layout.users],
-            node_up=dict(zip((*layout.names, *layout.links), is_up[layout.users :].tolist(), strict=True)),
-            energy_j=None if config.energy is None else config.energy.by_user_j(now_s),
+            node_up=node_up,
+            energy_j=energy_j,
         )
 
     def _open_downlink(self, service: RoundServiceConfig) -> DownlinkPath:
@@ -249,6 +277,23 @@ class NetworkSimulator:
         order_draws = self._streams.at("downlink").field("order")
         return LossyDownlink(self._config, service, self.env, self._log, self._routes, order_draws)
 
+    def _open_server(self, service: RoundServiceConfig, downlink: DownlinkPath, admission: Admission) -> Server:
+        name = self._config.layout.server
+        server = Server(
+            name,
+            self.env,
+            self._log,
+            service,
+            self._towers,
+            self._outstanding,
+            downlink,
+            self._streams.field("tie", name),
+            self._close,
+        )
+        server.admission = admission
+        self._server = server
+        return server
+
     def _apply(self, controls: RoundControls, service: RoundServiceConfig, downlink: DownlinkPath) -> None:
         """Let the settings of *controls* take effect."""
         transport = service.transport
@@ -256,18 +301,17 @@ class NetworkSimulator:
             downlink.bits = controls.broadcast_bits / transport.compression_down
             if self._config.energy is not None and service.downlink is None:
                 self._config.energy.broadcast_s = downlink.bits / service.broadcast_bps
-        cuts = None
+
         if controls.update_bits is not None:
-            by_size = {bits: transport.cut(bits / transport.compression) for bits in set(controls.update_bits.tolist())}
-            cuts = [by_size[bits] for bits in controls.update_bits.tolist()]
-        power_db = controls.mac.get("power")
+            update_bits = controls.update_bits.tolist()
+            cut_of = {bits: transport.cut(bits / transport.compression) for bits in set(update_bits)}
+            for tower in self._towers.values():
+                tower.set_update_cuts([cut_of[update_bits[user]] for user in tower.cell.ids.tolist()])
+
         if self._config.medium is not None:
-            self._config.medium.set_power_offset(power_db)
-        for tower in self._towers.values():
-            if cuts is not None:
-                tower.set_update_cuts([cuts[user] for user in tower.cell.ids.tolist()])
-            for cell in tower.cells:
-                cell.set_controls({name: values[cell.ids] for name, values in controls.mac.items()})
+            self._config.medium.set_power_offset(controls.mac.get("power"))
+        for cell in self._cells:
+            cell.set_controls({name: values[cell.ids] for name, values in controls.mac.items()})
 
     def _restart_counts(self, now_s: float) -> None:
         """Start all counts over at the end of the warm-up."""
@@ -308,10 +352,11 @@ class NetworkSimulator:
         self._on_progress(RoundProgress(self._log.round, now_s, attempts, self._log.failed_attempts))
 
     def _receive(self, message: Message) -> None:
+        """Receive *message* at the node of the server."""
         now_s = self.env.now
         if self._can_be_down and not message.ignore_outages and not self._is_server_up(now_s):
             message.end(self._log, self._lost_at_server, now_s)
-        elif isinstance(message, Packet):
+        elif isinstance(message, Packet):  # traffic ends at the node
             message.end(self._log, self._delivered, now_s)
         else:
             assert self._server is not None
@@ -322,10 +367,12 @@ class NetworkSimulator:
         return self._config.node_state.node_up_until_s(self._server_node, now_s) > now_s
 
     def _close(self) -> None:
-        if not self._round_closed.triggered:
-            self._round_closed.succeed()
-            if self._server is not None:
-                self._server.reject_further_updates()
+        """Close the open round, unless it has closed at this instant."""
+        if self._round_closed.triggered:
+            return
+        self._round_closed.succeed()
+        if self._server is not None:
+            self._server.reject_further_updates()
 
     def _close_at_deadline(self, deadline_s: float) -> None:
         """Close the open round in *deadline_s*, after all arrivals of that instant, if it is still open then."""
@@ -347,34 +394,33 @@ class NetworkSimulator:
             self._close()
 
     def _finish(self, now_s: float) -> None:
-        log, sampler, energy = self._log, self._config.sampler, self._config.energy
+        """End all frames and updates, and record the metrics of the run."""
         self._outstanding.on_end = None
         for tower in self._towers.values():
             tower.finish()
-        log.flush_packets()
+        self._log.flush_packets()
         for update in tuple(self._outstanding.in_flight):
-            update.end(log, Ending("unfinished"), now_s)
-        samples = {} if sampler is None else sampler.metrics()
-        metrics = {**self._network_metrics(now_s), **log.metrics, **samples}
-        if energy is not None:
-            columns = energy.close(now_s)
+            update.end(self._log, Ending("unfinished"), now_s)
+
+        metrics = self._network_metrics(now_s) | self._log.metrics
+        if self._config.sampler is not None:
+            metrics |= self._config.sampler.metrics()
+        if self._config.energy is not None:
+            columns = self._config.energy.close(now_s)
             self._recorder.energy(columns)
-            metrics |= energy.metrics(columns, None if self._server is None else self._deliveries)
-        self._recorder.final_metrics({**metrics, **self._config.expected})
+            deliveries = None if self._server is None else self._deliveries
+            metrics |= self._config.energy.metrics(columns, deliveries)
+        metrics |= self._config.expected
+        self._recorder.final_metrics(metrics)
 
     def _network_metrics(self, now_s: float) -> dict[str, float]:
         """Return the metrics of traffic, attempts and links; those of traffic have a prefix if there are rounds."""
-        packets, prefix = self._log.packets, "" if self._config.service is None else "traffic."
+        packets = self._log.packets
         span_s = now_s - packets.since_s
+        prefix = "" if self._config.service is None else "traffic."
         metrics = {f"{prefix}{name}": value for name, value in packets.metrics(now_s).items()}
         if self._cells:
-            attempts, failed = sum(cell.transmit_path.attempts for cell in self._cells), Counter[str]()
-            for cell in self._cells:
-                failed.update(cell.transmit_path.failed)
-            received_or_faded = attempts - failed["collided"] - failed["lost"]
-            metrics["attempts"] = float(attempts)
-            metrics["collision_probability"] = failed["collided"] / max(attempts, 1)
-            metrics["outage_probability"] = failed["faded"] / max(received_or_faded, 1)
+            metrics |= self._attempt_metrics()
         for name, tower in self._towers.items():
             metrics[f"utilisation.{name}"] = share_of_time(tower.cell.transmit_path.busy_by_s(now_s), span_s)
         for name, repeated in self.synchronised_cells().items():
@@ -382,3 +428,17 @@ class NetworkSimulator:
         for name, busy_s in self._links_busy_s(now_s).items():
             metrics[f"utilisation.{name}"] = share_of_time(busy_s - self._warmup_busy_s.get(name, 0.0), span_s)
         return metrics
+
+    def _attempt_metrics(self) -> dict[str, float]:
+        """Return the metrics of attempts over the air; an outage is a signal that would not do without others."""
+        attempts = 0
+        failed = Counter[str]()
+        for cell in self._cells:
+            attempts += cell.transmit_path.attempts
+            failed.update(cell.transmit_path.failed)
+        received_or_faded = attempts - failed["collided"] - failed["lost"]
+        return {
+            "attempts": float(attempts),
+            "collision_probability": failed["collided"] / max(attempts, 1),
+            "outage_probability": failed["faded"] / max(received_or_faded, 1),
+        }

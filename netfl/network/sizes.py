@@ -20,7 +20,9 @@ def design_payload(spec: NetworkSpec, context: AccessContext) -> Payload:
 def transport_of(spec: NetworkSpec, bits: float) -> Transport:
     """Return the transport of an update of *bits* before compression."""
     transport = spec.transport or Transport()
-    frame_bits = None if spec.mac is None else spec.mac.max_payload_bits
+    frame_bits = None
+    if spec.mac is not None:
+        frame_bits = spec.mac.max_payload_bits
     return transport.settled(bits / transport.compression, frame_bits)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from typing import cast
 
@@ -52,21 +52,29 @@ class Tower:
     def __init__(
         self, cell: Cell, population: UserPopulation | None, medium: Medium, isolated_cells: Sequence[Cell] = ()
     ) -> None:
-        self.cell, self.name, self._medium = cell, cell.tower.name, medium
+        self.cell = cell
+        self.name = cell.tower.name
+        self._medium = medium
         self._population = cast(UserPopulation, population)  # only rounds use it
         self.cells = (*isolated_cells, cell)
-        self._number_of = {int(user): number for number, user in enumerate(cell.ids)} if isolated_cells else {}
+        self._number_of = dict[int, int]()  # of users by their ids, which `wake` needs for isolated cells
+        if isolated_cells:
+            self._number_of = {int(user): number for number, user in enumerate(cell.ids)}
         self.copies: Counter[int] = Counter()
-        self._newest, self._newest_s = np.full(cell.size, -1), np.zeros(cell.size)
-        self._connected_s = np.full(cell.size, -np.inf)  # the end of the outage that is known of each user
+        # of each user, the newest version on its way, when the tower sends it, and the end of the outage that is known
+        self._newest = np.full(cell.size, -1)
+        self._newest_s = np.zeros(cell.size)
+        self._connected_s = np.full(cell.size, -np.inf)
 
     def schedule_broadcast(self, version: int, at_s: float, users: Users | None = None) -> None:
         """Send *version* to *users*, by default all, at *at_s*; older ones that would come no sooner are skipped."""
+        env = self.cell.env
         receivers = np.arange(self.cell.size) if users is None else users
-        self._newest[receivers], self._newest_s[receivers] = version, at_s
-        self.copies[version] += 1
+        self._newest[receivers] = version
+        self._newest_s[receivers] = at_s
+        self.begin_copy(version)
         broadcast = partial(self._broadcast, version, receivers)
-        call_after(self.cell.env, at_s - self.cell.env.now, lambda _: self.cell.env.at_end(Stage.VERSIONS, broadcast))
+        call_after(env, at_s - env.now, lambda _: env.at_end(Stage.VERSIONS, broadcast))
 
     def announce(self, version: int, users: Users) -> None:
         """Note that a copy of *version* sets out for *users*; `end_copy` follows, and `miss` for those not reached."""
@@ -93,7 +101,8 @@ class Tower:
 
     def deliver(self, version: int, users: Users) -> None:
         """Let *users* receive *version* now, except those that are not selected or have a newer one."""
-        users = users[(self._population.version[users] <= version) & (self._newest[users] < _NOT_SELECTED)]
+        has_newer = self._population.version[users] > version
+        users = users[~has_newer & self.is_selected(users)]
         now_s = self.cell.env.now
         self._population.receive_version(version, users, np.full(len(users), now_s), now_s)
         self.wake(users)
@@ -113,7 +122,8 @@ class Tower:
 
     def dismiss(self, users: Users) -> None:
         """Let *users*, which are not selected, abandon their updates."""
-        self._newest[users], self._newest_s[users] = _NOT_SELECTED, 0.0
+        self._newest[users] = _NOT_SELECTED
+        self._newest_s[users] = 0.0
         self._population.dismiss(users, self.cell.env.now)
         self.wake(users)
 
@@ -142,27 +152,34 @@ class Tower:
 
     def finish(self) -> None:
         """End all frames of its cells at the end of the run."""
-        self.cell.finish([transmission for cell in self.cells[:-1] for transmission in cell.transmissions])
+        isolated_cells = self.cells[:-1]
+        self.cell.finish([transmission for cell in isolated_cells for transmission in cell.transmissions])
 
     def _broadcast(self, version: int, users: Users) -> None:
         """Send a version to *users*, except those whom a newer one has reached."""
         now_s = self.cell.env.now
         self.end_copy(version)
-        users = users[(self._newest[users] <= version) | (self._newest_s[users] > now_s)]
+        is_superseded = (self._newest[users] > version) & (self._newest_s[users] <= now_s)
+        users = users[~is_superseded]
         if users.size:
             self._population.receive_version(version, users, self._due_s(users, now_s), now_s)
             self.wake(users)
 
     def _due_s(self, users: Users, now_s: float) -> Floats:
         """Return when each of *users* receives what the tower sends now."""
-        ids, tower, due_s = self.cell.ids[users], self.cell.tower.number, np.maximum(self._connected_s[users], now_s)
-        unknown = np.flatnonzero(due_s == now_s)
-        away = unknown[~self._medium.connected(ids[unknown], tower, now_s)]
-        if away.size:
-            due_s[away] = self._medium.connected_from(ids[away], tower, now_s)
-            if self._medium.usage_independent:
-                self._connected_s[users[away]] = due_s[away]
-        return np.asarray(due_s)
+        ids = self.cell.ids[users]
+        tower = self.cell.tower.number
+        due_s = np.asarray(np.maximum(self._connected_s[users], now_s))
+
+        # those in an outage that is not known yet
+        no_known_outage = np.flatnonzero(due_s == now_s)
+        is_connected = self._medium.connected(ids[no_known_outage], tower, now_s)
+        disconnected = no_known_outage[~is_connected]
+        if disconnected.size:
+            due_s[disconnected] = self._medium.connected_from(ids[disconnected], tower, now_s)
+            if self._medium.usage_independent:  # else what a user sends until then may move the end
+                self._connected_s[users[disconnected]] = due_s[disconnected]
+        return due_s
 
 
 def build_towers(
@@ -179,22 +196,34 @@ def build_towers(
     medium = config.medium
     if medium is None or config.mac is None:
         return towers
-    shared = SharedChannel() if config.shared_air else None
+    shared_channel = SharedChannel()
     ends_at_tower = any(traffic.destination == "tower" for traffic in config.traffic if traffic.source == "users")
     for index, name in enumerate(config.layout.towers):
-        ids, tower = np.flatnonzero(config.layout.tower_of == index), NodeId(name, config.layout.number(name))
+        ids = np.flatnonzero(config.layout.tower_of == index)
         if not ids.size:
             continue
+
+        # what the users have to send: updates, packets of traffic, or both
+        queues: list[TxQueue] = []
         population = _build_population(ids, name, config, medium, env, log, outstanding, routes)
-        queues: list[TxQueue] = [] if population is None else [population.queue]
+        if population is not None:
+            queues.append(population.queue)
         queues += _build_packet_queues(ids, name, config, medium, log, streams)
         if not queues:
             continue
-        sink = _end_traffic(name, sinks[name], env, log) if ends_at_tower else sinks[name]
-        air = AirInterface(tower, medium, shared or SharedChannel())
+        queue = reduce(MergedTxQueue, queues)
+
+        # where it goes: over the air, then to the tower's port
+        tower = NodeId(name, config.layout.number(name))
+        channel = shared_channel if config.shared_air else SharedChannel()
+        air = AirInterface(tower, medium, channel)
+        sink = sinks[name]
+        if ends_at_tower:
+            sink = _end_traffic(name, sink, env, log)
         uplink = config.exemptions.mark_messages(sink)
-        cells = _build_cells(config, env, streams.at("mac", index), air, reduce(MergedTxQueue, queues), uplink)
-        towers[name] = Tower(cells[-1], population, medium, cells[:-1])
+
+        *isolated_cells, cell = _build_cells(config, env, streams.at("mac", index), air, queue, uplink)
+        towers[name] = Tower(cell, population, medium, isolated_cells)
         if population is not None:
             population.on_change = towers[name].wake
     return towers
@@ -204,16 +233,18 @@ def _build_cells(
     config: NetworkConfig, env: Clock, streams: Streams, air: AirInterface, queue: TxQueue, uplink: Sink
 ) -> tuple[Cell, ...]:
     """Build a cell for each user that is exempt from contention and, last, one for all others."""
-    mac = config.mac
-    new_cell = Cell if mac is None or not is_plugin(mac) else partial(CheckedCell, mac)
+    new_cell: Callable[..., Cell] = Cell
+    if config.mac is not None and is_plugin(config.mac):
+        new_cell = partial(CheckedCell, config.mac)
     isolated = np.flatnonzero(config.exemptions.among("contention", queue.ids)).tolist()
     if not isolated:
         return (new_cell(env, air, queue, streams, uplink),)
     cells = []
     for user in isolated:
+        isolated_air = AirInterface(air.tower, air.medium, SharedChannel())
         subset = TxQueueSubset(queue, np.array([user]))
         user_streams = IsolatedStreams(streams.seed, streams.path, int(queue.ids[user]))
-        cells.append(new_cell(env, AirInterface(air.tower, air.medium, SharedChannel()), subset, user_streams, uplink))
+        cells.append(new_cell(env, isolated_air, subset, user_streams, uplink))
     others = TxQueueSubset(queue, np.arange(len(queue.ids)), hidden=isolated)
     return (*cells, new_cell(env, air, others, streams, uplink))
 
@@ -228,19 +259,29 @@ def _build_population(
     outstanding: OutstandingUpdates,
     routes: Routes,
 ) -> UserPopulation | None:
+    """Return the users *ids* of *tower*; ``None`` in a network of traffic alone."""
     service = config.service
     if service is None:
         return None
 
     def ack_delay_s(user: int) -> float:
+        backhaul_s = routes.delay_s(tower, 0.0, env.now)
         air_s = medium.delay_s(np.array([user]), env.now)
-        return routes.delay_s(tower, 0.0, env.now) + (0.0 if air_s is None else float(air_s[0]))
+        if air_s is None:
+            return backhaul_s
+        return backhaul_s + float(air_s[0])
 
-    state = config.node_state
-    power = TrainingPower(env, medium, service.samples) if state.is_metered or state.powers_devices else None
-    waits = service.rule.needs_disconnected
-    trains_again = service.downlink is not None and service.downlink.on_missed_version == "train_again"
-    behaviour = UserBehaviour(service.on_new_version, waits, power, service.jitter, config.energy, trains_again)
+    power = None
+    if config.node_state.is_metered or config.node_state.powers_devices:
+        power = TrainingPower(env, medium, service.samples)
+    behaviour = UserBehaviour(
+        on_new_version=service.on_new_version,
+        server_waits=service.rule.needs_disconnected,
+        power=power,
+        jitter=service.jitter,
+        energy=config.energy,
+        trains_again=service.downlink is not None and service.downlink.on_missed_version == "train_again",
+    )
     if service.transport.grain == "packet":
         queue: UpdateQueue = SegmentedUpdateQueue(
             ids, service.segmentation, tower, env, log, outstanding, service.transport.arq, ack_delay_s
@@ -253,12 +294,14 @@ def _build_population(
 def _build_packet_queues(
     ids: Users, tower: str, config: NetworkConfig, medium: Medium, log: EventLog, streams: Streams
 ) -> list[TxQueue]:
+    """Return a queue for each kind of traffic that the users *ids* of *tower* send."""
     queues: list[TxQueue] = []
     for traffic, key in zip(config.traffic, stream_keys(config.traffic), strict=True):
-        if traffic.source == "users":
-            link_bps = 1.0 / medium.longest_s(1.0)
-            arrivals = TrafficArrivals(traffic, ids.tolist(), link_bps, streams.at("traffic", *key))
-            queues.append(PacketQueue(ids, traffic, arrivals, tower, log))
+        if traffic.source != "users":
+            continue
+        link_bps = 1.0 / medium.longest_s(1.0)
+        arrivals = TrafficArrivals(traffic, ids.tolist(), link_bps, streams.at("traffic", *key))
+        queues.append(PacketQueue(ids, traffic, arrivals, tower, log))
     return queues
 
 

@@ -134,8 +134,10 @@ class OutstandingUpdates:
     """
 
     def __init__(self, users: int, on_exhausted: Callable[[], None] = lambda: None) -> None:
-        self._expected, self._on_exhausted = np.full(users, _NONE, np.int64), on_exhausted
-        self.count = self.min_version = 0
+        self._expected = np.full(users, _NONE, np.int64)
+        self._on_exhausted = on_exhausted
+        self.count = 0
+        self.min_version = 0
         self.open_updates: Counter[int] = Counter()
         self.in_flight: dict[Update, None] = {}
         self.on_end: Callable[[Users], None] | None = None
@@ -174,18 +176,21 @@ class OutstandingUpdates:
         *base* is one version for all, or one for each.  Without *include_absent*, users of whom no update is expected
         stay so.
         """
-        new, absent = np.broadcast_to(base, users.shape), self.absent(users)
-        newer = (new > self._expected[users]) & (new >= self.min_version) & (include_absent | ~absent)
-        self.count += int(np.count_nonzero(absent[newer]))
-        self._expected[users[newer]] = new[newer]
+        bases = np.broadcast_to(base, users.shape)
+        is_absent = self.absent(users)
+        is_newer = (bases > self._expected[users]) & (bases >= self.min_version)
+        changes = is_newer & (include_absent | ~is_absent)
+        self.count += int(np.count_nonzero(is_absent[changes]))
+        self._expected[users[changes]] = bases[changes]
 
     def redirect(self, users: Users, base: ArrayLike, other: Ints) -> None:
         """Expect updates of *users* from *other*, ``[n]``, instead of *base*; none where *other* does not count."""
-        old, bases = other < self.min_version, np.broadcast_to(base, users.shape)
-        kept, kept_other = users[~old], other[~old]
-        is_expected = self._expected[kept] == bases[~old]
-        self._expected[kept[is_expected]] = kept_other[is_expected]
-        self.cancel(users[old], bases[old])
+        bases = np.broadcast_to(base, users.shape)
+        is_old = other < self.min_version
+        is_expected = self._expected[users] == bases
+        changes = is_expected & ~is_old
+        self._expected[users[changes]] = other[changes]
+        self.cancel(users[is_old], bases[is_old])
 
     def cancel(self, users: Users, base: ArrayLike) -> None:
         """Expect no updates of *users* from *base* any more."""
@@ -212,11 +217,11 @@ class OutstandingUpdates:
         """Add or subtract *count* updates, most often all from one version."""
         bases = np.asarray(base)
         first = bases.flat[0]
-        counts = {int(first): count}
+        count_of = {int(first): count}
         if bases.size > 1 and not (bases == first).all():
-            versions, numbers = np.unique(bases, return_counts=True)
-            counts = dict(zip(versions.tolist(), numbers.tolist(), strict=True))
-        for version, number in counts.items():
+            versions, counts = np.unique(bases, return_counts=True)
+            count_of = dict(zip(versions.tolist(), counts.tolist(), strict=True))
+        for version, number in count_of.items():
             self.open_updates[version] += sign * number
             if not self.open_updates[version]:
                 del self.open_updates[version]

@@ -101,55 +101,75 @@ class UserPopulation:
     """
 
     def __init__(self, queue: UpdateQueue, compute_s: Floats, behaviour: UserBehaviour | None = None) -> None:
-        self._behaviour = behaviour or UserBehaviour()
-        self._on_new_version, self._server_waits = self._behaviour.on_new_version, self._behaviour.server_waits
-        self._energy, self._power = self._behaviour.energy, self._behaviour.power
-        self.queue, self._ids, self._tower, self._log = queue, queue.ids, queue.tower, queue.log
-        self._mean_compute_s, self._outstanding = compute_s, queue.outstanding
+        behaviour = behaviour or UserBehaviour()
+        self._on_new_version = behaviour.on_new_version
+        self._server_waits = behaviour.server_waits
+        self._trains_again = behaviour.trains_again
+        self._energy = behaviour.energy
+        self._power = behaviour.power
+
+        self.queue = queue
         queue.source = self
-        size = len(self._ids)
-        self._compute_s, self._drawn = compute_s.copy(), np.zeros(size, np.int64)
-        self._draw_compute_time(np.arange(size))
+        self._ids = queue.ids
+        self._tower = queue.tower
+        self._log = queue.log
+        self._outstanding = queue.outstanding
         self.on_change: Callable[[Users], None] = lambda _: None
+
+        # times of the next trainings, and how many have been drawn
+        size = len(self._ids)
+        self._jitter = behaviour.jitter
+        self._mean_compute_s = compute_s
+        self._compute_s = compute_s.copy()
+        self._drawn = np.zeros(size, np.int64)
+        self._draw_compute_time(np.arange(size))
+
+        # versions and trainings
         self.version = np.full(size, -1, np.int64)
         self._trained_s = np.full(size, np.inf)
         self._off_s = np.full(size, np.inf)  # end of a training that its battery ends
+        self._records_trainings = self._log.wants("trained") or self._log.wants("queued")
+        self._recorded_s = -np.inf
+
+        # versions that disconnected users receive later
         self._version_due_s = np.full(size, np.inf)
         self._due_version = np.full(size, -1, np.int64)
         self._disconnected: Users = np.empty(0, np.int64)  # in the order of their return
-        self._records_trainings, self._recorded_s = self._log.wants("trained") or self._log.wants("queued"), -np.inf
 
     def receive_version(self, version: int, users: Users, due_s: Floats, now_s: float) -> None:
         """Send *version* to *users*, each of whom receives it at its *due_s*: now, later, or never."""
         self.refresh(now_s)
-        connected = due_s <= now_s
-        self._receive_later(version, users[~connected], due_s[~connected])
-        self.receive_and_train(users[connected], np.full(np.count_nonzero(connected), now_s), version)
-        if self._disconnected.size or not connected.all():
+        is_connected = due_s <= now_s
+        self._receive_later(version, users[~is_connected], due_s[~is_connected])
+        at_s = np.full(np.count_nonzero(is_connected), now_s)
+        self.receive_and_train(users[is_connected], at_s, version)
+        if self._disconnected.size or not is_connected.all():
             disconnected = np.flatnonzero(np.isfinite(self._version_due_s))
-            self._disconnected = disconnected[np.argsort(self._version_due_s[disconnected], kind="stable")]
+            by_return = np.argsort(self._version_due_s[disconnected], kind="stable")
+            self._disconnected = disconnected[by_return]
 
     def refresh(self, now_s: float) -> None:
         """Let users that were disconnected, and are so no longer, have the versions that they missed."""
-        if self._disconnected.size:
-            count = np.searchsorted(self._version_due_s[self._disconnected], now_s, side="right")
-            if count:
-                users, self._disconnected = self._disconnected[:count], self._disconnected[count:]
-                self.receive_and_train(users, self._version_due_s[users], self._due_version[users])
+        if not self._disconnected.size:
+            return
+        count = np.searchsorted(self._version_due_s[self._disconnected], now_s, side="right")
+        if not count:
+            return
+        returned = self._disconnected[:count]
+        self._disconnected = self._disconnected[count:]
+        self.receive_and_train(returned, self._version_due_s[returned], self._due_version[returned])
 
     def receive_and_train(self, users: Users, at_s: Floats, version: int | Ints) -> None:
         """Let *users* receive *version*, one for all or one for each, at *at_s*, and train if they are not busy."""
         versions = np.broadcast_to(version, users.shape)
         self._version_due_s[users] = np.inf
         if self._on_new_version != "restart":
-            busy = self.queue.is_busy(users)
-            ids = self._ids[users[busy]]
-            if self._on_new_version == "finish" and busy.any():
-                self._receive(users[busy], at_s[busy], versions[busy])
-                self._outstanding.expect(ids, versions[busy], include_absent=self._server_waits)
-            if self._on_new_version == "ignore":
-                self._outstanding.redirect(ids, versions[busy], self.queue.base[users[busy]])
-            users, at_s, versions = users[~busy], at_s[~busy], versions[~busy]
+            is_busy = self.queue.is_busy(users)
+            if is_busy.any():
+                self._continue(users[is_busy], at_s[is_busy], versions[is_busy])
+            users = users[~is_busy]
+            at_s = at_s[~is_busy]
+            versions = versions[~is_busy]
         if users.size:
             self._supersede(users, at_s)
             self._receive(users, at_s, versions)
@@ -162,12 +182,15 @@ class UserPopulation:
         begins again from the version that it has.
         """
         self.refresh(now_s)
-        busy = self.queue.is_busy(users)
-        begins = ~self.has_to_wait(users) & ~busy
-        base = np.where(busy | begins, self.version[users], self._bases_in_flight(users))
-        comes = (base >= 0) & ~(busy & self.queue.is_lost[users])
-        self._outstanding.cancel(self._ids[users[~comes]], version)
-        self._outstanding.redirect(self._ids[users[comes]], version, base[comes])
+        is_busy = self.queue.is_busy(users)
+        begins = ~self.has_to_wait(users) & ~is_busy
+
+        # the server expects the update that each has or begins, or else the one that is on its way
+        base = np.where(is_busy | begins, self.version[users], self._bases_in_flight(users))
+        can_arrive = (base >= 0) & ~(is_busy & self.queue.is_lost[users])
+        self._outstanding.cancel(self._ids[users[~can_arrive]], version)
+        self._outstanding.redirect(self._ids[users[can_arrive]], version, base[can_arrive])
+
         self._renew(users[begins], now_s)
 
     def record_missed(self, version: int, users: Users, cause: str, now_s: float) -> None:
@@ -176,17 +199,21 @@ class UserPopulation:
 
     def has_to_wait(self, users: Users) -> Bools:
         """Return whether each of *users*, without an update, can do nothing but wait for a version, ``[n]``."""
-        if not self._behaviour.trains_again:
+        if not self._trains_again:
             return np.ones(len(users), np.bool_)
-        return np.asarray(self.version[users] < max(0, self._outstanding.min_version))
+        oldest_useful = max(0, self._outstanding.min_version)  # users without any version have -1
+        return np.asarray(self.version[users] < oldest_useful)
 
     def dismiss(self, users: Users, now_s: float) -> None:
         """Let *users*, which are not selected, abandon their updates."""
         self.refresh(now_s)
         self._supersede(users, np.full(len(users), now_s))
         self.queue.clear(users)
-        self._version_due_s[users] = self._trained_s[users] = self._off_s[users] = np.inf
-        self._disconnected = self._disconnected[np.isfinite(self._version_due_s[self._disconnected])]
+        self._trained_s[users] = np.inf
+        self._off_s[users] = np.inf
+        self._version_due_s[users] = np.inf
+        receives_later = np.isfinite(self._version_due_s[self._disconnected])
+        self._disconnected = self._disconnected[receives_later]
 
     def versions(self) -> set[int]:
         """Return the versions that users have, or will have when they are connected again."""
@@ -199,30 +226,53 @@ class UserPopulation:
 
     def start_next(self, users: Users, now_s: float) -> None:
         """Let *users*, whose updates left the queue, begin from a newer version that they have received."""
-        if self._on_new_version == "finish":
-            self._renew(users[(self.version[users] > self.queue.base[users]) & ~self.queue.is_busy(users)], now_s)
+        if self._on_new_version != "finish":  # users begin from each version when they receive it
+            return
+        has_newer = self.version[users] > self.queue.base[users]
+        self._renew(users[has_newer & ~self.queue.is_busy(users)], now_s)
 
     def cancel(self, users: Users, base: int | None = None) -> None:
         """Expect no update of *users* from *base*, by default their newest version, as they are cut off for good."""
-        self._outstanding.cancel(self._ids[users], self.version[users] if base is None else base)
+        bases = self.version[users] if base is None else base
+        self._outstanding.cancel(self._ids[users], bases)
 
     def record_trainings(self, now_s: float) -> None:
         """Record the trainings that have ended by now."""
         self.refresh(now_s)
-        if self._records_trainings:
-            self._record_trained(np.arange(len(self._ids)), np.full(len(self._ids), now_s))
-            self._recorded_s = now_s
+        if not self._records_trainings:
+            return
+        size = len(self._ids)
+        self._record_trained(np.arange(size), np.full(size, now_s))
+        self._recorded_s = now_s
 
     def _receive_later(self, version: int, users: Users, due_s: Floats) -> None:
         if not users.size:
             return
-        self._version_due_s[users], self._due_version[users] = due_s, version
-        waiting = users if self._on_new_version == "restart" else users[~self.queue.is_busy(users)]
+        self._version_due_s[users] = due_s
+        self._due_version[users] = version
+
+        # their next frames are of updates from this version, unless older updates go on until then
+        waiting = users
+        if self._on_new_version != "restart":
+            waiting = users[~self.queue.is_busy(users)]
         self.queue.ready_s[waiting] = self.next_ready_s(waiting)
-        unexpected = users if not self._server_waits else users[np.isinf(due_s)]
+
+        unexpected = users
+        if self._server_waits:  # except for users that are cut off for good
+            unexpected = users[np.isinf(due_s)]
         self._outstanding.cancel(self._ids[unexpected], version)
+
         if self._power is not None:  # a training that cannot be paid ends when it begins
             self._power.call_at(due_s, self._apply_due)
+
+    def _continue(self, users: Users, at_s: Floats, versions: Ints) -> None:
+        """Let *users*, which are busy, continue their updates when they receive *versions*."""
+        ids = self._ids[users]
+        if self._on_new_version == "finish":  # they begin from these versions afterwards
+            self._receive(users, at_s, versions)
+            self._outstanding.expect(ids, versions, include_absent=self._server_waits)
+        else:  # they ignore these versions, so that no update from them will come
+            self._outstanding.redirect(ids, versions, self.queue.base[users])
 
     def _receive(self, users: Users, at_s: Floats, versions: Ints) -> None:
         self._log.record_reception(at_s, self._ids[users], versions, self._tower)
@@ -231,13 +281,16 @@ class UserPopulation:
         self.version[users] = versions
 
     def _begin(self, users: Users, at_s: Floats) -> None:
-        base, ids = self.version[users], self._ids[users]
+        """Let *users* begin updates from the versions that they have."""
+        base = self.version[users]
+        ids = self._ids[users]
         self._outstanding.begin(base)
         self._outstanding.expect(ids, base, include_absent=self._server_waits)
-        self._trained_s[users] = at_s + self._compute_s[users]
-        self.queue.put(users, base, self._trained_s[users])
+        trained_s = at_s + self._compute_s[users]
+        self._trained_s[users] = trained_s
+        self.queue.put(users, base, trained_s)
         if self._energy is not None:
-            self._energy.train(ids, at_s, self._trained_s[users])
+            self._energy.train(ids, at_s, trained_s)
         self._draw_compute_time(users)
         if self._power is not None:
             self._pay(self._power, users, at_s)
@@ -247,12 +300,14 @@ class UserPopulation:
         ids = self._ids[users]
         shares = power.pay(ids, at_s)
         off_s = power.off_s(ids, at_s, self._trained_s[users])
+
         is_unpaid = shares < 1.0
         if self._energy is not None:
             self._energy.fail(ids[is_unpaid], shares[is_unpaid])
         self._off_s[users] = np.where(is_unpaid, at_s, off_s)
-        is_lost = self._off_s[users] <= at_s
-        self._lose(users[is_lost], at_s[is_lost])
+
+        ends_at_once = self._off_s[users] <= at_s
+        self._lose(users[ends_at_once], at_s[ends_at_once])
         power.call_at(self._off_s[users], self._end_without_power)
 
     def check_power(self, users: Users, now_s: float) -> None:
@@ -262,12 +317,14 @@ class UserPopulation:
         trained_s = self._trained_s[users]
         in_training = np.isfinite(trained_s) & (trained_s > after_rounding(now_s))  # not one that ends at this instant
         users = users[in_training & self.queue.is_busy(users)]
-        if users.size:
-            at_s = np.full(len(users), now_s)
-            self._off_s[users] = self._power.off_s(self._ids[users], at_s, self._trained_s[users])
-            self._power.call_at(self._off_s[users], self._end_without_power)
+        if not users.size:
+            return
+        at_s = np.full(len(users), now_s)
+        self._off_s[users] = self._power.off_s(self._ids[users], at_s, self._trained_s[users])
+        self._power.call_at(self._off_s[users], self._end_without_power)
 
     def _apply_due(self) -> None:
+        """Let users that are connected again receive what was due by now."""
         assert self._power is not None
         self.refresh(self._power.env.now)
 
@@ -283,16 +340,19 @@ class UserPopulation:
             return
         if self._energy is not None:
             self._energy.stop(self._ids[users], at_s)
-        self._trained_s[users] = self._off_s[users] = np.inf
+        self._trained_s[users] = np.inf
+        self._off_s[users] = np.inf
         for time_s in np.unique(at_s).tolist():
             self.queue.abort(users[at_s == time_s], _OUT_OF_POWER, time_s)
-        self._log.count_lost_trainings(len(users), float(at_s.max()))
+        now_s = float(at_s.max())
+        self._log.count_lost_trainings(len(users), now_s)
         self.on_change(users)
-        self.start_next(users, float(at_s.max()))
+        self.start_next(users, now_s)
 
     def _draw_compute_time(self, users: Users) -> None:
-        if self._behaviour.jitter is not None:
-            factor = self._behaviour.jitter(self._ids[users], self._drawn[users])
+        """Draw the time of the next training of *users*."""
+        if self._jitter is not None:
+            factor = self._jitter(self._ids[users], self._drawn[users])
             self._compute_s[users] = self._mean_compute_s[users] * factor
             self._drawn[users] += 1
 
@@ -303,13 +363,15 @@ class UserPopulation:
 
     def _renew(self, users: Users, now_s: float) -> None:
         """Let *users*, which are not busy, begin from the versions that they have."""
-        if users.size:
-            at_s = np.full(len(users), now_s)
-            self._supersede(users, at_s)
-            self._begin(users, at_s)
-            self.on_change(users)
+        if not users.size:
+            return
+        at_s = np.full(len(users), now_s)
+        self._supersede(users, at_s)
+        self._begin(users, at_s)
+        self.on_change(users)
 
     def _supersede(self, users: Users, at_s: Floats) -> None:
+        """End the trainings of *users*, and their updates as far as a newer version ends them."""
         self._record_trained(users, at_s)
         if self._energy is not None:
             self._energy.stop(self._ids[users], at_s)
@@ -320,8 +382,11 @@ class UserPopulation:
         if not self._records_trainings:
             return
         trained_s = self._trained_s[users]
-        done = (trained_s > self._recorded_s) & (trained_s <= until_s)
-        if done.any():
-            ids, at_s, base = self._ids[users[done]], trained_s[done], self.queue.base[users[done]]
-            for kind in ("trained", "queued"):
-                self._log.event(kind, at_s, user=ids, node=self._tower, value=base)
+        has_ended = (trained_s > self._recorded_s) & (trained_s <= until_s)
+        if not has_ended.any():
+            return
+        trained_users = users[has_ended]
+        ids = self._ids[trained_users]
+        base = self.queue.base[trained_users]
+        for kind in ("trained", "queued"):  # an update joins its queue as soon as it is trained
+            self._log.event(kind, trained_s[has_ended], user=ids, node=self._tower, value=base)

@@ -38,7 +38,8 @@ A complete selection, in which users take part in shifts::
 
     class _Shifts(Selector):
         def __init__(self, n, users):
-            self._n, self._users = n, np.arange(users)
+            self._n = n
+            self._users = np.arange(users)
 
         def choose(self, moment):
             return self._users[self._users % self._n == moment.round % self._n]

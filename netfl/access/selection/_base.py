@@ -68,25 +68,23 @@ class SelectionState:
         can_be_replaced = controls is not None and controls.can_select
         self.selects_all = isinstance(selection, All) and not can_be_replaced
         self._controls = controls
-        self._name, self._users = kind_of(type(selection)), population.size
+        self._name = kind_of(type(selection))
+        self._users = population.size
         with prefix_faults("selection"):
             self._selector = selection.open(population)
         self._last_round = np.zeros(population.size, np.int64)
-        self._asked = self._delivered = np.empty(0, np.int64)
+        self._asked = np.empty(0, np.int64)
+        self._delivered = np.empty(0, np.int64)
 
     def choose(self, round: int, report: LearnerReport | None) -> Ints:
         """Return the users selected for *round*, which opens after *report*."""
-        loss = np.full(self._users, np.nan)
-        answers = None if report is None else report.answer("loss")
-        if answers is not None and self._asked.size:
-            loss[self._asked] = answers
-        chosen = np.asarray(self._selector.choose(RoundInfo(round, self.age(round), loss)))
-        is_ascending = chosen.dtype.kind == "i" and chosen.ndim == 1 and (np.diff(chosen) > 0).all()
-        if chosen.size and not (is_ascending and chosen[0] >= 0 and chosen[-1] < self._users):
-            raise ModelError(self._name, f"chose {chosen!r} in round {round}: not distinct users in ascending order")
+        moment = RoundInfo(round, self.age(round), self._losses(report))
+        selected = np.asarray(self._selector.choose(moment))
+        if selected.size and not self._is_valid(selected):
+            raise ModelError(self._name, f"chose {selected!r} in round {round}: not distinct users in ascending order")
         if self._controls is not None and self._controls.selected is not None:
             return self._controls.selected  # the selection draws all the same, for the rounds in which it counts
-        return chosen.astype(np.int64)
+        return selected.astype(np.int64)
 
     def age(self, round: int) -> Ints:
         """Return the rounds since each user was last delivered, as *round* opens; *round* if never."""
@@ -102,6 +100,23 @@ class SelectionState:
         questions = self._selector.queries(round, self._delivered)
         self._asked = np.asarray(questions.get("loss", ()), np.int64)
         return {question: tuple(map(int, users)) for question, users in questions.items() if len(users)}
+
+    def _losses(self, report: LearnerReport | None) -> Floats:
+        """Return the losses of the users that were asked, ``[users]``; NaN for the others."""
+        losses = np.full(self._users, np.nan)
+        if report is None:
+            return losses
+        answers = report.answer("loss")
+        if answers is not None and self._asked.size:
+            losses[self._asked] = answers
+        return losses
+
+    def _is_valid(self, selected: Ints) -> bool:
+        """Return whether *selected* are distinct users in ascending order."""
+        if selected.dtype.kind != "i" or selected.ndim != 1:
+            return False
+        is_ascending = (np.diff(selected) > 0).all()
+        return bool(is_ascending and selected[0] >= 0 and selected[-1] < self._users)
 
 
 class FixedSizeSelection(Selection):
@@ -123,7 +138,8 @@ def weighted_sample(clocks: streams.RandomField, weights: Floats, round: int) ->
     Each user runs an exponential clock whose rate is its weight; the earliest clock is drawn first.
     """
     candidates = np.flatnonzero(weights > 0)
-    return candidates[np.argsort(clocks.exponential(candidates, round) / weights[candidates], kind="stable")]
+    times = clocks.exponential(candidates, round) / weights[candidates]  # Exp(w_k)
+    return candidates[np.argsort(times, kind="stable")]
 
 
 def sample_counts(population: UserInfo) -> Floats:
@@ -136,8 +152,10 @@ def sample_counts(population: UserInfo) -> Floats:
 
 def selected_rounds(selector: Selector, users: int, rounds: int, loss: Floats | None = None) -> Floats:
     """Simulate selections without any delivery, for tests of distributions: 1 or 0, ``[rounds, users]``."""
-    losses = np.full(users, np.nan) if loss is None else loss
-    rows = np.zeros((rounds, users))
-    for index, row in enumerate(rows, start=1):
-        row[selector.choose(RoundInfo(index, np.full(users, index), losses))] = 1.0
-    return rows
+    if loss is None:
+        loss = np.full(users, np.nan)
+    is_selected = np.zeros((rounds, users))
+    for index, row in enumerate(is_selected, start=1):
+        moment = RoundInfo(index, np.full(users, index), loss)
+        row[selector.choose(moment)] = 1.0
+    return is_selected

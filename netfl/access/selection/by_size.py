@@ -48,11 +48,13 @@ class BySize(FixedSizeSelection):
 
 class _BySize(Selector):
     def __init__(self, m: int, population: UserInfo) -> None:
-        self._m, self._counts = m, sample_counts(population)
+        self._m = m
+        self._counts = sample_counts(population)
         self._clocks = population.streams.field("by_size")
 
     def choose(self, moment: RoundInfo) -> Users:
-        return np.sort(weighted_sample(self._clocks, self._counts, moment.round)[: self._m])
+        drawn_users = weighted_sample(self._clocks, self._counts, moment.round)
+        return np.sort(drawn_users[: self._m])
 
 
 def miss_probability(size: float, others: int, places: int) -> float:

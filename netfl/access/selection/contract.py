@@ -37,7 +37,9 @@ class Tier(Spec):
 
     def size(self, users: int) -> int:
         """Return the number of users in the tier, out of *users*."""
-        return round((self.share or 0.0) * users) if self.users is None else len(self.users)
+        if self.users is not None:
+            return len(self.users)
+        return round((self.share or 0.0) * users)
 
 
 class Contract(FixedSizeSelection):
@@ -93,25 +95,35 @@ class Contract(FixedSizeSelection):
         return _Contract(self, population)
 
     def laws(self) -> tuple[Law, ...]:
-        users = max(_LAW_USERS, self.m, 1 + max((user for tier in self.tiers for user in tier.users or ()), default=0))
+        last_named = max((user for tier in self.tiers for user in tier.users or ()), default=0)
+        users = max(_LAW_USERS, self.m, 1 + last_named)
         sizes = np.array([tier.size(users) for tier in self.tiers])
-        sizes = np.append(sizes, users - sizes.sum())
-        model, at = self, [f"tier {tier}" for tier in range(1, len(sizes))] + ["no tier"]
+        sizes = np.append(sizes, users - sizes.sum())  # k of each tier, and of no tier
+        model = self
         if self.by == "strict":
-            left = np.clip(self.m - np.cumsum(sizes) + sizes, 0, None)
-            means, name = np.minimum(1.0, left / np.maximum(sizes, 1)) * (sizes > 0), "min(1, r/k) for a user of a tier"
+            statement = "min(1, r/k) for a user of a tier"
+            places_left = np.clip(self.m - np.cumsum(sizes) + sizes, 0, None)  # r
+            means = np.minimum(1.0, places_left / np.maximum(sizes, 1)) * (sizes > 0)
         else:
-            means, name = sizes * [*(tier.weight or 1.0 for tier in self.tiers), 1.0], "w k / Σ w k for the first drawn"
-            means, model = means / means.sum(), self.model_copy(update={"m": 1})
+            statement = "w k / Σ w k for the first drawn"
+            model = self.model_copy(update={"m": 1})
+            total_weights = sizes * self.tier_weights()
+            means = total_weights / total_weights.sum()
 
         def draw(streams: Streams, size: int) -> Floats:
             selector = _Contract(model, UserInfo(users, streams))
-            is_in = selector.tier[:, None] == np.arange(len(sizes))
-            counted = is_in & (np.cumsum(is_in, axis=0) == 1) if self.by == "strict" else is_in
-            return np.asarray(selected_rounds(selector, users, size) @ counted)
+            is_counted = selector.tier[:, None] == np.arange(len(sizes))
+            if self.by == "strict":  # one user of each tier
+                is_counted &= np.cumsum(is_counted, axis=0) == 1
+            return np.asarray(selected_rounds(selector, users, size) @ is_counted)
 
-        claim = StatisticClaim("inclusion", f"{name}, K = {users}", draw, means, at)
-        return (Law("selected users", name, statistics=(claim,)),)
+        tiers = [f"tier {tier}" for tier in range(1, len(sizes))]
+        claim = StatisticClaim("inclusion", f"{statement}, K = {users}", draw, means, [*tiers, "no tier"])
+        return (Law("selected users", statement, statistics=(claim,)),)
+
+    def tier_weights(self) -> Floats:
+        """Return the weight of a user of each tier and, last, of one in no tier."""
+        return np.array([*(tier.weight or 1.0 for tier in self.tiers), 1.0])
 
 
 class _Contract(Selector):
@@ -122,21 +134,31 @@ class _Contract(Selector):
     """
 
     def __init__(self, spec: Contract, population: UserInfo) -> None:
-        self._m, self._strict = spec.m, spec.by == "strict"
-        self.tier = np.full(population.size, len(spec.tiers))
+        self._m = spec.m
+        self._is_strict = spec.by == "strict"
+        self._draws = population.streams.field("contract")
+        no_tier = len(spec.tiers)
+        self.tier = np.full(population.size, no_tier)
+
+        # users that a tier lists, then the shares of the others in random order
         for index, tier in enumerate(spec.tiers):
             self.tier[list(tier.users or ())] = index
-        free = np.flatnonzero(self.tier == len(spec.tiers))
-        free = free[np.argsort(population.streams.field("tiers").uniform(free), kind="stable")]
+        free_users = np.flatnonzero(self.tier == no_tier)
+        keys = population.streams.field("tiers").uniform(free_users)
+        free_users = free_users[np.argsort(keys, kind="stable")]
         for index, tier in enumerate(spec.tiers):
-            if tier.share is not None:
-                size = tier.size(population.size)
-                self.tier[free[:size]], free = index, free[size:]
-        self._weights = np.array([*(tier.weight or 1.0 for tier in spec.tiers), 1.0])[self.tier]
-        self._draws = population.streams.field("contract")
+            if tier.share is None:
+                continue
+            size = tier.size(population.size)
+            self.tier[free_users[:size]] = index
+            free_users = free_users[size:]
+
+        self._weights = spec.tier_weights()[self.tier]
 
     def choose(self, moment: RoundInfo) -> Users:
-        if self._strict:
+        if self._is_strict:
             keys = self._draws.uniform(np.arange(len(self.tier)), moment.round)
-            return np.sort(np.lexsort((keys, self.tier))[: self._m])
-        return np.sort(weighted_sample(self._draws, self._weights, moment.round)[: self._m])
+            ordered_users = np.lexsort((keys, self.tier))
+        else:
+            ordered_users = weighted_sample(self._draws, self._weights, moment.round)
+        return np.sort(ordered_users[: self._m])

@@ -40,9 +40,11 @@ class Oldest(FixedSizeSelection):
 
 class _Oldest(Selector):
     def __init__(self, m: int, population: UserInfo) -> None:
-        self._m, self._users = m, np.arange(population.size)
+        self._m = m
+        self._users = np.arange(population.size)
         self._keys = population.streams.field("oldest")
 
     def choose(self, moment: RoundInfo) -> Users:
         keys = self._keys.uniform(self._users, moment.round)
-        return np.sort(np.lexsort((keys, -moment.age))[: self._m])
+        by_age = np.lexsort((keys, -moment.age))  # the keys decide among users of the same age
+        return np.sort(by_age[: self._m])

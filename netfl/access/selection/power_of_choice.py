@@ -58,9 +58,16 @@ class PowerOfChoice(FixedSizeSelection):
         yield from facts.too_many_users("d", self.d)
 
     def laws(self) -> tuple[Law, ...]:
-        users, d, m = self.d + 2, self.d, self.m
-        ways = [sum(comb(r, i) * comb(users - 1 - r, d - 1 - i) for i in range(min(m, d))) for r in range(users)]
-        means = [way / comb(users, d) for way in ways]
+        d = self.d
+        users = d + 2
+        places = min(self.m, d)
+
+        def inclusion(rank: int) -> float:
+            """Return Σ_{i<m} C(r-1, i) C(K-r, d-1-i) / C(K, d) for r - 1 = *rank*."""
+            ways = sum(comb(rank, i) * comb(users - 1 - rank, d - 1 - i) for i in range(places))
+            return ways / comb(users, d)
+
+        means = [inclusion(rank) for rank in range(users)]
 
         def draw(streams: Streams, size: int) -> Floats:
             selector = self.open(UserInfo(users, streams, np.full(users, 7.0)))
@@ -73,21 +80,26 @@ class PowerOfChoice(FixedSizeSelection):
 
 class _Choice(Selector):
     def __init__(self, spec: PowerOfChoice, population: UserInfo) -> None:
-        self._m, self._d, self._counts = spec.m, spec.d, sample_counts(population)
+        self._m = spec.m
+        self._d = spec.d
+        self._counts = sample_counts(population)
         self._is_fresh = spec.losses == "fresh"
         self._clocks = population.streams.field("candidates")
         self._loss = np.full(population.size, np.inf)
 
     def choose(self, moment: RoundInfo) -> Users:
-        if self._is_fresh:
+        if self._is_fresh:  # losses of former rounds do not count
             self._loss[:] = np.inf
-        known = ~np.isnan(moment.loss)
-        self._loss[known] = moment.loss[known]
+        is_known = ~np.isnan(moment.loss)
+        self._loss[is_known] = moment.loss[is_known]
         candidates = self._candidates(moment.round)
-        return np.sort(candidates[np.argsort(-self._loss[candidates], kind="stable")[: self._m]])
+        by_loss = np.argsort(-self._loss[candidates], kind="stable")
+        return np.sort(candidates[by_loss[: self._m]])
 
     def _candidates(self, round: int) -> Users:
         return weighted_sample(self._clocks, self._counts, round)[: self._d]
 
     def queries(self, round: int, delivered: Users) -> Mapping[str, Users]:
-        return {"loss": np.sort(self._candidates(round)) if self._is_fresh else delivered}
+        if self._is_fresh:
+            return {"loss": np.sort(self._candidates(round))}
+        return {"loss": delivered}

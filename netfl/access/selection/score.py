@@ -77,8 +77,12 @@ class Score(FixedSizeSelection):
     def laws(self) -> tuple[Law, ...]:
         if self.draw == "top":
             return (Law.none("the highest scores: only the order of equal scores is drawn"),)
-        counts, airtime_s = np.array([1.0, 2.0, 3.0, 4.0, 5.0]), np.array([1.0, 2.0, 3.0, 1.0, 2.0])
-        scores = (np.ones_like(counts) if self.value == "one" else counts) * airtime_s**self.power
+        counts = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+        airtime_s = np.array([1.0, 2.0, 3.0, 1.0, 2.0])
+        values = counts  # also as losses
+        if self.value == "one":
+            values = np.ones_like(counts)
+        scores = values * airtime_s**self.power  # s_k = v_k a_k^power
         best = int(scores.argmax())
         share = float(scores[best] / scores.sum())
         single = self.model_copy(update={"m": 1})
@@ -92,26 +96,41 @@ class Score(FixedSizeSelection):
 
 class _Score(Selector):
     def __init__(self, spec: Score, population: UserInfo) -> None:
-        self._spec, self._users = spec, np.arange(population.size)
+        self._spec = spec
+        self._users = np.arange(population.size)
         self._clocks = population.streams.field("score")
         self._tie_draws = population.streams.field("tie")
-        self._cost = np.ones(population.size)
+        self._cost = np.ones(population.size)  # a_k^power
         if spec.needs_airtime:
             if population.airtime_s is None:
                 raise ValueError("airtimes are known only in a network")
             self._cost = population.airtime_s**spec.power
-        self._counts = sample_counts(population) if spec.needs_sample_counts else np.ones(population.size)
+        self._values = np.ones(population.size)  # v_k, where it is no loss
+        if spec.needs_sample_counts:
+            self._values = sample_counts(population)
 
     def choose(self, moment: RoundInfo) -> Users:
-        values = self._counts
+        values = self._values
         if self._spec.needs_learner_metrics:
-            known = ~np.isnan(moment.loss)
-            values = np.where(known, moment.loss, moment.loss[known].mean() if known.any() else 1.0)
+            values = _known_or_mean(moment.loss)
         scores = self._cost * values
         if self._spec.draw == "top":
             ties = self._tie_draws.uniform(self._users, moment.round)
-            return np.sort(np.lexsort((ties, -scores))[: self._spec.m])
-        return np.sort(weighted_sample(self._clocks, scores, moment.round)[: self._spec.m])
+            ordered_users = np.lexsort((ties, -scores))
+        else:
+            ordered_users = weighted_sample(self._clocks, scores, moment.round)
+        return np.sort(ordered_users[: self._spec.m])
 
     def queries(self, round: int, delivered: Users) -> Mapping[str, Users]:
-        return {"loss": self._users} if self._spec.needs_learner_metrics else {}
+        if not self._spec.needs_learner_metrics:
+            return {}
+        return {"loss": self._users}
+
+
+def _known_or_mean(losses: Floats) -> Floats:
+    """Return *losses* with the mean of the known ones for each unknown one, or 1 if none is known."""
+    is_known = ~np.isnan(losses)
+    mean = 1.0
+    if is_known.any():
+        mean = losses[is_known].mean()
+    return np.where(is_known, losses, mean)

@@ -27,7 +27,8 @@ class Uniform(FixedSizeSelection):
         return _Uniform(self.m, population)
 
     def laws(self) -> tuple[Law, ...]:
-        users, m = self.m + 2, self.m
+        m = self.m
+        users = m + 2
         means = (m / users, m * (m - 1) / (users * (users - 1)))
 
         def draw(streams: Streams, size: int) -> Floats:
@@ -41,8 +42,11 @@ class Uniform(FixedSizeSelection):
 
 class _Uniform(Selector):
     def __init__(self, m: int, population: UserInfo) -> None:
-        self._m, self._users = m, np.arange(population.size)
+        self._m = m
+        self._users = np.arange(population.size)
         self._keys = population.streams.field("uniform")
 
     def choose(self, moment: RoundInfo) -> Users:
-        return np.sort(np.argsort(self._keys.uniform(self._users, moment.round), kind="stable")[: self._m])
+        keys = self._keys.uniform(self._users, moment.round)
+        by_key = np.argsort(keys, kind="stable")
+        return np.sort(by_key[: self._m])

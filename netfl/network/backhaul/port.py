@@ -68,14 +68,24 @@ class OutputPort:
         buffer: Buffer,
         onward: Sink,
     ) -> None:
-        self._env, self._log, self._state = env, log, node_state
-        self._ends = (link.node, link.link)
-        self._rate_bps, self._delay_s = link.rate_bps, link.delay_s
-        self._buffer, self._onward = buffer, onward
-        self._has_outages, self._records_hops = not self._state.is_always_up, self._log.wants("forwarded")
-        self._entering: list[Message] = []  # at the present instant
+        self._env = env
+        self._log = log
+        self._state = node_state
+        self._has_outages = not node_state.is_always_up
+        self._records_hops = log.wants("forwarded")
+        self._node = link.node
+        self._link = link.link
+        self._rate_bps = link.rate_bps
+        self._delay_s = link.delay_s
+        self._buffer = buffer
+        self._onward = onward
+
+        # messages that enter at the present instant
+        self._entering: list[Message] = []
         self._ties = 0
         self._tie_draws = tie_draws
+
+        # the message that is being sent
         self._sending: Message | None = None
         self._began_s = 0.0
         self._timer = Timer(env, self._sent)
@@ -88,26 +98,29 @@ class OutputPort:
                 self._env.at_end(Stage.PORTS, self._enter_all)
             self._entering.append(message)
             return
-        now = self._env.now
-        message.entered_s = now
-        dead = self._dead(now) if self._has_outages else ""
-        if dead and not message.ignore_outages:
-            self._end(message, "lost", dead)
-        elif message.bypass_queue or dead:
-            self._send_beside(message, now)
-        elif self._sending is None:
-            if self._buffer.bypass(message, now):
-                self._send(message, now)
+        now_s = self._env.now
+        message.entered_s = now_s
+        down = self._down_end(now_s) if self._has_outages else ""
+        if down and not message.ignore_outages:
+            self._end(message, "lost", down)
+        elif message.bypass_queue or down:  # an exempt message waits for nothing
+            self._send_beside(message, now_s)
+        elif self._sending is None:  # the link is free
+            if self._buffer.bypass(message, now_s):
+                self._send(message, now_s)
             else:
                 self._end(message, "dropped")
         else:
-            for away in self._buffer.push(message, now):
-                self._end(away, "dropped" if away is message else "superseded")
+            for removed in self._buffer.push(message, now_s):
+                self._end(removed, "dropped" if removed is message else "superseded")
 
     def _enter_all(self) -> None:
-        entering, self._entering = self._entering, []
+        """Let all messages of this instant enter, in a random order."""
+        entering = self._entering
+        self._entering = []
         if len(entering) > 1:
-            order = self._tie_draws.order([message.user + 1 for message in entering], self._ties)  # a broadcast has -1
+            keys = [message.user + 1 for message in entering]  # a broadcast has no user, but -1
+            order = self._tie_draws.order(keys, self._ties)
             entering = [entering[place] for place in order]
             self._ties += 1
         for message in entering:
@@ -120,30 +133,36 @@ class OutputPort:
 
     def busy_by_s(self, now_s: float) -> float:
         """Return the time until *now_s* during which a message was being sent."""
-        return self._busy_s + (0.0 if self._sending is None else now_s - self._began_s)
+        if self._sending is None:
+            return self._busy_s
+        return self._busy_s + (now_s - self._began_s)
 
-    def _send(self, message: Message, now: float) -> None:
-        self._sending, self._began_s = message, now
+    def _send(self, message: Message, now_s: float) -> None:
+        """Put *message* on the link, which is free, until it is sent or an outage cuts it."""
+        self._sending = message
+        self._began_s = now_s
         duration_s = message.bits / self._rate_bps
         if self._has_outages:
-            cut_s, name = self._interruption(now, duration_s)
-            if cut_s < before_rounding(now + duration_s):
-                call_after(self._env, max(0.0, cut_s - now), lambda _: self._cut(name))
+            cut_s, down = self._interruption(now_s, duration_s)
+            if cut_s < before_rounding(now_s + duration_s):
+                call_after(self._env, max(0.0, cut_s - now_s), lambda _: self._cut(down))
                 return
         self._timer.set(duration_s)
 
-    def _interruption(self, now: float, duration_s: float) -> tuple[float, str]:
+    def _interruption(self, now_s: float, duration_s: float) -> tuple[float, str]:
         """Return when an outage would interrupt a sending from now on, and the name of what goes down then."""
-        start_s = after_rounding(now)
-        cuts = [(self._state.cut_s(node, start_s, now + duration_s), name) for name, node in self._ends]
+        start_s = after_rounding(now_s)
+        end_s = now_s + duration_s
+        cuts = [(self._state.cut_s(number, start_s, end_s), name) for name, number in (self._node, self._link)]
         return min(cuts, key=itemgetter(0))
 
-    def _send_beside(self, message: Message, now: float, done_s: float = 0.0) -> None:
+    def _send_beside(self, message: Message, now_s: float, done_s: float = 0.0) -> None:
+        """Send *message*, of whose sending *done_s* are over, beside whatever is on the link."""
         duration_s = message.bits / self._rate_bps - done_s
         if self._has_outages and not message.ignore_outages:
-            cut_s, name = self._interruption(now, duration_s)
-            if cut_s < before_rounding(now + duration_s):
-                call_after(self._env, max(0.0, cut_s - now), lambda _: self._end(message, "lost", name))
+            cut_s, down = self._interruption(now_s, duration_s)
+            if cut_s < before_rounding(now_s + duration_s):
+                call_after(self._env, max(0.0, cut_s - now_s), lambda _: self._end(message, "lost", down))
                 return
 
         def sent(event: simpy.Event) -> None:
@@ -157,61 +176,74 @@ class OutputPort:
         call_after(self._env, duration_s, sent)
 
     def _sent(self, event: simpy.Event) -> None:
-        message, now, delay_s = self._sending, self._env.now, self._delay_s
+        """Pass the message that has been sent on, and send the next one."""
+        message = self._sending
         assert message is not None
-        self._busy_s += now - self._began_s
+        now_s = self._env.now
+        delay_s = self._delay_s
+        self._busy_s += now_s - self._began_s
         if self._records_hops:
             self._record_hop(message)
         self._sending = None
         if delay_s:
-            self._propagate(message, now)
-        if self._has_outages and (dead := self._dead(now)):
-            self._empty(dead)
-        elif (waiting := self._buffer.pop(now)) is not None:
-            self._send(waiting, now)
-        if not delay_s:
+            self._propagate(message, now_s)
+        down = self._down_end(now_s) if self._has_outages else ""
+        if down:
+            self._empty(down)
+        else:
+            next_message = self._buffer.pop(now_s)
+            if next_message is not None:
+                self._send(next_message, now_s)
+        if not delay_s:  # it is at the other end at this instant
             self._onward(message)
 
     def _record_hop(self, message: Message) -> None:
-        now = self._env.now
-        waited_s = now - message.entered_s
-        self._log.event("forwarded", now, user=message.user, node=self._ends[0].name, value=waited_s)
+        now_s = self._env.now
+        waited_s = now_s - message.entered_s
+        self._log.event("forwarded", now_s, user=message.user, node=self._node.name, value=waited_s)
 
-    def _propagate(self, message: Message, now: float) -> None:
+    def _propagate(self, message: Message, now_s: float) -> None:
+        """Let *message* arrive at the other end after the delay of the link, unless the link goes down meanwhile."""
         if self._has_outages and not message.ignore_outages:
-            name, number = self._ends[1]
-            arrives_s = now + self._delay_s
-            cut_s = self._state.cut_s(number, after_rounding(now), arrives_s)
+            link, number = self._link
+            arrives_s = now_s + self._delay_s
+            cut_s = self._state.cut_s(number, after_rounding(now_s), arrives_s)
             if cut_s < before_rounding(arrives_s):
-                call_after(self._env, max(0.0, cut_s - now), lambda _: self._end(message, "lost", name))
+                call_after(self._env, max(0.0, cut_s - now_s), lambda _: self._end(message, "lost", link))
                 return
         call_after(self._env, self._delay_s, lambda _: self._onward(message))
 
-    def _cut(self, dead: str) -> None:
+    def _cut(self, down: str) -> None:
         """Lose all messages of the port, as the node or the link goes down."""
-        message, self._sending = self._sending, None
+        message = self._sending
         assert message is not None
+        self._sending = None
         done_s = self._env.now - self._began_s
         self._busy_s += done_s
-        self._lose(message, dead, done_s)
-        self._empty(dead)
+        self._lose(message, down, done_s)
+        self._empty(down)
 
-    def _empty(self, dead: str) -> None:
-        now = self._env.now
-        while (message := self._buffer.pop(now)) is not None:
-            self._lose(message, dead)
+    def _empty(self, down: str) -> None:
+        """Lose all messages that wait."""
+        now_s = self._env.now
+        while (message := self._buffer.pop(now_s)) is not None:
+            self._lose(message, down)
 
-    def _lose(self, message: Message, dead: str, done_s: float = 0.0) -> None:
+    def _lose(self, message: Message, down: str, done_s: float = 0.0) -> None:
         """End *message*, of whose sending *done_s* are over, by an outage, unless it ignores outages."""
         if message.ignore_outages:
             self._send_beside(message, self._env.now, done_s)
         else:
-            self._end(message, "lost", dead)
+            self._end(message, "lost", down)
 
-    def _dead(self, now: float) -> str:
+    def _down_end(self, now_s: float) -> str:
         """Return the name of the node or else the link that is down; an empty string if neither is."""
-        start_s = after_rounding(now)
-        return next((name for name, node in self._ends if self._state.node_up_until_s(node, start_s) <= start_s), "")
+        start_s = after_rounding(now_s)
+        for name, number in (self._node, self._link):
+            if self._state.node_up_until_s(number, start_s) <= start_s:
+                return name
+        return ""
 
-    def _end(self, message: Message, outcome: str, place: str = "") -> None:
-        message.end(self._log, Ending(outcome, place or self._ends[0].name), self._env.now)
+    def _end(self, message: Message, outcome: str, node: str = "") -> None:
+        """End *message* at *node*, by default that of the port."""
+        message.end(self._log, Ending(outcome, node or self._node.name), self._env.now)

@@ -70,13 +70,12 @@ class Routes:
         if faults:
             raise ScenarioError(faults)
         self._sinks[self._layout.server] = server
-        for start in self._layout.names:
-            if self._table.fixed:  # each port leads to the next, opened from the server on
-                for node, after in reversed([*pairwise(self.of(start))]):
-                    if node not in self._sinks:
-                        self._sinks[node] = self._open_port(node, after).enter
-            elif start != self._layout.server:  # the table decides for each message
-                self._sinks[start] = partial(self._forward, start)
+        if self._table.fixed:
+            self._open_fixed_ports()
+        else:  # the table decides for each message, and ports open with the first
+            for name in self._layout.names:
+                if name != self._layout.server:
+                    self._sinks[name] = partial(self._forward, name)
         return self._sinks
 
     def forward_down(self, message: BroadcastCopy) -> None:
@@ -113,14 +112,21 @@ class Routes:
         """Return the present route or, without one, that of least delay when all is up."""
         return self.of(tower, now_s) or self._layout.route(tower)
 
+    def _open_fixed_ports(self) -> None:
+        """Open the ports of all routes, each of which leads to the next, from the server on."""
+        for name in self._layout.names:
+            for node, after in reversed([*pairwise(self.of(name))]):
+                if node not in self._sinks:
+                    self._sinks[node] = self._open_port(node, after).enter
+
     def _pass_on(self, node: str, message: Message) -> None:
         """Pass *message*, a broadcast, on from *node* to the next link of its route, or end its route."""
         assert isinstance(message, BroadcastCopy)
-        place = message.route.index(node)
-        if place == len(message.route) - 1:
+        hop = message.route.index(node)
+        if hop == len(message.route) - 1:
             message.on_arrival(message)
             return
-        after = message.route[place + 1]
+        after = message.route[hop + 1]
         port = self._ports_down.get((node, after))
         if port is None:
             port = self._make_port(node, after, partial(self._pass_on, after), self.wrap_buffer_down)
@@ -136,6 +142,7 @@ class Routes:
     def _make_port(
         self, node: str, after: str, onward: Sink, wrap: Callable[[Buffer], Buffer] = lambda buffer: buffer
     ) -> OutputPort:
+        """Return a port at *node* for the link to *after*, whose messages continue at *onward*."""
         edge = self._layout.graph.edges[node, after]
         link_name = f"{node}-{after}"
         link = Link(
@@ -158,7 +165,7 @@ class Routes:
     def _forward(self, node: str, message: Message) -> None:
         """Send *message* from *node* to its present next hop; without one it is lost."""
         now_s = self._env.now
-        if message.ignore_outages:
+        if message.ignore_outages:  # as if everything were up
             after: str | None = self._layout.route(node)[1]
         else:
             after = self._table.hop(node, message, now_s)
@@ -171,6 +178,7 @@ class Routes:
         port.enter(message)
 
     def _unknown_names(self) -> Iterator[Fault]:
+        """Yield an error for each queue whose name is that of no node or link."""
         nodes = [name for name in self._layout.names if name != self._layout.server]
         links = [f"{node}-{after}" for node in nodes for after in self._layout.graph.adj[node]]
         for name in self._queues:

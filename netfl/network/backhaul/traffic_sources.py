@@ -44,14 +44,19 @@ def start_sources(
         ScenarioError: a sender never has a route to the server; keys are those of the network.
     """
     layout = config.layout
-    if faults := [*_unconnected_faults(layout, config.traffic, sinks)]:
+    faults = [*_unconnected_faults(layout, config.traffic, sinks)]
+    if faults:
         raise ScenarioError(faults)
-    fast_traffic = FastPathTraffic(layout, log, routes) if can_batch(config, log, routes) else None
+    fast_traffic = None
+    if can_batch(config, log, routes):
+        fast_traffic = FastPathTraffic(layout, log, routes)
     for index, (traffic, key) in enumerate(zip(config.traffic, stream_keys(config.traffic), strict=True)):
-        role = traffic.source.removesuffix("s")
-        for name in () if role == "user" else layout.with_role(role):
+        if traffic.source == "users":  # their packets wait for the air
+            continue
+        for name in layout.with_role(traffic.source.removesuffix("s")):
+            node = layout.number(name)
             first, after = routes.default_route(name, 0.0)[:2]  # packets without a present route are lost at the node
-            rate_bps, node = layout.graph.edges[first, after]["rate_bps"], layout.number(name)
+            rate_bps = layout.graph.edges[first, after]["rate_bps"]
             blocks = traffic.blocks(node, rate_bps, streams.at("traffic", *key))
             if fast_traffic is None:
                 sender = Sender(node, node + index * layout.nodes, traffic.priority)
@@ -79,9 +84,12 @@ def _unconnected_faults(
 
 def inject_packets(env: simpy.Environment, blocks: Iterator[Block], sender: Sender, sink: Sink, log: EventLog) -> None:
     """Let the packets of *blocks* enter at *sink*, each at its time: one event for each."""
-    node, flow, priority, offer = sender.node, sender.flow, sender.priority, log.packets.offer
-    packets = (packet for times_s, sizes in blocks for packet in zip(times_s.tolist(), sizes.tolist(), strict=True))
-    packet = (0.0, 0.0)
+    node = sender.node
+    flow = sender.flow
+    priority = sender.priority
+    offer = log.packets.offer
+    packets = _packets_of(blocks)
+    packet = (0.0, 0.0)  # the next to enter
 
     def enter(event: simpy.Event) -> None:
         born_s, bits = packet
@@ -91,9 +99,17 @@ def inject_packets(env: simpy.Environment, blocks: Iterator[Block], sender: Send
 
     def wait() -> None:
         nonlocal packet
-        if (following := next(packets, None)) is not None:
-            packet = following
-            timer.set(packet[0] - env.now)
+        next_packet = next(packets, None)
+        if next_packet is None:
+            return
+        packet = next_packet
+        timer.set(packet[0] - env.now)
 
     timer = Timer(env, enter)
     wait()
+
+
+def _packets_of(blocks: Iterator[Block]) -> Iterator[tuple[float, float]]:
+    """Yield the time and the size of each packet."""
+    for times_s, bits in blocks:
+        yield from zip(times_s.tolist(), bits.tolist(), strict=True)

@@ -20,16 +20,20 @@ class VersionBuffer(Buffer):
     """
 
     def __init__(self, buffer: Buffer, *, by_user: bool) -> None:
-        self._buffer, self._by_user = buffer, by_user
+        self._buffer = buffer
+        self._by_user = by_user
+        # for each receiver, the copies that wait, by the message that holds the place of each in the queue
         self._waiting: dict[int | str, dict[Message, BroadcastCopy]] = {}
-        self._vacant: set[Message] = set()
+        self._vacant: set[Message] = set()  # messages whose places no copy has any more
 
     def push(self, message: Message, time_s: float) -> Sequence[Message]:
         assert isinstance(message, BroadcastCopy)
         copies = self._waiting.setdefault(self._receiver(message), {})
+
+        # users stay in the newest copy for them; copies without users leave their places
         superseded: list[Message] = []
-        place: Message | None = None
-        for held, copy in tuple(copies.items()):
+        free_place: Message | None = None
+        for place, copy in tuple(copies.items()):
             if copy.version > message.version:
                 message.take_out(copy.users)
             elif copy.version < message.version:
@@ -37,27 +41,28 @@ class VersionBuffer(Buffer):
             if copy.users.size:
                 continue
             superseded.append(copy)
-            del copies[held]
-            if place is None:
-                place = held
+            del copies[place]
+            if free_place is None:
+                free_place = place
             else:
-                self._vacant.add(held)  # the queue passes over this place when its turn comes
+                self._vacant.add(place)  # the queue passes over this place when its turn comes
+
         if not message.users.size:
             return (*superseded, message)
-        if place is not None:
-            copies[place] = message
+        if free_place is not None:
+            copies[free_place] = message
             return superseded
         copies[message] = message
         dropped = self._buffer.push(message, time_s)
         vacant = self._vacant.intersection(dropped)
         self._vacant -= vacant
-        return [self._remove(held) for held in dropped if held not in vacant]
+        return [self._remove(place) for place in dropped if place not in vacant]
 
     def pop(self, time_s: float) -> Message | None:
-        while (held := self._buffer.pop(time_s)) is not None:
-            if held not in self._vacant:
-                return self._remove(held)
-            self._vacant.remove(held)
+        while (place := self._buffer.pop(time_s)) is not None:
+            if place not in self._vacant:
+                return self._remove(place)
+            self._vacant.remove(place)
         return None
 
     def __len__(self) -> int:
@@ -71,10 +76,10 @@ class VersionBuffer(Buffer):
         assert isinstance(message, BroadcastCopy)
         return message.flow if self._by_user else message.route[-1]
 
-    def _remove(self, held: Message) -> BroadcastCopy:
-        """Return the copy at the place of *held*, which has left the queue."""
-        receiver = self._receiver(held)
-        copy = self._waiting[receiver].pop(held)
+    def _remove(self, place: Message) -> BroadcastCopy:
+        """Return the copy at *place*, which has left the queue."""
+        receiver = self._receiver(place)
+        copy = self._waiting[receiver].pop(place)
         if not self._waiting[receiver]:
             del self._waiting[receiver]
         return copy

@@ -7,11 +7,16 @@ from typing import NamedTuple
 
 from netfl.network.radio.transmission import Transmission
 
-_MANY, _THINNING = 256, 128
-"""Cases from which older cases count half, and one collision in so many that is followed once there are enough."""
 _MIN_CASES = 32
 """Cases that suffice for a statement; twice as many are taken one after the other."""
-_MIN_SHARE, _MAX_CHANCE = 0.6, 0.25
+_THINNING = 128
+"""One collision in so many is followed once there are enough cases."""
+_MANY = 256
+"""Cases from which older cases count half."""
+_MIN_SHARE = 0.6
+"""Least share of repeats of users that stay synchronised."""
+_MAX_CHANCE = 0.25
+"""Largest share that chance may explain."""
 
 
 class RepeatedCollisions(NamedTuple):
@@ -41,11 +46,13 @@ class CollisionRepeats:
     __slots__ = ("_cases", "_collisions", "_ended_s", "_expected", "_followed", "_repeats", "watched")
 
     def __init__(self) -> None:
+        self.watched = set[int]()
         self._followed: dict[int, tuple[int, float]] = {}  # of a user, its partner and the start of its attempt
         self._ended_s: dict[int, float] = {}  # of a partner, the end of its last attempt
-        self.watched = set[int]()
         self._collisions = 0
-        self._cases = self._repeats = self._expected = 0.0
+        self._cases = 0.0
+        self._repeats = 0.0
+        self._expected = 0.0  # repeats by chance
 
     @property
     def repeated(self) -> RepeatedCollisions | None:
@@ -54,7 +61,9 @@ class CollisionRepeats:
             return None
         repeated = RepeatedCollisions(self._repeats / self._cases, self._expected / self._cases)
         is_synchronised = repeated.share >= _MIN_SHARE and repeated.chance <= _MAX_CHANCE
-        return repeated if is_synchronised else None
+        if not is_synchronised:
+            return None
+        return repeated
 
     def note_collision(self, transmission: Transmission, place: int) -> None:
         """Take the end of a transmission in which the frame at *place* has collided."""
@@ -74,20 +83,28 @@ class CollisionRepeats:
             followed = self._followed.pop(user, None)
             if followed is not None:
                 partner, before_s = followed
-                was_on_air = is_on_air(partner) or self._ended_s.get(partner, before_s) > transmission.start_s
-                airtime_s, gap_s = transmission.end_s - transmission.start_s, transmission.start_s - before_s
-                self._cases += 1.0
-                self._repeats += was_on_air
-                self._expected += min(1.0, 2.0 * airtime_s / gap_s) if gap_s > 0.0 else 1.0
-                if self._cases >= _MANY:
-                    self._cases /= 2.0
-                    self._repeats /= 2.0
-                    self._expected /= 2.0
+                is_repeat = is_on_air(partner) or self._ended_s.get(partner, before_s) > transmission.start_s
+                self._count_case(transmission, before_s, is_repeat=is_repeat)
             if user in self._ended_s:
                 self._ended_s[user] = now_s
         if not self._followed:
             self._ended_s.clear()
             self.watched.clear()
+
+    def _count_case(self, transmission: Transmission, before_s: float, *, is_repeat: bool) -> None:
+        """Count the next attempt after a collision, whose attempt began at *before_s*."""
+        airtime_s = transmission.end_s - transmission.start_s
+        gap_s = transmission.start_s - before_s
+        chance = 1.0
+        if gap_s > 0.0:
+            chance = min(1.0, 2.0 * airtime_s / gap_s)  # 2 T / g
+        self._cases += 1.0
+        self._repeats += is_repeat
+        self._expected += chance
+        if self._cases >= _MANY:
+            self._cases /= 2.0
+            self._repeats /= 2.0
+            self._expected /= 2.0
 
     def _follow(self, transmission: Transmission, place: int) -> None:
         """Follow one user of a collision until the end of its next attempt."""
@@ -96,7 +113,9 @@ class CollisionRepeats:
         others = [int(other.ids[0]) for other in transmission.interferers if other.tower == tower]
         if len(transmission.ids) > 1:
             others.append(int(transmission.ids[place - 1]))
-        for partner in others[:1]:
-            self._followed[user] = partner, transmission.start_s
-            self._ended_s.setdefault(partner, transmission.start_s)
-            self.watched.update((user, partner))
+        if not others:  # those of other cells are not followed
+            return
+        partner = others[0]
+        self._followed[user] = (partner, transmission.start_s)
+        self._ended_s.setdefault(partner, transmission.start_s)
+        self.watched.update((user, partner))

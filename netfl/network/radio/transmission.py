@@ -72,11 +72,13 @@ class SharedChannel:
         """Begin a transmission, which interferes with all that overlap with it on the same channel."""
         others = self._on_air.get(transmission.channel)
         if others is None:
-            others = self._on_air[transmission.channel] = []
+            others = []
+            self._on_air[transmission.channel] = others
         if others:
             slack_s = touch_tolerance_s(transmission)
+            begins_s = transmission.start_s + slack_s
             for other in others:
-                if other.end_s > transmission.start_s + slack_s and transmission.end_s > other.start_s + slack_s:
+                if other.end_s > begins_s and transmission.end_s > other.start_s + slack_s:
                     other.interferers.append(transmission)
                     transmission.interferers.append(other)
         others.append(transmission)

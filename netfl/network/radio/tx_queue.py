@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from netfl.network.updates import Users
 from netfl.types import Bools, Floats, Ints
 
 
+@dataclass(slots=True, eq=False)
 class Frames:
     """Frames that some users put on the air at one instant, one each.
 
@@ -29,10 +31,9 @@ class Frames:
         handle: data of the queue about these frames.
     """
 
-    __slots__ = ("bits", "handle", "users")
-
-    def __init__(self, users: Users, bits: float | Floats, handle: Any) -> None:
-        self.users, self.bits, self.handle = users, bits, handle
+    users: Users
+    bits: float | Floats
+    handle: Any
 
 
 class TxQueue(ABC):
@@ -110,7 +111,8 @@ class MergedTxQueue(TxQueue):
 
     def __init__(self, first: TxQueue, second: TxQueue) -> None:
         self._queues = (first, second)
-        self.ids, self.max_bits = first.ids, max(first.max_bits, second.max_bits)
+        self.ids = first.ids
+        self.max_bits = max(first.max_bits, second.max_bits)
 
     @property
     def ready_s(self) -> Floats:  # type: ignore[override]
@@ -131,27 +133,31 @@ class MergedTxQueue(TxQueue):
         return first + second
 
     def launch(self, users: Users, now_s: float) -> Frames:
-        second = self._second_is_next(users)
-        places = (np.flatnonzero(~second), np.flatnonzero(second))
-        frames = tuple(queue.launch(users[place], now_s) for queue, place in zip(self._queues, places, strict=True))
+        first_queue, second_queue = self._queues
+        second_is_next = self._second_is_next(users)
+        first_places = np.flatnonzero(~second_is_next)
+        second_places = np.flatnonzero(second_is_next)
+        first_frames = first_queue.launch(users[first_places], now_s)
+        second_frames = second_queue.launch(users[second_places], now_s)
         bits = np.empty(len(users))
-        for part, place in zip(frames, places, strict=True):
-            bits[place] = part.bits
-        return Frames(users, bits, _MergedHandle((frames[0], frames[1]), places))
+        bits[first_places] = first_frames.bits
+        bits[second_places] = second_frames.bits
+        return Frames(users, bits, _MergedHandle((first_frames, second_frames), (first_places, second_places)))
 
     def end(
         self, frames: Frames, causes: Sequence[str], snr_db: Floats, limit: int | None, now_s: float
     ) -> list[Message]:
         messages: list[Message] = []
-        for queue, part, place in zip(self._queues, *frames.handle, strict=True):
-            if place.size:
-                messages += queue.end(part, [causes[index] for index in place], snr_db[place], limit, now_s)
+        for queue, queue_frames, places in zip(self._queues, *frames.handle, strict=True):
+            if places.size:
+                queue_causes = [causes[place] for place in places]
+                messages += queue.end(queue_frames, queue_causes, snr_db[places], limit, now_s)
         return messages
 
     def defer(self, users: Users, until_s: Floats) -> None:
         for queue in self._queues:
-            waiting = queue.ready_s[users] < until_s
-            queue.defer(users[waiting], until_s[waiting])
+            is_postponed = queue.ready_s[users] < until_s  # a frame that is ready later stays
+            queue.defer(users[is_postponed], until_s[is_postponed])
 
     def refresh(self, now_s: float) -> None:
         for queue in self._queues:
@@ -166,6 +172,7 @@ class MergedTxQueue(TxQueue):
             queue.check_power(users, now_s)
 
     def _second_is_next(self, users: Users) -> Bools:
+        """Return whether each of *users* sends a frame of the second queue next, ``[n]``."""
         first_s, second_s = (queue.ready_s[users] for queue in self._queues)
         return np.asarray(after_rounding(second_s) < first_s)
 
@@ -179,8 +186,11 @@ class TxQueueSubset(TxQueue):
     """
 
     def __init__(self, queue: TxQueue, users: Users, hidden: Sequence[int] = ()) -> None:
-        self._queue, self._users, self._hidden = queue, users, list(hidden)
-        self.ids, self.max_bits = queue.ids[users], queue.max_bits
+        self._queue = queue
+        self._users = users
+        self._hidden = list(hidden)
+        self.ids = queue.ids[users]
+        self.max_bits = queue.max_bits
 
     @property
     def ready_s(self) -> Floats:  # type: ignore[override]

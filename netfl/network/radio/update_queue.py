@@ -23,16 +23,11 @@ from netfl.network.updates import (
 from netfl.types import Bools, Floats, Ints
 
 # plain numbers, which NumPy stores faster than members of an enumeration
-_IN_TRAINING, _WAITING, _ON_AIR, _RECEIVED, _ENDED = (
-    int(state)
-    for state in (
-        UpdateState.IN_TRAINING,
-        UpdateState.WAITING,
-        UpdateState.ON_AIR,
-        UpdateState.RECEIVED,
-        UpdateState.ENDED,
-    )
-)
+_IN_TRAINING = int(UpdateState.IN_TRAINING)
+_WAITING = int(UpdateState.WAITING)
+_ON_AIR = int(UpdateState.ON_AIR)
+_RECEIVED = int(UpdateState.RECEIVED)
+_ENDED = int(UpdateState.ENDED)
 
 
 class UpdateSource(Protocol):
@@ -92,8 +87,11 @@ class UpdateQueue(TxQueue):
     source: UpdateSource
 
     def __init__(self, ids: Users, bits: float, tower: str, log: EventLog, outstanding: OutstandingUpdates) -> None:
-        self.ids, self.max_bits, self.tower = ids, bits, tower
-        self.log, self.outstanding = log, outstanding
+        self.ids = ids
+        self.max_bits = bits
+        self.tower = tower
+        self.log = log
+        self.outstanding = outstanding
         size = len(ids)
         self.base = np.full(size, -1, np.int64)
         self.state = np.full(size, _ENDED, np.int64)
@@ -142,7 +140,9 @@ class UpdateQueue(TxQueue):
         if self._sizes is None or not len(users):
             return self.max_bits
         sizes = self._sizes[users]
-        return float(sizes[0]) if (sizes == sizes[0]).all() else sizes
+        if (sizes == sizes[0]).all():
+            return float(sizes[0])
+        return sizes
 
     def lengths(self, now_s: float) -> Ints:
         can_be_sent = self.on_air | (self.ready_s <= now_s)
@@ -154,7 +154,10 @@ class UpdateQueue(TxQueue):
         self.attempts[users] += 1
         self.sent_s[users] = np.fmin(self.sent_s[users], now_s)
         bits = self.bits(users)
-        self.log.uplink_bits += bits * len(users) if isinstance(bits, float) else float(bits.sum())
+        if isinstance(bits, float):  # one size for all
+            self.log.uplink_bits += bits * len(users)
+        else:
+            self.log.uplink_bits += float(bits.sum())
         self.log.event("sent", now_s, user=self.ids[users], node=self.tower, value=bits)
         return Frames(users, bits, _SentUpdates(self.base[users], self.sent_s[users], self.attempts[users]))
 
@@ -166,30 +169,30 @@ class UpdateQueue(TxQueue):
         senders = frames.users[is_current]
         self.on_air[senders] = False
         self.state[senders] = _WAITING  # until the frame turns out to be received, or the last
-        finished = []
+        leaving_users = []
         for cause in dict.fromkeys(causes):
-            has_cause = np.array([each == cause for each in causes])
-            is_last = has_cause & is_current
-            if cause:
-                is_last &= frames.handle.attempts >= (limit or np.inf)
-            users = frames.users[is_last]
+            has_cause = np.array([frame_cause == cause for frame_cause in causes])
+            leaves_queue = has_cause & is_current
+            if cause:  # a frame that failed leaves with its last attempt
+                leaves_queue &= frames.handle.attempts >= (limit or np.inf)
+            users = frames.users[leaves_queue]
             self.state[users] = _ENDED if cause else _RECEIVED
             self.ready_s[users] = self.source.next_ready_s(users)
-            finished.append(users)
+            leaving_users.append(users)
             if cause:
-                self._end(frames, is_last, Ending.of_failure(cause, limit, self.tower), now_s)
+                self._end(frames, leaves_queue, Ending.of_failure(cause, limit, self.tower), now_s)
                 self._end(frames, has_cause & ~is_current, Ending("superseded", self.tower), now_s)
-                self._record_failures(frames, has_cause & is_current & ~is_last, cause, snr_db, now_s)
+                self._record_failures(frames, has_cause & is_current & ~leaves_queue, cause, snr_db, now_s)
         updates = [self._update(frames, place) for place, cause in enumerate(causes) if not cause]
         self.outstanding.in_flight.update(dict.fromkeys(updates))
-        self.source.start_next(np.concatenate(finished), now_s)
+        self.source.start_next(np.concatenate(leaving_users), now_s)
         return [*updates]
 
     def defer(self, users: Users, until_s: Floats) -> None:
         self.ready_s[users] = until_s
-        lost = users[np.isinf(until_s)]
-        self.is_lost[lost] = True
-        self.source.cancel(lost)
+        lost_users = users[np.isinf(until_s)]
+        self.is_lost[lost_users] = True
+        self.source.cancel(lost_users)
 
     def refresh(self, now_s: float) -> None:
         self.source.refresh(now_s)
@@ -216,12 +219,16 @@ class UpdateQueue(TxQueue):
         self.outstanding.end(self.log, ending, time_s, self.ids[users], base, is_expected=is_expected)
 
     def _is_current(self, frames: Frames) -> Bools:
+        """Return whether the update of each frame is still the newest of its user, ``[n]``."""
         users = frames.users
         return np.asarray(self.on_air[users] & (self.base[users] == frames.handle.base))
 
     def _update(self, frames: Frames, place: int) -> Update:
+        """Return the update of the frame at *place*, which a tower has received."""
         user = int(self.ids[frames.users[place]])
-        bits = frames.bits if isinstance(frames.bits, float) else float(frames.bits[place])
+        bits = frames.bits
+        if not isinstance(bits, float):
+            bits = float(bits[place])
         sent: _SentUpdates = frames.handle
         return Update(
             user,
@@ -237,6 +244,7 @@ class UpdateQueue(TxQueue):
         self.end_updates(ending, now_s, frames.users[chosen], frames.handle.base[chosen])
 
     def _record_failures(self, frames: Frames, chosen: Bools, cause: str, snr_db: Floats, now_s: float) -> None:
+        """Count and record the failures of *chosen* frames, which are sent again."""
         self.log.count_failures(int(np.count_nonzero(chosen)), now_s)
         if chosen.any() and self.log.wants("failed"):
             ids = self.ids[frames.users[chosen]]

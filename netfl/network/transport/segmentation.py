@@ -43,60 +43,71 @@ class SegmentedUpdateQueue(UpdateQueue):
         ack_delay_s: Callable[[int], float],
     ) -> None:
         super().__init__(ids, cut.max_bits, tower, log, outstanding)
-        self._env, self._arq, self._ack_delay_s = env, arq, ack_delay_s
-        self.log.metrics |= {"packets_sent": 0.0, "packets_retransmitted": 0.0}
+        self._env = env
+        self._arq = arq
+        self._ack_delay_s = ack_delay_s
         self._disconnected_until_s = np.full(len(ids), -np.inf)
         self._transfers: list[Transfer | None] = [None] * len(ids)
         self._superseded: dict[Transfer, None] = {}
-        self._cuts = self._next_cuts = [cut] * len(ids)
+        self._cuts = [cut] * len(ids)
+        self._next_cuts: list[Segmentation] | None = None  # None while all updates are cut alike
+        self.log.metrics |= {"packets_sent": 0.0, "packets_retransmitted": 0.0}
 
     def set_cuts(self, cuts: Sequence[Segmentation]) -> None:
-        if self._cuts is self._next_cuts:
-            self._cuts = [*self._cuts]
         self._next_cuts = [*cuts]
 
     def put(self, users: Users, base: Ints, ready_s: Floats) -> None:
         super().put(users, base, ready_s)
-        if self._cuts is not self._next_cuts:
-            for user in users.tolist():
-                self._cuts[user] = self._next_cuts[user]
+        if self._next_cuts is None:
+            return
+        for user in users.tolist():
+            self._cuts[user] = self._next_cuts[user]
 
     def supersede(self, users: Users, at_s: Floats) -> None:
         """End the updates of *users* with packets still to send, as newer ones follow."""
         ends = ends_on_newer_version(self.state[users])
         for place, user in enumerate(users.tolist()):
             transfer = self._transfers[user]
+            if transfer is None:  # no packet has been sent
+                continue
             self._transfers[user] = None
-            if transfer is not None:
-                ends[place] = transfer.supersede()
-                if transfer.is_open:  # packets on their way may complete it
-                    self._superseded[transfer] = None
+            ends[place] = transfer.supersede()
+            if transfer.is_open:  # packets on their way may complete it
+                self._superseded[transfer] = None
         self._disconnected_until_s[users] = -np.inf
         self._end_superseded(users[ends], at_s[ends])
 
     def bits(self, users: Users) -> float | Floats:
-        bits = [transfer.packet_bits(transfer.head) for transfer in map(self._transfer, users.tolist())]
-        return bits[0] if len(set(bits)) == 1 else np.array(bits)
+        transfers = [self._transfer(user) for user in users.tolist()]
+        bits = [transfer.packet_bits(transfer.head) for transfer in transfers]
+        if len(set(bits)) == 1:
+            return bits[0]
+        return np.array(bits)
 
     def lengths(self, now_s: float) -> Ints:
         lengths = super().lengths(now_s)
         for user in np.flatnonzero(lengths).tolist():
             transfer = self._transfers[user]
-            lengths[user] = self._cuts[user].count if transfer is None else max(1, transfer.missing)
+            if transfer is None:
+                lengths[user] = self._cuts[user].count
+            else:
+                lengths[user] = max(1, transfer.missing)
         return lengths
 
     def launch(self, users: Users, now_s: float) -> Frames:
         self.on_air[users] = True
-        log, transfers = self.log, [self._transfer(user) for user in users.tolist()]
-        parts = [transfer.launch(now_s) for transfer in transfers]
-        bits = np.array([transfer.packet_bits(part) for transfer, part in zip(transfers, parts, strict=True)])
-        for transfer, part in zip(transfers, parts, strict=True):
-            if transfer.head_attempts == 1:
-                log.metrics["packets_sent"] += 1
-                log.metrics["packets_retransmitted"] += transfer.sends[part] > 1
-        log.uplink_bits += float(bits.sum())
-        log.event("sent", now_s, user=self.ids[users], node=self.tower, value=bits)
-        return Frames(users, bits, [*zip(transfers, parts, strict=True)])
+        transfers = [self._transfer(user) for user in users.tolist()]
+        packets = [(transfer, transfer.launch(now_s)) for transfer in transfers]
+        bits = np.array([transfer.packet_bits(part) for transfer, part in packets])
+        for transfer, part in packets:
+            if transfer.head_attempts > 1:  # the MAC repeats a frame: the packet has been counted
+                continue
+            self.log.metrics["packets_sent"] += 1
+            if transfer.sends[part] > 1:
+                self.log.metrics["packets_retransmitted"] += 1
+        self.log.uplink_bits += float(bits.sum())
+        self.log.event("sent", now_s, user=self.ids[users], node=self.tower, value=bits)
+        return Frames(users, bits, packets)
 
     def end(
         self, frames: Frames, causes: Sequence[str], snr_db: Floats, limit: int | None, now_s: float
@@ -104,28 +115,28 @@ class SegmentedUpdateQueue(UpdateQueue):
         self.refresh(now_s)
         messages: list[Message] = []
         for place, ((transfer, part), cause) in enumerate(zip(frames.handle, causes, strict=True)):
-            if is_current := self._transfers[transfer.user] is transfer:
-                self.on_air[transfer.user] = False
-            if not cause:
-                messages.append(self._segment(transfer, part))
-            else:
-                transfer.lose(part)
-                if not is_current:
-                    self._end_transfer(transfer, Ending("superseded", self.tower), now_s)
-                    continue
-                if self._retries(transfer, part, cause, limit, now_s):
-                    transfer.causes[part] = cause
-                    self.log.count_failures(1, now_s)
-                    user, snr = self.ids[transfer.user], snr_db[place : place + 1]
-                    self.log.event("failed", now_s, user=user, node=self.tower, value=snr, detail=cause)
-                    if limit is None or transfer.head_attempts < limit:
-                        continue
+            is_current = self._transfers[transfer.user] is transfer
             if is_current:
-                self._leave_air(transfer, part, now_s)
+                self.on_air[transfer.user] = False
+            if cause:
+                transfer.lose(part)
+            else:
+                messages.append(self._segment(transfer, part))
+
+            if not is_current:  # its user sends another update by now
+                if cause:
+                    self._end_transfer(transfer, Ending("superseded", self.tower), now_s)
+                continue
+            if cause and self._retries(transfer, part, cause, limit, now_s):
+                self._record_failure(transfer, part, cause, snr_db[place : place + 1], now_s)
+                if limit is None or transfer.head_attempts < limit:  # the MAC repeats the frame
+                    continue
+            self._leave_air(transfer, part, now_s)
         return messages
 
     def defer(self, users: Users, until_s: Floats) -> None:
-        self.ready_s[users] = self._disconnected_until_s[users] = until_s
+        self.ready_s[users] = until_s
+        self._disconnected_until_s[users] = until_s
         for user in users[np.isinf(until_s)].tolist():
             transfer = self._transfer(user)
             transfer.is_unreachable = True
@@ -136,8 +147,8 @@ class SegmentedUpdateQueue(UpdateQueue):
         for transfer in transfers:
             if transfer is not None:
                 self._stop(transfer, ending, now_s)
-        untouched = [transfer is None for transfer in transfers]
-        super().abort(users[untouched], ending, now_s)
+        has_no_transfer = [transfer is None for transfer in transfers]
+        super().abort(users[has_no_transfer], ending, now_s)
 
     def finish(self, now_s: float, on_air: Sequence[Frames]) -> None:
         super().finish(now_s, ())
@@ -151,9 +162,9 @@ class SegmentedUpdateQueue(UpdateQueue):
             return
         self.refresh(time_s)
         transfer.lose(part)
-        if self._arq is None:
+        if self._arq is None:  # nothing repeats the packet
             self._stop(transfer, ending, time_s)
-        elif transfer.state is UpdateState.SUPERSEDED:
+        elif transfer.state is UpdateState.SUPERSEDED:  # its user does not repeat it any more
             self._end_transfer(transfer, Ending("superseded", ending.node), time_s)
         else:
             transfer.causes[part] = ending.outcome
@@ -161,9 +172,10 @@ class SegmentedUpdateQueue(UpdateQueue):
 
     def send_acknowledgement(self, transfer: Transfer, part: int) -> None:
         """Let the user know, a delay later, that the server has a packet."""
-        if self._arq is not None:
-            delay_s = self._ack_delay_s(int(self.ids[transfer.user]))
-            call_after(self._env, delay_s, partial(self._receive_acknowledgement, transfer, part))
+        if self._arq is None:
+            return
+        delay_s = self._ack_delay_s(int(self.ids[transfer.user]))
+        call_after(self._env, delay_s, partial(self._receive_acknowledgement, transfer, part))
 
     def _segment(self, transfer: Transfer, part: int) -> Segment:
         user = int(self.ids[transfer.user])
@@ -180,17 +192,27 @@ class SegmentedUpdateQueue(UpdateQueue):
         )
 
     def _transfer(self, user: int) -> Transfer:
+        """Return the transfer of the update of *user*, which begins if it has not."""
         transfer = self._transfers[user]
-        if transfer is None:
-            window = None if self._arq is None else self._arq.window
-            transfer = Transfer(self, user, int(self.base[user]), self._cuts[user], window)
-            self._transfers[user] = transfer
-            if keeps_user_busy(self.state[user]):
-                self.state[user] = transfer.state
-            else:  # a MAC asks for the size of a frame that the user does not have
-                transfer.end()
-            transfer.advance()
+        if transfer is not None:
+            return transfer
+        window = None
+        if self._arq is not None:
+            window = self._arq.window
+        transfer = Transfer(self, user, int(self.base[user]), self._cuts[user], window)
+        self._transfers[user] = transfer
+        if keeps_user_busy(self.state[user]):
+            self.state[user] = transfer.state
+        else:  # a MAC asks for the size of a frame that the user does not have
+            transfer.end()
+        transfer.advance()
         return transfer
+
+    def _record_failure(self, transfer: Transfer, part: int, cause: str, snr_db: Floats, now_s: float) -> None:
+        """Record the failure of a packet that is sent again."""
+        transfer.causes[part] = cause
+        self.log.count_failures(1, now_s)
+        self.log.event("failed", now_s, user=self.ids[transfer.user], node=self.tower, value=snr_db, detail=cause)
 
     def _retries(self, transfer: Transfer, part: int, cause: str, limit: int | None, now_s: float) -> bool:
         """Return whether a packet that failed is sent again; without repetition, its last failure ends the update."""
@@ -213,13 +235,16 @@ class SegmentedUpdateQueue(UpdateQueue):
         self._env.at_end(Stage.TIMERS, partial(self._expire, transfer, part))
 
     def _expire(self, transfer: Transfer, part: int) -> None:
-        arq, now_s = self._arq, self._env.now
+        """Queue a packet again whose acknowledgement has not come in time, or give the update up."""
+        arq = self._arq
         assert arq is not None
+        now_s = self._env.now
         self.refresh(now_s)
         if not transfer.is_sending or transfer.is_acknowledged(part):
             return
         if transfer.sends[part] > arq.retries:
-            self._stop(transfer, Ending("given_up", self.tower, transfer.causes.get(part, "timeout")), now_s)
+            cause = transfer.causes.get(part, "timeout")
+            self._stop(transfer, Ending("given_up", self.tower, cause), now_s)
         else:
             transfer.repeat(part)
             self._resume(transfer, now_s)
@@ -228,28 +253,35 @@ class SegmentedUpdateQueue(UpdateQueue):
         now_s = self._env.now
         self.refresh(now_s)
         transfer.acknowledge(part)
-        if transfer.head == part and not self.on_air[transfer.user]:
+        if transfer.head == part and not self.on_air[transfer.user]:  # it need not be sent again
             transfer.head = NO_PACKET
         self._resume(transfer, now_s)
 
     def _resume(self, transfer: Transfer, now_s: float) -> None:
         """Choose the next packet of a user without one, unless the user is on the air."""
         user = transfer.user
-        if self._transfers[user] is transfer and not self.on_air[user] and transfer.head == NO_PACKET:
-            before_s = self.ready_s[user]
-            self._update_ready(transfer, now_s)
-            if self.ready_s[user] != before_s:
-                self.source.on_change(np.array([user]))
+        is_current = self._transfers[user] is transfer
+        if not is_current or self.on_air[user] or transfer.head != NO_PACKET:
+            return
+        before_s = self.ready_s[user]
+        self._update_ready(transfer, now_s)
+        if self.ready_s[user] != before_s:
+            self.source.on_change(np.array([user]))
 
     def _update_ready(self, transfer: Transfer, now_s: float) -> None:
+        """Set when the user's next frame is ready: a packet of this update, or the next update."""
         user = transfer.user
         if self._transfers[user] is not transfer:
             return
-        next_s = self.source.next_ready_s(user)
-        is_ready = transfer.advance() and np.isinf(next_s)
-        self.ready_s[user] = max(now_s, self._disconnected_until_s[user]) if is_ready else next_s
+        has_packet = transfer.advance()
+        next_update_s = self.source.next_ready_s(user)
+        if has_packet and np.isinf(next_update_s):
+            self.ready_s[user] = max(now_s, self._disconnected_until_s[user])
+        else:
+            self.ready_s[user] = next_update_s
 
     def _stop(self, transfer: Transfer, ending: Ending, now_s: float) -> None:
+        """End an update whose user may have sent only some of its packets."""
         self._end_transfer(transfer, ending, now_s)
         transfer.is_sending = False
         if not self.on_air[transfer.user]:
@@ -257,21 +289,27 @@ class SegmentedUpdateQueue(UpdateQueue):
         self._resume(transfer, now_s)
 
     def _end_transfer(self, transfer: Transfer, ending: Ending, now_s: float) -> None:
+        """End an update, unless it has ended; its user may begin the next one."""
         if not transfer.is_open:
             return
         user = transfer.user
+        users = np.array([user])
         transfer.end()
         self._superseded.pop(transfer, None)
         if self._transfers[user] is transfer:  # else its user is busy with another update
             self.state[user] = UpdateState.ENDED
         is_expected = not transfer.is_cancelled
-        self.end_updates(ending, now_s, np.array([user]), transfer.base, is_expected=is_expected)
-        if self.source.version[user] > self.base[user]:
-            call_after(self._env, 0.0, lambda _: self.source.start_next(np.array([user]), self._env.now))
+        self.end_updates(ending, now_s, users, transfer.base, is_expected=is_expected)
+        if self.source.version[user] > self.base[user]:  # once this change is complete
+            call_after(self._env, 0.0, lambda _: self.source.start_next(users, self._env.now))
 
     def _cancel_unreachable(self, transfer: Transfer) -> None:
         """Report once that a user is disconnected for good with packets to send."""
-        if transfer.is_unreachable and transfer.is_open and transfer.missing and not transfer.is_cancelled:
-            transfer.is_cancelled = self.is_lost[transfer.user] = True
-            is_current = self._transfers[transfer.user] is transfer
-            self.source.cancel(np.array([transfer.user]), None if is_current else transfer.base)
+        has_packets = transfer.is_open and transfer.missing > 0
+        if not transfer.is_unreachable or not has_packets or transfer.is_cancelled:
+            return
+        user = transfer.user
+        transfer.is_cancelled = True
+        self.is_lost[user] = True
+        is_current = self._transfers[user] is transfer
+        self.source.cancel(np.array([user]), None if is_current else transfer.base)

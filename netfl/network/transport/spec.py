@@ -56,8 +56,8 @@ class Segmentation:
 
     @property
     def max_bits(self) -> float:
-        """Size of the largest packet."""
-        return self.bits if self.count > 1 else self.last_bits
+        """Size of the largest packet, which is the first."""
+        return self.packet_bits(0)
 
     def packet_bits(self, part: int) -> float:
         """Return the size of packet *part*, counted from 0."""
@@ -98,16 +98,18 @@ class Transport(Spec):
 
     @model_validator(mode="after")
     def _check_header(self) -> Self:
-        header, mtu = self.header, self._mtu_bits
-        if self.grain == "packet" and header >= mtu:
+        if self.grain == "packet" and self.header >= self._mtu_bits:
             raise ValueError(
-                f"a header of {header:g} bit leaves no payload in an mtu of {mtu:g} bit; give a larger mtu"
+                f"a header of {self.header:g} bit leaves no payload in an mtu of {self._mtu_bits:g} bit; "
+                "give a larger mtu"
             )
         return self
 
     @property
     def _mtu_bits(self) -> float:
-        return _MTU_BITS if self.mtu is None else self.mtu
+        if self.mtu is None:
+            return _MTU_BITS
+        return self.mtu
 
     def misfits(self, frame_bits: float | None) -> Iterator[Fault]:
         """Report packets that do not fit into a frame of *frame_bits*; keys are relative to this transport."""
@@ -139,6 +141,7 @@ class Transport(Spec):
         """
         if self.grain != "packet":
             return Segmentation(1, bits + self.header, bits + self.header)
-        room = self._mtu_bits - self.header
-        count = max(1, math.ceil(bits / room - _ROUNDING))
-        return Segmentation(count, self._mtu_bits, min(bits - (count - 1) * room, room) + self.header)
+        payload_bits = self._mtu_bits - self.header
+        count = max(1, math.ceil(bits / payload_bits - _ROUNDING))
+        last_payload_bits = min(bits - (count - 1) * payload_bits, payload_bits)
+        return Segmentation(count, self._mtu_bits, last_payload_bits + self.header)

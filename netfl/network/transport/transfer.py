@@ -47,18 +47,36 @@ class Transfer:
     """
 
     def __init__(self, queue: SegmentQueue, user: int, base: int, cut: Segmentation, window: int | None = None) -> None:
-        self.queue, self.user, self.base, count = queue, user, base, cut.count
+        self.queue = queue
+        self.user = user
+        self.base = base
         self.packet_bits = cut.packet_bits
-        self._count, self._window = count, window or count
-        self._at_server, self._acknowledged, self._acknowledged_in_order = set[int](), set[int](), 0
-        self._next_new, self._repeats = 0, deque[int]()
-        self._copies, self.sends = [0] * count, [0] * count
-        self._is_superseded = self._has_ended = False
-        self.is_sending = True
-        self.is_unreachable = self.is_cancelled = False
-        self.head, self.head_attempts, self.missing = NO_PACKET, 0, count
+        self._count = cut.count
+
+        # still to be sent: new packets up to the end of the window, and packets to be repeated
+        self._window = window or cut.count
+        self._next_new = 0
+        self._repeats = deque[int]()
+        self.head = NO_PACKET
+        self.head_attempts = 0
+
+        # on their way and at the server: of each packet, the copies on their way and the sendings so far
+        self._copies = [0] * cut.count
+        self.sends = [0] * cut.count
+        self.missing = cut.count
         self.causes: dict[int, str] = {}
-        self.sent_s, self.attempts = math.nan, 0
+        self._at_server = set[int]()
+        self._acknowledged = set[int]()
+        self._acknowledged_in_order = 0  # number of packets before the first that is not acknowledged
+
+        # of the update
+        self.is_sending = True
+        self.is_unreachable = False
+        self.is_cancelled = False
+        self._is_superseded = False
+        self._has_ended = False
+        self.sent_s = math.nan
+        self.attempts = 0
 
     @property
     def state(self) -> UpdateState:
@@ -67,7 +85,9 @@ class Transfer:
             return UpdateState.ENDED
         if self._is_superseded:
             return UpdateState.SUPERSEDED
-        return UpdateState.IN_SEGMENTS if self.missing else UpdateState.ON_AIR
+        if self.missing:
+            return UpdateState.IN_SEGMENTS
+        return UpdateState.ON_AIR
 
     @property
     def is_open(self) -> bool:
@@ -81,9 +101,10 @@ class Transfer:
     def advance(self) -> bool:
         """Make the next packet the head if there is none; return whether there is a head."""
         if self.head == NO_PACKET and self.is_sending:
+            window_end = min(self._count, self._acknowledged_in_order + self._window)
             if self._repeats:
                 self.head = self._repeats.popleft()
-            elif self._next_new < min(self._count, self._acknowledged_in_order + self._window):
+            elif self._next_new < window_end:
                 self.head = self._next_new
                 self._next_new += 1
             self.head_attempts = 0
@@ -92,16 +113,18 @@ class Transfer:
     def launch(self, now_s: float) -> int:
         """Put the head on the air and return its number; without a head, repeat the last new packet."""
         if self.head == NO_PACKET:
-            self.head, self.head_attempts = max(self._next_new - 1, 0), 0
+            self.head = max(self._next_new - 1, 0)
+            self.head_attempts = 0
         part = self.head
-        if not self.head_attempts:
+        if self.head_attempts == 0:  # a new sending of the packet
             self.sends[part] += 1
             self.causes.pop(part, None)
-        if not self.attempts:
+        if self.attempts == 0:  # the first of the update
             self.sent_s = now_s
         self.head_attempts += 1
         self.attempts += 1
-        self.missing -= not self._copies[part] and part not in self._at_server
+        if self._is_missing(part):
+            self.missing -= 1
         self._copies[part] += 1
         return part
 
@@ -116,7 +139,8 @@ class Transfer:
     def lose(self, part: int) -> None:
         """Note that a packet on its way will not arrive."""
         self._copies[part] -= 1
-        self.missing += not self._copies[part] and part not in self._at_server
+        if self._is_missing(part):
+            self.missing += 1
 
     def repeat(self, part: int) -> None:
         """Queue a packet again."""
@@ -142,8 +166,13 @@ class Transfer:
             return False
         self._at_server.add(segment.part)
         self.queue.send_acknowledgement(self, segment.part)
-        segment.sent_s, segment.attempts = self.sent_s, self.attempts
+        segment.sent_s = self.sent_s
+        segment.attempts = self.attempts
         return self.is_open and len(self._at_server) == self._count
+
+    def _is_missing(self, part: int) -> bool:
+        """Return whether no copy of *part* is at the server or on its way."""
+        return self._copies[part] == 0 and part not in self._at_server
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
