@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.files import absolute_path, open_parquet, read_batches, with_format
+from netfl.files import absolute_path, open_parquet, read_batches
+from netfl.formats import with_stamp
 from netfl.results.atomic_write import atomic_write
 from netfl.results.locking import locked
 from netfl.results.payload import billing_of
@@ -128,7 +129,7 @@ class RunWriter(RunObserver):
         """Write a whole table at once."""
         rows = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
         with atomic_write(self.folder / f"{name}.parquet") as part:
-            pq.write_table(with_format(rows), absolute_path(part))
+            pq.write_table(with_stamp(rows), absolute_path(part))
 
     def write_replicas(self, name: str, columns: Sequence[Mapping[str, NDArray[Any]]]) -> None:
         """Write a table such as ``users`` from its columns in each replica; nothing if there are none."""

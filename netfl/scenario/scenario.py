@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, TypeAdapter, Validatio
 from netfl.access import Access
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.files import local_path
+from netfl.formats import FORMAT
 from netfl.learning.data import Data
 from netfl.learning.model import Model
 from netfl.learning.partition import Partition
@@ -27,7 +28,7 @@ from netfl.scenario.sweep_axes import Sweeping
 from netfl.scenario.validation import WINDOWS, cross_faults
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.tracker import Tracker
-from netfl.types import FORMAT, EventKind, Payload
+from netfl.types import EventKind, Payload
 from netfl.units import WRITTEN, Seconds
 
 Name = Annotated[str, Field(pattern=r"^[^\s/\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*$", max_length=100)]
