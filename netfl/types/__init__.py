@@ -6,7 +6,7 @@ Each file of the package is one concept.  Other code imports the names from `net
 from __future__ import annotations
 
 from netfl.types.access_context import AccessContext, RoundControls
-from netfl.types.arrays import Bools, Floats, Ints
+from netfl.types.arrays import Bools, Floats, Ints, Users
 from netfl.types.events import KINDS, OUTCOMES, Event, EventKind, NullRecorder, Outcome, Recorder
 from netfl.types.facts import ScenarioFacts
 from netfl.types.laws import Law, Rows, StatisticClaim
@@ -43,5 +43,6 @@ __all__ = [
     "RunStart",
     "ScenarioFacts",
     "StatisticClaim",
+    "Users",
     "ignore_progress",
 ]

@@ -1,4 +1,4 @@
-"""NumPy arrays by the type of their numbers."""
+"""Types of NumPy arrays."""
 
 from __future__ import annotations
 
@@ -8,3 +8,5 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Users = Ints
+"""Numbers of users, ``[n]``."""
