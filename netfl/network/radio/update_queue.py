@@ -16,11 +16,10 @@ from netfl.network.updates import (
     OutstandingUpdates,
     Update,
     UpdateState,
-    Users,
     ends_on_newer_version,
     keeps_user_busy,
 )
-from netfl.types import Bools, Floats, Ints
+from netfl.types import Bools, Floats, Ints, Users
 
 # plain numbers, which NumPy stores faster than members of an enumeration
 _IN_TRAINING = int(UpdateState.IN_TRAINING)
