@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.files import absolute_path, open_parquet, read_batches
 from netfl.formats import with_stamp
-from netfl.results.atomic_write import atomic_write
+from netfl.results.atomic_write import atomic_write, write_json
 from netfl.results.locking import locked
 from netfl.results.payload import billing_of
 from netfl.results.statistics import RoundStatistics, cost_to_target, learning_summary, summary
@@ -64,17 +63,6 @@ def create_run_directory(folder: Path) -> Iterator[Path]:
                 if not existed:
                     folder.rmdir()
             raise
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a small file atomically."""
-    with atomic_write(path) as part:
-        part.write_text(text, encoding="utf-8")
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write *content* as JSON atomically."""
-    write_text(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
 def append_replicas(table: Path, more: Path, first: int, out: Path) -> None:

@@ -20,8 +20,8 @@ from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.sweeps import LocalEngine
 from netfl.sweeps.index import SweepIndex
-from netfl.sweeps.plan import points_of, tasks_of
-from netfl.sweeps.task import TaskReporter, TaskUpdate, run_task, task_folder
+from netfl.sweeps.plan import points_of, task_folder, tasks_of
+from netfl.sweeps.task import TaskReporter, TaskUpdate, run_task
 
 SETTINGS = {
     "name": "tiny", "seed": 3, "users": 4, "rounds": 12, "replicas": 2,
