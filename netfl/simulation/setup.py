@@ -85,11 +85,6 @@ class RunSetup:
             return self.scenario.access.node_columns(self.contexts[self.replicas.index(replica)])
 
 
-def streams_of(scenario: Scenario, replica: int) -> Streams:
-    """Return the random streams of one replica."""
-    return Streams(scenario.seed).at("replica", replica)
-
-
 def prepare_run(
     scenario: Scenario,
     *,
@@ -141,11 +136,11 @@ def prepare_run(
             if groups is None:
                 remedy = "use other data, or another partition"
                 raise ScenarioError([Fault("", "these data have no users", None, remedy)])
-            streams = streams_of(scenario, replica).at("partition")
+            streams = scenario.streams_of(replica).at("partition")
             rows = scenario.partition.split(groups, scenario.users, order, streams)
         if scenario.evaluation.needs_validation:
             with locate_faults(scenario, "evaluate"):
-                rows, examples = split_validation(scenario.evaluation, dataset, rows, streams_of(scenario, replica))
+                rows, examples = split_validation(scenario.evaluation, dataset, rows, scenario.streams_of(replica))
             validation.append(examples)
         splits.append(rows)
         counts = label_counts(dataset, rows)
@@ -261,7 +256,7 @@ def access_context(
         users=scenario.users,
         rounds=scenario.steps,
         replica=replica,
-        streams=streams_of(scenario, replica).at("access"),
+        streams=scenario.streams_of(replica).at("access"),
         samples=held if learner is None else _samples(learner, held),
         uplink_bits=payload.uplink_bits,
         downlink_bits=payload.downlink_bits,
