@@ -11,12 +11,12 @@ from pathlib import Path
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.files import read_batches
-from netfl.results.atomic_write import publish_file
+from netfl.results.atomic_write import publish_file, write_json, write_text
 from netfl.results.locking import locked
 from netfl.results.manifest import warn_of_versions, write_extended
 from netfl.results.model_snapshots import VERSIONS
 from netfl.results.run_reader import EXTENSION, Run, open_run
-from netfl.results.run_writer import append_replicas, summarize_run, write_json, write_text
+from netfl.results.run_writer import append_replicas, summarize_run
 from netfl.results.tables import CHUNK, GROWING
 from netfl.results.tracking import open_trackers
 from netfl.scenario import yaml_document as documents

@@ -18,7 +18,7 @@ from netfl.results.model_snapshots import SnapshotWriter
 from netfl.simulation import memory
 from netfl.simulation.checkpoints import CheckpointStore
 from netfl.simulation.learning_session import LearningSession
-from netfl.simulation.setup import RunSetup, locate_faults, streams_of
+from netfl.simulation.setup import RunSetup, locate_faults
 from netfl.simulation.workers.process import process_workers
 from netfl.simulation.workers.ray_cluster import Cluster, ray_workers
 
@@ -78,7 +78,7 @@ def _learning_task(setup: RunSetup, device: str) -> LearningTask:
             replica=context.replica,
             dataset=dataset,
             split=split,
-            streams=streams_of(scenario, context.replica).at("learning"),
+            streams=scenario.streams_of(context.replica).at("learning"),
             validation=examples,
             participation=scenario.access.participation_rates(context.users, context.streams, context.label_mix),
         )

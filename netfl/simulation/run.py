@@ -20,10 +20,11 @@ import numpy as np
 from netfl.access import OpenAccess
 from netfl.errors import Fault, MachineError, ScenarioError, model_errors
 from netfl.files import local_path
+from netfl.results.atomic_write import write_text
 from netfl.results.locking import locked
 from netfl.results.manifest import Manifest
 from netfl.results.run_reader import Run, open_run
-from netfl.results.run_writer import RunWriter, create_run_directory, write_text
+from netfl.results.run_writer import RunWriter, create_run_directory
 from netfl.results.tracking import open_trackers
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario, load
 from netfl.simulation.learners import decision_regions, open_learner, open_session

@@ -87,11 +87,6 @@ class RunSetup:
             return self.scenario.access.node_columns(self.contexts[self.replicas.index(replica)])
 
 
-def streams_of(scenario: Scenario, replica: int) -> Streams:
-    """Return the random streams of one replica."""
-    return Streams(scenario.seed).at("replica", replica)
-
-
 def prepare_run(
     scenario: Scenario,
     *,
@@ -146,7 +141,7 @@ def prepare_run(
             continue
 
         # the examples of each user
-        streams = streams_of(scenario, replica)
+        streams = scenario.streams_of(replica)
         rows = _partition_data(scenario, dataset, order, streams)
         if scenario.evaluation.needs_validation:
             with locate_faults(scenario, "evaluate"):
@@ -295,7 +290,7 @@ def access_context(
         users=scenario.users,
         rounds=scenario.steps,
         replica=replica,
-        streams=streams_of(scenario, replica).at("access"),
+        streams=scenario.streams_of(replica).at("access"),
         samples=samples,
         uplink_bits=payload.uplink_bits,
         downlink_bits=payload.downlink_bits,

@@ -11,11 +11,11 @@ from pydantic import Field
 
 from netfl import streams
 from netfl.access import Access, AccessInfo
-from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo, Users
+from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo
 from netfl.access.selection.all import All
 from netfl.errors import Fault, ModelError, ScenarioError, prefix_faults, suggest
 from netfl.registry import FamilyMember, Spec, kind_of, no_effect
-from netfl.types import Floats, Ints, LearnerReport, RoundControls, ScenarioFacts
+from netfl.types import Floats, Ints, LearnerReport, RoundControls, ScenarioFacts, Users
 
 
 class WithSelection(Access):
