@@ -7,7 +7,7 @@ from typing import Any
 from netfl.network.counterfactual import Exemptions
 from netfl.network.downlink import IdealDownlink
 from netfl.network.tower import Tower
-from netfl.network.updates import Users
+from netfl.types import Users
 
 
 class UninterruptedDownlink(IdealDownlink):
