@@ -1,4 +1,7 @@
-"""Energy of users: of trainings, of sending and receiving, and of idle time."""
+"""Energy that users spend on trainings, on sending and receiving, and while idle: it is counted here.
+
+It is taken from batteries in `netfl.network.outage.battery`.
+"""
 
 from __future__ import annotations
 

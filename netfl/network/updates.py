@@ -61,7 +61,10 @@ STATE_RULES = {
     UpdateState.RECEIVED: StateRule("Update", keeps_user_busy=False, ends_on_newer_version=False),
     UpdateState.ENDED: StateRule("EventLog", keeps_user_busy=False, ends_on_newer_version=False),
 }
-"""Properties of all states: what a newer version does to an update is stated here, and nowhere else."""
+"""Properties of all states: what a newer version, to which its user turns, does to an update.
+
+What the server counts no more is stated by `netfl.network.server.Server`.
+"""
 _KEEPS_BUSY = np.array([STATE_RULES[state].keeps_user_busy for state in UpdateState])
 _ENDS_ON_NEWER = np.array([STATE_RULES[state].ends_on_newer_version for state in UpdateState])
 

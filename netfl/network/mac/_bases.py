@@ -100,6 +100,7 @@ class TowerScheduler(Mac):
 
     The tower waits until a frame has arrived, propagation delay included, before it polls again.  A poll itself takes
     ``poll``, whatever the distance; a user that is disconnected does not answer, and the tower polls the next at once.
+    To serve several users at once, derive from `Mac` and give each a channel, as `controlled` does.
     """
 
     poll: Annotated[Seconds, Field(ge=0)] = 0.0

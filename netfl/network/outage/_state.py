@@ -108,7 +108,7 @@ class NodeState(_StateCache):
         return self._uninterrupted.first_change_s(node, cut_s, by_s)
 
     def train(self, users: Ints, time_s: ArrayLike, samples: ArrayLike) -> Floats | None:
-        """Report that each of *users* trains on *samples* examples at *time_s*; return as `NodeAvailability.train`."""
+        """Let batteries pay for trainings of *users* on *samples* at *time_s*; return as `NodeAvailability.train`."""
         if not self.is_metered:
             return None
         shares = self._outages.train(users, time_s, samples)
@@ -116,7 +116,7 @@ class NodeState(_StateCache):
         return shares
 
     def transmit(self, users: Ints, time_s: ArrayLike, bits: ArrayLike) -> Floats | None:
-        """Report that each of *users* starts to transmit *bits* at *time_s*; return as `NodeAvailability.transmit`."""
+        """Let batteries pay for sending *bits* from *time_s* on; return as `NodeAvailability.transmit`."""
         if not self.is_metered:
             return None
         shares = self._outages.transmit(users, time_s, bits)

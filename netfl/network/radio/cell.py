@@ -226,7 +226,7 @@ class Cell:
             users: the senders, which must be in the backlog.
             duration_s: airtime, one for all or one for each; by default that of each frame in its mode.
             limit: number of attempts that a frame has before it is given up; by default no limit.
-            channel: channel, one for all or one for each.
+            channel: number of a band, one for all or one for each; each has the whole bandwidth, and the same gains.
             mode: mode of the reception, one for all or one for each; by default each sender chooses.
             begin_s: start; 0 for now.  It may lie ahead in a `quiet` cell only, where nothing can come in between.
                 Where the clock has missed it by rounding, at most 2e-9 of the present time, airtimes end as if it were
