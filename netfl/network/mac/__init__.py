@@ -44,7 +44,7 @@ keys.  All other members have defaults.  `Mac.serve` uses these members of the c
 - ``cell.streams``: random streams of the cell.  ``cell.streams.rng(name)`` is a NumPy generator; `BufferedDraws` keeps
   the draws of each user apart.  ``cell.env``: the clock; ``cell.ids``: numbers of the users in the network.
 
-**What a MAC states.**  Two statements are tested for every MAC, those from outside netfl included:
+**What a MAC states.**  Two statements are tested for every MAC of netfl:
 
 - `Mac.idle_time`: what the time does in which nobody has anything to send; by default nothing.
 - `Mac.has_fixed_order`: whether users that are equal in all else are served by their numbers; by default not.  A MAC

@@ -16,6 +16,10 @@ complete one, which waits for half of the selected users::
 
         def is_complete(self, delivered, users):
             return 2 * delivered >= users
+
+All other members have defaults: `RoundPolicy.deadline_s`, which is read as a round opens, `RoundPolicy.is_valid`,
+`RoundPolicy.max_updates` and the rest below.  A policy is frozen and sees no times: it decides by the number of updates
+alone, so that a time from the first update on cannot be expressed.
 '''
 
 from __future__ import annotations
