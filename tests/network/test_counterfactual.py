@@ -336,26 +336,26 @@ def test_connection_of_user_exempt_from_outages(planned_outages):
 
 
 def test_port_is_bypassed(recorder, planned_outages):
-    """Each message takes 4 s and a delay of 3 s; the node is down from 6 to 20.
+    """Each message takes 4 s and a delay of 3 s; the node is down from 6 to 20 and from 30 on.
 
     That of user 0 passes.  User 1, exempt from outages, waits until 4, and half of its message is sent by 6: the rest
     follows beside the link.  User 2, exempt from queues, waits for nothing, but its message is lost at 6, as is that of
-    user 3, which waits.  Nothing stops user 4, who is exempt from both.
+    user 3, which waits.  Nothing stops user 4, who is exempt from both.  The message of user 5 is lost at 30.
     """
     env, arrived_s = Clock(), {}
     log = EventLog(recorder, 9, nodes=9)
-    node_state = NodeState(CombinedOutages([planned_outages({7: [(6, 20)]})]), 9)
+    node_state = NodeState(CombinedOutages([planned_outages({7: [(6, 20), (30, 99)]})]), 9)
     exemptions = NO_EXEMPTIONS.model_copy(update={"outage": (1, 4), "queue": (2, 4)})
     link = Link(NodeId("router:0", 7), NodeId("router:0-server", 8), rate_bps=1.0, delay_s=3.0)
     port = BypassPort(
         exemptions, env, log, node_state, Streams(5).field("tie"), link, DropTail().open(1.0, Streams(1)),
         lambda message: arrived_s.setdefault(message.user, env.now),
     )  # fmt: skip
-    for user, at_s in ((0, 0.0), (1, 1.0), (2, 3.0), (3, 2.0), (4, 10.0)):
+    for user, at_s in ((0, 0.0), (1, 1.0), (2, 3.0), (3, 2.0), (4, 10.0), (5, 28.0)):
         call_after(env, at_s, lambda _, user=user: port.enter(Packet(user, 4.0)))
     env.run()
     assert arrived_s == {0: 7.0, 1: 11.0, 4: 17.0}
-    assert log.packets.lost == {"lost": 2}
+    assert log.packets.lost == {"lost": 3}
 
 
 MACS = [{"kind": "slotted_aloha", "probability": 0.3}, {"kind": "tdma"}, {"kind": "round_robin"}]
