@@ -1,6 +1,6 @@
 """Diagnose processes of known kind, and print how often the verdict is correct.
 
-    python benchmarks/verdicts.py [--each 200] [--seed 2026] [--workers 1]
+    python benchmarks/verdicts.py [--each 200] [--seed 2026] [--workers 1] [--slow]
 
 The processes have 3 to 250 users and 4,000 or 10,000 rounds:
 
@@ -15,6 +15,14 @@ The processes have 3 to 250 users and 4,000 or 10,000 rounds:
 - Emergent-correlated: users that are down in groups.
 
 Drift and groups are generated in this file, the other processes by accesses of netfl.
+
+With --slow, the processes have slow cycles, or changes that are easily taken for slow cycles:
+
+- Slow cycle: 3 to 10 periods.
+- Orbit and day: satellites that are seen once an orbit, in 40 % of each of 3 to 10 days of 15.16 orbits.
+- Too short: 1.6 to 2.6 periods.
+- Cycle and trend: a cycle of 50 rounds whose rates drift as above.
+- Pieces: two to eight pieces of constant rates.
 """
 
 from __future__ import annotations
@@ -138,6 +146,54 @@ def grouped(index: int, users: int, rounds: int, streams: Streams) -> Process:
     return up[:, group] & (rng.random((rounds, users)) < rng.uniform(0.2, 0.8, users)), None
 
 
+def slow_cycle(index: int, users: int, rounds: int, streams: Streams) -> Process:
+    """Return users that are available for 40 % of each of 3 to 10 cycles."""
+    return pulses(rounds / streams.rng("period").uniform(3.0, 10.0), 0.4, users, rounds, streams), None
+
+
+def constellation(index: int, users: int, rounds: int, streams: Streams) -> Process:
+    """Return satellites with a short pass in each orbit, during a part of the day; half of them deliver every time."""
+    day = rounds / streams.rng("period").uniform(3.0, 10.0)
+    orbits = pulses(day / 15.16, 0.3, users, rounds, streams.at("orbit"), chance=1.0)
+    return orbits & pulses(day, 0.4, users, rounds, streams.at("day"), chance=1.0 if index % 2 else 0.7), None
+
+
+def too_short(index: int, users: int, rounds: int, streams: Streams) -> Process:
+    """Return users that are available for 40 % of each of 1.6 to 2.6 cycles."""
+    return pulses(rounds / streams.rng("period").uniform(1.6, 2.6), 0.4, users, rounds, streams), None
+
+
+def cycle_and_trend(index: int, users: int, rounds: int, streams: Streams) -> Process:
+    """Return a cycle of users whose rates drift."""
+    form = index % 2  # independent users whose probabilities jump, or drift linearly
+    delivered, _ = drifting(form, users, rounds, streams.at("trend"))
+    return delivered & pulses(50.0, 0.6, users, rounds, streams.at("cycle"), chance=1.0), None
+
+
+def pieces(index: int, users: int, rounds: int, streams: Streams) -> Process:
+    """Return two to eight pieces of constant rates."""
+    rng = streams.rng("pieces")
+    number = int(rng.integers(2, 9))
+    piece = np.searchsorted(np.sort(rng.uniform(0, rounds, number - 1)), np.arange(rounds))
+    return rng.random((rounds, users)) < rng.uniform(0.1, 0.7, (number, users))[piece], None
+
+
+def pulses(
+    period: float, duty: float, users: int, rounds: int, streams: Streams, chance: float = 0.7
+) -> NDArray[np.bool_]:
+    """Return users that deliver by *chance* in a share *duty* of each period, from their own offsets on."""
+    rng = streams.rng("pulses")
+    phase = (np.arange(rounds)[:, None] / period + rng.random(users)) % 1.0
+    return (phase < duty) & (rng.random((rounds, users)) < chance)
+
+
+SLOW = {
+    "slow cycle": slow_cycle,
+    "orbit and day": constellation,
+    "too short": too_short,
+    "cycle and trend": cycle_and_trend,
+    "pieces": pieces,
+}
 KINDS = {
     "stationary": stationary,
     "Markovian": markov,
@@ -150,7 +206,7 @@ KINDS = {
 def process(kind: str, index: int, seed: int) -> Process:
     """Return the process of an index, which enumerates numbers of users, then lengths, then forms of the kind."""
     users, rounds = USERS[index % 5], ROUNDS[index // 5 % 2]
-    return KINDS[kind](index // 10, users, rounds, Streams(seed).at(kind, index))
+    return (KINDS | SLOW)[kind](index // 10, users, rounds, Streams(seed).at(kind, index))
 
 
 @dataclass(frozen=True)
@@ -180,7 +236,7 @@ def outcome(kind: str, index: int, seed: int) -> Outcome:
 def show(outcomes: Sequence[Outcome], console: Console) -> None:
     """Print the verdicts, false alarms, and how often the intervals contain all true rates."""
     table = Table("process", *KINDS, "intervals correct", title="verdicts")
-    for kind in KINDS:
+    for kind in KINDS | SLOW:
         results = [result for result in outcomes if result.kind == kind]
         if results:
             verdicts = Counter(result.verdict for result in results)
@@ -188,6 +244,8 @@ def show(outcomes: Sequence[Outcome], console: Console) -> None:
             correct = f"{sum(known)} of {len(known)}" if known else "not known"
             table.add_row(f"{kind} ({len(results)})", *(str(verdicts[name]) for name in KINDS), correct)
     console.print(table)
+    if not any(result.kind == "stationary" for result in outcomes):
+        return
     alarms = Table("test", "tested", "p ≤ 0.05", "p ≤ 0.0125", title="single tests on stationary processes")
     for name in DECIDES:
         p = [result.p[name] for result in outcomes if result.kind == "stationary" and result.p[name] is not None]
@@ -202,8 +260,9 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=200, help="processes of each kind")
     parser.add_argument("--seed", type=int, default=2026)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--slow", action="store_true", help="processes with slow cycles")
     options = parser.parse_args()
-    tasks = [(kind, index, options.seed) for kind in KINDS for index in range(options.each)]
+    tasks = [(kind, index, options.seed) for kind in (SLOW if options.slow else KINDS) for index in range(options.each)]
     start_s = time.perf_counter()
     with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
         outcomes = list(pool.map(outcome, *zip(*tasks, strict=True), chunksize=5))

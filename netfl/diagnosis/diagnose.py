@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from netfl.diagnosis.dependence import find_dependence
-from netfl.diagnosis.drift import assess_windows, find_changes, find_drift
+from netfl.diagnosis.dependence import Dependence, find_dependence
+from netfl.diagnosis.drift import Drift, assess_windows, find_changes, find_drift
 from netfl.diagnosis.memory import (
     MarkovOrder,
+    Memory,
     TransitionCounts,
     count_transitions,
     find_memory,
@@ -24,7 +25,7 @@ from netfl.diagnosis.memory import (
 )
 from netfl.diagnosis.multiple_testing import DECIDES, holm_rejections
 from netfl.diagnosis.participation import Participation, from_matrix, from_table, participation_from_sequence
-from netfl.diagnosis.periodicity import find_cycle, find_lines, remove_cycle, whiten
+from netfl.diagnosis.periodicity import Periodicity, find_cycle, find_lines, remove_cycle, whiten
 from netfl.diagnosis.rates import (
     Rates,
     age_statistics,
@@ -35,6 +36,7 @@ from netfl.diagnosis.rates import (
     rates,
 )
 from netfl.diagnosis.result import Diagnosis, ExpectedProcess
+from netfl.diagnosis.slow_cycle import add_slow_cycle, explain_drift
 from netfl.errors import Fault, ScenarioError
 from netfl.streams import Streams
 
@@ -91,13 +93,21 @@ def diagnose(
     cycle = find_cycle(values, participation, lines, level / len(DECIDES))
     innovations = remove_cycle(white.series, lines)
     memory = find_memory(delivered, streams.rng("memory"))
-    drift = find_drift(innovations, has_memory=memory.p <= level)
+    has_memory = memory.p <= level
+    drift = find_drift(innovations, has_memory=has_memory)
     chains = count_transitions(everyone)
     dependence = find_dependence(delivered, chains.eigenvalue[tested])
-    p = dict(zip(DECIDES, (drift.p, cycle.p, memory.p, dependence.p), strict=True))
-    rejected = dict(zip(p, holm_rejections([*p.values()], level), strict=True))
-    is_slow = rejected["drift"] and cycle.period is not None and cycle.period > participation.rounds / 10
-    rejected["cycle"] = bool(rejected["cycle"]) and cycle.period is not None and not is_slow  # slow ones are drift
+    rejected = _decide(drift, cycle, memory, dependence, level)
+    slow_cycle = None
+    if rejected["drift"]:
+        slow_cycle = explain_drift(values, white, lines, participation, level, has_memory=has_memory)
+        if slow_cycle is not None and slow_cycle.is_certain:
+            cycle = add_slow_cycle(cycle, slow_cycle, drift, values, participation)
+            drift = slow_cycle.drift
+            rejected = _decide(drift, cycle, memory, dependence, level)
+        else:
+            cycle = _fast_cycle(cycle, participation.rounds)
+            rejected["cycle"] = rejected["cycle"] and bool(cycle.periods)
     inflation = np.ones(participation.users)  # long-run variance in units of independent rounds, at least 1
     if not rejected["cycle"]:
         eigenvalue = np.clip(np.nan_to_num(chains.eigenvalue), 0.0, 1 - 1e-6)
@@ -120,6 +130,7 @@ def diagnose(
         order=MarkovOrder(memory, second_order(delivered), *chain),
         cycle=cycle,
         drift=drift,
+        slow_cycle=slow_cycle,
         windows=assess_windows(values, inflation[tested]),
         changes=tuple(find_changes(innovations)) if rejected["drift"] else (),
         dependence=replace(dependence, groups=groups),
@@ -129,6 +140,22 @@ def diagnose(
         agrees=agrees,
         notes=(*participation.notes, *_notes(participation, len(tested), chains, rejected)),
     )
+
+
+def _decide(
+    drift: Drift, cycle: Periodicity, memory: Memory, dependence: Dependence, level: float
+) -> dict[str, bool | None]:
+    """Return whether each deciding test rejects its null hypothesis."""
+    p = dict(zip(DECIDES, (drift.p, cycle.p, memory.p, dependence.p), strict=True))
+    rejected = dict(zip(p, holm_rejections([*p.values()], level), strict=True))
+    rejected["cycle"] = bool(rejected["cycle"]) and cycle.period is not None
+    return rejected
+
+
+def _fast_cycle(cycle: Periodicity, rounds: int) -> Periodicity:
+    """Return a cycle without the periods longer than a tenth of the recording: beside drift, these may be drift."""
+    number = sum(period <= rounds / 10 for period in cycle.periods)
+    return replace(cycle, periods=cycle.periods[:number], periods_s=cycle.periods_s[:number])
 
 
 def _estimate_order(

@@ -20,6 +20,10 @@ _SLOW = (1, 2, 4, 8)
 _FIRST = 12
 """The slowest movement that is attributed to chance and memory alone."""
 
+_MIN_LEVEL = 0.1
+"""Lower limit of the level, in units of white innovations.  Users in fixed cycles have no chance, and the beats of two
+cycles, such as an orbit and a day that it does not divide, would count as drift however weak they are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Drift:
@@ -68,7 +72,7 @@ def find_drift(series: NDArray[np.float64], *, has_memory: bool = True) -> Drift
     if not len(counts):
         return Drift(0.0, 1.0, 1.0)
     curves = fit_floors(spectrum, first, columns, bent=has_memory)
-    level = curves[:, 1 : first + 1].max(axis=0)
+    level = np.maximum(curves[:, 1 : first + 1].max(axis=0), _MIN_LEVEL)
     ratios = np.array([(spectrum[1 : count + 1] / level[:count]).mean() for count in counts])
     p = stats.f.sf(ratios / SLACK, columns * counts, columns * _FIRST)
     best = int(p.argmin())

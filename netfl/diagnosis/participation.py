@@ -72,6 +72,11 @@ class Participation:
         rest = np.diff(self.closed_s)
         return np.append(rest.mean(), rest)
 
+    @property
+    def round_s(self) -> float | None:
+        """Mean duration of a round."""
+        return None if self.span_s is None else float(self.span_s.mean())
+
 
 def from_matrix(delivered: ArrayLike) -> Participation:
     """Build participation from a table of true and false, ``[rounds, users]``."""

@@ -14,20 +14,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
+from netfl.diagnosis.harmonics import fit_cycles
 from netfl.diagnosis.participation import Participation
 
 SLACK = 1.25
 """Factor by which a smooth spectrum may exceed its surroundings: a guard against its curvature."""
-MIN_CYCLES = 4
+MIN_CYCLES = 3
 """Fewest cycles in a recording; slower cycles cannot be distinguished from drift."""
 MIN_FLOOR = 1e-3
 """Lower limit of the floor as a share of the mean power: a deterministic cycle leaves only rounding errors."""
+CYCLES_ERROR = 0.2
+"""Error of the number of cycles in a recording: about three are enough."""
+LINE_WIDTH = 1.5
+"""Distance in bins within which two lines are one."""
+_MAX_ORDER = 6
+"""Largest order of a harmonic of a single cycle that may be stronger than those below it."""
+_MIN_SHARE = 0.1
+"""Power of a line as a share of that of the strongest one from which it counts for the periods of cycles."""
 _MAX_RECURSION = 0.999
 """Limit of the recursion; beyond it nothing would remain of a user that alternates or never changes."""
 _MODEL_ERROR = 0.05
@@ -36,6 +45,25 @@ _MAX_MISFIT = 9.0
 """Curves whose squared residuals exceed the smallest by at most this (three standard errors) are kept as candidates."""
 _MAX_BINS = 1 << 14
 """Limit of the number of time bins."""
+
+
+Clock = Literal["rounds", "seconds"]
+"""The time base in which a cycle is regular."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBins:
+    """Deliveries in even bins: rounds, or spans of time.
+
+    Args:
+        counts: deliveries of each user, ``[bins, users]``.
+        time: the time of each round, in bins.
+        rounds: the mean number of rounds in a bin.
+    """
+
+    counts: NDArray[np.float64]
+    time: NDArray[Any]
+    rounds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +103,22 @@ class Periodicity:
     Args:
         p: p-value, with Bonferroni's correction over all frequencies and over rounds and seconds if both are tested.
         ratio: power divided by the surrounding level, at the most significant frequency.
-        period: in rounds; ``None`` without a cycle.
+        period: in rounds, of the shorter one of two cycles; ``None`` without a cycle.
         period_s: in seconds; ``None`` without a cycle or without times.
+        periods: periods of one or two cycles in rounds, such as an orbit and a day, in ascending order.
+        periods_s: the same in seconds; empty without times.
         duty: share of the cycle in which a user is active, mean over deliveries; ``None`` without a cycle.
-        clock: the time base in which the cycle is regular: ``rounds`` or ``seconds``.
+        clock: the time base in which the cycle is regular.
     """
 
     p: float
     ratio: float
     period: float | None
     period_s: float | None
+    periods: tuple[float, ...]
+    periods_s: tuple[float, ...]
     duty: float | None
-    clock: str
+    clock: Clock
 
 
 def find_cycle(
@@ -100,22 +132,14 @@ def find_cycle(
         lines: the spectral lines in rounds.
         level: as in `find_lines`.
     """
-    span_s = participation.span_s
-    round_s = None if span_s is None else float(span_s.mean())
-    binned = _bin_by_time(delivered, participation)
-    if binned is None or round_s is None:
-        return _describe_cycle(lines, delivered, round_s, tests=1)
-    counts, bin_s = binned
-    time_lines = find_lines(whiten(counts), level / 2)
+    each_round = TimeBins(delivered, np.arange(len(delivered)), 1.0)
+    even_bins = _bin_by_time(delivered, participation)
+    if even_bins is None:
+        return _describe_cycle(lines, each_round, "rounds", delivered, participation.round_s, tests=1)
+    time_lines = find_lines(whiten(even_bins.counts), level / 2)
     if lines.p <= time_lines.p:
-        return _describe_cycle(lines, delivered, round_s, tests=2)
-    p = min(1.0, 2 * time_lines.p)
-    if time_lines.period is None:
-        return Periodicity(p, time_lines.ratio, None, None, None, "seconds")
-    assert participation.closed_s is not None
-    period = time_lines.period * bin_s / round_s
-    turns = (participation.closed_s - participation.closed_s[0]) / (period * round_s)
-    return Periodicity(p, time_lines.ratio, period, period * round_s, _duty(delivered, turns, period), "seconds")
+        return _describe_cycle(lines, each_round, "rounds", delivered, participation.round_s, tests=2)
+    return _describe_cycle(time_lines, even_bins, "seconds", delivered, participation.round_s, tests=2)
 
 
 def find_lines(white: WhitenedSeries, level: float) -> SpectralPeaks:
@@ -138,19 +162,29 @@ def find_lines(white: WhitenedSeries, level: float) -> SpectralPeaks:
     p = stats.f.sf(ratio / SLACK, degrees, white.freedom * neighbours) * len(tested)
     strongest = int(np.lexsort((-ratio, p))[0])
     bins = tested[p <= level]
-    period = _fundamental_period(spectrum, around, bins, length) if len(bins) else None
+    period = None
+    if len(bins):
+        excess = np.zeros(len(spectrum))
+        excess[bins] = spectrum[bins] - around[bins - MIN_CYCLES]
+        period = _fundamental_period(excess, length)
     return SpectralPeaks(float(ratio[strongest]), min(1.0, float(p[strongest])), period, bins)
 
 
-def remove_cycle(series: NDArray[np.float64], lines: SpectralPeaks) -> NDArray[np.float64]:
-    """Subtract from *series* its mean at each phase, then the power at and beside the lines."""
+def remove_cycle(series: NDArray[np.float64], lines: SpectralPeaks, min_frequency: float = 0.0) -> NDArray[np.float64]:
+    """Subtract from *series* its mean at each phase, then the power at and beside the lines.
+
+    Cycles and lines below *min_frequency*, in cycles per recording, remain.
+    """
     if lines.period is None:
         return series
-    phase = (np.arange(len(series)) % lines.period).astype(np.int64)
-    mean = np.zeros((phase.max() + 1, series.shape[1]))
-    np.add.at(mean, phase, series)
-    transform = np.fft.rfft(series - (mean / np.bincount(phase)[:, None])[phase], axis=0)
-    bins = lines.bins
+    rest = series
+    if len(series) >= min_frequency * lines.period:
+        phase = (np.arange(len(series)) % lines.period).astype(np.int64)
+        mean = np.zeros((phase.max() + 1, series.shape[1]))
+        np.add.at(mean, phase, series)
+        rest = series - (mean / np.bincount(phase)[:, None])[phase]
+    transform = np.fft.rfft(rest, axis=0)
+    bins = lines.bins[lines.bins >= min_frequency]
     beside = np.unique(np.concatenate([bins - 1, bins, bins + 1]))
     transform[beside[beside < len(transform)]] = 0.0
     return np.asarray(np.fft.irfft(transform, len(series), axis=0))
@@ -248,27 +282,48 @@ def duty_cycle(delivered: NDArray[np.float64], phase: NDArray[np.int64]) -> floa
     return float(min(1.0, ((count / number).mean(axis=0) ** 2).sum() / squares)) if squares > 0 else None
 
 
-def _describe_cycle(
-    lines: SpectralPeaks, delivered: NDArray[np.float64], round_s: float | None, tests: int
-) -> Periodicity:
-    """Return the cycle in rounds; *tests* is the number of spectra that were tested."""
-    p, period = min(1.0, tests * lines.p), lines.period
-    if period is None:
-        return Periodicity(p, lines.ratio, None, None, None, "rounds")
-    duty = _duty(delivered, np.arange(len(delivered)) / period, period)
-    return Periodicity(p, lines.ratio, period, None if round_s is None else period * round_s, duty, "rounds")
+def is_harmonic(frequency: float, base: float) -> bool:
+    """Return whether a *frequency* is that of one of the first harmonics of *base*, in cycles per recording."""
+    order = round(frequency / base)
+    return order <= _MAX_ORDER and abs(frequency - order * base) <= LINE_WIDTH
 
 
-def _duty(delivered: NDArray[np.float64], turns: NDArray[np.float64], period: float) -> float | None:
-    """Return the duty cycle; *turns* is the time of each round in cycles."""
+def estimate_duty(delivered: NDArray[np.float64], turns: NDArray[np.float64], period: float) -> float | None:
+    """Return the duty cycle of a *period* in rounds; *turns* is the time of each round in cycles."""
     phases = int(np.clip(round(period), 2, min(50, max(2, len(delivered) / period))))
     return duty_cycle(delivered, np.minimum((turns % 1.0 * phases).astype(np.int64), phases - 1))
 
 
-def _bin_by_time(
-    delivered: NDArray[np.float64], participation: Participation
-) -> tuple[NDArray[np.float64], float] | None:
-    """Return the deliveries of each user in even time bins, and the bins' width in seconds; ``None`` for even rounds.
+def _describe_cycle(
+    lines: SpectralPeaks,
+    bins: TimeBins,
+    clock: Clock,
+    delivered: NDArray[np.float64],
+    round_s: float | None,
+    tests: int,
+) -> Periodicity:
+    """Return the cycle of spectral lines.
+
+    Args:
+        lines: the lines of the deliveries in *bins*.
+        bins: rounds, or time bins.
+        clock: which of the two.
+        delivered: participation of the tested users, ``[rounds, users]``.
+        round_s: the mean duration of a round; ``None`` if unknown.
+        tests: the number of spectra that were tested.
+    """
+    p = min(1.0, tests * lines.p)
+    base_periods = _base_periods(bins.counts, lines)
+    if not base_periods:
+        return Periodicity(p, lines.ratio, None, None, (), (), None, clock)
+    periods = tuple(period * bins.rounds for period in base_periods)
+    periods_s = () if round_s is None else tuple(period * round_s for period in periods)
+    duty = estimate_duty(delivered, bins.time / base_periods[0], periods[0])
+    return Periodicity(p, lines.ratio, periods[0], next(iter(periods_s), None), periods, periods_s, duty, clock)
+
+
+def _bin_by_time(delivered: NDArray[np.float64], participation: Participation) -> TimeBins | None:
+    """Return the deliveries of each user in even time bins; ``None`` for even rounds.
 
     If all rounds have the same size, the counts are the excess over the user's share of the bin's deliveries: rounds
     of varying duration are not a cycle of participation.
@@ -283,7 +338,7 @@ def _bin_by_time(
     np.add.at(counts, place, delivered)
     if np.ptp(participation.delivered.sum(axis=1)) == 0:
         counts -= np.bincount(place, minlength=bins)[:, None] * delivered.mean(axis=0)
-    return counts, total_s / bins
+    return TimeBins(counts, (closed_s - closed_s[0]) / total_s * bins, participation.rounds / bins)
 
 
 def _prewhiten(delivered: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -310,22 +365,87 @@ def _local_median(
     return np.nanmedian(values, axis=1), inside.sum(axis=1)
 
 
-def _fundamental_period(
-    spectrum: NDArray[np.float64], around: NDArray[np.float64], bins: NDArray[np.int64], length: int
-) -> float:
-    """Return the shortest lag beyond the first dip at which the lines alone repeat nearly as well as at the best."""
-    lines = np.zeros(len(spectrum))
-    lines[bins] = spectrum[bins] - around[bins - MIN_CYCLES]
+def _fundamental_period(lines: NDArray[np.float64], length: int) -> float:
+    """Return the shortest lag beyond the first dip at which *lines* repeat nearly as well as at the best.
+
+    The *lines* are the power of each line above its surroundings, and 0 at the other frequencies.
+    """
     correlation = np.fft.irfft(lines, 8 * length)[: 8 * (length // MIN_CYCLES) + 1]  # eight lags per round
+    slowest = length / float(np.flatnonzero(lines)[0])
     below = np.flatnonzero(correlation < 0.5 * correlation[0])
     if not len(below):
-        return length / float(bins[0])
+        return slowest
     beyond = correlation[below[0] :]
     peaks = np.flatnonzero((beyond[1:-1] >= beyond[:-2]) & (beyond[1:-1] > beyond[2:])) + 1
     if not len(peaks) or beyond[peaks].max() <= 0:
-        return length / float(bins[0])
+        return slowest
     best = peaks[beyond[peaks] >= 0.9 * beyond[peaks].max()][0]
     return float(best + below[0]) / 8.0
+
+
+def _base_periods(delivered: NDArray[np.float64], peaks: SpectralPeaks) -> tuple[float, ...]:
+    """Return the periods of the one or two cycles whose lines were found, in ascending order.
+
+    A short cycle of frequency f, such as an orbit, within a long one of frequency g, such as a day, has lines at
+    ``m f + n g``.  The period at which all lines repeat is either that of the short cycle, and there are lines between
+    its harmonics; or close to that of the long one, and far above g a line is stronger than those below it.
+    """
+    if peaks.period is None:
+        return ()
+    length = len(delivered)
+    spectrum = periodogram(delivered - delivered.mean(axis=0))
+    bins = peaks.bins[spectrum[peaks.bins] >= _MIN_SHARE * spectrum[peaks.bins].max()]
+    cycles = length / peaks.period
+    short = _carrier(spectrum, bins, cycles) or _nearest_line(spectrum, bins, cycles)
+    folded = _fold(spectrum, bins, short)
+    if not folded.any():
+        return (peaks.period,)
+    rough = length / _fundamental_period(folded, length)
+    time = np.arange(length) / length
+    long = fit_cycles(delivered, time, max(rough - 1, MIN_CYCLES - CYCLES_ERROR), rough + 1, short / 2)
+    if long is None:
+        return (peaks.period,)
+    short = fit_cycles(delivered, time, short - 1, short + 1, length / 2) or short
+    return (length / short, length / long)
+
+
+def _nearest_line(spectrum: NDArray[np.float64], bins: NDArray[np.int64], frequency: float) -> float:
+    """Return the frequency of the strongest line near a *frequency*, or that frequency without a line."""
+    near = bins[abs(bins - frequency) <= LINE_WIDTH]
+    if not len(near):
+        return frequency
+    return _peak(spectrum, int(near[spectrum[near].argmax()]))
+
+
+def _fold(spectrum: NDArray[np.float64], bins: NDArray[np.int64], frequency: float) -> NDArray[np.float64]:
+    """Return the power of lines by their distance from the nearest multiple of a *frequency*, without its harmonics."""
+    distance = abs(bins - frequency * np.round(bins / frequency))
+    places = np.round(distance).astype(np.int64)
+    folded = np.zeros(len(spectrum))
+    np.add.at(folded, places, spectrum[bins])
+    folded[:MIN_CYCLES] = 0.0
+    return folded
+
+
+def _carrier(spectrum: NDArray[np.float64], bins: NDArray[np.int64], cycles: float) -> float | None:
+    """Return the frequency of the strongest line that no harmonic of a cycle has: one stronger than those below it."""
+    high = bins[bins > _MAX_ORDER * cycles + LINE_WIDTH]
+    if not len(high):
+        return None
+    place = int(high[spectrum[high].argmax()])
+    if (spectrum[place // 3 : place - 1] > spectrum[place]).any():
+        return None
+    return _peak(spectrum, place)
+
+
+def _peak(spectrum: NDArray[np.float64], place: int) -> float:
+    """Return the frequency of the line at a bin: between it and its stronger neighbour by their amplitudes.
+
+    Off a bin by δ, the amplitudes of the bin and of its neighbour are in the ratio ``1 - δ`` to ``δ``.
+    """
+    beside = np.sqrt(spectrum[[place - 1, min(place + 1, len(spectrum) - 1)]])
+    share = beside.max() / (beside.max() + np.sqrt(spectrum[place]))
+    return float(place + share * (1 if beside.argmax() else -1))
 
 
 def _fit_shares(

@@ -19,6 +19,7 @@ from netfl.diagnosis.multiple_testing import HypothesisTest, Kind, kind_of
 from netfl.diagnosis.participation import Participation
 from netfl.diagnosis.periodicity import Periodicity
 from netfl.diagnosis.rates import DELIVERY_COUNTS, AgeStatistics, Concentration, CvarReach, Rates
+from netfl.diagnosis.slow_cycle import SlowCycle
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ class Diagnosis:
         stays: run lengths of each user.
         order: order and strength of memory.
         cycle: cycle of participation.
-        drift: test for drift.
+        drift: test for drift, without the slow cycle if the recording is long enough for it.
+        slow_cycle: the slow cycle that explains changes of the rates; ``None`` if there are none, or not by a cycle.
         windows: rates in equal windows.
         changes: rounds after which rates change, if they drift.
         dependence: joint deliveries of users.
@@ -75,6 +77,7 @@ class Diagnosis:
     order: MarkovOrder
     cycle: Periodicity
     drift: Drift
+    slow_cycle: SlowCycle | None
     windows: WindowedRates
     changes: tuple[int, ...]
     dependence: Dependence
@@ -118,8 +121,8 @@ class Diagnosis:
         for test in self.tests:
             for name in ("question", "statistic", "p", "yes", "answer", "decides"):
                 flat[f"tests.{test.name}.{name}"] = _plain(getattr(test, name))
-        parts = ("rates", "concentration", "chains", "stays", "order", "cycle", "drift", "windows", "dependence")
-        for name in (*parts, "waits", "reach", "expected"):
+        parts = ("rates", "concentration", "chains", "stays", "order", "cycle", "drift", "slow_cycle", "windows")
+        for name in (*parts, "dependence", "waits", "reach", "expected"):
             flat.update(_flatten(name, getattr(self, name)))
         for count in DELIVERY_COUNTS:
             flat[f"waits.until_{count}"] = _plain(self.waits.until(count))

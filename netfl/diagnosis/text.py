@@ -25,10 +25,12 @@ def describe_tests(result: Diagnosis) -> Iterator[HypothesisTest]:
     drift, cycle, memory, dependence = result.drift, result.cycle, result.order.memory, result.dependence
     is_found = result.rejected
     answer = "yes" if is_found["drift"] else "no"
+    if result.slow_cycle is not None:
+        answer = "yes, or a slow cycle" if is_found["drift"] else "not beyond the cycle"
     yield HypothesisTest(
         "drift", "Do rates drift?", f"{_ratio(drift.ratio)} expected", drift.p, is_found["drift"], answer
     )
-    answer = f"yes: {_period(cycle)}" if is_found["cycle"] else "no"
+    answer = f"yes: {_periods(cycle)}" if is_found["cycle"] else "no"
     yield HypothesisTest(
         "cycle", "Does it repeat?", f"{_ratio(cycle.ratio)} around it", cycle.p, is_found["cycle"], answer
     )
@@ -82,12 +84,19 @@ def verdict_sentence(result: Diagnosis) -> str:
         "the deliveries of a round do not depend on its time, or on earlier deliveries.",
         "Markovian": f"The selection is Markovian {size}: the deliveries of one round predict those of the next; "
         f"{_mixing(result.order)}.",
-        "cyclic": f"The selection is cyclic {size}: it repeats every {_period(cycle)}{duty}.",
+        "cyclic": f"The selection is cyclic {size}: it repeats every {_periods(cycle)}{duty}.",
         "non-stationary": f"The selection is not stationary {size}: participation changes over the recording{changes}.",
         "emergent-correlated": f"Rounds are independent {size}, but users are not: {_correlation(result.dependence)}.",
     }[result.verdict]
+    if result.verdict == "cyclic" and len(cycle.periods) == 2:
+        sentence = f"The selection is cyclic with periods of {_periods(cycle)}, {size}."
     if result.verdict == "non-stationary" and result.rejected["cycle"]:
-        sentence += f" It also repeats every {_period(cycle)}."
+        sentence += f" It also repeats every {_periods(cycle)}."
+    if result.verdict == "non-stationary" and (slow := result.slow_cycle) is not None:
+        sentence += (
+            f" A cycle of {_period(slow.period, slow.period_s)} would explain this, but the recording is too short to "
+            f"tell: it covers {slow.cycles:.1f} periods. Record at least three."
+        )
     if result.verdict == "Markovian" and result.rejected["dependence"]:
         sentence += f" Users also depend on each other: {_correlation(result.dependence)}."
     return sentence
@@ -118,11 +127,19 @@ def _mixing(order: MarkovOrder) -> str:
     return f"memory decays within {'one round' if order.mixing == 1 else f'{order.mixing} rounds'}"
 
 
-def _period(cycle: Periodicity) -> str:
-    if cycle.period is None:
+def _periods(cycle: Periodicity) -> str:
+    if not cycle.periods:
         return "so often"
-    rounds = f"{cycle.period:.1f}".removesuffix(".0") + " rounds"
-    return rounds if cycle.period_s is None else f"{clock(cycle.period_s)} ({rounds})"
+    times_s = cycle.periods_s or [None] * len(cycle.periods)
+    return join_words([*map(_period, cycle.periods, times_s)])
+
+
+def _period(period: float, period_s: float | None) -> str:
+    """Format a period in rounds and seconds, with three digits."""
+    rounds = f"{period:.{0 if period >= 100 else 1}f}".removesuffix(".0") + " rounds"
+    if period_s is None:
+        return rounds
+    return f"{rounds} ({clock(float(f'{period_s:.3g}')).removesuffix(' 00 min')})"
 
 
 def _correlation(dependence: Dependence) -> str:

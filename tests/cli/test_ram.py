@@ -191,7 +191,30 @@ def test_cycle_has_its_period_in_hours(tmp_path):
     run = netfl.trace(netfl.load(tmp_path / "s.yaml"), tmp_path / "run")
     code, output = call(run.folder)
     assert code == 0
-    assert "it repeats every 24 h 00 min (24 rounds), and users are available for " in " ".join(output.split())
+    assert "it repeats every 24 rounds (24 h), and users are available for " in " ".join(output.split())
+
+
+@pytest.mark.slow
+def test_constellation_has_its_orbit_and_its_day(tmp_path):
+    """Eight satellites pass over a server once an orbit, while the Earth's rotation brings it below their planes."""
+    at = np.arange(864)[:, None]
+    rng = np.random.default_rng(1)
+    is_visible = ((at / 19 + rng.random(8)) % 1 < 0.3) & ((at / 288 + rng.random(8)) % 1 < 0.4)
+    schedule = [
+        {"user": user, "start": bool(states[0]), "times": (np.flatnonzero(np.diff(states)) + 1).tolist()}
+        for user, states in enumerate(is_visible.T)
+    ]
+    (tmp_path / "passes.json").write_text(json.dumps(schedule))
+    access = f"{{kind: availability, file: {tmp_path}/passes.json, unit: rounds, round_length: 5 min, deliveries: 2}}"
+    (tmp_path / "s.yaml").write_text(f"name: s\nusers: 8\nrounds: 864\naccess: {access}\n")
+    run = netfl.trace(netfl.load(tmp_path / "s.yaml"), tmp_path / "run")
+    code, output = call(run.folder)
+    words = " ".join(output.split())
+    assert code == 0
+    assert output.startswith("cyclic\nThe selection is cyclic with periods of 19 rounds (1 h 35 min) and 28")
+    assert "rounds (24 h), in 864 rounds of 8 users." in words
+    assert "yes: 19 rounds (1 h 35 min) and 28" in words
+    assert json.loads(call(run.folder, "--json")[1])["cycle.periods_s"] == pytest.approx([5700, 86400], rel=0.02)
 
 
 @pytest.mark.slow

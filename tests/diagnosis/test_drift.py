@@ -23,6 +23,14 @@ def test_drift_is_detected(shape):
     assert find_drift(whiten(x.astype(float)).series).p < 1e-6
 
 
+def test_movements_far_below_those_of_chance_are_no_drift():
+    """Users in fixed cycles leave a weak beat of one cycle, and nearly no noise."""
+    beat = np.cos(2 * np.pi * np.arange(3000)[:, None] / 3000 + np.arange(4))
+    noise = np.random.default_rng(4).normal(size=(3000, 4))
+    assert find_drift(3e-4 * beat + 1e-3 * noise, has_memory=False).p > 0.05
+    assert find_drift(0.3 * beat + noise, has_memory=False).p < 1e-6
+
+
 def test_windows_equal_the_chi_square_test_of_homogeneity():
     x = (np.random.default_rng(2).random((800, 1)) < 0.3).astype(float)
     result = assess_windows(x, np.ones(1), 8)

@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from netfl.diagnosis.periodicity import duty_cycle, effective_columns, find_lines, periodogram, remove_cycle, whiten
+from netfl.diagnosis.participation import from_matrix
+from netfl.diagnosis.periodicity import (
+    duty_cycle,
+    effective_columns,
+    find_cycle,
+    find_lines,
+    is_harmonic,
+    periodogram,
+    remove_cycle,
+    whiten,
+)
 
 
 def chain(rng, rounds, stay, users=1):
@@ -72,6 +82,45 @@ def test_removing_its_lines_removes_a_cycle():
     lines = find_lines(white, 0.01)
     assert lines.period == 20
     assert np.abs(remove_cycle(white.series, lines)).max() < 1e-9
+
+
+def test_slow_lines_remain_above_a_limit():
+    at = np.arange(1200)
+    series = np.cos(2 * np.pi * at / 20)[:, None] + 2 * np.cos(2 * np.pi * at / 240)[:, None]
+    series += 0.05 * np.random.default_rng(8).normal(size=(1200, 1))
+    lines = find_lines(whiten(series), 0.01)
+    rest = remove_cycle(series, lines, min_frequency=24)
+    assert periodogram(rest)[5] == pytest.approx(periodogram(series)[5])
+    assert periodogram(rest)[60] < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("short", "long", "rounds"), [(19, 288, 1440), (7.3, 100, 1500), (24, 168, 2000), (30, 500, 1600)]
+)
+def test_cycle_within_a_cycle_has_both_periods(short, long, rounds):
+    rng = np.random.default_rng(9)
+    at = np.arange(rounds)[:, None]
+    is_on = ((at / short + rng.random(6)) % 1 < 0.4) & ((at / long + rng.random(6)) % 1 < 0.5)
+    delivered = is_on & (rng.random((rounds, 6)) < 0.7)
+    lines = find_lines(whiten(delivered.astype(float)), 0.01)
+    cycle = find_cycle(delivered.astype(float), from_matrix(delivered), lines, 0.01)
+    assert cycle.periods == pytest.approx((short, long), rel=0.02)
+    assert cycle.period == cycle.periods[0]
+
+
+@pytest.mark.parametrize("duty", [0.05, 0.1, 0.3, 0.5, 0.8])
+@pytest.mark.parametrize("period", [9, 60, 300])
+def test_pulses_of_any_width_are_one_cycle(duty, period):
+    rng = np.random.default_rng(10)
+    turn = (np.arange(2000)[:, None] + rng.integers(0, period, 6)) % period
+    delivered = (turn < max(1, duty * period)) & (rng.random((2000, 6)) < 0.8)
+    lines = find_lines(whiten(delivered.astype(float)), 0.01)
+    cycle = find_cycle(delivered.astype(float), from_matrix(delivered), lines, 0.01)
+    assert cycle.periods == (cycle.period,) == pytest.approx((period,), rel=0.02)
+
+
+def test_harmonics_are_multiples_up_to_the_sixth():
+    assert [is_harmonic(frequency, 10.0) for frequency in (10, 31, 33, 60, 70)] == [True, True, False, True, False]
 
 
 @pytest.mark.parametrize("duty", [0.1, 0.5, 1.0])
