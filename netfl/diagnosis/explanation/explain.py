@@ -40,6 +40,9 @@ from netfl.types import OUTCOMES, Floats, ScenarioFacts
 _TYPICAL_USERS = 3
 """Number of users near the fair share with whose gains a rare user is compared."""
 
+_ABSENCES = ("outage", "selection")
+"""Causes that may keep a user from delivering even if a bound on its updates does so already."""
+
 Progress = Callable[[int, int, str], None]
 """Called before each replay with the number of finished replays, the number expected, and the name of the next."""
 
@@ -80,7 +83,7 @@ def explain(
         causes=explainer.causes,
         inactive=explainer.inactive,
         fair=explainer.rarity.fair,
-        notes=tuple(_notes(run, access, explainer.original, replica)),
+        notes=tuple(_notes(run, explainer.original, replica)),
     )
 
 
@@ -104,18 +107,28 @@ class _Explainer:
     def explain(self, users: Sequence[int]) -> list[UserExplanation]:
         """Explain *users*, each on its own."""
         facts = [self._facts(user) for user in users]
-        waiting = sum(fact.needs_replays for fact in facts)
+        waiting = sum(self._needs_replays(fact) for fact in facts)
         self._expected = 1 + waiting * (1 + len(self.causes))
-        return [self._with_replays(fact) if fact.needs_replays else fact for fact in facts]
+        return [self._with_replays(fact) if self._needs_replays(fact) else fact for fact in facts]
+
+    def _needs_replays(self, facts: UserExplanation) -> bool:
+        """Return whether replays can tell more of a user than is known without."""
+        if not facts.is_starving:
+            return False
+        return not facts.bound_causes or any(cause in self.causes for cause in _ABSENCES)
 
     def _facts(self, user: int) -> UserExplanation:
         """Return what is known of *user* without a replay of its own."""
         rarity = self.rarity
         deliveries = rarity.deliveries
         evidence = self._evidence
+        standing = rarity.standing(user)
+        least_time = self._least_time(user)
+        if standing is Standing.WITHIN_CHANCE and not deliveries[user] and least_time is not None and least_time.causes:
+            standing = Standing.RARE  # it cannot deliver, whatever chance does
         return UserExplanation(
             user=user,
-            standing=rarity.standing(user),
+            standing=standing,
             deliveries=int(deliveries[user]),
             rounds=rarity.rounds,
             empty_rounds=rarity.empty_rounds,
@@ -124,7 +137,7 @@ class _Explainer:
             ties=int((deliveries == deliveries[user]).sum()) - 1,
             outcomes={kind: evidence.outcomes[user, kind] for kind in OUTCOMES if evidence.outcomes[user, kind]},
             failed={cause: count for (of, cause), count in sorted(evidence.failed.items()) if of == user},
-            least_time=self._least_time(user),
+            least_time=least_time,
         )
 
     def _with_replays(self, facts: UserExplanation) -> UserExplanation:
@@ -141,11 +154,12 @@ class _Explainer:
 
         # what costs everybody as much does not make this user rare
         if facts.standing is Standing.RARE:
-            candidates = [cause for cause in explained.named if cause not in explained.bound_causes]
+            candidates = [cause for cause in explained.named if cause in gains]
             explained = replace(explained, typical={cause: self._typical_ratio(cause) for cause in candidates})
 
         # no single cause explains it, but all of them do: some may suffice alone
-        if not explained.named and explained.is_significant(explained.together) and len(causes) > 1:
+        is_explained = any(explained.is_significant(gains[cause]) for cause in explained.named if cause in gains)
+        if not is_explained and explained.is_significant(explained.together) and len(causes) > 1:
             suffices = {}
             for cause in causes:
                 others = [other for other in causes if other != cause]
@@ -255,11 +269,11 @@ def _load_network(run: Run) -> tuple[Scenario, NetworkAccess]:
     raise ScenarioError([Fault("--explain", problem, None, remedy)])
 
 
-def _notes(run: Run, access: NetworkAccess, original: Replay, replica: int | None) -> list[str]:
+def _notes(run: Run, original: Replay, replica: int | None) -> list[str]:
     notes = []
     recorded = run.deliveries
     if replica is not None:
-        recorded = recorded[recorded["replica"] == replica]
+        recorded = recorded[recorded["replica"] == replica].assign(replica=0)  # the only place
     rows = recorded[["replica", "round", "user", "base"]].to_numpy().tolist()
     if sorted(rows) != sorted(original.rows.tolist()):
         problem = "The replayed network does not reproduce the deliveries of the run"

@@ -8,9 +8,11 @@ from enum import Enum
 import numpy as np
 from scipy import special
 
-from netfl.diagnosis.explanation.gains import LEVEL, standard_error
+from netfl.diagnosis.explanation.gains import standard_error
 from netfl.types import Bools, Floats, Ints
 
+RARITY_LEVEL = 0.01
+"""Expected share of users with a fair share among those that count as rare."""
 _LEAST_DISPERSION = 0.1
 """Least variance of deliveries over that of independent ones: few blocks may show less by chance."""
 
@@ -46,7 +48,7 @@ class Rarity:
     @property
     def is_rare(self) -> Bools:
         """Whether each user delivers less than its fair share, beyond chance, ``[users]``."""
-        return (self.p <= LEVEL) & (self.deliveries < self.fair)
+        return (self.p <= RARITY_LEVEL) & (self.deliveries < self.fair)
 
     @property
     def hardly_delivers(self) -> bool:

@@ -111,9 +111,9 @@ class UserExplanation:
     suffices: Mapping[str, Gain] = field(default_factory=dict)
 
     @property
-    def needs_replays(self) -> bool:
-        """Whether its deliveries need an explanation that the bound does not give."""
-        return self.standing in {Standing.RARE, Standing.STARVED} and not self.bound_causes
+    def is_starving(self) -> bool:
+        """Whether it delivers too little, so that its causes matter."""
+        return self.standing in {Standing.RARE, Standing.STARVED}
 
     @property
     def bound_causes(self) -> tuple[str, ...]:
@@ -151,6 +151,8 @@ class UserExplanation:
     @property
     def named(self) -> tuple[str, ...]:
         """The causes that explain its shortfall, that with the largest share first; empty if none does."""
+        if self.sufficient:
+            return self.sufficient
         if self.bound_causes:
             return self.bound_causes
         shares = {
@@ -158,9 +160,7 @@ class UserExplanation:
             for cause, gain in self.gains.items()
             if self.is_significant(gain) and self.share(cause) >= LEAST_SHARE
         }
-        if shares:
-            return tuple(sorted(shares, key=lambda cause: -shares[cause]))
-        return self.sufficient
+        return tuple(sorted(shares, key=lambda cause: -shares[cause]))
 
     @property
     def sufficient(self) -> tuple[str, ...]:
@@ -180,6 +180,8 @@ class UserExplanation:
         head = f"user {self.user} delivered {updates} in {self.rounds} rounds"
         if self.standing is Standing.ABOVE:
             return f"{head}, more than its fair share of {self.fair:.3g}"
+        if self.deliveries == self.fair and self.deliveries:
+            return f"{head}, exactly its fair share"
         if self.standing is Standing.WITHIN_CHANCE:
             return f"{head}, which chance explains: its fair share is {self.fair:.3g}"
         if self.standing is Standing.STARVED:
@@ -193,11 +195,12 @@ class UserExplanation:
 
     @property
     def _explanation(self) -> str:
+        if self.sufficient and self.together is not None:
+            causes = " and ".join(self.sufficient)
+            either, both = ("either", "both") if len(self.sufficient) == 2 else ("each", "all of them")
+            return f"{causes}, of which {either} suffices; without {both}, {_effect(self.together)}"
         if self.bound_causes and self.least_time is not None:
             return f"{' and '.join(self.bound_causes)} against the end of the round: {self.least_time.reason}"
-        if self.sufficient and self.named == self.sufficient and self.together is not None:
-            causes = " and ".join(self.sufficient)
-            return f"{causes}, of which either suffices; without both, {_effect(self.together)}"
         if not self.named:
             if not self.gains:
                 return "no cause can be removed"
