@@ -21,9 +21,7 @@ _WIDE = 100
 """The table shows intervals on terminals of at least this width."""
 
 
-def explain_with_progress(
-    run: Run | None, users: Sequence[int] | None, rare: int, replica: int | None
-) -> Explanation:
+def explain_with_progress(run: Run | None, users: Sequence[int] | None, rare: int, replica: int | None) -> Explanation:
     """Explain one replica of a run, by default all together, and print the progress.
 
     Args:

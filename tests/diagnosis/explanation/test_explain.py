@@ -150,7 +150,8 @@ def test_explanation_is_reproducible(tmp_path):
 def test_each_of_two_causes_suffices(tmp_path):
     """User 3 is slow and has outages; removing one of the two causes does not help."""
     recorded = run(
-        tmp_path, **slow_user(tmp_path) | user_with_outages(tmp_path, 59) | {"round": {"kind": "first", "deadline": 15.0}}
+        tmp_path,
+        **slow_user(tmp_path) | user_with_outages(tmp_path, 59) | {"round": {"kind": "first", "deadline": 15.0}},
     )
     user = explain(recorded, [3]).users[0]
     assert {*user.sufficient} == {"outage", "compute"}
@@ -283,7 +284,9 @@ def test_table_cannot_be_explained(tmp_path):
 @pytest.mark.slow
 def test_explanation_of_a_user_does_not_depend_on_other_users(tmp_path):
     """However a user is asked for, the answer is the same, multiplicity included."""
-    recorded = run(tmp_path, **slow_user(tmp_path) | {"compute": {"speed": [1, 1, 1 / 18.5, 1 / 18.5, 1, 1], "samples": 1}})
+    recorded = run(
+        tmp_path, **slow_user(tmp_path) | {"compute": {"speed": [1, 1, 1 / 18.5, 1 / 18.5, 1, 1], "samples": 1}}
+    )
     alone = explain(recorded, rare=1).users[0]
     of_three = explain(recorded, rare=3).users[0]
     by_number = explain(recorded, [0, alone.user]).users[1]

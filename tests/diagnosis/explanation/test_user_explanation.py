@@ -18,7 +18,10 @@ def gain(after, before=12, p=1e-6, time_s=4000.0):
 def explained(deliveries=12, together=None, **options):
     """Return the explanation of user 17 whose fair share is 100."""
     options = {"standing": Standing.RARE, "gains": {}, "fair": 100.0, "empty_rounds": 0} | options
-    gains = {cause: gain(after, deliveries) if isinstance(after, int) else after for cause, after in options.pop("gains").items()}
+    gains = {
+        cause: gain(after, deliveries) if isinstance(after, int) else after
+        for cause, after in options.pop("gains").items()
+    }
     all_causes = None if together is None else gain(together, deliveries)
     return UserExplanation(
         user=17, deliveries=deliveries, rounds=4000, p=1e-9, gains=gains, together=all_causes, **options
@@ -39,7 +42,10 @@ def test_cost_of_everybody_explains_no_rarity():
     user = explained(together=48, gains={"contention": 48}, typical={"contention": 4.0})
     assert user.share("contention") == 0.0
     assert user.named == ()
-    assert user.sentence.endswith("no single cause explains it; without all of them, it would have delivered 48 updates (44 to 52), one in 1 min 23 s")
+    assert user.sentence.endswith(
+        "no single cause explains it; without all of them, it would have delivered 48 updates (44 to 52), one in "
+        "1 min 23 s"
+    )
 
 
 def test_shares_compare_the_shortfall_with_and_without_a_cause():
@@ -64,8 +70,7 @@ def test_two_causes_of_which_either_suffices():
     )
     assert user.sufficient == user.named == ("fading", "outage")
     assert (
-        "fading and outage, of which either suffices; without both, it would have delivered 95 updates"
-        in user.sentence
+        "fading and outage, of which either suffices; without both, it would have delivered 95 updates" in user.sentence
     )
 
 
