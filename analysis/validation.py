@@ -25,7 +25,6 @@ from validation_pages import DISTRIBUTIONS, DOWN, PAGES, UP, Line, Panel
 import netfl
 from netfl.network.theory import TheoryCase
 from netfl.plots import style
-from netfl.simulation.setup import streams_of
 
 ROOT = Path(__file__).parents[1]
 SHADES = (style.BLUE, style.ORANGE, style.GREEN, style.PINK)
@@ -80,7 +79,7 @@ def between(name: str, panel: Panel, curve: str) -> tuple[Any, list[Any]] | None
     lines_at = []
     for value in dense.tolist():
         scenario = netfl.load(ROOT / f"scenarios/validation/{name}.yaml", changes_of(panel, curve, value))
-        access, streams = scenario.access, streams_of(scenario, 0).at("access")
+        access, streams = scenario.access, scenario.streams_of(0).at("access")
         predicted = access.theory.predict(TheoryCase(access, access.topology.open(scenario.users, streams), streams))
         lines_at.append([predicted[line] for line in lines])
     return dense, [*np.array(lines_at).T]

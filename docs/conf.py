@@ -48,7 +48,7 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(TypeAliasForwardRef|PydanticCustomError|annotated_types\..*)"),
     (
         r"py:class",
-        r"(pyarrow\..*|SweepIndex|SearchEntry|types\.ModuleType|netfl\.types\.RoundBatch|netfl\.sweeps\.(plan|index)\..*|tuple\[.*)",
+        r"(pyarrow\..*|SweepIndex|SearchEntry|types\.ModuleType|netfl\.types\.rounds\.RoundBatch|netfl\.sweeps\.(plan|index)\..*|tuple\[.*)",
     ),  # what only netfl handles
     (
         r"py:class",

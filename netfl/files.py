@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from netfl.errors import Fault, MachineError, ScenarioError, suggest
-from netfl.types import STAMP, Floats, Ints, check_format
+from netfl.formats import check_stamp
+from netfl.types import Floats, Ints
 
 MAX_BYTES = 64_000_000
 """Maximum size of a text file."""
@@ -149,21 +150,6 @@ def _parse_numbers(row: Sequence[str], places: Collection[int]) -> list[float]:
         return [float(row[place]) for place in places]
     except (ValueError, IndexError):
         return [math.nan] * len(places)
-
-
-def with_format(table: pa.Table) -> pa.Table:
-    """Return the table with the format version in its metadata."""
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), **STAMP})
-
-
-def check_stamp(metadata: Mapping[bytes, bytes] | None, path: Path) -> None:
-    """Refuse a table with the *metadata* of a newer format.
-
-    Raises:
-        ScenarioError: a newer netfl wrote the table.
-    """
-    for version in ((metadata or {}).get(key, b"") for key in STAMP):
-        check_format(int(version) if version.isdigit() else None, str(path))
 
 
 @contextmanager

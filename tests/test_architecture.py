@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("docs/architecture.md", "CONTRIBUTING.md")
-PACKAGES = ("netfl.network", "netfl.access")
+PACKAGES = ("netfl.network", "netfl.access", "netfl.types")
 """Packages without circles of imports."""
 TABLE = re.compile(r"(<!-- layers: .*? -->\n).*?(<!-- end of layers -->)", re.DOTALL)
 

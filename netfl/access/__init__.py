@@ -141,6 +141,11 @@ class Access(Spec):
         return AccessInfo()
 
     @property
+    def closed_loop_parts(self) -> Mapping[str, Spec]:
+        """The parts that ask the learners, by their keys; an access that has any states ``is_closed_loop``."""
+        return {}
+
+    @property
     def control_ranges(self) -> Mapping[str, tuple[float, float]]:
         """Lowest and highest value of each setting of users, by its name in ``RoundControls.mac``."""
         return {}

@@ -60,12 +60,12 @@ class SelectionAdmission(Admission):
 
     def _answers_to_selection(self, answers: Mapping[str, Floats]) -> dict[str, Floats]:
         """Return the answers of the users that the selection has asked."""
-        selected = {}
+        selected_answers = {}
         for name, users in self._asked.items():
-            selected[name] = answers[name]
+            selected_answers[name] = answers[name]
             if name in self._questions:  # the MAC has asked all users
-                selected[name] = answers[name][list(users)]
-        return selected
+                selected_answers[name] = answers[name][list(users)]
+        return selected_answers
 
     def metrics_for_mac(self) -> Mapping[str, Floats]:
         """Return the values that the MAC uses: answers, and rounds since each user's last delivery."""

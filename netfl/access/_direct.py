@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -81,7 +81,9 @@ class DirectAccess(WithSelection):
         if self.selects_all:
             process = self.candidate_process
         if process == "emergent-correlated" and self.deliveries is not None:  # a limit hides most of the dependence
-            process = "stationary" if self.deliveries == 1 else None
+            process = None
+            if self.deliveries == 1:
+                process = "stationary"
         return replace(
             super().info,
             process=process,
@@ -128,7 +130,9 @@ class DirectAccess(WithSelection):
         recorder = context.recorder
         all_users = np.arange(context.users)
         reply: LearnerReport | None = None
-        limit = self.deliveries if selection.selects_all else None  # the first candidates may not be selected
+        limit = None  # the first candidates may not be selected
+        if selection.selects_all:
+            limit = self.deliveries
         for index, candidates in enumerate(self.candidates(context, limit), start=1):
             # the users whose updates arrive
             if selection.selects_all:
@@ -156,6 +160,9 @@ class DirectAccess(WithSelection):
             _record_remaining(context, index, closed_s, selected, users)
             selection.record_deliveries(index, delivered)
             pairs = zip(delivered.tolist(), delivered_s.tolist(), strict=True)
+            queries: Mapping[str, tuple[int, ...]] = {}
+            if index < context.rounds:
+                queries = selection.queries(index + 1)
             reply = yield Round(
                 index,
                 opened_s,
@@ -164,7 +171,7 @@ class DirectAccess(WithSelection):
                 oldest=index,
                 uplink_bits=context.bits_of(users),
                 downlink_bits=context.broadcast_bits,
-                queries=selection.queries(index + 1) if index < context.rounds else {},
+                queries=queries,
             )
 
     def round_batches(self, context: AccessContext) -> Iterator[RoundBatch] | None:
@@ -221,7 +228,9 @@ class DirectAccess(WithSelection):
 
 def _record_remaining(context: AccessContext, index: int, closed_s: float, selected: Ints, arrived: Ints) -> None:
     """Record the outcome of each *selected* user whose update has not *arrived* when round *index* closes."""
-    outcome = "superseded" if index < context.rounds else "unfinished"
+    outcome = "superseded"  # by the next round
+    if index == context.rounds:
+        outcome = "unfinished"
     if not context.recorder.wants(outcome):  # only their number
         context.recorder.record(Event(outcome, np.broadcast_to(closed_s, len(selected) - len(arrived)), round=index))
         return

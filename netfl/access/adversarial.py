@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -12,7 +12,7 @@ from pydantic import Field
 from netfl.access import Access, AccessInfo
 from netfl.access._direct import DirectAccess
 from netfl.errors import Fault
-from netfl.registry import FamilyMember, OnlyWith, kind_of, no_effect
+from netfl.registry import FamilyMember, OnlyWith, Spec, kind_of, no_effect
 from netfl.streams import Streams
 from netfl.types import AccessContext, Bools, Floats, Ints, Law, LearnerReport, Round, ScenarioFacts
 from netfl.units import PositiveProbability, UserNumbers
@@ -69,17 +69,33 @@ class Adversarial(Access):
         yield from self.inner.rounds(context, _Censor(self, context.users, context.streams.at("adversary")))
 
     @property
+    def closed_loop_parts(self) -> Mapping[str, Spec]:
+        return {f"inner.{key}": part for key, part in self.inner.closed_loop_parts.items()}
+
+    @property
     def info(self) -> AccessInfo:
+        return replace(self.inner.info, process=self._process)
+
+    @property
+    def _process(self) -> str | None:
+        """The process of the deliveries, see ``AccessInfo.process``."""
         process = self.inner.info.process
         if self.target != "listed" or process is None:
-            process = None
-        elif (self.budget, self.last_round, self.first_round) != (None, None, 1):
-            process = "non-stationary"
-        elif self.per_round is not None:
-            process = None  # some targets come through because others do not
-        elif self.every > 1:  # a cycle of its own, beside that of the users
-            process = "cyclic" if process == "stationary" else None
-        return replace(self.inner.info, process=process)
+            return None
+        if not self._acts_throughout:
+            return "non-stationary"
+        if self.per_round is not None:  # some targets come through because others do not
+            return None
+        if self.every == 1:
+            return process
+        if process == "stationary":  # the only cycle is that of the adversary
+            return "cyclic"
+        return None
+
+    @property
+    def _acts_throughout(self) -> bool:
+        """The adversary acts from the first round to the last, without a budget."""
+        return self.first_round == 1 and self.last_round is None and self.budget is None
 
     def max_deliveries(self, users: int, rounds: int) -> int:
         return self.inner.max_deliveries(users, rounds)
@@ -97,11 +113,13 @@ class Adversarial(Access):
 
     def _reduced(self, rates: Floats | None) -> Floats | None:
         """Return *rates* without the dropped updates; unknown with limits or adaptive targets."""
-        is_limited = (self.per_round, self.budget, self.last_round, self.first_round) != (None, None, None, 1)
-        if rates is None or self.users is None or is_limited:
+        if rates is None or self.users is None:
             return None
-        dropped = np.where(np.isin(np.arange(len(rates)), self.users), self.probability / self.every, 0.0)
-        return np.asarray(rates * (1.0 - dropped))
+        if self.per_round is not None or not self._acts_throughout:
+            return None
+        is_target = np.isin(np.arange(len(rates)), self.users)
+        dropped_share = np.where(is_target, self.probability / self.every, 0.0)
+        return np.asarray(rates * (1.0 - dropped_share))
 
     def acts(self, index: int) -> bool:
         """Return whether the adversary acts in round *index*."""
@@ -115,10 +133,11 @@ class Adversarial(Access):
         if not isinstance(self.inner, DirectAccess):
             remedy = "use stationary, bernoulli, markov or another direct access"
             yield Fault("inner", "not a direct access", kind_of(type(self.inner)), remedy)
-        yield from facts.unknown_users("users", self.users or ())
-        if len(set(self.users or ())) < len(self.users or ()):
-            yield Fault("users", "a user is named twice", [*(self.users or ())], "name each once")
-        targets = len(self.users or ()) or self.size or 0
+        listed = self.users or ()
+        yield from facts.unknown_users("users", listed)
+        if len(set(listed)) < len(listed):
+            yield Fault("users", "a user is named twice", [*listed], "name each once")
+        targets = len(listed) or self.size or 0
         yield from facts.too_many_users("size", self.size)
         if self.per_round is not None and 0 < targets <= self.per_round:
             reason = f"because the number of targets is {targets} at a time"

@@ -151,9 +151,9 @@ class Bursty(IntermittentAccess):
         users = np.arange(len(chances))
         # the sojourns under way at time 0
         is_available = streams.field("start").uniform(users) < chances
-        rest_of_stay = stay.residual(streams.at("rest of stay"))
-        rest_away = absence.residual(streams.at("rest away"))
-        until = np.where(is_available, rest_of_stay, rest_away)
+        residual_stay = stay.residual(streams.at("rest of stay"))
+        residual_absence = absence.residual(streams.at("rest away"))
+        until = np.where(is_available, residual_stay, residual_absence)
         until[chances == 1.0] = np.inf
         field = streams.field("sojourn")
         sojourn = np.zeros(len(users), np.int64)
@@ -171,9 +171,9 @@ class Bursty(IntermittentAccess):
 
     def _durations(self, chances: Floats) -> tuple[DurationLaw, DurationLaw]:
         """Return the distributions of stays and of times away; the latter is arbitrary for always available users."""
-        mean = np.full(len(chances), self.presence.mean)
-        away = np.where(chances < 1.0, mean * (1.0 / chances - 1.0), mean)
-        return self.presence.scaled(mean), (self.absence or self.presence).scaled(away)
+        mean_stay = np.full(len(chances), self.presence.mean)
+        mean_absence = np.where(chances < 1.0, mean_stay * (1.0 / chances - 1.0), mean_stay)
+        return self.presence.scaled(mean_stay), (self.absence or self.presence).scaled(mean_absence)
 
     @property
     def _step(self) -> float:
@@ -218,7 +218,7 @@ class Bursty(IntermittentAccess):
             stay, _ = self._durations(np.full(size, p))
             return stay.draw(streams.field("sojourn"), rows, np.ones_like(rows))
 
-        def rest(streams: Streams, size: int) -> Floats:
+        def residual_stays(streams: Streams, size: int) -> Floats:
             stay, _ = self._durations(np.full(size, p))
             return stay.residual(streams)
 
@@ -236,5 +236,5 @@ class Bursty(IntermittentAccess):
         if np.isfinite(presence.moment(3)):  # the residual has a variance
             statement = "the equilibrium residual: E[R] = E[X²] / 2 E[X] of the stay X"
             mean = presence.moment(2) / (2.0 * presence.mean)
-            laws.append(Law(f"remaining stay in {self.unit}", statement, rest, mean))
+            laws.append(Law(f"remaining stay in {self.unit}", statement, residual_stays, mean))
         return tuple(laws)

@@ -15,7 +15,7 @@ from netfl.errors import Fault
 from netfl.rates import ZipfChances, chances_of
 from netfl.registry import ByForm, Spec
 from netfl.streams import Streams
-from netfl.types import AccessContext, Floats, Ints, Law, ScenarioFacts
+from netfl.types import AccessContext, Bools, Floats, Ints, Law, ScenarioFacts
 from netfl.units import Probability
 
 _BLOCK = 1 << 16
@@ -38,9 +38,10 @@ class RateKnot(Spec):
     @property
     def users(self) -> int | None:
         """Number of users in a list; ``None`` if the knot fits any number."""
-        values = self.rho if self.probability is None else self.probability
-        if isinstance(values, tuple):
-            return len(values)
+        if isinstance(self.probability, tuple):
+            return len(self.probability)
+        if self.probability is None and isinstance(self.rho, tuple):
+            return len(self.rho)
         return None
 
     def values(self, users: int, streams: Streams) -> Floats:
@@ -67,7 +68,9 @@ class RateSchedule:
         self._values = values
         self._shape = shape
         self._period = period
-        after_last = knots[-1] if period is None else knots[0] + period
+        after_last = knots[-1]
+        if period is not None:
+            after_last = knots[0] + period
         self._next_knots = np.append(knots[1:], after_last)
 
     def at(self, rounds: ArrayLike) -> Floats:
@@ -103,7 +106,8 @@ class RateSchedule:
             next_weight = np.maximum(lengths - 1.0, 0.0) / 2.0
         weight = lengths - next_weight
         if self._period is None:  # the rounds before the first knot, and that of the last
-            weight += np.eye(len(lengths))[0] * (self._knots[0] - 1.0) + np.eye(len(lengths))[-1]
+            weight[0] += self._knots[0] - 1.0
+            weight[-1] += 1.0
         return np.asarray((weight @ self._values + next_weight @ after) / (weight + next_weight).sum())
 
 
@@ -148,20 +152,30 @@ class Drifting(DirectAccess):
 
     def candidates(self, context: AccessContext, limit: int | None = None) -> Iterator[Ints]:
         """Yield users by rates, in a race of exponential clocks; or the available users in random order."""
-        field = context.streams.field("heard" if self._has_rates else "present")
-        blocks = self._blocks(context)
-        if self._has_rates and limit == 1:  # faster than a race
-            for index, rho in blocks:
-                yield from _sample(rho, field.uniform(0, index))[:, None]
-            return
-        draws = uniform_rows(field, np.arange(context.users), context.rounds)
-        rows = zip(draws, (values for _, block in blocks for values in block), strict=True)
         if not self._has_rates:
-            yield from shuffled_users((coins < chances for coins, chances in rows), context)
-            return
-        for clocks, rho in rows:
+            return shuffled_users(self._availability(context), context)
+        if limit == 1:  # faster than a race
+            return self._single_users(context)
+        return self._users_in_race(context, limit)
+
+    def _availability(self, context: AccessContext) -> Iterator[Bools]:
+        """Yield whether each user is available in each round."""
+        coins = uniform_rows(context.streams.field("present"), np.arange(context.users), context.rounds)
+        for draws, chances in zip(coins, self._rows(context), strict=True):
+            yield draws < chances
+
+    def _single_users(self, context: AccessContext) -> Iterator[Ints]:
+        """Yield one user in each round, by inverting the distribution."""
+        draws = context.streams.field("heard")
+        for index, rho in self._blocks(context):
+            yield from _sample(rho, draws.uniform(0, index))[:, None]
+
+    def _users_in_race(self, context: AccessContext, limit: int | None) -> Iterator[Ints]:
+        """Yield the users of each round by the times of their clocks, Exp(rho_i)."""
+        clocks = uniform_rows(context.streams.field("heard"), np.arange(context.users), context.rounds)
+        for draws, rho in zip(clocks, self._rows(context), strict=True):
             able = np.flatnonzero(rho)
-            yield able[earliest(-np.log(clocks[able]) / rho[able], limit)]
+            yield able[earliest(-np.log(draws[able]) / rho[able], limit)]
 
     def schedule(self, users: int, streams: Streams) -> RateSchedule:
         """Return the rates, or probabilities, as functions of the round."""
@@ -191,14 +205,17 @@ class Drifting(DirectAccess):
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         yield from super().faults(facts)
         for number, knot in enumerate(self.knots):
-            if (knot.rho is None) == (knot.probability is None):
-                problem = "neither rho nor probability" if knot.rho is None else "both rho and probability"
-                yield Fault(f"knots.{number}", problem, None, "give one of them")
-            elif (knot.rho is None) == self._has_rates:
+            if knot.rho is None and knot.probability is None:
+                yield Fault(f"knots.{number}", "neither rho nor probability", None, "give one of them")
+            elif knot.rho is not None and knot.probability is not None:
+                yield Fault(f"knots.{number}", "both rho and probability", None, "give one of them")
+            elif (knot.rho is not None) != self._has_rates:
                 problem = "rates in one knot, probabilities in another"
                 yield Fault(f"knots.{number}", problem, None, "use one of them in all")
             if knot.users not in {None, facts.users}:
-                key = f"knots.{number}.{'probability' if knot.rho is None else 'rho'}"
+                key = f"knots.{number}.rho"
+                if knot.rho is None:
+                    key = f"knots.{number}.probability"
                 yield Fault(key, f"{knot.users} values for {facts.users} users", None, "give one for each user")
         rounds = [knot.round for knot in self.knots]
         if rounds != sorted(set(rounds)):
@@ -247,6 +264,11 @@ class Drifting(DirectAccess):
         for start in range(1, context.rounds + 1, size):
             index = np.arange(start, min(start + size, context.rounds + 1))
             yield index, schedule.at(index)
+
+    def _rows(self, context: AccessContext) -> Iterator[Floats]:
+        """Yield the values of all users, ``[users]``, in each round."""
+        for _, values in self._blocks(context):
+            yield from values
 
 
 def _has_rho(knot: object) -> bool:

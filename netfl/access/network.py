@@ -23,7 +23,7 @@ from netfl.network.simulator import NetworkSimulator
 from netfl.network.spec import NetworkSpec
 from netfl.network.validation import NO_ROUNDS, network_faults
 from netfl.network.warnings import network_warnings
-from netfl.registry import no_effect
+from netfl.registry import Spec, no_effect
 from netfl.types import AccessContext, Law, LearnerReport, Round, ScenarioFacts
 
 _POWER_RANGE_DB = (-200.0, 200.0)
@@ -79,13 +79,17 @@ class NetworkAccess(NetworkSpec, WithSelection):
     """
 
     @property
+    def closed_loop_parts(self) -> Mapping[str, Spec]:
+        parts = dict(super().closed_loop_parts)
+        if self.mac is not None and self.mac.needs_learner_metrics:
+            parts["mac"] = self.mac
+        return parts
+
+    @property
     def info(self) -> AccessInfo:
-        info = super().info
-        mac_asks_learners = self.mac is not None and self.mac.needs_learner_metrics
         return replace(
-            info,
+            super().info,
             needs_samples=self.compute is not None and self.compute.samples is None,
-            is_closed_loop=info.is_closed_loop or mac_asks_learners,
             is_networked=True,
             can_resize_updates=True,
             update_bits=self.update_size,

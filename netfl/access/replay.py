@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -48,11 +48,10 @@ class Replay(Access):
         faults = [*_recording_faults(rounds, deliveries, context.users, context.rounds)]
         if faults:
             raise ScenarioError(faults)
-        updates = zip(*(deliveries[column.name].tolist() for column in columns_of(Delivery)), strict=True)
-        rows = zip(*(rounds[column.name].tolist() for column in columns_of(Round)), strict=True)
+        updates = _rows(deliveries, columns_of(Delivery))
         # the last round in which an update from each version arrives
         last_round = dict(zip(deliveries["base"].tolist(), deliveries["round"].tolist(), strict=True))
-        for row in islice(rows, context.rounds):
+        for row in islice(_rows(rounds, columns_of(Round)), context.rounds):
             values = {column.field: value for column, value in zip(columns_of(Round), row, strict=True)}
             delivered = values["deliveries"]  # the column holds their number
             values["deliveries"] = tuple(Delivery(*update) for update in islice(updates, delivered))
@@ -114,9 +113,8 @@ class Replay(Access):
         """Return the rounds and the deliveries of a replica, in the order of the rounds."""
         rounds = self._table("rounds", (REPLICA, *columns_of(Round)))
         deliveries = self._table("deliveries", (REPLICA, ROUND, *columns_of(Delivery)))
-        rounds, deliveries = (
-            table[table["replica"] == replica].sort_values("round", kind="stable") for table in (rounds, deliveries)
-        )
+        rounds = rounds[rounds["replica"] == replica].sort_values("round", kind="stable")
+        deliveries = deliveries[deliveries["replica"] == replica].sort_values("round", kind="stable")
         return rounds, deliveries
 
     def _table(self, name: str, columns: Sequence[Column]) -> pd.DataFrame:
@@ -146,6 +144,11 @@ class Replay(Access):
         return table.assign(**missing_defaults(columns, names))
 
 
+def _rows(table: pd.DataFrame, columns: Sequence[Column]) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of *columns* in each row, as Python objects."""
+    return zip(*(table[column.name].tolist() for column in columns), strict=True)
+
+
 def _recording_faults(rounds: pd.DataFrame, deliveries: pd.DataFrame, users: int, wanted: int) -> Iterator[Fault]:
     """Yield the reasons why a replica's recording cannot serve this number of *users* and *wanted* rounds."""
     index = rounds["round"].to_numpy()
@@ -161,9 +164,13 @@ def _recording_faults(rounds: pd.DataFrame, deliveries: pd.DataFrame, users: int
     if not np.isfinite(times_s).all() or (np.diff(times_s.ravel()) < 0).any():
         problem = "the recorded times of the rounds are not finite or not ascending"
         yield Fault("run", problem, remedy="correct the recording")
-    delivery_round, user, base = (deliveries[name].to_numpy() for name in ("round", "user", "base"))
+    delivery_round = deliveries["round"].to_numpy()
+    user = deliveries["user"].to_numpy()
+    base = deliveries["base"].to_numpy()
     if len(user) and not 0 <= user.min() <= user.max() < users:
-        unknown = user.min() if user.min() < 0 else user.max()
+        unknown = user.max()
+        if user.min() < 0:
+            unknown = user.min()
         problem = f"it has user {unknown}, but there are {users} users"
         yield Fault("run", problem, remedy="set the recording's number of users")
     if not np.all((base >= 0) & (base < delivery_round)):

@@ -19,9 +19,10 @@ from netfl.errors import Fault, ModelError, NetflError, ScenarioError
 from netfl.flower.grid import Evaluation, GridObserver, NetworkGrid, Sizes, check_scenario
 from netfl.flower.strategy_metrics import StrategyObserver, recorded_strategies
 from netfl.flower.versions import check_flower
+from netfl.results.atomic_write import write_text
 from netfl.results.manifest import Manifest
 from netfl.results.run_reader import Run, open_run
-from netfl.results.run_writer import create_run_directory, write_text
+from netfl.results.run_writer import create_run_directory
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario
 from netfl.simulation.progress import python_display
 from netfl.simulation.run import OutageTracker, RunRecord, next_run_folder, recording

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from netfl.learning.batch_limits import max_jobs_at_once
+from netfl.learning.batch_loader import BatchInputs, BatchLoader
 from netfl.learning.cohort import Cohort
-from netfl.learning.minibatches import Batches, BatchInputs, BatchLoader, BatchSampler
+from netfl.learning.minibatches import Batches, BatchSampler
 from netfl.learning.module_training import TrainingStep
 from netfl.learning.step_graphs import StepGraphs
 from netfl.learning.step_sizes import StepSizes

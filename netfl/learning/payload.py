@@ -13,15 +13,17 @@ from netfl.learning.aggregation import Aggregation
 from netfl.learning.data import Data
 from netfl.learning.model import Model
 from netfl.learning.spec import LearnerSpec
-from netfl.types import UPLINK_WORD_BITS, Payload
+from netfl.types import Payload
 
+_NUMBER_BITS = 32
+"""Bits that carry one number."""
 _MAX_NAMES = 4
 """Names of learners with equal payloads that are listed."""
 
 
 def model_payload(learners: Mapping[str, LearnerSpec], model: Model, data: Data) -> Payload:
     """Return the payload of a learner that sends only its model, and t if one of *learners* has it."""
-    bits = float(UPLINK_WORD_BITS * _count_numbers(learners, model, data))
+    bits = float(_NUMBER_BITS * _count_numbers(learners, model, data))
     return Payload(bits, bits)
 
 
@@ -36,7 +38,7 @@ def learner_payloads(learners: Mapping[str, LearnerSpec], model: Model, data: Da
     for name, learner in learners.items():
         uplink = numbers + learner.aggregation.uplink_extra(trained)
         downlink = numbers + learner.aggregation.downlink_extra(trained)
-        payloads[name] = Payload(float(UPLINK_WORD_BITS * uplink), float(UPLINK_WORD_BITS * downlink))
+        payloads[name] = Payload(float(_NUMBER_BITS * uplink), float(_NUMBER_BITS * downlink))
     return payloads
 
 

@@ -22,7 +22,7 @@ from netfl.types import Floats, Ints
 if TYPE_CHECKING:
     from netfl.learning.cohort import Cohort
     from netfl.learning.data import Dataset, Examples
-    from netfl.learning.data._images import Augment
+    from netfl.learning.data._augment import Augment
     from netfl.learning.minibatches import Batches
     from netfl.learning.step_graphs import StepGraphs
 

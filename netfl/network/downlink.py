@@ -19,9 +19,9 @@ from netfl.network.message import BroadcastCopy
 from netfl.network.queue import Buffer, FifoBuffer
 from netfl.network.radio.transmission import Signal
 from netfl.network.tower import Tower
-from netfl.network.updates import OutstandingUpdates, Users
+from netfl.network.updates import OutstandingUpdates
 from netfl.streams import RandomField
-from netfl.types import Bools, Floats
+from netfl.types import Bools, Floats, Users
 
 Receivers = Sequence[tuple[Tower, Users]]
 """Users of each tower that get a version, by their numbers at the tower."""

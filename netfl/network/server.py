@@ -15,9 +15,9 @@ from netfl.network.config import RoundServiceConfig
 from netfl.network.downlink import DownlinkPath
 from netfl.network.event_log import Ending, EventLog
 from netfl.network.tower import Tower
-from netfl.network.updates import OutstandingUpdates, Update, Users
+from netfl.network.updates import OutstandingUpdates, Update
 from netfl.streams import RandomField
-from netfl.types import Delivery, Floats, Ints, LearnerReport
+from netfl.types import Delivery, Floats, Ints, LearnerReport, Users
 
 
 class Admission:

@@ -27,11 +27,11 @@ from netfl.network.radio.tx_queue import MergedTxQueue, TxQueue, TxQueueSubset
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.transport.segmentation import SegmentedUpdateQueue
 from netfl.network.transport.spec import Segmentation
-from netfl.network.updates import OutstandingUpdates, Users
+from netfl.network.updates import OutstandingUpdates
 from netfl.network.users import TrainingPower, UserBehaviour, UserPopulation
 from netfl.registry import is_plugin, stream_keys
 from netfl.streams import Streams
-from netfl.types import Bools, Floats
+from netfl.types import Bools, Floats, Users
 
 _NOT_SELECTED = np.iinfo(np.int64).max
 """Version of users that are to receive none."""

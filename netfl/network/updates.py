@@ -14,10 +14,8 @@ from numpy.typing import ArrayLike
 
 from netfl.network.event_log import Ending, EventLog
 from netfl.network.message import Message
-from netfl.types import Bools, Ints
+from netfl.types import Bools, Ints, Users
 
-Users = Ints
-"""Numbers of users, ``[n]``."""
 _NONE = -1
 
 

@@ -15,8 +15,7 @@ from netfl.network.event_log import Ending
 from netfl.network.periods import after_rounding, before_rounding
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.update_queue import UpdateQueue
-from netfl.network.updates import Users
-from netfl.types import Bools, Floats, Ints
+from netfl.types import Bools, Floats, Ints, Users
 
 OnNewVersion = Literal["restart", "finish", "ignore"]
 """Reaction of a user with an unfinished update to a newer version."""

@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from netfl.errors import Fault, ScenarioError
 from netfl.plots import style
 from netfl.results import formatting, statistics
-from netfl.results.run_writer import write_text
+from netfl.results.atomic_write import write_text
+from netfl.results.metrics import find_metric
 
 MARK = '<meta name="generator" content="netfl">'
 """Element by which pages of netfl are recognised."""
@@ -127,6 +128,20 @@ def table(
         best: (row, column) of cells in bold.
     """
     return _macro("table", head, list(rows), caption, best)
+
+
+def best_cells(means: dict[tuple[int, int], float], metrics: Sequence[str]) -> frozenset[tuple[int, int]]:
+    """Return the cells (row, column) with the best mean of each column; columns count from 1."""
+    best: set[tuple[int, int]] = set()
+    for x, metric in enumerate(metrics, 1):
+        low_is_good = find_metric(metric).low_is_good
+        if low_is_good is None:
+            continue  # each learner has its own
+        sign = -1.0 if low_is_good else 1.0
+        values = {cell: sign * mean for cell, mean in means.items() if cell[1] == x}
+        if len(values) > 1:
+            best |= {cell for cell, value in values.items() if value >= max(values.values()) - 1e-9}
+    return frozenset(best)
 
 
 def report_links(runs: Iterable[tuple[str, Path]], folder: Path) -> Iterator[Markup]:

@@ -25,7 +25,7 @@ from netfl.report.page import Page, Section, caption
 from netfl.report.run_data import RunData, read_run_data
 from netfl.results import aggregates, formatting
 from netfl.results.formatting import clock, format_count, learning_label, percent
-from netfl.results.metrics import find_metric, metrics_in
+from netfl.results.metrics import metrics_in
 from netfl.results.payload import billing_note
 from netfl.results.run_reader import Run
 from netfl.types import OUTCOMES
@@ -134,22 +134,8 @@ def final_table(data: RunData) -> Markup:
         ["Learner", *(formatting.metric_title(metric) for metric in metrics)],
         [[name, *(data.cell(metric, name) for metric in metrics)] for name in data.learners],
         caption("final", data),
-        best_cells(means, metrics),
+        page.best_cells(means, metrics),
     )
-
-
-def best_cells(means: dict[tuple[int, int], float], metrics: Sequence[str]) -> frozenset[tuple[int, int]]:
-    """Return the cells (row, column) with the best mean of each column; columns count from 1."""
-    best: set[tuple[int, int]] = set()
-    for x, metric in enumerate(metrics, 1):
-        low_is_good = find_metric(metric).low_is_good
-        if low_is_good is None:
-            continue  # each learner has its own
-        sign = -1.0 if low_is_good else 1.0
-        values = {cell: sign * mean for cell, mean in means.items() if cell[1] == x}
-        if len(values) > 1:
-            best |= {cell for cell, value in values.items() if value >= max(values.values()) - 1e-9}
-    return frozenset(best)
 
 
 def fairness_table(data: RunData) -> Iterator[Markup]:

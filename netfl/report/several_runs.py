@@ -27,7 +27,6 @@ from netfl.report.run_set import (
     gather_runs,
     relate_traces,
 )
-from netfl.report.sections import best_cells
 from netfl.report.summary_text import verdict_metrics
 from netfl.results import aggregates, formatting, statistics
 from netfl.results.formatting import clock, format_count, percent, shortened
@@ -153,7 +152,7 @@ def final_table(runs: RunSet) -> Markup:
             rows.append([f"{run.letter} · {name}", *(run.data.cell(metric, name) for metric in metrics)])
     ends = sorted({run.data.tail[2] for run in runs.members if run.data.learners})
     head = ["Run and learner", *(formatting.metric_title(metric) for metric in metrics)]
-    return page.table(head, rows, caption("final_of_runs", runs, ends), best_cells(means, metrics))
+    return page.table(head, rows, caption("final_of_runs", runs, ends), page.best_cells(means, metrics))
 
 
 def difference_table(runs: RunSet) -> Iterator[Markup]:

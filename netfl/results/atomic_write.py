@@ -7,10 +7,12 @@ files appear in the order of their writes.
 from __future__ import annotations
 
 import errno
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 
 @contextmanager
@@ -32,6 +34,17 @@ def atomic_write(path: Path) -> Iterator[Path]:
         with suppress(OSError):
             part.unlink(missing_ok=True)
         raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small file atomically."""
+    with atomic_write(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write *content* as JSON atomically."""
+    write_text(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
 def temp_path(path: Path) -> Path:

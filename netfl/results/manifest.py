@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 
 from netfl.errors import MachineError, NetflError, __version__
+from netfl.formats import FORMAT
 from netfl.results import digests
+from netfl.results.atomic_write import write_json
 from netfl.results.payload import billing_of
 from netfl.results.run_reader import Run
-from netfl.results.run_writer import write_json
 from netfl.scenario.scenario import Scenario
-from netfl.types import FORMAT, Divergence, RunObserver, RunProgress, RunStart
+from netfl.types import Divergence, RunObserver, RunProgress, RunStart
 
 _LOG = logging.getLogger(__name__)
 _PACKAGES = ("numpy", "simpy", "networkx", "pandas", "pyarrow", "pydantic", "torch")

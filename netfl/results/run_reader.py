@@ -17,13 +17,14 @@ from netfl import files
 from netfl.columns import missing_defaults
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.files import local_path, read_frame, unreadable_file
+from netfl.formats import check_format
 from netfl.results.formatting import clock, learner_metrics, metric_cell, metric_head
 from netfl.results.locking import is_locked
 from netfl.results.model_snapshots import VERSIONS, ModelSnapshots
 from netfl.results.statistics import FINAL, LAST_TENTH, final_name, interval
 from netfl.results.tables import SCHEMAS, TABLES, read_stream, stream_of
 from netfl.scenario.html_card import html_card
-from netfl.types import KINDS, check_format
+from netfl.types import KINDS
 
 EXTENSION = "extension"
 """Folder in a run directory for the replicas that extend the run."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,8 +17,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.files import absolute_path, open_parquet, read_batches, with_format
-from netfl.results.atomic_write import atomic_write
+from netfl.files import absolute_path, open_parquet, read_batches
+from netfl.formats import with_stamp
+from netfl.results.atomic_write import atomic_write, write_json
 from netfl.results.locking import locked
 from netfl.results.payload import billing_of
 from netfl.results.statistics import RoundStatistics, cost_to_target, learning_summary, summary
@@ -63,17 +63,6 @@ def create_run_directory(folder: Path) -> Iterator[Path]:
                 if not existed:
                     folder.rmdir()
             raise
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a small file atomically."""
-    with atomic_write(path) as part:
-        part.write_text(text, encoding="utf-8")
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write *content* as JSON atomically."""
-    write_text(path, json.dumps(content, indent=2, allow_nan=False) + "\n")
 
 
 def append_replicas(table: Path, more: Path, first: int, out: Path) -> None:
@@ -128,7 +117,7 @@ class RunWriter(RunObserver):
         """Write a whole table at once."""
         rows = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
         with atomic_write(self.folder / f"{name}.parquet") as part:
-            pq.write_table(with_format(rows), absolute_path(part))
+            pq.write_table(with_stamp(rows), absolute_path(part))
 
     def write_replicas(self, name: str, columns: Sequence[Mapping[str, NDArray[Any]]]) -> None:
         """Write a table such as ``users`` from its columns in each replica; nothing if there are none."""

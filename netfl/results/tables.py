@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from netfl.columns import REPLICA, ROUND, Column, columns_of
 from netfl.errors import MachineError
-from netfl.files import check_stamp
+from netfl.formats import STAMP, check_stamp
 from netfl.results.atomic_write import publish_file, temp_path
 from netfl.scenario.recording import EventFilter
-from netfl.types import KINDS, STAMP, Delivery, Event, LearnerReport, Round
+from netfl.types import KINDS, Delivery, Event, LearnerReport, Round
 
 _METRIC = Column("metric", "word", "name of the metric")
 _VALUE = Column("value", "double", "value of the metric")

@@ -14,8 +14,8 @@ import numpy as np
 
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
 from netfl.registry import is_plugin, kind_of, one_line, one_line_of, stream_keys
+from netfl.results.atomic_write import write_json
 from netfl.results.run_reader import EXTENSION
-from netfl.results.run_writer import write_json
 from netfl.tracker import Lane, RunLog, TrackedRun, Tracker
 from netfl.types import LearnerReport, RunObserver, RunStart
 

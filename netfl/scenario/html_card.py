@@ -1,19 +1,14 @@
-"""Short descriptions of scenarios, runs and sweeps in HTML, which notebooks show."""
+"""Cards: short descriptions of scenarios, runs and sweeps in HTML, which notebooks show."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-if TYPE_CHECKING:
-    from netfl.scenario.scenario import Scenario
-
 _MAX_TEXT = 160
 """Maximum number of characters of a value."""
-
 
 _TABLE = "color: inherit; border-spacing: 0; margin: .3em 0 .6em"
 _CELL = "text-align: left; vertical-align: top; padding: .15em 1em .15em 0"
@@ -37,31 +32,6 @@ def _scrollable(table: pd.DataFrame) -> str:
     html = html.replace("<table", f'<table style="{_TABLE}; text-align: right; white-space: nowrap"', 1)
     html = html.replace("<th>", '<th style="padding: .15em .6em">').replace("<td>", '<td style="padding: .15em .6em">')
     return f'<div style="overflow-x: auto">{html}</div>'
-
-
-def scenario_card(scenario: Scenario) -> str:
-    """Return the parts of a scenario: users, rounds, access, data, model and learners."""
-    plain = scenario.plain()
-    access = plain["access"]
-    parts = (access[key] for key in ("topology", "channel", "mac", "outages", "traffic", "round") if access.get(key))
-    learners = {name: _kinds([spec["objective"], spec["aggregation"]]) for name, spec in plain["learners"].items()}
-    facts = {
-        "description": scenario.description,
-        "users": f"{scenario.users:,}",
-        "rounds": None if scenario.rounds is None else f"{scenario.rounds:,}",
-        "duration": None if scenario.duration is None else f"{scenario.duration:g} s",
-        "replicas": scenario.replicas,
-        "access": access["kind"] + "".join(f" · {_kinds(part)}" for part in parts),
-        "data": plain["data"] and " · ".join([plain["data"]["kind"], (plain["partition"] or {}).get("kind", "")]),
-        "model": plain["model"] and plain["model"]["kind"],
-        "learners": "; ".join(f"{name} ({kinds})" for name, kinds in learners.items()),
-        "sweep": None if scenario.sweep is None else ", ".join(scenario.sweep.names),
-    }
-    return html_card(f"Scenario {scenario.name}", facts)
-
-
-def _kinds(part: Any) -> str:
-    return " + ".join(each["kind"] for each in (part if isinstance(part, list) else [part]))
 
 
 def _cell(value: object) -> str:

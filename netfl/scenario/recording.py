@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 from pydantic import Field
@@ -14,14 +14,8 @@ from netfl.registry import ByForm, Spec, no_effect
 from netfl.types import KINDS, Bools, EventKind, Ints, Outcome, ScenarioFacts
 from netfl.units import UserNumbers
 
-if TYPE_CHECKING:
-    from netfl.access import Access
-
 RECORDED: tuple[EventKind, ...] = (*get_args(Outcome), "broadcast", "sent", "failed", "down", "up")
 """Kinds of events that are stored by default."""
-
-MAX_EVENTS = 10**9
-"""Largest number of events that a run may store, as far as it is known before the run."""
 
 
 @dataclass(frozen=True)
@@ -105,15 +99,3 @@ class RecordSpec(Spec):
         mask = np.zeros(users, bool)
         mask[evenly_spaced(users, self.users) if isinstance(self.users, int) else list(self.users)] = True
         return EventFilter(frozenset(kinds), mask, self.every)
-
-
-def too_many(record: RecordSpec, access: Access, facts: ScenarioFacts) -> Iterator[Fault]:
-    """Yield an error if more outcomes of updates would be stored than `MAX_EVENTS`."""
-    rows = access.min_updates(facts.users, facts.rounds) * facts.replicas // record.every
-    if isinstance(record.users, int):
-        rows = rows * record.users // facts.users
-    elif record.users is not None:
-        rows = rows * len(record.users) // facts.users
-    if rows > MAX_EVENTS and (record.events == "all" or "superseded" in record.events):
-        problem = f"the outcomes of {rows:,} updates would be stored, most of them superseded: more than {MAX_EVENTS:,}"
-        yield Fault("record", problem, None, "set record: none, or thin them: record: {users: 1000, every: 100}")

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, TypeAdapter, Validatio
 from netfl.access import Access
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.files import local_path
+from netfl.formats import FORMAT
 from netfl.learning.data import Data
 from netfl.learning.model import Model
 from netfl.learning.partition import Partition
@@ -21,13 +22,14 @@ from netfl.network.compute import as_tuple
 from netfl.registry import ByForm, FamilyMember, Spec, faults_of, invalid, list_kinds, to_line_error
 from netfl.scenario import examples
 from netfl.scenario import yaml_document as documents
-from netfl.scenario.html_card import scenario_card
+from netfl.scenario.html_card import html_card
 from netfl.scenario.recording import RECORDED, EventFilter, RecordSpec
 from netfl.scenario.sweep_axes import Sweeping
 from netfl.scenario.validation import WINDOWS, cross_faults
 from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.streams import Streams
 from netfl.tracker import Tracker
-from netfl.types import FORMAT, EventKind, Payload
+from netfl.types import EventKind, Payload
 from netfl.units import WRITTEN, Seconds
 
 Name = Annotated[str, Field(pattern=r"^[^\s/\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*$", max_length=100)]
@@ -35,6 +37,9 @@ Name = Annotated[str, Field(pattern=r"^[^\s/\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*
 
 MOST_USERS, MOST_ROUNDS, MOST_REPLICAS = 10**8, 10**12, 10**6
 """Limits beyond which no run would end; larger values are refused before memory is allocated."""
+
+_CARD_PARTS = ("topology", "channel", "mac", "outages", "traffic", "round")
+"""Parts of an access that the card of a scenario names."""
 
 
 def _as_trackers(value: Any) -> Any:
@@ -152,6 +157,10 @@ class Scenario(Spec):
         """The section ``evaluate``, with its defaults."""
         return self.evaluate or EvaluateSpec()
 
+    def streams_of(self, replica: int) -> Streams:
+        """Return the random streams of one replica."""
+        return Streams(self.seed).at("replica", replica)
+
     def located(self, faults: Sequence[Fault]) -> list[Fault]:
         """Return the errors with the lines of their keys, if the scenario was read from a file."""
         return self._document.located(faults)
@@ -180,7 +189,7 @@ class Scenario(Spec):
         return validate(document)
 
     def _repr_html_(self) -> str:
-        return scenario_card(self)
+        return html_card(f"Scenario {self.name}", _card_facts(self))
 
     @model_validator(mode="after")
     def _consistent(self) -> Scenario:
@@ -277,6 +286,39 @@ def validate(document: ScenarioDocument) -> Scenario:
         raise ScenarioError(document.located(faults)) from None
     scenario._document = document
     return scenario
+
+
+def _card_facts(scenario: Scenario) -> dict[str, object]:
+    """Return the facts of a scenario's card: users, rounds, access, data, model and learners."""
+    plain = scenario.plain()
+    access = plain["access"]
+    access_kinds = [access["kind"]]
+    access_kinds += [_join_kinds(access[key]) for key in _CARD_PARTS if access.get(key)]
+    data_kinds = []
+    if plain["data"]:
+        data_kinds = [plain["data"]["kind"], (plain["partition"] or {}).get("kind", "")]
+    learners = [
+        f"{name} ({_join_kinds([spec['objective'], spec['aggregation']])})" for name, spec in plain["learners"].items()
+    ]
+    return {
+        "description": scenario.description,
+        "users": f"{scenario.users:,}",
+        "rounds": None if scenario.rounds is None else f"{scenario.rounds:,}",
+        "duration": None if scenario.duration is None else f"{scenario.duration:g} s",
+        "replicas": scenario.replicas,
+        "access": " · ".join(access_kinds),
+        "data": " · ".join(data_kinds),
+        "model": plain["model"] and plain["model"]["kind"],
+        "learners": "; ".join(learners),
+        "sweep": None if scenario.sweep is None else ", ".join(scenario.sweep.names),
+    }
+
+
+def _join_kinds(models: Any) -> str:
+    """Return the kind of a model, or the kinds of a list of models."""
+    if not isinstance(models, list):
+        models = [models]
+    return " + ".join(model["kind"] for model in models)
 
 
 def _place_in_sweep(document: ScenarioDocument, path: str) -> str:

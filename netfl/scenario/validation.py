@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,17 +15,16 @@ from netfl.learning.conformance import model_faults, payload_faults
 from netfl.learning.evaluation_sets import set_faults
 from netfl.learning.payload import learner_payloads, list_payloads
 from netfl.registry import Spec, kind_of
-from netfl.scenario.recording import RecordSpec, too_many
+from netfl.scenario.recording import RecordSpec
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts
-
-if TYPE_CHECKING:
-    pass
 
 _OPTIONAL = ("evaluate", "checkpoint", "precision")
 _LEARNING = ("data", "partition", "model", *_OPTIONAL)
 WINDOWS = 100
 """Number of equal windows of a ``duration``.  Each counts as a round, for progress and for stopping a run."""
+_MAX_EVENTS = 10**9
+"""Largest number of events that a run may store, as far as it is known before the run."""
 _ANY_CLASSES = 1 << 30
 """A number of classes with which no error of too few classes is found."""
 
@@ -57,9 +56,8 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
             yield from _payload_faults(parts)
     if parts["users"] is None or parts["access"] is None or (parts["rounds"] is None and parts["duration"] is None):
         return
-    if (record := parts["record"]) is not None:
-        spec = record if isinstance(record, RecordSpec) else RecordSpec(events=record)
-        yield from too_many(spec, parts["access"], facts_of(parts))
+    if parts["record"] is not None:
+        yield from _record_faults(parts)
     cases = [
         [fault for name, part in parts.items() for fault in nested_faults(part, name, facts)]
         for facts in _possible(parts, unread)
@@ -202,6 +200,24 @@ def _payload_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
             "set payload: largest, which bills all of them the largest; or give update_size; or run them one by one"
         )
         yield Fault("access.payload", problem, None, remedy)
+
+
+def _record_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield an error if more outcomes of updates would be stored than `_MAX_EVENTS`."""
+    record = parts["record"]
+    if not isinstance(record, RecordSpec):
+        record = RecordSpec(events=record)
+    facts = facts_of(parts)
+    rows = parts["access"].min_updates(facts.users, facts.rounds) * facts.replicas // record.every
+    if isinstance(record.users, int):
+        rows = rows * record.users // facts.users
+    elif record.users is not None:
+        rows = rows * len(record.users) // facts.users
+    if rows > _MAX_EVENTS and (record.events == "all" or "superseded" in record.events):
+        problem = (
+            f"the outcomes of {rows:,} updates would be stored, most of them superseded: more than {_MAX_EVENTS:,}"
+        )
+        yield Fault("record", problem, None, "set record: none, or thin them: record: {users: 1000, every: 100}")
 
 
 def nested_faults(part: object, key: str, facts: ScenarioFacts) -> Iterator[Fault]:

@@ -18,8 +18,8 @@ from ruamel.yaml.representer import SafeRepresenter
 
 from netfl import files
 from netfl.errors import Fault, ScenarioError
+from netfl.formats import check_format
 from netfl.scenario import examples
-from netfl.types import check_format
 
 MAX_BYTES = 4_000_000
 """Largest YAML text that is read.  JSON is YAML, too, and is read a thousand times as fast, without this limit."""

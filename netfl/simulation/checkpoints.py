@@ -45,15 +45,18 @@ class CheckpointStore:
         schedule: CheckpointSpec | Literal["none"] | None = None,
         command: str = "",
     ) -> None:
-        self.path, self._before = folder / CHECKPOINT, folder / BEFORE
-        self._facts, self._schedule, self._command = dict(facts or {}), schedule, command or f"netfl resume {folder}"
-        self._saved_at = time.monotonic()
+        self.path = folder / CHECKPOINT
         self.newest = -1
+        self._path_before = folder / BEFORE
+        self._facts = dict(facts or {})
+        self._schedule = schedule
+        self._command = command or f"netfl resume {folder}"
+        self._saved_at = time.monotonic()
 
     @property
     def remedy(self) -> str:
         """Remedy where no checkpoint can be used."""
-        names = " and ".join(path.name for path in (self.path, self._before) if path.exists())
+        names = " and ".join(path.name for path in self._existing_paths())
         return f"To start the run again, remove {names}, and then: {self._command}"
 
     def load(self) -> dict[str, Any] | None:
@@ -64,36 +67,36 @@ class CheckpointStore:
         """
         from netfl.learning import checkpoint_file
 
-        paths = [path for path in (self.path, self._before) if path.exists()]
+        paths = self._existing_paths()
         for path in paths:
             try:
                 content = checkpoint_file.load(path)
             except MachineError:
-                continue
-            for key, was, now in _differences(content.get("about", {}), self._facts):
-                raise MachineError(
-                    f"{path} is the checkpoint of another scenario: {key} is {was!r} there, but {now!r} here. Restore "
-                    f"the file or the scenario.yaml of this run. {self.remedy}"
-                )
+                continue  # the one before it may be intact
+            self._check_facts(path, content.get("about", {}))
             self.newest = int(content["round"])
             if path != paths[0]:
                 message = "%s is not a complete checkpoint; continuing from the previous one, of round %d"
                 _LOG.warning(message, paths[0], content["round"])
                 path.replace(paths[0])
             return content
+        if len(paths) == 1:
+            raise MachineError(f"{paths[0]} is not a complete checkpoint. {self.remedy}")
         if paths:
             names = " and ".join(map(str, paths))
-            problem = "is not a complete checkpoint" if len(paths) == 1 else "are not complete checkpoints"
-            raise MachineError(f"{names} {problem}. {self.remedy}")
+            raise MachineError(f"{names} are not complete checkpoints. {self.remedy}")
         return None
 
     def is_due(self, index: int) -> bool:
         """Return whether a checkpoint is due after round *index*."""
-        if self._schedule == "none":
+        schedule = self._schedule
+        if schedule == "none":
             return False
-        if self._schedule is not None and self._schedule.rounds is not None:
-            return index % self._schedule.rounds == 0
-        every_s = CHECKPOINT_EVERY_S if self._schedule is None or self._schedule.time is None else self._schedule.time
+        if schedule is not None and schedule.rounds is not None:
+            return index % schedule.rounds == 0
+        every_s = CHECKPOINT_EVERY_S
+        if schedule is not None and schedule.time is not None:
+            every_s = schedule.time
         return time.monotonic() - self._saved_at > every_s
 
     def save(self, index: int, digest: str, learner: Mapping[str, Any], reports: Sequence[LearnerReport]) -> None:
@@ -112,26 +115,51 @@ class CheckpointStore:
         content = {"about": self._facts, "round": index, "digest": digest, "learner": dict(learner)}
         content |= checkpoint_file.pack_reports(reports)
         if self.path.exists():
-            self.path.replace(self._before)
+            self.path.replace(self._path_before)
         with atomic_write(self.path) as part, part.open("wb") as file:
             checkpoint_file.save(file, content)
-        self.newest, self._saved_at = index, time.monotonic()
+        self.newest = index
+        self._saved_at = time.monotonic()
 
     def remove(self) -> None:
         """Remove all checkpoints."""
-        for path in (self.path, self._before):
+        for path in (self.path, self._path_before):
             path.unlink(missing_ok=True)
 
+    def _existing_paths(self) -> list[Path]:
+        """Return the paths of the checkpoints, the newest first."""
+        return [path for path in (self.path, self._path_before) if path.exists()]
 
-def _differences(one: Any, other: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
+    def _check_facts(self, path: Path, saved_facts: Mapping[str, Any]) -> None:
+        """Refuse a checkpoint of another scenario.
+
+        Raises:
+            MachineError: learning depends on something that has changed.
+        """
+        difference = next(_differences(saved_facts, self._facts), None)
+        if difference is not None:
+            key, saved, current = difference
+            raise MachineError(
+                f"{path} is the checkpoint of another scenario: {key} is {saved!r} there, but {current!r} here. "
+                f"Restore the file or the scenario.yaml of this run. {self.remedy}"
+            )
+
+
+def _differences(saved: Any, current: Any, key: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Yield the dotted key and both values where two plain values differ; only keys that both have count.
 
     Paths are compared by their file names, as data files may have been moved.
     """
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        for name in (name for name in one if name in other):
-            yield from _differences(one[name], other[name], f"{key}.{name}".lstrip("."))
-        return
-    names = [Path(each).name if isinstance(each, str) and Path(each).is_absolute() else each for each in (one, other)]
-    if names[0] != names[1]:
-        yield key, one, other
+    if isinstance(saved, Mapping) and isinstance(current, Mapping):
+        for name in saved:
+            if name in current:
+                yield from _differences(saved[name], current[name], f"{key}.{name}".lstrip("."))
+    elif _without_folder(saved) != _without_folder(current):
+        yield key, saved, current
+
+
+def _without_folder(value: Any) -> Any:
+    """Return the file name of an absolute path, and any other value as it is."""
+    if isinstance(value, str) and Path(value).is_absolute():
+        return Path(value).name
+    return value

@@ -75,13 +75,15 @@ class DryRun:
 
     def __str__(self) -> str:
         if self.cut is not None:
-            time = f"at least {clock(self.seconds)} of processor time"
+            estimate = f"at least {clock(self.seconds)} of processor time"
         else:
+            spent = "under 1 s"
+            if self.seconds >= 1.0:
+                spent = clock(self.seconds)
             bounds = f"{clock(self.seconds / _RANGE)} to {clock(self.seconds * _RANGE)}"
             rounds = counted(self.rounds, "round")
-            spent = clock(self.seconds) if self.seconds >= 1.0 else "under 1 s"
-            time = f"{spent} of processor time ({bounds}, extrapolated from {rounds})"
-        return f"{time} after the start of Python, {memory.format_memory(self.memory)} of memory"
+            estimate = f"{spent} of processor time ({bounds}, extrapolated from {rounds})"
+        return f"{estimate} after the start of Python, {memory.format_memory(self.memory)} of memory"
 
     def warnings(self) -> Iterator[str]:
         """Yield warnings about a long round, missing memory, rounds without deliveries, and synchronised users."""
@@ -120,6 +122,7 @@ class _Stopwatch(RunObserver):
         max_deliveries: largest number of deliveries in a round of a replica.
         learning_s: processor time of each round's learning.
         evaluation_s: processor time of an evaluation.
+        started_s: processor time at which the rounds began.
         accesses: the accesses of all replicas.
     """
 
@@ -155,15 +158,16 @@ class _Stopwatch(RunObserver):
         elapsed_s = self.elapsed_s
         network_s = elapsed_s - sum(self.network_s) - sum(self.learning_s)
         batches = [batch for batch in progress.results if isinstance(batch, RoundBatch)]
-        if batches:
+        if batches:  # the first one is enough
             self.network_s = [network_s / progress.round] * progress.round
             self.max_deliveries = max(int(batch.delivered.max()) for batch in batches)
-        else:
-            self.network_s.append(network_s)
-            rounds = [each for each in progress.results if isinstance(each, Round)]
-            self.rounds.append(rounds)
-            self.max_deliveries = max(self.max_deliveries, *(len(each.deliveries) for each in rounds))
-        self.stop = bool(batches) or elapsed_s > SAMPLE_S or len(self.rounds) >= _MAX_ROUNDS
+            self.stop = True
+            return
+        self.network_s.append(network_s)
+        rounds = [each for each in progress.results if isinstance(each, Round)]
+        self.rounds.append(rounds)
+        self.max_deliveries = max(self.max_deliveries, *(len(each.deliveries) for each in rounds))
+        self.stop = elapsed_s > SAMPLE_S or len(self.rounds) >= _MAX_ROUNDS
 
 
 class _TimedSession(LearningSession):
@@ -201,24 +205,39 @@ def run_dry(scenario: Scenario) -> DryRun:
     try:
         dry_run = _measure(scenario, stopwatch)
     except _CutError:
-        assert stopwatch.last is not None
-        last, duration_s = stopwatch.last, scenario.duration
-        share = last.round / scenario.steps if duration_s is None else min(1.0, last.time_s / duration_s)
-        dry_run = DryRun(stopwatch.elapsed_s / max(share, 1e-9), memory.estimate_memory(scenario), cut=last)
-        dry_run = replace(dry_run, synchronised=stopwatch.synchronised)
+        dry_run = _cut_run(scenario, stopwatch)
     if dry_run.seconds > ENDLESS_S:
-        key = "rounds" if scenario.duration is None else "duration"
+        problem = f"the run would take more than a year: {dry_run}"
         remedy = "make it shorter, or use fewer users or replicas"
-        fault = Fault(key, f"the run would take more than a year: {dry_run}", getattr(scenario, key), remedy)
+        if scenario.duration is None:
+            fault = Fault("rounds", problem, scenario.rounds, remedy)
+        else:
+            fault = Fault("duration", problem, scenario.duration, remedy)
         raise ScenarioError(scenario.located([fault]))
     return dry_run
 
 
+def _cut_run(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
+    """Return the result of a dry run whose last round was cut: the whole run takes at least 1 / share times as long."""
+    last = stopwatch.last
+    assert last is not None
+    if scenario.duration is None:
+        share = last.round / scenario.steps
+    else:
+        share = min(1.0, last.time_s / scenario.duration)
+    seconds = stopwatch.elapsed_s / max(share, 1e-9)
+    needed = memory.estimate_memory(scenario)
+    return DryRun(seconds, needed, cut=last, synchronised=stopwatch.synchronised)
+
+
 def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
-    setup, steps = prepare_run(scenario, pulse=stopwatch.on_progress), scenario.steps
+    """Run the first rounds, and extrapolate preparation, network, learning and evaluations to the whole run."""
+    setup = prepare_run(scenario, pulse=stopwatch.on_progress)
     seconds = stopwatch.elapsed_s
     with tempfile.TemporaryDirectory() as folder, _fast_learner(setup, _MIN_STEPS) as learner:
-        training = "" if learner is None else learner.training_method
+        training = ""
+        if learner is not None:
+            training = learner.training_method
         _check_batches(scenario, learner)
         session = _TimedSession(learner, Path(folder), stopwatch)
         writer = RunWriter(Path(folder), scenario, setup.replicas, session.lanes)
@@ -230,10 +249,11 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
                 raise  # an error of a later round is left to the run
         finally:
             writer.abandon()
-    seconds += _extrapolate(stopwatch.network_s, steps)
+    seconds += _extrapolate(stopwatch.network_s, scenario.steps)
     if stopwatch.learning_s:
-        seconds += _extrapolate(stopwatch.learning_s, steps) * _stretch(setup, stopwatch)
-        seconds += (2 + steps // scenario.evaluation.every) * _test_stride(setup) * stopwatch.evaluation_s
+        seconds += _extrapolate(stopwatch.learning_s, scenario.steps) * _stretch(setup, stopwatch)
+        evaluations = 2 + scenario.steps // scenario.evaluation.every  # also of version 0 and of the last round
+        seconds += evaluations * _test_stride(setup) * stopwatch.evaluation_s
     needed = memory.estimate_memory(scenario, stopwatch.max_deliveries)
     return DryRun(
         seconds,
@@ -257,13 +277,15 @@ def _check_batches(scenario: Scenario, learner: Learner | None) -> None:
 @contextmanager
 def _fast_learner(setup: RunSetup, steps: int) -> Iterator[Learner | None]:
     """Build the learners, if there are any, with at most so many local *steps* and few test examples."""
-    scenario, data = setup.scenario, setup.dataset
+    scenario = setup.scenario
+    data = setup.dataset
     if data is not None:
         data = thin_tests(data, _test_stride(setup))
-    learners = {
-        name: spec if needed <= steps else spec.model_copy(update={"local_steps": steps, "local_epochs": None})
-        for (name, spec), needed in zip(scenario.learners.items(), _steps(setup), strict=True)
-    }
+    learners = {}
+    for (name, spec), needed in zip(scenario.learners.items(), _steps(setup), strict=True):
+        learners[name] = spec
+        if needed > steps:
+            learners[name] = spec.model_copy(update={"local_steps": steps, "local_epochs": None})
     evaluation = scenario.evaluation.model_copy(update={"every": scenario.steps + 1})
     scenario = scenario.model_copy(update={"learners": learners, "evaluate": evaluation})
     with open_learner(replace(setup, scenario=scenario, dataset=data), "auto", learning=bool(learners)) as learner:
@@ -272,39 +294,59 @@ def _fast_learner(setup: RunSetup, steps: int) -> Iterator[Learner | None]:
 
 def _test_stride(setup: RunSetup) -> int:
     """Return the number of test examples for each one that is tested."""
-    return 1 if setup.dataset is None else max(1, len(setup.dataset.test_y) // _MAX_TESTED)
+    if setup.dataset is None:
+        return 1
+    return max(1, len(setup.dataset.test_y) // _MAX_TESTED)
 
 
 def _steps(setup: RunSetup) -> list[int]:
     """Return the local steps of each learner for one update, by a user with the mean number of examples."""
-    held = 1.0 if setup.dataset is None else len(setup.dataset.train_y) / setup.scenario.users
+    examples = 1.0
+    if setup.dataset is not None:
+        examples = len(setup.dataset.train_y) / setup.scenario.users
+    return [_local_steps(learner, examples) for learner in setup.scenario.learners.values()]
 
-    def local_steps(learner: LearnerSpec) -> int:
-        batch = held if learner.batch_size == "full" else float(learner.batch_size)
-        return learner.local_steps or (learner.local_epochs or 1) * max(1, math.ceil(held / batch))
 
-    return [local_steps(spec) for spec in setup.scenario.learners.values()]
+def _local_steps(learner: LearnerSpec, examples: float) -> int:
+    """Return the local steps of a learner for one update, by a user with so many *examples*."""
+    if learner.local_steps is not None:
+        return learner.local_steps
+    batches = 1
+    if learner.batch_size != "full":
+        batches = max(1, math.ceil(examples / learner.batch_size))
+    return (learner.local_epochs or 1) * batches
 
 
 def _stretch(setup: RunSetup, stopwatch: _Stopwatch) -> float:
     """Return the factor by which learning with all local steps takes longer than with `_MIN_STEPS`.
 
-    The first rounds are repeated with as many steps as take `SAMPLE_S`; the time grows linearly from there.
+    The first rounds are repeated with as many steps as take `SAMPLE_S`; the time grows linearly from there.  With the
+    times t of few, more and all local steps s of all learners, ``t_all / t_few = 1 + b (s_all - s_few) / t_few``, where
+    ``b = (t_more - t_few) / (s_more - s_few)``.
     """
-    needed, few_s = _steps(setup), _total(stopwatch.learning_s[:_REPEATED])
-    more = min(max(needed), max(4 * _MIN_STEPS, int(_MIN_STEPS * SAMPLE_S / max(few_s, 1e-9))))
-    few, many = (sum(min(each, steps) for each in needed) for steps in (_MIN_STEPS, more))
-    if many == few:
+    needed = _steps(setup)
+    few_s = _total(stopwatch.learning_s[:_REPEATED])
+    affordable = int(_MIN_STEPS * SAMPLE_S / max(few_s, 1e-9))
+    limit = min(max(needed), max(4 * _MIN_STEPS, affordable))
+    few_steps = _limited_sum(needed, _MIN_STEPS)
+    more_steps = _limited_sum(needed, limit)
+    if more_steps == few_steps:
         return 1.0
-    more_s = []
-    with _fast_learner(setup, more) as learner, model_errors("learning", 0.0):
+    round_s = []
+    with _fast_learner(setup, limit) as learner, model_errors("learning", 0.0):
         assert learner is not None
         for rounds in stopwatch.rounds[:_REPEATED]:
             started_s = time.process_time()
             learner.step(rounds)
-            more_s.append(time.process_time() - started_s)
-    slope_s = max(0.0, _total(more_s) - few_s) / (many - few)
-    return 1.0 + slope_s * (sum(needed) - few) / max(few_s, 1e-9)
+            round_s.append(time.process_time() - started_s)
+    more_s = _total(round_s)
+    slope_s = max(0.0, more_s - few_s) / (more_steps - few_steps)
+    return 1.0 + slope_s * (sum(needed) - few_steps) / max(few_s, 1e-9)
+
+
+def _limited_sum(steps: Sequence[int], limit: int) -> int:
+    """Return the local steps of all learners, each of which makes at most *limit*."""
+    return sum(min(count, limit) for count in steps)
 
 
 def _total(seconds: Sequence[float]) -> float:
@@ -313,5 +355,6 @@ def _total(seconds: Sequence[float]) -> float:
 
 
 def _extrapolate(seconds: Sequence[float], rounds: int) -> float:
-    """Return the processor time of all *rounds*."""
-    return seconds[0] + _total(seconds) / max(1, len(seconds) - 1) * (rounds - 1)
+    """Return the processor time of all *rounds*: that of the first, and the mean of the others for each further one."""
+    mean_s = _total(seconds) / max(1, len(seconds) - 1)
+    return seconds[0] + mean_s * (rounds - 1)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.files import read_batches
-from netfl.results.atomic_write import publish_file
+from netfl.results.atomic_write import publish_file, write_json, write_text
 from netfl.results.locking import locked
 from netfl.results.manifest import warn_of_versions, write_extended
 from netfl.results.model_snapshots import VERSIONS
 from netfl.results.run_reader import EXTENSION, Run, open_run
-from netfl.results.run_writer import append_replicas, summarize_run, write_json, write_text
+from netfl.results.run_writer import append_replicas, summarize_run
 from netfl.results.tables import CHUNK, GROWING
 from netfl.results.tracking import open_trackers
 from netfl.scenario import yaml_document as documents
@@ -53,19 +53,19 @@ def extend(
         NetflError: as `netfl.run`.
     """
     finished = open_run(folder)
-    folder, part = finished.folder, finished.folder / EXTENSION
+    folder = finished.folder
+    part = folder / EXTENSION
     command = f"netfl extend {folder} --replicas {replicas}"
     with locked(folder), python_display(observer, progress=progress) as display:
         check_repeatable(finished, "extended")
         first = _first_new_replica(finished, replicas)
         document = documents.read(folder / "scenario.yaml")
         document.put("replicas", replicas, f"--replicas {replicas}")
-        scenario, learning = validate(document), bool(finished.manifest["learning"])
+        scenario = validate(document)
+        learning = bool(finished.manifest["learning"])
         _check_tables(finished)
         try:
-            text = part / "scenario.yaml"
-            is_same = text.exists() and text.read_text(encoding="utf-8") == scenario.to_yaml()
-            if not is_same or _manifest(part).get("first") != first:  # of another extension
+            if not _is_extension(part, scenario, first):
                 shutil.rmtree(part, ignore_errors=True)
                 part.mkdir(exist_ok=True)
             if _manifest(part).get("status") != "done":
@@ -74,7 +74,7 @@ def extend(
                 setup = prepare_run(scenario, learning=learning, replicas=added, pulse=display.on_progress)
                 with open_learner(setup, device, learning=learning) as learner, locked(part):
                     perform_run(setup, learner, part, display, command)
-            if _manifest(part).get("status") == "done":
+            if _manifest(part).get("status") == "done":  # and not stopped by the observer
                 with note_continuation(folder, command):
                     _merge(folder, part, scenario, first, command)
         except ScenarioError:
@@ -90,12 +90,14 @@ def extend(
 def _first_new_replica(run: Run, replicas: int) -> int:
     """Return the first replica that *run* does not have, if it can be extended to *replicas*."""
     if run.status != "done":
-        problem, remedy = f"the run in {run.folder} is not finished ({run.status})", f"netfl resume {run.folder}"
-        raise ScenarioError([Fault("", problem, None, f"finish it first: {remedy}")])
+        problem = f"the run in {run.folder} is not finished ({run.status})"
+        remedy = f"finish it first: netfl resume {run.folder}"
+        raise ScenarioError([Fault("", problem, None, remedy)])
     existing = int(run.manifest["replicas"])
     if replicas <= existing:
-        problem, remedy = f"the run in {run.folder} already has {existing}", f"give more than {existing}"
-        raise ScenarioError([Fault("--replicas", problem, replicas, f"{remedy}: it is the total number")])
+        problem = f"the run in {run.folder} already has {existing}"
+        remedy = f"give more than {existing}: it is the total number"
+        raise ScenarioError([Fault("--replicas", problem, replicas, remedy)])
     return existing
 
 
@@ -108,6 +110,14 @@ def _check_tables(run: Run) -> None:
     for name in run.manifest.get("digests", GROWING):
         for _ in read_batches(run.file_of(name), CHUNK):
             pass
+
+
+def _is_extension(part: Path, scenario: Scenario, first: int) -> bool:
+    """Return whether *part* has begun to extend a run to this *scenario*, from its replica *first* on."""
+    file = part / "scenario.yaml"
+    if not file.exists() or file.read_text(encoding="utf-8") != scenario.to_yaml():
+        return False
+    return _manifest(part).get("first") == first
 
 
 def _manifest(part: Path) -> dict[str, object]:
@@ -123,8 +133,13 @@ def _merge(folder: Path, part: Path, scenario: Scenario, first: int, command: st
 
     All new tables are complete before the first replaces one of the run, as a full disk or damage then changes nothing.
     """
-    old, new = Run(folder), Run(part)
-    metrics = [*old.final_metrics_of(range(first)), *new.final_metrics_of(range(first, scenario.replicas))]
+    added = Run(part)
+    metrics = [
+        *Run(folder).final_metrics_of(range(first)),
+        *added.final_metrics_of(range(first, scenario.replicas)),
+    ]
+
+    # complete tables, which then replace those of the run
     merged = part / "merged"
     merged.mkdir(exist_ok=True)
     tables = sorted(part.glob("*.parquet"))
@@ -135,13 +150,15 @@ def _merge(folder: Path, part: Path, scenario: Scenario, first: int, command: st
     for file in (part / VERSIONS).glob("*.safetensors"):
         publish_file(file, folder / VERSIONS / file.name)
     for name in FINAL_FILES:
-        if not name.endswith((".json", ".parquet")):
+        if not name.endswith((".json", ".parquet")):  # reports and plots of the old replicas
             (folder / name).unlink(missing_ok=True)
+
+    # the summary, and the manifest last
     summary = summarize_run(scenario, metrics)
     trackers = open_trackers(scenario.track, folder, scenario.plain(), (), command)
     trackers.log_summary(summary)
     trackers.on_end("done")
     write_text(folder / "scenario.yaml", scenario.to_yaml())
     write_json(folder / "summary.json", summary)
-    write_extended(folder, new.manifest)
+    write_extended(folder, added.manifest)
     shutil.rmtree(part, ignore_errors=True)

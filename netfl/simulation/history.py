@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from netfl.results.tables import EventRecorder, MemoryTable, metric_columns
+from netfl.results.tables import EventRecorder, MemoryTable, dictionary_column, metric_columns
 from netfl.types import OUTCOMES, Event, LearnerReport, Round, RoundBatch
 
 if TYPE_CHECKING:
@@ -32,9 +32,12 @@ class History:
     """
 
     def __init__(self, replica: int, keeping: EventFilter | None) -> None:
-        self._replica, self._keeps = replica, keeping is not None
-        self._events, self._metrics = MemoryTable("events"), MemoryTable("metrics")
-        self._recorder = None if keeping is None else EventRecorder(self._events, replica, keeping)
+        self._replica = replica
+        self._events = MemoryTable("events")
+        self._metrics = MemoryTable("metrics")
+        self._recorder: EventRecorder | None = None
+        if keeping is not None:
+            self._recorder = EventRecorder(self._events, replica, keeping)
         self._rounds: list[Round] = []
         self._outcomes: list[Event] = []
         self.values: dict[str, float] = {}
@@ -59,12 +62,12 @@ class History:
 
     def add_round(self, result: Round) -> None:
         """Add a round to the tables."""
-        if self._keeps:
+        if self._recorder is not None:
             self._rounds.append(result)
 
     def add_metrics(self, report: LearnerReport, lanes: Sequence[tuple[str, int]], closed_s: float) -> None:
         """Add an evaluation to the tables."""
-        if report.metrics and self._keeps:
+        if report.metrics and self._recorder is not None:
             self._metrics.append(*metric_columns(report, lanes, np.full(len(lanes), closed_s)))
 
     def clear_outcomes(self) -> None:
@@ -75,17 +78,22 @@ class History:
         """Return the outcomes of the updates that ended in the round *last*, as `netfl.Simulation.outcomes` states."""
         import pandas as pd
 
-        columns: dict[str, list[Any]] = {name: [] for name in ("user", "base", "outcome", "detail", "node", "time_s")}
-        bases = {} if last is None else {(each.user, each.arrived_s): each.base for each in last.deliveries}
+        bases: dict[tuple[int, float], int] = {}  # of the deliveries, by user and time
+        if last is not None:
+            bases = {(delivery.user, delivery.arrived_s): delivery.base for delivery in last.deliveries}
+        rows: list[tuple[Any, ...]] = []
         for event in self._outcomes:
-            arrays = np.broadcast_arrays(event.user, event.time_s, event.value)
-            for user, time_s, base in zip(*(each.ravel().tolist() for each in arrays), strict=True):
-                known = bases.get((user, time_s), _UNKNOWN_BASE) if np.isnan(base) else int(base)
-                row = (user, known, event.kind, event.detail, event.node, time_s)
-                for name, value in zip(columns, row, strict=True):
-                    columns[name].append(value)
-        types = {"user": np.int64, "base": np.int64, "time_s": float}
-        return pd.DataFrame(columns).astype(types).sort_values("time_s", kind="stable", ignore_index=True)
+            users, times_s, values = np.broadcast_arrays(event.user, event.time_s, event.value)
+            updates = zip(users.ravel().tolist(), times_s.ravel().tolist(), values.ravel().tolist(), strict=True)
+            for user, time_s, value in updates:
+                if np.isnan(value):  # the event does not state the base
+                    base = bases.get((user, time_s), _UNKNOWN_BASE)
+                else:
+                    base = int(value)
+                rows.append((user, base, event.kind, event.detail, event.node, time_s))
+        table = pd.DataFrame(rows, columns=["user", "base", "outcome", "detail", "node", "time_s"])
+        table = table.astype({"user": np.int64, "base": np.int64, "time_s": float})
+        return table.sort_values("time_s", kind="stable", ignore_index=True)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Return ``rounds``, ``deliveries``, ``events`` and, where there are any, ``metrics`` and ``final_metrics``."""
@@ -100,6 +108,7 @@ class History:
             tables["metrics"] = self._metrics
         if self.values:
             tables["final_metrics"] = MemoryTable("final_metrics")
-            rows = [(self._replica, *entry) for entry in self.values.items()]
-            tables["final_metrics"].append([*zip(*rows, strict=True)])
+            replicas = np.full(len(self.values), self._replica)
+            values = np.array([*self.values.values()], float)
+            tables["final_metrics"].append([replicas, dictionary_column([*self.values]), values])
         return {name: table.read().to_pandas() for name, table in tables.items()}

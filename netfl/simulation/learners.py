@@ -18,17 +18,20 @@ from netfl.results.model_snapshots import SnapshotWriter
 from netfl.simulation import memory
 from netfl.simulation.checkpoints import CheckpointStore
 from netfl.simulation.learning_session import LearningSession
-from netfl.simulation.setup import RunSetup, locate_faults, streams_of
+from netfl.simulation.setup import RunSetup, locate_faults
 from netfl.simulation.workers.process import process_workers
 from netfl.simulation.workers.ray_cluster import Cluster, ray_workers
 
 if TYPE_CHECKING:
+    from netfl.learning.learner import LearningTask
     from netfl.simulation.learning_session import Learner
 
 _LEARNT = {"seed", "users", "data", "partition", "model", "learners", "evaluate", "precision"}
 """Sections of a scenario that learning depends on, besides its rounds."""
 _GRID = 160
 """Points of the grid of `decision_regions` on each axis."""
+_MARGIN = 0.15
+"""Width of the grid beyond the examples, relative to their range."""
 
 
 def build_learner(setup: RunSetup, device: str = "auto", workers: int | Cluster = 1) -> Learner:
@@ -43,13 +46,31 @@ def build_learner(setup: RunSetup, device: str = "auto", workers: int | Cluster 
         ScenarioError: there is no such device, or not the memory that they need, on this machine; also with Ray, if
             that starts here.
     """
-    from netfl.learning.learner import BatchedLearner, LearningTask
+    from netfl.learning.learner import BatchedLearner
     from netfl.learning.parallel_learner import ParallelLearner
+
+    task = _learning_task(setup, device)
+    if isinstance(workers, Cluster):
+        count = workers.workers or 1
+        if workers.address is None:  # nodes elsewhere have other memory and other devices
+            memory.check_learners(setup, device, count, workers)
+        return ParallelLearner(count, task, partial(ray_workers, workers))
+    memory.check_learners(setup, device, workers, None)
+    if workers > 1:
+        return ParallelLearner(workers, task, process_workers)
+    with locate_faults(setup.scenario, ""):
+        return BatchedLearner(task)
+
+
+def _learning_task(setup: RunSetup, device: str) -> LearningTask:
+    """Return the inputs of the learners of all replicas."""
+    from netfl.learning.learner import LearningTask
     from netfl.learning.tensors import DTYPES
     from netfl.learning.user_data import ReplicaData
 
-    scenario, dataset = setup.scenario, setup.dataset
-    if scenario.model is None or dataset is None:
+    scenario = setup.scenario
+    dataset = setup.dataset
+    if scenario.model is None or scenario.data is None or dataset is None:
         raise ValueError("a scenario without a model or data has no learners")
     validation: Sequence[Examples | None] = setup.validation or [None] * len(setup.replicas)
     replicas = [
@@ -57,13 +78,16 @@ def build_learner(setup: RunSetup, device: str = "auto", workers: int | Cluster 
             replica=context.replica,
             dataset=dataset,
             split=split,
-            streams=streams_of(scenario, context.replica).at("learning"),
+            streams=scenario.streams_of(context.replica).at("learning"),
             validation=examples,
             participation=scenario.access.participation_rates(context.users, context.streams, context.label_mix),
         )
         for context, split, examples in zip(setup.contexts, setup.splits, validation, strict=True)
     ]
-    task = LearningTask(
+    products = None
+    if scenario.precision in {"tf32", "bf16"}:  # the precision of products alone
+        products = scenario.precision
+    return LearningTask(
         learners=scenario.learners,
         model=scenario.model,
         replicas=replicas,
@@ -71,20 +95,11 @@ def build_learner(setup: RunSetup, device: str = "auto", workers: int | Cluster 
         rounds=scenario.steps,
         rare_classes=scenario.rare_classes,
         feedback_learner=scenario.access.info.learner,
-        tokens=None if scenario.data is None else scenario.data.tokens,
+        tokens=scenario.data.tokens,
         device=device,
         dtype=DTYPES[scenario.precision or "float32"],
-        products=scenario.precision if scenario.precision in {"tf32", "bf16"} else None,
+        products=products,
     )
-    cluster, count = (workers, workers.workers or 1) if isinstance(workers, Cluster) else (None, workers)
-    if cluster is None or cluster.address is None:  # nodes elsewhere have other memory and other devices
-        memory.check_learners(setup, device, count, cluster)
-    if cluster is not None:
-        return ParallelLearner(count, task, partial(ray_workers, cluster))
-    if count > 1:
-        return ParallelLearner(count, task, process_workers)
-    with locate_faults(scenario, ""):
-        return BatchedLearner(task)
 
 
 @contextmanager
@@ -114,19 +129,22 @@ def open_session(
     Raises:
         MachineError: there are checkpoints, and none can be used.
     """
-    scenario, data = setup.scenario, setup.dataset
     if learner is None:
         return LearningSession(None, CheckpointStore(folder)), None
+    scenario = setup.scenario
+    dataset = setup.dataset
     assert scenario.model is not None
-    assert data is not None
-    choices = snapshots = None
-    if choose := scenario.evaluation.choose:
-        choices = ModelSelection(choose, learner.lanes, [user_weights(data, split) for split in setup.splits])
+    assert scenario.data is not None
+    assert dataset is not None
+    choices = None
+    if scenario.evaluation.choose:
+        weights = [user_weights(dataset, split) for split in setup.splits]
+        choices = ModelSelection(scenario.evaluation.choose, learner.lanes, weights)
+    snapshots = None
     if scenario.versions_kept:
-        tokens = None if scenario.data is None else scenario.data.tokens
-        layout = scenario.model.open(data.train_x.shape[1:], data.classes, tokens).layout
-        trained = {name for name, spec in scenario.learners.items() if spec.objective.t_rate > 0}
-        snapshots = SnapshotWriter(folder, learner, layout, trained, scenario.versions_kept)
+        layout = scenario.model.open(dataset.train_x.shape[1:], dataset.classes, scenario.data.tokens).layout
+        with_trained_t = {name for name, spec in scenario.learners.items() if spec.objective.t_rate > 0}
+        snapshots = SnapshotWriter(folder, learner, layout, with_trained_t, scenario.versions_kept)
     facts = scenario.model_dump(mode="json", include=_LEARNT)
     store = CheckpointStore(folder, facts, scenario.checkpoint, command)
     return LearningSession(learner, store, choices, snapshots), snapshots
@@ -140,14 +158,19 @@ def decision_regions(learner: Learner | None, data: Dataset | None) -> dict[str,
     """
     if data is None or learner is None or data.is_regression or data.test_x.shape[1:] != (2,):
         return {}
-    low, high = data.test_x.min(axis=0), data.test_x.max(axis=0)
-    edge = 0.15 * (high - low)
-    x, y = np.meshgrid(*(np.linspace(low[i] - edge[i], high[i] + edge[i], _GRID) for i in range(2)))
+    low = data.test_x.min(axis=0)
+    high = data.test_x.max(axis=0)
+    margin = _MARGIN * (high - low)
+    axes = [np.linspace(start, end, _GRID) for start, end in zip(low - margin, high + margin, strict=True)]
+    x, y = np.meshgrid(*axes)
     grid = np.stack([x.ravel(), y.ravel()], axis=1).astype(np.float32)
-    lanes = {name: lane for lane, (name, replica) in enumerate(learner.lanes) if replica == 0}
-    if not lanes:
+    regions = []
+    for lane, (name, replica) in enumerate(learner.lanes):
+        if replica == 0:
+            labels = learner.predict(lane, grid)
+            columns = {"learner": name, "replica": 0, "x": grid[:, 0], "y": grid[:, 1], "label": labels}
+            regions.append(pd.DataFrame(columns))
+    if not regions:
         return {}
-    columns = {"replica": 0, "x": grid[:, 0], "y": grid[:, 1]}
-    frames = [pd.DataFrame({"learner": name, **columns, "label": learner.predict(lanes[name], grid)}) for name in lanes]
     points = pd.DataFrame({"x": data.test_x[:, 0], "y": data.test_x[:, 1], "label": data.test_y})
-    return {"regions": pd.concat(frames, ignore_index=True), "points": points}
+    return {"regions": pd.concat(regions, ignore_index=True), "points": points}

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from netfl.errors import MachineError
 from netfl.learning.model_selection import ModelSelection
@@ -52,14 +52,22 @@ class LearningSession(RunObserver):
         choices: ModelSelection | None = None,
         snapshots: SnapshotWriter | None = None,
     ) -> None:
-        self.learner, self._store, self._choices, self._snapshots = learner, store, choices, snapshots
-        self.lanes: tuple[tuple[str, int], ...] = () if learner is None else tuple(learner.lanes)
+        self.learner = learner
+        self._store = store
+        self._choices = choices
+        self._snapshots = snapshots
+        self.lanes: tuple[tuple[str, int], ...] = ()
+        if learner is not None:
+            self.lanes = tuple(learner.lanes)
         if choices is not None:
             self.lanes += choices.lanes
         self.reports: list[LearnerReport] = []
-        self._digest, self._round = blake2b(digest_size=16), 0
-        self._checkpoint = None if learner is None else store.load()
-        self._restored: dict[int, LearnerReport] = {}
+        self._digest = blake2b(digest_size=16)  # of the rounds so far
+        self._round = 0
+        self._checkpoint: dict[str, Any] | None = None
+        if learner is not None:
+            self._checkpoint = store.load()
+        self._restored: dict[int, LearnerReport] = {}  # the reports of the checkpoint, by round
         if self._checkpoint is not None:
             from netfl.learning.checkpoint_file import unpack_reports
 
@@ -69,12 +77,16 @@ class LearningSession(RunObserver):
     @property
     def diverged(self) -> Sequence[Divergence]:
         """The lanes whose training has diverged so far."""
-        return () if self.learner is None else self.learner.diverged
+        if self.learner is None:
+            return ()
+        return self.learner.diverged
 
     @property
     def checkpoint_round(self) -> int | None:
         """Round of the checkpoint that the run continues from; ``None`` without one."""
-        return None if self._checkpoint is None else int(self._checkpoint["round"])
+        if self._checkpoint is None:
+            return None
+        return int(self._checkpoint["round"])
 
     def restore(self) -> None:
         """Restore the learners from the checkpoint."""
@@ -94,13 +106,13 @@ class LearningSession(RunObserver):
         Raises:
             MachineError: the rounds are not those that the checkpoint was written after.
         """
-        index, last = rounds[0].index, self.checkpoint_round
+        index = rounds[0].index
         if self.learner is None:
             return LearnerReport(index)
         self._digest.update(repr(rounds).encode())
-        if last is None or index > last:
+        if self._checkpoint is None or index > self._checkpoint["round"]:
             return self._add_report(self.learner.step(rounds))
-        if index == last and self._checkpoint is not None:
+        if index == self._checkpoint["round"]:  # the next round trains
             if self._checkpoint["digest"] != self._digest.hexdigest():
                 raise MachineError(
                     f"the rounds up to {index} differ from those before {self._store.path}: netfl, a model, the "
@@ -132,9 +144,10 @@ class LearningSession(RunObserver):
 
     def _restored_report(self, index: int) -> LearnerReport:
         report = self._restored.get(index)
-        if report is not None:
-            self.reports.append(report)
-        return report or LearnerReport(index)
+        if report is None:  # a round without evaluations and answers
+            return LearnerReport(index)
+        self.reports.append(report)
+        return report
 
     def _add_report(self, report: LearnerReport) -> LearnerReport:
         if self._choices is not None and report.metrics:
@@ -150,5 +163,7 @@ def _usable(store: CheckpointStore) -> Iterator[None]:
     try:
         yield
     except (MachineError, LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        problem = str(error) if isinstance(error, MachineError) else repr(error)
+        problem = repr(error)
+        if isinstance(error, MachineError):
+            problem = str(error)
         raise MachineError(f"{store.path} does not fit this run: {problem}. {store.remedy}") from error

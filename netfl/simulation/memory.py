@@ -36,11 +36,49 @@ _TRAINING_COPIES = 6
 """Copies of the models that train at once: at the start, during training, before a step, and so on."""
 _WORKER_BYTES = 300 << 20
 """Memory of an idle worker; a run in one process needs no further process."""
-_CGROUPS = (
-    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
-    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "memory/memory.stat", "total_inactive_file"),
+
+
+@dataclass(frozen=True, slots=True)
+class _ControlGroup:
+    """Files of a Linux control group, relative to the folder of control groups.
+
+    Args:
+        limit: the file with the limit, in bytes.
+        usage: the file with the used bytes.
+        statistics: the file with the kinds of memory.
+        reclaimable: the kind of memory that is used but can be freed.
+    """
+
+    limit: str
+    usage: str
+    statistics: str
+    reclaimable: str
+
+    def free_bytes(self, folder: Path) -> int | None:
+        """Return the unused part of the limit; ``None`` without a limit."""
+        try:
+            limit = int((folder / self.limit).read_text())
+            usage = int((folder / self.usage).read_text())
+            statistics = dict(line.split() for line in (folder / self.statistics).read_text().splitlines())
+            return limit - usage + int(statistics[self.reclaimable])
+        except (OSError, ValueError, KeyError):
+            return None
+
+
+_CONTROL_GROUPS = (
+    _ControlGroup(  # version 2
+        limit="memory.max",
+        usage="memory.current",
+        statistics="memory.stat",
+        reclaimable="inactive_file",
+    ),
+    _ControlGroup(  # version 1
+        limit="memory/memory.limit_in_bytes",
+        usage="memory/memory.usage_in_bytes",
+        statistics="memory/memory.stat",
+        reclaimable="total_inactive_file",
+    ),
 )
-"""Linux files, of cgroups v2 and v1: limit, usage, statistics, and the entry there of memory that can be freed."""
 
 
 @dataclass(frozen=True)
@@ -87,16 +125,18 @@ class MemoryEstimate:
     def of(cls, scenario: Scenario, shape: tuple[int, ...], classes: int, replicas: int) -> MemoryEstimate:
         """Return the estimate for one process, with examples of a *shape* and a number of *classes*."""
         assert scenario.model is not None
+        assert scenario.data is not None
+        number_bytes = 4
+        if scenario.precision == "float64":
+            number_bytes = 8
         return cls(
             learners=scenario.learners,
             users=scenario.users,
             max_deliveries=scenario.access.max_deliveries(scenario.users, scenario.steps),
-            parameters=scenario.model.parameters(
-                shape, classes, None if scenario.data is None else scenario.data.tokens
-            ),
+            parameters=scenario.model.parameters(shape, classes, scenario.data.tokens),
             replicas=replicas,
             has_baseline="weight_divergence" in scenario.evaluation.metrics,
-            number_bytes=8 if scenario.precision == "float64" else 4,
+            number_bytes=number_bytes,
         )
 
     @property
@@ -108,7 +148,9 @@ class MemoryEstimate:
     @property
     def version_bytes(self) -> int:
         """Bytes of the versions of all lanes, of their messages and baselines, and of copies."""
-        models = _LANE_MODELS + _BASELINE_MODELS * self.has_baseline
+        models = _LANE_MODELS  # of each lane
+        if self.has_baseline:
+            models += _BASELINE_MODELS
         return self._model_bytes * self._lanes * models
 
     @property
@@ -120,16 +162,20 @@ class MemoryEstimate:
     @property
     def update_bytes(self) -> int:
         """Bytes of the updates that are delivered in one round of a lane, in all processes."""
-        models = _UPDATE_MODELS + _STATE_MODELS * (self.state_bytes > 0)
-        return self._model_bytes * self.workers * models * self.max_deliveries
+        models = _UPDATE_MODELS  # of each delivered user
+        if self.state_bytes > 0:
+            models += _STATE_MODELS
+        return self._model_bytes * self.workers * self.max_deliveries * models
 
     @property
     def training_bytes(self) -> int:
         """Bytes of the models that train at once, in all processes."""
         from netfl.learning.batch_limits import gpu_numbers_at_once, max_jobs_at_once
 
-        numbers = None if self.gpu_bytes is None else gpu_numbers_at_once(self.gpu_bytes, self.number_bytes)
-        jobs = min(self._lanes * self.max_deliveries, max_jobs_at_once(self.parameters + 1, numbers))
+        numbers = None
+        if self.gpu_bytes is not None:
+            numbers = gpu_numbers_at_once(self.gpu_bytes, self.number_bytes)
+        jobs = min(self._lanes * self.max_deliveries, max_jobs_at_once(self.parameters + 1, numbers))  # J
         return self._model_bytes * self.workers * _TRAINING_COPIES * jobs
 
     @property
@@ -156,13 +202,15 @@ def estimate_memory(scenario: Scenario, max_deliveries: int | None = None) -> fl
         scenario: the scenario to run.
         max_deliveries: largest number of deliveries in a round of a replica; by default the largest possible one.
     """
-    run_bytes = _LEARNING_RUN_BYTES if scenario.learners else _RUN_BYTES
-    needed = run_bytes + sum(_bytes_before_loading(scenario, learning=True).values())
+    needed = _RUN_BYTES
+    if scenario.learners:
+        needed = _LEARNING_RUN_BYTES
+    needed += sum(_bytes_before_loading(scenario, learning=True).values())
     if scenario.model is None or scenario.data is None:
         return needed
     from netfl.learning.tensors import device_of, runs_on_gpu
 
-    if runs_on_gpu(device_of("auto")):
+    if runs_on_gpu(device_of("auto")):  # which holds the learners
         return needed
     estimate = MemoryEstimate.of(scenario, scenario.data.shape, scenario.data.classes, scenario.replicas)
     if max_deliveries is not None:
@@ -186,7 +234,9 @@ def check_before_loading(scenario: Scenario, *, learning: bool) -> None:
 
 def _bytes_before_loading(scenario: Scenario, *, learning: bool) -> dict[str, float]:
     """Return the bytes of the users and of generated examples, by the key of the scenario."""
-    user_bytes = _LEARNING_USER_BYTES if learning and scenario.learners else _USER_BYTES
+    user_bytes = _USER_BYTES
+    if learning and scenario.learners:
+        user_bytes = _LEARNING_USER_BYTES
     needed = {"users": float(user_bytes) * scenario.users * scenario.replicas}
     if scenario.data is not None and (learning or scenario.access.info.needs_data):
         needed["data"] = scenario.data.memory
@@ -208,22 +258,36 @@ def check_learners(setup: RunSetup, device: str, workers: int, cluster: Cluster 
     from netfl.learning.sharding import shard_lanes
     from netfl.learning.tensors import device_of, free_gpu_memory, runs_on_gpu
 
-    scenario, data = setup.scenario, setup.dataset
+    scenario = setup.scenario
+    data = setup.dataset
     assert data is not None
+
+    # the memory that the learners can use
+    if cluster is not None and not cluster.gpus:  # the workers have no GPU
+        device = "cpu"
+    training_device = device_of(device)
+    gpu_bytes = None
+    kind = "memory"
+    free = available()
+    if runs_on_gpu(training_device):
+        gpu_bytes = free_gpu_memory(training_device)
+        kind = "GPU memory"
+        free = gpu_bytes
+
+    # the memory that they need
     estimate = MemoryEstimate.of(scenario, data.train_x.shape[1:], data.classes, len(setup.replicas))
-    where = device_of("cpu" if cluster is not None and not cluster.gpus else device)
     processes = len(shard_lanes(len(scenario.learners), len(setup.replicas), workers))
-    gpu_bytes = free_gpu_memory(where) if runs_on_gpu(where) else None
-    if cluster is not None or gpu_bytes is not None:
+    if cluster is not None or gpu_bytes is not None:  # each process has its own examples
         copies = processes
+    elif estimate.number_bytes != data.train_x.itemsize:  # examples of another precision are converted once
+        copies = 1
     else:
-        copies = int(estimate.number_bytes != data.train_x.itemsize)  # examples of another precision are converted once
-    further = sum(examples.x.size for examples in data.test_sets.values())
-    example_bytes = copies * estimate.number_bytes * (data.train_x.size + data.test_x.size + further)
+        copies = 0
+    numbers = data.train_x.size + data.test_x.size + sum(examples.x.size for examples in data.test_sets.values())
+    example_bytes = copies * estimate.number_bytes * numbers
     needed = replace(estimate, workers=processes, example_bytes=example_bytes, gpu_bytes=gpu_bytes)
-    free = available() if gpu_bytes is None else gpu_bytes
+
     if free is not None and needed.total_bytes > free:
-        kind = "memory" if gpu_bytes is None else "GPU memory"
         problem = (
             f"they need {format_memory(needed.total_bytes)} of {kind}, but {format_memory(free)} are available: for "
             f"{needed.users} users and {needed.parameters:,} parameters the aggregations keep "
@@ -241,7 +305,7 @@ def format_memory(size: float) -> str:
 
 def available(system: Path = Path("/")) -> int | None:
     """Return the free memory of this process in bytes, by the files below *system*; ``None`` if unknown."""
-    limits = [_cgroup_memory(system / "sys/fs/cgroup", *names) for names in _CGROUPS]
+    limits = [group.free_bytes(system / "sys/fs/cgroup") for group in _CONTROL_GROUPS]
     limits.append(_machine_memory(system / "proc/meminfo"))
     return min((limit for limit in limits if limit is not None), default=None)
 
@@ -250,17 +314,8 @@ def _machine_memory(path: Path) -> int | None:
     """Return the free memory of the machine on Linux, and all its memory elsewhere."""
     try:
         lines = dict(line.split(":") for line in path.read_text(encoding="ascii").splitlines())
-        return int(lines["MemAvailable"].split()[0]) << 10
+        return int(lines["MemAvailable"].split()[0]) << 10  # from KiB
     except (OSError, ValueError, KeyError):
-        names = getattr(os, "sysconf_names", {})
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if "SC_PHYS_PAGES" in names else None
-
-
-def _cgroup_memory(folder: Path, limit: str, used: str, stat: str, reclaimable: str) -> int | None:
-    """Return the unused part of a cgroup's limit; ``None`` without a limit."""
-    try:
-        maximum, current = int((folder / limit).read_text()), int((folder / used).read_text())
-        lines = dict(line.split() for line in (folder / stat).read_text().splitlines())
-        return maximum - current + int(lines[reclaimable])
-    except (OSError, ValueError, KeyError):
-        return None
+        if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):  # Windows
+            return None
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

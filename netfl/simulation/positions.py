@@ -17,6 +17,7 @@ from netfl.scenario.scenario import load
 from netfl.simulation.setup import access_context
 
 _AXES = ["x_m", "y_m"]
+_COLUMNS = ["time_s", "node", "role", *_AXES]
 
 
 def write_positions(run: Run, path: Path, replica: int = 0, every_s: float | None = None) -> tuple[int, int]:
@@ -38,34 +39,33 @@ def write_positions(run: Run, path: Path, replica: int = 0, every_s: float | Non
     if not {*_AXES} <= {*run.users.columns}:
         problem = "its users have no positions"
         raise ScenarioError([Fault("access", problem, None, "export a run whose access is a network")])
-    users, nodes = (table[table["replica"] == replica] for table in (run.users, run.nodes))
+    users = run.users[run.users["replica"] == replica]
+    nodes = run.nodes[run.nodes["replica"] == replica]
     names = [f"user:{user}" for user in users["user"]]
-    start = pd.DataFrame(
-        {
-            "time_s": 0.0,
-            "node": names + nodes["node"].astype(str).tolist(),
-            "role": ["user"] * len(users) + nodes["role"].astype(str).tolist(),
-            **{axis: np.append(users[axis], nodes[axis]) for axis in _AXES},
-        }
-    )
+    user_rows = users.assign(time_s=0.0, node=names, role="user")[_COLUMNS]
+    node_rows = nodes.assign(time_s=0.0)[_COLUMNS]
     times = [0.0]
     with atomic_write(path) as part, part.open("w", encoding="utf-8", newline="") as file:
-        start.to_csv(file, index=False)
+        user_rows.to_csv(file, index=False)
+        node_rows.to_csv(file, index=False, header=False)
         if every_s is not None:
-            paths, numbers = _trajectories(run, replica, users), np.arange(len(users))
-            times = np.arange(0.0, end_s, every_s).tolist() or times
+            paths = _trajectories(run, replica, users)
+            numbers = np.arange(len(users))
+            times += np.arange(0.0, end_s, every_s)[1:].tolist()
             for time_s in times[1:]:
                 x_m, y_m = paths.xy_m(numbers, time_s).T
-                moved = start.iloc[: len(users)].assign(time_s=time_s, x_m=x_m, y_m=y_m)
+                moved = user_rows.assign(time_s=time_s, x_m=x_m, y_m=y_m)
                 moved.to_csv(file, index=False, header=False)
-    return len(start), len(times)
+    return len(user_rows) + len(node_rows), len(times)
 
 
 def _trajectories(run: Run, replica: int, users: pd.DataFrame) -> Trajectories:
     """Draw the trajectories of the users of a replica again."""
     scenario = load(run.folder / "scenario.yaml")
     access = scenario.access
-    layout = build_layout(access, access_context(scenario, replica)) if isinstance(access, NetworkAccess) else None
+    layout = None
+    if isinstance(access, NetworkAccess):
+        layout = build_layout(access, access_context(scenario, replica))
     if layout is None or layout.paths is None:
         problem = "has no effect: the users of this run do not move"
         raise ScenarioError([Fault("--every", problem, None, "leave it out")])

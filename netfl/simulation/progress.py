@@ -36,34 +36,42 @@ STOPPING = "stops after this round; press Ctrl-C again to stop immediately"
 SHOWN = 8
 """The largest number of learners on the screen."""
 
+_NAMED_USERS = 3
+"""Users that a line names."""
+
 
 class _Screen(Progress):
     """A bar; below it the state of network and learners, the progress within a slow round and a request to stop."""
 
     state: Sequence[str] = ()
-    within = stopping = ""
+    within: str = ""
+    stopping: str = ""
 
     def get_renderables(self) -> Iterator[RenderableType]:
         yield self.make_tasks_table([task for task in self.tasks if task.visible])
-        for line in filter(None, (*self.state, self.within, self.stopping)):
-            yield Text(f"  {line}", no_wrap=True, overflow="ellipsis")
+        for line in (*self.state, self.within, self.stopping):
+            if line:
+                yield Text(f"  {line}", no_wrap=True, overflow="ellipsis")
 
 
 class StopOnSignal:
     """A context in which *screen* is shown, and Ctrl-C and SIGTERM are requests to stop."""
 
     def __init__(self, screen: Progress) -> None:
-        self.stop, self._screen = False, screen
+        self.stop = False
+        self._screen = screen
+        self._former_handlers: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
         self._screen.start()
-        numbers = (signal.SIGINT, signal.SIGTERM) if current_thread() is main_thread() else ()
-        self._actions = {number: signal.signal(number, lambda *_: self.ask_to_stop()) for number in numbers}
+        if current_thread() is main_thread():  # no other thread can set handlers
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._former_handlers[number] = signal.signal(number, lambda *_: self.ask_to_stop())
         return self
 
     def __exit__(self, *_: object) -> None:
-        for number, action in self._actions.items():
-            signal.signal(number, action)
+        for number, handler in self._former_handlers.items():
+            signal.signal(number, handler)
         self._screen.stop()
 
     def ask_to_stop(self) -> None:
@@ -90,11 +98,15 @@ class ProgressDisplay(StopOnSignal, RunObserver):
                 transient=True,
             )
         )
-        self._console, self._quiet, self._printed_at = console, quiet, time.monotonic()
-        self._printed_round = 0  # the round shown at that time
-        self._round_at = self._within_at = self._printed_at  # start of the round, and its last progress line
-        self._opened = False
+        self._console = console
+        self._quiet = quiet
+        self._is_open = False
         self._duration_s: float | None = None
+        now = time.monotonic()
+        self._round_at = now  # start of the round
+        self._within_at = now  # the last progress line within a round
+        self._printed_at = now  # the last line of a round
+        self._printed_round = 0  # its number
         self._task = self._screen.add_task("round", total=None, position="", visible=False)
 
     def ask_to_stop(self) -> None:
@@ -102,9 +114,12 @@ class ProgressDisplay(StopOnSignal, RunObserver):
         self._screen.stopping = STOPPING
 
     def on_start(self, start: RunStart) -> None:
-        self._printed_at = self._round_at = time.monotonic()
+        now = time.monotonic()
+        self._printed_at = now
+        self._round_at = now
+        self._is_open = True
+        self._duration_s = start.duration_s
         self._screen.within = ""
-        self._opened, self._duration_s = True, start.duration_s
         self._screen.update(self._task, total=start.rounds, visible=True)
         if not self._quiet:
             self._console.print(f"{start.name} → {start.folder}", soft_wrap=True)
@@ -117,38 +132,59 @@ class ProgressDisplay(StopOnSignal, RunObserver):
         Raises:
             KeyboardInterrupt: a stop was requested before the run began, while rounds are played to partition the data.
         """
-        if self.stop and not self._opened:
+        if self.stop and not self._is_open:
             raise KeyboardInterrupt
-        now, plain = time.monotonic(), self._screen.disable
-        slow_s, every_s = (PLAIN_EVERY_S, PLAIN_EVERY_S) if plain else (SLOW_S, SCREEN_EVERY_S)
-        if self._quiet or now - self._round_at < slow_s or now - max(self._within_at, self._printed_at) < every_s:
+        now = time.monotonic()
+        slow_s = SLOW_S
+        if self._screen.disable:
+            slow_s = PLAIN_EVERY_S
+        if self._quiet or now - self._round_at < slow_s:
+            return
+        if now - max(self._within_at, self._printed_at) < self._every_s:
             return
         self._within_at = now
-        line = f"in round {progress.round}" if self._duration_s is None else "running"
-        line = f"{line if self._opened else f'partitioning the data, {line}'}: {format_progress(progress)}"
-        if plain:
-            self._console.print(" · ".join([line, STOPPING] if self.stop else [line]), soft_wrap=True)
-        else:
+        line = f"running: {format_progress(progress)}"
+        if self._duration_s is None:
+            line = f"in round {progress.round}: {format_progress(progress)}"
+        if not self._is_open:
+            line = f"partitioning the data, {line}"
+        if not self._screen.disable:
             self._screen.within = line
+            return
+        if self.stop:
+            line = f"{line} · {STOPPING}"
+        self._console.print(line, soft_wrap=True)
 
     def on_round(self, progress: RunProgress) -> None:
         if self._quiet:
             return
-        now = self._round_at = time.monotonic()
+        now = time.monotonic()
+        self._round_at = now
         self._screen.within = ""
-        if now - self._printed_at < (PLAIN_EVERY_S if self._screen.disable else SCREEN_EVERY_S):
+        if now - self._printed_at < self._every_s:
             return
-        pace_s = (now - self._printed_at) / (progress.round - self._printed_round)
-        self._printed_at, self._printed_round = now, progress.round
-        position, state = f"round {progress.round}/{progress.rounds}", [_network(progress), *_learners(progress)]
-        if self._duration_s is not None:
-            position, state = f"{clock(progress.time_s)} of {clock(self._duration_s)}", []
+        pace_s = (now - self._printed_at) / (progress.round - self._printed_round)  # of a round
+        self._printed_at = now
+        self._printed_round = progress.round
+        state: list[str] = []
+        if self._duration_s is None:
+            position = f"round {progress.round}/{progress.rounds}"
+            state = [_describe_network(progress), *_describe_learners(progress)]
+        else:  # traffic alone
+            position = f"{clock(progress.time_s)} of {clock(self._duration_s)}"
         if self._screen.disable:
-            left = pace_s * (progress.rounds - progress.round)
-            self._console.print(" · ".join([position, *state, f"{left:.0f} s left"]), soft_wrap=True)
+            left_s = pace_s * (progress.rounds - progress.round)
+            self._console.print(" · ".join([position, *state, f"{left_s:.0f} s left"]), soft_wrap=True)
         else:
             self._screen.state = state
             self._screen.update(self._task, completed=progress.round, position=position)
+
+    @property
+    def _every_s(self) -> float:
+        """Seconds between two lines, or between two updates of the screen."""
+        if self._screen.disable:
+            return PLAIN_EVERY_S
+        return SCREEN_EVERY_S
 
 
 class NotebookDisplay(RunObserver):
@@ -156,8 +192,10 @@ class NotebookDisplay(RunObserver):
 
     def __init__(self) -> None:
         ipython: Any = importlib.import_module("IPython.display")  # it is there in a notebook
-        self._html, self._output = ipython.HTML, ipython.display(ipython.HTML(""), display_id=True)
-        self._title, self._shown_at = "", 0.0
+        self._html = ipython.HTML
+        self._output = ipython.display(ipython.HTML(""), display_id=True)
+        self._title = ""
+        self._shown_at = 0.0
 
     def on_start(self, start: RunStart) -> None:
         self._title = f"{escape(start.name)} → <code>{escape(str(start.folder))}</code>"
@@ -168,7 +206,8 @@ class NotebookDisplay(RunObserver):
         now = time.monotonic()
         if now - self._shown_at >= SCREEN_EVERY_S or progress.round == progress.rounds:
             self._shown_at = now
-            lines = [f"round {progress.round:,} of {progress.rounds:,}", _network(progress), *_learners(progress)]
+            position = f"round {progress.round:,} of {progress.rounds:,}"
+            lines = [position, _describe_network(progress), *_describe_learners(progress)]
             bar = f'<progress style="width: 20em" value="{progress.round}" max="{progress.rounds}"></progress>'
             self._show(f"{bar} {'<br>'.join(map(escape, lines))}")
 
@@ -201,35 +240,52 @@ def python_display(observer: RunObserver | None, *, progress: bool) -> Iterator[
 def _is_notebook() -> bool:
     """Return whether this is the kernel of a notebook; IPython is imported there."""
     ipython: Any = sys.modules.get("IPython")
-    shell: Any = None if ipython is None else ipython.get_ipython()
+    if ipython is None:
+        return False
+    shell: Any = ipython.get_ipython()
     return shell is not None and "IPKernelApp" in shell.config
 
 
-def _network(progress: RunProgress) -> str:
-    parts = [f"{clock(progress.time_s)} simulated", f"delivered {_few(progress.delivered) or 'none'}"]
-    nodes = [entity for entity in progress.down if isinstance(entity, str)]
+def _describe_network(progress: RunProgress) -> str:
+    """Return the time, the deliveries of the last round, and all that is down, in a line."""
+    delivered = "none"
+    if progress.delivered:
+        delivered = _format_users(progress.delivered)
+    parts = [f"{clock(progress.time_s)} simulated", f"delivered {delivered}"]
+    down = [entity for entity in progress.down if isinstance(entity, str)]
     users = [entity for entity in progress.down if not isinstance(entity, str)]
-    if progress.down:
-        parts.append(f"out: {', '.join([*nodes, *([f'users {_few(users)}'] if users else [])])}")
+    if users:
+        down.append(f"users {_format_users(users)}")
+    if down:
+        parts.append(f"out: {', '.join(down)}")
     return " · ".join(parts)
 
 
-def _few(users: Sequence[int]) -> str:
-    more = len(users) - 3
-    return " ".join(map(str, users[:3])) + (f" and {more} more" if more > 0 else "")
+def _format_users(users: Sequence[int]) -> str:
+    """Return the first users, and the number of the others."""
+    first = " ".join(map(str, users[:_NAMED_USERS]))
+    if len(users) <= _NAMED_USERS:
+        return first
+    return f"{first} and {len(users) - _NAMED_USERS} more"
 
 
-def _learners(progress: RunProgress) -> Iterator[str]:
-    names = [*dict.fromkeys(name for name, _ in progress.lanes)]
+def _describe_learners(progress: RunProgress) -> Iterator[str]:
+    """Yield a line with the metrics of each of the first learners, as a mean over replicas."""
     labels = {"accuracy": "", "rare_accuracy": " rare", "r2": " R²"}
-    shown = [(metric, label) for metric, label in labels.items() if metric in progress.metrics]
-    for learner in names[:SHOWN] if shown else ():
+    metrics = [metric for metric in labels if metric in progress.metrics]
+    if not metrics:
+        return
+    learners = [*dict.fromkeys(name for name, _ in progress.lanes)]
+    for learner in learners[:SHOWN]:
         lanes = [lane for lane, (name, _) in enumerate(progress.lanes) if name == learner]
-        yield f"{learner}" + ",".join(f"{label} {_mean(progress.metrics[metric][lanes])}" for metric, label in shown)
-    if shown and len(names) > SHOWN:
-        yield f"and {len(names) - SHOWN} more learners"
+        means = [f"{labels[metric]} {_format_mean(progress.metrics[metric][lanes])}" for metric in metrics]
+        yield f"{learner}{','.join(means)}"
+    if len(learners) > SHOWN:
+        yield f"and {len(learners) - SHOWN} more learners"
 
 
-def _mean(values: NDArray[np.float64]) -> str:
+def _format_mean(values: NDArray[np.float64]) -> str:
     finite = values[np.isfinite(values)]  # replicas that have not diverged
-    return f"{finite.mean():.1%}" if finite.size else "diverged"
+    if not finite.size:
+        return "diverged"
+    return f"{finite.mean():.1%}"

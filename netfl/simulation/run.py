@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,10 +20,11 @@ import numpy as np
 from netfl.access import OpenAccess
 from netfl.errors import Fault, MachineError, ScenarioError, model_errors
 from netfl.files import local_path
+from netfl.results.atomic_write import write_text
 from netfl.results.locking import locked
 from netfl.results.manifest import Manifest
 from netfl.results.run_reader import Run, open_run
-from netfl.results.run_writer import RunWriter, create_run_directory, write_text
+from netfl.results.run_writer import RunWriter, create_run_directory
 from netfl.results.tracking import open_trackers
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario, load
 from netfl.simulation.learners import decision_regions, open_learner, open_session
@@ -181,7 +183,9 @@ def perform_run(
         checkpoint_round=session.checkpoint_round,
         training=training,
     )
-    before = [] if snapshots is None else [snapshots]
+    before: list[RunObserver] = []
+    if snapshots is not None:  # its files are complete before the manifest states that the run is done
+        before.append(snapshots)
     with (
         note_continuation(folder, command),
         recording(setup, manifest, start, before, [session, observer], command) as record,
@@ -264,7 +268,9 @@ def recording(
             path.unlink(missing_ok=True)
         write_text(folder / "scenario.yaml", scenario.to_yaml())
         manifest.write("running")
-        tracked = scenario.track if start.lanes else ()  # a trace has no metrics to track
+        tracked = scenario.track
+        if not start.lanes:  # a trace has no metrics to track
+            tracked = ()
         trackers = open_trackers(tracked, folder, scenario.plain(), start.lanes, command)
         observers = [trackers, manifest]
         writer = RunWriter(folder, scenario, setup.replicas, start.lanes)
@@ -313,7 +319,8 @@ def run_rounds(
     if on_open is not None:
         for access in accesses:
             on_open(access)
-    report = evaluation = session.start()
+    report = session.start()
+    evaluation = report  # the last report with metrics
     _announce(report, [0.0] * len(accesses), observers)
     for index in range(1, scenario.steps + 1):
         if any(observer.stop for observer in observers):
@@ -321,7 +328,7 @@ def run_rounds(
                 access.close()
             return False
         with locate_faults(scenario, "access"):
-            rounds = [access.next_round(report.to(place)) for place, access in enumerate(accesses)]
+            rounds = [access.next_round(report.to(number)) for number, access in enumerate(accesses)]
         with model_errors("learning", rounds[0].closed_s):
             report = session.step(rounds)
         if report.metrics:
@@ -341,8 +348,8 @@ def run_rounds(
             observer.on_round(progress)
         _announce(report, [each.closed_s for each in rounds], observers)
     with locate_faults(scenario, "access"):
-        for place, access in enumerate(accesses):
-            access.finish(report.to(place))
+        for number, access in enumerate(accesses):
+            access.finish(report.to(number))
     return True
 
 
@@ -433,7 +440,5 @@ def next_run_folder(scenario: Scenario, out: str | Path | None) -> Path:
     """Return the run directory: *out*, or the next free one below ``runs``."""
     if out is not None:
         return local_path(out, "out")
-    number = 1
-    while (folder := Path("runs") / f"{scenario.name}-{number:03d}").exists():
-        number += 1
-    return folder
+    folders = (Path("runs") / f"{scenario.name}-{number:03d}" for number in count(1))
+    return next(folder for folder in folders if not folder.exists())

@@ -65,29 +65,26 @@ class RunSetup:
 
     def users(self, replica: int) -> dict[str, NDArray[Any]]:
         """Return the columns of the users table of one replica."""
-        place = self.replicas.index(replica)
-        context, order = self.contexts[place], self.orders[place]
+        number = self.replicas.index(replica)
+        context = self.contexts[number]
+        order = self.orders[number]
         columns: dict[str, NDArray[Any]] = {"user": np.arange(context.users)}
         with locate_faults(self.scenario, "access"):
             columns |= self.scenario.access.user_columns(context)
         if order is not None:
             columns["rank"] = np.argsort(order)
         if self.dataset is not None:
-            counts = label_counts(self.dataset, self.splits[place])
+            counts = label_counts(self.dataset, self.splits[number])
             columns["samples"] = counts.sum(axis=1)
             if not self.dataset.is_regression:
-                columns |= {f"class:{label}": counts[:, label] for label in range(self.dataset.classes)}
+                for label in range(self.dataset.classes):
+                    columns[f"class:{label}"] = counts[:, label]
         return columns
 
     def nodes(self, replica: int) -> Mapping[str, NDArray[Any]]:
         """Return the columns of the nodes table of one replica."""
         with locate_faults(self.scenario, "access"):
             return self.scenario.access.node_columns(self.contexts[self.replicas.index(replica)])
-
-
-def streams_of(scenario: Scenario, replica: int) -> Streams:
-    """Return the random streams of one replica."""
-    return Streams(scenario.seed).at("replica", replica)
 
 
 def prepare_run(
@@ -109,7 +106,10 @@ def prepare_run(
         ScenarioError: the run is too large, data are missing or cannot be partitioned, or the access needs learners.
     """
     access = scenario.access
-    replicas = range(scenario.replicas) if replicas is None else replicas
+    if replicas is None:
+        replicas = range(scenario.replicas)
+
+    # errors that need no data
     memory.check_before_loading(scenario, learning=learning)
     if learning:
         with locate_faults(scenario, "track"):
@@ -118,40 +118,44 @@ def prepare_run(
             max_deliveries = access.max_deliveries(scenario.users, scenario.steps)
             check_plugins(scenario.learners, scenario.model, scenario.data, scenario.users, max_deliveries)
     if access.info.is_closed_loop:
-        _check_followed_learner(scenario, scenario.learners if learning else {})
+        _check_followed_learner(scenario, learning=learning)
+
     dataset = None
+    mean_held = 1.0
     if scenario.data is not None and (learning or access.info.needs_data):
         dataset = _load_data(scenario, scenario.data, learning=learning)
+        mean_held = len(dataset.train_y) / scenario.users
+
     splits: list[list[NDArray[np.int64]]] = []
     contexts: list[AccessContext] = []
     orders: list[NDArray[np.int64] | None] = []
     validation: list[Examples] = []
     for replica in replicas:
-        mean = 1.0 if dataset is None else len(dataset.train_y) / scenario.users
-        guess = access_context(scenario, replica, np.full(scenario.users, mean), pulse)
-        order = _users_by_participation(scenario, guess)
+        # the order of the users, as if all held equally many examples
+        preliminary = access_context(scenario, replica, np.full(scenario.users, mean_held), pulse)
+        order = _users_by_participation(scenario, preliminary)
         orders.append(order)
         if dataset is None:
             splits.append([])
             contexts.append(access_context(scenario, replica, pulse=pulse))
             continue
-        assert scenario.partition is not None
-        with locate_faults(scenario, "partition"):
-            groups = dataset.train_user if scenario.partition.grouped_by == "user" else dataset.train_groups
-            if groups is None:
-                remedy = "use other data, or another partition"
-                raise ScenarioError([Fault("", "these data have no users", None, remedy)])
-            streams = streams_of(scenario, replica).at("partition")
-            rows = scenario.partition.split(groups, scenario.users, order, streams)
+
+        # the examples of each user
+        streams = scenario.streams_of(replica)
+        rows = _partition_data(scenario, dataset, order, streams)
         if scenario.evaluation.needs_validation:
             with locate_faults(scenario, "evaluate"):
-                rows, examples = split_validation(scenario.evaluation, dataset, rows, streams_of(scenario, replica))
+                rows, examples = split_validation(scenario.evaluation, dataset, rows, streams)
             validation.append(examples)
         splits.append(rows)
+
+        # what the access may know of them
         counts = label_counts(dataset, rows)
         held = counts.sum(axis=1).astype(float)
-        label_mix = counts / held[:, None] if access.info.needs_label_mix else None
-        contexts.append(replace(access_context(scenario, replica, held, pulse), held=held, label_mix=label_mix))
+        context = replace(access_context(scenario, replica, held, pulse), held=held)
+        if access.info.needs_label_mix:
+            context = replace(context, label_mix=counts / held[:, None])
+        contexts.append(context)
     return RunSetup(scenario, replicas, dataset, splits, contexts, orders, validation)
 
 
@@ -175,8 +179,27 @@ def _load_data(scenario: Scenario, data: Data, *, learning: bool) -> Dataset:
             problem = f"the test set has no example of rare class {', '.join(map(str, missing))}"
             remedy = "keep more examples for testing, or use other rare classes"
             raise ScenarioError([Fault("", problem, None, remedy)])
+    if not learning:
+        return dataset
     with locate_faults(scenario, "evaluate"):
-        return load_test_sets(data, scenario.evaluation.sets if learning else {}, dataset, streams)
+        return load_test_sets(data, scenario.evaluation.sets, dataset, streams)
+
+
+def _partition_data(
+    scenario: Scenario, dataset: Dataset, order: NDArray[np.int64] | None, streams: Streams
+) -> list[NDArray[np.int64]]:
+    """Return the rows of each user in one replica; *order* has the users by falling participation, if that matters."""
+    partition = scenario.partition
+    assert partition is not None
+    with locate_faults(scenario, "partition"):
+        if partition.grouped_by == "label":
+            groups = dataset.train_groups
+        elif dataset.train_user is not None:
+            groups = dataset.train_user
+        else:
+            remedy = "use other data, or another partition"
+            raise ScenarioError([Fault("", "these data have no users", None, remedy)])
+        return partition.split(groups, scenario.users, order, streams.at("partition"))
 
 
 @contextmanager
@@ -197,29 +220,33 @@ def access_errors(scenario: Scenario, time_s: float) -> Iterator[None]:
 
 def label_counts(dataset: Dataset, rows: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     """Count the examples of each label that each user holds, ``[users, classes]``; see `Dataset.groups`."""
-    owners = np.repeat(np.arange(len(rows)), [len(of_user) for of_user in rows])
-    held = owners * dataset.groups + dataset.train_groups[np.concatenate(rows)]
-    return np.bincount(held, minlength=len(rows) * dataset.groups).reshape(len(rows), dataset.groups)
+    users = len(rows)
+    owner = np.repeat(np.arange(users), [len(of_user) for of_user in rows])
+    label = dataset.train_groups[np.concatenate(rows)]
+    index = owner * dataset.groups + label  # in the table, row by row
+    return np.bincount(index, minlength=users * dataset.groups).reshape(users, dataset.groups)
 
 
-def _check_followed_learner(scenario: Scenario, learners: Mapping[str, LearnerSpec]) -> None:
-    """Check that the learner whose reports a closed loop uses is among *learners*."""
-    access, kind = scenario.access, kind_of(type(scenario.access))
-    if access.info.learner is not None and access.info.learner in learners:
-        return
-    asking = [
-        name for name in type(access).model_fields if getattr(getattr(access, name), "needs_learner_metrics", False)
-    ]
-    part = f"its {asking[0]} '{kind_of(type(getattr(access, asking[0])))}'" if asking else "it"
-    if not learners:
-        remedy = "use netfl run, then netfl trace to replay the run" if scenario.learners else "add learners"
+def _check_followed_learner(scenario: Scenario, *, learning: bool) -> None:
+    """Check that the learner whose reports a closed loop uses is there; in a trace there is none."""
+    access = scenario.access
+    kind = kind_of(type(access))
+    followed = access.info.learner
+    part = "it"
+    if access.closed_loop_parts:
+        key, model = next(iter(access.closed_loop_parts.items()))
+        part = f"its {key} '{kind_of(type(model))}'"
+    if not learning or not scenario.learners:
         problem = f"{part} needs the learners' reports, and a trace has no learners"
+        remedy = "add learners"
+        if scenario.learners:
+            remedy = "use netfl run, then netfl trace to replay the run"
         fault = Fault("access", problem, kind, remedy)
-    elif access.info.learner is not None:
-        problem = f"{part} uses a learner that does not exist"
-        fault = Fault("access", problem, access.info.learner, suggest(access.info.learner, [*learners]))
-    elif len(learners) > 1:
+    elif followed is None and len(scenario.learners) > 1:
         fault = Fault("access", f"{part} does not name the learner that it uses", kind, "set learner")
+    elif followed is not None and followed not in scenario.learners:
+        problem = f"{part} uses a learner that does not exist"
+        fault = Fault("access", problem, followed, suggest(followed, [*scenario.learners]))
     else:
         return
     raise ScenarioError(scenario.located([fault]))
@@ -227,19 +254,18 @@ def _check_followed_learner(scenario: Scenario, learners: Mapping[str, LearnerSp
 
 def _users_by_participation(scenario: Scenario, context: AccessContext) -> NDArray[np.int64] | None:
     """Return the users by falling participation, as the partition defines it; ``None`` if it does not need that."""
-    by = None if scenario.partition is None else scenario.partition.ranking_source
-    if by is None:
+    if scenario.partition is None or scenario.partition.ranking_source is None:
         return None
     recorded = scenario.access.ranking(context)
     if recorded is not None:
         return np.asarray(recorded, np.int64)
     with locate_faults(scenario, "access"):
-        if by == "rho":
+        if scenario.partition.ranking_source == "rho":
             rates = scenario.access.rates(scenario.users, context.streams)
             assert rates is not None
-        elif by == "distance":
+        elif scenario.partition.ranking_source == "distance":  # the nearest users participate most
             rates = -scenario.access.user_columns(context)["distance_m"]
-        else:
+        else:  # the deliveries of a run of the access alone
             rates = np.zeros(scenario.users)
             for each in scenario.access.rounds(context):
                 np.add.at(rates, [delivery.user for delivery in each.deliveries], 1)
@@ -253,16 +279,19 @@ def access_context(
     pulse: Callable[[RoundProgress], None] = ignore_progress,
 ) -> AccessContext:
     """Return the context of one replica's access, where each user holds *held* examples, by default one."""
-    learner = next(iter(scenario.learners.values()), None)
-    payload = scenario.largest_payload
     if held is None:
         held = np.ones(scenario.users)  # one example each, until the data are partitioned
+    learner = next(iter(scenario.learners.values()), None)
+    samples = held
+    if learner is not None:
+        samples = _samples(learner, held)
+    payload = scenario.largest_payload
     return AccessContext(
         users=scenario.users,
         rounds=scenario.steps,
         replica=replica,
-        streams=streams_of(scenario, replica).at("access"),
-        samples=held if learner is None else _samples(learner, held),
+        streams=scenario.streams_of(replica).at("access"),
+        samples=samples,
         uplink_bits=payload.uplink_bits,
         downlink_bits=payload.downlink_bits,
         recorder=NullRecorder(),
@@ -273,10 +302,16 @@ def access_context(
 
 
 def _samples(learner: LearnerSpec, held: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the number of examples that each user processes for one update."""
+    """Return the number of examples that each user processes for one update.
+
+    With n examples and batches of B ≤ n examples, these are n in each of E epochs, or in s steps, of which a pass takes
+    P = ⌈n / B⌉, ``⌊s / P⌋ n + (s mod P) B``.
+    """
     if learner.local_epochs is not None:
         return learner.local_epochs * held
-    batch = held if learner.batch_size == "full" else np.minimum(held, learner.batch_size)
-    steps = learner.local_steps or 0
-    per_pass = np.ceil(held / batch)
+    steps = learner.local_steps or 0  # s
+    batch = held  # B
+    if learner.batch_size != "full":
+        batch = np.minimum(held, learner.batch_size)
+    per_pass = np.ceil(held / batch)  # P
     return np.asarray(steps // per_pass * held + steps % per_pass * batch)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pandas as pd
@@ -120,7 +120,12 @@ class Simulation:
         setup = prepare_run(scenario, learning=learning, replicas=range(replica, replica + 1))
         self.scenario = scenario
         self.replica = replica
-        self.history = history or History(replica, scenario.keeping if record else None)
+        if history is None:
+            keeping = None
+            if record:
+                keeping = scenario.keeping
+            history = History(replica, keeping)
+        self.history = history
         self._info = scenario.access.info
         self._controls = RoundControls()
         self._access: OpenAccess | None = None
@@ -158,12 +163,16 @@ class Simulation:
     @property
     def time_s(self) -> float:
         """Simulated time: when the last round closed; 0 before the first."""
-        return 0.0 if self._access is None else self._access.time_s
+        if self._access is None:
+            return 0.0
+        return self._access.time_s
 
     @property
     def round(self) -> int:
         """Number of the last round; 0 before the first."""
-        return 0 if self._access is None else self._access.round
+        if self._access is None:
+            return 0
+        return self._access.round
 
     @property
     def is_done(self) -> bool:
@@ -187,18 +196,24 @@ class Simulation:
     @property
     def state(self) -> SimulationState:
         """The state now: after the last round, or in a process of `env` the present one."""
-        values: dict[str, Any] = {
-            "time_s": self.time_s,
-            "round": self.round,
-            "age": self._age.copy(),
-            "delivered": self._delivered.copy(),
-        }
-        if self._info.is_networked:
-            network = self._network
-            with access_errors(self.scenario, self.time_s):
-                state = network.state()
-            values |= {each.name: getattr(state, each.name) for each in fields(state)}
-        return SimulationState(**values)
+        state = SimulationState(self.time_s, self.round, self._age.copy(), self._delivered.copy())
+        if not self._info.is_networked:
+            return state
+        network = self._network
+        with access_errors(self.scenario, self.time_s):
+            of_network = network.state()
+        return replace(
+            state,
+            time_s=of_network.time_s,
+            xy_m=of_network.xy_m,
+            distance_m=of_network.distance_m,
+            snr_db=of_network.snr_db,
+            backlog=of_network.backlog,
+            queues=of_network.queues,
+            user_up=of_network.user_up,
+            node_up=of_network.node_up,
+            energy_j=of_network.energy_j,
+        )
 
     @property
     def outcomes(self) -> pd.DataFrame:
@@ -207,7 +222,9 @@ class Simulation:
         ``detail`` is the cause of a last failure, and ``node`` the place.  ``base`` is the version from which an update
         started, -1 where the access does not state it.  A replay states deliveries only.
         """
-        return self.history.outcomes(None if self._access is None else self._access.last)
+        if self._access is None:
+            return self.history.outcomes(None)
+        return self.history.outcomes(self._access.last)
 
     @property
     def report(self) -> LearnerReport:
@@ -232,7 +249,9 @@ class Simulation:
         from netfl.network.build import build_layout
 
         access = self.scenario.access
-        return build_layout(access, self._setup.contexts[0]) if isinstance(access, NetworkAccess) else None
+        if not isinstance(access, NetworkAccess):
+            return None
+        return build_layout(access, self._setup.contexts[0])
 
     @property
     def events(self) -> pd.DataFrame:
@@ -308,9 +327,11 @@ class Simulation:
         Args:
             report: the learners' report on the last round; by default that of the learners that train here.
         """
+        if report is None:
+            report = self._report
         if self._access is not None and not self._is_closed:
             with locate_faults(self.scenario, "access"):
-                self._access.finish(report if report is not None else self._report)
+                self._access.finish(report)
         self.close()
 
     def close(self) -> None:
@@ -375,7 +396,9 @@ class Simulation:
         values = dict(self._controls.mac)
         for name, setting in controls.items():
             if name not in ranges:
-                remedy = f"use {' or '.join(ranges)}" if ranges else "use a network with a radio, or mac: controlled"
+                remedy = "use a network with a radio, or mac: controlled"
+                if ranges:
+                    remedy = f"use {' or '.join(ranges)}"
                 raise ScenarioError([Fault(f"controls.{name}", "no effect: nothing here reads it", None, remedy)])
             low, high = ranges[name]
             values[name] = self._per_user(setting, f"controls.{name}", low, high)
@@ -401,7 +424,9 @@ class Simulation:
         numbers = np.array(np.broadcast_to(array, users), float)
         is_valid = (numbers >= low) & (numbers <= high) & np.isfinite(numbers)
         if not is_valid.all():
-            remedy = "use positive numbers" if np.isinf(high) else f"use numbers from {low:g} to {high:g}"
+            remedy = f"use numbers from {low:g} to {high:g}"
+            if np.isinf(high):
+                remedy = "use positive numbers"
             raise ScenarioError([Fault(key, "out of range", float(numbers[~is_valid][0]), remedy)])
         return numbers
 

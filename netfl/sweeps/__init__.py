@@ -7,19 +7,19 @@ from pathlib import Path
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.files import local_path
+from netfl.results.atomic_write import write_text
 from netfl.results.locking import locked
 from netfl.results.manifest import warn_of_versions
 from netfl.results.run_reader import SWEEP, TASKS, is_sweep, open_run
-from netfl.results.run_writer import write_text
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario
 from netfl.scenario.sweep_axes import SearchSpec
 from netfl.simulation.setup import locate_faults
 from netfl.sweeps.engine import Engine, LocalEngine
 from netfl.sweeps.index import PointEntry, SearchEntry, SweepIndex, TrialEntry
-from netfl.sweeps.plan import Task, points_of, tasks_of
+from netfl.sweeps.plan import Task, points_of, task_folder, tasks_of
 from netfl.sweeps.results import Sweep
 from netfl.sweeps.search import Search
-from netfl.sweeps.task import TaskUpdate, task_folder
+from netfl.sweeps.task import TaskUpdate
 
 __all__ = ["Engine", "LocalEngine", "Sweep", "SweepObserver", "TaskUpdate", "open_sweep", "sweep"]
 

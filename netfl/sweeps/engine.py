@@ -13,8 +13,8 @@ from typing import Protocol
 
 from netfl.simulation.workers.process import WorkerProcess
 from netfl.sweeps import task as tasks_module
-from netfl.sweeps.plan import Task
-from netfl.sweeps.task import TaskUpdate, UpdateHandler, task_folder
+from netfl.sweeps.plan import Task, task_folder
+from netfl.sweeps.task import TaskUpdate, UpdateHandler
 
 _POLL_S = 0.2
 

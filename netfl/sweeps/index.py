@@ -18,15 +18,13 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from netfl import files
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
 from netfl.files import absolute_path
-from netfl.results.atomic_write import atomic_write
+from netfl.formats import FORMAT, check_format
+from netfl.results.atomic_write import atomic_write, write_json
 from netfl.results.formatting import format_final, format_setting, learning_label, metric_label
 from netfl.results.run_reader import SWEEP, Run, open_run
-from netfl.results.run_writer import write_json
 from netfl.results.statistics import metric_of
 from netfl.scenario.scenario import Scenario
-from netfl.sweeps.plan import MAX_REPLICAS, Cell, Point, TaskEntry
-from netfl.sweeps.task import task_folder
-from netfl.types import FORMAT, check_format
+from netfl.sweeps.plan import MAX_REPLICAS, Cell, Point, TaskEntry, task_folder
 
 
 class PointEntry(BaseModel):

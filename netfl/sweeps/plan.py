@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import groupby, product
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
@@ -19,6 +20,7 @@ from pydantic import BaseModel, Field
 from netfl.errors import Fault, ScenarioError
 from netfl.learning.payload import largest_payload
 from netfl.results.formatting import format_setting
+from netfl.results.run_reader import TASKS
 from netfl.scenario.scenario import Scenario, validate
 from netfl.scenario.sweep_axes import short_names
 from netfl.scenario.yaml_document import ScenarioDocument, parse
@@ -97,6 +99,16 @@ class Task(TaskEntry, frozen=True):
     def scenario(self) -> Scenario:
         """Scenario of the run."""
         return validate(ScenarioDocument(parse(self.text, self.name), self.name))
+
+
+def task_folder(folder: Path, task: str) -> Path:
+    """Return the folder of a task's run; a Hive-partitioned Parquet data set reads the task's key from its name.
+
+    Args:
+        folder: that of the sweep.
+        task: the key of the task.
+    """
+    return folder / TASKS / f"task={task}"
 
 
 def points_of(scenario: Scenario, *, learning: bool = True) -> list[Point]:

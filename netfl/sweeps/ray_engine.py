@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from netfl.simulation.workers.ray_cluster import Cluster, first_line, import_ray
-from netfl.sweeps.plan import Task
-from netfl.sweeps.task import TaskReporter, TaskUpdate, UpdateHandler, can_resume, run_task, task_folder
+from netfl.sweeps.plan import Task, task_folder
+from netfl.sweeps.task import TaskReporter, TaskUpdate, UpdateHandler, can_resume, run_task
 
 _POLL_S = 0.5
 _TIMEOUT_S = 5.0

@@ -19,7 +19,7 @@ from netfl.results.statistics import interval, metric_of
 from netfl.results.tables import SCHEMAS
 from netfl.scenario.html_card import html_card
 from netfl.scenario.scenario import Scenario, load
-from netfl.sweeps.task import task_folder
+from netfl.sweeps.plan import task_folder
 
 if TYPE_CHECKING:
     from pathlib import Path

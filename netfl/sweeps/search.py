@@ -28,8 +28,8 @@ from netfl.scenario.scenario import Scenario
 from netfl.scenario.sweep_axes import Choice, Draw, Integer, LogUniform, SearchSpec, Uniform
 from netfl.streams import Streams
 from netfl.sweeps.index import FinishedCells, PointEntry, SearchEntry, SweepIndex, TrialEntry, point_entry
-from netfl.sweeps.plan import NETWORK, NEUTRAL_KEYS, Cell, Point, Task, make_point, tasks_of
-from netfl.sweeps.task import TaskUpdate, task_folder
+from netfl.sweeps.plan import NETWORK, NEUTRAL_KEYS, Cell, Point, Task, make_point, task_folder, tasks_of
+from netfl.sweeps.task import TaskUpdate
 
 JOURNAL = "optuna.journal"
 """File of the sweep's folder with the trials, as Optuna stores them."""

@@ -24,8 +24,8 @@ from typing import Any, Literal
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.results.atomic_write import atomic_write
-from netfl.sweeps.plan import Task
-from netfl.sweeps.task import TaskReporter, TaskUpdate, UpdateHandler, run_task, task_folder
+from netfl.sweeps.plan import Task, task_folder
+from netfl.sweeps.task import TaskReporter, TaskUpdate, UpdateHandler, run_task
 
 FOLDER = "slurm"
 """Folder of a sweep with the files of its jobs."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from netfl.errors import MachineError, NetflError
 from netfl.results.locking import locked
-from netfl.results.run_reader import TASKS, open_run
+from netfl.results.run_reader import open_run
 from netfl.results.run_writer import create_run_directory
 from netfl.simulation.learners import open_learner
 from netfl.simulation.run import perform_run
@@ -100,11 +100,6 @@ class TaskReporter(RunObserver):
 def open_worker(send: Callable[[object], None], should_stop: Callable[[], bool]) -> Callable[..., TaskUpdate]:
     """Return the function that a worker executes: run a task, and send its progress."""
     return lambda task, folder, device: run_task(task, folder, device, TaskReporter(task, send, should_stop))
-
-
-def task_folder(folder: Path, task: str) -> Path:
-    """Return the folder of a task's run; a Hive-partitioned Parquet data set reads the task's key from its name."""
-    return folder / TASKS / f"task={task}"
 
 
 def run_task(task: Task, folder: Path, device: str, reporter: TaskReporter) -> TaskUpdate:

@@ -236,6 +236,14 @@ def test_errors_of_nested_models_have_their_paths(make_context):
     assert [fault.key for fault in error.value.faults] == ["topology.max_distance"]
 
 
+def test_selection_and_mac_that_ask_learners_close_the_loop():
+    mac = {"kind": "adaptive_aloha", "channels": 2, "metric": "norm"}
+    selection = {"kind": "power_of_choice", "m": 1, "d": 2}
+    assert [*network(mac=mac, selection=selection).closed_loop_parts] == ["selection", "mac"]
+    assert network(mac=mac).info.is_closed_loop
+    assert not network().info.is_closed_loop
+
+
 def test_settings_that_do_not_fit_the_scenario_are_errors():
     access = network(
         round={"kind": "first", "m": 9},

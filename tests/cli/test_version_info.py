@@ -16,8 +16,8 @@ from netfl.cli import app
 from netfl.cli.inspect import environment_info
 from netfl.errors import ScenarioError
 from netfl.files import open_parquet
+from netfl.formats import FORMAT, STAMP
 from netfl.sweeps.index import SweepIndex
-from netfl.types import FORMAT, STAMP
 
 ROOT = Path(__file__).parents[2]
 GOOD = "name: good\nusers: 3\nrounds: 6\naccess: {kind: stationary, rho: [0.5, 0.3, 0.2]}\n"

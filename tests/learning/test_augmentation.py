@@ -19,7 +19,7 @@ from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.cohort import Cohort
 from netfl.learning.data import Dataset
-from netfl.learning.data._images import Augment
+from netfl.learning.data._augment import Augment
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model.logistic import Logistic
 from netfl.learning.objective.cvar import Cvar

@@ -5,7 +5,7 @@ import pytest
 import torch
 from support.learner_factory import USERS, a_round, draw_batches, learner, mixture, network, spec
 
-from netfl.learning import minibatches
+from netfl.learning import batch_loader
 from netfl.learning.aggregation.average import Average
 from netfl.learning.aggregation.relay import Relay
 from netfl.learning.minibatches import BatchSampler
@@ -56,7 +56,7 @@ def test_the_gather_limit_changes_no_result(monkeypatch):
     """Various learners in two replicas, with users of 23, 7, 1 and 59 examples."""
     found = []
     for limit in (0, 1 << 40):
-        monkeypatch.setattr(minibatches, "_GATHERED", limit)
+        monkeypatch.setattr(batch_loader, "_GATHERED", limit)
         batched = learner(mixture(), (0, 1))
         for current in zip(network(0), network(1), strict=True):
             batched.step(current)

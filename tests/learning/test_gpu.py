@@ -24,7 +24,7 @@ from netfl.learning.aggregation.relay import Relay
 from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.cohort import Cohort
 from netfl.learning.data import Dataset, Examples
-from netfl.learning.data._images import Augment
+from netfl.learning.data._augment import Augment
 from netfl.learning.device_draws import philox as device_philox
 from netfl.learning.minibatches import BatchSampler
 from netfl.learning.model.cnn import Cnn

@@ -21,7 +21,7 @@ from netfl.learning.aggregation.mifa import Mifa
 from netfl.learning.aggregation.qfedavg import Qfedavg
 from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.data import Dataset, Examples
-from netfl.learning.data._images import Augment
+from netfl.learning.data._augment import Augment
 from netfl.learning.learner import BatchedLearner
 from netfl.learning.model.cnn import Cnn
 from netfl.learning.model.logistic import Logistic

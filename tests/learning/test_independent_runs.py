@@ -15,7 +15,7 @@ from netfl.learning.minibatches import BatchSampler
 from netfl.learning.spec import LocalWork
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
-from netfl.simulation.setup import prepare_run, streams_of
+from netfl.simulation.setup import prepare_run
 
 USERS, ROUNDS, WIDTH, STEPS, LR = 12, 14, 6, 5, 0.08
 LEARNER = {"objective": "erm", "lr": LR, "batch_size": WIDTH, "local_steps": STEPS}
@@ -89,7 +89,7 @@ class Replica:
         setup = prepare_run(scenario)
         data, split = setup.dataset, setup.splits[replica]
         self.examples = [(data.train_x[rows].astype(float), data.train_y[rows]) for rows in split]
-        self.sampler = BatchSampler([streams_of(scenario, replica).at("learning")])
+        self.sampler = BatchSampler([scenario.streams_of(replica).at("learning")])
         rows = run.deliveries[run.deliveries["replica"] == replica].sort_values(["round", "arrived_s"], kind="stable")
         self.delivered, counts = {index: [] for index in range(1, ROUNDS + 1)}, {}
         for index, user, base in rows[["round", "user", "base"]].to_numpy().tolist():

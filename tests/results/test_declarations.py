@@ -150,7 +150,7 @@ def test_column_and_metric_take_one_edit_each(tmp_path):
     copy = tmp_path / "netfl"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     for file, before, new in (
-        ("types.py", "    attempts: Int32 = 1\n", NEW_COLUMN),
+        ("types/rounds.py", "    attempts: Int32 = 1\n", NEW_COLUMN),
         ("results/metrics.py", "_ACCESS: tuple[Metric, ...] = (\n", NEW_METRIC),
     ):
         text = (copy / file).read_text()

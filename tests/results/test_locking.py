@@ -7,8 +7,8 @@ import pytest
 
 import netfl
 from netfl.errors import MachineError, ScenarioError
+from netfl.results.atomic_write import write_json
 from netfl.results.locking import is_locked, locked
-from netfl.results.run_writer import write_json
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.types import RunObserver

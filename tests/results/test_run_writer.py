@@ -12,8 +12,9 @@ import pytest
 
 from netfl.errors import MachineError, ModelError, ScenarioError
 from netfl.results import tables
+from netfl.results.atomic_write import write_json, write_text
 from netfl.results.run_reader import open_run
-from netfl.results.run_writer import RunWriter, append_replicas, create_run_directory, write_json, write_text
+from netfl.results.run_writer import RunWriter, append_replicas, create_run_directory
 from netfl.results.tables import SCHEMAS, EventRecorder, TableWriter
 from netfl.scenario.recording import EventFilter
 from netfl.types import KINDS, Delivery, Event, LearnerReport, Round, RunProgress

@@ -206,6 +206,9 @@ def test_error_names_the_closed_loop_selection(tmp_path):
         ScenarioError, match=r"access: its selection 'support\.listening_models:Neediest' needs the learners' reports"
     ):
         coupling.trace(scenario(access=NEEDIEST), tmp_path / "run")
+    censored = {"kind": "adversarial", "inner": NEEDIEST, "users": [0]}
+    with pytest.raises(ScenarioError, match=r"access: its inner\.selection 'support\.listening_models:Neediest' needs"):
+        coupling.trace(scenario(access=censored), tmp_path / "run")
     with pytest.raises(ScenarioError, match="access: the access depends on the learners, but there are no"):
         scenario_without_learners(access={name: value for name, value in NEEDIEST.items() if name != "learner"})
 

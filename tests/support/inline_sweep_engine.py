@@ -1,6 +1,7 @@
 """A sweep engine for tests that runs in the current process."""
 
-from netfl.sweeps.task import TaskReporter, TaskUpdate, run_task, task_folder
+from netfl.sweeps.plan import task_folder
+from netfl.sweeps.task import TaskReporter, TaskUpdate, run_task
 
 
 class Here:

@@ -14,14 +14,14 @@ from typer.testing import CliRunner
 import netfl
 from netfl.cli import app
 from netfl.errors import MachineError, ScenarioError
+from netfl.formats import FORMAT
 from netfl.results.locking import locked
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.sweeps import LocalEngine
 from netfl.sweeps.index import SweepIndex
-from netfl.sweeps.plan import points_of, tasks_of
-from netfl.sweeps.task import TaskReporter, TaskUpdate, run_task, task_folder
-from netfl.types import FORMAT
+from netfl.sweeps.plan import points_of, task_folder, tasks_of
+from netfl.sweeps.task import TaskReporter, TaskUpdate, run_task
 
 SETTINGS = {
     "name": "tiny", "seed": 3, "users": 4, "rounds": 12, "replicas": 2,

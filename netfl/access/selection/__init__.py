@@ -53,9 +53,7 @@ from dataclasses import dataclass
 
 from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
-from netfl.types import Floats, Ints
-
-Users = Ints
+from netfl.types import Floats, Ints, Users
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -11,11 +11,11 @@ from pydantic import Field
 
 from netfl import streams
 from netfl.access import Access, AccessInfo
-from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo, Users
+from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo
 from netfl.access.selection.all import All
 from netfl.errors import Fault, ModelError, ScenarioError, prefix_faults, suggest
-from netfl.registry import FamilyMember, kind_of, no_effect
-from netfl.types import Floats, Ints, LearnerReport, RoundControls, ScenarioFacts
+from netfl.registry import FamilyMember, Spec, kind_of, no_effect
+from netfl.types import Floats, Ints, LearnerReport, RoundControls, ScenarioFacts, Users
 
 
 class WithSelection(Access):
@@ -27,11 +27,17 @@ class WithSelection(Access):
     """The learner whose answers count in a closed loop, if there are several."""
 
     @property
+    def closed_loop_parts(self) -> Mapping[str, Spec]:
+        if self.selection.needs_learner_metrics:
+            return {"selection": self.selection}
+        return {}
+
+    @property
     def info(self) -> AccessInfo:
         return replace(
             super().info,
             needs_sample_counts=self.selection.needs_sample_counts,
-            is_closed_loop=self.selection.needs_learner_metrics,
+            is_closed_loop=bool(self.closed_loop_parts),
             learner=self.learner,
             has_selection=True,
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo, Users
-from netfl.types import Law
+from netfl.access.selection import RoundInfo, Selection, Selector, UserInfo
+from netfl.types import Law, Users
 
 
 class All(Selection):

@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from netfl.access.selection import RoundInfo, Selector, UserInfo, Users
+from netfl.access.selection import RoundInfo, Selector, UserInfo
 from netfl.access.selection._base import FixedSizeSelection, sample_counts, selected_rounds, weighted_sample
 from netfl.streams import Streams
-from netfl.types import Floats, Law
+from netfl.types import Floats, Law, Users
 
 _LAW_SIZE = 3.0
 

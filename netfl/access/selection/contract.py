@@ -8,12 +8,12 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from netfl.access.selection import RoundInfo, Selector, UserInfo, Users
+from netfl.access.selection import RoundInfo, Selector, UserInfo
 from netfl.access.selection._base import FixedSizeSelection, selected_rounds, weighted_sample
 from netfl.errors import Fault
 from netfl.registry import Spec, no_effect
 from netfl.streams import Streams
-from netfl.types import Floats, Law, ScenarioFacts, StatisticClaim
+from netfl.types import Floats, Law, ScenarioFacts, StatisticClaim, Users
 from netfl.units import PositiveProbability, UserNumbers
 
 _LAW_USERS = 20

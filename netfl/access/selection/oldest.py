@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from netfl.access.selection import RoundInfo, Selector, UserInfo, Users
+from netfl.access.selection import RoundInfo, Selector, UserInfo
 from netfl.access.selection._base import FixedSizeSelection, selected_rounds
 from netfl.streams import Streams
-from netfl.types import Floats, Law
+from netfl.types import Floats, Law, Users
 
 
 class Oldest(FixedSizeSelection):

@@ -9,11 +9,11 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from netfl.access.selection import RoundInfo, Selector, UserInfo, Users
+from netfl.access.selection import RoundInfo, Selector, UserInfo
 from netfl.access.selection._base import FixedSizeSelection, sample_counts, selected_rounds, weighted_sample
 from netfl.errors import Fault
 from netfl.streams import Streams
-from netfl.types import Floats, Law, ScenarioFacts, StatisticClaim
+from netfl.types import Floats, Law, ScenarioFacts, StatisticClaim, Users
 
 
 class PowerOfChoice(FixedSizeSelection):

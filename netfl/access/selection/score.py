@@ -8,11 +8,11 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import model_validator
 
-from netfl.access.selection import RoundInfo, Selector, UserInfo, Users
+from netfl.access.selection import RoundInfo, Selector, UserInfo
 from netfl.access.selection._base import FixedSizeSelection, sample_counts, selected_rounds, weighted_sample
 from netfl.errors import Fault
 from netfl.streams import Streams
-from netfl.types import Floats, Law, ScenarioFacts
+from netfl.types import Floats, Law, ScenarioFacts, Users
 
 
 class Score(FixedSizeSelection):

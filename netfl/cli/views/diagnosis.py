@@ -35,7 +35,6 @@ _WIDE = 100
 def expected_process(run: Run, replica: int | None) -> ExpectedProcess:
     """Return the process and rates that a run's access states, and the α of its learners."""
     from netfl.scenario.scenario import load
-    from netfl.simulation.setup import streams_of
 
     objectives = {name: learner.get("objective") for name, learner in (run.scenario.get("learners") or {}).items()}
     alphas = {
@@ -48,7 +47,7 @@ def expected_process(run: Run, replica: int | None) -> ExpectedProcess:
     except NetflError:
         return ExpectedProcess("the scenario; its access cannot be loaded here", alphas=alphas)
     access = scenario.access
-    stated = access.participation_rates(scenario.users, streams_of(scenario, replica or 0).at("access"))
+    stated = access.participation_rates(scenario.users, scenario.streams_of(replica or 0).at("access"))
     return ExpectedProcess(f"access {kind_of(type(access))}", access.info.process, stated, alphas)
 
 

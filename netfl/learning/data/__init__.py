@@ -44,13 +44,11 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 from netfl.errors import Fault, ScenarioError
+from netfl.learning.data._augment import Augment
 from netfl.learning.data._in_memory import find_problems, stack, store
 from netfl.registry import Spec, exported_models
 from netfl.streams import Streams
 from netfl.types import Ints, Law
-
-if TYPE_CHECKING:
-    from netfl.learning.data._images import Augment
 
 
 def _check_unique(labels: tuple[int, ...]) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.learning.data import Data, Dataset, Labels
-from netfl.registry import Spec
+from netfl.learning.data._augment import Augment
 from netfl.streams import Streams
 from netfl.types import Floats, Ints
 
@@ -18,22 +18,6 @@ Scale = Literal["unit", "raw", "standard", "channels"]
 """Scaling of pixels, see `Images.train_scale`."""
 _MIN_SPREAD = 1e-3
 _BATCH = 4096
-
-
-class Augment(Spec):
-    """Random crops and reflections of the images of each mini-batch, as in the usual training on CIFAR.
-
-    He, Zhang, Ren and Sun, "Deep residual learning for image recognition", CVPR 2016, section 4.2: an image is padded
-    by ``crop`` zeros on each side and cut out in its own size at a place drawn uniformly.  With ``flip`` it is then
-    mirrored left to right with probability 1/2.  The padding is zero after scaling: black for ``unit`` and ``raw``
-    pixels, the mean for standardised ones.  Test and validation examples, and the losses on the users' data, are never
-    augmented.
-    """
-
-    crop: Annotated[int, Field(ge=0, le=64)] = 4
-    """Largest shift of an image in each direction, in pixels."""
-    flip: bool = True
-    """Mirror half of the images."""
 
 
 class ImageSet(NamedTuple):

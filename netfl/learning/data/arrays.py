@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from netfl.learning.data import Dataset
-from netfl.learning.data._images import Augment
+from netfl.learning.data._augment import Augment
 from netfl.learning.data._user_files import FileColumns, UserFileData, raise_fault
 from netfl.streams import Streams
 

@@ -1,19 +1,17 @@
-"""Parameters of models and their initial values, without torch, and bases of models."""
+"""Parameters of models and their initial values, without torch."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
-from netfl.learning.model import Architecture, Model
 from netfl.streams import Streams
-from netfl.types import Floats, Law
+from netfl.types import Floats
 
 Start = Literal["default", "zeros"]
 """Initial weights of a dense layer."""
@@ -125,65 +123,3 @@ def parameter_shapes(parts: Sequence[ParameterSpec]) -> dict[str, tuple[int, ...
 def draw_parameters(parts: Sequence[ParameterSpec], streams: Streams) -> Floats:
     """Draw all initial values as one flat array."""
     return np.concatenate([part.draw(streams) for part in parts])
-
-
-ExampleFormat = tuple[tuple[int, ...], int, int | None]
-"""Shape, classes and tokens of examples."""
-
-
-class LayeredModel(Model):
-    """A model with known layers."""
-
-    law_example: ClassVar[ExampleFormat]
-    """The examples for which the model states its properties."""
-
-    def parameters(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> int:
-        return count_parameters(self._parts(shape, classes, tokens))
-
-    def laws(self) -> tuple[Law, ...]:
-        """State that initial values divided by their scale are uniform on (-1, 1), or standard normal."""
-        from scipy import stats
-
-        claims = (
-            ("uniform", "uniform on (-1, 1): the default start of PyTorch's layers", stats.uniform(-1, 2)),
-            ("normal", "standard normal", stats.norm()),
-        )
-        parts, laws = self._parts(*self.law_example), []
-        for law, statement, distribution in claims:
-            drawn = [part for part in parts if part.law == law]
-            if drawn:
-
-                def draw(streams: Streams, size: int, drawn: Sequence[ParameterSpec] = drawn) -> Floats:
-                    times = range(-(-size // count_parameters(drawn)))
-                    return np.concatenate([part.draw(streams.at(i)) / part.scale for i in times for part in drawn])
-
-                quantity = f"starting parameter over its scale, {law}"
-                laws.append(Law(quantity, statement, draw, distribution=distribution))
-        return tuple(laws)
-
-    @abstractmethod
-    def _parts(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> tuple[ParameterSpec, ...]:
-        """Return all parameters, in the order of the layout."""
-
-
-class DenseModel(LayeredModel):
-    """Dense layers under cross-entropy."""
-
-    law_example: ClassVar[ExampleFormat] = ((6,), 500, None)
-
-    def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:
-        from netfl.learning.model._manual_dense import Dense, DenseStack
-
-        return Dense(self._sizes(shape, classes), self._starts, DenseStack)
-
-    def _parts(self, shape: tuple[int, ...], classes: int, tokens: int | None) -> tuple[ParameterSpec, ...]:
-        return dense_parameters(self._sizes(shape, classes), self._starts)
-
-    def _sizes(self, shape: tuple[int, ...], classes: int) -> tuple[int, ...]:
-        """Return the widths of all layers, including input and output."""
-        return math.prod(shape), classes
-
-    @property
-    @abstractmethod
-    def _starts(self) -> tuple[Start, ...]:
-        """Initial weights of each layer."""

@@ -12,14 +12,13 @@ from pydantic import Field
 from netfl.errors import Fault
 from netfl.learning.model import Architecture, not_image_fault
 from netfl.learning.model._initialization import (
-    ExampleFormat,
-    LayeredModel,
     ParameterSpec,
     Spread,
     dense_parameters,
     draw_parameters,
     linear_parameters,
 )
+from netfl.learning.model._layered_model import ExampleFormat, LayeredModel
 
 
 class Cnn(LayeredModel):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from netfl.learning.model._initialization import DenseModel, Start
+from netfl.learning.model._initialization import Start
+from netfl.learning.model._layered_model import DenseModel
 
 
 class Logistic(DenseModel):

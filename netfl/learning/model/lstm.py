@@ -11,13 +11,8 @@ from pydantic import Field
 
 from netfl.errors import Fault
 from netfl.learning.model import Architecture
-from netfl.learning.model._initialization import (
-    ExampleFormat,
-    LayeredModel,
-    ParameterSpec,
-    draw_parameters,
-    linear_parameters,
-)
+from netfl.learning.model._initialization import ParameterSpec, draw_parameters, linear_parameters
+from netfl.learning.model._layered_model import ExampleFormat, LayeredModel
 
 
 class Lstm(LayeredModel):

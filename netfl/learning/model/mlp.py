@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from netfl.learning.model import Architecture
-from netfl.learning.model._initialization import DenseModel, ParameterSpec, Start, dense_parameters
+from netfl.learning.model._initialization import ParameterSpec, Start, dense_parameters
+from netfl.learning.model._layered_model import DenseModel
 from netfl.registry import ByForm
 
 

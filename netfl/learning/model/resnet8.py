@@ -12,14 +12,8 @@ from pydantic import Field, model_validator
 
 from netfl.errors import Fault
 from netfl.learning.model import Architecture, not_image_fault
-from netfl.learning.model._initialization import (
-    ExampleFormat,
-    LayeredModel,
-    ParameterSpec,
-    Spread,
-    draw_parameters,
-    linear_parameters,
-)
+from netfl.learning.model._initialization import ParameterSpec, Spread, draw_parameters, linear_parameters
+from netfl.learning.model._layered_model import ExampleFormat, LayeredModel
 
 
 class Resnet8(LayeredModel):

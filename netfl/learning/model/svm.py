@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from netfl.learning.model import Architecture
-from netfl.learning.model._initialization import DenseModel, Start
+from netfl.learning.model._initialization import Start
+from netfl.learning.model._layered_model import DenseModel
 
 
 class Svm(DenseModel):

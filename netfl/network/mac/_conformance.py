@@ -17,8 +17,8 @@ from netfl.errors import Fault, NetflError, ScenarioError
 from netfl.network.mac import Mac
 from netfl.network.periods import SLACK
 from netfl.network.radio.cell import Cell
-from netfl.network.updates import Users
 from netfl.registry import kind_of, one_line_of
+from netfl.types import Users
 
 _MAX_YIELDS = 10_000
 """Times in a row that a MAC may yield without advancing the clock, in a cell of up to 1000 users."""

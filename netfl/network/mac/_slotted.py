@@ -16,8 +16,7 @@ import simpy
 from netfl.network.mac._unslotted import collapse_if_equal
 from netfl.network.periods import period_from, periods_from
 from netfl.network.radio.cell import Cell
-from netfl.network.updates import Users
-from netfl.types import Bools, Ints
+from netfl.types import Bools, Ints, Users
 
 NEVER = np.iinfo(np.int64).max
 """Number of a slot that never comes."""

@@ -15,8 +15,7 @@ import numpy as np
 import simpy
 
 from netfl.network.radio.cell import Cell
-from netfl.network.updates import Users
-from netfl.types import Bools, Floats, Ints
+from netfl.types import Bools, Floats, Ints, Users
 
 _NO_USERS = np.empty(0, np.int64)
 

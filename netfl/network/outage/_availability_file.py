@@ -35,6 +35,7 @@ from numpy.typing import ArrayLike
 
 from netfl import files
 from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.formats import with_stamp
 from netfl.network.outage import NodeAvailability
 from netfl.network.outage._daily import surrounding_instants
 from netfl.types import Bools, Floats, Ints
@@ -268,7 +269,7 @@ def write_availability(path: Path, rows: Iterable[UserSchedule]) -> None:
     entries = [(row.user, "on" if row.start else "off", row.times.tolist()) for row in rows]
     if suffix == ".parquet":
         columns = {name: [getattr(row, name) for row in rows] for name in _COLUMNS.names}
-        pq.write_table(files.with_format(pa.table(columns, _COLUMNS)), files.absolute_path(path))
+        pq.write_table(with_stamp(pa.table(columns, _COLUMNS)), files.absolute_path(path))
     elif suffix == ".json":
         lines = (json.dumps(dict(zip(_COLUMNS.names, entry, strict=True))) for entry in entries)
         path.write_text("[\n" + ",\n".join(lines) + "\n]\n", encoding="utf-8")

@@ -23,9 +23,8 @@ from netfl.network.periods import after_rounding, period_from, periods_from
 from netfl.network.radio.transmission import Transmission
 from netfl.network.radio.transmit_path import AirInterface, TransmitPath, group_senders
 from netfl.network.radio.tx_queue import TxQueue
-from netfl.network.updates import Users
 from netfl.streams import Streams
-from netfl.types import Bools, Floats, Ints
+from netfl.types import Bools, Floats, Ints, Users
 
 
 class Cell:

@@ -13,9 +13,8 @@ from netfl.network.event_log import Ending, EventLog
 from netfl.network.message import Message, Packet
 from netfl.network.radio.tx_queue import Frames, TxQueue
 from netfl.network.traffic import Block, Traffic
-from netfl.network.updates import Users
 from netfl.streams import Streams
-from netfl.types import Floats, Ints
+from netfl.types import Floats, Ints, Users
 
 _NO_PACKET = np.inf, 0.0
 

@@ -21,9 +21,8 @@ from netfl.network.radio.collision_repeats import CollisionRepeats
 from netfl.network.radio.medium import Medium, mark_unpaid
 from netfl.network.radio.transmission import SharedChannel, Transmission
 from netfl.network.radio.tx_queue import TxQueue
-from netfl.network.updates import Users
 from netfl.streams import Streams
-from netfl.types import Bools, Floats, Ints
+from netfl.types import Bools, Floats, Ints, Users
 
 
 @dataclass(frozen=True, slots=True)

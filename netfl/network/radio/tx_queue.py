@@ -17,8 +17,7 @@ import numpy as np
 
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding
-from netfl.network.updates import Users
-from netfl.types import Bools, Floats, Ints
+from netfl.types import Bools, Floats, Ints, Users
 
 
 @dataclass(slots=True, eq=False)

@@ -12,15 +12,8 @@ from netfl.network.event_log import Ending, EventLog
 from netfl.network.message import Message
 from netfl.network.radio.tx_queue import Frames, TxQueue
 from netfl.network.transport.spec import Segmentation
-from netfl.network.updates import (
-    OutstandingUpdates,
-    Update,
-    UpdateState,
-    Users,
-    ends_on_newer_version,
-    keeps_user_busy,
-)
-from netfl.types import Bools, Floats, Ints
+from netfl.network.updates import OutstandingUpdates, Update, UpdateState, ends_on_newer_version, keeps_user_busy
+from netfl.types import Bools, Floats, Ints, Users
 
 # plain numbers, which NumPy stores faster than members of an enumeration
 _IN_TRAINING = int(UpdateState.IN_TRAINING)

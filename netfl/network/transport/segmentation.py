@@ -15,8 +15,8 @@ from netfl.network.radio.tx_queue import Frames
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.transport.spec import Arq, Segmentation
 from netfl.network.transport.transfer import NO_PACKET, Segment, Transfer
-from netfl.network.updates import OutstandingUpdates, UpdateState, Users, ends_on_newer_version, keeps_user_busy
-from netfl.types import Floats, Ints
+from netfl.network.updates import OutstandingUpdates, UpdateState, ends_on_newer_version, keeps_user_busy
+from netfl.types import Floats, Ints, Users
 
 
 class SegmentedUpdateQueue(UpdateQueue):

@@ -128,14 +128,13 @@ def _scenario_layout(data: RunData, users: NDArray[np.float64]) -> Any:
     from netfl.access.network import NetworkAccess
     from netfl.network.build import build_layout as build_sites
     from netfl.scenario.scenario import load
-    from netfl.simulation.setup import streams_of
     from netfl.types import AccessContext, NullRecorder
 
     try:
         scenario = load(data.run.folder / "scenario.yaml")
         if not isinstance(scenario.access, NetworkAccess):
             return None
-        streams = streams_of(scenario, data.first).at("access")
+        streams = scenario.streams_of(data.first).at("access")
         sizes = np.zeros(scenario.users)  # neither loads nor sizes move a node
         context = AccessContext(scenario.users, scenario.steps, data.first, streams, sizes, 0.0, 0.0, NullRecorder())
         sites = build_sites(scenario.access, context)

@@ -94,7 +94,9 @@ class WorkerPipe:
     """
 
     def __init__(self, incoming: IO[bytes], outgoing: IO[bytes], arrays: SharedArrays | None) -> None:
-        self._incoming, self._outgoing, self._arrays = incoming, outgoing, arrays
+        self._incoming = incoming
+        self._outgoing = outgoing
+        self._arrays = arrays
 
     def send(self, message: object) -> None:
         """Send *message*.
@@ -148,7 +150,9 @@ class _Pickler(pickle.Pickler):
     def persistent_id(self, obj: object) -> str | None:
         if self._arrays is None or not isinstance(obj, np.ndarray):
             return None
-        return None if obj.nbytes < _FILE_BYTES or obj.dtype.hasobject else self._arrays.put(obj)
+        if obj.nbytes < _FILE_BYTES or obj.dtype.hasobject:  # a file cannot be mapped into objects
+            return None
+        return self._arrays.put(obj)
 
 
 class _Unpickler(pickle.Unpickler):

@@ -37,7 +37,11 @@ class WorkerProcess:
     """
 
     def __init__(self, module: str, name: str, remedy: str = "", arrays: SharedArrays | None = None) -> None:
-        folder = "" if arrays is None else arrays.folder
+        folder = ""
+        if arrays is not None:
+            folder = arrays.folder
+        self._name = name
+        self._remedy = remedy
         self._process = subprocess.Popen(  # noqa: S603 - this very Python, with arguments of this package
             [sys.executable, "-P", "-c", _PROGRAM, module, folder, *sys.path],
             stdin=subprocess.PIPE,
@@ -48,7 +52,6 @@ class WorkerProcess:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._pipe = WorkerPipe(self._process.stdout, self._process.stdin, arrays)
-        self._name, self._remedy = name, remedy
 
     def send(self, call: object) -> None:
         """Send a call; if the process has ended, `receive` raises that."""
@@ -87,8 +90,11 @@ class WorkerProcess:
             code = self._process.wait(_EXIT_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             return "does not respond"
-        memory = " (has the machine run out of memory?)" if code == -_SIGKILL else ""
-        return f"was killed by signal {-code}{memory}" if code < 0 else f"ended with code {code}"
+        if code == -_SIGKILL:
+            return f"was killed by signal {_SIGKILL} (has the machine run out of memory?)"
+        if code < 0:
+            return f"was killed by signal {-code}"
+        return f"ended with code {code}"
 
 
 @contextmanager
@@ -96,10 +102,12 @@ def process_workers(module: str, calls: Sequence[object]) -> Iterator[list[Worke
     """Start a process for each of *calls*, which it executes first; large arrays are in memory once."""
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory(prefix="netfl-", ignore_cleanup_errors=True))
-        workers, arrays = list[WorkerProcess](), SharedArrays(folder)
+        arrays = SharedArrays(folder)
+        workers = []
         for number in range(1, len(calls) + 1):
-            workers.append(WorkerProcess(module, f"worker {number} of {len(calls)}", CONTINUE, arrays))
-            stack.callback(workers[-1].close)
+            worker = WorkerProcess(module, f"worker {number} of {len(calls)}", CONTINUE, arrays)
+            stack.callback(worker.close)
+            workers.append(worker)
         for worker, call in zip(workers, calls, strict=True):
             worker.send(call)
         for worker in workers:
@@ -110,12 +118,15 @@ def process_workers(module: str, calls: Sequence[object]) -> Iterator[list[Worke
 
 def run_worker(module: str, folder: str) -> None:
     """Execute the calls that arrive at the standard input until it is closed, so that no worker outlives its parent."""
-    requests: list[int] = []
+    requests: list[int] = []  # to end the current call soon
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda number, _: requests.append(number))
-    incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    incoming = os.fdopen(os.dup(0), "rb")
+    outgoing = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a print of a model must not get between the messages
-    arrays = SharedArrays(folder) if folder else None
+    arrays = None
+    if folder:
+        arrays = SharedArrays(folder)
     pipe = WorkerPipe(incoming, outgoing, arrays)
     call = import_module(module).open_worker(pipe.send, lambda: bool(requests))
     with suppress(EOFError, BrokenPipeError):

@@ -44,8 +44,8 @@ class Cluster:
 
     def __post_init__(self) -> None:
         if self.gpus < 0 or (self.gpus > 1 and self.gpus % 1):
-            problem, remedy = "no such share of a GPU", "write a number from 0 to 1, or a whole number"
-            raise ScenarioError([Fault("--gpus", problem, self.gpus, remedy)])
+            remedy = "write a number from 0 to 1, or a whole number"
+            raise ScenarioError([Fault("--gpus", "no such share of a GPU", self.gpus, remedy)])
 
     @contextmanager
     def connected(self) -> Iterator[ModuleType]:
@@ -57,21 +57,26 @@ class Cluster:
             ScenarioError: Ray is not installed.
             MachineError: the cluster does not exist.
         """
-        ray, terminated = import_ray(), signal.getsignal(signal.SIGTERM)
+        ray = import_ray()
         if ray.is_initialized():
             yield ray
             return
+        handler = signal.getsignal(signal.SIGTERM)
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+        if not self.address:  # that of an existing cluster is up to the cluster
+            options["include_dashboard"] = False
         try:
             _check_address(self.address)
             with warnings.catch_warnings(action="ignore", category=FutureWarning):  # tips about later versions of Ray
-                ray.init(self.address, include_dashboard=None if self.address else False, log_to_driver=False,
-                         logging_level="ERROR", runtime_env={"env_vars": _environment()})  # fmt: skip
+                ray.init(self.address, runtime_env={"env_vars": _environment()}, **options)
         except (ConnectionError, ValueError, RuntimeError, TimeoutError, OSError) as error:
-            where = "on this machine" if self.address is None else f"at '{self.address}'"
+            location = "on this machine"
+            if self.address is not None:
+                location = f"at '{self.address}'"
             remedy = "start one with ray start --head, or leave out --address to start one on this machine"
-            raise MachineError(f"--address: no Ray cluster {where} ({first_line(error)}); {remedy}") from error
-        if callable(terminated) and current_thread() is main_thread():
-            signal.signal(signal.SIGTERM, terminated)
+            raise MachineError(f"--address: no Ray cluster {location} ({first_line(error)}); {remedy}") from error
+        if callable(handler) and current_thread() is main_thread():  # no other thread can set handlers
+            signal.signal(signal.SIGTERM, handler)
         with _silence_worker_logs(ray):
             try:
                 yield ray
@@ -88,15 +93,24 @@ class Cluster:
             MachineError: there is no room, and Ray would wait forever.
         """
         count = 0
-        for node in (node["Resources"] for node in ray.nodes() if node["Alive"]):
-            cores, gpus = int(node.get("CPU", 0)), int(node.get("GPU", 0))
-            if self.gpus:  # each worker has its share of a single GPU
-                cores = min(cores, gpus * int(1 / self.gpus) if self.gpus < 1 else gpus // int(self.gpus))
-            count += cores
+        for node in ray.nodes():
+            if node["Alive"]:
+                resources = node["Resources"]
+                count += self._max_workers_of_node(int(resources.get("CPU", 0)), int(resources.get("GPU", 0)))
         if not count:
-            needed = f"a core and {self.gpus:g} of a GPU" if self.gpus else "a core"
+            needed = "a core"
+            if self.gpus:
+                needed = f"a core and {self.gpus:g} of a GPU"
             raise MachineError(f"no node of the Ray cluster has {needed} for a worker; add a node, or reduce --gpus")
         return count
+
+    def _max_workers_of_node(self, cores: int, gpus: int) -> int:
+        """Return the number of workers on a node, each with a core and its GPUs, or its share of a single one."""
+        if not self.gpus:
+            return cores
+        if self.gpus < 1:
+            return min(cores, gpus * int(1 / self.gpus))
+        return min(cores, gpus // int(self.gpus))
 
 
 def import_ray() -> ModuleType:
@@ -104,8 +118,8 @@ def import_ray() -> ModuleType:
     try:
         return import_module("ray")
     except ImportError:
-        problem, remedy = "needs ray, which is not installed", "pip install 'netfl-sim[ray]'"
-        raise ScenarioError([Fault("--engine", problem, "ray", remedy)]) from None
+        problem = "needs ray, which is not installed"
+        raise ScenarioError([Fault("--engine", problem, "ray", "pip install 'netfl-sim[ray]'")]) from None
 
 
 def first_line(error: Exception) -> str:
@@ -153,7 +167,9 @@ class _RayWorker:
     """A worker in a Ray actor, as the run sees it; see `netfl.simulation.workers.process.WorkerProcess`."""
 
     def __init__(self, ray: ModuleType, actor: Any, name: str) -> None:
-        self._ray, self._actor, self._name = ray, actor, name
+        self._ray = ray
+        self._actor = actor
+        self._name = name
         self._results: deque[Any] = deque()
 
     def send(self, call: object) -> None:
@@ -182,13 +198,13 @@ def _check_address(address: str | None) -> None:
 @contextmanager
 def _silence_worker_logs(ray: ModuleType) -> Iterator[None]:
     """Stop Ray from printing pages of logs when a node dies; Ray has no setting for that."""
-    worker, name = ray._private.worker, "_worker_logs_enabled"
-    before = getattr(worker, name, True)
-    setattr(worker, name, False)
+    worker = ray._private.worker
+    before = getattr(worker, "_worker_logs_enabled", True)
+    worker._worker_logs_enabled = False
     try:
         yield
     finally:
-        setattr(worker, name, before)
+        worker._worker_logs_enabled = before
 
 
 def _environment() -> dict[str, str]:
@@ -196,10 +212,17 @@ def _environment() -> dict[str, str]:
 
     A ``PYTHONPATH`` of a node comes last, as netfl may be installed elsewhere on each node.
     """
-    stdlib, paths = sysconfig.get_path("stdlib"), ["${PYTHONPATH}"]
-    for path in reversed(dict.fromkeys(map(os.path.abspath, sys.path))):
-        is_python = {"site-packages", "dist-packages"} & {*Path(path).parts} or Path(path).is_relative_to(stdlib)
-        if not is_python and not path.endswith(".zip"):  # each node has Python itself in its own version
-            paths.insert(0, path)
+    paths = [path for path in dict.fromkeys(map(os.path.abspath, sys.path)) if not _is_of_python(path)]
+    paths.append("${PYTHONPATH}")
     variables = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths)}
-    return variables | {name: os.environ[name] for name in ("NETFL_DATA", "NETFL_NO_PLUGINS") if name in os.environ}
+    for name in ("NETFL_DATA", "NETFL_NO_PLUGINS"):
+        if name in os.environ:
+            variables[name] = os.environ[name]
+    return variables
+
+
+def _is_of_python(path: str) -> bool:
+    """Return whether a *path* of modules belongs to Python itself, which each node has in its own version."""
+    if path.endswith(".zip") or Path(path).is_relative_to(sysconfig.get_path("stdlib")):
+        return True
+    return bool({"site-packages", "dist-packages"} & {*Path(path).parts})

@@ -1,0 +1,48 @@
+"""Types that the packages exchange: deliveries, rounds, learner reports, run observers, and what a model may know.
+
+Each file of the package is one concept.  Other code imports the names from `netfl.types`.
+"""
+
+from __future__ import annotations
+
+from netfl.types.access_context import AccessContext, RoundControls
+from netfl.types.arrays import Bools, Floats, Ints, Users
+from netfl.types.events import KINDS, OUTCOMES, Event, EventKind, NullRecorder, Outcome, Recorder
+from netfl.types.facts import ScenarioFacts
+from netfl.types.laws import Law, Rows, StatisticClaim
+from netfl.types.learner_reports import QUERIES, Divergence, LearnerReport
+from netfl.types.observers import RunObserver, RunProgress, RunStart
+from netfl.types.payload import Payload
+from netfl.types.rounds import Delivery, Round, RoundBatch, RoundProgress, ignore_progress
+
+__all__ = [
+    "KINDS",
+    "OUTCOMES",
+    "QUERIES",
+    "AccessContext",
+    "Bools",
+    "Delivery",
+    "Divergence",
+    "Event",
+    "EventKind",
+    "Floats",
+    "Ints",
+    "Law",
+    "LearnerReport",
+    "NullRecorder",
+    "Outcome",
+    "Payload",
+    "Recorder",
+    "Round",
+    "RoundBatch",
+    "RoundControls",
+    "RoundProgress",
+    "Rows",
+    "RunObserver",
+    "RunProgress",
+    "RunStart",
+    "ScenarioFacts",
+    "StatisticClaim",
+    "Users",
+    "ignore_progress",
+]

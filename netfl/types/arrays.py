@@ -1,0 +1,12 @@
+"""Types of NumPy arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Users = Ints
+"""Numbers of users, ``[n]``."""

@@ -1,0 +1,86 @@
+"""Events on the way of updates, their kinds, and what records them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, Protocol, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Outcome = Literal[
+    "delivered", "late", "discarded", "collided", "faded", "lost", "dropped", "given_up", "superseded", "unfinished",
+]  # fmt: skip
+OUTCOMES: tuple[str, ...] = get_args(Outcome)
+"""Outcomes of an update; every update ends in exactly one.
+
+``delivered``: it reached the server in time and was aggregated.  ``late``: it came after its round had closed, or from
+a version that is too old.  ``discarded``: its round was void.  ``collided``, ``faded``, ``lost``: its only attempt met
+another sender, a fade, or an outage (of the user, its tower, or a router or link on the way).  ``lost`` with the
+``detail`` battery: its user had too little energy to train it.  ``given_up``: its last permitted attempt failed
+(``detail``: the reason).  ``dropped``: a queue or an adversary turned it away.  ``superseded``: a newer version reached
+its user first, its user was not selected for the next round, or a newer message took its place in a relay.
+``unfinished``: the run ended before.
+"""
+
+EventKind = Literal[
+    Outcome, "broadcast", "received", "missed", "trained", "sent", "failed", "queued", "forwarded", "down", "up",
+    "sampled",
+]  # fmt: skip
+KINDS: tuple[str, ...] = get_args(EventKind)
+"""Kinds of events that a trace can record: the outcomes, and the steps on the way to them."""
+
+
+class Event(NamedTuple):
+    """One event, or one for each element where *time_s*, *user* or *value* are arrays.
+
+    Args:
+        kind: one of `KINDS`.
+        time_s: simulated time, in seconds.
+        round: the round in which it happened.
+        user: the user concerned, -1 for none.
+        node: the tower, router or server concerned, such as ``tower:0``.
+        value: bits for ``sent``, SNR in dB for a failed attempt, and the like.
+        detail: one more word, such as the cause of a failure.
+    """
+
+    kind: str
+    time_s: ArrayLike
+    round: int
+    user: ArrayLike = -1
+    node: str = ""
+    value: ArrayLike = np.nan
+    detail: str = ""
+
+
+class Recorder(Protocol):
+    """Receiver of the events of one replica."""
+
+    def wants(self, kind: str) -> bool:
+        """Return whether events of *kind* are recorded: ask before computing what only a record needs."""
+
+    def record(self, event: Event) -> None:
+        """Record an event, or several at once."""
+
+    def final_metrics(self, values: Mapping[str, float]) -> None:
+        """Record metrics of the whole replica by name, such as ``throughput_bps``; called once, at its end."""
+
+    def energy(self, values: Mapping[str, NDArray[Any]]) -> None:
+        """Record what each user has spent, by column, ``[users]`` each; called at most once, at the end."""
+
+
+class NullRecorder:
+    """Recorder that keeps nothing."""
+
+    def wants(self, kind: str) -> bool:
+        """Return False."""
+        return False
+
+    def record(self, event: Event) -> None:
+        """Ignore the event."""
+
+    def final_metrics(self, values: Mapping[str, float]) -> None:
+        """Ignore the metrics."""
+
+    def energy(self, values: Mapping[str, NDArray[Any]]) -> None:
+        """Ignore what each user has spent."""
