@@ -79,7 +79,7 @@ def _gains_table(result: Explanation, width: int) -> Table:
     table = new_table(
         *("user", "delivered", *causes, "all"),
         pad_edge=False,
-        title=f"deliveries in {explained[0].rounds} rounds, without one cause for this user",
+        title="delivered without one cause for this user",
         title_justify="left",
         caption_justify="left",
     )
