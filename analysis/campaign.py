@@ -37,8 +37,8 @@ from netfl.learning.data._download import list_datasets
 from netfl.results.locking import is_locked, locked
 from netfl.results.run_reader import Run
 from netfl.sweeps.engine import Engine, LocalEngine
-from netfl.sweeps.plan import Task
-from netfl.sweeps.task import TaskUpdate, task_folder
+from netfl.sweeps.plan import Task, task_folder
+from netfl.sweeps.task import TaskUpdate
 
 KEEP_EVERY_S = 600.0
 """Wall-clock seconds between two times at which checkpoints are packed."""

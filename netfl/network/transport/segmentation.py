@@ -18,6 +18,9 @@ from netfl.network.transport.transfer import NO_PACKET, Segment, Transfer
 from netfl.network.updates import OutstandingUpdates, UpdateState, ends_on_newer_version, keeps_user_busy
 from netfl.types import Floats, Ints, Users
 
+_JUDGED_BY_SERVER = {"delivered", "late", "discarded"}
+"""Outcomes of whole updates, which the server decides; a packet that arrives has none of its own."""
+
 
 class SegmentedUpdateQueue(UpdateQueue):
     """The newest update of each user, sent in packets; a user's first frame is the next packet.
@@ -157,7 +160,7 @@ class SegmentedUpdateQueue(UpdateQueue):
 
     def end_segment(self, transfer: Transfer, part: int, ending: Ending, time_s: float) -> None:
         """Handle the end of a packet between the air and the server or, at the server, of the whole update."""
-        if ending.outcome in {"delivered", "late"}:
+        if ending.outcome in _JUDGED_BY_SERVER:
             self._end_transfer(transfer, ending, time_s)
             return
         self.refresh(time_s)

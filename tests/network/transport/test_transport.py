@@ -404,6 +404,19 @@ def test_lorawan_carries_large_updates_in_packets(arq):
     assert sum(len(result.deliveries) for result in rounds) > 0
 
 
+@pytest.mark.parametrize("arq", [None, {"timeout": "30 s"}])
+def test_void_round_discards_updates_in_packets(arq):
+    """Of four users three deliver in the first round, but all four would have to."""
+    rule = {"kind": "quorum", "quorum": 1.0, "deadline": "20 s", "min_share": 1.0}
+    transport = {"grain": "packet", "mtu": 3000, "arq": arq}
+    slow = {"speed": [1, 1, 1, 0.01], "samples": 1}
+    overrides = {"mac": {"kind": "tdma"}, "transport": transport, "round": rule, "compute": slow}
+    rounds, log = run_rounds(overrides, users=4, rounds=2)
+    assert [result.deliveries for result in rounds] == [()] * 2
+    outcomes = Counter(row[0] for row in log.rows if row[0] in OUTCOMES)
+    assert outcomes == {"discarded": 6, "superseded": 1, "unfinished": 1}
+
+
 def test_slots_hold_largest_frame():
     """At 20 kbit/s a slot lasts 150 ms for 3 kbit, also for the last packet."""
     _, log = run_rounds({"mac": {"kind": "tdma"}, "transport": {"grain": "packet", "mtu": 3000}}, users=4)
