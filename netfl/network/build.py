@@ -10,12 +10,15 @@ import numpy as np
 from netfl.errors import Fault, ScenarioError, prefix_faults
 from netfl.network.config import NetworkConfig, RoundServiceConfig
 from netfl.network.counterfactual import NO_EXEMPTIONS
+from netfl.network.counterfactual.connection import UninterruptedConnection
+from netfl.network.counterfactual.medium import UnfadedMedium
 from netfl.network.energy import EnergyMeter
 from netfl.network.layout import Layout
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
 from netfl.network.parts import NetworkParts
 from netfl.network.probe import Sampler
+from netfl.network.radio.connection import Connection
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.radio.medium import Medium
@@ -181,18 +184,19 @@ def _energy_meter(spec: NetworkSpec, context: AccessContext, service: RoundServi
 
 def _medium(spec: NetworkSpec, context: AccessContext, layout: Layout, node_state: NodeState) -> Medium | None:
     exemptions = spec.exempt or NO_EXEMPTIONS
+    connection = exemptions.choose(Connection, UninterruptedConnection, "outage")(node_state)
     if spec.radio is not None and spec.reception is not None:
-        return FadingMedium(
+        new_medium = exemptions.choose(FadingMedium, UnfadedMedium, "fading")
+        return new_medium(
             LinkBudget(spec.radio, spec.channel, layout, context.streams),
             spec.reception,
-            node_state,
+            connection,
             context.streams.at("reception"),
             interference=spec.interference,
             capture_db=spec.capture,
-            exemptions=exemptions,
         )
     if spec.mac is not None and spec.mac.rate_bps is not None:
-        return Medium(spec.mac.rate_bps, node_state, exemptions)
+        return Medium(spec.mac.rate_bps, connection)
     return None  # no user sends
 
 

@@ -61,7 +61,6 @@ class IdealDownlink:
         self._routes = routes
         self._medium = config.medium
         self._state = config.node_state
-        self._exemptions = config.exemptions
 
     def send(self, version: int, receivers: Receivers) -> None:
         """Send *version* from the server to *receivers*."""
@@ -72,17 +71,15 @@ class IdealDownlink:
         now_s = self._env.now
         self._log.downlink_bits += self.bits
         delay_s = self._routes.delay_s(tower.name, self.bits, now_s) + self.bits / self._rate_bps
-        undisturbed_s = now_s + delay_s
-        route = self._routes.numbers(tower.name, now_s)[None, :]
+        self._cross(tower, version, users, now_s + delay_s)
+
+    def _cross(self, tower: Tower, version: int, users: Users, undisturbed_s: float) -> None:
+        """Let *version*, sent by *undisturbed_s* without outages, cross a route on which it waits for them."""
+        route = self._routes.numbers(tower.name, self._env.now)[None, :]
         sent_s = float(self._state.all_up_later_s(route, undisturbed_s)[0])
-        if self._exemptions.outage:
-            is_exempt = self._exemptions.among("outage", tower.cell.ids[users])
-            if is_exempt.any():
-                self._schedule(tower, version, undisturbed_s, users[is_exempt])
-                users = users[~is_exempt]
         if np.isinf(sent_s):  # the route is interrupted for good
             self._outstanding.cancel(tower.cell.ids[users], version)
-        elif users.size:
+        else:
             self._schedule(tower, version, sent_s, users)
 
     def _schedule(self, tower: Tower, version: int, sent_s: float, users: Users) -> None:
@@ -184,7 +181,6 @@ class LossyDownlink:
             routes.wrap_buffer_down = partial(VersionBuffer, by_user=self._by_user)
         self._medium = config.medium
         self._state = config.node_state
-        self._exemptions = config.exemptions
         self._order_draws = order_draws
 
         self._senders: dict[str, _TowerSender] = {}
@@ -238,9 +234,8 @@ class LossyDownlink:
             user=-1,
             bits=self.bits,
             flow=int(ids[0]),
-            bypass_queue=bool(self._exemptions.among("queue", ids).all()),
-            ignore_outages=bool(self._exemptions.among("outage", ids).all()),
             version=version,
+            ids=ids,
             users=users,
             route=self._routes.default_route(tower.name, now_s)[::-1],
             on_arrival=self._arrive,
@@ -295,6 +290,7 @@ class LossyDownlink:
         """Send a copy once; its signal arrives at each user after a propagation delay."""
         now_s = self._env.now
         medium = self._medium
+        connection = medium.connection
         tower = sender.tower.cell.tower
         ids = sender.tower.cell.ids[copy.users]
 
@@ -304,8 +300,8 @@ class LossyDownlink:
         else:
             mode = medium.most_robust_mode(copy.bits)
         airtime_s = medium.airtime_s(copy.bits, mode)
-        is_tower_up = medium.is_node_up(tower.number, now_s)
-        is_sent = is_tower_up and medium.is_up_during(tower.number, now_s, now_s + airtime_s)
+        is_tower_up = connection.is_node_up(tower.number, now_s)
+        is_sent = is_tower_up and connection.is_up_during(tower.number, now_s, now_s + airtime_s)
         sending = _Sending(sender, copy, mode, airtime_s, is_sent, is_tower_up)
         sender.is_sending = True
         copy.sendings += 1
@@ -341,7 +337,7 @@ class LossyDownlink:
         cell = sending.sender.tower.cell
         ids = cell.ids[users]
         if medium.energy is not None:
-            is_listening = medium.listening(ids, now_s, is_tower_up=sending.is_tower_up)
+            is_listening = medium.connection.listening(ids, now_s, is_tower_up=sending.is_tower_up)
             medium.energy.receive(ids[is_listening], sending.airtime_s)
         end_s = now_s + sending.airtime_s
         signal = Signal(cell.tower, now_s, end_s, copy.bits, sending.mode, self._boost_db)
@@ -460,7 +456,7 @@ class LossyDownlink:
         if not ids.size:
             return np.inf
         if copy.is_at_tower:  # it is sent as soon as a user is connected
-            return float(self._medium.connected_from(ids, tower.cell.tower.number, now_s).min())
+            return float(self._medium.connection.connected_from(ids, tower.cell.tower.number, now_s).min())
 
         # it was lost on the way, and sets out again
         wait_s = max(self._routes.delay_s(tower.name, copy.bits, now_s), _MIN_WAIT_S)

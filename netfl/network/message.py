@@ -7,7 +7,7 @@ are in `netfl.network.updates` and, in packets, `netfl.network.transport.transfe
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,8 +26,6 @@ class Message(ABC):
         flow: key of fair queues: the user's number, or that of the node where traffic enters.
         priority: 0 is served first where a queue has priorities.
         entered_s: time at which it entered its present port.
-        bypass_queue: whether it waits in no port, and no port drops it.
-        ignore_outages: whether no outage ends it.
     """
 
     user: int
@@ -35,8 +33,10 @@ class Message(ABC):
     flow: int = 0
     priority: int = 0
     entered_s: float = 0.0
-    bypass_queue: bool = False
-    ignore_outages: bool = False
+
+    def user_ids(self) -> Iterable[int]:
+        """Return the node numbers of the users whom the message concerns; by default its sender."""
+        return (self.user,)
 
     @abstractmethod
     def end(self, log: EventLog, ending: Ending, time_s: float) -> None:
@@ -75,6 +75,7 @@ class BroadcastCopy(Message):
 
     Args:
         version: number of the version.
+        ids: node numbers of the users for whom it set out.
         users: users that have not received it, by their numbers at the tower.
         route: nodes from the server to the tower, both included.
         on_arrival: called when the copy is at the tower.
@@ -87,6 +88,7 @@ class BroadcastCopy(Message):
     """
 
     version: int
+    ids: Ints
     users: Ints
     route: tuple[str, ...]
     on_arrival: Callable[[BroadcastCopy], None]
@@ -96,6 +98,9 @@ class BroadcastCopy(Message):
     sendings: int = 0
     losses: int = 0
     cause: str = ""
+
+    def user_ids(self) -> Iterable[int]:
+        return self.ids
 
     def end(self, log: EventLog, ending: Ending, time_s: float) -> None:
         self.on_loss(self, ending.outcome)

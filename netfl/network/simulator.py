@@ -15,16 +15,21 @@ import numpy as np
 import simpy
 
 from netfl.errors import ModelError, NetflError, prefix_faults
+from netfl.network.backhaul.port import Sink
 from netfl.network.backhaul.routes import Routes
+from netfl.network.backhaul.sinks import end_traffic, lose_while_down
 from netfl.network.backhaul.traffic_sources import start_sources
 from netfl.network.clock import Clock, Stage, call_after
 from netfl.network.config import NetworkConfig, RoundServiceConfig
+from netfl.network.counterfactual.downlink import UninterruptedDownlink
+from netfl.network.counterfactual.routes import BypassRoutes
 from netfl.network.counters import share_of_time
 from netfl.network.downlink import DownlinkPath, IdealDownlink, LossyDownlink
 from netfl.network.event_log import Ending, EventLog
+from netfl.network.layout import NodeId
 from netfl.network.mac import Mac
 from netfl.network.mac._conformance import CheckedCell
-from netfl.network.message import Message, Packet
+from netfl.network.message import Message
 from netfl.network.periods import before_rounding
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.collision_repeats import RepeatedCollisions
@@ -117,16 +122,13 @@ class NetworkSimulator:
         self._outstanding = OutstandingUpdates(layout.users, self._close_exhausted)
         self._server: Server | None = None
         self._deliveries = 0
-        self._server_node = layout.number(layout.server)
-        self._can_be_down = not config.node_state.is_always_up
-        self._delivered = Ending("delivered", layout.server)
-        self._lost_at_server = Ending("lost", layout.server)
 
         # ports, from the server on; towers at their other ends, with a MAC for each cell; traffic of nodes
         with prefix_faults("routing"):
-            self._routes = Routes(config, env, log, streams)
+            new_routes = config.exemptions.choose(Routes, BypassRoutes, "queue", "outage")
+            self._routes = new_routes(config, env, log, streams)
         with prefix_faults("queues"):
-            sinks = self._routes.open_ports(self._receive)
+            sinks = self._routes.open_ports(self._server_sink())
         self._towers = build_towers(config, env, log, streams, self._outstanding, sinks, self._routes)
         self._cells = [cell for tower in self._towers.values() for cell in tower.cells]
         for cell in self._cells:
@@ -271,9 +273,21 @@ class NetworkSimulator:
             energy_j=energy_j,
         )
 
+    def _server_sink(self) -> Sink:
+        """Return the sink of all messages that arrive at the node of the server."""
+        name = self._config.layout.server
+        sink = end_traffic(name, self._receive, self.env, self._log)
+        node_state = self._config.node_state
+        if node_state.is_always_up:
+            return sink
+        server = NodeId(name, self._config.layout.number(name))
+        sink_while_up = lose_while_down(server, sink, node_state, self.env, self._log)
+        return self._config.exemptions.divert("outage", sink_while_up, sink)
+
     def _open_downlink(self, service: RoundServiceConfig) -> DownlinkPath:
         if service.downlink is None:
-            return IdealDownlink(self._config, service, self.env, self._log, self._outstanding, self._routes)
+            new_downlink = self._config.exemptions.choose(IdealDownlink, UninterruptedDownlink, "outage")
+            return new_downlink(self._config, service, self.env, self._log, self._outstanding, self._routes)
         order_draws = self._streams.at("downlink").field("order")
         return LossyDownlink(self._config, service, self.env, self._log, self._routes, order_draws)
 
@@ -352,19 +366,10 @@ class NetworkSimulator:
         self._on_progress(RoundProgress(self._log.round, now_s, attempts, self._log.failed_attempts))
 
     def _receive(self, message: Message) -> None:
-        """Receive *message* at the node of the server."""
-        now_s = self.env.now
-        if self._can_be_down and not message.ignore_outages and not self._is_server_up(now_s):
-            message.end(self._log, self._lost_at_server, now_s)
-        elif isinstance(message, Packet):  # traffic ends at the node
-            message.end(self._log, self._delivered, now_s)
-        else:
-            assert self._server is not None
-            assert isinstance(message, UpdateCarrier)
-            message.arrive(self._server)
-
-    def _is_server_up(self, now_s: float) -> bool:
-        return self._config.node_state.node_up_until_s(self._server_node, now_s) > now_s
+        """Hand the updates that *message* carries to the server."""
+        assert self._server is not None
+        assert isinstance(message, UpdateCarrier)
+        message.arrive(self._server)
 
     def _close(self) -> None:
         """Close the open round, unless it has closed at this instant."""

@@ -11,19 +11,20 @@ import numpy as np
 
 from netfl.network.backhaul.port import Sink
 from netfl.network.backhaul.routes import Routes
+from netfl.network.backhaul.sinks import end_traffic
 from netfl.network.clock import Clock, Stage, call_after
 from netfl.network.config import NetworkConfig
-from netfl.network.counterfactual import IsolatedStreams
-from netfl.network.event_log import Ending, EventLog
+from netfl.network.counterfactual.cells import isolate_users
+from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.mac._conformance import CheckedCell
-from netfl.network.message import Message, Packet
 from netfl.network.radio.cell import Cell
+from netfl.network.radio.connection import Connection
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.transmit_path import AirInterface
-from netfl.network.radio.tx_queue import MergedTxQueue, TxQueue, TxQueueSubset
+from netfl.network.radio.tx_queue import MergedTxQueue, TxQueue
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.transport.segmentation import SegmentedUpdateQueue
 from netfl.network.transport.spec import Segmentation
@@ -42,7 +43,7 @@ class Tower:
 
     Args:
         population: its users; ``None`` where they send traffic only, and so get no versions.
-        medium: medium, which decides which users receive a version.
+        connection: connection of its users, who receive a version while they are connected.
         isolated_cells: cells of single users that have a medium of their own.
 
     Attributes:
@@ -50,11 +51,11 @@ class Tower:
     """
 
     def __init__(
-        self, cell: Cell, population: UserPopulation | None, medium: Medium, isolated_cells: Sequence[Cell] = ()
+        self, cell: Cell, population: UserPopulation | None, connection: Connection, isolated_cells: Sequence[Cell] = ()
     ) -> None:
         self.cell = cell
         self.name = cell.tower.name
-        self._medium = medium
+        self._connection = connection
         self._population = cast(UserPopulation, population)  # only rounds use it
         self.cells = (*isolated_cells, cell)
         self._number_of = dict[int, int]()  # of users by their ids, which `wake` needs for isolated cells
@@ -173,11 +174,11 @@ class Tower:
 
         # those in an outage that is not known yet
         no_known_outage = np.flatnonzero(due_s == now_s)
-        is_connected = self._medium.connected(ids[no_known_outage], tower, now_s)
+        is_connected = self._connection.connected(ids[no_known_outage], tower, now_s)
         disconnected = no_known_outage[~is_connected]
         if disconnected.size:
-            due_s[disconnected] = self._medium.connected_from(ids[disconnected], tower, now_s)
-            if self._medium.usage_independent:  # else what a user sends until then may move the end
+            due_s[disconnected] = self._connection.connected_from(ids[disconnected], tower, now_s)
+            if self._connection.usage_independent:  # else what a user sends until then may move the end
                 self._connected_s[users[disconnected]] = due_s[disconnected]
         return due_s
 
@@ -217,13 +218,12 @@ def build_towers(
         tower = NodeId(name, config.layout.number(name))
         channel = shared_channel if config.shared_air else SharedChannel()
         air = AirInterface(tower, medium, channel)
-        sink = sinks[name]
+        uplink = sinks[name]
         if ends_at_tower:
-            sink = _end_traffic(name, sink, env, log)
-        uplink = config.exemptions.mark_messages(sink)
+            uplink = end_traffic(name, uplink, env, log)
 
         *isolated_cells, cell = _build_cells(config, env, streams.at("mac", index), air, queue, uplink)
-        towers[name] = Tower(cell, population, medium, isolated_cells)
+        towers[name] = Tower(cell, population, medium.connection, isolated_cells)
         if population is not None:
             population.on_change = towers[name].wake
     return towers
@@ -236,17 +236,10 @@ def _build_cells(
     new_cell: Callable[..., Cell] = Cell
     if config.mac is not None and is_plugin(config.mac):
         new_cell = partial(CheckedCell, config.mac)
-    isolated = np.flatnonzero(config.exemptions.among("contention", queue.ids)).tolist()
-    if not isolated:
-        return (new_cell(env, air, queue, streams, uplink),)
-    cells = []
-    for user in isolated:
-        isolated_air = AirInterface(air.tower, air.medium, SharedChannel())
-        subset = TxQueueSubset(queue, np.array([user]))
-        user_streams = IsolatedStreams(streams.seed, streams.path, int(queue.ids[user]))
-        cells.append(new_cell(env, isolated_air, subset, user_streams, uplink))
-    others = TxQueueSubset(queue, np.arange(len(queue.ids)), hidden=isolated)
-    return (*cells, new_cell(env, air, others, streams, uplink))
+    isolated = np.flatnonzero(config.exemptions.among("contention", queue.ids))
+    if isolated.size:
+        return isolate_users(isolated, new_cell, env, air, queue, streams, uplink)
+    return (new_cell(env, air, queue, streams, uplink),)
 
 
 def _build_population(
@@ -273,7 +266,7 @@ def _build_population(
 
     power = None
     if config.node_state.is_metered or config.node_state.powers_devices:
-        power = TrainingPower(env, medium, service.samples)
+        power = TrainingPower(env, medium.connection, service.samples)
     behaviour = UserBehaviour(
         on_new_version=service.on_new_version,
         server_waits=service.rule.needs_disconnected,
@@ -303,16 +296,3 @@ def _build_packet_queues(
         arrivals = TrafficArrivals(traffic, ids.tolist(), link_bps, streams.at("traffic", *key))
         queues.append(PacketQueue(ids, traffic, arrivals, tower, log))
     return queues
-
-
-def _end_traffic(tower: str, sink: Sink, env: Clock, log: EventLog) -> Sink:
-    """Return a sink that ends packets of traffic as delivered, and passes other messages on to *sink*."""
-    ending = Ending("delivered", tower)
-
-    def take(message: Message) -> None:
-        if isinstance(message, Packet):
-            message.end(log, ending, env.now)
-        else:
-            sink(message)
-
-    return take

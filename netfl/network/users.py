@@ -13,7 +13,7 @@ from netfl.network.compute import TrainingJitter
 from netfl.network.energy import EnergyMeter
 from netfl.network.event_log import Ending
 from netfl.network.periods import after_rounding, before_rounding
-from netfl.network.radio.medium import Medium
+from netfl.network.radio.connection import Connection
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.types import Bools, Floats, Ints, Users
 
@@ -30,12 +30,12 @@ class TrainingPower:
 
     Args:
         env: the clock.
-        medium: medium that knows the batteries.
+        connection: connection that knows the batteries.
         samples: training samples of each user for one update, by its number in the network.
     """
 
     env: Environment
-    medium: Medium
+    connection: Connection
     samples: Floats
 
     def pay(self, ids: Users, at_s: Floats) -> Floats:
@@ -43,16 +43,16 @@ class TrainingPower:
 
         A user that is switched off has none, and spends none.
         """
-        is_on = self.medium.off_s(ids, at_s, at_s) > at_s
+        is_on = self.connection.off_s(ids, at_s, at_s) > at_s
         shares = is_on.astype(float)
-        paid = self.medium.train(ids[is_on], at_s[is_on], self.samples[ids[is_on]])
+        paid = self.connection.train(ids[is_on], at_s[is_on], self.samples[ids[is_on]])
         if paid is not None:  # else trainings are free
             shares[is_on] = paid
         return shares
 
     def off_s(self, ids: Users, from_s: Floats, by_s: Floats) -> Floats:
         """Return when each user is first switched off in [*from_s*, *by_s*), ``[n]``; infinity if it is not."""
-        return self.medium.off_s(ids, from_s, before_rounding(by_s))
+        return self.connection.off_s(ids, from_s, before_rounding(by_s))
 
     def call_at(self, times_s: Floats, callback: Callable[[], None]) -> None:
         """Call *callback* at each of *times_s* that is finite."""

@@ -16,6 +16,7 @@ from netfl.network.outage import NodeAvailability
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
 from netfl.network.radio.cell import Cell
+from netfl.network.radio.connection import Connection
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.transmit_path import AirInterface
@@ -94,7 +95,7 @@ def build_cell(
     updates = UserPopulation(queue, compute_s)
     presence = NodeState(CombinedOutages([PlannedOutages(plan or {})]), 101)
     reception = SnrThreshold(threshold=-3, rate=1000)
-    medium = FadingMedium(ScriptedLinks(snr_db, users), reception, presence, Streams(seed), **options)
+    medium = FadingMedium(ScriptedLinks(snr_db, users), reception, Connection(presence), Streams(seed), **options)
     cell = Cell(
         env,
         AirInterface(NodeId("tower:0", 100), medium, SharedChannel()),
@@ -102,7 +103,7 @@ def build_cell(
         streams=Streams(seed).at("mac", 0),
         uplink=lambda message: sent_on.append((env.now, message)),
     )
-    tower = Tower(cell, updates, medium)
+    tower = Tower(cell, updates, medium.connection)
     parts = {
         "recorder": recorder,
         "event_log": event_log,

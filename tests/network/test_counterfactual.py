@@ -1,6 +1,7 @@
 """Users exempt from a cause of loss: effects on them, effects on other users, and settings without effect."""
 
 import copy
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -14,8 +15,23 @@ from support.small_network import FADES, PLAIN, RULES, make
 
 from netfl.access.network import NetworkAccess
 from netfl.errors import ModelError
+from netfl.network import counterfactual
+from netfl.network.backhaul.port import Link, OutputPort
 from netfl.network.build import build_network
-from netfl.network.counterfactual import CAUSES, NO_EXEMPTIONS, IsolatedStreams
+from netfl.network.clock import Clock, call_after
+from netfl.network.counterfactual import CAUSES, NO_EXEMPTIONS
+from netfl.network.counterfactual.cells import IsolatedStreams
+from netfl.network.counterfactual.connection import UninterruptedConnection
+from netfl.network.counterfactual.medium import UnfadedMedium
+from netfl.network.counterfactual.port import BypassPort
+from netfl.network.event_log import EventLog
+from netfl.network.layout import NodeId
+from netfl.network.message import BroadcastCopy, Packet
+from netfl.network.outage._combined import CombinedOutages
+from netfl.network.outage._state import NodeState
+from netfl.network.queue.drop_tail import DropTail
+from netfl.network.radio.connection import Connection
+from netfl.network.radio.fading_medium import FadingMedium
 from netfl.scenario.validation import nested_faults
 from netfl.streams import Streams
 from netfl.types import OUTCOMES, ScenarioFacts
@@ -262,6 +278,84 @@ def test_single_user_is_accepted_as_list():
     exempt = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | {"exempt": {"contention": [3, 5], "fading": 3}}).exempt
     assert (exempt.contention, exempt.fading, exempt.queue) == ((3, 5), (3,), ())
     assert exempt.among("contention", np.array([5, 0, 3])).tolist() == [True, False, True]
+
+
+# the other parts of a counterfactual network
+
+
+def build(**overrides):
+    access, setting, _ = make(4, 1, **overrides)
+    return build_network(access, setting)
+
+
+def test_parts_are_the_usual_ones_unless_users_are_exempt():
+    usual = build(exempt={"compute": [1]}, compute={"speed": [1, 2, 4, 0.5], "samples": 4})
+    assert (type(usual.medium), type(usual.medium.connection)) == (FadingMedium, Connection)
+    other = build(exempt={"fading": [1], "outage": [2]})
+    assert (type(other.medium), type(other.medium.connection)) == (UnfadedMedium, UninterruptedConnection)
+
+
+def test_part_is_chosen_by_any_of_its_causes():
+    exemptions = NO_EXEMPTIONS.model_copy(update={"queue": (1,)})
+    assert exemptions.choose(OutputPort, BypassPort, "outage", "queue").args == (exemptions,)
+    assert exemptions.choose(OutputPort, BypassPort, "outage") is OutputPort
+    usual, other = [], []
+    assert exemptions.divert("outage", usual.append, other.append) == usual.append
+    take = exemptions.divert("queue", usual.append, other.append)
+    for user in range(3):
+        take(Packet(user, 1.0))
+    assert [[packet.user for packet in packets] for packets in (usual, other)] == [[0, 2], [1]]
+
+
+def test_message_is_exempt_if_all_its_users_are():
+    exemptions = NO_EXEMPTIONS.model_copy(update={"queue": (1, 3)})
+    for ids, is_exempt in (([1, 3], True), ([3], True), ([1, 2], False)):
+        copy_of_version = BroadcastCopy(
+            -1, 1.0, version=0, ids=np.array(ids), users=np.arange(9), route=("server",),
+            on_arrival=print, on_loss=print, on_supersede=print,
+        )  # fmt: skip
+        assert exemptions.cover("queue", copy_of_version) == is_exempt
+
+
+def test_every_cause_is_explained_in_one_place():
+    explained = re.findall(r"^- ``(\w+)``", counterfactual.__doc__, re.MULTILINE)
+    assert explained == [*CAUSES]
+
+
+def test_connection_of_user_exempt_from_outages(planned_outages):
+    """User 0 and the tower are down from 2 to 6; user 1, who is exempt, is down from 3 to 5."""
+    outages = CombinedOutages([planned_outages({0: [(2, 6)], 100: [(2, 6)], 1: [(3, 5)]})])
+    exemptions = NO_EXEMPTIONS.model_copy(update={"outage": (1,)})
+    connection = UninterruptedConnection(exemptions, NodeState(outages, 101))
+    users = np.arange(2)
+    assert connection.interrupted(users, 100, 1.0, 2.5, 2.5) == [True, False]
+    assert connection.listening_during(users, 1.0, 2.5, is_tower_up=False).tolist() == [False, True]
+    assert connection.connected(users, 100, 4.0).tolist() == [False, True]
+    assert connection.connected_from(users, 100, 4.0) == pytest.approx([6.0, 4.0])
+    assert not connection.is_node_up(100, 4.0)
+
+
+def test_port_is_bypassed(recorder, planned_outages):
+    """Each message takes 4 s and a delay of 3 s; the node is down from 6 to 20.
+
+    That of user 0 passes.  User 1, exempt from outages, waits until 4, and half of its message is sent by 6: the rest
+    follows beside the link.  User 2, exempt from queues, waits for nothing, but its message is lost at 6, as is that of
+    user 3, which waits.  Nothing stops user 4, who is exempt from both.
+    """
+    env, arrived_s = Clock(), {}
+    log = EventLog(recorder, 9, nodes=9)
+    node_state = NodeState(CombinedOutages([planned_outages({7: [(6, 20)]})]), 9)
+    exemptions = NO_EXEMPTIONS.model_copy(update={"outage": (1, 4), "queue": (2, 4)})
+    link = Link(NodeId("router:0", 7), NodeId("router:0-server", 8), rate_bps=1.0, delay_s=3.0)
+    port = BypassPort(
+        exemptions, env, log, node_state, Streams(5).field("tie"), link, DropTail().open(1.0, Streams(1)),
+        lambda message: arrived_s.setdefault(message.user, env.now),
+    )  # fmt: skip
+    for user, at_s in ((0, 0.0), (1, 1.0), (2, 3.0), (3, 2.0), (4, 10.0)):
+        call_after(env, at_s, lambda _, user=user: port.enter(Packet(user, 4.0)))
+    env.run()
+    assert arrived_s == {0: 7.0, 1: 11.0, 4: 17.0}
+    assert log.packets.lost == {"lost": 2}
 
 
 MACS = [{"kind": "slotted_aloha", "probability": 0.3}, {"kind": "tdma"}, {"kind": "round_robin"}]

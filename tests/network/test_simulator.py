@@ -11,6 +11,7 @@ from netfl.network.mac.tdma import Tdma
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
 from netfl.network.queue.drop_tail import DropTail
+from netfl.network.radio.connection import Connection
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.reception.snr_threshold import SnrThreshold
 from netfl.network.round.first import First
@@ -41,7 +42,7 @@ def make_simulation(make_layout, scripted_links, planned_outages, recorder):
         air = scripted_links(lambda users, time_s: np.zeros(len(users)), 4)
         parts = NetworkConfig(
             layout=layout,
-            medium=FadingMedium(air, SnrThreshold(threshold=-3, rate=1000), presence, Streams(3)),
+            medium=FadingMedium(air, SnrThreshold(threshold=-3, rate=1000), Connection(presence), Streams(3)),
             mac=mac,
             shared_air=False,
             queue=DropTail(capacity=capacity),

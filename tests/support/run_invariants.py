@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from netfl.network.backhaul.port import OutputPort
+from netfl.network.counterfactual.port import BypassPort
 from netfl.network.queue import FifoBuffer
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.transmit_path import TransmitPath
@@ -302,6 +303,7 @@ def watched():  # noqa: PLR0915 - one patch after the other
             old = getattr(kind, name)
             originals.append((kind, name, old))
             setattr(kind, name, replacement(old))
+            return replacement
 
         return put
 
@@ -326,6 +328,15 @@ def watched():  # noqa: PLR0915 - one patch after the other
 
         return enter
 
+    @patched(BypassPort, "enter")
+    def _(old):
+        def enter(port, message, *, may_tie=True):
+            if may_tie and port._exemptions.cover("queue", message):  # others enter as at any port
+                watch.enters(port, message)
+            old(port, message, may_tie=may_tie)
+
+        return enter
+
     @patched(OutputPort, "_end")
     def _(old):
         def end(port, message, *more):
@@ -334,21 +345,15 @@ def watched():  # noqa: PLR0915 - one patch after the other
 
         return end
 
+    @patched(BypassPort, "_send_beside")
+    @patched(BypassPort, "_propagate")
     @patched(OutputPort, "_propagate")
-    def _(old):
-        def propagate(port, message, now):
-            watch.on_link.add(message)
-            old(port, message, now)
-
-        return propagate
-
-    @patched(OutputPort, "_send_beside")
-    def _(old):
-        def send_beside(port, message, *more):
+    def put_on_link(old):
+        def put(port, message, *more):
             watch.on_link.add(message)
             old(port, message, *more)
 
-        return send_beside
+        return put
 
     @patched(Cell, "attempt")
     def _(old):

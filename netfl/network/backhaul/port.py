@@ -45,9 +45,6 @@ class OutputPort:
     enters.  On the link only the link matters: a message on it is lost when it goes down.  An outage that spares
     transmissions lets those that have begun finish.
 
-    A message that bypasses queues is sent on the link at once, beside all others; one that ignores outages does so
-    where an outage would end it.
-
     At one instant a message leaves before others enter, and those that enter together do so in a random order.
 
     Args:
@@ -94,17 +91,13 @@ class OutputPort:
     def enter(self, message: Message, *, may_tie: bool = True) -> None:
         """Send *message*, queue it, or end it here; if it *may_tie* with others, at the end of the present instant."""
         if may_tie and (self._entering or not self._env.is_instant_over()):
-            if not self._entering:
-                self._env.at_end(Stage.PORTS, self._enter_all)
-            self._entering.append(message)
+            self._enter_later(message)
             return
         now_s = self._env.now
         message.entered_s = now_s
         down = self._down_end(now_s) if self._has_outages else ""
-        if down and not message.ignore_outages:
-            self._end(message, "lost", down)
-        elif message.bypass_queue or down:  # an exempt message waits for nothing
-            self._send_beside(message, now_s)
+        if down:
+            self._lose(message, down)
         elif self._sending is None:  # the link is free
             if self._buffer.bypass(message, now_s):
                 self._send(message, now_s)
@@ -113,6 +106,12 @@ class OutputPort:
         else:
             for removed in self._buffer.push(message, now_s):
                 self._end(removed, "dropped" if removed is message else "superseded")
+
+    def _enter_later(self, message: Message) -> None:
+        """Let *message* enter at the end of the present instant, with all others that enter by then."""
+        self._entering.append(message)
+        if len(self._entering) == 1:
+            self._env.at_end(Stage.PORTS, self._enter_all)
 
     def _enter_all(self) -> None:
         """Let all messages of this instant enter, in a random order."""
@@ -156,25 +155,6 @@ class OutputPort:
         cuts = [(self._state.cut_s(number, start_s, end_s), name) for name, number in (self._node, self._link)]
         return min(cuts, key=itemgetter(0))
 
-    def _send_beside(self, message: Message, now_s: float, done_s: float = 0.0) -> None:
-        """Send *message*, of whose sending *done_s* are over, beside whatever is on the link."""
-        duration_s = message.bits / self._rate_bps - done_s
-        if self._has_outages and not message.ignore_outages:
-            cut_s, down = self._interruption(now_s, duration_s)
-            if cut_s < before_rounding(now_s + duration_s):
-                call_after(self._env, max(0.0, cut_s - now_s), lambda _: self._end(message, "lost", down))
-                return
-
-        def sent(event: simpy.Event) -> None:
-            if self._records_hops:
-                self._record_hop(message)
-            if self._delay_s:
-                self._propagate(message, self._env.now)
-            else:
-                self._onward(message)
-
-        call_after(self._env, duration_s, sent)
-
     def _sent(self, event: simpy.Event) -> None:
         """Pass the message that has been sent on, and send the next one."""
         message = self._sending
@@ -204,12 +184,12 @@ class OutputPort:
 
     def _propagate(self, message: Message, now_s: float) -> None:
         """Let *message* arrive at the other end after the delay of the link, unless the link goes down meanwhile."""
-        if self._has_outages and not message.ignore_outages:
+        if self._has_outages:
             link, number = self._link
             arrives_s = now_s + self._delay_s
             cut_s = self._state.cut_s(number, after_rounding(now_s), arrives_s)
             if cut_s < before_rounding(arrives_s):
-                call_after(self._env, max(0.0, cut_s - now_s), lambda _: self._end(message, "lost", link))
+                call_after(self._env, max(0.0, cut_s - now_s), lambda _: self._lose(message, link))
                 return
         call_after(self._env, self._delay_s, lambda _: self._onward(message))
 
@@ -218,9 +198,8 @@ class OutputPort:
         message = self._sending
         assert message is not None
         self._sending = None
-        done_s = self._env.now - self._began_s
-        self._busy_s += done_s
-        self._lose(message, down, done_s)
+        self._busy_s += self._env.now - self._began_s
+        self._lose(message, down)
         self._empty(down)
 
     def _empty(self, down: str) -> None:
@@ -229,12 +208,9 @@ class OutputPort:
         while (message := self._buffer.pop(now_s)) is not None:
             self._lose(message, down)
 
-    def _lose(self, message: Message, down: str, done_s: float = 0.0) -> None:
-        """End *message*, of whose sending *done_s* are over, by an outage, unless it ignores outages."""
-        if message.ignore_outages:
-            self._send_beside(message, self._env.now, done_s)
-        else:
-            self._end(message, "lost", down)
+    def _lose(self, message: Message, down: str) -> None:
+        """End *message* by an outage of the node or link *down*."""
+        self._end(message, "lost", down)
 
     def _down_end(self, now_s: float) -> str:
         """Return the name of the node or else the link that is down; an empty string if neither is."""

@@ -40,6 +40,7 @@ class Routes:
         self._queue = config.queue
         self._queues = config.queues
         self._table = config.routing.open(config.layout, config.outages, streams.at("routing"))
+        self._new_port: Callable[..., OutputPort] = OutputPort
         self._sinks: dict[str, Sink] = {}
         # by the names of both ends: the ports towards the server, and those away from it
         self._ports: dict[tuple[str, str], OutputPort] = {}
@@ -152,7 +153,7 @@ class Routes:
             edge["delay_s"],
         )
         buffer = self.queue(node, after).open(edge["rate_bps"], self._streams.at("queue", node, after))
-        return OutputPort(
+        return self._new_port(
             self._env,
             self._log,
             self._node_state,
@@ -164,18 +165,18 @@ class Routes:
 
     def _forward(self, node: str, message: Message) -> None:
         """Send *message* from *node* to its present next hop; without one it is lost."""
-        now_s = self._env.now
-        if message.ignore_outages:  # as if everything were up
-            after: str | None = self._layout.route(node)[1]
-        else:
-            after = self._table.hop(node, message, now_s)
+        after = self._next_hop(node, message)
         if after is None:
-            message.end(self._log, Ending("lost", node), now_s)
+            message.end(self._log, Ending("lost", node), self._env.now)
             return
         port = self._ports.get((node, after))
         if port is None:
             port = self._open_port(node, after)
         port.enter(message)
+
+    def _next_hop(self, node: str, message: Message) -> str | None:
+        """Return the node to which *node* passes *message* now; ``None`` without a route."""
+        return self._table.hop(node, message, self._env.now)
 
     def _unknown_names(self) -> Iterator[Fault]:
         """Yield an error for each queue whose name is that of no node or link."""

@@ -95,7 +95,7 @@ class MacTestBench(NullRecorder):
         medium = medium or Medium(1.0 / setup.airtime_s)
         air = AirInterface(NodeId("tower:0", users), medium, SharedChannel())
         self.cell = Cell(self.env, air, queue, setup.streams, self._uplink)
-        Tower(self.cell, self._population, medium).schedule_broadcast(0, 0.0)
+        Tower(self.cell, self._population, medium.connection).schedule_broadcast(0, 0.0)
         self.env.process(setup.mac.serve(self.cell))
 
     def record(self, event: Event) -> None:

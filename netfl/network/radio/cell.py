@@ -57,8 +57,9 @@ class Cell:
         self.controls: Mapping[str, Floats] = {}
         self._queue = queue
         self._medium = air.medium
+        self._connection = air.medium.connection
         self.transmit_path = TransmitPath(env, air, queue, streams, uplink, self._notify)
-        self.quiet = queue.quiet and self._medium.steady
+        self.quiet = queue.quiet and self._connection.steady
         self._changed = list[Users]()
         self._change = env.event()
         self._notify(np.flatnonzero(np.isfinite(queue.ready_s)))
@@ -95,9 +96,9 @@ class Cell:
 
     def connected(self, users: Users) -> Bools:
         """Return whether each of *users* and the tower are up now, ``[n]``."""
-        if self._medium.steady:
+        if self._connection.steady:
             return np.ones(len(users), np.bool_)
-        return self._medium.connected(self.ids[users], self.tower.number, self.env.now)
+        return self._connection.connected(self.ids[users], self.tower.number, self.env.now)
 
     def backlog(self) -> Users:
         """Return the users that have a frame to send now and are not sending, one frame at a time."""
@@ -135,7 +136,7 @@ class Cell:
 
     def drop_disconnected(self, users: list[int]) -> list[int]:
         """Return those of *users* that can send now, and defer the others until they can."""
-        if self._medium.steady:
+        if self._connection.steady:
             return users
         numbers = np.asarray(users, np.int64)
         is_connected = self._defer_disconnected(numbers, self.env.now)
@@ -240,7 +241,7 @@ class Cell:
         # users that are disconnected notice it and send nothing
         senders = users
         places: Sequence[int] = range(len(users))
-        if not self._medium.steady:
+        if not self._connection.steady:
             is_connected = self._defer_disconnected(users, start_s)
             if not is_connected.all():
                 places = np.flatnonzero(is_connected).tolist()
@@ -294,12 +295,12 @@ class Cell:
 
     def _defer_disconnected(self, users: Users, now: float) -> Bools:
         """Return whether each of *users* can send now; if any cannot, defer all of the backlog that cannot."""
-        connected = self._medium.connected(self.ids[users], self.tower.number, now)
+        connected = self._connection.connected(self.ids[users], self.tower.number, now)
         if not connected.all():
             waiting_users = np.union1d(self.backlog(), users)  # one ready at this instant may be so a step later
-            is_waiting_connected = self._medium.connected(self.ids[waiting_users], self.tower.number, now)
+            is_waiting_connected = self._connection.connected(self.ids[waiting_users], self.tower.number, now)
             away = waiting_users[~is_waiting_connected]
-            self._queue.defer(away, self._medium.connected_from(self.ids[away], self.tower.number, now))
+            self._queue.defer(away, self._connection.connected_from(self.ids[away], self.tower.number, now))
             self._notify(away)
         return connected
 

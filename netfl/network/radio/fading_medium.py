@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from netfl.network.counterfactual import NO_EXEMPTIONS, Exemptions
 from netfl.network.layout import NodeId
-from netfl.network.outage._state import NodeState
+from netfl.network.radio.connection import Connection
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.radio.medium import Medium, ReceptionResult, mark_interrupted, unknown_snr
 from netfl.network.radio.transmission import Signal, Transmission, touch_tolerance_s
@@ -18,14 +17,28 @@ from netfl.streams import Streams
 from netfl.types import Bools, Floats, Ints
 from netfl.units import db_to_linear
 
-_AMPLE_DB = 200.0
-"""An SNR that suffices for any reception."""
-_NO_NOISE = 1e-20
-"""Noise power, relative to the actual one, that counts as none."""
 _MAX_KEPT = 4096
 """Links of which the last SNR is kept."""
 _CERTAIN = (0.0, 1.0)
 """Probabilities for which nothing is drawn."""
+
+
+@dataclass(slots=True)
+class ArrivingFrames:
+    """Frames of one transmission, as they arrive at the tower.
+
+    Args:
+        bits: size of the largest frame.
+        snr_db: SNR of each frame at the start, ``[n]``.
+        fades: SNR in parts of the time; ``None`` where the one at the start holds.
+        is_disturbed: whether others are on the air at the same time.
+    """
+
+    transmission: Transmission
+    bits: float
+    snr_db: Floats
+    fades: FadedFrames | None
+    is_disturbed: bool
 
 
 class FadingMedium(Medium):
@@ -49,20 +62,18 @@ class FadingMedium(Medium):
         self,
         air: LinkBudget,
         reception: Reception,
-        node_state: NodeState,
+        connection: Connection,
         streams: Streams,
         *,
         interference: Literal["collide", "sinr"] = "collide",
         capture_db: float | None = None,
-        exemptions: Exemptions = NO_EXEMPTIONS,
     ) -> None:
-        Medium.__init__(self, reception.rate_bps(air.radio.bandwidth), node_state, exemptions)
+        Medium.__init__(self, reception.rate_bps(air.radio.bandwidth), connection)
         self.modes = reception.modes
         self._link_budget = air
         self._reception = reception
         self._bandwidth_hz = air.radio.bandwidth
         self._follows_fading = [reception.can_follow_fading(mode) for mode in range(reception.modes)]
-        self._is_plain = not exemptions.fading
         self._sinr = interference == "sinr"
         self._capture_db = capture_db
         self._last_snr_db: dict[tuple[int, int], tuple[float, Floats]] = {}  # by user and tower, with its time
@@ -86,8 +97,7 @@ class FadingMedium(Medium):
         snr_db = self.snr_db(ids, tower, time_s)
         if boost_db is not None:  # the tower sends, with its power in place of the users'
             snr_db = snr_db + boost_db - self._offset_db(ids)
-        expected_db = self._replace_faded(ids, snr_db, _AMPLE_DB)
-        return self._reception.choose(expected_db, self._bandwidth_hz)
+        return self._reception.choose(snr_db, self._bandwidth_hz)
 
     def most_robust_mode(self, bits: float) -> int:
         if self.modes == 1:
@@ -103,11 +113,10 @@ class FadingMedium(Medium):
         probability = self._undisturbed_success(ids, tower_signal)
         draws = self._downlink_draws.uniform(ids, self._downlinks_drawn[ids])
         self._downlinks_drawn[ids] += 1
-        return is_up & (draws < self._replace_faded(ids, probability, 1.0))
+        return is_up & (draws < probability)
 
     def can_receive(self, ids: Ints, bits: float, boost_db: float) -> Bools:
-        best_db = self.best_snr_db(ids) + boost_db
-        return self._replace_faded(ids, best_db, np.inf) >= self._reception.threshold_db(self._bandwidth_hz, bits)
+        return self.best_snr_db(ids) + boost_db >= self._reception.threshold_db(self._bandwidth_hz, bits)
 
     def snr_db(self, ids: Ints, tower: NodeId, time_s: float) -> Floats:
         """Return the present SNR of each user at *tower*, ``[n]``.
@@ -138,7 +147,7 @@ class FadingMedium(Medium):
             signal = Signal(tower, time_s, time_s + self.airtime_s(bits, mode), bits, mode)
             is_in_mode = modes == mode
             probability[is_in_mode] = self._undisturbed_success(ids[is_in_mode], signal)
-        return self._replace_faded(ids, probability, 1.0)
+        return probability
 
     def delay_s(self, ids: Ints, time_s: float) -> Floats | None:
         return self._link_budget.delay_s(ids, time_s)
@@ -157,31 +166,16 @@ class FadingMedium(Medium):
         ids = transmission.ids
         mode = transmission.mode
         snr_db = self.snr_db(ids, transmission.tower, transmission.start_s)
-        if self._is_plain and len(ids) == 1 and not is_disturbed and not self._follows_fading[mode]:
+        if len(ids) == 1 and not is_disturbed and not self._follows_fading[mode]:
             return [self._lone_reception(transmission, snr_db)], snr_db
 
-        # one draw decides whether a frame is received, and whether it would have been without interference
+        bits = float(np.max(transmission.frames.bits))
         fades = None
         if self._follows_fading[mode]:
-            bits = float(np.max(transmission.frames.bits))
             signal = Signal(transmission.tower, transmission.start_s, transmission.end_s, bits, mode)
             fades = self._fades(ids, signal)
-        alone, disturbed = self._probabilities(transmission, is_disturbed, snr_db, fades)
-        draws = self._draw(ids, alone, disturbed)
-
-        # users that are exempt from fading are judged by the interference alone
-        if self._exemptions.fading:
-            exempt = self._exemptions.among("fading", ids)
-            if exempt.any():
-                ample = self._probabilities(transmission, is_disturbed, snr_db, fades, has_noise=False)
-                ample_alone, ample_disturbed = (probability[exempt] for probability in ample)
-                alone = np.array(alone)
-                alone[exempt] = ample_alone
-                disturbed = np.array(disturbed)
-                disturbed[exempt] = ample_disturbed
-                draws[exempt] = self._draw(ids[exempt], ample_alone, ample_disturbed)
-
-        results = zip(draws < alone, draws < disturbed, strict=True)
+        frames = ArrivingFrames(transmission, bits, snr_db, fades, is_disturbed)
+        results = zip(*self._draw_receptions(frames), strict=True)
         return [_cause_of_failure(is_good, is_received) for is_good, is_received in results], snr_db
 
     def _lone_reception(self, transmission: Transmission, snr_db: Floats) -> str:
@@ -195,42 +189,41 @@ class FadingMedium(Medium):
         self._uplinks_drawn[user] += 1
         return "" if draw < probability else "faded"
 
-    def _probabilities(
-        self,
-        transmission: Transmission,
-        is_disturbed: bool,
-        snr_db: Floats,
-        fades: FadedFrames | None,
-        *,
-        has_noise: bool = True,
-    ) -> tuple[Floats, Floats]:
-        """Return the probabilities of reception without and with interference, ``[n]`` each.
+    def _draw_receptions(self, frames: ArrivingFrames) -> tuple[Bools, Bools]:
+        """Return whether each frame is good enough without interference, and whether it is received, ``[n]`` each.
 
-        Powers are relative to the noise: S of a signal, I of its interference, N = 1 of the noise.
+        One draw decides both.
         """
-        bits = float(np.max(transmission.frames.bits))
-        mode = transmission.mode
-        alone = self._success(snr_db, fades, bits, mode) if has_noise else np.ones(len(snr_db))
-        if not is_disturbed:
-            return alone, alone
+        alone = self._success(frames.snr_db, frames.fades, frames.bits, frames.transmission.mode)
+        disturbed = alone
+        if frames.is_disturbed:
+            disturbed = self._disturbed_success(frames, alone)
+        draws = self._draw(frames.transmission.ids, alone, disturbed)
+        return draws < alone, draws < disturbed
 
+    def _disturbed_success(self, frames: ArrivingFrames, alone: Floats, noise: float = 1.0) -> Floats:
+        """Return the probability of reception with interference, ``[n]``, of frames that have *alone* without.
+
+        Powers are relative to the noise of the receiver: S of a signal, I of its interference, N of the *noise*.
+        """
+        transmission = frames.transmission
         if self._sinr and self._reception.min_sir_db is not None:  # S / I of each mode, apart from the noise
             thresholds = db_to_linear(self._reception.min_sir_db)
-            return alone, np.where(self._exceeds_interference(transmission, snr_db, thresholds), alone, 0.0)
+            return np.where(self._exceeds_interference(transmission, frames.snr_db, thresholds), alone, 0.0)
 
-        interference = self._interference(transmission, snr_db)
+        interference = self._interference(transmission, frames.snr_db)
         if self._sinr:  # S / (N + I)
-            noise = 1.0 if has_noise else _NO_NOISE
             disturbance = interference + noise
+            fades = frames.fades
             if fades is not None:
                 fades = replace(fades, sinr_db=_over_db(fades.sinr_db, disturbance[:, None]))
-            return alone, self._success(_over_db(snr_db, disturbance), fades, bits, mode)
+            return self._success(_over_db(frames.snr_db, disturbance), fades, frames.bits, transmission.mode)
 
         # capture: S exceeds I by a margin
-        signal = db_to_linear(snr_db)
+        signal = db_to_linear(frames.snr_db)
         margin = float(db_to_linear(self._capture_db or 0.0))
         is_captured = (signal >= interference * margin) & (signal > interference)
-        return alone, np.where(is_captured, alone, 0.0)
+        return np.where(is_captured, alone, 0.0)
 
     def _undisturbed_success(self, ids: Ints, signal: Signal) -> Floats:
         """Return the probability that each user receives *signal*, or is received, without interference, ``[n]``."""
@@ -262,12 +255,6 @@ class FadingMedium(Medium):
         if fades is None:
             return self._reception.success(snr_db, self._bandwidth_hz, bits, mode)
         return self._reception.success_over(fades)
-
-    def _replace_faded(self, ids: Ints, values: Floats, ample: float) -> Floats:
-        """Return *values* with *ample* for users whose signal always suffices."""
-        if not self._exemptions.fading:
-            return values
-        return np.where(self._exemptions.among("fading", ids), ample, values)
 
     def _draw(self, ids: Ints, alone: Floats, disturbed: Floats) -> Floats:
         """Return a uniform draw for each reception, by the user and its number of draws; none where all is certain."""

@@ -18,7 +18,7 @@ from netfl.network.layout import NodeId
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding
 from netfl.network.radio.collision_repeats import CollisionRepeats
-from netfl.network.radio.medium import Medium, mark_unpaid
+from netfl.network.radio.medium import Medium
 from netfl.network.radio.transmission import SharedChannel, Transmission
 from netfl.network.radio.tx_queue import TxQueue
 from netfl.streams import Streams
@@ -133,6 +133,7 @@ class TransmitPath:
         self._env = env
         self._tower = air.tower
         self._medium = air.medium
+        self._connection = air.medium.connection
         self._channel = air.channel
         self._queue = queue
         self._streams = streams
@@ -160,16 +161,17 @@ class TransmitPath:
         """
         # the queue hands over the frames
         medium = self._medium
+        connection = self._connection
         frames = self._queue.launch(group.users, start_s)
         sent_s = exact_start_s + group.airtime_s
         end_s = exact_start_s + group.delay_s + group.airtime_s
 
         # batteries pay for them, and outages to come interrupt some of them
         interrupted = shares = None
-        if not medium.steady:
-            shares = medium.spend(group.ids, start_s, frames.bits)
-            cut_off = medium.interrupted(group.ids, self._tower.number, start_s, sent_s, end_s)
-            interrupted = mark_unpaid(cut_off, shares)
+        if not connection.steady:
+            shares = connection.spend(group.ids, start_s, frames.bits)
+            cut_off = connection.interrupted(group.ids, self._tower.number, start_s, sent_s, end_s)
+            interrupted = _mark_unpaid(cut_off, shares)
             if shares is not None:  # batteries have paid
                 self._queue.check_power(group.users, start_s)
         if medium.energy is not None:
@@ -270,3 +272,13 @@ class TransmitPath:
         self.repeats = CollisionRepeats()
         self._busy_s = 0.0
         self._busy_since_s = max(now_s, self._busy_since_s)
+
+
+def _mark_unpaid(interrupted: Sequence[bool] | None, shares: Floats | None) -> Sequence[bool] | None:
+    """Return *interrupted* with the transmissions that had less than all of their energy, `Connection.spend`."""
+    if shares is None or (shares == 1.0).all():
+        return interrupted
+    unpaid: list[bool] = (shares < 1.0).tolist()
+    if interrupted is None:
+        return unpaid
+    return [any(causes) for causes in zip(interrupted, unpaid, strict=True)]

@@ -21,8 +21,8 @@ class Copies:
 
     def push(self, version, *users, tower="tower:0"):
         copy = BroadcastCopy(
-            -1, 8e3, flow=users[0], version=version, users=np.array(users), route=("server", tower),
-            on_arrival=print, on_loss=print, on_supersede=self._note,
+            -1, 8e3, flow=users[0], version=version, ids=np.array(users), users=np.array(users),
+            route=("server", tower), on_arrival=print, on_loss=print, on_supersede=self._note,
         )  # fmt: skip
         return [(ended.version, ended.users.tolist()) for ended in self.buffer.push(copy, 0.0)]
 

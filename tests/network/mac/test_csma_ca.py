@@ -20,6 +20,7 @@ from netfl.network.mac.csma_ca import CsmaCa
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
 from netfl.network.radio.cell import Cell
+from netfl.network.radio.connection import Connection
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
@@ -120,7 +121,7 @@ def build_simulation(mac, traffic, users, *, medium=None, updates=None):
         return attempt(senders, **options)
 
     simulation.cell.attempt = spy
-    simulation.tower = Tower(simulation.cell, population, medium)
+    simulation.tower = Tower(simulation.cell, population, medium.connection)
     env.process(mac.serve(simulation.cell))
     return simulation
 
@@ -155,7 +156,7 @@ def fading_medium(snr_db, planned_outages, plan=None, rate=6e6, **options):
         snr_db=lambda users, time_s, tower="": np.array(snr_db, float)[users],
     )
     reception = SnrThreshold(threshold=0, rate=rate)
-    return FadingMedium(air, reception, node_state(planned_outages, plan or {}), Streams(1), **options)
+    return FadingMedium(air, reception, Connection(node_state(planned_outages, plan or {})), Streams(1), **options)
 
 
 def test_airtimes_match_standard():
@@ -353,7 +354,7 @@ def test_station_that_is_down_does_not_delay_others(monkeypatch, planned_outages
     Afterwards 0 waits DIFS and backs off; otherwise all stations would send at the end of an outage of the tower.
     """
     script_backoffs(monkeypatch, (2, 15), (6, 15), (15, 15), (15, 15))
-    medium = Medium(6e6, node_state(planned_outages, {0: [(40, 9000)]}))
+    medium = Medium(6e6, Connection(node_state(planned_outages, {0: [(40, 9000)]})))
     simulation = run_until(A, 12_000, scripted_traffic([0], [0]), 2, medium=medium)
     assert simulation.sent == [(34 + 54, 1), (9000 + 34 + 15 * 9, 0)]
 
@@ -361,21 +362,21 @@ def test_station_that_is_down_does_not_delay_others(monkeypatch, planned_outages
 def test_colliding_stations_keep_their_counters_during_outage_of_third(monkeypatch, planned_outages):
     """Stations 0 and 1 collide until 2124; 2 would send at 2176 but is down: 0 sends at 2169 + 3 x 9."""
     script_backoffs(monkeypatch, (2, 15), (2, 15), (4, 15), (3, 31), (10, 31), (15, 15))
-    medium = Medium(6e6, node_state(planned_outages, {2: [(2100, 90_000)]}))
+    medium = Medium(6e6, Connection(node_state(planned_outages, {2: [(2100, 90_000)]})))
     simulation = run_until(A, 2300, Saturated(), 3, medium=medium)
     assert simulation.sent == [(52, 0, 1), (2196, 0)]
 
 
 def test_station_that_is_down_causes_no_collision(monkeypatch, planned_outages):
     script_backoffs(monkeypatch, (2, 15), (2, 15), (15, 15))
-    medium = Medium(6e6, node_state(planned_outages, {0: [(40, 90_000)]}))
+    medium = Medium(6e6, Connection(node_state(planned_outages, {0: [(40, 90_000)]})))
     simulation = run_until(A, 2300, scripted_traffic([0], [0]), 2, medium=medium)
     assert (simulation.sent, simulation.delivered) == ([(52, 1)], [(2124, 1)])
 
 
 def test_tower_outage_silences_all_stations(monkeypatch, planned_outages):
     script_backoffs(monkeypatch, (2, 15), (9, 15), (3, 31), (9, 31))
-    medium = Medium(6e6, node_state(planned_outages, {100: [(40, 8000)]}))
+    medium = Medium(6e6, Connection(node_state(planned_outages, {100: [(40, 8000)]})))
     simulation = run_until(A, 60_000, scripted_traffic([0], [0]), 2, medium=medium)
     assert simulation.sent[0][0] >= 8000
     assert sorted(user for _, user in simulation.delivered) == [0, 1]
@@ -384,7 +385,7 @@ def test_tower_outage_silences_all_stations(monkeypatch, planned_outages):
 def test_outage_during_frame_loses_it(monkeypatch, planned_outages):
     """The frame lasts from 52 to 2124; 0 is down at 1000 only. It repeats after the timeout, with a window of 31."""
     script_backoffs(monkeypatch, (2, 15), (1, 31), (15, 15))
-    medium = Medium(6e6, node_state(planned_outages, {0: [(1000, 1001)]}))
+    medium = Medium(6e6, Connection(node_state(planned_outages, {0: [(1000, 1001)]})))
     simulation = run_until(A, 6000, scripted_traffic([0]), 1, medium=medium)
     assert simulation.sent == [(52, 0), (2124 + 45 + 9, 0)]
     assert simulation.cell.transmit_path.failed == {"collided": 0, "faded": 0, "lost": 1}
@@ -393,7 +394,7 @@ def test_outage_during_frame_loses_it(monkeypatch, planned_outages):
 def test_station_without_frame_does_not_back_off_after_outage(monkeypatch, planned_outages):
     """The only attempt ends at 2124 during the outage; the next frame finds the medium idle."""
     script_backoffs(monkeypatch, (2, 15), (1, 15), (15, 15))
-    medium = Medium(6e6, node_state(planned_outages, {0: [(1000, 3000)]}))
+    medium = Medium(6e6, Connection(node_state(planned_outages, {0: [(1000, 3000)]})))
     simulation = run_until(
         A.model_copy(update={"max_attempts": 1}), 12_000, scripted_traffic([0, 9000]), 1, medium=medium
     )

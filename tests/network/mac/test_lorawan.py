@@ -24,6 +24,7 @@ from netfl.network.radio.bench import (
     saturated_users,
 )
 from netfl.network.radio.cell import Cell
+from netfl.network.radio.connection import Connection
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.transmit_path import AirInterface
@@ -62,10 +63,10 @@ class LoraSimulation:
         queue = UpdateQueue(np.arange(count), 8.0 * size, "tower:0", event_log, OutstandingUpdates(count))
         self.updates = UserPopulation(queue, np.zeros(count))
         presence = NodeState(CombinedOutages(), count + 1)
-        medium = FadingMedium(ScriptedLinks(snr_db), Lora(), presence, Streams(1), **options)
+        medium = FadingMedium(ScriptedLinks(snr_db), Lora(), Connection(presence), Streams(1), **options)
         air = AirInterface(NodeId("tower:0", count), medium, SharedChannel())
         self.cell = Cell(self.env, air, queue, Streams(1), self.uplink)
-        Tower(self.cell, self.updates, medium).schedule_broadcast(0, 0.0)
+        Tower(self.cell, self.updates, medium.connection).schedule_broadcast(0, 0.0)
         self.failure = None
         self.env.process(self.serve(mac))
 

@@ -14,6 +14,7 @@ from netfl.network.layout import NodeId
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
 from netfl.network.radio.cell import Cell
+from netfl.network.radio.connection import Connection
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.transmission import SharedChannel, Transmission
@@ -74,7 +75,7 @@ def build_medium(powers, *, reception=None, plan=None, delay_s=None, planned_out
     powers = powers if isinstance(powers, dict) else {"tower:0": powers}
     presence = NodeState(CombinedOutages([planned_outages(plan)] if plan else []), 101)
     reception = reception or SnrThreshold(threshold=0, rate=1000)
-    return FadingMedium(ConstantLinks(powers, delay_s), reception, presence, Streams(seed), **options)
+    return FadingMedium(ConstantLinks(powers, delay_s), reception, Connection(presence), Streams(seed), **options)
 
 
 def failure_causes(medium, *spans, towers=None, cuts=None):
@@ -261,7 +262,7 @@ def open_cell(powers, *, updates=None, **options):
     arrived = []
     air = AirInterface(NodeId("tower:0", 100), medium, SharedChannel())
     cell = Cell(env, air, queue, Streams(1), lambda message: arrived.append((env.now, message.user)))
-    Tower(cell, population, medium).schedule_broadcast(0, 0.0)
+    Tower(cell, population, medium.connection).schedule_broadcast(0, 0.0)
     env.run(until=1e-9)
     return SimpleNamespace(env=env, cell=cell, arrived=arrived)
 

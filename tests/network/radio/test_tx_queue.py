@@ -13,6 +13,7 @@ from netfl.network.layout import NodeId
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
 from netfl.network.radio.cell import Cell
+from netfl.network.radio.connection import Connection
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
 from netfl.network.radio.transmission import SharedChannel
@@ -50,7 +51,7 @@ def packets(*times):
 
 def build_simulation(recorder, traffic, compute_s, *, update_bits=2.0, presence=None, limit=None, busy=None):
     """Build users with updates of 2 s and packets of 1 s each on separate channels."""
-    users, env, medium = len(compute_s), Clock(), Medium(1.0, presence)
+    users, env, medium = len(compute_s), Clock(), Medium(1.0, Connection(presence))
     if busy is not None:
         medium.outcomes = lambda transmission: (
             ["collided" if busy(env.now) else ""] * len(transmission.ids),
@@ -83,7 +84,7 @@ def build_simulation(recorder, traffic, compute_s, *, update_bits=2.0, presence=
     for user in range(users):
         env.process(serve(user))
     parts = {"cell": cell, "event_log": event_log, "recorder": recorder, "counter": event_log.packets}
-    return SimpleNamespace(env=env, delivered=delivered, tower=Tower(cell, updates, medium), **parts)
+    return SimpleNamespace(env=env, delivered=delivered, tower=Tower(cell, updates, medium.connection), **parts)
 
 
 def run_updates(simulation, versions, until_s):

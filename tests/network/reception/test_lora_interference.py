@@ -12,9 +12,8 @@ from netfl.access.network import NetworkAccess
 from netfl.network.clock import Clock
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
-from netfl.network.outage._combined import CombinedOutages
-from netfl.network.outage._state import NodeState
 from netfl.network.radio.cell import Cell
+from netfl.network.radio.connection import Connection
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.transmit_path import AirInterface
@@ -51,7 +50,7 @@ def outcomes(factors, snr_db, starts_s=None):
         delay_s=lambda users, time_s: None,
         snr_db=lambda users, time_s, tower="": np.array(snr_db, float)[users],
     )
-    medium = FadingMedium(links, Lora(), NodeState(CombinedOutages([]), 101), Streams(1), interference="sinr")
+    medium = FadingMedium(links, Lora(), Connection(), Streams(1), interference="sinr")
     air_interface = AirInterface(NodeId("tower:0", 100), medium, SharedChannel())
     cell = Cell(env, air_interface, queue, Streams(1), received.append)
     updates.receive_and_train(np.arange(users), starts_s, 0)

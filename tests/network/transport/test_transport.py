@@ -20,6 +20,7 @@ from netfl.network.mac.tdma import Tdma
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.outage._state import NodeState
 from netfl.network.queue.drop_tail import DropTail
+from netfl.network.radio.connection import Connection
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.reception.snr_threshold import SnrThreshold
 from netfl.network.round.first import First
@@ -107,7 +108,7 @@ def make_simulation(make_layout, scripted_links, planned_outages, recorder):
             reception = RandomReception(threshold=-3, rate=1000, chance=chance)
         parts = NetworkConfig(
             layout=layout,
-            medium=FadingMedium(air, reception, presence, Streams(seed)),
+            medium=FadingMedium(air, reception, Connection(presence), Streams(seed)),
             mac=mac or RoundRobin(),
             shared_air=False,
             queue=DropTail(),

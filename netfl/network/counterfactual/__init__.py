@@ -1,0 +1,116 @@
+"""Counterfactual networks, in which some users are exempt from a cause of losses and delays.
+
+The parts of a network know no exemptions.  Where users are exempt from a cause, the network is built with other parts
+in place of the usual ones, which treat these users differently:
+
+- ``contention``: a cell for each exempt user beside that of the others (`cells.isolate_users`, at each tower).
+- ``fading``: `medium.UnfadedMedium` for `FadingMedium`.
+- ``outage``: `connection.UninterruptedConnection` for `Connection`, `routes.BypassRoutes` for `Routes`,
+  `port.BypassPort` for `OutputPort`, `downlink.UninterruptedDownlink` for `IdealDownlink`, and at the server a sink
+  that its outages do not concern (`Exemptions.divert`, in the simulator).
+- ``queue``: `routes.BypassRoutes` for `Routes`, and `port.BypassPort` for `OutputPort`.
+- ``compute``: the training time of the fastest user for that of the exempt ones (`netfl.network.build`).
+
+To add a cause, add a field to `Exemptions`, a file with the other part, and `Exemptions.choose` where the usual part is
+built.  `netfl.network.validation.inactive_causes` states where a cause affects nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Annotated, Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+from pydantic import BeforeValidator, Field
+
+from netfl.errors import Fault
+from netfl.network.compute import as_tuple
+from netfl.network.message import Message
+from netfl.registry import Spec
+from netfl.types import Bools, Ints, ScenarioFacts
+
+ArgumentsT = ParamSpec("ArgumentsT")
+PartT = TypeVar("PartT")
+UserNumbers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(as_tuple)]
+
+
+class Exemptions(Spec):
+    """Users that are exempt from causes of losses and delays.
+
+    The difference between a run with a cause and one without it is the effect of that cause.  Random numbers are keyed
+    by their purpose, so that both runs draw the same numbers for everything else.  Other users are affected only where
+    they meet exempt ones: in rounds that close with the first few, in queues, and on a medium with one user less.
+
+    On a downlink over the network the same holds for copies of a version that are for exempt users only; towers still
+    send all copies one after the other.
+
+    Example::
+
+        contention: [3, 5]
+        fading: 3
+    """
+
+    contention: UserNumbers = ()
+    """Users with a medium of their own: same tower and MAC, but without interference from and to others, and without
+    waiting for others in a schedule.  The slots and turns of the others stay."""
+    fading: UserNumbers = ()
+    """Users whose signal always suffices, in the fastest mode.  Interference from and to others stays: the signal is
+    compared with that of others, and no longer with noise."""
+    outage: UserNumbers = ()
+    """Users without outages: of themselves, their tower, and the route from it to the server."""
+    queue: UserNumbers = ()
+    """Users whose updates and packets neither wait at ports nor are dropped; each link takes bits / rate and its delay,
+    beside all other messages on it."""
+    compute: UserNumbers = ()
+    """Users whose training takes as long as that of the fastest user."""
+
+    def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
+        if not any(getattr(self, cause) for cause in CAUSES):
+            yield Fault("", "has no effect because no user is exempt from a cause", None, "list users, or leave it out")
+        for cause in CAUSES:
+            yield from facts.unknown_users(cause, getattr(self, cause))
+
+    def among(self, cause: str, users: Ints) -> Bools:
+        """Return whether each of *users* is exempt from *cause*, ``[n]``."""
+        return np.isin(users, getattr(self, cause))
+
+    def cover(self, cause: str, message: Message) -> bool:
+        """Return whether all users whom *message* concerns are exempt from *cause*."""
+        exempt_users = getattr(self, cause)
+        return all(user in exempt_users for user in message.user_ids())
+
+    def choose(
+        self,
+        usual: Callable[ArgumentsT, PartT],
+        other: Callable[Concatenate[Exemptions, ArgumentsT], PartT],
+        *causes: str,
+    ) -> Callable[ArgumentsT, PartT]:
+        """Return what builds a part of the network: *other* if any user is exempt from any of *causes*, else *usual*.
+
+        The first argument of *other* is these exemptions, which are given to it here.
+        """
+        if any(getattr(self, cause) for cause in causes):
+            return partial(other, self)
+        return usual
+
+    def divert(
+        self, cause: str, usual: Callable[[Message], None], other: Callable[[Message], None]
+    ) -> Callable[[Message], None]:
+        """Return a sink that passes messages of users exempt from *cause* to the sink *other*, the rest to *usual*."""
+        if not getattr(self, cause):
+            return usual
+
+        def take(message: Message) -> None:
+            if self.cover(cause, message):
+                other(message)
+            else:
+                usual(message)
+
+        return take
+
+
+CAUSES = tuple(Exemptions.model_fields)
+"""Causes of missed deliveries."""
+NO_EXEMPTIONS = Exemptions()
+"""No user is exempt."""

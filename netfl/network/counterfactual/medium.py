@@ -1,0 +1,69 @@
+"""The medium of users that are exempt from fading."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from netfl.network.counterfactual import Exemptions
+from netfl.network.layout import NodeId
+from netfl.network.radio.fading_medium import ArrivingFrames, FadingMedium
+from netfl.network.radio.transmission import Signal, Transmission
+from netfl.types import Bools, Floats, Ints
+
+_AMPLE_DB = 200.0
+"""An SNR that suffices for any reception."""
+_NO_NOISE = 1e-20
+"""Noise power, relative to the actual one, that counts as none."""
+
+
+class UnfadedMedium(FadingMedium):
+    """A medium on which exempt users are received without noise, in the fastest mode, unless others interfere.
+
+    Draws are those of `FadingMedium`; exempt users have further ones where interference leaves a probability.
+
+    Args:
+        parts: the arguments of `FadingMedium`.
+    """
+
+    def __init__(self, exemptions: Exemptions, *parts: Any, **options: Any) -> None:
+        super().__init__(*parts, **options)
+        self._exemptions = exemptions
+        self._fastest_mode = self._reception.choose(np.array([_AMPLE_DB]), self._bandwidth_hz)[0]
+
+    def choose(self, ids: Ints, tower: NodeId, time_s: float, boost_db: float | None = None) -> Ints:
+        modes = super().choose(ids, tower, time_s, boost_db)
+        return np.where(self._is_exempt(ids), self._fastest_mode, modes)
+
+    def can_receive(self, ids: Ints, bits: float, boost_db: float) -> Bools:
+        return super().can_receive(ids, bits, boost_db) | self._is_exempt(ids)
+
+    def _undisturbed_success(self, ids: Ints, signal: Signal) -> Floats:
+        return np.where(self._is_exempt(ids), 1.0, super()._undisturbed_success(ids, signal))
+
+    def _lone_reception(self, transmission: Transmission, snr_db: Floats) -> str:
+        cause = super()._lone_reception(transmission, snr_db)
+        if self._is_exempt(transmission.ids)[0]:
+            return ""
+        return cause
+
+    def _draw_receptions(self, frames: ArrivingFrames) -> tuple[Bools, Bools]:
+        is_good, is_received = super()._draw_receptions(frames)
+        ids = frames.transmission.ids
+        is_exempt = self._is_exempt(ids)
+        if not is_exempt.any():
+            return is_good, is_received
+
+        # exempt users are judged by the interference alone
+        alone = np.ones(len(ids))
+        disturbed = alone
+        if frames.is_disturbed:
+            disturbed = self._disturbed_success(frames, alone, _NO_NOISE)
+        draws = self._draw(ids[is_exempt], alone[is_exempt], disturbed[is_exempt])
+        is_good[is_exempt] = draws < alone[is_exempt]
+        is_received[is_exempt] = draws < disturbed[is_exempt]
+        return is_good, is_received
+
+    def _is_exempt(self, ids: Ints) -> Bools:
+        return self._exemptions.among("fading", ids)
