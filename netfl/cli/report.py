@@ -89,13 +89,13 @@ def ram(
     participation, run = read_participation(source, replica=replica, users=users, rounds=rounds)
     expected = None if run is None else diagnosis.expected_process(run, replica)
     result = diagnose(participation, level=level, alphas=alpha or (), expected=expected, seed=seed)
-    causes = explanation.explain_with_progress(run, named or None, rare or 3, replica) if explain else None
+    explained = explanation.explain_with_progress(run, named or None, rare or 3, replica) if explain else None
     if as_json:
-        diagnosis.show_json(result.to_json() | ({} if causes is None else causes.to_json()))
+        diagnosis.show_json(result.to_json() | ({} if explained is None else explained.to_json()))
         return
     pooled = None
     if run is not None and replica is None:
         pooled = pooled_deliveries(run, participation)
     diagnosis.print_diagnosis(result, rare or 5, pooled=pooled)
-    if causes is not None:
-        explanation.print_explanation(causes)
+    if explained is not None:
+        explanation.print_explanation(explained)

@@ -96,7 +96,7 @@ class _Explainer:
         self._done = 0
         self._expected = 1
         facts = ScenarioFacts(replays.setup.scenario.users, replays.setup.scenario.steps)
-        self.inactive = inactive_causes(replays.access, facts)
+        self.inactive = inactive_causes(replays.access, facts, selects_all=replays.access.selects_all)
         self.causes = tuple(cause for cause in CAUSES if cause not in self.inactive)
         self._evidence = Evidence()
         self._count("unchanged")
@@ -172,6 +172,10 @@ class _Explainer:
         """Return whether the user can gain anything without *cause*, as far as the unchanged replay tells."""
         if cause == "compute":
             return bool(self._train_s[facts.user] > self._train_s.min())
+        if cause == "superseded":
+            return "superseded" in facts.outcomes
+        if cause == "deadline":
+            return "superseded" in facts.outcomes or "late" in facts.outcomes
         return True
 
     def _typical_ratio(self, cause: str) -> float:
@@ -237,7 +241,7 @@ class _Explainer:
         if compute is None:
             return np.zeros(setup.scenario.users)
         times_s = [compute.time_s(context.samples, compute_streams(context)) for context in setup.contexts]
-        return np.mean(times_s, axis=0)
+        return np.asarray(np.mean(times_s, axis=0))
 
 
 def _load_network(run: Run) -> tuple[Scenario, NetworkAccess]:

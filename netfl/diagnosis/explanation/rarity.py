@@ -67,13 +67,15 @@ class Rarity:
 
     def rarest(self, count: int) -> list[int]:
         """Return the *count* users with the fewest deliveries, in the order of their numbers where they tie."""
-        return np.argsort(self.deliveries, kind="stable")[:count].tolist()
+        order = np.argsort(self.deliveries, kind="stable")
+        return [int(user) for user in order[:count]]
 
     def typical(self, count: int) -> list[int]:
         """Return up to *count* users that are not rare, those nearest to the fair share first."""
         usual = np.flatnonzero(~self.is_rare)
         distance = np.abs(self.deliveries[usual] - self.fair)
-        return usual[np.argsort(distance, kind="stable")][:count].tolist()
+        order = np.argsort(distance, kind="stable")
+        return [int(user) for user in usual[order[:count]]]
 
 
 def rarity_of(delivered: Ints) -> Rarity:

@@ -36,7 +36,7 @@ class Replay:
 
     def by_round(self) -> Ints:
         """Return the deliveries of all users in each round, ``[replicas, rounds, users]``."""
-        delivered = np.zeros(self.shape, np.int16)
+        delivered = np.zeros(self.shape, np.int64)
         replicas, rounds, users, _ = self.rows.T
         np.add.at(delivered, (replicas, rounds - 1, users), 1)
         return delivered

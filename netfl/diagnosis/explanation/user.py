@@ -65,8 +65,11 @@ class LeastTime:
             sending = f"{self.frames} packets × {clock(self.frame_s)}{silence} = {clock(self.send_s)}"
         else:
             sending = f"a frame takes {clock(self.frame_s)}{silence}"
-        parts = {("compute",): training, ("airtime",): sending}
-        return f"{parts.get(self.causes, f'{training}, then {sending}')}, and {rounds}"
+        if self.causes == ("compute",):
+            return f"{training}, and {rounds}"
+        if self.causes == ("airtime",):
+            return f"{sending}, and {rounds}"
+        return f"{training}, then {sending}, and {rounds}"
 
 
 @dataclass(frozen=True, slots=True)

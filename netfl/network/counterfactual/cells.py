@@ -13,8 +13,8 @@ from netfl.network.radio.cell import Cell
 from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.tx_queue import TxQueue, TxQueueSubset
-from netfl.network.updates import Users
 from netfl.streams import Streams
+from netfl.types import Users
 
 
 @dataclass(frozen=True, slots=True)
