@@ -48,8 +48,12 @@ def counts_until_close(spec: NetworkSpec) -> bool:
     """
     if spec.round is None or spec.round.is_continuous:
         return False
-    takes_newest_only = spec.staleness == 0 or (spec.staleness is None and spec.is_punctual)
-    return spec.on_new_version == "restart" or takes_newest_only
+    return spec.on_new_version == "restart" or takes_newest_only(spec)
+
+
+def takes_newest_only(spec: NetworkSpec) -> bool:
+    """Return whether the server takes no update from an older version than the newest."""
+    return spec.staleness == 0 or (spec.staleness is None and spec.is_punctual)
 
 
 def least_times(spec: NetworkSpec, context: AccessContext, *, at_best: bool) -> LeastTimes | None:

@@ -10,7 +10,7 @@ a round closes with the first delivery.
 2. Is it cut off?  A `LeastTime` that exceeds the longest round explains the user without a replay.
 3. What does it gain without all causes that can concern it, and without each?  A gain counts beyond chance, corrected
    for the number of causes, and beyond what a typical user gains.
-4. If no single cause explains it: which causes suffice alone, after all others are removed?
+4. If no single cause explains it: which causes must be removed together?
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from netfl.diagnosis.explanation.user import LeastTime, UserExplanation
 from netfl.errors import Fault, ScenarioError
 from netfl.network.build import compute_streams
 from netfl.network.counterfactual import CAUSES
-from netfl.network.least_time import LeastTimes, counts_until_close, least_times
+from netfl.network.least_time import LeastTimes, counts_until_close, least_times, takes_newest_only
 from netfl.network.validation import inactive_causes
 from netfl.registry import kind_of
+from netfl.results.formatting import join_words
 from netfl.results.run_reader import Run
 from netfl.scenario.scenario import Scenario, load
 from netfl.simulation.setup import prepare_run
@@ -40,6 +41,11 @@ from netfl.types import OUTCOMES, Floats, ScenarioFacts
 _TYPICAL_USERS = 3
 """Number of users near the fair share with whose gains a rare user is compared."""
 
+_REMOVED_LAST = (
+    "downlink", "backhaul", "airtime", "superseded", "deadline",
+    "contention", "fading", "selection", "compute", "outage",
+)  # fmt: skip
+"""Order in which causes are kept again if the user delivers nevertheless: rules and details before the main causes."""
 _ABSENCES = ("outage", "selection")
 """Causes that may keep a user from delivering even if a bound on its updates does so already."""
 
@@ -154,19 +160,32 @@ class _Explainer:
 
         # what costs everybody as much does not make this user rare
         if facts.standing is Standing.RARE:
-            candidates = [cause for cause in explained.named if cause in gains]
-            explained = replace(explained, typical={cause: self._typical_ratio(cause) for cause in candidates})
+            typical = {cause: self._typical_ratio(cause) for cause in explained.single_causes}
+            explained = replace(explained, typical=typical)
 
-        # no single cause explains it, but all of them do: some may suffice alone
-        is_explained = any(explained.is_significant(gains[cause]) for cause in explained.named if cause in gains)
-        if not is_explained and explained.is_significant(explained.together) and len(causes) > 1:
-            suffices = {}
-            for cause in causes:
-                others = [other for other in causes if other != cause]
-                with_cause = self._without(others, user, f"all causes but {cause}")
-                suffices[cause] = without_all.gain_over(with_cause, user)
-            explained = replace(explained, suffices=suffices)
+        if not explained.is_mostly_explained and explained.is_significant(explained.together):
+            explained = self._with_sufficient(explained, causes, without_all)
         return explained
+
+    def _with_sufficient(
+        self, explained: UserExplanation, causes: Sequence[str], without_all: Replay
+    ) -> UserExplanation:
+        """Add the causes that must be removed together, as each suffices to keep the user from delivering.
+
+        Beginning with all causes, one after the other is kept if the user gains most of the deliveries nevertheless.
+        """
+        user = explained.user
+        removed = [*causes]
+        replay = without_all
+        for cause in sorted(causes, key=_REMOVED_LAST.index):
+            fewer = [other for other in removed if other != cause]
+            if not fewer:
+                break
+            candidate = self._without(fewer, user, join_words(fewer))
+            if explained.is_most(candidate.gain_over(self.original, user)):
+                removed = fewer
+                replay = candidate
+        return replace(explained, sufficient=tuple(removed), without_sufficient=replay.gain_over(self.original, user))
 
     def _can_concern(self, cause: str, facts: UserExplanation) -> bool:
         """Return whether the user can gain anything without *cause*, as far as the unchanged replay tells."""
@@ -214,6 +233,7 @@ class _Explainer:
             round_s=max(self.original.open_s),
             trainings=trainings,
             finished=finished,
+            rule="deadline" if takes_newest_only(self._replays.access) else "superseded",
         )
 
     @cached_property

@@ -5,13 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from netfl.diagnosis.explanation.gains import LEVEL, Gain
 from netfl.diagnosis.explanation.rarity import Standing
-from netfl.results.formatting import clock, counted
+from netfl.results.formatting import clock, counted, join_words
 
 LEAST_SHARE = 0.2
 """Least share of a user's shortfall that a cause explains if it is named."""
+_MOST = 0.5
+"""Share of a shortfall that counts as most of it."""
+
+Rule = Literal["deadline", "superseded"]
+"""What ends updates that take longer than a round: the server takes them no more, or their users abandon them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,7 @@ class LeastTime:
         round_s: the longest round, in seconds.
         trainings: number of trainings that the user began.
         finished: number of trainings that ended before a newer version replaced them.
+        rule: what ends an update that takes longer than a round.
     """
 
     train_s: float
@@ -36,6 +43,7 @@ class LeastTime:
     round_s: float
     trainings: int
     finished: int
+    rule: Rule = "deadline"
 
     @property
     def send_s(self) -> float:
@@ -45,7 +53,7 @@ class LeastTime:
     @property
     def causes(self) -> tuple[str, ...]:
         """The causes for which no update of the user can end before the round does; empty if one can."""
-        if self.trainings and not self.finished and self.train_s > self.round_s:
+        if self.train_s > self.round_s:
             return ("compute",)
         if self.send_s > self.round_s:
             return ("airtime",)
@@ -56,11 +64,12 @@ class LeastTime:
     @property
     def reason(self) -> str:
         """The bound in words."""
-        rounds = f"rounds close after at most {clock(self.round_s)}"
+        end = "rounds close" if self.rule == "deadline" else "it abandons it for a newer version"
+        rounds = f"{end} after at most {clock(self.round_s)}"
         training = f"it trains for {clock(self.train_s)}"
         silence = ""
         if self.frame_s > self.airtime_s:
-            silence = f", of which {clock(self.airtime_s)} on the air"
+            silence = f" ({clock(self.airtime_s)} on the air, the rest silence)"
         if self.frames > 1:
             sending = f"{self.frames} packets × {clock(self.frame_s)}{silence} = {clock(self.send_s)}"
         else:
@@ -94,7 +103,8 @@ class UserExplanation:
         gains: its gain without each cause that can concern it.
         together: its gain without all of these causes; ``None`` if it was not replayed.
         typical: deliveries of a typical user without each cause, over those with it.
-        suffices: of causes that no replay without one of them removes: the gain by removing it after all others.
+        sufficient: causes that must be removed together, as each suffices to keep the user from delivering.
+        without_sufficient: the gain without all of these.
     """
 
     user: int
@@ -111,7 +121,8 @@ class UserExplanation:
     gains: Mapping[str, Gain] = field(default_factory=dict)
     together: Gain | None = None
     typical: Mapping[str, float] = field(default_factory=dict)
-    suffices: Mapping[str, Gain] = field(default_factory=dict)
+    sufficient: tuple[str, ...] = ()
+    without_sufficient: Gain | None = None
 
     @property
     def is_starving(self) -> bool:
@@ -120,10 +131,11 @@ class UserExplanation:
 
     @property
     def bound_causes(self) -> tuple[str, ...]:
-        """The causes for which none of its updates can end in time."""
-        if self.deliveries or self.least_time is None:
+        """The causes for which none of its updates can end in time, the rule that ends them last."""
+        least_time = self.least_time
+        if self.deliveries or least_time is None or not least_time.causes:
             return ()
-        return self.least_time.causes
+        return (*least_time.causes, least_time.rule)
 
     @property
     def tests(self) -> int:
@@ -158,18 +170,31 @@ class UserExplanation:
             return self.sufficient
         if self.bound_causes:
             return self.bound_causes
-        shares = {
-            cause: self.share(cause)
-            for cause, gain in self.gains.items()
-            if self.is_significant(gain) and self.share(cause) >= LEAST_SHARE
-        }
-        return tuple(sorted(shares, key=lambda cause: -shares[cause]))
+        return self.single_causes
 
     @property
-    def sufficient(self) -> tuple[str, ...]:
-        """Causes of which either suffices, so that removing one of them does not help; empty if there are none."""
-        found = tuple(cause for cause, gain in self.suffices.items() if self.is_significant(gain))
-        return found if len(found) > 1 else ()
+    def single_causes(self) -> tuple[str, ...]:
+        """The causes that explain its shortfall by themselves, that with the largest share first.
+
+        Beside the main cause, one is named that explains most of it, too, or something of what the main cause leaves.
+        """
+        shares = {cause: self.share(cause) for cause, gain in self.gains.items() if self.is_significant(gain)}
+        main_share = max(shares.values(), default=0.0)
+        named = [
+            cause
+            for cause, share in shares.items()
+            if share >= LEAST_SHARE and (share >= _MOST or share == main_share or main_share + share <= 1.0)
+        ]
+        return tuple(sorted(named, key=lambda cause: -shares[cause]))
+
+    @property
+    def is_mostly_explained(self) -> bool:
+        """Whether any single cause explains most of its shortfall."""
+        return any(self.share(cause) >= _MOST for cause in self.single_causes)
+
+    def is_most(self, gain: Gain) -> bool:
+        """Return whether *gain* is most of the gain without all causes."""
+        return self.together is not None and gain.deliveries >= _MOST * self.together.deliveries
 
     @property
     def main(self) -> str | None:
@@ -198,19 +223,29 @@ class UserExplanation:
 
     @property
     def _explanation(self) -> str:
-        if self.sufficient and self.together is not None:
-            causes = " and ".join(self.sufficient)
-            either, both = ("either", "both") if len(self.sufficient) == 2 else ("each", "all of them")
-            return f"{causes}, of which {either} suffices; without {both}, {_effect(self.together)}"
+        if self.without_sufficient is not None:
+            return self._jointly_removed(self.without_sufficient)
         if self.bound_causes and self.least_time is not None:
-            return f"{' and '.join(self.bound_causes)} against the end of the round: {self.least_time.reason}"
-        if not self.named:
-            if not self.gains:
-                return "no cause can be removed"
-            if self.is_significant(self.together) and self.together is not None:
-                return f"no single cause explains it; without all of them, {_effect(self.together)}"
-            return "no cause costs it more deliveries than chance explains"
-        return "; ".join(self._named_parts())
+            return self._bound(self.least_time)
+        if self.named:
+            return "; ".join(self._named_parts())
+        if self.is_significant(self.together) and self.together is not None:
+            return f"no single cause explains it; without all of them, {_effect(self.together)}"
+        return "no cause costs it more deliveries than chance explains"
+
+    def _jointly_removed(self, gain: Gain) -> str:
+        causes = join_words(self.sufficient)
+        effect = _effect(gain)
+        if len(self.sufficient) == 1:
+            return f"{causes}; without it, {effect}"
+        if len(self.sufficient) == 2:
+            return f"{causes}, of which either suffices; without both, {effect}"
+        return f"{causes}, of which each suffices; without all of them, {effect}"
+
+    def _bound(self, least_time: LeastTime) -> str:
+        *causes, rule = self.bound_causes
+        against = "the deadline" if rule == "deadline" else "newer versions (superseded)"
+        return f"{join_words(causes)} against {against}: {least_time.reason}"
 
     def _named_parts(self) -> Iterator[str]:
         first, *others = self.named

@@ -107,7 +107,7 @@ def contending_users(tmp_path):
         (distant_user, "fading"),
         (slow_user, "compute"),
         (user_with_outages, "outage"),
-        (slow_link, "queue"),
+        (slow_link, "backhaul"),
         (contending_users, "contention"),
     ],
 )
