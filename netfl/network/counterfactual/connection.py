@@ -14,9 +14,9 @@ from netfl.types import Bools, Floats, Ints
 
 
 class UninterruptedConnection(Connection):
-    """A connection on which exempt users and their tower are always up for each other, and batteries are full.
+    """A connection on which exempt users have no outages, of themselves or of their tower, and energy for all they do.
 
-    Batteries of exempt users are drained as those of others.
+    Their batteries are drained as those of others.
     """
 
     def __init__(self, exemptions: Exemptions, node_state: NodeState | None) -> None:
