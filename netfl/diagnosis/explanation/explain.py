@@ -153,10 +153,12 @@ class _Explainer:
         if not causes:
             return facts
         without_all = self._without(causes, user, "all causes")
-        gains = {cause: without_all.gain_over(self.original, user) for cause in causes[:1]}
-        if len(causes) > 1:
+        together = without_all.gain_over(self.original, user)
+        if len(causes) == 1:
+            gains = {causes[0]: together}
+        else:
             gains = {cause: self._without([cause], user, cause).gain_over(self.original, user) for cause in causes}
-        explained = replace(facts, gains=gains, together=without_all.gain_over(self.original, user))
+        explained = replace(facts, gains=gains, together=together)
 
         # what costs everybody as much does not make this user rare
         if facts.standing is Standing.RARE:

@@ -189,8 +189,8 @@ class UserExplanation:
 
     @property
     def is_mostly_explained(self) -> bool:
-        """Whether any single cause explains most of its shortfall."""
-        return any(self.share(cause) >= _MOST for cause in self.single_causes)
+        """Whether its single causes explain most of its shortfall."""
+        return sum(self.share(cause) for cause in self.single_causes) >= _MOST
 
     def is_most(self, gain: Gain) -> bool:
         """Return whether *gain* is most of the gain without all causes."""
