@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from netfl.access import AccessInfo, OpenAccess
 from netfl.access._admission import build_admission
 from netfl.access.selection._base import WithSelection
+from netfl.access.selection.all import All
 from netfl.errors import Fault
 from netfl.network.build import build_layout, build_network, compute_streams
 from netfl.network.simulator import NetworkSimulator
@@ -108,6 +109,11 @@ class NetworkAccess(NetworkSpec, WithSelection):
             ranges["power"] = _POWER_RANGE_DB
         return ranges
 
+    @property
+    def selects_all(self) -> bool:
+        """Whether the server selects all users in every round."""
+        return isinstance(self.selection, All)
+
     def max_deliveries(self, users: int, rounds: int) -> int:
         """Return the limit of the rule; if old updates count, a user may deliver an old and a new one."""
         if self.round is None:
@@ -118,7 +124,7 @@ class NetworkAccess(NetworkSpec, WithSelection):
         return min(updates, self.round.max_updates(updates))
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        yield from network_faults(self, facts)
+        yield from network_faults(self, facts, selects_all=self.selects_all)
         if facts.duration_s is None:
             yield from self.selection_faults(facts)
         else:

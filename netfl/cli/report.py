@@ -71,19 +71,31 @@ def ram(
     no_plugins: NoPlugins = False,
 ) -> None:
     """Classify the selection process of a run: stationary, Markovian, cyclic, drifting or dependent."""
-    from netfl.cli.views import diagnosis
+    from netfl.cli.views import diagnosis, explanation
     from netfl.diagnosis import diagnose
-    from netfl.diagnosis.reading import read_participation
+    from netfl.diagnosis.reading import delivers_nothing, pooled_deliveries, read_participation
+    from netfl.results.run_reader import open_run
 
     if named and not explain:
         raise ScenarioError([Fault("--user", "has no effect without --explain", named, "add --explain")])
+    if explain and delivers_nothing(source):  # nothing to classify, and all the more to explain
+        causes = explanation.explain_with_progress(open_run(source), named or None, rare or 3, replica)
+        if as_json:
+            diagnosis.show_json(causes.to_json())
+        else:
+            explanation.print_explanation(causes)
+        return
+
     participation, run = read_participation(source, replica=replica, users=users, rounds=rounds)
     expected = None if run is None else diagnosis.expected_process(run, replica)
     result = diagnose(participation, level=level, alphas=alpha or (), expected=expected, seed=seed)
-    causes = diagnosis.explain_with_progress(run, named or None, rare or 3, replica) if explain else None
+    explained = explanation.explain_with_progress(run, named or None, rare or 3, replica) if explain else None
     if as_json:
-        diagnosis.show_json(result, {} if causes is None else causes.to_json())
+        diagnosis.show_json(result.to_json() | ({} if explained is None else explained.to_json()))
         return
-    diagnosis.print_diagnosis(result, rare or 5)
-    if causes is not None:
-        diagnosis.print_attribution(causes)
+    pooled = None
+    if run is not None and replica is None:
+        pooled = pooled_deliveries(run, participation)
+    diagnosis.print_diagnosis(result, rare or 5, pooled=pooled)
+    if explained is not None:
+        explanation.print_explanation(explained)

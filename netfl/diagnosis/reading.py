@@ -12,6 +12,7 @@ from netfl.diagnosis.participation import MAX_BYTES, Participation, from_table
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.files import absolute_path, read_frame, unreadable_file
 from netfl.results.run_reader import Run, open_run
+from netfl.types import Ints
 
 
 def read_participation(
@@ -80,6 +81,24 @@ def participation_of_run(run: Run, replica: int | None = None) -> Participation:
         planned = run.scenario.get("rounds") or run.manifest.get("rounds")
         notes = [f"The run is not finished ({run.status}): it has {len(rounds)} of {planned} rounds.", *notes]
     return replace(read, names=names or read.names, notes=tuple(notes))
+
+
+def delivers_nothing(path: Path) -> bool:
+    """Return whether *path* is the folder of a finished run of rounds in which no update was delivered."""
+    if not path.is_dir():
+        return False
+    run = open_run(path)
+    return run.status == "done" and not run.rounds.empty and run.deliveries.empty
+
+
+def pooled_deliveries(run: Run, participation: Participation) -> Ints | None:
+    """Return the deliveries of each user of *participation* in all replicas of *run* together, ``[users]``.
+
+    ``None`` for a run with one replica, and where only some users are analysed.
+    """
+    if run.rounds["replica"].nunique() < 2 or participation.users != len(run.users["user"].unique()):
+        return None
+    return np.bincount(run.deliveries["user"], minlength=participation.users)
 
 
 def participation_of_table(

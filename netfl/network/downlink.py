@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 import simpy
@@ -25,6 +26,21 @@ from netfl.types import Bools, Floats, Users
 
 Receivers = Sequence[tuple[Tower, Users]]
 """Users of each tower that get a version, by their numbers at the tower."""
+
+
+class DownlinkPath(Protocol):
+    """A path of versions from the server to the users.
+
+    Attributes:
+        bits: size of a broadcast.
+    """
+
+    bits: float
+
+    def send(self, version: int, receivers: Receivers) -> None:
+        """Send *version* from the server to *receivers*."""
+
+
 _MIN_WAIT_S = 1e-3
 """Least time after which the server sends a copy again that was lost on the way."""
 _MAX_LOSSES = 40
@@ -492,6 +508,3 @@ def _group_by_delay(users: Users, delay_s: Floats | None) -> list[tuple[Users, f
     if delay_s is None:
         return [(users, 0.0)]
     return [(users[delay_s == group_s], group_s) for group_s in np.unique(delay_s).tolist()]
-
-
-DownlinkPath = IdealDownlink | LossyDownlink

@@ -258,9 +258,7 @@ class Server:
     def _judge(self, update: Update) -> None:
         """Count an update, or end it as late; close the round if it is complete."""
         now_s = self._env.now
-        limit = self._service.staleness
-        is_stale = limit is not None and self._version - update.base > limit
-        if self._is_closed or is_stale:
+        if self._is_closed or self._is_stale(update):
             update.end(self._log, Ending("late", self.name), now_s)
             return
         delivery = Delivery(update.user, update.base, update.sent_s, now_s, update.attempts)
@@ -270,6 +268,11 @@ class Server:
             update.end(self._log, Ending("delivered", self.name), now_s)
         if self._is_closed:
             self._on_complete()
+
+    def _is_stale(self, update: Update) -> bool:
+        """Return whether *update* starts from a version that is too old to count."""
+        limit = self._service.staleness
+        return limit is not None and self._version - update.base > limit
 
     # the result of a round
 

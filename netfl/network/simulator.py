@@ -21,8 +21,10 @@ from netfl.network.backhaul.sinks import end_traffic, lose_while_down
 from netfl.network.backhaul.traffic_sources import start_sources
 from netfl.network.clock import Clock, Stage, call_after
 from netfl.network.config import NetworkConfig, RoundServiceConfig
-from netfl.network.counterfactual.downlink import UninterruptedDownlink
+from netfl.network.counterfactual.admission import InclusiveAdmission
+from netfl.network.counterfactual.downlink import DirectDownlink, UninterruptedDownlink
 from netfl.network.counterfactual.routes import BypassRoutes
+from netfl.network.counterfactual.server import PatientServer
 from netfl.network.counters import share_of_time
 from netfl.network.downlink import DownlinkPath, IdealDownlink, LossyDownlink
 from netfl.network.event_log import Ending, EventLog
@@ -125,11 +127,13 @@ class NetworkSimulator:
 
         # ports, from the server on; towers at their other ends, with a MAC for each cell; traffic of nodes
         with prefix_faults("routing"):
-            new_routes = config.exemptions.choose(Routes, BypassRoutes, "queue", "outage")
+            new_routes = config.exemptions.choose(Routes, BypassRoutes, "outage")
             self._routes = new_routes(config, env, log, streams)
+        server_sink = self._server_sink()
         with prefix_faults("queues"):
-            sinks = self._routes.open_ports(self._server_sink())
-        self._towers = build_towers(config, env, log, streams, self._outstanding, sinks, self._routes)
+            sinks = self._routes.open_ports(server_sink)
+        tower_sinks = {name: config.exemptions.divert("backhaul", sink, server_sink) for name, sink in sinks.items()}
+        self._towers = build_towers(config, env, log, streams, self._outstanding, tower_sinks, self._routes)
         self._cells = [cell for tower in self._towers.values() for cell in tower.cells]
         for cell in self._cells:
             env.process(run_mac(config.mac, cell, self._fail))
@@ -285,15 +289,23 @@ class NetworkSimulator:
         return self._config.exemptions.divert("outage", sink_while_up, sink)
 
     def _open_downlink(self, service: RoundServiceConfig) -> DownlinkPath:
+        exemptions = self._config.exemptions
         if service.downlink is None:
-            new_downlink = self._config.exemptions.choose(IdealDownlink, UninterruptedDownlink, "outage")
-            return new_downlink(self._config, service, self.env, self._log, self._outstanding, self._routes)
-        order_draws = self._streams.at("downlink").field("order")
-        return LossyDownlink(self._config, service, self.env, self._log, self._routes, order_draws)
+            new_downlink = exemptions.choose(IdealDownlink, UninterruptedDownlink, "outage")
+            downlink: DownlinkPath = new_downlink(
+                self._config, service, self.env, self._log, self._outstanding, self._routes
+            )
+        else:
+            order_draws = self._streams.at("downlink").field("order")
+            downlink = LossyDownlink(self._config, service, self.env, self._log, self._routes, order_draws)
+        if exemptions.downlink:
+            return DirectDownlink(exemptions, downlink, self.env)
+        return downlink
 
     def _open_server(self, service: RoundServiceConfig, downlink: DownlinkPath, admission: Admission) -> Server:
         name = self._config.layout.server
-        server = Server(
+        new_server = self._config.exemptions.choose(Server, PatientServer, "deadline")
+        server = new_server(
             name,
             self.env,
             self._log,
@@ -305,6 +317,8 @@ class NetworkSimulator:
             self._close,
         )
         server.admission = admission
+        if self._config.exemptions.selection:
+            server.admission = InclusiveAdmission(self._config.exemptions, admission)
         self._server = server
         return server
 

@@ -15,6 +15,7 @@ from netfl.network.backhaul.sinks import end_traffic
 from netfl.network.clock import Clock, Stage, call_after
 from netfl.network.config import NetworkConfig
 from netfl.network.counterfactual.cells import isolate_users
+from netfl.network.counterfactual.population import PersistentPopulation, cuts_of_users
 from netfl.network.event_log import EventLog
 from netfl.network.layout import NodeId
 from netfl.network.mac._conformance import CheckedCell
@@ -281,7 +282,13 @@ def _build_population(
         )
     else:
         queue = UpdateQueue(ids, service.segmentation.max_bits, tower, log, outstanding)
-    return UserPopulation(queue, service.compute_s[ids], behaviour)
+    exemptions = config.exemptions
+    if exemptions.among("airtime", ids).any():
+        queue.set_cuts(cuts_of_users(exemptions, ids, service.segmentation, service.transport))
+    new_population: Callable[..., UserPopulation] = UserPopulation
+    if service.on_new_version == "restart":  # else all users finish their updates
+        new_population = exemptions.choose(UserPopulation, PersistentPopulation, "superseded", "deadline")
+    return new_population(queue, service.compute_s[ids], behaviour)
 
 
 def _build_packet_queues(

@@ -163,12 +163,12 @@ class UserPopulation:
         versions = np.broadcast_to(version, users.shape)
         self._version_due_s[users] = np.inf
         if self._on_new_version != "restart":
-            is_busy = self.queue.is_busy(users)
-            if is_busy.any():
-                self._continue(users[is_busy], at_s[is_busy], versions[is_busy])
-            users = users[~is_busy]
-            at_s = at_s[~is_busy]
-            versions = versions[~is_busy]
+            goes_on = self._goes_on(users)
+            if goes_on.any():
+                self._continue(users[goes_on], at_s[goes_on], versions[goes_on])
+            users = users[~goes_on]
+            at_s = at_s[~goes_on]
+            versions = versions[~goes_on]
         if users.size:
             self._supersede(users, at_s)
             self._receive(users, at_s, versions)
@@ -253,7 +253,7 @@ class UserPopulation:
         # their next frames are of updates from this version, unless older updates go on until then
         waiting = users
         if self._on_new_version != "restart":
-            waiting = users[~self.queue.is_busy(users)]
+            waiting = users[~self._goes_on(users)]
         self.queue.ready_s[waiting] = self.next_ready_s(waiting)
 
         unexpected = users
@@ -263,6 +263,10 @@ class UserPopulation:
 
         if self._power is not None:  # a training that cannot be paid ends when it begins
             self._power.call_at(due_s, self._apply_due)
+
+    def _goes_on(self, users: Users) -> Bools:
+        """Return whether each of *users* goes on with an unfinished update when a version comes, ``[n]``."""
+        return self.queue.is_busy(users)
 
     def _continue(self, users: Users, at_s: Floats, versions: Ints) -> None:
         """Let *users*, which are busy, continue their updates when they receive *versions*."""

@@ -19,14 +19,20 @@ _ROUNDS = (
 )  # fmt: skip
 
 
-def network_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Fault]:
-    """Yield missing parts of a network, contradictions, and keys without effect."""
+def network_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool) -> Iterator[Fault]:
+    """Yield missing parts of a network, contradictions, and keys without effect.
+
+    Args:
+        spec: the network.
+        facts: facts of the scenario.
+        selects_all: whether the server selects all users in every round.
+    """
     is_timed = facts.duration_s is not None
     users_send = bool(spec.user_traffic) or not is_timed
     if is_timed:
         yield from no_effect(spec, _ROUNDS, NO_ROUNDS)
     else:
-        yield from _round_faults(spec, facts)
+        yield from _round_faults(spec, facts, selects_all=selects_all)
     yield from _air_faults(spec, users_send=users_send)
     yield from pace_faults(spec.channel, moving=spec.motion is not None)
     yield from _probe_faults(spec, facts)
@@ -89,7 +95,7 @@ def _energy_faults(spec: NetworkSpec, *, users_send: bool) -> Iterator[Fault]:
             yield from no_effect(costs, ["efficiency"], "without a radio", "give transmit", prefix)
 
 
-def _round_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Fault]:
+def _round_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool) -> Iterator[Fault]:
     """Missing parts of rounds, and keys that have no effect on them."""
     for name, part in (("round", spec.round), ("compute", spec.compute)):
         if part is None:
@@ -97,7 +103,7 @@ def _round_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Fault]:
     remedy = "leave it out, or give a duration in place of rounds"
     yield from no_effect(spec, ("probe", "theory"), "on rounds", remedy)
     if spec.exempt is not None:
-        for cause, reason in inactive_causes(spec, facts).items():
+        for cause, reason in inactive_causes(spec, facts, selects_all=selects_all).items():
             yield from no_effect(spec.exempt, [cause], f"because {reason}", prefix="exempt.")
     yield from _downlink_faults(spec)
     if spec.transport is not None and spec.mac is not None:
@@ -171,15 +177,23 @@ def _probe_faults(spec: NetworkSpec, facts: ScenarioFacts) -> Iterator[Fault]:
         yield from no_effect(spec.probe, ["lag"], reason, "make it shorter", prefix="probe.")
 
 
-def inactive_causes(spec: NetworkSpec, facts: ScenarioFacts) -> dict[str, str]:
+def inactive_causes(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool) -> dict[str, str]:
     """Return the causes of `netfl.network.counterfactual.CAUSES` that affect no user of a network, and the reason."""
+    rule = spec.round
+    is_continuous = rule is not None and rule.is_continuous
     reasons = {}
+    if not spec.outages:
+        reasons["outage"] = "there are no outages"
+    if selects_all:
+        reasons["selection"] = "the server selects all users"
+    if facts.users == 1 or (spec.compute is not None and spec.compute.alike):
+        reasons["compute"] = "all users train for the same time"
     if facts.users == 1:
         reasons["contention"] = "with one user, transmissions do not collide"
     if spec.radio is None or spec.reception is None:
         reasons["fading"] = "without a radio and a reception, no signal is too weak"
-    if not spec.outages:
-        reasons["outage"] = "there are no outages"
-    if facts.users == 1 or (spec.compute is not None and spec.compute.alike):
-        reasons["compute"] = "all users train for the same time"
+    if is_continuous or spec.on_new_version != "restart":
+        reasons["superseded"] = "users abandon no update for a newer version"
+        if spec.staleness is None:
+            reasons["deadline"] = "the server takes updates whenever they come"
     return reasons

@@ -12,6 +12,7 @@ from netfl.network.build import build_layout, compute_streams
 from netfl.network.channel._fading import carriers_hz, with_carrier
 from netfl.network.channel._motion_pace import COHERENCE_FACTOR, MotionPace
 from netfl.network.layout import LIGHT_M_S, Layout
+from netfl.network.least_time import counts_until_close, least_times
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.sizes import broadcast_bits, largest_frame_bits, update_cut
 from netfl.network.spec import NetworkSpec
@@ -26,7 +27,7 @@ _ROUNDING_DB = 1e-9
 
 
 def network_warnings(spec: NetworkSpec, context: AccessContext, max_selected: int) -> Iterator[str]:
-    """Yield warnings about links, fading, motion, batteries, slots, late frames, updates, and backlogs up and down.
+    """Yield warnings about links, fading, motion, batteries, slots, late frames and updates, and backlogs up and down.
 
     Args:
         spec: the network.
@@ -43,6 +44,7 @@ def network_warnings(spec: NetworkSpec, context: AccessContext, max_selected: in
         yield from _fragile_updates(spec, context)
         yield from _overload(spec, context, layout)
         yield from _version_backlog(spec, context, layout, max_selected)
+        yield from _late_updates(spec, context)
 
 
 def _amplified_links(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:
@@ -211,6 +213,37 @@ def _version_backlog(spec: NetworkSpec, context: AccessContext, layout: Layout, 
         f"version to {most_users} users one by one, but a round may close after {round_s:.3g} s: {effect} "
         f"(downlink.queued_versions: {downlink.queued_versions}); take mode: multicast, or let rounds wait for more "
         "updates (access.round)"
+    )
+
+
+def _late_updates(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
+    """Users whose updates take longer than a round, even if nothing else delays them."""
+    deadline_s = None if spec.round is None else spec.round.deadline_s
+    if deadline_s is None or not counts_until_close(spec):
+        return
+    at_best = least_times(spec, context, at_best=True)
+    usual = least_times(spec, context, at_best=False)
+    if at_best is None or usual is None:
+        return
+    if (at_best.first_s > deadline_s).all():
+        who = "no update can arrive in time"
+        times = at_best
+    else:
+        late_users = np.flatnonzero(usual.first_s > deadline_s)
+        if not late_users.size:
+            return
+        who = f"with their mean signal, {late_users.size} of {context.users} users deliver no update in time"
+        times = usual
+    is_late = times.first_s > deadline_s
+    user = int(np.where(is_late, times.first_s, np.inf).argmin())
+    sending = f"{times.airtime_s[user]:.3g} s on the air"
+    if times.frames > 1:
+        sending = f"{times.frames} frames of {times.airtime_s[user]:.3g} s, one every {times.spacing_s[user]:.3g} s"
+    yield (
+        f"{who}: user {user}, the fastest of them, needs {times.first_s[user]:.3g} s or more (training "
+        f"{times.train_s[user]:.3g} s, {sending}), but rounds close after {deadline_s:.3g} s; set a later "
+        "access.round.deadline, send smaller updates (access.update_size, access.transport), or take a faster mode "
+        "(access.reception, access.mac)"
     )
 
 

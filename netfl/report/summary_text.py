@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -38,10 +39,12 @@ _MAX_VALUES = 6
 
 
 def run_summary(data: RunData) -> list[str]:
-    """Return the sentences at the top of the report of a run."""
+    """Return the sentences at the top of the report of a run; that nothing was delivered comes before all others."""
+    first = [run_status(data), verdicts(data)]
+    if delivers_nothing(data):
+        first.reverse()
     return [
-        *run_status(data),
-        *verdicts(data),
+        *chain.from_iterable(first),
         *participation_sentences(data),
         *sentences("selection", data),
         *sentences("duration", data, caption("warmup", data)),
@@ -120,7 +123,12 @@ def verdict_metrics() -> dict[str, str]:
 
 
 def verdicts(data: RunData) -> list[str]:
-    """Return the best learner on rare classes and over all, its lead, and whether replicas support it."""
+    """Return the best learner on rare classes and over all, its lead, and whether replicas support it.
+
+    Without a delivery there is nothing to compare: that is said instead.
+    """
+    if delivers_nothing(data):
+        return sentences("nothing_delivered", data)
     lines = []
     for metric, context in verdict_metrics().items():
         if data.has(metric):
@@ -130,10 +138,17 @@ def verdicts(data: RunData) -> list[str]:
     return lines
 
 
+def delivers_nothing(data: RunData) -> bool:
+    """Return whether rounds have ended, and none of them delivered an update."""
+    if data.duration_s is not None or data.lacks("rounds") or data.lacks("deliveries"):
+        return False
+    return not data.run.rounds.empty and data.deliveries.empty
+
+
 def participation_sentences(data: RunData) -> list[str]:
     """Return the users without deliveries, or with the fewest, and the silences of users with rare classes."""
     users = data.first_users
-    if users.empty or data.run.rounds.empty or data.duration_s is not None:
+    if users.empty or data.run.rounds.empty or data.duration_s is not None or delivers_nothing(data):
         return []
     if data.lacks("deliveries") or not data.has_all_users or (data.deliveries.empty and data.lacks("scenario")):
         return []

@@ -60,6 +60,7 @@ class DryRun:
         memory: estimated bytes of memory.
         rounds: number of complete rounds of each replica.
         cut: progress of the round that was cut; ``None`` without one.
+        delivers: whether any update was delivered.
         training: a sentence about how models are trained; empty for the usual way.
         synchronised: towers whose users stay synchronised, and how often these collide again.
     """
@@ -68,6 +69,7 @@ class DryRun:
     memory: float = 0.0
     rounds: int = 0
     cut: RoundProgress | None = None
+    delivers: bool = True
     training: str = ""
     synchronised: Mapping[str, RepeatedCollisions] = field(default_factory=dict)
 
@@ -84,7 +86,7 @@ class DryRun:
         return f"{estimate} after the start of Python, {memory.format_memory(self.memory)} of memory"
 
     def warnings(self) -> Iterator[str]:
-        """Yield warnings about a round that was cut, memory that is not free, and users that stay synchronised."""
+        """Yield warnings about a long round, missing memory, rounds without deliveries, and synchronised users."""
         if self.cut is not None:
             state = format_progress(self.cut)
             yield f"long: round {self.cut.round} did not end within {LIMIT_S:g} s; its state: {state}"
@@ -92,6 +94,11 @@ class DryRun:
         if free is not None and self.memory > free:
             needed = memory.format_memory(self.memory)
             yield f"large: the run needs about {needed} of memory, but {memory.format_memory(free)} are available"
+        if self.rounds and not self.delivers:
+            yield (
+                f"silent: the first {counted(self.rounds, 'round')} delivered no update; after a run, netfl ram DIR "
+                "--explain names the causes"
+            )
         for tower, repeated in self.synchronised.items():
             yield (
                 f"synchronised attempts: of the users of {tower} that collide, {repeated.share:.0%} overlap with each "
@@ -248,8 +255,14 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
         evaluations = 2 + scenario.steps // scenario.evaluation.every  # also of version 0 and of the last round
         seconds += evaluations * _test_stride(setup) * stopwatch.evaluation_s
     needed = memory.estimate_memory(scenario, stopwatch.max_deliveries)
-    rounds = len(stopwatch.network_s)
-    return DryRun(seconds, needed, rounds, training=training, synchronised=stopwatch.synchronised)
+    return DryRun(
+        seconds,
+        needed,
+        rounds=len(stopwatch.network_s),
+        delivers=stopwatch.max_deliveries > 0,
+        training=training,
+        synchronised=stopwatch.synchronised,
+    )
 
 
 def _check_batches(scenario: Scenario, learner: Learner | None) -> None:

@@ -32,6 +32,7 @@ from netfl.network.outage._state import NodeState
 from netfl.network.queue.drop_tail import DropTail
 from netfl.network.radio.connection import Connection
 from netfl.network.radio.fading_medium import FadingMedium
+from netfl.network.validation import inactive_causes
 from netfl.scenario.validation import nested_faults
 from netfl.streams import Streams
 from netfl.types import OUTCOMES, ScenarioFacts
@@ -73,7 +74,9 @@ SETTINGS = DEADLINE | {
 @pytest.mark.quick_first
 def test_draws_of_other_users_are_unchanged(cause):
     """With TDMA and fixed rounds, users do not interact, so the others are unaffected."""
-    base_exemptions = {"queue": [2, 5]} if cause == "contention" else {}  # users without contention may queue at a port
+    base_exemptions = {}
+    if cause == "contention":  # users without contention may queue at a port
+        base_exemptions = {"backhaul": [2, 5]}
     plain_rounds, plain_rows = run_rounds(8, 25, **SETTINGS, exempt=base_exemptions or None)
     exempt_rounds, exempt_rows = run_rounds(8, 25, **SETTINGS, exempt=base_exemptions | {cause: [2, 5]})
     others = {0, 1, 3, 4, 6, 7}
@@ -84,10 +87,9 @@ def test_draws_of_other_users_are_unchanged(cause):
         - delivery_counts(plain_rounds)[2]
         - delivery_counts(plain_rounds)[5]
     )
-    assert gain >= 0
-    assert (rows_of(plain_rows, {2, 5}) != rows_of(exempt_rows, {2, 5})) == (cause != "queue"), (
-        "a queue that never fills loses no update"
-    )
+    assert gain >= 0 or cause == "superseded"  # without the deadline, older updates are finished and come too late
+    is_changed = rows_of(plain_rows, {2, 5}) != rows_of(exempt_rows, {2, 5})
+    assert is_changed == (cause != "selection"), "all users are selected anyway"
 
 
 @pytest.mark.slow
@@ -127,7 +129,7 @@ def test_isolated_streams_share_fields_and_separate_generators():
     assert len({each_streams.rng("backoff").random() for each_streams in (first, second, streams)}) == 3
 
 
-@pytest.mark.parametrize("name", ["contention", "queue"])
+@pytest.mark.parametrize("name", ["contention", "backhaul"])
 def test_csma_ca_with_isolated_users(name):
     mac_settings = {"mac": {"kind": "csma_ca"}, "radio": None, "reception": None, "channel": []}
     access, setting, log = make(6, 5, **mac_settings, **DEADLINE, exempt={name: [0, 1]})
@@ -204,7 +206,7 @@ def test_exempt_update_crosses_link_during_outage(tmp_path):
         assert exempt_rounds[0].deliveries[0].arrived_s == pytest.approx(at_s)
 
 
-def test_user_exempt_from_queues_neither_waits_nor_loses():
+def test_update_of_user_exempt_from_backhaul_is_at_server_at_once():
     """Ten updates leave a cell at once for a link that takes 1 s for each and stores two."""
     overrides = {
         "topology": {"kind": "star", "radius": "100 m", "rate": "1 kbps", "delay": 0.5},
@@ -214,37 +216,92 @@ def test_user_exempt_from_queues_neither_waits_nor_loses():
     base_exemptions = {"contention": [*range(10)]}
     plain_rounds, plain_rows = run_rounds(10, 1, **overrides | {"exempt": base_exemptions})
     assert len(delivery_counts(plain_rounds)) == 3
-    exempt_rounds, exempt_rows = run_rounds(10, 1, **overrides | {"exempt": base_exemptions | {"queue": [8, 9]}})
-    assert {
-        delivery.user: delivery.arrived_s for delivery in exempt_rounds[0].deliveries if delivery.user > 7
-    } == pytest.approx(dict.fromkeys((8, 9), min(delivery.arrived_s for delivery in plain_rounds[0].deliveries)))
+    exempt_rounds, exempt_rows = run_rounds(10, 1, **overrides | {"exempt": base_exemptions | {"backhaul": [8, 9]}})
+    first_s = min(delivery.arrived_s for delivery in plain_rounds[0].deliveries)
+    arrived_s = {delivery.user: delivery.arrived_s for delivery in exempt_rounds[0].deliveries if delivery.user > 7}
+    assert arrived_s == pytest.approx(dict.fromkeys((8, 9), first_s - 1.5))
     assert rows_of(plain_rows, range(8)) == rows_of(exempt_rows, range(8))
 
 
-def test_unicast_copies_for_exempt_user_do_not_queue():
-    """Ten copies cross a link that takes 1 s for each and stores two: three users and exempt user 9 receive."""
+@pytest.mark.parametrize("mode", ["unicast", "multicast", None])
+def test_user_exempt_from_downlink_has_versions_at_once(mode):
+    """Copies cross a link that takes 1 s for each and stores two; the ideal downlink takes 1 s."""
     overrides = {
         "topology": {"kind": "star", "radius": "100 m", "rate": "1 kbps", "delay": 0},
         "queue": {"kind": "drop_tail", "capacity": 2},
-        "broadcast_rate": None,
         "reception": PLAIN["reception"] | {"rate": "1 Mbps"},
-        "downlink": {"mode": "unicast"},
-        "round": {"kind": "first", "m": 1},
-    }
-    received = rows_of(run_rounds(10, 1, **overrides, exempt={"queue": [9]})[1], range(10), "received")
-    assert sorted(round(row[1], 1) for row in received) == [1.0, 1.0, 2.0, 3.0]
-    assert [round(row[1], 1) for row in received if row[3] == 9] == [1.0]
+    } | DEADLINE
+    if mode is not None:
+        overrides |= {"broadcast_rate": None, "downlink": {"mode": mode}}
+    received = rows_of(run_rounds(10, 1, **overrides, exempt={"downlink": [9]})[1], range(10), "received")
+    times_s = {row[3]: round(row[1], 1) for row in received}
+    assert times_s[9] == 0.0
+    expected_s = {"unicast": [1.0, 2.0, 3.0], "multicast": [1.0] * 9, None: [1.0] * 9}
+    assert sorted(time_s for user, time_s in times_s.items() if user != 9) == expected_s[mode]
 
 
-def test_outage_ends_update_of_user_exempt_from_queues(tmp_path):
+def test_outage_of_link_does_not_concern_user_exempt_from_backhaul(tmp_path):
     overrides = write_outages(tmp_path, ("tower:0-server", 2.5, 1e6)) | DEADLINE
     overrides |= {
         "topology": {"kind": "star", "radius": "100 m", "rate": "1 kbps", "delay": 0},
         "mac": {"kind": "round_robin"},
     }
-    rounds, rows = run_rounds(1, 1, **overrides, exempt={"queue": [0]})
+    assert not delivery_counts(run_rounds(1, 1, **overrides)[0])
+    assert delivery_counts(run_rounds(1, 1, **overrides, exempt={"backhaul": [0]})[0]) == {0: 1}
+
+
+def test_user_exempt_from_selection_takes_part_in_every_round():
+    overrides = {"selection": {"kind": "uniform", "m": 2}} | DEADLINE
+    plain_rounds, plain_rows = run_rounds(6, 20, **overrides)
+    exempt_rounds, exempt_rows = run_rounds(6, 20, **overrides, exempt={"selection": [4]})
+    assert delivery_counts(plain_rounds)[4] < 15
+    assert delivery_counts(exempt_rounds)[4] == 20
+    others = {0, 1, 2, 3, 5}
+    assert rows_of(plain_rows, others, "received") == rows_of(exempt_rows, others, "received")
+
+
+@pytest.mark.parametrize("transport", [None, {"grain": "packet", "mtu": 400.0}])
+def test_user_exempt_from_airtime_sends_one_bit(transport):
+    """An update of 1000 bits takes 1 s at 1 kbit/s, too long for a round of 0.9 s."""
+    overrides = {
+        "reception": PLAIN["reception"] | {"rate": "1 kbps"},
+        "mac": {"kind": "round_robin"},
+        "compute": {"speed": 100.0, "samples": 1},
+        "round": {"kind": "first", "deadline": 0.9},
+        "transport": transport,
+    }
+    rounds, _ = run_rounds(1, 5, **overrides)
     assert not delivery_counts(rounds)
-    assert rows_of(rows, {0}, *OUTCOMES)[0][0] == "lost"
+    rounds, rows = run_rounds(1, 5, **overrides, exempt={"airtime": [0]})
+    assert delivery_counts(rounds) == {0: 5}
+    assert {row[5] for row in rows_of(rows, {0}, "sent")} == {1.0}
+
+
+SLOW = {
+    "compute": {"speed": [1.0, 1.0, 0.2], "samples": 1},
+    "mac": {"kind": "tdma"},
+    "round": {"kind": "first", "deadline": 4.0},
+}
+"""User 2 trains for 5 s, longer than a round."""
+
+
+def test_user_exempt_from_newer_versions_finishes_its_update():
+    """Its updates come too late, unless older ones count."""
+    assert 2 not in delivery_counts(run_rounds(3, 12, **SLOW)[0])
+    rounds, rows = run_rounds(3, 12, **SLOW, exempt={"superseded": [2]})
+    assert 2 not in delivery_counts(rounds)
+    assert {row[0] for row in rows_of(rows, {2}, *OUTCOMES)} == {"late", "unfinished"}
+    rounds, rows = run_rounds(3, 12, **SLOW, staleness=2, exempt={"superseded": [2]})
+    assert delivery_counts(rounds)[2] >= 5
+    assert not rows_of(rows, {2}, "superseded")
+    assert rows_of(rows, {0, 1}) == rows_of(run_rounds(3, 12, **SLOW, staleness=2)[1], {0, 1})
+
+
+def test_updates_of_user_exempt_from_deadlines_count_whenever_they_come():
+    rounds, rows = run_rounds(3, 12, **SLOW, exempt={"deadline": [2]})
+    assert delivery_counts(rounds)[2] >= 5
+    assert not rows_of(rows, {2}, "late", "superseded")
+    assert rows_of(rows, {0, 1}) == rows_of(run_rounds(3, 12, **SLOW)[1], {0, 1})
 
 
 def test_user_exempt_from_compute_is_as_fast_as_fastest():
@@ -264,19 +321,23 @@ def test_exemption_without_effect_is_rejected():
         "exempt.compute": "has no effect because all users train for the same time",
     }
     assert [*find_problems(exempt={})] == ["exempt"]
-    assert [*find_problems(exempt={"queue": [1, 7]})] == ["exempt.queue"]
+    assert [*find_problems(exempt={"backhaul": [1, 7]})] == ["exempt.backhaul"]
+    assert [*find_problems(exempt={"selection": [1]})] == ["exempt.selection"]
+    ignoring = {"on_new_version": "ignore"}
+    assert [*find_problems(**ignoring, exempt={"deadline": [1]})] == ["exempt.deadline"]
+    assert [*find_problems(**ignoring, staleness=0, exempt={"superseded": [1]})] == ["exempt.superseded"]
     assert "exempt.contention" in find_problems(ScenarioFacts(1, 3), exempt={"contention": 0})
     without_radio = {"radio": None, "reception": None, "channel": [], "mac": {"kind": "csma_ca"}}
     assert [*find_problems(**without_radio, exempt={"fading": 0})] == ["exempt.fading"]
-    assert not find_problems(exempt={"contention": [0], "fading": 2, "queue": [3]})
-    assert find_problems(ScenarioFacts(4, 3, duration_s=9.0), exempt={"queue": [1]})["exempt"].startswith(
+    assert not find_problems(exempt={"contention": [0], "fading": 2, "backhaul": [3]})
+    assert find_problems(ScenarioFacts(4, 3, duration_s=9.0), exempt={"backhaul": [1]})["exempt"].startswith(
         "has no effect with a duration"
     )
 
 
 def test_single_user_is_accepted_as_list():
     exempt = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | {"exempt": {"contention": [3, 5], "fading": 3}}).exempt
-    assert (exempt.contention, exempt.fading, exempt.queue) == ((3, 5), (3,), ())
+    assert (exempt.contention, exempt.fading, exempt.backhaul) == ((3, 5), (3,), ())
     assert exempt.among("contention", np.array([5, 0, 3])).tolist() == [True, False, True]
 
 
@@ -296,25 +357,25 @@ def test_parts_are_the_usual_ones_unless_users_are_exempt():
 
 
 def test_part_is_chosen_by_any_of_its_causes():
-    exemptions = NO_EXEMPTIONS.model_copy(update={"queue": (1,)})
-    assert exemptions.choose(OutputPort, BypassPort, "outage", "queue").args == (exemptions,)
+    exemptions = NO_EXEMPTIONS.model_copy(update={"backhaul": (1,)})
+    assert exemptions.choose(OutputPort, BypassPort, "outage", "backhaul").args == (exemptions,)
     assert exemptions.choose(OutputPort, BypassPort, "outage") is OutputPort
     usual, other = [], []
     assert exemptions.divert("outage", usual.append, other.append) == usual.append
-    take = exemptions.divert("queue", usual.append, other.append)
+    take = exemptions.divert("backhaul", usual.append, other.append)
     for user in range(3):
         take(Packet(user, 1.0))
     assert [[packet.user for packet in packets] for packets in (usual, other)] == [[0, 2], [1]]
 
 
 def test_message_is_exempt_if_all_its_users_are():
-    exemptions = NO_EXEMPTIONS.model_copy(update={"queue": (1, 3)})
+    exemptions = NO_EXEMPTIONS.model_copy(update={"backhaul": (1, 3)})
     for ids, is_exempt in (([1, 3], True), ([3], True), ([1, 2], False)):
         copy_of_version = BroadcastCopy(
             -1, 1.0, version=0, ids=np.array(ids), users=np.arange(9), route=("server",),
             on_arrival=print, on_loss=print, on_supersede=print,
         )  # fmt: skip
-        assert exemptions.cover("queue", copy_of_version) == is_exempt
+        assert exemptions.cover("backhaul", copy_of_version) == is_exempt
 
 
 def test_every_cause_is_explained_in_one_place():
@@ -339,23 +400,23 @@ def test_port_is_bypassed(recorder, planned_outages):
     """Each message takes 4 s and a delay of 3 s; the node is down from 6 to 20 and from 30 on.
 
     That of user 0 passes.  User 1, exempt from outages, waits until 4, and half of its message is sent by 6: the rest
-    follows beside the link.  User 2, exempt from queues, waits for nothing, but its message is lost at 6, as is that of
-    user 3, which waits.  Nothing stops user 4, who is exempt from both.  The message of user 5 is lost at 30.
+    follows beside the link.  The message of user 3, which waits, is lost.  Nothing stops user 4, who is exempt.  The
+    message of user 5 is lost at 30.
     """
     env, arrived_s = Clock(), {}
     log = EventLog(recorder, 9, nodes=9)
     node_state = NodeState(CombinedOutages([planned_outages({7: [(6, 20), (30, 99)]})]), 9)
-    exemptions = NO_EXEMPTIONS.model_copy(update={"outage": (1, 4), "queue": (2, 4)})
+    exemptions = NO_EXEMPTIONS.model_copy(update={"outage": (1, 4)})
     link = Link(NodeId("router:0", 7), NodeId("router:0-server", 8), rate_bps=1.0, delay_s=3.0)
     port = BypassPort(
         exemptions, env, log, node_state, Streams(5).field("tie"), link, DropTail().open(1.0, Streams(1)),
         lambda message: arrived_s.setdefault(message.user, env.now),
     )  # fmt: skip
-    for user, at_s in ((0, 0.0), (1, 1.0), (2, 3.0), (3, 2.0), (4, 10.0), (5, 28.0)):
+    for user, at_s in ((0, 0.0), (1, 1.0), (3, 2.0), (4, 10.0), (5, 28.0)):
         call_after(env, at_s, lambda _, user=user: port.enter(Packet(user, 4.0)))
     env.run()
     assert arrived_s == {0: 7.0, 1: 11.0, 4: 17.0}
-    assert log.packets.lost == {"lost": 3}
+    assert log.packets.lost == {"lost": 2}
 
 
 MACS = [{"kind": "slotted_aloha", "probability": 0.3}, {"kind": "tdma"}, {"kind": "round_robin"}]
@@ -390,9 +451,12 @@ def network_overrides(draw):
     overrides["interference"] = draw(st.sampled_from(["collide", "sinr"]))
     overrides["shared_air"] = overrides["interference"] == "sinr" and draw(st.booleans())
     user_lists = st.lists(st.integers(0, 6), unique=True, max_size=7)
-    overrides["exempt"] = {cause: draw(user_lists) for cause in CAUSES} | {
-        draw(st.sampled_from(CAUSES)): [draw(st.integers(0, 6))]
-    }
+    exempt = {cause: draw(user_lists) for cause in CAUSES}
+    exempt["outage"] = exempt["outage"] or [draw(st.integers(0, 6))]  # someone is exempt from something
+    access = NetworkAccess.model_validate(copy.deepcopy(PLAIN) | overrides)
+    for cause in inactive_causes(access, ScenarioFacts(7, 6), selects_all=access.selects_all):
+        exempt.pop(cause)
+    overrides["exempt"] = exempt
     return overrides
 
 
@@ -411,22 +475,20 @@ def test_every_update_has_one_outcome_for_any_exemption(overrides, seed):
     assert sorted(delivered) == sorted(
         (delivery.user, delivery.base, delivery.arrived_s) for result in rounds for delivery in result.deliveries
     )
-    if (
-        overrides["on_new_version"] == "restart"
-        and "downlink" not in overrides
-        and isinstance(overrides["round"], dict)
-    ):
+    exempt = overrides["exempt"]
+    all_restart = overrides["on_new_version"] == "restart" and not (exempt.get("superseded") or exempt.get("deadline"))
+    if all_restart and "downlink" not in overrides and isinstance(overrides["round"], dict):
         received = Counter((row[3], row[5]) for row in log.rows if row[0] == "received")
         assert overrides["round"]["kind"] == "buffered" or received == ended
-    exempt = overrides["exempt"]
     for cause, kinds in (
         ("contention", {"collided"}),
         ("fading", {"faded"}),
         ("outage", {"lost"}),
-        ("queue", {"dropped"}),
+        ("backhaul", {"dropped"}),
+        ("deadline", {"late", "superseded"}),
     ):
         of_updates = [row for row in log.rows if row[0] != "missed"]  # a multicast may be for others, too
-        assert not [row for row in of_updates if row[3] in exempt[cause] and kinds & {row[0], row[6]}]
+        assert not [row for row in of_updates if row[3] in exempt.get(cause, ()) and kinds & {row[0], row[6]}]
     same_access, setting, same_log = make(7, 6, seed, **overrides)
     assert list(same_access.rounds(setting)) == rounds
     assert same_log.rows == log.rows

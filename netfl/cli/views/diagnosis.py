@@ -1,10 +1,9 @@
-"""Terminal views of a diagnosis and of a loss attribution."""
+"""Terminal view of a diagnosis."""
 
 from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,14 +15,14 @@ from rich.text import Text
 
 from netfl.cli.views import new_table, open_console
 from netfl.diagnosis import Diagnosis, ExpectedProcess
-from netfl.diagnosis.loss_attribution import LossAttribution, UserAttribution, explain
 from netfl.diagnosis.multiple_testing import DECIDES
 from netfl.diagnosis.rates import DELIVERY_COUNTS
 from netfl.diagnosis.text import format_p_value
-from netfl.errors import Fault, NetflError, ScenarioError
+from netfl.errors import NetflError
 from netfl.registry import kind_of
 from netfl.results.formatting import clock, shortened
 from netfl.results.run_reader import Run
+from netfl.types import Ints
 
 _SHOWN = 8
 """The largest number of users, or groups of users, in one list."""
@@ -52,13 +51,16 @@ def expected_process(run: Run, replica: int | None) -> ExpectedProcess:
     return ExpectedProcess(f"access {kind_of(type(access))}", access.info.process, stated, alphas)
 
 
-def print_diagnosis(result: Diagnosis, rare: int = 5, console: Console | None = None) -> None:
+def print_diagnosis(
+    result: Diagnosis, rare: int = 5, console: Console | None = None, *, pooled: Ints | None = None
+) -> None:
     """Print a diagnosis.
 
     Args:
         result: the diagnosis.
         rare: number of the rarest users to show.
         console: by default the terminal.
+        pooled: deliveries of each user in all replicas together, ``[users]``, by which the rarest are then found.
     """
     console = console or open_console()
     console.print(Text(result.verdict, style="bold"))
@@ -70,19 +72,19 @@ def print_diagnosis(result: Diagnosis, rare: int = 5, console: Console | None = 
     console.print(_overall(result))
     _print_groups(result, console)
     console.print()
-    console.print(_rarest(result, rare, console.width))
+    console.print(_rarest(result, rare, console.width, pooled))
     for line in explain_meaning(result, rare):
         console.print(line)
 
 
-def show_json(result: Diagnosis, more: Mapping[str, Any] | None = None, console: Console | None = None) -> None:
-    """Print all of a diagnosis, and *more*, as one flat JSON object."""
+def show_json(entries: Mapping[str, Any], console: Console | None = None) -> None:
+    """Print *entries* as one flat JSON object, one in each line."""
     console = console or open_console()
-    entries = [
+    lines = [
         f"{json.dumps(name)}: {json.dumps(value, allow_nan=False, ensure_ascii=False)}"
-        for name, value in {**result.to_json(), **(more or {})}.items()
+        for name, value in entries.items()
     ]
-    console.file.write("{\n" + ",\n".join(entries) + "\n}\n")
+    console.file.write("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def _print_expected(result: Diagnosis, console: Console) -> None:
@@ -136,28 +138,39 @@ def _overall(result: Diagnosis) -> Text:
     )
 
 
-def _rarest(result: Diagnosis, rare: int, width: int) -> Table:
-    rates, waits, times = result.rates, result.waits, result.waits.silence_s
+def _rarest(result: Diagnosis, rare: int, width: int, pooled: Ints | None) -> Table:
+    """Return the users with the fewest deliveries, in all replicas if *pooled* is given."""
+    rates = result.rates
+    waits = result.waits
+    times_s = waits.silence_s
     stated = None if result.expected is None else result.expected.rates
-    order = np.argsort(rates.deliveries, kind="stable")[:rare]
-    names = ["user", "updates", "rho", f"{100 * (1 - result.level):g} % interval"]
-    names += ["stated"] * (stated is not None) + ["least α", "age", "silence"]
+    deliveries = rates.deliveries if pooled is None else pooled
+    order = np.argsort(deliveries, kind="stable")[:rare]
+
+    names = ["user", "updates"]
+    if pooled is not None:
+        names.append("all replicas")
+    names += ["rho", f"{100 * (1 - result.level):g} % interval"]
+    if stated is not None:
+        names.append("stated")
+    names += ["least α", "age", "silence"]
     title = f"the {len(order)} rarest users"
     table = new_table(*names, pad_edge=False, title=title, title_justify="left", caption_justify="left")
     table.caption = "updates: delivered; age: mean rounds since a delivery; silence: the longest; least α: below"
+
     min_alpha = dict(zip(result.reach.users.tolist(), result.reach.alpha.tolist(), strict=True))
     for user in order.tolist():
+        row = [shortened(result.participation.names[user], _LONGEST), str(rates.deliveries[user])]
+        if pooled is not None:
+            row.append(str(pooled[user]))
+        row += [f"{rates.rho[user]:.4f}", f"{rates.low[user]:.4f} – {rates.high[user]:.4f}"]
+        if stated is not None:
+            row.append(f"{stated[user]:.4f}")
         silence = f"{waits.silence[user]}"
-        if times is not None and width >= _WIDE:
-            silence += f" ({clock(float(times[user]))})"
-        row = [
-            shortened(result.participation.names[user], _LONGEST),
-            str(rates.deliveries[user]),
-            f"{rates.rho[user]:.4f}",
-        ]
-        row.append(f"{rates.low[user]:.4f} – {rates.high[user]:.4f}")
-        row += [] if stated is None else [f"{stated[user]:.4f}"]
-        row += [f"{min_alpha[user]:.4f}" if user in min_alpha else "never", _rounds(waits.age[user]), silence]
+        if times_s is not None and width >= _WIDE:
+            silence += f" ({clock(float(times_s[user]))})"
+        row.append(f"{min_alpha[user]:.4f}" if user in min_alpha else "never")
+        row += [_rounds(waits.age[user]), silence]
         table.add_row(*row)
     return table
 
@@ -196,82 +209,3 @@ def _tail(alpha: float, label: str, whole: int, part: float) -> str:
 
 def _rounds(value: float) -> str:
     return "∞" if math.isinf(value) else f"{value:.3g}" if value < 100 else f"{value:.0f}"
-
-
-def explain_with_progress(
-    run: Run | None, users: Sequence[int] | None, rare: int, replica: int | None
-) -> LossAttribution:
-    """Explain one replica of a run, by default all together, and print the progress.
-
-    Args:
-        run: the run; ``None`` for a table, which cannot be explained.
-        users: the users to explain; by default the *rare* users with the fewest deliveries.
-        rare: their number.
-        replica: the replica to explain.
-
-    Raises:
-        ScenarioError: there is no run, or the run has nothing to explain.
-    """
-    if run is None:
-        problem, remedy = "a table of deliveries has no network to replay", "name a run directory"
-        raise ScenarioError([Fault("--explain", problem, None, remedy)])
-    console, start_s = Console(stderr=True, markup=False, highlight=False), time.monotonic()
-    with console.status("") as status:
-
-        def show_progress(done: int, plays: int, description: str) -> None:
-            if not done:
-                each = "; then for each user without each cause, and without all" if plays > 1 else ""
-                console.print(f"replaying the network {plays} times: once unchanged{each}")
-                left = ""
-            else:
-                left = f", about {clock((time.monotonic() - start_s) / done * (plays - done))} left"
-            status.update(f"replay {done + 1} of {plays}: {description}{left}")
-
-        return explain(run, users, rare=rare, replica=replica, on_progress=show_progress)
-
-
-def print_attribution(result: LossAttribution, console: Console | None = None) -> None:
-    """Print a loss attribution on *console* or the terminal."""
-    console = console or open_console()
-    for note in result.notes:
-        console.print(note, style="dim")
-    console.print(_attribution_table(result, console.width))
-    for user in result.users:
-        console.print(Text(f"{user.sentence[:1].upper()}{user.sentence[1:]}."))
-        console.print(Text(f"  {_outcomes(user)}", style="dim"))
-    if result.inactive:
-        console.print("Inactive: " + "; ".join(f"{cause} ({why})" for cause, why in result.inactive.items()) + ".")
-
-
-def _attribution_table(result: LossAttribution, width: int) -> Table:
-    rounds = result.users[0].rounds if result.users else 0
-    table = new_table(
-        *("user", "delivered", "fair", *result.causes, "all"),
-        pad_edge=False,
-        title=f"deliveries in {rounds} rounds, without one cause for this user",
-        title_justify="left",
-        caption_justify="left",
-    )
-    for user in result.users:
-        cells = []
-        for cause in result.causes:
-            share = f" ({100 * user.shares[cause]:.0f} %)" if width >= _WIDE and cause in user.named else ""
-            cells.append(Text(f"{user.without[cause]}{share}", style="bold" if cause == user.main else ""))
-        table.add_row(str(user.user), str(user.deliveries), f"{user.fair:.3g}", *cells, str(user.without_all))
-    if width >= _WIDE:
-        table.caption = "In parentheses: share of the gains of all causes whose cost is significant."
-    return table
-
-
-def _outcomes(user: UserAttribution) -> str:
-    text = f"its updates: {_counts(user.outcomes)}"
-    if user.failed:
-        text += f"; failed attempts, without those of updates superseded on the air: {_counts(user.failed)}"
-    if (training := user.training) is not None:
-        text += f"; trainings finished: {training.finished} of {training.begun}, {clock(training.train_s)} each"
-        text += f"; a round lasts {clock(training.round_s)} (median)"
-    return text
-
-
-def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items()) or "none"

@@ -3,13 +3,18 @@
 The parts of a network know no exemptions.  Where users are exempt from a cause, the network is built with other parts
 in place of the usual ones, which treat these users differently:
 
-- ``contention``: a cell for each exempt user beside that of the others (`cells.isolate_users`, at each tower).
-- ``fading``: `medium.UnfadedMedium` for `FadingMedium`.
 - ``outage``: `connection.UninterruptedConnection` for `Connection`, `routes.BypassRoutes` for `Routes`,
   `port.BypassPort` for `OutputPort`, `downlink.UninterruptedDownlink` for `IdealDownlink`, and at the server a sink
   that its outages do not concern (`Exemptions.divert`, in the simulator).
-- ``queue``: `routes.BypassRoutes` for `Routes`, and `port.BypassPort` for `OutputPort`.
+- ``selection``: `admission.InclusiveAdmission` around the selection.
 - ``compute``: the training time of the fastest user for that of the exempt ones (`netfl.network.build`).
+- ``airtime``: frames of one bit (`population.cuts_of_users`, at each tower).
+- ``contention``: a cell for each exempt user beside that of the others (`cells.isolate_users`, at each tower).
+- ``fading``: `medium.UnfadedMedium` for `FadingMedium`.
+- ``backhaul``: the sink of the server at the tower, for that of its port (`Exemptions.divert`, in the simulator).
+- ``downlink``: `downlink.DirectDownlink` around the downlink.
+- ``superseded``: `population.PersistentPopulation` for `UserPopulation`.
+- ``deadline``: the same, and `server.PatientServer` for `Server`.
 
 To add a cause, add a field to `Exemptions`, a file with the other part, and `Exemptions.choose` where the usual part is
 built.  `netfl.network.validation.inactive_causes` states where a cause affects nobody.
@@ -42,8 +47,7 @@ class Exemptions(Spec):
     by their purpose, so that both runs draw the same numbers for everything else.  Other users are affected only where
     they meet exempt ones: in rounds that close with the first few, in queues, and on a medium with one user less.
 
-    On a downlink over the network the same holds for copies of a version that are for exempt users only; towers still
-    send all copies one after the other.
+    Outages do not concern copies of a version, on a downlink over the network, that are for exempt users only.
 
     Example::
 
@@ -51,19 +55,29 @@ class Exemptions(Spec):
         fading: 3
     """
 
+    outage: UserNumbers = ()
+    """Users without outages: of themselves, their battery, their tower, and the route from it to the server."""
+    selection: UserNumbers = ()
+    """Users that the server selects in every round, beside those that it would select."""
+    compute: UserNumbers = ()
+    """Users whose training takes as long as that of the fastest user."""
+    airtime: UserNumbers = ()
+    """Users whose updates have one bit, and so take one frame, a short airtime and little of a duty cycle."""
     contention: UserNumbers = ()
     """Users with a medium of their own: same tower and MAC, but without interference from and to others, and without
     waiting for others in a schedule.  The slots and turns of the others stay."""
     fading: UserNumbers = ()
     """Users whose signal always suffices, in the fastest mode.  Interference from and to others stays: the signal is
     compared with that of others, and no longer with noise."""
-    outage: UserNumbers = ()
-    """Users without outages: of themselves, their tower, and the route from it to the server."""
-    queue: UserNumbers = ()
-    """Users whose updates and packets neither wait at ports nor are dropped; each link takes bits / rate and its delay,
-    beside all other messages on it."""
-    compute: UserNumbers = ()
-    """Users whose training takes as long as that of the fastest user."""
+    backhaul: UserNumbers = ()
+    """Users whose updates are at the server as soon as their tower has received them: without queue, loss or delay."""
+    downlink: UserNumbers = ()
+    """Users that receive every version at once, unless they are disconnected."""
+    superseded: UserNumbers = ()
+    """Users that finish an update before they begin from a newer version, also while they are not selected."""
+    deadline: UserNumbers = ()
+    """Users whose updates are never too late: they finish them as with ``superseded``, and the server takes them
+    whenever they come."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         if not any(getattr(self, cause) for cause in CAUSES):

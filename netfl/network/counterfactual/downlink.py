@@ -1,11 +1,12 @@
-"""The ideal downlink to users that are exempt from outages."""
+"""Downlinks to users that are exempt from outages, or from the downlink."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from netfl.network.clock import Clock
 from netfl.network.counterfactual import Exemptions
-from netfl.network.downlink import IdealDownlink
+from netfl.network.downlink import DownlinkPath, IdealDownlink, Receivers
 from netfl.network.tower import Tower
 from netfl.types import Users
 
@@ -27,3 +28,36 @@ class UninterruptedDownlink(IdealDownlink):
             self._schedule(tower, version, undisturbed_s, users[is_exempt])
         if not is_exempt.all():
             super()._cross(tower, version, users[~is_exempt], undisturbed_s)
+
+
+class DirectDownlink:
+    """A downlink by which exempt users have a version at once; other users have it by another downlink.
+
+    Args:
+        inner: the other downlink.
+    """
+
+    def __init__(self, exemptions: Exemptions, inner: DownlinkPath, env: Clock) -> None:
+        self._exemptions = exemptions
+        self._inner = inner
+        self._env = env
+
+    @property
+    def bits(self) -> float:
+        """Size of a broadcast."""
+        return self._inner.bits
+
+    @bits.setter
+    def bits(self, bits: float) -> None:
+        self._inner.bits = bits
+
+    def send(self, version: int, receivers: Receivers) -> None:
+        """Send *version* from the server to *receivers*."""
+        other_receivers = []
+        for tower, users in receivers:
+            is_exempt = self._exemptions.among("downlink", tower.cell.ids[users])
+            if is_exempt.any():
+                tower.schedule_broadcast(version, self._env.now, users[is_exempt])
+            if not is_exempt.all():
+                other_receivers.append((tower, users[~is_exempt]))
+        self._inner.send(version, other_receivers)

@@ -10,14 +10,10 @@ from netfl.network.backhaul.port import OutputPort
 from netfl.network.clock import call_after
 from netfl.network.counterfactual import Exemptions
 from netfl.network.message import Message
-from netfl.network.periods import before_rounding
 
 
 class BypassPort(OutputPort):
-    """An output port that sends messages of exempt users beside all others on the link.
-
-    A message is sent so at once if its users are exempt from queues, or where an outage would end it if they are exempt
-    from outages.
+    """An output port that sends a message of exempt users beside all others on the link where an outage would end it.
 
     Args:
         parts: the arguments of `OutputPort`.
@@ -26,20 +22,6 @@ class BypassPort(OutputPort):
     def __init__(self, exemptions: Exemptions, *parts: Any) -> None:
         super().__init__(*parts)
         self._exemptions = exemptions
-
-    def enter(self, message: Message, *, may_tie: bool = True) -> None:
-        if not self._exemptions.cover("queue", message):
-            super().enter(message, may_tie=may_tie)
-        elif may_tie:  # the order of those that enter together is drawn with this one
-            self._enter_later(message)
-        else:
-            now_s = self._env.now
-            message.entered_s = now_s
-            down = self._down_end(now_s) if self._has_outages else ""
-            if down:
-                self._lose(message, down)
-            else:
-                self._send_beside(message, now_s)
 
     def _propagate(self, message: Message, now_s: float) -> None:
         if self._exemptions.cover("outage", message):
@@ -69,11 +51,6 @@ class BypassPort(OutputPort):
     def _send_beside(self, message: Message, now_s: float, done_s: float = 0.0) -> None:
         """Send *message*, of whose sending *done_s* are over, beside whatever is on the link."""
         duration_s = message.bits / self._rate_bps - done_s
-        if self._has_outages and not self._exemptions.cover("outage", message):
-            cut_s, down = self._interruption(now_s, duration_s)
-            if cut_s < before_rounding(now_s + duration_s):
-                call_after(self._env, max(0.0, cut_s - now_s), lambda _: self._lose(message, down))
-                return
 
         def sent(event: simpy.Event) -> None:
             if self._records_hops:

@@ -1,4 +1,4 @@
-"""Routes of messages of users that are exempt from queues or outages."""
+"""Routes of messages of users that are exempt from outages."""
 
 from __future__ import annotations
 

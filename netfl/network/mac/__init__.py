@@ -186,6 +186,18 @@ class Mac(Spec):
         """
         return bits / (self.rate_bps or slowest_bps)
 
+    def frame_times_s(self, bits: float, snr_db: Floats, airtime_s: Floats) -> tuple[Floats, Floats]:
+        """Return the airtime of a frame, and the least time from its start to that of the next, ``[n]`` each, in s.
+
+        Args:
+            bits: payload of the frame.
+            snr_db: SNR of each user, ``[n]``; infinity without a radio.
+            airtime_s: its airtime in the mode that the reception chooses, ``[n]``.
+        """
+        if self.rate_bps is not None:
+            airtime_s = np.full(len(snr_db), bits / self.rate_bps)
+        return airtime_s, airtime_s
+
     def max_frames_hz(self, airtime_s: float, longest_s: float, delay_s: float) -> float:
         """Return an upper bound on the frames per second that leave a cell in the long run; infinity if there is none.
 

@@ -193,6 +193,26 @@ class Lorawan(Mac):
             mode = self._retry_mode(first_mode, payload, self.attempt_limit - 1)
         return self._airtime_s(payload, mode)
 
+    def frame_times_s(self, bits: float, snr_db: Floats, airtime_s: Floats) -> tuple[Floats, Floats]:
+        """Return the times of a first attempt; with A of airtime the next frame comes A / Σ duty cycles later.
+
+        With ``random`` factors it is that of the lowest.
+        """
+        payload = math.ceil(bits / 8.0)
+        factor = self.spreading_factor
+        if isinstance(factor, int):
+            modes = [factor - int(FACTORS[0])] * len(snr_db)
+        elif factor == "random":
+            modes = [0] * len(snr_db)
+        else:
+            margin_db = _MARGIN_DB if self.margin is None else self.margin
+            slowest_mode = _slowest_mode(payload)
+            modes = [min(fastest_mode_of(each_db - margin_db), slowest_mode) for each_db in snr_db.tolist()]
+        airtime_of = {mode: self._airtime_s(payload, mode) for mode in {*modes}}
+        airtime_s = np.array([airtime_of[mode] for mode in modes])
+        duty_cycle = min(1.0, sum(band.duty_cycle for band in self.sub_bands))
+        return airtime_s, np.maximum(airtime_s / duty_cycle, airtime_s + _RX2_DELAY_S)
+
     def _retry_mode(self, first_mode: int, payload: int, failures: int) -> int:
         """Return the mode after failed attempts of an update whose first attempt was in *first_mode*."""
         if self.version == "1.0.4":

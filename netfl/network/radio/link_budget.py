@@ -112,6 +112,11 @@ class LinkBudget:
         means_db = [np.mean([gain.gain_db(users, time_s) for time_s in times_s], axis=0) for gain in self._gains]
         return np.array(means_db).reshape(len(means_db), len(users))
 
+    def mean_snr_db(self, users: Ints, times_s: Sequence[float]) -> Floats:
+        """Return the SNR of each user, its gains averaged in dB over *times_s*, ``[n]``."""
+        gains_db = self.mean_gains_db(users, times_s)
+        return np.asarray(self.radio.power + gains_db.sum(axis=0) - self._noise_dbm)
+
     def best_snr_db(self, users: Ints) -> Floats:
         """Return an SNR that each user practically never exceeds, ``[n]``."""
         best_db = sum((gain.peak_db(users) for gain in self._gains), np.zeros(len(users)))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from netfl.diagnosis.loss_attribution import gain_p_values
+from netfl.diagnosis.explanation.gains import gain_between, gain_p_values
 
 CAUSES = 6
 """Five causes, and all causes together."""
@@ -81,3 +81,33 @@ def test_gain_is_detected():
 
 def test_too_few_rounds_give_no_evidence():
     assert gain_p_values(np.zeros((1, 4, 1), np.int64), np.ones((1, 4, 1), np.int64))[0] == 1.0
+
+
+def test_gain_has_an_interval_and_a_time_for_each_delivery():
+    rng = np.random.default_rng(4)
+    before = (rng.random((2, 400)) < 0.1).astype(np.int64)
+    after = (rng.random((2, 400)) < 0.3).astype(np.int64)
+    gain = gain_between(before, after, before_s=800.0, after_s=600.0)
+    assert gain.deliveries == gain.after - gain.before == after.sum() - before.sum()
+    assert gain.low < 160 < gain.high  # 800 rounds, 0.2 more in each
+    assert 800 / before.sum() == gain.before_s
+    assert gain.seconds == pytest.approx(800 / before.sum() - 600 / after.sum())
+
+
+def test_interval_of_a_gain_holds_its_level():
+    rng = np.random.default_rng(5)
+    hits = 0
+    for _ in range(300):
+        before = rng.poisson(0.2, (1, 400))
+        after = rng.poisson(0.3, (1, 400))
+        gain = gain_between(before, after, 1.0, 1.0)
+        hits += gain.low <= 40 <= gain.high
+    assert hits >= 300 * 0.95 - 3 * (300 * 0.95 * 0.05) ** 0.5
+
+
+def test_user_without_deliveries_gains_infinite_time():
+    silent = np.zeros((1, 100), np.int64)
+    one = silent.copy()
+    one[0, 50] = 1
+    assert gain_between(silent, one, 100.0, 100.0).seconds == np.inf
+    assert np.isnan(gain_between(one, silent, 100.0, 100.0).seconds)

@@ -1,0 +1,123 @@
+"""Rarity: which users deliver less than their fair share, beyond chance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from scipy import special
+
+from netfl.diagnosis.explanation.gains import standard_error
+from netfl.types import Bools, Floats, Ints
+
+RARITY_LEVEL = 0.01
+"""Expected share of users with a fair share among those that count as rare."""
+_LEAST_DISPERSION = 0.1
+"""Least variance of deliveries over that of independent ones: few blocks may show less by chance."""
+
+
+class Standing(Enum):
+    """How the deliveries of a user compare with its fair share."""
+
+    ABOVE = "above its fair share"
+    WITHIN_CHANCE = "within chance of its fair share"
+    RARE = "below its fair share"
+    STARVED = "with others in a network that hardly delivers"
+
+
+@dataclass(frozen=True, slots=True)
+class Rarity:
+    """Deliveries of all users, compared with their fair share.
+
+    Args:
+        deliveries: number of deliveries of each user, ``[users]``.
+        fair: the fair share: the deliveries of all users, divided by the number of users.
+        p: probability that a user with a fair share delivers so little, ``[users]``, corrected for the number of users
+            (Y. Benjamini, Y. Hochberg, J. R. Stat. Soc. B 57, 1995).
+        rounds: number of rounds of all replicas.
+        empty_rounds: number of them without any delivery.
+    """
+
+    deliveries: Ints
+    fair: float
+    p: Floats
+    rounds: int
+    empty_rounds: int
+
+    @property
+    def is_rare(self) -> Bools:
+        """Whether each user delivers less than its fair share, beyond chance, ``[users]``."""
+        return (self.p <= RARITY_LEVEL) & (self.deliveries < self.fair)
+
+    @property
+    def hardly_delivers(self) -> bool:
+        """Whether most rounds end without any delivery."""
+        return self.empty_rounds > self.rounds / 2
+
+    def standing(self, user: int) -> Standing:
+        """Return how the deliveries of *user* compare with its fair share."""
+        if self.is_rare[user]:
+            return Standing.RARE
+        if self.deliveries[user] > self.fair:
+            return Standing.ABOVE
+        if self.hardly_delivers:
+            return Standing.STARVED
+        return Standing.WITHIN_CHANCE
+
+    def rarest(self, count: int) -> list[int]:
+        """Return the *count* users with the fewest deliveries, in the order of their numbers where they tie."""
+        order = np.argsort(self.deliveries, kind="stable")
+        return [int(user) for user in order[:count]]
+
+    def typical(self, count: int) -> list[int]:
+        """Return up to *count* users that are not rare, those nearest to the fair share first."""
+        usual = np.flatnonzero(~self.is_rare)
+        distance = np.abs(self.deliveries[usual] - self.fair)
+        order = np.argsort(distance, kind="stable")
+        return [int(user) for user in usual[order[:count]]]
+
+
+def rarity_of(delivered: Ints) -> Rarity:
+    """Compare the deliveries of users with their fair share.
+
+    The number of deliveries of a user with a fair share 1/n of all N is binomial; D deliveries in clusters, or evenly
+    spread ones, count as D/φ independent ones, where the dispersion φ is the variance of the deliveries of a user over
+    that of independent ones, from blocks of rounds, the mean over all users.
+
+    Args:
+        delivered: deliveries of each user in each round, ``[replicas, rounds, users]``.
+    """
+    replicas, rounds, users = delivered.shape
+    deliveries = delivered.sum(axis=(0, 1))
+    total = int(deliveries.sum())
+    fair = total / users
+    dispersion = _dispersion(delivered, deliveries)
+    # binomial distribution function, P(D' ≤ D), continued to all real numbers
+    count = total / dispersion
+    hits = deliveries / dispersion
+    below = np.ones(users)
+    possible = hits < count
+    below[possible] = special.betainc(count - hits[possible], hits[possible] + 1, 1 - 1 / users)
+    empty = int((delivered.sum(axis=2) == 0).sum())
+    return Rarity(deliveries, fair, _corrected(below), replicas * rounds, empty)
+
+
+def _dispersion(delivered: Ints, deliveries: Ints) -> float:
+    independent = float(deliveries.sum())
+    if not independent:
+        return 1.0
+    variance = standard_error(delivered) ** 2
+    if np.isinf(variance).any():  # too few rounds
+        return 1.0
+    return max(_LEAST_DISPERSION, float(variance.sum()) / independent)
+
+
+def _corrected(p: Floats) -> Floats:
+    """Return p-values corrected by the procedure of Benjamini and Hochberg, ``[n]``."""
+    order = np.argsort(p)[::-1]
+    ranks = np.arange(len(p), 0, -1)
+    smallest_so_far = np.minimum.accumulate(p[order] * len(p) / ranks)
+    corrected = np.empty(len(p))
+    corrected[order] = np.minimum(smallest_so_far, 1.0)
+    return corrected

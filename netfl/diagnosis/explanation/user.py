@@ -1,0 +1,277 @@
+"""Why one user delivers so little: its causes, from its replays, and the sentence that states them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from netfl.diagnosis.explanation.gains import LEVEL, Gain
+from netfl.diagnosis.explanation.rarity import Standing
+from netfl.results.formatting import clock, counted, join_words
+
+LEAST_SHARE = 0.2
+"""Least share of a user's shortfall that a cause explains if it is named."""
+_MOST = 0.5
+"""Share of a shortfall that counts as most of it."""
+
+Rule = Literal["deadline", "superseded"]
+"""What ends updates that take longer than a round: the server takes them no more, or their users abandon them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeastTime:
+    """Least time for an update of a user, compared with the rounds: a bound that needs no replay.
+
+    Args:
+        train_s: mean training time, in seconds.
+        frames: number of frames of an update.
+        frame_s: time from the start of a frame to that of the next one, in seconds: its mean airtime and what the MAC
+            adds to it, such as the silence of a duty cycle.
+        airtime_s: mean airtime of a frame, in seconds.
+        round_s: the longest round, in seconds.
+        trainings: number of trainings that the user began.
+        finished: number of trainings that ended before a newer version replaced them.
+        rule: what ends an update that takes longer than a round.
+    """
+
+    train_s: float
+    frames: int
+    frame_s: float
+    airtime_s: float
+    round_s: float
+    trainings: int
+    finished: int
+    rule: Rule = "deadline"
+
+    @property
+    def send_s(self) -> float:
+        """Least time for all frames of an update."""
+        return self.frames * self.frame_s
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """The causes for which no update of the user can end before the round does; empty if one can."""
+        if self.train_s > self.round_s:
+            return ("compute",)
+        if self.send_s > self.round_s:
+            return ("airtime",)
+        if self.train_s + self.send_s > self.round_s:
+            return ("compute", "airtime")
+        return ()
+
+    @property
+    def reason(self) -> str:
+        """The bound in words."""
+        end = "rounds close" if self.rule == "deadline" else "it abandons it for a newer version"
+        rounds = f"{end} after at most {clock(self.round_s)}"
+        training = f"it trains for {clock(self.train_s)}"
+        silence = ""
+        if self.frame_s > self.airtime_s:
+            silence = f" ({clock(self.airtime_s)} on the air, the rest silence)"
+        if self.frames > 1:
+            sending = f"{self.frames} packets × {clock(self.frame_s)}{silence} = {clock(self.send_s)}"
+        else:
+            sending = f"a frame takes {clock(self.frame_s)}{silence}"
+        if self.causes == ("compute",):
+            return f"{training}, and {rounds}"
+        if self.causes == ("airtime",):
+            return f"{sending}, and {rounds}"
+        return f"{training}, then {sending}, and {rounds}"
+
+
+@dataclass(frozen=True, slots=True)
+class UserExplanation:
+    """Deliveries of one user, and without each cause of missing ones.
+
+    The replays differ from the original in this user alone, so that the result does not depend on the other users that
+    are explained.
+
+    Args:
+        user: user number.
+        standing: how its deliveries compare with the fair share.
+        deliveries: the number of its deliveries.
+        rounds: the number of rounds.
+        empty_rounds: the number of rounds without any delivery.
+        fair: the fair share.
+        p: probability of so few deliveries with a fair share, corrected for the number of users.
+        ties: the number of other users with as many deliveries.
+        outcomes: outcomes of its updates, of `netfl.types.OUTCOMES`.
+        failed: failed attempts over the air, by reason.
+        least_time: the bound on its updates; ``None`` where older updates count, or nobody trains.
+        gains: its gain without each cause that can concern it.
+        together: its gain without all of these causes; ``None`` if it was not replayed.
+        typical: deliveries of a typical user without each cause, over those with it.
+        sufficient: causes that must be removed together, as each suffices to keep the user from delivering.
+        without_sufficient: the gain without all of these.
+    """
+
+    user: int
+    standing: Standing
+    deliveries: int
+    rounds: int
+    empty_rounds: int
+    fair: float
+    p: float
+    ties: int = 0
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    failed: Mapping[str, int] = field(default_factory=dict)
+    least_time: LeastTime | None = None
+    gains: Mapping[str, Gain] = field(default_factory=dict)
+    together: Gain | None = None
+    typical: Mapping[str, float] = field(default_factory=dict)
+    sufficient: tuple[str, ...] = ()
+    without_sufficient: Gain | None = None
+
+    @property
+    def is_starving(self) -> bool:
+        """Whether it delivers too little, so that its causes matter."""
+        return self.standing in {Standing.RARE, Standing.STARVED}
+
+    @property
+    def bound_causes(self) -> tuple[str, ...]:
+        """The causes for which none of its updates can end in time, the rule that ends them last."""
+        least_time = self.least_time
+        if self.deliveries or least_time is None or not least_time.causes:
+            return ()
+        return (*least_time.causes, least_time.rule)
+
+    @property
+    def tests(self) -> int:
+        """Number of tests for which the p-values of gains are corrected: one for each cause, one for all together."""
+        return len(self.gains) + 1
+
+    def is_significant(self, gain: Gain | None) -> bool:
+        """Return whether chance does not explain *gain*, corrected by Bonferroni for the number of `tests`."""
+        return gain is not None and gain.deliveries > 0 and gain.p * self.tests <= LEVEL
+
+    def share(self, cause: str) -> float:
+        """Return the share of the user's shortfall that is gone without *cause*, from 0 to 1.
+
+        With D deliveries of a fair share F the shortfall is 1 - D / F.  Without the cause it is 1 - D' / F', where F'
+        is what a typical user delivers without the cause: what costs everybody as much explains nothing.  In a network
+        that hardly delivers the gain of the user is compared with its deliveries without all causes instead.
+        """
+        gain = self.gains[cause]
+        if self.standing is Standing.STARVED:
+            most = self.together.deliveries if self.together is not None else gain.deliveries
+            return _clipped(gain.deliveries / most) if most > 0 else 0.0
+        if not self.fair or self.deliveries >= self.fair:
+            return 0.0
+        before = 1 - self.deliveries / self.fair
+        after = 1 - gain.after / (self.fair * self.typical.get(cause, 1.0))
+        return _clipped(1 - after / before)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The causes that explain its shortfall, that with the largest share first; empty if none does."""
+        if self.sufficient:
+            return self.sufficient
+        if self.bound_causes:
+            return self.bound_causes
+        return self.single_causes
+
+    @property
+    def single_causes(self) -> tuple[str, ...]:
+        """The causes that explain its shortfall by themselves, that with the largest share first.
+
+        Beside the main cause, one is named that explains most of it, too, or something of what the main cause leaves.
+        """
+        shares = {cause: self.share(cause) for cause, gain in self.gains.items() if self.is_significant(gain)}
+        main_share = max(shares.values(), default=0.0)
+        named = [
+            cause
+            for cause, share in shares.items()
+            if share >= LEAST_SHARE and (share >= _MOST or share == main_share or main_share + share <= 1.0)
+        ]
+        return tuple(sorted(named, key=lambda cause: -shares[cause]))
+
+    @property
+    def is_mostly_explained(self) -> bool:
+        """Whether its single causes explain most of its shortfall."""
+        return sum(self.share(cause) for cause in self.single_causes) >= _MOST
+
+    def is_most(self, gain: Gain) -> bool:
+        """Return whether *gain* is most of the gain without all causes."""
+        return self.together is not None and gain.deliveries >= _MOST * self.together.deliveries
+
+    @property
+    def main(self) -> str | None:
+        """The first `named` cause."""
+        return next(iter(self.named), None)
+
+    @property
+    def sentence(self) -> str:
+        """The explanation in words."""
+        updates = counted(self.deliveries, "update") if self.deliveries else "no update"
+        head = f"user {self.user} delivered {updates} in {self.rounds} rounds"
+        if self.standing is Standing.ABOVE:
+            return f"{head}, more than its fair share of {self.fair:.3g}"
+        if self.deliveries == self.fair and self.deliveries:
+            return f"{head}, exactly its fair share"
+        if self.standing is Standing.WITHIN_CHANCE:
+            return f"{head}, which chance explains: its fair share is {self.fair:.3g}"
+        if self.standing is Standing.STARVED:
+            head = f"{head} ({self.empty_rounds} rounds delivered nothing at all)"
+        else:
+            head = f"{head} (fair share {self.fair:.3g})"
+        if self.ties and not self.deliveries:
+            others = "another user" if self.ties == 1 else f"{self.ties} other users"
+            head = f"{head}, like {others}"
+        return f"{head}: {self._explanation}"
+
+    @property
+    def _explanation(self) -> str:
+        if self.without_sufficient is not None:
+            return self._jointly_removed(self.without_sufficient)
+        if self.bound_causes and self.least_time is not None:
+            return self._bound(self.least_time)
+        if self.named:
+            return "; ".join(self._named_parts())
+        if self.is_significant(self.together) and self.together is not None:
+            return f"no single cause explains it; without all of them, {_effect(self.together)}"
+        return "no cause costs it more deliveries than chance explains"
+
+    def _jointly_removed(self, gain: Gain) -> str:
+        causes = join_words(self.sufficient)
+        effect = _effect(gain)
+        if len(self.sufficient) == 1:
+            return f"{causes}; without it, {effect}"
+        if len(self.sufficient) == 2:
+            return f"{causes}, of which either suffices; without both, {effect}"
+        return f"{causes}, of which each suffices; without all of them, {effect}"
+
+    def _bound(self, least_time: LeastTime) -> str:
+        *causes, rule = self.bound_causes
+        against = "the deadline" if rule == "deadline" else "newer versions (superseded)"
+        return f"{join_words(causes)} against {against}: {least_time.reason}"
+
+    def _named_parts(self) -> Iterator[str]:
+        first, *others = self.named
+        if others and sum(self.share(cause) for cause in self.named) > 1 + LEAST_SHARE:
+            yield f"{' together with '.join(self.named)}, as it delivers without either"
+        elif others:
+            yield f"mostly {first}, then {' and '.join(others)}"
+        else:
+            yield first
+        for cause in self.named:
+            yield f"without {cause}, {_effect(self.gains[cause])}"
+        if self.standing is Standing.RARE and first in self.typical:
+            change = self.fair * (self.typical[first] - 1)
+            yield f"a typical user would deliver {change:+.3g} without {first}"
+
+
+def _effect(gain: Gain) -> str:
+    """Return what a user would have delivered, in words."""
+    updates = f"it would have delivered {counted(gain.after, 'update')}"
+    if math.isinf(gain.after_s):
+        return updates
+    interval = ""
+    if not math.isinf(gain.high):
+        interval = f" ({max(0.0, gain.before + gain.low):.0f} to {gain.before + gain.high:.0f})"
+    return f"{updates}{interval}, one in {clock(gain.after_s)}"
+
+
+def _clipped(share: float) -> float:
+    return min(1.0, max(0.0, share))

@@ -1,0 +1,30 @@
+"""The server for users that are exempt from deadlines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from netfl.network.counterfactual import Exemptions
+from netfl.network.server import Server
+from netfl.network.updates import Update
+
+
+class PatientServer(Server):
+    """A server for which updates of exempt users are never too old, and come late for the next round.
+
+    Args:
+        parts: the arguments of `Server`.
+    """
+
+    def __init__(self, exemptions: Exemptions, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._exempt_users = frozenset(exemptions.deadline)
+
+    def _judge(self, update: Update) -> None:
+        if self._is_closed and update.user in self._exempt_users:
+            self._arrived.append(update)  # the next round judges it, which opens at this instant
+        else:
+            super()._judge(update)
+
+    def _is_stale(self, update: Update) -> bool:
+        return super()._is_stale(update) and update.user not in self._exempt_users
