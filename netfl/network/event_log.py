@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from netfl.errors import ModelError
+from netfl.network.attempt_log import AttemptLog
 from netfl.network.counters import PacketArray, PacketCounter
 from netfl.types import Event, Recorder
 
@@ -45,6 +46,7 @@ class EventLog:
             the run ends.
 
     Attributes:
+        attempts: record of attempts over the air.
         receptions: number of receptions of a version by a user in the open round.
         uplink_bits: bits put on the air in the open round.
         downlink_bits: bits of the broadcasts of the open round.
@@ -67,6 +69,7 @@ class EventLog:
         self._recorder = recorder
         self._users = users
         self._max_failed_attempts = max_failed_attempts
+        self.attempts = AttemptLog(recorder)
         self.metrics: dict[str, float] = {}
         self.packets = PacketCounter(nodes)
         self.records_packets = record_packets
@@ -76,6 +79,7 @@ class EventLog:
     def open_round(self, round: int) -> None:
         """Reset the counters of the open round."""
         self.round = round
+        self.attempts.round = round
         self.receptions = 0
         self.failed_attempts = 0
         self.lost_trainings = 0

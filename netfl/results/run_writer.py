@@ -114,10 +114,12 @@ class RunWriter(RunObserver):
         self.scenario = scenario
         self._replicas = replicas
         self._lanes = tuple(lanes)
-        names = [name for name in GROWING if name != "metrics" or lanes]
+        keeping = scenario.keeping
+        optional = {"metrics": bool(lanes), "attempts": keeping.attempts}
+        names = [name for name in GROWING if optional.get(name, True)]
         self._tables = {name: TableWriter(folder, name, SCHEMAS[name]) for name in names}
-        events = self._tables["events"]
-        self.recorders = [EventRecorder(events, replica, scenario.keeping) for replica in replicas]
+        tables = self._tables["events"], self._tables.get("attempts")
+        self.recorders = [EventRecorder(tables[0], replica, keeping, tables[1]) for replica in replicas]
         self._statistics = [RoundStatistics(scenario.users) for _ in replicas]
         self._waiting: list[Sequence[Round]] = []
         self._evaluations: list[LearnerReport] = []
@@ -136,6 +138,16 @@ class RunWriter(RunObserver):
             pairs = zip(self._replicas, columns, strict=True)
             frames = [pd.DataFrame({"replica": replica, **table}) for replica, table in pairs]
             self.write_table(name, pd.concat(frames, ignore_index=True))
+
+    def _add_to_users(self, columns: Sequence[Mapping[str, NDArray[Any]]]) -> None:
+        """Add columns that are known at the end, of each replica, to the table ``users``."""
+        if not any(columns):
+            return
+        with open_parquet(self.folder / "users.parquet") as file:
+            table = file.read()
+        for name in columns[0]:
+            table = table.append_column(name, pa.array(np.concatenate([of_replica[name] for of_replica in columns])))
+        self.write_table("users", table)
 
     def on_start(self, start: RunStart) -> None:
         self._checkpoint_round = start.checkpoint_round or 0
@@ -175,7 +187,8 @@ class RunWriter(RunObserver):
         rows = [(replica, *entry) for replica, summary in pairs for entry in summary.items()]
         table.append([*zip(*rows, strict=True)])
         self.write_table("final_metrics", table.read())
-        self.write_replicas("energy", [recorder.spendings for recorder in self.recorders])
+        self.write_replicas("energy", [recorder.by_user.get("energy", {}) for recorder in self.recorders])
+        self._add_to_users([recorder.by_user.get("users", {}) for recorder in self.recorders])
         write_json(self.folder / "summary.json", summarize_run(self.scenario, values))
 
     def abandon(self) -> None:

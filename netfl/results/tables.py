@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from netfl.columns import REPLICA, ROUND, Column, columns_of
+from netfl.columns import REPLICA, ROUND, USER, Column, columns_of
 from netfl.errors import MachineError
 from netfl.files import check_stamp
+from netfl.network.attempt_log import Attempt
 from netfl.results.atomic_write import publish_file, temp_path
 from netfl.scenario.recording import EventFilter
 from netfl.types import KINDS, STAMP, Delivery, Event, LearnerReport, Round
@@ -39,7 +40,9 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         ROUND,
         Column("value", "double", "a number that depends on the kind"),
         Column("detail", "word", "one more word, such as the cause of a failure"),
+        Column("traffic", "word", "class of traffic of a packet; empty for an update", default=""),
     ),
+    "attempts": (REPLICA, *columns_of(Attempt)),
     "metrics": (
         Column("learner", "word", "the learner, or the choice among learners"),
         REPLICA,
@@ -65,7 +68,7 @@ SCHEMAS = {
 }
 """Arrow schemas of the tables."""
 
-GROWING = ("rounds", "deliveries", "events", "metrics")
+GROWING = ("rounds", "deliveries", "events", "attempts", "metrics")
 """Tables that grow during a run; the others are written at once."""
 
 CHUNK = 1 << 16
@@ -237,26 +240,41 @@ def metric_columns(
 
 
 class EventRecorder:
-    """Recorder of the events of one replica: counts all events, and stores those that the filter keeps.
+    """Recorder of one replica: counts all events, and stores those events and attempts that the filter keeps.
+
+    Args:
+        table: the table ``events``.
+        replica: number of the replica.
+        keeping: the filter.
+        attempts: the table ``attempts``; ``None`` if the filter keeps none.
 
     Attributes:
         counts: number of events of each kind.
         values: metrics of the whole replica.
-        spendings: columns of the table ``spent``.
+        by_user: columns ``[users]`` of the tables ``users`` and ``energy`` that are known at the end of the replica.
     """
 
-    def __init__(self, table: TableWriter | MemoryTable, replica: int, keeping: EventFilter) -> None:
+    def __init__(
+        self,
+        table: TableWriter | MemoryTable,
+        replica: int,
+        keeping: EventFilter,
+        attempts: TableWriter | MemoryTable | None = None,
+    ) -> None:
         self._table, self._replica, self._keeping = table, replica, keeping
+        self._attempts = attempts
         self._held: list[
-            tuple[int, str, NDArray[np.float64], int, NDArray[np.int64], str, NDArray[np.float64], str]
+            tuple[int, str, NDArray[np.float64], int, NDArray[np.int64], str, NDArray[np.float64], str, str]
         ] = []
         self._rows = 0
         self.counts = dict.fromkeys(KINDS, 0)
         self.values: dict[str, float] = {}
-        self.spendings: dict[str, NDArray[Any]] = {}
+        self.by_user: dict[str, Mapping[str, NDArray[Any]]] = {}
 
     def wants(self, kind: str) -> bool:
-        """Return whether events of *kind* are recorded."""
+        """Return whether events of *kind*, or rows of the table ``attempts``, are recorded."""
+        if kind == "attempts":
+            return self._attempts is not None
         return kind in self._keeping.kinds
 
     def record(self, event: Event) -> None:
@@ -275,7 +293,9 @@ class EventRecorder:
             size = users.size
             if not size:
                 return
-        self._held.append((size, event.kind, times, event.round, users, event.node, values, event.detail))
+        self._held.append(
+            (size, event.kind, times, event.round, users, event.node, values, event.detail, event.traffic)
+        )
         self._rows += size
         if self._rows >= CHUNK:
             self.flush()
@@ -284,15 +304,20 @@ class EventRecorder:
         """Keep metrics of the whole replica."""
         self.values.update(values)
 
-    def energy(self, values: Mapping[str, NDArray[Any]]) -> None:
-        """Keep columns of the table ``spent``."""
-        self.spendings.update(values)
+    def add_rows(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Store attempts that the filter keeps; keep columns of other tables until the end."""
+        if table != "attempts" or self._attempts is None:
+            self.by_user[table] = columns
+            return
+        replica = np.full(len(columns["user"]), self._replica)
+        kept = self._keeping.of(columns[USER.name]) & self._keeping.of_rounds(columns[ROUND.name])
+        self._attempts.append([replica, *(columns[column.name] for column in columns_of(Attempt))], kept)
 
     def flush(self) -> None:
         """Pass the gathered events to the table."""
         if not self._held:
             return
-        sizes, kinds, times, rounds, users, nodes, values, details = zip(*self._held, strict=True)
+        sizes, kinds, times, rounds, users, nodes, values, details, traffic = zip(*self._held, strict=True)
         self._held, self._rows = [], 0
         counts = np.array(sizes)
         self._table.append(
@@ -305,6 +330,7 @@ class EventRecorder:
                 np.repeat(np.array(rounds, np.int64), counts),
                 _long(values, counts),
                 dictionary_column(details, counts),
+                dictionary_column(traffic, counts),
             ]
         )
 

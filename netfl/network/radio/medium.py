@@ -54,6 +54,7 @@ class Medium:
         node_state: state of the nodes; ``None`` if there are no outages.
 
     Attributes:
+        mode_names: names of the modes, empty where they have none.
         steady: whether there are no outages.
         usage_independent: whether outages do not depend on what users send.
         modes: number of modes that a sender can choose from.
@@ -61,6 +62,7 @@ class Medium:
     """
 
     modes = 1
+    mode_names: Sequence[str] = ("",)
     energy: EnergyMeter | None = None
 
     def __init__(

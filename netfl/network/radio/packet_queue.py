@@ -39,7 +39,7 @@ class PacketQueue(TxQueue):
         self.quiet = traffic.is_saturated
         self.on_air = np.zeros(size, np.bool_)
         self._tower = tower
-        self._log = log
+        self.log = log
         self._saturated = traffic.is_saturated
         self._capacity = traffic.buffer or np.inf
         self._fixed_size = traffic.size.distribution == "fixed"
@@ -79,15 +79,13 @@ class PacketQueue(TxQueue):
                 if not head.counted:
                     self._count(head)
         if self._fixed_size:
-            self._log.uplink_bits += self.max_bits * len(heads)
+            self.log.uplink_bits += self.max_bits * len(heads)
             return Frames(users, self.max_bits, heads)
         bits = np.array([head.bits for head in heads])
-        self._log.uplink_bits += float(bits.sum())
+        self.log.uplink_bits += float(bits.sum())
         return Frames(users, bits, heads)
 
-    def end(
-        self, frames: Frames, causes: Sequence[str], snr_db: Floats, limit: int | None, now_s: float
-    ) -> list[Message]:
+    def end(self, frames: Frames, causes: Sequence[str], limit: int | None, now_s: float) -> list[Message]:
         messages = list[Message]()
         for user, head, cause in zip(frames.users.tolist(), frames.handle, causes, strict=True):
             self.on_air[user] = False
@@ -95,7 +93,7 @@ class PacketQueue(TxQueue):
                 messages.append(head)
             elif limit is not None and head.attempts >= limit:
                 outcome = cause if limit == 1 else "given_up"
-                head.end(self._log, Ending(outcome, self._tower), now_s)
+                head.end(self.log, Ending(outcome, self._tower), now_s)
             else:  # it stays the head, and is sent again
                 continue
             self._heads[user] = self._next(user, now_s)
@@ -155,17 +153,17 @@ class PacketQueue(TxQueue):
         number = int(self.ids[user])
         while arrivals.born_s < now_s:
             born_s, bits = arrivals.take()
-            self._log.packets.offer(number, bits, born_s)
+            self.log.packets.offer(number, bits, born_s)
             if len(waiting) + 1 < self._capacity:
                 waiting.append((born_s, bits))
             else:
                 dropped = Packet(number, bits, number, self._priority, born_s=born_s)
-                dropped.end(self._log, Ending("dropped", self._tower), born_s)
+                dropped.end(self.log, Ending("dropped", self._tower), born_s)
 
     def _count(self, head: Packet) -> None:
         if not head.counted:
             head.counted = True
-            self._log.packets.offer(head.user, head.bits, head.born_s)
+            self.log.packets.offer(head.user, head.bits, head.born_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,12 +158,10 @@ class UpdateQueue(TxQueue):
             self.log.uplink_bits += bits * len(users)
         else:
             self.log.uplink_bits += float(bits.sum())
-        self.log.event("sent", now_s, user=self.ids[users], node=self.tower, value=bits)
-        return Frames(users, bits, _SentUpdates(self.base[users], self.sent_s[users], self.attempts[users]))
+        sent = _SentUpdates(self.base[users], self.sent_s[users], self.attempts[users])
+        return Frames(users, bits, sent, sent.base)
 
-    def end(
-        self, frames: Frames, causes: Sequence[str], snr_db: Floats, limit: int | None, now_s: float
-    ) -> list[Message]:
+    def end(self, frames: Frames, causes: Sequence[str], limit: int | None, now_s: float) -> list[Message]:
         self.refresh(now_s)
         is_current = self._is_current(frames)
         senders = frames.users[is_current]
@@ -182,7 +180,8 @@ class UpdateQueue(TxQueue):
             if cause:
                 self._end(frames, leaves_queue, Ending.of_failure(cause, limit, self.tower), now_s)
                 self._end(frames, has_cause & ~is_current, Ending("superseded", self.tower), now_s)
-                self._record_failures(frames, has_cause & is_current & ~leaves_queue, cause, snr_db, now_s)
+                is_repeated = has_cause & is_current & ~leaves_queue
+                self.log.count_failures(int(np.count_nonzero(is_repeated)), now_s)
         updates = [self._update(frames, place) for place, cause in enumerate(causes) if not cause]
         self.outstanding.in_flight.update(dict.fromkeys(updates))
         self.source.start_next(np.concatenate(leaving_users), now_s)
@@ -242,13 +241,6 @@ class UpdateQueue(TxQueue):
 
     def _end(self, frames: Frames, chosen: Bools, ending: Ending, now_s: float) -> None:
         self.end_updates(ending, now_s, frames.users[chosen], frames.handle.base[chosen])
-
-    def _record_failures(self, frames: Frames, chosen: Bools, cause: str, snr_db: Floats, now_s: float) -> None:
-        """Count and record the failures of *chosen* frames, which are sent again."""
-        self.log.count_failures(int(np.count_nonzero(chosen)), now_s)
-        if chosen.any() and self.log.wants("failed"):
-            ids = self.ids[frames.users[chosen]]
-            self.log.event("failed", now_s, user=ids, node=self.tower, value=snr_db[chosen], detail=cause)
 
     def _end_superseded(self, users: Users, at_s: Floats) -> None:
         self.end_updates(Ending("superseded"), at_s, users, self.base[users])

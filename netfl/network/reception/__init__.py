@@ -114,6 +114,10 @@ class Reception(Spec):
         """Number of modes."""
         return 1
 
+    def mode_name(self, mode: int = 0) -> str:
+        """Return the name of a mode in tables, such as ``SF7``; by default modes have none."""
+        return ""
+
     @property
     def min_sir_db(self) -> Floats | None:
         """Minimum signal-to-interference ratio for each pair of modes, in dB, ``[modes, modes]``.

@@ -72,6 +72,9 @@ class Lora(Reception):
         factor = int(FACTORS[mode])
         return float(factor * bandwidth_hz / 2**factor * 4.0 / int(self.code_rate[2]))
 
+    def mode_name(self, mode: int = 0) -> str:
+        return f"SF{FACTORS[mode]}"
+
     def success(self, sinr_db: Floats, bandwidth_hz: float, bits: float, mode: int = 0) -> Floats:
         return np.asarray(np.asarray(sinr_db) >= MIN_SNR_DB[mode], float)
 

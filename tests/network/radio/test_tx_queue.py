@@ -233,7 +233,9 @@ def test_new_version_does_not_repeat_frame_on_air(monkeypatch, mac):
 @pytest.mark.parametrize("times_s", [(0.3, 0.1 + 0.2), (0.1 + 0.2, 0.3), (0.3, 0.3)])
 def test_first_queue_has_precedence_up_to_rounding(times_s):
     """Sums of the same durations in another order are one time; a nanosecond more is another."""
-    queues = [SimpleNamespace(ids=np.arange(1), max_bits=1.0, ready_s=np.array([time_s])) for time_s in times_s]
+    queues = [
+        SimpleNamespace(ids=np.arange(1), max_bits=1.0, ready_s=np.array([time_s]), log=None) for time_s in times_s
+    ]
     assert not MergedTxQueue(*queues)._second_is_next(np.arange(1)).any()
     queues[0].ready_s = queues[1].ready_s + 3e-9
     assert MergedTxQueue(*queues)._second_is_next(np.arange(1)).all()
