@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from netfl.types import Event, Floats, Ints, Recorder
 CAUSES = ("collided", "faded", "lost")
 """Causes of failed attempts: other senders, a signal that is too weak, an outage or an empty battery."""
 
+T = TypeVar("T", bound=Hashable)
 _CHUNK = 1 << 14
 """Number of rows that are gathered before they are recorded."""
 
@@ -93,10 +95,13 @@ class AttemptLog:
 
     def begin(self, node: str, time_s: float, users: Ints, bits: float | Floats, traffic: str | Sequence[str]) -> None:
         """Record that *users* begin to send frames of one class of *traffic*, or of one for each, to *node*."""
+        record = self._recorder.record
+        if isinstance(traffic, str):
+            record(Event("sent", time_s, self.round, users, node, bits, traffic=traffic))
+            return
         sizes = np.broadcast_to(bits, len(users))
-        for name, chosen in _by_word(traffic, len(users)):
-            event = Event("sent", time_s, self.round, user=users[chosen], node=node, value=sizes[chosen], traffic=name)
-            self._recorder.record(event)
+        for name, places in _places(traffic):
+            record(Event("sent", time_s, self.round, users[places], node, sizes[places], traffic=name))
 
     def end(self, transmission: Transmission, causes: Sequence[str], snr_db: Floats, now_s: float) -> None:
         """Record the end of a transmission, with the cause of failure of each frame; empty if it was received."""
@@ -129,30 +134,23 @@ class AttemptLog:
 
     def _record_failures(self, transmission: Transmission, causes: Sequence[str], snr_db: Floats, now_s: float) -> None:
         """Record an event for the frames of each cause and class of traffic."""
-        for name, of_class in _by_word(transmission.frames.traffic, len(causes)):
-            for cause, has_cause in _by_word(causes, len(causes)):
-                chosen = of_class & has_cause
-                if not cause or not chosen.any():
-                    continue
-                event = Event(
-                    "failed",
-                    now_s,
-                    self.round,
-                    user=transmission.ids[chosen],
-                    node=transmission.tower.name,
-                    value=snr_db[chosen],
-                    detail=cause,
-                    traffic=name,
-                )
-                self._recorder.record(event)
+        traffic = transmission.frames.traffic
+        classes = [traffic] * len(causes) if isinstance(traffic, str) else traffic
+        node = transmission.tower.name
+        for (cause, name), places in _places([*zip(causes, classes, strict=True)]):
+            if cause:
+                users = transmission.ids[places]
+                self._recorder.record(Event("failed", now_s, self.round, users, node, snr_db[places], cause, name))
 
 
-def _by_word(words: str | Sequence[str], size: int) -> Sequence[tuple[str, NDArray[np.bool_]]]:
-    """Return each of *words*, one for all or one for each, and which have it, ``[size]``."""
-    if isinstance(words, str):
-        return ((words, np.ones(size, np.bool_)),)
-    of_each = np.array(words, object)
-    return [(word, np.asarray(of_each == word)) for word in dict.fromkeys(words)]
+def _places(values: Sequence[T]) -> Sequence[tuple[T, slice | list[int]]]:
+    """Return each of *values* with its places; all places if there is only one."""
+    places: dict[T, list[int]] = defaultdict(list)
+    for place, value in enumerate(values):
+        places[value].append(place)
+    if len(places) == 1:
+        return [(values[0], slice(None))]
+    return [*places.items()]
 
 
 def _to_columns(ended: Sequence[_EndedAttempts], round: int, mode_names: Sequence[str]) -> dict[str, NDArray[Any]]:

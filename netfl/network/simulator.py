@@ -31,6 +31,7 @@ from netfl.network.radio.collision_repeats import RepeatedCollisions
 from netfl.network.server import Admission, Server
 from netfl.network.state import NetworkState
 from netfl.network.tower import build_towers
+from netfl.network.traffic import class_names
 from netfl.network.updates import OutstandingUpdates, UpdateCarrier
 from netfl.registry import kind_of
 from netfl.streams import Streams
@@ -106,6 +107,7 @@ class NetworkSimulator:
             recorder,
             layout.users,
             nodes=layout.nodes if config.traffic else 0,
+            traffic=class_names(config.traffic) or ("",),
             record_packets=config.service is None,
             max_failed_attempts=config.max_failed_attempts,
         )
@@ -318,7 +320,7 @@ class NetworkSimulator:
     def _restart_counts(self, now_s: float) -> None:
         """Start all counts over at the end of the warm-up."""
         self._play_fast_traffic(now_s)
-        self._log.packets.restart(now_s)
+        self._log.traffic.restart(now_s)
         self._warmup_busy_s = self._links_busy_s(now_s)
         for cell in self._cells:
             cell.transmit_path.restart(now_s)
@@ -424,10 +426,10 @@ class NetworkSimulator:
 
     def _network_metrics(self, now_s: float) -> dict[str, float]:
         """Return the metrics of traffic, attempts and links; those of traffic have a prefix if there are rounds."""
-        packets = self._log.packets
-        span_s = now_s - packets.since_s
+        traffic = self._log.traffic
+        span_s = now_s - traffic.total.since_s
         prefix = "" if self._config.service is None else "traffic."
-        metrics = {f"{prefix}{name}": value for name, value in packets.metrics(now_s).items()}
+        metrics = {f"{prefix}{name}": value for name, value in traffic.metrics(now_s).items()}
         for name, tower in self._towers.items():
             metrics[f"utilisation.{name}"] = share_of_time(tower.cell.transmit_path.busy_by_s(now_s), span_s)
         for name, repeated in self.synchronised_cells().items():

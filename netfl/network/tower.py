@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial, reduce
 from typing import cast
 
@@ -17,7 +17,7 @@ from netfl.network.counterfactual import IsolatedStreams
 from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
 from netfl.network.mac._conformance import CheckedCell
-from netfl.network.message import Message, Packet
+from netfl.network.message import Message
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.medium import Medium
 from netfl.network.radio.packet_queue import PacketQueue, TrafficArrivals
@@ -25,6 +25,7 @@ from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.tx_queue import MergedTxQueue, TxQueue, TxQueueSubset
 from netfl.network.radio.update_queue import UpdateQueue
+from netfl.network.traffic import class_names
 from netfl.network.transport.segmentation import SegmentedUpdateQueue
 from netfl.network.transport.spec import Segmentation
 from netfl.network.updates import OutstandingUpdates, Users
@@ -197,7 +198,8 @@ def build_towers(
     if medium is None or config.mac is None:
         return towers
     shared_channel = SharedChannel()
-    ends_at_tower = any(traffic.destination == "tower" for traffic in config.traffic if traffic.source == "users")
+    classes = zip(config.traffic, class_names(config.traffic), strict=True)
+    ends_at_tower = {name for traffic, name in classes if traffic.destination == "tower"}
     for index, name in enumerate(config.layout.towers):
         ids = np.flatnonzero(config.layout.tower_of == index)
         if not ids.size:
@@ -219,7 +221,7 @@ def build_towers(
         air = AirInterface(tower, medium, channel)
         sink = sinks[name]
         if ends_at_tower:
-            sink = _end_traffic(name, sink, env, log)
+            sink = _end_traffic(name, ends_at_tower, sink, env, log)
         uplink = config.exemptions.mark_messages(sink)
 
         *isolated_cells, cell = _build_cells(config, env, streams.at("mac", index), air, queue, uplink)
@@ -296,21 +298,22 @@ def _build_packet_queues(
 ) -> list[TxQueue]:
     """Return a queue for each kind of traffic that the users *ids* of *tower* send."""
     queues: list[TxQueue] = []
-    for traffic, key in zip(config.traffic, stream_keys(config.traffic), strict=True):
+    keys = stream_keys(config.traffic)
+    for traffic, key, traffic_name in zip(config.traffic, keys, class_names(config.traffic), strict=True):
         if traffic.source != "users":
             continue
         link_bps = 1.0 / medium.longest_s(1.0)
         arrivals = TrafficArrivals(traffic, ids.tolist(), link_bps, streams.at("traffic", *key))
-        queues.append(PacketQueue(ids, traffic, arrivals, tower, log))
+        queues.append(PacketQueue(ids, traffic, arrivals, tower, log, traffic_name))
     return queues
 
 
-def _end_traffic(tower: str, sink: Sink, env: Clock, log: EventLog) -> Sink:
-    """Return a sink that ends packets of traffic as delivered, and passes other messages on to *sink*."""
+def _end_traffic(tower: str, classes: Collection[str], sink: Sink, env: Clock, log: EventLog) -> Sink:
+    """Return a sink that ends packets of these *classes* as delivered, and passes other messages on to *sink*."""
     ending = Ending("delivered", tower)
 
     def take(message: Message) -> None:
-        if isinstance(message, Packet):
+        if message.traffic in classes:
             message.end(log, ending, env.now)
         else:
             sink(message)

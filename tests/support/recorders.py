@@ -4,7 +4,7 @@ import numpy as np
 
 
 class Memory:
-    """Keeps events as rows of (kind, time_s, round, user, node, value, detail).
+    """Keeps events as rows of (kind, time_s, round, user, node, value, detail), and their `traffic`.
 
     Final metrics are in `final_values`, the energy of users in `spendings`, their numbers of attempts in
     `attempts_by_user`.  `attempts` is a list of parts of the table of attempts.
@@ -16,7 +16,7 @@ class Memory:
 
     def __init__(self, *wanted, unknown=np.nan):
         self.rows, self.final_values, self.spendings, self._wanted, self._unknown = [], {}, {}, wanted, unknown
-        self.attempts, self.attempts_by_user = [], {}
+        self.traffic, self.attempts, self.attempts_by_user = [], [], {}
 
     def wants(self, kind):
         return not self._wanted or kind in self._wanted
@@ -36,3 +36,4 @@ class Memory:
         for time, user_id, number in np.broadcast(event.time_s, event.user, event.value):
             entry = self._unknown if np.isnan(number) else float(number)
             self.rows.append((event.kind, float(time), event.round, int(user_id), event.node, entry, event.detail))
+            self.traffic.append(event.traffic)

@@ -30,9 +30,12 @@ class PacketQueue(TxQueue):
     Args:
         ids: numbers of the users in the network.
         arrivals: packets of each user, ``[size]``.
+        name: name of the class of traffic.
     """
 
-    def __init__(self, ids: Users, traffic: Traffic, arrivals: TrafficArrivals, tower: str, log: EventLog) -> None:
+    def __init__(
+        self, ids: Users, traffic: Traffic, arrivals: TrafficArrivals, tower: str, log: EventLog, name: str = ""
+    ) -> None:
         size = len(ids)
         self.ids = ids
         self.max_bits = traffic.size.mean
@@ -40,6 +43,8 @@ class PacketQueue(TxQueue):
         self.on_air = np.zeros(size, np.bool_)
         self._tower = tower
         self.log = log
+        self._name = name
+        self._counters = log.traffic.of[name]
         self._saturated = traffic.is_saturated
         self._capacity = traffic.buffer or np.inf
         self._fixed_size = traffic.size.distribution == "fixed"
@@ -80,10 +85,10 @@ class PacketQueue(TxQueue):
                     self._count(head)
         if self._fixed_size:
             self.log.uplink_bits += self.max_bits * len(heads)
-            return Frames(users, self.max_bits, heads)
+            return Frames(users, self.max_bits, heads, traffic=self._name)
         bits = np.array([head.bits for head in heads])
         self.log.uplink_bits += float(bits.sum())
-        return Frames(users, bits, heads)
+        return Frames(users, bits, heads, traffic=self._name)
 
     def end(self, frames: Frames, causes: Sequence[str], limit: int | None, now_s: float) -> list[Message]:
         messages = list[Message]()
@@ -92,8 +97,7 @@ class PacketQueue(TxQueue):
             if not cause:
                 messages.append(head)
             elif limit is not None and head.attempts >= limit:
-                outcome = cause if limit == 1 else "given_up"
-                head.end(self.log, Ending(outcome, self._tower), now_s)
+                head.end(self.log, Ending.of_failure(cause, limit, self._tower), now_s)
             else:  # it stays the head, and is sent again
                 continue
             self._heads[user] = self._next(user, now_s)
@@ -144,7 +148,7 @@ class PacketQueue(TxQueue):
             born_s, bits = waiting.popleft() if waiting else arrivals.take()
         self.ready_s[user] = born_s
         number = int(self.ids[user])
-        return Packet(number, bits, number, self._priority, born_s=born_s, counted=counted)
+        return Packet(number, bits, number, self._priority, self._name, born_s=born_s, counted=counted)
 
     def _admit_arrivals(self, user: int, now_s: float) -> None:
         """Queue or drop the packets that arrived before now, while the head was being sent."""
@@ -153,17 +157,19 @@ class PacketQueue(TxQueue):
         number = int(self.ids[user])
         while arrivals.born_s < now_s:
             born_s, bits = arrivals.take()
-            self.log.packets.offer(number, bits, born_s)
+            for counter in self._counters:
+                counter.offer(number, bits, born_s)
             if len(waiting) + 1 < self._capacity:
                 waiting.append((born_s, bits))
             else:
-                dropped = Packet(number, bits, number, self._priority, born_s=born_s)
+                dropped = Packet(number, bits, number, self._priority, self._name, born_s=born_s)
                 dropped.end(self.log, Ending("dropped", self._tower), born_s)
 
     def _count(self, head: Packet) -> None:
         if not head.counted:
             head.counted = True
-            self.log.packets.offer(head.user, head.bits, head.born_s)
+            for counter in self._counters:
+                counter.offer(head.user, head.bits, head.born_s)
 
 
 @dataclass(frozen=True, slots=True)
