@@ -457,5 +457,5 @@ def _attempt_metrics(by_user: Mapping[str, Ints]) -> dict[str, float]:
         "attempts": float(totals["attempts"]),
         **{f"attempts.{outcome}": float(totals[f"attempts_{outcome}"]) for outcome in ("received", *CAUSES)},
         "collision_probability": totals["attempts_collided"] / max(totals["attempts"], 1),
-        "outage_probability": faded / max(received + faded, 1),
+        "fade_probability": faded / max(received + faded, 1),
     }

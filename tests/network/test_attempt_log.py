@@ -115,10 +115,11 @@ def test_many_attempts_are_recorded_in_parts(monkeypatch):
     assert part_of(recorder)["start_s"].tolist() == [*np.arange(10.0)]
 
 
+ALL = {"events": "all", "attempts": True}
+
+
 class TestSums:
     """Counts by user and outcome add up to the metrics, whatever a frame carries and wherever it is sent."""
-
-    RECORD = {"events": "all", "attempts": True}
 
     @pytest.mark.parametrize(
         "overrides",
@@ -140,12 +141,12 @@ class TestSums:
     )  # fmt: skip
     @pytest.mark.quick_first
     def test_of_networks(self, tmp_path, overrides):
-        run = trace(tmp_path, self.RECORD, **overrides)
+        run = trace(tmp_path, ALL, **overrides)
         check_sums(run)
         assert run.summary["attempts"] > 20
 
     def test_of_a_run_that_ends_with_frames_on_the_air(self, tmp_path):
-        run = trace(tmp_path, self.RECORD, 1, round={"kind": "first", "m": 10, "deadline": 9.5})
+        run = trace(tmp_path, ALL, 1, round={"kind": "first", "m": 10, "deadline": 9.5})
         check_sums(run)
         unfinished = run.attempts[run.attempts["outcome"] == "unfinished"]
         assert len(unfinished) > 0
