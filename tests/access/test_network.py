@@ -211,6 +211,22 @@ def test_user_columns_contain_positions_and_nearest_towers(make_context):
     distance = np.hypot(*(np.column_stack([places["x_m"], places["y_m"]])[:, None] - towers).transpose(2, 0, 1))
     np.testing.assert_allclose(places["distance_m"], distance.min(axis=1))
     np.testing.assert_array_equal(places["tower"], distance.argmin(axis=1))
+    assert places["node"].tolist() == [f"tower:{index}" for index in places["tower"]]
+
+
+def test_users_have_the_names_of_their_towers(make_context):
+    nodes = {
+        "core": {"role": "server", "position": [0, 0]},
+        "mast": {"role": "tower", "position": [100, 0]},
+        "roof": {"role": "tower", "position": [-100, 0]},
+    }
+    links = [{"between": [name, "core"]} for name in ("mast", "roof")]
+    placement = {"kind": "listed", "positions": [[-90, 0], [80, 5], [-70, 3]]}
+    topology = {"kind": "inline", "nodes": nodes, "links": links, "placement": placement}
+    access = network(topology=topology)
+    context = make_context(3)
+    assert access.user_columns(context)["node"].tolist() == ["roof", "mast", "roof"]
+    assert set(access.user_columns(context)["node"]) <= set(access.node_columns(context)["node"])
 
 
 def test_error_names_users_out_of_range(make_context):
