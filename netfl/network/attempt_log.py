@@ -6,14 +6,16 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netfl.columns import Int32, Word
-from netfl.network.radio.transmission import Transmission
 from netfl.types import Event, Floats, Ints, Recorder
+
+if TYPE_CHECKING:
+    from netfl.network.radio.transmission import Transmission
 
 CAUSES = ("collided", "faded", "lost")
 """Causes of failed attempts: other senders, a signal that is too weak, an outage or an empty battery."""

@@ -23,7 +23,16 @@ from netfl.results.atomic_write import atomic_write
 from netfl.results.locking import locked
 from netfl.results.payload import billing_of
 from netfl.results.statistics import RoundStatistics, cost_to_target, learning_summary, summary
-from netfl.results.tables import CHUNK, GROWING, SCHEMAS, EventRecorder, MemoryTable, TableWriter, metric_columns
+from netfl.results.tables import (
+    CHUNK,
+    GROWING,
+    SCHEMAS,
+    TABLES,
+    EventRecorder,
+    MemoryTable,
+    TableWriter,
+    metric_columns,
+)
 from netfl.scenario.scenario import Scenario
 from netfl.types import LearnerReport, Round, RoundBatch, RunObserver, RunProgress, RunStart
 
@@ -77,13 +86,22 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def append_replicas(table: Path, more: Path, first: int, out: Path) -> None:
-    """Write the rows of *table*, with those of *more* in place of its replicas from *first* on, to *out*."""
-    with open_parquet(table) as file:
+    """Write the rows of *table*, with those of *more* in place of its replicas from *first* on, to *out*.
+
+    Rows of an earlier version of netfl get the defaults of columns that were added since.
+    """
+    with open_parquet(more) as file:
         schema = file.schema_arrow
+    defaults = {column.name: column.default for column in TABLES.get(table.stem, ())}
     with pq.ParquetWriter(absolute_path(out), schema) as writer:
         for path in (table, more):
             for batch in read_batches(path, CHUNK):
-                rows = pa.Table.from_batches([batch]).cast(schema)
+                rows = pa.Table.from_batches([batch])
+                for name in schema.names:
+                    if name not in rows.column_names:
+                        added = pa.array([defaults.get(name)] * len(rows), schema.field(name).type)
+                        rows = rows.append_column(name, added)
+                rows = rows.select(schema.names).cast(schema)
                 writer.write_table(rows if path == more else rows.filter(pc.less(rows["replica"], first)))
 
 
