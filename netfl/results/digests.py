@@ -1,9 +1,9 @@
 """Digests of a run's tables, and the verification of a run by them.
 
 A digest depends on the content of a table, not on the file that holds it.  Rows are taken replica by replica, in their
-order within a replica.  Of each column count the name and the values: integers and booleans as 64-bit integers (-1 where
-a value is missing), floats as their 64 bits (all NaN alike), words as the first 8 bytes of the BLAKE2b of their UTF-8;
-all little-endian.
+order within a replica.  Of each column count the name and the values: integers and booleans as 64-bit integers, -1
+where a value is missing; floats as their 64 bits, all NaN alike; words as the first 8 bytes of the BLAKE2b of their
+UTF-8; all little-endian.
 """
 
 from __future__ import annotations

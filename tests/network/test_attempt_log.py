@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from network.radio.test_tx_queue import build_simulation, packets
 from support.error_messages import assert_messages
+from support.mixed_cell import build_simulation, packets
 from support.recorders import Memory
 from support.run_invariants import Tables, check_attempts
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from netfl.network.event_log import Ending, EventLog
 from netfl.network.message import Message, Packet
-from netfl.network.radio.tx_queue import Frames, TxQueue
+from netfl.network.radio.transmission import Frames
+from netfl.network.radio.tx_queue import TxQueue
 from netfl.network.traffic import Block, Traffic
 from netfl.network.updates import Users
 from netfl.streams import Streams

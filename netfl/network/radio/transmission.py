@@ -1,17 +1,14 @@
-"""Transmissions on the air, and the channel on which they interfere."""
+"""Frames and transmissions on the air, and the channel on which they interfere."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from netfl.network.layout import NodeId
 from netfl.network.periods import SLACK, STEPS
 from netfl.types import Floats, Ints
-
-if TYPE_CHECKING:
-    from netfl.network.radio.tx_queue import Frames
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +25,25 @@ class Signal:
     bits: float
     mode: int = 0
     boost_db: float | Floats = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class Frames:
+    """Frames that some users put on the air at one instant, one each.
+
+    Args:
+        users: numbers of the users in the queue.
+        bits: size of each frame, or of all.
+        handle: data of the queue about these frames.
+        base: version that each update in a frame started from, or all; -1 for packets of traffic.
+        traffic: class of traffic of each frame, or of all; empty for updates.
+    """
+
+    users: Ints
+    bits: float | Floats
+    handle: Any
+    base: int | Ints = -1
+    traffic: str | Sequence[str] = ""
 
 
 @dataclass(slots=True, eq=False)

@@ -10,35 +10,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from netfl.network.event_log import EventLog
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding
+from netfl.network.radio.transmission import Frames
 from netfl.network.updates import Users
 from netfl.types import Bools, Floats, Ints
-
-
-@dataclass(slots=True, eq=False)
-class Frames:
-    """Frames that some users put on the air at one instant, one each.
-
-    Args:
-        users: numbers of the users in the queue.
-        bits: size of each frame, or of all.
-        handle: data of the queue about these frames.
-        base: version that each update in a frame started from, or all; -1 for packets of traffic.
-        traffic: class of traffic of each frame, or of all; empty for updates.
-    """
-
-    users: Users
-    bits: float | Floats
-    handle: Any
-    base: int | Ints = -1
-    traffic: str | Sequence[str] = ""
 
 
 class TxQueue(ABC):

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from netfl.network.event_log import Ending, EventLog
 from netfl.network.message import Message
-from netfl.network.radio.tx_queue import Frames, TxQueue
+from netfl.network.radio.transmission import Frames
+from netfl.network.radio.tx_queue import TxQueue
 from netfl.network.transport.spec import Segmentation
 from netfl.network.updates import (
     OutstandingUpdates,

@@ -11,7 +11,7 @@ import simpy
 from netfl.network.clock import Clock, Stage, call_after
 from netfl.network.event_log import Ending, EventLog
 from netfl.network.message import Message
-from netfl.network.radio.tx_queue import Frames
+from netfl.network.radio.transmission import Frames
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.transport.spec import Arq, Segmentation
 from netfl.network.transport.transfer import NO_PACKET, Segment, Transfer
