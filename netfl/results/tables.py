@@ -319,9 +319,10 @@ class EventRecorder:
 
     def add_rows(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
         """Store attempts that the filter keeps; keep columns of other tables until the end."""
-        if table != "attempts" or self._attempts is None:
+        if table != "attempts":
             self.by_user[table] = columns
             return
+        assert self._attempts is not None, "attempts are recorded only if they are wanted"
         replica = np.full(len(columns["user"]), self._replica)
         kept = self._keeping.of(columns[USER.name]) & self._keeping.of_rounds(columns[ROUND.name])
         self._attempts.append([replica, *(columns[column.name] for column in columns_of(Attempt))], kept)

@@ -19,6 +19,7 @@ from netfl.streams import Streams
 from netfl.types import Floats, Ints
 
 _NO_PACKET = np.inf, 0.0
+_NO_BASE = -1
 
 
 class PacketQueue(TxQueue):
@@ -86,10 +87,10 @@ class PacketQueue(TxQueue):
                     self._count(head)
         if self._fixed_size:
             self.log.uplink_bits += self.max_bits * len(heads)
-            return Frames(users, self.max_bits, heads, traffic=self._name)
+            return Frames(users, self.max_bits, heads, _NO_BASE, self._name)
         bits = np.array([head.bits for head in heads])
         self.log.uplink_bits += float(bits.sum())
-        return Frames(users, bits, heads, traffic=self._name)
+        return Frames(users, bits, heads, _NO_BASE, self._name)
 
     def end(self, frames: Frames, causes: Sequence[str], limit: int | None, now_s: float) -> list[Message]:
         messages = list[Message]()

@@ -57,9 +57,9 @@ class Transmission:
         end_s: time at which it has arrived.
         limit: number of attempts that a frame has; ``None`` for no limit.
         interrupted: whether an outage will interrupt each sender; ``None`` if it interrupts nobody.
-        interferers: other transmissions that overlap with it.
         begin_s: time at which the senders begin, a propagation delay before *start_s*.
         airtime_s: time for which they send.
+        interferers: other transmissions that overlap with it.
     """
 
     frames: Frames
@@ -72,9 +72,9 @@ class Transmission:
     mode: int = 0
     limit: int | None = None
     interrupted: Sequence[bool] | None = None
-    interferers: list[Transmission] = field(default_factory=list)
     begin_s: float = 0.0
     airtime_s: float = 0.0
+    interferers: list[Transmission] = field(default_factory=list)
 
 
 def touch_tolerance_s(transmission: Transmission) -> float:

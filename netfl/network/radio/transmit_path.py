@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -139,6 +138,8 @@ class TransmitPath:
         self._channel = air.channel
         self._queue = queue
         self._attempt_log = queue.log.attempts
+        self._records_starts = self._attempt_log.records_starts
+        self._records_ends = self._attempt_log.records_ends
         self._streams = streams
         self._uplink = uplink
         self._notify = notify
@@ -166,7 +167,7 @@ class TransmitPath:
         # the queue hands over the frames
         medium = self._medium
         frames = self._queue.launch(group.users, start_s)
-        if self._attempt_log.records_starts:
+        if self._records_starts:
             self._attempt_log.begin(self._tower.name, start_s, group.ids, frames.bits, frames.traffic)
         sent_s = exact_start_s + group.airtime_s
         end_s = exact_start_s + group.delay_s + group.airtime_s
@@ -194,8 +195,8 @@ class TransmitPath:
             group.mode,
             limit,
             interrupted,
-            begin_s=start_s,
-            airtime_s=group.airtime_s,
+            start_s,
+            group.airtime_s,
         )
         if not self.transmissions:
             self._busy_since_s = start_s
@@ -227,7 +228,7 @@ class TransmitPath:
             counts[cause][user] += 1
             if not cause:
                 received[place] = True
-        if self._attempt_log.records_ends:
+        if self._records_ends:
             self._attempt_log.end(transmission, causes, snr_db, now_s)
 
         # received messages go on to the server, the queue keeps or ends the others
@@ -279,8 +280,8 @@ class TransmitPath:
         """Number of frames that were not received, by cause."""
         return {cause: sum(self.counts[cause]) for cause in CAUSES}
 
-    def _new_counts(self) -> dict[str, array[int]]:
-        return {outcome: array("q", bytes(8 * self._size)) for outcome in ("", *CAUSES)}
+    def _new_counts(self) -> dict[str, list[int]]:
+        return {outcome: [0] * self._size for outcome in ("", *CAUSES)}
 
     def restart(self, now_s: float) -> None:
         """Reset all counters, as the warm-up is over at *now_s*."""
