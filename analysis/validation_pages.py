@@ -154,9 +154,9 @@ PAGES: Mapping[str, Sequence[Panel]] = {
         Panel("users", STATIONS, "collision_probability", dcf(1), "stations", "collisions per attempt", STANDARDS,
               log="x", others={"Bianchi": bianchi(1)}),
     ],
-    "nakagami_outage": [
-        Panel("access.topology.distance", (60.0, 80.0, 100.0, 120.0, 150.0, 200.0), "outage_probability",
-              "outage_theory", "distance, m", "outage probability",
+    "nakagami_fading": [
+        Panel("access.topology.distance", (60.0, 80.0, 100.0, 120.0, 150.0, 200.0), "fade_probability",
+              "fade_probability_theory", "distance, m", "fade probability",
               {f"m = {m:g}": {"access.channel.1.m": m, "duration": 8.0} for m in (0.5, 1, 1.5, 3)}, log="xy"),
     ],
     "jakes": [

@@ -61,7 +61,7 @@ def availability() -> Iterator[tuple[str, NDArray[np.float64], float]]:
 
 
 def rayleigh() -> Iterator[tuple[str, NDArray[np.float64], float]]:
-    """Yield the outage of a Rayleigh link: 1 - exp(-threshold / mean SNR)."""
+    """Yield the fade probability of a Rayleigh link: 1 - exp(-threshold / mean SNR)."""
     radio = Radio(power=14.0, bandwidth=125e3, noise_figure=6.0)
     loss = LogDistance(exponent=3.5, frequency=868e6)
     for distance_m in (100.0, 200.0, 400.0, 800.0):
@@ -74,7 +74,7 @@ def rayleigh() -> Iterator[tuple[str, NDArray[np.float64], float]]:
             reception = SnrThreshold(threshold=threshold_db, rate=5e3)
             received = reception.is_received(air.snr_db(np.arange(DRAWS), 0.5), radio.bandwidth)
             expected = 1 - math.exp(-(10 ** ((threshold_db - mean_db) / 10)))
-            yield f"Rayleigh outage at {distance_m:g} m, threshold {threshold_db:g} dB", 1.0 - received, expected
+            yield f"Rayleigh fades at {distance_m:g} m, threshold {threshold_db:g} dB", 1.0 - received, expected
 
 
 def shadowing() -> Iterator[tuple[str, NDArray[np.float64], float]]:

@@ -40,6 +40,9 @@ class ColumnHint:
 Int32 = Annotated[int, ColumnHint(arrow_type="int32")]
 """A whole number in a column of 32 bits."""
 
+Word = Annotated[str, ColumnHint(arrow_type="word")]
+"""One of a few words."""
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -49,7 +52,7 @@ class Column:
         name: its name.
         arrow_type: its Arrow type: ``int32``, ``int64``, ``double``, or ``word``, which is one of a few words.
         meaning: its content, for the documentation.
-        default: its value in a file without the column, NaN for none; ``None`` if a file must have the column.
+        default: its value in a file without the column, NaN for no number; ``None`` if a file must have the column.
         field: the field of a row that it holds.
         convert: function from the value of the field to that in the column.
     """
@@ -57,9 +60,14 @@ class Column:
     name: str
     arrow_type: str
     meaning: str
-    default: float | None = None
+    default: float | str | None = None
     field: str = ""
     convert: Callable[[Any], Any] | None = None
+
+    @property
+    def can_be_empty(self) -> bool:
+        """True if rows may have no value, as the default is NaN."""
+        return isinstance(self.default, float) and math.isnan(self.default)
 
     @property
     def dtype(self) -> type[np.generic]:
@@ -128,14 +136,14 @@ def complete_columns(rows: type, size: int, given: Mapping[str, Any]) -> dict[st
     return arrays
 
 
-def missing_defaults(columns: Iterable[Column], present: Collection[str]) -> dict[str, float]:
+def missing_defaults(columns: Iterable[Column], present: Collection[str]) -> dict[str, float | str]:
     """Return the defaults of the *columns* that a file with the columns *present* does not have, by name."""
     return {
         column.name: column.default for column in columns if column.default is not None and column.name not in present
     }
 
 
-def _default_of(field: Field[Any]) -> float | None:
+def _default_of(field: Field[Any]) -> float | str | None:
     """Return the default of a field as a value of its column, where a missing value is NaN."""
     if field.default is MISSING:
         return None

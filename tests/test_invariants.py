@@ -21,6 +21,7 @@ from support.run_invariants import check_run, check_tables, tables_of_recorder, 
 import netfl
 from netfl.access.network import NetworkAccess
 from netfl.errors import ModelError, ScenarioError
+from netfl.registry import kind_of
 from netfl.scenario import examples
 from netfl.scenario.scenario import validate
 from netfl.scenario.validation import nested_faults
@@ -96,10 +97,15 @@ class StopAfter(RunObserver):
         self.stop = progress.round >= self._rounds
 
 
+def record_of(access_kind):
+    """Return the section `record` that stores all that an access of this kind has."""
+    return {"events": "all", "attempts": access_kind == "network"}
+
+
 def shortened(name):
     """Return a shortened version of a shipped scenario."""
     whole = netfl.load(examples.examples_folder() / f"{name}.yaml")
-    overrides = {"replicas": 1, "record": "all"}
+    overrides = {"replicas": 1, "record": record_of(kind_of(type(whole.access)))}
     if whole.duration is not None:
         return whole.at(overrides | {"duration": whole.duration / 1000, "warmup": whole.warmup / 1000})
     overrides["rounds"] = 25 if "adversarial" in name else 4
@@ -116,6 +122,21 @@ def test_shipped_scenarios_keep_invariants(name, tmp_path):
         run = (netfl.run if name == "closed_loop" else netfl.trace)(scenario, tmp_path / "run")
     check_run(run, scenario)
     assert scenario.access.info.has_positions == (watch.finished > 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHIPPED)
+def test_attempts_of_shipped_scenarios_add_up(name, tmp_path):
+    """Events, attempts, users and summary agree, also after a warm-up, in runs with many attempts."""
+    whole = netfl.load(examples.examples_folder() / f"{name}.yaml")
+    if not whole.access.info.is_networked:
+        pytest.skip("nothing is sent over the air")
+    scenario = whole.at(
+        {"replicas": 2, "record": record_of("network")}
+        | ({"rounds": 100} if whole.duration is None else {"duration": min(whole.duration, whole.warmup + 2.0)})
+    )
+    run = (netfl.run if name == "closed_loop" else netfl.trace)(scenario, tmp_path / "run")
+    check_run(run, scenario)
 
 
 ONCE = {"deadline": None, "database": None, "phases": [Phase.generate], "suppress_health_check": [*HealthCheck]}
@@ -141,7 +162,7 @@ def test_networks_with_failures_keep_invariants(case, seed_number):
 )
 @pytest.mark.slow
 def test_random_scenarios_of_all_models_keep_invariants(data, repeat):
-    scenario = validate(ScenarioDocument(data | {"record": "all"}, "random"))
+    scenario = validate(ScenarioDocument(data | {"record": record_of(data["access"]["kind"])}, "random"))
     with tempfile.TemporaryDirectory() as folder:
         try:
             with watched():

@@ -135,7 +135,7 @@ def test_thinned_events_are_a_subset_with_full_counts(tmp_path, users):
         ({"users": 7}, "record.users: has no effect because there are 7"),
         ({"users": [1, 9]}, "record.users: no such users"),
         ({"every": 30}, "record.every: only the first of the 30 rounds"),
-        ({"events": "none", "every": 2}, "record.every: has no effect because no events are stored"),
+        ({"events": "none", "every": 2}, "record.every: has no effect because neither events nor attempts are stored"),
         ({"users": 0}, "record.users"),
     ],
 )

@@ -66,7 +66,7 @@ CASES = {
     "jakes": ({"duration": 3, "users": 8, "access.channel.1.sinusoids": 64},
               {"level_crossing_rate_hz": "level_crossing_rate_theory_hz", "fade_duration_s": "fade_duration_theory_s"}),
     "gilbert_elliott": ({"duration": 3},
-                        {"loss_ratio": "loss_ratio_theory", "outage_probability": "outage_theory",
+                        {"loss_ratio": "loss_ratio_theory", "fade_probability": "fade_probability_theory",
                          "level_crossing_rate_hz": "level_crossing_rate_theory_hz",
                          "fade_duration_s": "fade_duration_theory_s", "autocorrelation": "autocorrelation_theory"}),
     "availability": ({"duration": "3 day", "users": 30},
@@ -88,9 +88,9 @@ def test_model_agrees_with_theory(name, traced):
 @pytest.mark.slow
 def test_outage_under_nakagami_fading(traced, m):
     overrides = {"access.channel.1.m": m, "access.topology.distance": "120 m", "duration": 1, "replicas": 10}
-    metrics = traced("nakagami_outage", overrides)
+    metrics = traced("nakagami_fading", overrides)
     assert metrics["attempts"].min() >= 999  # a slot of 1 ms each; the last ends with the run
-    check_mean(metrics, "outage_probability", "outage_theory")
+    check_mean(metrics, "fade_probability", "fade_probability_theory")
 
 
 @pytest.mark.parametrize(
@@ -218,11 +218,11 @@ def test_summary_has_documented_keys(tmp_path):
     expected = {
         "dcf": {"throughput_bps", "collision_probability", "jain"},
         "mm1": {"delay_mean_s", "delay_theory_s"},
-        "nakagami_outage": {"outage_probability", "outage_theory"},
+        "nakagami_fading": {"fade_probability", "fade_probability_theory"},
     }
     overrides = {"dcf": {"users": 3, "access.mac.standard": "802.11b", "duration": "2 s", "seed": 7}}
     overrides["mm1"] = {"access.traffic.load": 0.8, "duration": 200}
-    overrides["nakagami_outage"] = {"access.channel.1.m": 3, "access.topology.distance": "120 m", "duration": 1}
+    overrides["nakagami_fading"] = {"access.channel.1.m": 3, "access.topology.distance": "120 m", "duration": 1}
     for name, keys in expected.items():
         netfl.trace(netfl.load(FOLDER / f"{name}.yaml", overrides[name]), tmp_path / name)
         assert keys <= json.loads((tmp_path / name / "summary.json").read_text()).keys()
@@ -246,13 +246,13 @@ INAPPLICABLE = [
     ("gilbert_elliott", {"access.traffic.buffer": 3}, "access.traffic", "unlimited waiting"),
     ("gilbert_elliott", {"access.traffic.destination": "server"}, "access.traffic", "leave at the tower"),
     (
-        "nakagami_outage",
+        "nakagami_fading",
         {"access.channel.1": {"kind": "lognormal_shadowing", "sigma": "4 dB"}},
         "access.channel",
         "block",
     ),
-    ("nakagami_outage", {"access.traffic": {"kind": "poisson", "rate": 9}}, "access.traffic", "saturated"),
-    ("nakagami_outage", {"access.reception": {"kind": "modulation", "scheme": "qpsk"}}, "access.reception", "all-or"),
+    ("nakagami_fading", {"access.traffic": {"kind": "poisson", "rate": 9}}, "access.traffic", "saturated"),
+    ("nakagami_fading", {"access.reception": {"kind": "modulation", "scheme": "qpsk"}}, "access.reception", "all-or"),
     ("jakes", {"access.probe.every": 0.005, "access.probe.lag": None}, "access.probe.every", "samples at least"),
     ("jakes", {"access.channel.1": {"kind": "rayleigh", "coherence": 0.01}}, "access.channel", "with doppler"),
     ("gilbert_elliott", {"access.probe.level": "40 dB"}, "access.probe", "a level with an SNR between"),

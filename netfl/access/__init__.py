@@ -31,9 +31,6 @@ A complete access, in which users take turns::
                 opened_s, closed_s = (index - 1) * self.round_length, index * self.round_length
                 user = index % context.users
                 context.recorder.record(Event("delivered", closed_s, round=index, user=user, node="server"))
-                others = np.delete(np.arange(context.users), user)
-                outcome = "superseded" if index < context.rounds else "unfinished"
-                context.recorder.record(Event(outcome, closed_s, round=index, user=others))
                 yield Round(index, opened_s, closed_s, (Delivery(user, index - 1, opened_s, closed_s),), oldest=index)
 
         def max_deliveries(self, users, rounds):
@@ -155,7 +152,7 @@ class Access(Spec):
         return users
 
     def min_updates(self, users: int, rounds: int) -> int:
-        """Return a lower bound on the number of updates, each of which has an outcome."""
+        """Return about how many updates there are at least; each has an outcome."""
         return 0
 
     def rates(self, users: int, streams: Streams) -> Floats | None:

@@ -71,6 +71,14 @@ class DirectAccess(WithSelection):
         return None
 
     @property
+    def has_absent_users(self) -> bool:
+        """Users that are no candidates are absent: they have no update in that round, and so no outcome.
+
+        If not, all users have an update in every round, and `candidates` states which arrive first.
+        """
+        return True
+
+    @property
     def candidate_process(self) -> str | None:
         """Kind of process of the candidates, as in ``AccessInfo.process``."""
         return None
@@ -100,7 +108,7 @@ class DirectAccess(WithSelection):
         return min(self.deliveries or users, self.selection.max_selected(users))
 
     def min_updates(self, users: int, rounds: int) -> int:
-        if self.selects_all:
+        if self.selects_all and not self.has_absent_users:
             return users * rounds
         return 0
 
@@ -129,18 +137,21 @@ class DirectAccess(WithSelection):
         selection = SelectionState(self.selection, population, context.controls)
         recorder = context.recorder
         all_users = np.arange(context.users)
+        has_absent_users = self.has_absent_users
         reply: LearnerReport | None = None
         limit = None  # the first candidates may not be selected
         if selection.selects_all:
             limit = self.deliveries
         for index, candidates in enumerate(self.candidates(context, limit), start=1):
-            # the users whose updates arrive
+            # the users that have an update, and those whose updates arrive
             if selection.selects_all:
-                selected = all_users
+                participants = candidates if has_absent_users else all_users
                 users = candidates[: self.deliveries]
             else:
                 selected = selection.choose(index, reply)
-                users = candidates[np.isin(candidates, selected)][: self.deliveries]
+                present = candidates[np.isin(candidates, selected)]
+                participants = present if has_absent_users else selected
+                users = present[: self.deliveries]
             opened_s, closed_s, arrived_s = self._times(index, len(users))
             if recorder.wants("broadcast"):
                 recorder.record(Event("broadcast", opened_s, round=index, node="server", value=context.broadcast_bits))
@@ -157,7 +168,7 @@ class DirectAccess(WithSelection):
                 recorder.record(
                     Event("dropped", dropped_s, round=index, user=dropped, node="server", detail="censored")
                 )
-            _record_remaining(context, index, closed_s, selected, users)
+            _record_remaining(context, index, closed_s, participants, users)
             selection.record_deliveries(index, delivered)
             pairs = zip(delivered.tolist(), delivered_s.tolist(), strict=True)
             queries: Mapping[str, tuple[int, ...]] = {}
@@ -226,16 +237,17 @@ class DirectAccess(WithSelection):
         return opened_s, closed_s, np.linspace(opened_s, closed_s, updates + 1)[1:]
 
 
-def _record_remaining(context: AccessContext, index: int, closed_s: float, selected: Ints, arrived: Ints) -> None:
-    """Record the outcome of each *selected* user whose update has not *arrived* when round *index* closes."""
+def _record_remaining(context: AccessContext, index: int, closed_s: float, participants: Ints, arrived: Ints) -> None:
+    """Record the outcome of the updates of *participants* that have not *arrived* when round *index* closes."""
     outcome = "superseded"  # by the next round
     if index == context.rounds:
         outcome = "unfinished"
     if not context.recorder.wants(outcome):  # only their number
-        context.recorder.record(Event(outcome, np.broadcast_to(closed_s, len(selected) - len(arrived)), round=index))
+        times_s = np.broadcast_to(closed_s, len(participants) - len(arrived))
+        context.recorder.record(Event(outcome, times_s, round=index))
         return
     remaining = np.zeros(context.users, bool)
-    remaining[selected] = True
+    remaining[participants] = True
     remaining[arrived] = False
     context.recorder.record(Event(outcome, closed_s, round=index, user=np.flatnonzero(remaining)))
 
@@ -293,6 +305,13 @@ class IntermittentAccess(DirectAccess):
     def shares(self, chances: Floats) -> Floats:
         """Return the long-run share of rounds in which users with these probabilities are available."""
         return chances
+
+    def min_updates(self, users: int, rounds: int) -> int:
+        """Return the mean number of updates: those of available users."""
+        rates = self.rates(users, Streams(0))
+        if rates is None or not self.selects_all:
+            return 0
+        return int(rates.sum() * rounds)
 
     def rates(self, users: int, streams: Streams) -> Floats | None:
         """Return how often each user is available, unless that depends on labels; `deliveries` keeps the order."""

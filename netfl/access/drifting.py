@@ -150,6 +150,10 @@ class Drifting(DirectAccess):
             return {**value, "deliveries": 1}
         return value
 
+    @property
+    def has_absent_users(self) -> bool:
+        return not self._has_rates
+
     def candidates(self, context: AccessContext, limit: int | None = None) -> Iterator[Ints]:
         """Yield users by rates, in a race of exponential clocks; or the available users in random order."""
         if not self._has_rates:

@@ -137,6 +137,7 @@ class NetworkAccess(NetworkSpec, WithSelection):
         layout = build_layout(self, context)
         x_m, y_m = layout.user_xy_m.T
         columns = {"x_m": x_m, "y_m": y_m, "distance_m": layout.distance_m, "tower": layout.tower_of}
+        columns["node"] = np.array(layout.towers, object)[layout.tower_of]
         if self.compute is not None:
             columns |= self.compute.columns(context.users, compute_streams(context))
         return columns

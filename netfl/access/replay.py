@@ -137,7 +137,7 @@ class Replay(Access):
         except (OSError, pa.ArrowException) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
         # only a column whose default is NaN may have rows without a value
-        full = [column.name for column in present if column.default is None or not math.isnan(column.default)]
+        full = [column.name for column in present if not column.can_be_empty]
         if any(read[name].null_count for name in full):
             raise MachineError(f"{path} has empty cells")
         table: pd.DataFrame = read.to_pandas()

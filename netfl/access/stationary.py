@@ -40,6 +40,10 @@ class Stationary(DirectAccess):
     deliveries: Annotated[int, Field(ge=1)] = 1
     """Number of users delivered in a round; users of rate 0 never are."""
 
+    @property
+    def has_absent_users(self) -> bool:
+        return False
+
     def candidates(self, context: AccessContext, limit: int | None = None) -> Iterator[Ints]:
         """Yield one user by inverting the distribution, or several by a race of exponential clocks."""
         batches = self.candidate_batches(context, limit)

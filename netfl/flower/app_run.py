@@ -155,10 +155,10 @@ class _LateRecorder:
         if self.inner is not None:
             self.inner.final_metrics(values)
 
-    def energy(self, values: Mapping[str, np.ndarray]) -> None:
-        """Pass on what users have spent."""
+    def add_rows(self, table: str, columns: Mapping[str, np.ndarray]) -> None:
+        """Pass on rows of a table."""
         if self.inner is not None:
-            self.inner.energy(values)
+            self.inner.add_rows(table, columns)
 
 
 class _Driver(GridObserver, StrategyObserver):

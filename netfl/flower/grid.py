@@ -539,7 +539,7 @@ class _OutcomeRecorder:
 
     def __init__(self, inner: Recorder) -> None:
         self.inner = inner
-        self.final_metrics, self.energy = inner.final_metrics, inner.energy
+        self.final_metrics, self.add_rows = inner.final_metrics, inner.add_rows
         self.ended: dict[int, _EndedUpdate] = {}
         self.received: set[int] = set()
         self._versions: dict[int, int] = {}

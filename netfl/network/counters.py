@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,15 +39,19 @@ class PacketArray:
         time_s: arrival times, or the times at which they end.
         born_s: arrival times at their senders.
         sender: node numbers of the senders.
+        traffic: numbers of the classes of traffic.
     """
 
     time_s: Floats
     bits: Floats
     born_s: Floats
     sender: Ints
+    traffic: Ints
 
     def __getitem__(self, chosen: slice | Bools | Ints) -> PacketArray:
-        return PacketArray(self.time_s[chosen], self.bits[chosen], self.born_s[chosen], self.sender[chosen])
+        return PacketArray(
+            self.time_s[chosen], self.bits[chosen], self.born_s[chosen], self.sender[chosen], self.traffic[chosen]
+        )
 
     def __len__(self) -> int:
         return len(self.time_s)
@@ -117,6 +121,15 @@ class PacketCounter:
         delay_s = packets.time_s - packets.born_s
         self.delays_s.frombytes(delay_s[packets.born_s >= self.counts_from_s].tobytes())
 
+    def end_all(self, packets: PacketArray, outcome: str) -> None:
+        """Count the end of many packets with one outcome."""
+        if outcome == "delivered":
+            self.deliver_all(packets)
+            return
+        senders, counts = np.unique(packets.sender, return_counts=True)
+        for sender, count in zip(senders.tolist(), counts.tolist(), strict=True):
+            self.lose(sender, outcome, count)
+
     def lose(self, sender: int, outcome: str, count: int = 1) -> None:
         """Count packets that were not delivered."""
         self.lost[outcome] = self.lost.get(outcome, 0) + count
@@ -139,6 +152,49 @@ class PacketCounter:
         metrics["loss_ratio"] = lost / max(lost + self.delivered, 1)
         metrics |= delays(np.frombuffer(self.delays_s))
         metrics["jain"] = jain(bits)
+        return metrics
+
+
+class TrafficCounters:
+    """Counters of the packets of all traffic together and, where there are several classes, of each class.
+
+    Args:
+        senders: number of nodes that may send.
+        classes: names of the classes of traffic.
+
+    Attributes:
+        total: counter of all packets.
+        of: by class, the counters in which a packet counts.
+    """
+
+    def __init__(self, senders: int, classes: Sequence[str]) -> None:
+        self.total = PacketCounter(senders)
+        self._by_class: dict[str, PacketCounter] = {}
+        if len(classes) > 1:
+            self._by_class = {name: PacketCounter(senders) for name in classes}
+        self.of: Mapping[str, Sequence[PacketCounter]] = {
+            name: [self.total, *([self._by_class[name]] if self._by_class else [])] for name in classes
+        }
+
+    def split(self, packets: PacketArray) -> Iterator[tuple[str, PacketArray]]:
+        """Yield the classes that *packets* are of, and the packets of each."""
+        for number, name in enumerate(self.of):
+            of_class = packets
+            if self._by_class:
+                of_class = packets[packets.traffic == number]
+            if len(of_class):
+                yield name, of_class
+
+    def restart(self, now_s: float) -> None:
+        """Start all counts over; see `PacketCounter.restart`."""
+        for counter in (self.total, *self._by_class.values()):
+            counter.restart(now_s)
+
+    def metrics(self, now_s: float) -> dict[str, float]:
+        """Return the metrics of all packets and, with the name of the class at the end, those of each class."""
+        metrics = dict(self.total.metrics(now_s))
+        for name, counter in self._by_class.items():
+            metrics |= {f"{metric}.{name}": value for metric, value in counter.metrics(now_s).items()}
         return metrics
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from netfl.errors import ModelError
-from netfl.network.counters import PacketArray, PacketCounter
+from netfl.network.attempt_log import AttemptLog
+from netfl.network.counters import PacketArray, PacketCounter, TrafficCounters
 from netfl.types import Event, Recorder
 
 
@@ -40,19 +42,23 @@ class EventLog:
 
     Args:
         nodes: number of nodes that may send traffic; 0 for none.
+        traffic: names of the classes of traffic.
         record_packets: record the outcomes of packets of traffic, too.
         max_failed_attempts: failed attempts of updates and lost trainings in one round without a delivery after which
             the run ends.
 
     Attributes:
+        attempts: record of attempts over the air.
         receptions: number of receptions of a version by a user in the open round.
         uplink_bits: bits put on the air in the open round.
         downlink_bits: bits of the broadcasts of the open round.
         failed_attempts: failed attempts in the open round since the last delivery.
         lost_trainings: trainings without energy in the open round since the last delivery.
+        traffic: counters of packets of traffic.
         metrics: metrics that transmit queues and the server count for the end of the run.
         records_packets: whether the outcomes of packets of traffic are recorded.
-        packet_rows: time, sender and delay of each packet that ended, one after the other, until `flush_packets`.
+        packet_rows: time, sender and delay of each packet that ended, one after the other, until `flush_packets`; by
+            class and ending.
     """
 
     def __init__(
@@ -61,21 +67,29 @@ class EventLog:
         users: int,
         *,
         nodes: int = 0,
+        traffic: Sequence[str] = ("",),
         record_packets: bool = False,
         max_failed_attempts: float = np.inf,
     ) -> None:
         self._recorder = recorder
         self._users = users
         self._max_failed_attempts = max_failed_attempts
+        self.attempts = AttemptLog(recorder)
         self.metrics: dict[str, float] = {}
-        self.packets = PacketCounter(nodes)
+        self.traffic = TrafficCounters(nodes, traffic)
         self.records_packets = record_packets
-        self.packet_rows: dict[Ending, array[float]] = defaultdict(lambda: array("d"))
+        self.packet_rows: dict[tuple[str, Ending], array[float]] = defaultdict(lambda: array("d"))
         self.open_round(0)  # none is open before the first
+
+    @property
+    def packets(self) -> PacketCounter:
+        """Counter of all packets of traffic."""
+        return self.traffic.total
 
     def open_round(self, round: int) -> None:
         """Reset the counters of the open round."""
         self.round = round
+        self.attempts.round = round
         self.receptions = 0
         self.failed_attempts = 0
         self.lost_trainings = 0
@@ -95,6 +109,11 @@ class EventLog:
         """Record that users receive *version*, one for all or one for each."""
         self.receptions += np.size(users)
         self.event("received", time_s, user=users, node=node, value=version)
+
+    def record_hop(self, sender: int, node: str, waited_s: float, now_s: float, traffic: str) -> None:
+        """Record that *node* has forwarded a message, *waited_s* after that had entered its port."""
+        user = sender if sender < self._users else -1  # towers and routers are no users
+        self.event("forwarded", now_s, user=user, node=node, value=waited_s, traffic=traffic)
 
     def record_ending(self, ending: Ending, time_s: ArrayLike, users: ArrayLike, base: ArrayLike) -> None:
         """Record the end of updates of *users* from *base*, with one time and version for all or one for each."""
@@ -137,24 +156,27 @@ class EventLog:
 
     def end_packets(self, packets: PacketArray, ending: Ending) -> None:
         """Count the end of packets of traffic, in the order of time, and record it if `records_packets`."""
-        if not len(packets):
-            return
-        if ending.outcome == "delivered":
-            self.packets.deliver_all(packets)
-        else:
-            senders, counts = np.unique(packets.sender, return_counts=True)
-            for sender, count in zip(senders.tolist(), counts.tolist(), strict=True):
-                self.packets.lose(sender, ending.outcome, count)
-        if self.records_packets:
-            delay_s = packets.time_s - packets.born_s
-            rows = np.column_stack([packets.time_s, packets.sender, delay_s])
-            self.packet_rows[ending].frombytes(rows.tobytes())
+        for name, of_class in self.traffic.split(packets):
+            for counter in self.traffic.of[name]:
+                counter.end_all(of_class, ending.outcome)
+            if self.records_packets:
+                rows = np.column_stack([of_class.time_s, of_class.sender, of_class.time_s - of_class.born_s])
+                self.packet_rows[name, ending].frombytes(rows.tobytes())
 
     def flush_packets(self) -> None:
         """Record the outcomes of packets; the value is the time from a packet's arrival to its end."""
-        for ending, rows in sorted(self.packet_rows.items()):
+        for (name, ending), rows in sorted(self.packet_rows.items()):
             times_s, senders, delays_s = np.frombuffer(rows).reshape(-1, 3).T
             users = np.where(senders < self._users, senders, -1).astype(np.int64)  # towers and routers are no users
-            event = Event(ending.outcome, times_s, round=self.round, user=users, node=ending.node, value=delays_s)
+            event = Event(
+                ending.outcome,
+                times_s,
+                round=self.round,
+                user=users,
+                node=ending.node,
+                value=delays_s,
+                detail=ending.detail,
+                traffic=name,
+            )
             self._recorder.record(event)
         self.packet_rows.clear()

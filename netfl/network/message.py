@@ -25,6 +25,7 @@ class Message(ABC):
         bits: size.
         flow: key of fair queues: the user's number, or that of the node where traffic enters.
         priority: 0 is served first where a queue has priorities.
+        traffic: class of traffic of a packet; empty for other messages.
         entered_s: time at which it entered its present port.
     """
 
@@ -32,6 +33,7 @@ class Message(ABC):
     bits: float
     flow: int = 0
     priority: int = 0
+    traffic: str = ""
     entered_s: float = 0.0
 
     def user_ids(self) -> Iterable[int]:
@@ -60,13 +62,13 @@ class Packet(Message):
     counted: bool = False
 
     def end(self, log: EventLog, ending: Ending, time_s: float) -> None:
-        counter = log.packets
-        if ending.outcome == "delivered":
-            counter.deliver(self.user, self.bits, self.born_s, time_s)
-        elif time_s >= counter.counts_from_s:
-            counter.lose(self.user, ending.outcome)
+        for counter in log.traffic.of[self.traffic]:
+            if ending.outcome == "delivered":
+                counter.deliver(self.user, self.bits, self.born_s, time_s)
+            elif time_s >= counter.counts_from_s:
+                counter.lose(self.user, ending.outcome)
         if log.records_packets:
-            log.packet_rows[ending].extend((time_s, self.user, time_s - self.born_s))
+            log.packet_rows[self.traffic, ending].extend((time_s, self.user, time_s - self.born_s))
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

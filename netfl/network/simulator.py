@@ -7,7 +7,6 @@ The simulator starts a process for each cell (`run_mac`), in which a MAC puts fr
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 import simpy
 
 from netfl.errors import ModelError, NetflError, prefix_faults
+from netfl.network.attempt_log import CAUSES
 from netfl.network.backhaul.port import Sink
 from netfl.network.backhaul.routes import Routes
 from netfl.network.backhaul.sinks import end_traffic, lose_while_down
@@ -38,10 +38,11 @@ from netfl.network.radio.collision_repeats import RepeatedCollisions
 from netfl.network.server import Admission, Server
 from netfl.network.state import NetworkState
 from netfl.network.tower import build_towers
+from netfl.network.traffic import class_names
 from netfl.network.updates import OutstandingUpdates, UpdateCarrier
 from netfl.registry import kind_of
 from netfl.streams import Streams
-from netfl.types import LearnerReport, Recorder, Round, RoundControls, RoundProgress, ignore_progress
+from netfl.types import Ints, LearnerReport, Recorder, Round, RoundControls, RoundProgress, ignore_progress
 
 
 def record_outages(log: EventLog, config: NetworkConfig, start_s: float, end_s: float) -> None:
@@ -113,10 +114,13 @@ class NetworkSimulator:
             recorder,
             layout.users,
             nodes=layout.nodes if config.traffic else 0,
+            traffic=class_names(config.traffic) or ("",),
             record_packets=config.service is None,
             max_failed_attempts=config.max_failed_attempts,
         )
         self._log = log
+        if config.medium is not None:
+            log.attempts.mode_names = config.medium.mode_names
 
         # rounds and the server, which opens with them
         self._round_closed = env.event()
@@ -280,7 +284,7 @@ class NetworkSimulator:
     def _server_sink(self) -> Sink:
         """Return the sink of all messages that arrive at the node of the server."""
         name = self._config.layout.server
-        sink = end_traffic(name, self._receive, self.env, self._log)
+        sink = end_traffic(name, class_names(self._config.traffic), self._receive, self.env, self._log)
         node_state = self._config.node_state
         if node_state.is_always_up:
             return sink
@@ -344,7 +348,7 @@ class NetworkSimulator:
     def _restart_counts(self, now_s: float) -> None:
         """Start all counts over at the end of the warm-up."""
         self._play_fast_traffic(now_s)
-        self._log.packets.restart(now_s)
+        self._log.traffic.restart(now_s)
         self._warmup_busy_s = self._links_busy_s(now_s)
         for cell in self._cells:
             cell.transmit_path.restart(now_s)
@@ -374,6 +378,7 @@ class NetworkSimulator:
             raise ModelError("network", problem, time_s=self.env.now) from error
         if self._failure is not None:
             raise self._failure
+        self._log.attempts.flush()
 
     def _report_progress(self, now_s: float) -> None:
         attempts = sum(cell.transmit_path.attempts for cell in self._cells)
@@ -415,18 +420,24 @@ class NetworkSimulator:
     def _finish(self, now_s: float) -> None:
         """End all frames and updates, and record the metrics of the run."""
         self._outstanding.on_end = None
+        self._log.attempts.finish([transmission for cell in self._cells for transmission in cell.transmissions])
         for tower in self._towers.values():
             tower.finish()
         self._log.flush_packets()
         for update in tuple(self._outstanding.in_flight):
             update.end(self._log, Ending("unfinished"), now_s)
 
-        metrics = self._network_metrics(now_s) | self._log.metrics
+        metrics = self._network_metrics(now_s)
+        if self._cells:
+            attempts = self._attempts_by_user()
+            self._recorder.add_rows("users", attempts)
+            metrics |= _attempt_metrics(attempts)
+        metrics |= self._log.metrics
         if self._config.sampler is not None:
             metrics |= self._config.sampler.metrics()
         if self._config.energy is not None:
             columns = self._config.energy.close(now_s)
-            self._recorder.energy(columns)
+            self._recorder.add_rows("energy", columns)
             deliveries = None if self._server is None else self._deliveries
             metrics |= self._config.energy.metrics(columns, deliveries)
         metrics |= self._config.expected
@@ -434,12 +445,10 @@ class NetworkSimulator:
 
     def _network_metrics(self, now_s: float) -> dict[str, float]:
         """Return the metrics of traffic, attempts and links; those of traffic have a prefix if there are rounds."""
-        packets = self._log.packets
-        span_s = now_s - packets.since_s
+        traffic = self._log.traffic
+        span_s = now_s - traffic.total.since_s
         prefix = "" if self._config.service is None else "traffic."
-        metrics = {f"{prefix}{name}": value for name, value in packets.metrics(now_s).items()}
-        if self._cells:
-            metrics |= self._attempt_metrics()
+        metrics = {f"{prefix}{name}": value for name, value in traffic.metrics(now_s).items()}
         for name, tower in self._towers.items():
             metrics[f"utilisation.{name}"] = share_of_time(tower.cell.transmit_path.busy_by_s(now_s), span_s)
         for name, repeated in self.synchronised_cells().items():
@@ -448,16 +457,24 @@ class NetworkSimulator:
             metrics[f"utilisation.{name}"] = share_of_time(busy_s - self._warmup_busy_s.get(name, 0.0), span_s)
         return metrics
 
-    def _attempt_metrics(self) -> dict[str, float]:
-        """Return the metrics of attempts over the air; an outage is a signal that would not do without others."""
-        attempts = 0
-        failed = Counter[str]()
+    def _attempts_by_user(self) -> dict[str, Ints]:
+        """Return the attempts of each user, in all and by outcome, ``[users]`` each."""
+        by_outcome = {outcome: np.zeros(self._config.layout.users, np.int64) for outcome in ("received", *CAUSES)}
         for cell in self._cells:
-            attempts += cell.transmit_path.attempts
-            failed.update(cell.transmit_path.failed)
-        received_or_faded = attempts - failed["collided"] - failed["lost"]
-        return {
-            "attempts": float(attempts),
-            "collision_probability": failed["collided"] / max(attempts, 1),
-            "outage_probability": failed["faded"] / max(received_or_faded, 1),
-        }
+            for outcome, counts in cell.transmit_path.counts.items():
+                by_outcome[outcome or "received"][cell.ids] += np.array(counts)
+        attempts = np.sum([*by_outcome.values()], axis=0)
+        return {"attempts": attempts, **{f"attempts_{outcome}": counts for outcome, counts in by_outcome.items()}}
+
+
+def _attempt_metrics(by_user: Mapping[str, Ints]) -> dict[str, float]:
+    """Return the metrics of attempts over the air, from those of each user."""
+    totals = {name: int(counts.sum()) for name, counts in by_user.items()}
+    received = totals["attempts_received"]
+    faded = totals["attempts_faded"]
+    return {
+        "attempts": float(totals["attempts"]),
+        **{f"attempts.{outcome}": float(totals[f"attempts_{outcome}"]) for outcome in ("received", *CAUSES)},
+        "collision_probability": totals["attempts_collided"] / max(totals["attempts"], 1),
+        "fade_probability": faded / max(received + faded, 1),
+    }

@@ -27,6 +27,7 @@ from netfl.network.radio.transmission import SharedChannel
 from netfl.network.radio.transmit_path import AirInterface
 from netfl.network.radio.tx_queue import MergedTxQueue, TxQueue
 from netfl.network.radio.update_queue import UpdateQueue
+from netfl.network.traffic import class_names
 from netfl.network.transport.segmentation import SegmentedUpdateQueue
 from netfl.network.transport.spec import Segmentation
 from netfl.network.updates import OutstandingUpdates
@@ -199,7 +200,8 @@ def build_towers(
     if medium is None or config.mac is None:
         return towers
     shared_channel = SharedChannel()
-    ends_at_tower = any(traffic.destination == "tower" for traffic in config.traffic if traffic.source == "users")
+    classes = zip(config.traffic, class_names(config.traffic), strict=True)
+    ends_at_tower = {name for traffic, name in classes if traffic.destination == "tower"}
     for index, name in enumerate(config.layout.towers):
         ids = np.flatnonzero(config.layout.tower_of == index)
         if not ids.size:
@@ -221,7 +223,7 @@ def build_towers(
         air = AirInterface(tower, medium, channel)
         uplink = sinks[name]
         if ends_at_tower:
-            uplink = end_traffic(name, uplink, env, log)
+            uplink = end_traffic(name, ends_at_tower, uplink, env, log)
 
         *isolated_cells, cell = _build_cells(config, env, streams.at("mac", index), air, queue, uplink)
         towers[name] = Tower(cell, population, medium.connection, isolated_cells)
@@ -296,10 +298,11 @@ def _build_packet_queues(
 ) -> list[TxQueue]:
     """Return a queue for each kind of traffic that the users *ids* of *tower* send."""
     queues: list[TxQueue] = []
-    for traffic, key in zip(config.traffic, stream_keys(config.traffic), strict=True):
+    keys = stream_keys(config.traffic)
+    for traffic, key, traffic_name in zip(config.traffic, keys, class_names(config.traffic), strict=True):
         if traffic.source != "users":
             continue
         link_bps = 1.0 / medium.longest_s(1.0)
         arrivals = TrafficArrivals(traffic, ids.tolist(), link_bps, streams.at("traffic", *key))
-        queues.append(PacketQueue(ids, traffic, arrivals, tower, log))
+        queues.append(PacketQueue(ids, traffic, arrivals, tower, log, traffic_name))
     return queues

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from netfl.errors import Fault, suggest
 from netfl.network.channel._fading import pace_faults
 from netfl.network.spec import NetworkSpec
+from netfl.network.traffic import class_names
 from netfl.registry import no_effect
 from netfl.types import ScenarioFacts
 
@@ -44,8 +45,6 @@ def network_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool
         yield from no_effect(spec, ("queue", "queues", "routing"), reason, remedy)
     if spec.radio is None:
         yield from no_effect(spec, ["motion"], "without a radio: positions do not matter")
-    if len(spec.user_traffic) > 1:
-        yield Fault("traffic", "two kinds of traffic enter at users", None, "give users one kind")
     yield from _shared_air_faults(spec)
 
 
@@ -63,7 +62,12 @@ def _shared_air_faults(spec: NetworkSpec) -> Iterator[Fault]:
 
 
 def _traffic_faults(spec: NetworkSpec) -> Iterator[Fault]:
-    """Priorities that no queue uses, and keys of users' traffic in other traffic."""
+    """Names that occur twice, priorities that no queue uses, and keys of users' traffic in other traffic."""
+    names = class_names(spec.traffic)
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            remedy = "give each class of traffic a name of its own"
+            yield Fault(f"traffic.{index}.name", f"the same name as traffic.{names.index(name)}", name, remedy)
     all_leave_early = all(traffic.destination == "tower" for traffic in spec.traffic)
     has_priorities = any(queue.has_priorities for queue in (spec.queue, *spec.queues.values()))
     for index, traffic in enumerate(spec.traffic):

@@ -166,6 +166,8 @@ def _overload(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iter
     """Cells whose users get more packets than they can send, even without collisions, outages and updates."""
     if spec.mac is None or spec.interference == "sinr" or spec.exempt is not None:
         return  # several frames can be received at once
+    users_in_cell = np.bincount(layout.tower_of)
+    load = np.zeros(len(users_in_cell))
     for traffic in spec.user_traffic:
         if traffic.is_saturated or traffic.buffer is not None:
             continue  # no queue grows without limit
@@ -174,12 +176,12 @@ def _overload(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iter
         mean_s = traffic.size.mean / max(spec.air_rates_bps)
         longest_s = largest_frame_bits(spec, context) / slowest_bps
         capacity_hz = spec.mac.max_frames_hz(mean_s, longest_s, _max_delay_s(spec, context, layout))
-        load = np.bincount(layout.tower_of) * arrivals_hz / capacity_hz
-        if load.max() > 1.0:
-            yield (
-                f"overloaded: the users of {layout.towers[load.argmax()]} receive {load.max():.3g} times as many "
-                "packets as they can send, so rounds get longer and longer; reduce the traffic, or set its buffer"
-            )
+        load += users_in_cell * arrivals_hz / capacity_hz
+    if load.max() > 1.0:
+        yield (
+            f"overloaded: the users of {layout.towers[load.argmax()]} receive {load.max():.3g} times as many "
+            "packets as they can send, so rounds get longer and longer; reduce the traffic, or set its buffer"
+        )
 
 
 def _version_backlog(spec: NetworkSpec, context: AccessContext, layout: Layout, max_selected: int) -> Iterator[str]:

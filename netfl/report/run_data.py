@@ -158,7 +158,9 @@ class RunData:
     @cached_property
     def towers(self) -> pd.Series[str]:
         """Node of the tower of each of `first_users`: from the table of users, else the last that it sent to."""
-        if "tower" in self.first_users:
+        if "node" in self.first_users:
+            return self.first_users["node"].astype(str)
+        if "tower" in self.first_users:  # an earlier version of netfl wrote the number alone
             return "tower:" + self.first_users["tower"].astype(str)
         events = self.run.events
         rows = events[(events["replica"] == self.first) & (events["user"] >= 0) & (events["kind"] == "sent")]

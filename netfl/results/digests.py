@@ -1,8 +1,9 @@
 """Digests of a run's tables, and the verification of a run by them.
 
 A digest depends on the content of a table, not on the file that holds it.  Rows are taken replica by replica, in their
-order within a replica.  Of each column count the name and the values: integers and booleans as 64-bit integers, floats
-as their 64 bits (all NaN alike), words as the first 8 bytes of the BLAKE2b of their UTF-8; all little-endian.
+order within a replica.  Of each column count the name and the values: integers and booleans as 64-bit integers, -1
+where a value is missing; floats as their 64 bits, all NaN alike; words as the first 8 bytes of the BLAKE2b of their
+UTF-8; all little-endian.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def _canonical(column: pa.Array, digits: int | None) -> NDArray[np.generic]:
         if digits is None:
             return values
         return np.array([float(f"{value:.{digits - 1}e}") for value in values.tolist()], "<f8") + 0.0
-    return np.asarray(pc.cast(column, pa.int64()).to_numpy(zero_copy_only=False), "<i8")
+    return np.asarray(pc.fill_null(pc.cast(column, pa.int64()), -1).to_numpy(zero_copy_only=False), "<i8")
 
 
 def _code(word: str) -> bytes:

@@ -204,6 +204,26 @@ _LEARNING: tuple[Metric, ...] = (
 )
 """Metrics of learners, in the order of tables; `docs/metrics.md` defines them."""
 
+_OF_TRAFFIC = (
+    ("throughput_bps", "throughput", "bps", 0),
+    ("offered_bps", "offered load", "bps", 1),
+    ("delivered", "delivered", "", 2),
+    ("loss_ratio", "lost, total", "%", 4),
+    ("delay_mean_s", "delay, mean", "s", 6),
+    ("delay_p50_s", "delay, p50", "s", 6),
+    ("delay_p95_s", "delay, p95", "s", 6),
+    ("delay_p99_s", "delay, p99", "s", 6),
+    ("jain", "Jain index of deliveries", "", 8),
+)
+"""Name, label, unit and rank of metrics that each class of traffic has."""
+
+_BY_CLASS: tuple[Metric, ...] = tuple(
+    Metric(name=f"{prefix}{name}.*", label=f"{first}{label}, {{}}", unit=unit, rank=rank, is_family=True)
+    for prefix, first in (("", ""), ("traffic.", "traffic, "))
+    for name, label, unit, rank in _OF_TRAFFIC
+)
+"""Metrics of classes of traffic, alone or beside updates."""
+
 _ACCESS: tuple[Metric, ...] = (
     Metric(name="rounds", is_listed=False, views={"target": "round {}"}),
     Metric(name="replicas", is_listed=False),
@@ -228,7 +248,11 @@ _ACCESS: tuple[Metric, ...] = (
     Metric(name="delay_p50_s", label="delay, p50", rank=6, views={"delays": "Median"}),
     Metric(name="delay_p95_s", label="delay, p95", rank=6, views={"delays": "95 % within"}),
     Metric(name="delay_p99_s", label="delay, p99", rank=6, views={"delays": "99 % within"}),
-    Metric(name="attempts_mean", label="attempts per delivered update", views={"costs": "Attempts each"}),
+    Metric(
+        name="attempts_mean",
+        label="attempts per update, delivered ones only",
+        views={"costs": "Attempts of a delivered update"},
+    ),
     Metric(name="attempts"),
     Metric(name="packets_sent"),
     Metric(name="packets_retransmitted"),
@@ -239,7 +263,7 @@ _ACCESS: tuple[Metric, ...] = (
     Metric(name="billed_uplink_bits", label="billed per update"),
     Metric(name="billed_downlink_bits", label="billed per broadcast"),
     Metric(name="collision_probability", label="collisions per attempt", unit="%"),
-    Metric(name="outage_probability", unit="%"),
+    Metric(name="fade_probability", unit="%"),
     Metric(name="snr_mean_db", label="SNR, mean"),
     Metric(name="snr_theory_db", label="SNR, theory"),
     Metric(name="power_mean"),
@@ -260,6 +284,8 @@ _ACCESS: tuple[Metric, ...] = (
     Metric(name="energy_jain", label="Jain index of energy"),
     Metric(name="lost.lost", label="lost, outage", rank=5, lists_zero=False, is_family=True),
     # the first pattern that matches counts
+    Metric(name="attempts.*", is_listed=False),
+    *_BY_CLASS,
     Metric(name="outcome.*", is_listed=False),
     Metric(name="share.*", label="updates {}", unit="%", rank=3, lists_zero=False, is_family=True),
     Metric(name="lost.*", rank=5, lists_zero=False, is_family=True),

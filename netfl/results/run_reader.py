@@ -168,6 +168,12 @@ class Run:
         return table.sort_values(["replica", "time_s"], kind="stable", ignore_index=True)
 
     @cached_property
+    def attempts(self) -> pd.DataFrame:
+        """One row per recorded attempt over the air, in order of the start within a replica."""
+        table = self.table("attempts")
+        return table.sort_values(["replica", "start_s"], kind="stable", ignore_index=True)
+
+    @cached_property
     def metrics(self) -> pd.DataFrame:
         """One row per evaluated value."""
         return self.table("metrics")

@@ -23,7 +23,16 @@ from netfl.results.atomic_write import atomic_write, write_json
 from netfl.results.locking import locked
 from netfl.results.payload import billing_of
 from netfl.results.statistics import RoundStatistics, cost_to_target, learning_summary, summary
-from netfl.results.tables import CHUNK, GROWING, SCHEMAS, EventRecorder, MemoryTable, TableWriter, metric_columns
+from netfl.results.tables import (
+    CHUNK,
+    GROWING,
+    SCHEMAS,
+    TABLES,
+    EventRecorder,
+    MemoryTable,
+    TableWriter,
+    metric_columns,
+)
 from netfl.scenario.scenario import Scenario
 from netfl.types import LearnerReport, Round, RoundBatch, RunObserver, RunProgress, RunStart
 
@@ -66,13 +75,22 @@ def create_run_directory(folder: Path) -> Iterator[Path]:
 
 
 def append_replicas(table: Path, more: Path, first: int, out: Path) -> None:
-    """Write the rows of *table*, with those of *more* in place of its replicas from *first* on, to *out*."""
-    with open_parquet(table) as file:
+    """Write the rows of *table*, with those of *more* in place of its replicas from *first* on, to *out*.
+
+    Rows of an earlier version of netfl get the defaults of columns that were added since.
+    """
+    with open_parquet(more) as file:
         schema = file.schema_arrow
+    defaults = {column.name: column.default for column in TABLES.get(table.stem, ())}
     with pq.ParquetWriter(absolute_path(out), schema) as writer:
         for path in (table, more):
             for batch in read_batches(path, CHUNK):
-                rows = pa.Table.from_batches([batch]).cast(schema)
+                rows = pa.Table.from_batches([batch])
+                for name in schema.names:
+                    if name not in rows.column_names:
+                        added = pa.array([defaults.get(name)] * len(rows), schema.field(name).type)
+                        rows = rows.append_column(name, added)
+                rows = rows.select(schema.names).cast(schema)
                 writer.write_table(rows if path == more else rows.filter(pc.less(rows["replica"], first)))
 
 
@@ -103,10 +121,12 @@ class RunWriter(RunObserver):
         self.scenario = scenario
         self._replicas = replicas
         self._lanes = tuple(lanes)
-        names = [name for name in GROWING if name != "metrics" or lanes]
+        keeping = scenario.keeping
+        optional = {"metrics": bool(lanes), "attempts": keeping.attempts}
+        names = [name for name in GROWING if optional.get(name, True)]
         self._tables = {name: TableWriter(folder, name, SCHEMAS[name]) for name in names}
-        events = self._tables["events"]
-        self.recorders = [EventRecorder(events, replica, scenario.keeping) for replica in replicas]
+        tables = self._tables["events"], self._tables.get("attempts")
+        self.recorders = [EventRecorder(tables[0], replica, keeping, tables[1]) for replica in replicas]
         self._statistics = [RoundStatistics(scenario.users) for _ in replicas]
         self._waiting: list[Sequence[Round]] = []
         self._evaluations: list[LearnerReport] = []
@@ -125,6 +145,16 @@ class RunWriter(RunObserver):
             pairs = zip(self._replicas, columns, strict=True)
             frames = [pd.DataFrame({"replica": replica, **table}) for replica, table in pairs]
             self.write_table(name, pd.concat(frames, ignore_index=True))
+
+    def _add_to_users(self, columns: Sequence[Mapping[str, NDArray[Any]]]) -> None:
+        """Add columns that are known at the end, of each replica, to the table ``users``."""
+        if not any(columns):
+            return
+        with open_parquet(self.folder / "users.parquet") as file:
+            table = file.read()
+        for name in columns[0]:
+            table = table.append_column(name, pa.array(np.concatenate([of_replica[name] for of_replica in columns])))
+        self.write_table("users", table)
 
     def on_start(self, start: RunStart) -> None:
         self._checkpoint_round = start.checkpoint_round or 0
@@ -164,7 +194,8 @@ class RunWriter(RunObserver):
         rows = [(replica, *entry) for replica, summary in pairs for entry in summary.items()]
         table.append([*zip(*rows, strict=True)])
         self.write_table("final_metrics", table.read())
-        self.write_replicas("energy", [recorder.spendings for recorder in self.recorders])
+        self.write_replicas("energy", [recorder.by_user.get("energy", {}) for recorder in self.recorders])
+        self._add_to_users([recorder.by_user.get("users", {}) for recorder in self.recorders])
         write_json(self.folder / "summary.json", summarize_run(self.scenario, values))
 
     def abandon(self) -> None:

@@ -7,19 +7,21 @@ is written as soon as it is full.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from netfl.columns import REPLICA, ROUND, Column, columns_of
+from netfl.columns import REPLICA, ROUND, USER, Column, columns_of
 from netfl.errors import MachineError
 from netfl.formats import STAMP, check_stamp
+from netfl.network.attempt_log import Attempt
 from netfl.results.atomic_write import publish_file, temp_path
 from netfl.scenario.recording import EventFilter
 from netfl.types import KINDS, Delivery, Event, LearnerReport, Round
@@ -39,7 +41,9 @@ TABLES: Mapping[str, tuple[Column, ...]] = {
         ROUND,
         Column("value", "double", "a number that depends on the kind"),
         Column("detail", "word", "one more word, such as the cause of a failure"),
+        Column("traffic", "word", "class of traffic of a packet; empty for an update", default=""),
     ),
+    "attempts": (REPLICA, *columns_of(Attempt)),
     "metrics": (
         Column("learner", "word", "the learner, or the choice among learners"),
         REPLICA,
@@ -65,7 +69,7 @@ SCHEMAS = {
 }
 """Arrow schemas of the tables."""
 
-GROWING = ("rounds", "deliveries", "events", "metrics")
+GROWING = ("rounds", "deliveries", "events", "attempts", "metrics")
 """Tables that grow during a run; the others are written at once."""
 
 CHUNK = 1 << 16
@@ -236,81 +240,112 @@ def metric_columns(
     return columns, ~np.isnan(values)
 
 
+class _RecordedEvents(NamedTuple):
+    """Words of the events of one call of `EventRecorder.record`, and their number."""
+
+    size: int
+    kind: str
+    round: int
+    node: str
+    detail: str
+    traffic: str
+
+
 class EventRecorder:
-    """Recorder of the events of one replica: counts all events, and stores those that the filter keeps.
+    """Recorder of one replica: counts all events, and stores those events and attempts that the filter keeps.
+
+    Args:
+        table: the table ``events``.
+        replica: number of the replica.
+        keeping: the filter.
+        attempts: the table ``attempts``; ``None`` if the filter keeps none.
 
     Attributes:
         counts: number of events of each kind.
         values: metrics of the whole replica.
-        spendings: columns of the table ``spent``.
+        by_user: columns ``[users]`` of the tables ``users`` and ``energy`` that are known at the end of the replica.
     """
 
-    def __init__(self, table: TableWriter | MemoryTable, replica: int, keeping: EventFilter) -> None:
+    def __init__(
+        self,
+        table: TableWriter | MemoryTable,
+        replica: int,
+        keeping: EventFilter,
+        attempts: TableWriter | MemoryTable | None = None,
+    ) -> None:
         self._table, self._replica, self._keeping = table, replica, keeping
-        self._held: list[
-            tuple[int, str, NDArray[np.float64], int, NDArray[np.int64], str, NDArray[np.float64], str]
-        ] = []
-        self._rows = 0
+        self._attempts = attempts
+        # stored events, gathered until the next flush: numbers of each row, and words of each call of `record`
+        self._times_s = array("d")
+        self._users = array("q")
+        self._values = array("d")
+        self._calls = list[_RecordedEvents]()
         self.counts = dict.fromkeys(KINDS, 0)
         self.values: dict[str, float] = {}
-        self.spendings: dict[str, NDArray[Any]] = {}
+        self.by_user: dict[str, Mapping[str, NDArray[Any]]] = {}
 
     def wants(self, kind: str) -> bool:
-        """Return whether events of *kind* are recorded."""
+        """Return whether events of *kind*, or rows of the table ``attempts``, are recorded."""
+        if kind == "attempts":
+            return self._attempts is not None
         return kind in self._keeping.kinds
 
     def record(self, event: Event) -> None:
         """Count one event or many, and store them if the filter keeps them."""
-        size = int(np.broadcast(np.asarray(event.time_s), np.asarray(event.user), np.asarray(event.value)).size)
+        times_s = np.asarray(event.time_s, np.float64)
+        users = np.asarray(event.user, np.int64)
+        values = np.asarray(event.value, np.float64)
+        size = int(np.broadcast(times_s, users, values).size)
         self.counts[event.kind] += size
         if not size or not self._keeping.wants(event.kind, event.round):
             return
-        times = np.array(event.time_s, float)
-        users = np.array(event.user, np.int64)
-        values = np.array(event.value, float)
         if self._keeping.users is not None:
-            times, users, values = np.broadcast_arrays(times, users, values)
+            times_s, users, values = np.broadcast_arrays(times_s, users, values)
             kept = self._keeping.of(users)
-            times, users, values = times[kept], users[kept], values[kept]
+            times_s, users, values = times_s[kept], users[kept], values[kept]
             size = users.size
             if not size:
                 return
-        self._held.append((size, event.kind, times, event.round, users, event.node, values, event.detail))
-        self._rows += size
-        if self._rows >= CHUNK:
+        for buffer, part in ((self._times_s, times_s), (self._users, users), (self._values, values)):
+            of_each = part if part.size == size else np.full(size, part)
+            buffer.frombytes(of_each.tobytes())
+        self._calls.append(_RecordedEvents(size, event.kind, event.round, event.node, event.detail, event.traffic))
+        if len(self._users) >= CHUNK:
             self.flush()
 
     def final_metrics(self, values: Mapping[str, float]) -> None:
         """Keep metrics of the whole replica."""
         self.values.update(values)
 
-    def energy(self, values: Mapping[str, NDArray[Any]]) -> None:
-        """Keep columns of the table ``spent``."""
-        self.spendings.update(values)
+    def add_rows(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Store attempts that the filter keeps; keep columns of other tables until the end."""
+        if table != "attempts":
+            self.by_user[table] = columns
+            return
+        assert self._attempts is not None, "attempts are recorded only if they are wanted"
+        replica = np.full(len(columns["user"]), self._replica)
+        kept = self._keeping.of(columns[USER.name]) & self._keeping.of_rounds(columns[ROUND.name])
+        self._attempts.append([replica, *(columns[column.name] for column in columns_of(Attempt))], kept)
 
     def flush(self) -> None:
         """Pass the gathered events to the table."""
-        if not self._held:
+        if not self._calls:
             return
-        sizes, kinds, times, rounds, users, nodes, values, details = zip(*self._held, strict=True)
-        self._held, self._rows = [], 0
+        sizes, kinds, rounds, nodes, details, traffic = zip(*self._calls, strict=True)
         counts = np.array(sizes)
         self._table.append(
             [
                 np.full(counts.sum(), self._replica, np.int32),
-                _long(times, counts),
+                np.array(self._times_s),
                 dictionary_column(kinds, counts),
-                _long(users, counts),
+                np.array(self._users),
                 dictionary_column(nodes, counts),
                 np.repeat(np.array(rounds, np.int64), counts),
-                _long(values, counts),
+                np.array(self._values),
                 dictionary_column(details, counts),
+                dictionary_column(traffic, counts),
             ]
         )
-
-
-def _long(parts: Sequence[NDArray[np.generic]], counts: NDArray[np.int64]) -> NDArray[np.generic]:
-    """Concatenate scalars and arrays, each broadcast to its count."""
-    if all(part.size == 1 for part in parts):
-        return np.repeat(np.array([part.item() for part in parts], parts[0].dtype), counts)
-    return np.concatenate([np.broadcast_to(part, (n,)) for part, n in zip(parts, counts, strict=True)])
+        self._calls = []
+        for buffer in (self._times_s, self._users, self._values):
+            del buffer[:]

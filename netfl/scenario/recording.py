@@ -27,18 +27,24 @@ class EventFilter:
         users: mask of the users whose events are stored, ``[users]``; ``None`` for all.
             Events of nodes are stored anyway.
         every: store the events of the first round and of every ``every``-th round after it.
+        attempts: store the attempts of the same users and rounds.
     """
 
     kinds: frozenset[str]
     users: Bools | None = None
     every: int = 1
+    attempts: bool = False
 
     def wants(self, kind: str, round: int) -> bool:
         """Return whether any event of *kind* in *round* is stored."""
         return kind in self.kinds and (round - 1) % self.every == 0
 
+    def of_rounds(self, rounds: Ints) -> Bools:
+        """Return the mask of stored rows, ``[rows]``, from the round of each row."""
+        return np.asarray((rounds - 1) % self.every == 0)
+
     def of(self, users: Ints) -> Bools:
-        """Return the mask of stored events, ``[events]``, from the user of each event (-1 for none)."""
+        """Return the mask of stored rows, ``[rows]``, from the user of each row (-1 for none)."""
         if self.users is None:
             return np.ones(users.shape, bool)
         return np.asarray((users < 0) | self.users[users])
@@ -66,6 +72,8 @@ class RecordSpec(Spec):
     all other tables cover every user."""
     every: Annotated[int, Field(ge=1)] = 1
     """Store the events of the first round and of every ``every``-th round after it."""
+    attempts: bool = False
+    """Store the table ``attempts``: every attempt over the air of these users, in these rounds."""
     versions: bool | Annotated[int, Field(ge=1)] = False
     """Keep every version of each learner's model in ``versions/<learner>-<replica>.safetensors``; a number n keeps the
     start, every n-th round and the last."""
@@ -82,8 +90,10 @@ class RecordSpec(Spec):
         if self.every > 1 and self.every >= facts.rounds:
             problem = f"only the first of the {facts.rounds} rounds would have events"
             yield Fault("every", problem, self.every, "make it smaller")
-        if self.events in {"none", ()}:
-            yield from no_effect(self, ["users", "every"], "because no events are stored")
+        if self.attempts and not facts.networked:
+            yield from no_effect(self, ["attempts"], "without a network: nothing is sent over the air")
+        if self.events in {"none", ()} and not self.attempts:
+            yield from no_effect(self, ["users", "every"], "because neither events nor attempts are stored")
 
     def thinned(self, users: int) -> dict[str, int]:
         """Return the numbers of stored users and rounds, for display; empty if all are stored."""
@@ -94,8 +104,8 @@ class RecordSpec(Spec):
     def keeping(self, users: int) -> EventFilter:
         """Return the filter for the events of a run with *users* users."""
         kinds = KINDS if self.events == "all" else () if self.events == "none" else self.events
-        if self.users is None:
-            return EventFilter(frozenset(kinds), None, self.every)
-        mask = np.zeros(users, bool)
-        mask[evenly_spaced(users, self.users) if isinstance(self.users, int) else list(self.users)] = True
-        return EventFilter(frozenset(kinds), mask, self.every)
+        mask = None
+        if self.users is not None:
+            mask = np.zeros(users, bool)
+            mask[evenly_spaced(users, self.users) if isinstance(self.users, int) else list(self.users)] = True
+        return EventFilter(frozenset(kinds), mask, self.every, self.attempts)

@@ -96,8 +96,8 @@ class DryRun:
             yield f"large: the run needs about {needed} of memory, but {memory.format_memory(free)} are available"
         if self.rounds and not self.delivers:
             yield (
-                f"silent: the first {counted(self.rounds, 'round')} delivered no update; after a run, netfl ram DIR "
-                "--explain names the causes"
+                f"silent: {counted(self.rounds, 'round')} of the dry run delivered no update; after a run, netfl ram "
+                "DIR --explain names the causes"
             )
         for tower, repeated in self.synchronised.items():
             yield (

@@ -34,16 +34,19 @@ class History:
     def __init__(self, replica: int, keeping: EventFilter | None) -> None:
         self._replica = replica
         self._events = MemoryTable("events")
+        self._attempts: MemoryTable | None = None
         self._metrics = MemoryTable("metrics")
         self._recorder: EventRecorder | None = None
         if keeping is not None:
-            self._recorder = EventRecorder(self._events, replica, keeping)
+            if keeping.attempts:
+                self._attempts = MemoryTable("attempts")
+            self._recorder = EventRecorder(self._events, replica, keeping, self._attempts)
         self._rounds: list[Round] = []
         self._outcomes: list[Event] = []
         self.values: dict[str, float] = {}
 
     def wants(self, kind: str) -> bool:
-        """Return whether events of *kind* are recorded."""
+        """Return whether events of *kind*, or rows of the table ``attempts``, are recorded."""
         return kind in _OUTCOMES or (self._recorder is not None and self._recorder.wants(kind))
 
     def record(self, event: Event) -> None:
@@ -57,8 +60,10 @@ class History:
         """Keep metrics of the whole replica."""
         self.values.update(values)
 
-    def energy(self, values: Mapping[str, NDArray[Any]]) -> None:
-        """Ignore the columns, which `netfl.Simulation.state` has at any time."""
+    def add_rows(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Keep rows of ``attempts`` and columns of ``users``; `netfl.Simulation.state` has the energy at any time."""
+        if self._recorder is not None:
+            self._recorder.add_rows(table, columns)
 
     def add_round(self, result: Round) -> None:
         """Add a round to the tables."""
@@ -69,6 +74,11 @@ class History:
         """Add an evaluation to the tables."""
         if report.metrics and self._recorder is not None:
             self._metrics.append(*metric_columns(report, lanes, np.full(len(lanes), closed_s)))
+
+    @property
+    def by_user(self) -> Mapping[str, NDArray[Any]]:
+        """Columns of the table ``users`` that are known at the end of the replica; none before."""
+        return {} if self._recorder is None else self._recorder.by_user.get("users", {})
 
     def clear_outcomes(self) -> None:
         """Forget the outcomes so far, as a round opens."""
@@ -96,7 +106,7 @@ class History:
         return table.sort_values("time_s", kind="stable", ignore_index=True)
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """Return ``rounds``, ``deliveries``, ``events`` and, where there are any, ``metrics`` and ``final_metrics``."""
+        """Return ``rounds``, ``deliveries``, ``events`` and, where recorded, ``attempts`` and metrics."""
         tables = {"rounds": MemoryTable("rounds"), "deliveries": MemoryTable("deliveries"), "events": self._events}
         if self._rounds:
             for name, columns in RoundBatch.of(self._rounds).tables.items():
@@ -104,6 +114,8 @@ class History:
                 tables[name].append([replica, *columns.values()])
         if self._recorder is not None:
             self._recorder.flush()
+        if self._attempts is not None:
+            tables["attempts"] = self._attempts
         if len(self._metrics):
             tables["metrics"] = self._metrics
         if self.values:

@@ -401,7 +401,7 @@ class OutageTracker:
         self._recorder = recorder
         self.wants = recorder.wants
         self.final_metrics = recorder.final_metrics
-        self.energy = recorder.energy
+        self.add_rows = recorder.add_rows
         self._states: dict[int | str, tuple[float, bool]] = {}
 
     @property

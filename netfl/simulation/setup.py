@@ -74,12 +74,19 @@ class RunSetup:
         if order is not None:
             columns["rank"] = np.argsort(order)
         if self.dataset is not None:
+            if self.dataset.user_names is not None and self._holds_users_of_data:
+                columns["name"] = np.array(self.dataset.user_names, object)
             counts = label_counts(self.dataset, self.splits[number])
             columns["samples"] = counts.sum(axis=1)
             if not self.dataset.is_regression:
                 for label in range(self.dataset.classes):
                     columns[f"class:{label}"] = counts[:, label]
         return columns
+
+    @property
+    def _holds_users_of_data(self) -> bool:
+        """True if each user holds the examples of one user of the data."""
+        return self.scenario.partition is not None and self.scenario.partition.grouped_by == "user"
 
     def nodes(self, replica: int) -> Mapping[str, NDArray[Any]]:
         """Return the columns of the nodes table of one replica."""

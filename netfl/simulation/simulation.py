@@ -261,11 +261,11 @@ class Simulation:
     def snapshot(self) -> dict[str, pd.DataFrame]:
         """Return the tables of a run directory as they are now, by name.
 
-        ``rounds``, ``deliveries``, ``events``, ``users``, ``nodes``; ``metrics`` with learners; ``final_metrics``
-        after `finish`.
+        ``rounds``, ``deliveries``, ``events``, ``users``, ``nodes``; ``attempts`` if the scenario records them;
+        ``metrics`` with learners; ``final_metrics``, and the attempts of each user, after `finish`.
         """
         nodes = pd.DataFrame(self._setup.nodes(self.replica))
-        return {**self.history.tables(), "users": self.users.copy(), "nodes": nodes}
+        return {**self.history.tables(), "users": self.users.assign(**self.history.by_user), "nodes": nodes}
 
     def step(
         self,

@@ -42,6 +42,7 @@ class Event(NamedTuple):
         node: the tower, router or server concerned, such as ``tower:0``.
         value: bits for ``sent``, SNR in dB for a failed attempt, and the like.
         detail: one more word, such as the cause of a failure.
+        traffic: class of traffic of a packet; empty for an update.
     """
 
     kind: str
@@ -51,13 +52,17 @@ class Event(NamedTuple):
     node: str = ""
     value: ArrayLike = np.nan
     detail: str = ""
+    traffic: str = ""
 
 
 class Recorder(Protocol):
     """Receiver of the events of one replica."""
 
     def wants(self, kind: str) -> bool:
-        """Return whether events of *kind* are recorded: ask before computing what only a record needs."""
+        """Return whether events of *kind*, or rows of the table ``attempts``, are recorded.
+
+        Ask before computing what only a record needs.
+        """
 
     def record(self, event: Event) -> None:
         """Record an event, or several at once."""
@@ -65,8 +70,12 @@ class Recorder(Protocol):
     def final_metrics(self, values: Mapping[str, float]) -> None:
         """Record metrics of the whole replica by name, such as ``throughput_bps``; called once, at its end."""
 
-    def energy(self, values: Mapping[str, NDArray[Any]]) -> None:
-        """Record what each user has spent, by column, ``[users]`` each; called at most once, at the end."""
+    def add_rows(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Record rows of a table, by column, ``[rows]`` each.
+
+        ``attempts``: those that have ended; called now and then.  ``energy`` and ``users``: what each user has spent,
+        and counts of its attempts, ``[users]``; called at most once, at the end.
+        """
 
 
 class NullRecorder:
@@ -82,5 +91,5 @@ class NullRecorder:
     def final_metrics(self, values: Mapping[str, float]) -> None:
         """Ignore the metrics."""
 
-    def energy(self, values: Mapping[str, NDArray[Any]]) -> None:
-        """Ignore what each user has spent."""
+    def add_rows(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Ignore the rows."""

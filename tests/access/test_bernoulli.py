@@ -51,7 +51,22 @@ def test_round_without_deliveries_is_a_round(make_context):
     empty = [round_ for round_ in rounds if not round_.deliveries]
     assert empty
     assert {round_.uplink_bits for round_ in empty} == {0.0}
-    assert len(context.recorder.outcomes()) == 100
+    assert len(context.recorder.outcomes()) == sum(len(round_.deliveries) for round_ in rounds)
+
+
+def test_absent_users_have_no_update(make_context):
+    """Two of the available users are delivered; the updates of the others end as the next version comes."""
+    context = make_context(10, 40)
+    rounds = [*Bernoulli(probability=0.4, deliveries=2).rounds(context)]
+    available = Bernoulli(probability=0.4).candidates(make_context(10, 40))
+    outcomes = context.recorder.outcomes()
+    for round_, users in zip(rounds, available, strict=True):
+        delivered = {delivery.user for delivery in round_.deliveries}
+        others = {"superseded" if round_.index < 40 else "unfinished"}
+        for user in range(10):
+            kinds = set(outcomes.get((user, round_.index), ()))
+            expected = {"delivered"} if user in delivered else others if user in users else set()
+            assert kinds == expected, (round_.index, user)
 
 
 @pytest.mark.quick_first

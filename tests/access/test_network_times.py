@@ -192,9 +192,8 @@ def test_errors_of_a_timed_network():
     assert error_keys(network(**valid, capture="3 dB")) == {"capture"}
     assert error_keys(network(**valid, interference="sinr")) == {"interference"}
     assert error_keys(network(**valid, shared_air=True)) == {"shared_air"}
-    assert error_keys(
-        network(traffic=[{"kind": "saturated"}, {"kind": "poisson", "rate": 1}], mac={"kind": "csma_ca"})
-    ) == {"traffic"}
+    classes = [{"kind": "saturated"}, {"kind": "poisson", "rate": 1, "name": "saturated"}]
+    assert error_keys(network(traffic=classes, mac={"kind": "csma_ca"})) == {"traffic.1.name"}
     assert error_keys(network(traffic={"kind": "saturated"})) == {"radio", "reception", "mac"}
     towers = {"kind": "poisson", "rate": 1, "source": "towers"}
     assert error_keys(network(traffic=towers, mac={"kind": "csma_ca"}, **RADIO)) >= {"mac", "radio", "reception"}

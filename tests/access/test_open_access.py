@@ -43,9 +43,6 @@ class Outcomes(NullRecorder):
     def final_metrics(self, values):
         self.metrics = dict(values)
 
-    def energy(self, values):
-        pass
-
 
 class Failing(Access):
     """An access that fails after one round, and ends after the second if it does not fail."""

@@ -74,7 +74,7 @@ def test_deliver_all_equals_single_deliveries():
         counter.restart(0.3)
     for row in zip(senders.tolist(), bits, born_s, times_s, strict=True):
         singly.deliver(*row)
-    together.deliver_all(PacketArray(times_s, bits, born_s, senders))
+    together.deliver_all(PacketArray(times_s, bits, born_s, senders, np.zeros_like(senders)))
     assert singly.metrics(2.0) == pytest.approx(together.metrics(2.0))
 
 

@@ -224,7 +224,7 @@ class TestEvents:
         recorder = EventRecorder(TableWriter(run, "events", SCHEMAS["events"]), 0, ALL)
         for _ in range(50):
             recorder.record(Event("sent", 1.0, round=1))
-            assert len(recorder._held) < tables.CHUNK
+            assert len(recorder._users) < tables.CHUNK
 
 
 class TestWriter:

@@ -306,10 +306,17 @@ def test_check_warns_of_a_long_round(call, monkeypatch):
     )
 
 
-def test_check_of_a_short_run_has_no_warning(call):
-    code, output, warning = call("check", PLAIN | {"rounds": 1, "access": COLLIDING | {"round": SHORT}})
-    assert (code, warning) == (0, "")
+@pytest.mark.parametrize(("probability", "warns"), [(0.2, False), (1.0, True)])
+def test_check_of_a_short_run_warns_if_nothing_is_delivered(call, probability, warns):
+    mac = {"kind": "slotted_aloha", "probability": probability}
+    access = COLLIDING | {"mac": mac, "round": SHORT}
+    code, output, warning = call("check", PLAIN | {"rounds": 3, "access": access})
+    assert code == 0
     assert "s of processor time" in output
+    silent = (
+        "  silent: 3 rounds of the dry run delivered no update; after a run, netfl ram DIR --explain names the causes\n"
+    )
+    assert warning == silent * warns
 
 
 ONCE = {"kind": "pure_aloha", "backoff": "1 s", "max_attempts": 1}

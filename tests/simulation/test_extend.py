@@ -84,6 +84,20 @@ def test_network_is_extended_exactly(tmp_path):
     assert run.summary == complete.summary
 
 
+@pytest.mark.slow
+def test_columns_that_were_added_since_get_their_defaults(tmp_path):
+    """A run whose tables lack columns of this version is extended, and its rows have the defaults."""
+    run = netfl.trace(netfl.load(MAIN, {"rounds": 5, "partition.by": "distance"}), tmp_path / "run")
+    for name, columns in (("events", ["traffic"]), ("users", ["node", "attempts", "attempts_lost"])):
+        path = run.folder / f"{name}.parquet"
+        pq.write_table(pq.read_table(path).drop_columns(columns), path)
+    extended = netfl.extend(run.folder, 2)
+    assert set(extended.events["traffic"]) == {""}
+    users = extended.users.set_index("replica")
+    assert users.loc[0, ["node", "attempts", "attempts_lost"]].isna().all(axis=None)
+    assert users.loc[1, ["node", "attempts", "attempts_lost"]].notna().all(axis=None)
+
+
 def test_run_with_a_duration_is_extended_exactly(tmp_path, watched):
     for name, replicas in (("run", 2), ("whole", 4)):
         settings = {"name": "toy", "users": 2, "replicas": replicas, "duration": "5 s", "access": {"kind": watched}}

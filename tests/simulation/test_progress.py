@@ -32,8 +32,8 @@ class Recorder:
     def final_metrics(self, values):
         self.calls.append(("final_metrics", values))
 
-    def energy(self, values):
-        self.calls.append(("energy", values))
+    def add_rows(self, table, columns):
+        self.calls.append((table, columns))
 
 
 def test_down_nodes_follow_the_latest_event_in_time():
@@ -53,9 +53,9 @@ def test_tracker_forwards_all_calls():
     tracker = OutageTracker(recorder)
     tracker.record(Event("down", 1.0, round=2, user=3, value=4.0, detail="storm"))
     tracker.final_metrics({"a": 1.0})
-    tracker.energy({"b": np.ones(2)})
+    tracker.add_rows("energy", {"b": np.ones(2)})
     assert recorder.calls == [
-        ("down", 1.0, 2, 3, "", 4.0, "storm"),
+        ("down", 1.0, 2, 3, "", 4.0, "storm", ""),
         ("final_metrics", {"a": 1.0}),
         ("energy", {"b": pytest.approx(np.ones(2))}),
     ]

@@ -94,6 +94,10 @@ class StoppingObserver(RunObserver):
         self.stop = progress.round == self._after
 
 
+LIMITED = {"kind": "bernoulli", "probability": 0.9, "deliveries": 2}
+"""An access whose users are seldom all delivered."""
+
+
 def a_scenario(**overrides):
     settings = {
         "name": "tiny",
@@ -208,7 +212,7 @@ def test_run_writes_all_files(tiny_learner, tmp_path):
 
 
 def test_summary_contains_means_over_replicas_and_outcome_counts(tiny_learner, tmp_path):
-    run = runs.run(a_scenario(), tmp_path / "run")
+    run = runs.run(a_scenario(access=LIMITED), tmp_path / "run")
     metrics, summary = run.metrics, run.summary
     last = metrics[(metrics["round"] == ROUNDS) & (metrics["metric"] == "accuracy") & (metrics["group"] == "")]
     for learner, rows in last.groupby("learner", observed=True):
@@ -216,11 +220,9 @@ def test_summary_contains_means_over_replicas_and_outcome_counts(tiny_learner, t
         assert summary[f"{learner}.accuracy/class:1.last_tenth"] == pytest.approx(rows["value"].mean() / 2)
     assert not [key for key in summary if "user:" in key]
     outcomes = run.events["kind"].value_counts()
-    assert summary["outcome.delivered"] == outcomes["delivered"]
-    assert summary["outcome.superseded"] == outcomes["superseded"]
-    assert (
-        summary["outcome.delivered"] + summary["outcome.superseded"] + summary["outcome.unfinished"] == 4 * ROUNDS * 2
-    )
+    counts = {outcome: summary[f"outcome.{outcome}"] for outcome in OUTCOMES if summary[f"outcome.{outcome}"]}
+    assert counts == {kind: count for kind, count in outcomes.items() if kind in OUTCOMES and count}
+    assert {"delivered", "superseded"} <= counts.keys()
 
 
 @pytest.mark.slow
@@ -504,7 +506,7 @@ def test_default_folders_of_runs_are_numbered(tmp_path, monkeypatch):
 
 
 def test_only_recorded_event_kinds_are_stored(tmp_path):
-    run = runs.trace(trace_scenario(record=["superseded"]), tmp_path / "run")
+    run = runs.trace(trace_scenario(record=["superseded"], access=LIMITED), tmp_path / "run")
     assert run.events["kind"].unique().tolist() == ["superseded"]
     assert run.summary["outcome.delivered"] == len(run.deliveries)
 

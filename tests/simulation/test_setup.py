@@ -50,6 +50,17 @@ def make_scenario(**changes):
     )
 
 
+@pytest.mark.parametrize("partition", ["natural", "iid"])
+def test_users_have_the_names_of_the_data(tmp_path, partition):
+    """Users in a file are numbered by their names; another partition deals their examples out to other users."""
+    lines = ["a,b,label,site", *(f"{row},1,{row % 2},{'Ulm' if row % 3 else 'Bern'}" for row in range(60))]
+    (tmp_path / "sites.csv").write_text("\n".join(lines))
+    data = {"kind": "table", "file": str(tmp_path / "sites.csv"), "features": ["a", "b"], "labels": 2, "user": "site"}
+    users = prepare_run(make_scenario(users=2, data=data, partition={"kind": partition})).users(0)
+    assert ("name" in users) == (partition == "natural")
+    assert partition == "iid" or users["name"].tolist() == ["Bern", "Ulm"]
+
+
 def test_rare_class_without_test_examples_is_an_error():
     data = {"kind": "digits", "test_share": 0.01}
     counts = np.bincount(prepare_run(make_scenario(data=data)).dataset.test_y, minlength=10)

@@ -10,8 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from netfl.network.attempt_log import CAUSES
 from netfl.network.backhaul.port import OutputPort
 from netfl.network.counterfactual.port import BypassPort
+from netfl.network.periods import before_rounding
 from netfl.network.queue import FifoBuffer
 from netfl.network.radio.cell import Cell
 from netfl.network.radio.transmit_path import TransmitPath
@@ -34,6 +36,8 @@ class Tables(NamedTuple):
     events: pd.DataFrame
     energy: pd.DataFrame
     metrics: dict[str, float]
+    users: pd.DataFrame
+    attempts: pd.DataFrame
 
 
 def tables_of_recorder(rounds, log):
@@ -41,32 +45,35 @@ def tables_of_recorder(rounds, log):
     rows = [(round_.index, round_.opened_s, round_.closed_s, len(round_.deliveries), round_.oldest, round_.uplink_bits,
                 round_.downlink_bits, round_.energy_j) for round_ in rounds]  # fmt: skip
     deliveries = [(round_.index, *astuple(delivery)) for round_ in rounds for delivery in round_.deliveries]
-    columns = ["kind", "time_s", "round", "user", "node", "value", "detail"]
+    columns = ["kind", "time_s", "round", "user", "node", "value", "detail", "traffic"]
     return Tables(
         pd.DataFrame(rows, columns=[name for name in SCHEMAS["rounds"].names if name != "replica"]),
         pd.DataFrame(deliveries, columns=[name for name in SCHEMAS["deliveries"].names if name != "replica"]),
-        pd.DataFrame(log.rows, columns=columns),
+        pd.DataFrame(zip(*zip(*log.rows, strict=True), log.traffic, strict=True), columns=columns),
         pd.DataFrame(log.spendings),
         log.final_values,
+        pd.DataFrame(log.attempts_by_user),
+        pd.concat([pd.DataFrame(part) for part in log.attempts] or [pd.DataFrame(columns=SCHEMAS["attempts"].names)]),
     )
 
 
 def check_run(run, scenario):
-    """Check a finished run of *scenario* that recorded all events."""
+    """Check a finished run of *scenario* that recorded all events and attempts."""
     for replica in range(scenario.replicas):
-        rounds, deliveries, events, energy = (
+        rounds, deliveries, events, energy, users, attempts = (
             table if table.empty else table[table["replica"] == replica].reset_index(drop=True)
-            for table in (run.rounds, run.deliveries, run.table("events"), run.energy)
+            for table in (run.rounds, run.deliveries, run.table("events"), run.energy, run.users, run.attempts)
         )
-        events = events.assign(**{name: events[name].astype(str) for name in ("kind", "node", "detail")})
+        events = events.assign(**{name: events[name].astype(str) for name in ("kind", "node", "detail", "traffic")})
         metrics = run.final_metrics_of([replica])[0]
         access = scenario.access.model_dump(mode="json") if kind_of(type(scenario.access)) == "network" else None
-        check_tables(Tables(rounds, deliveries, events, energy, metrics), scenario.users, scenario.steps, access)
+        tables = Tables(rounds, deliveries, events, energy, metrics, users, attempts)
+        check_tables(tables, scenario.users, scenario.steps, access, scenario.warmup)
 
 
-def check_tables(tables, users, count, network):
+def check_tables(tables, users, count, network, warmup_s=0.0):
     """Check one replica of *count* rounds or windows; *network* is the access section, ``None`` if it is direct."""
-    rounds, deliveries, events, energy, metrics = tables
+    rounds, deliveries, events, energy, metrics, *_ = tables
     check_rounds(rounds, deliveries, count)
     check_deliveries(rounds, deliveries, users)
     check_final_metrics(metrics, rounds)
@@ -76,11 +83,12 @@ def check_tables(tables, users, count, network):
     if network is not None:
         check_outages(events, network)
         check_batteries(events, network)
+        check_attempts(tables, warmup_s)
         if not energy.empty:
             check_energy(energy, rounds, metrics)
         if network["round"] is not None:
             check_outcomes(events, energy)
-            check_bits(events, rounds, mixed=bool(network["traffic"]))
+            check_bits(events, rounds)
 
 
 def check_rounds(rounds, deliveries, count):
@@ -151,11 +159,12 @@ def check_energy(energy, rounds, metrics):
 
 
 def check_event_times(events, rounds):
-    """Each event lies within its round, up to rounding."""
+    """Each event lies within its round, up to rounding; a station may decide on a sending of the next window."""
     index, time_s = events["round"].to_numpy() - 1, events["time_s"].to_numpy()
     slack_s = SLACK * time_s
+    is_ahead = (events["kind"] == "sent").to_numpy() & (events["traffic"] != "").to_numpy()
     wrong = (time_s < rounds["opened_s"].to_numpy()[index] - slack_s) | (
-        time_s > rounds["closed_s"].to_numpy()[index] + slack_s
+        (time_s > rounds["closed_s"].to_numpy()[index] + slack_s) & ~is_ahead
     )
     assert not wrong.any(), events[wrong]
 
@@ -184,15 +193,33 @@ def check_outcomes(events, energy):
         assert energy["begun"].tolist() == counts.tolist()
 
 
-def check_bits(events, rounds, *, mixed):
-    """The uplink bits of a round are those of its attempts, plus those of traffic if *mixed*."""
-    sent = events[events["kind"] == "sent"]
-    if sent.empty:
+def check_attempts(tables, warmup_s=0.0):
+    """The attempts of the table, of the users and of the summary agree, and so do the events; after the warm-up."""
+    attempts, users, events, metrics = tables.attempts, tables.users, tables.events, tables.metrics
+    if "attempts" not in metrics:  # no user sends
+        assert attempts.empty
         return
+    since_s = before_rounding(warmup_s)
+    counted = attempts[attempts["end_s"] >= since_s]
+    failed = events[(events["kind"] == "failed") & (events["time_s"] >= since_s)]
+    assert len(attempts) == (events["kind"] == "sent").sum()
+    for outcome in ("received", *CAUSES):
+        rows = counted[counted["outcome"] == outcome]
+        assert metrics[f"attempts.{outcome}"] == users[f"attempts_{outcome}"].sum() == len(rows), outcome
+        assert users[f"attempts_{outcome}"].tolist() == np.bincount(rows["user"], minlength=len(users)).tolist()
+        assert outcome == "received" or len(rows) == (failed["detail"] == outcome).sum(), outcome
+    ended = counted[counted["outcome"] != "unfinished"]
+    assert metrics["attempts"] == users["attempts"].sum() == len(ended)
+    assert metrics["collision_probability"] == (ended["outcome"] == "collided").sum() / max(len(ended), 1)
+    assert (attempts["end_s"] >= attempts["start_s"]).all()
+    assert (attempts["airtime_s"] <= (attempts["end_s"] - attempts["start_s"]) * (1 + SLACK) + SLACK).all()
+
+
+def check_bits(events, rounds):
+    """The uplink bits of a round are those of its attempts."""
+    sent = events[events["kind"] == "sent"]
     attempted = sent.groupby("round")["value"].sum().reindex(rounds["round"], fill_value=0.0).to_numpy()
-    extra = rounds["uplink_bits"].to_numpy() - attempted
-    assert (extra >= -SLACK * attempted).all()
-    assert mixed or (extra <= SLACK * attempted).all()
+    assert rounds["uplink_bits"].to_numpy() == pytest.approx(attempted, rel=SLACK)
 
 
 def check_outages(events, access):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from netfl.diagnosis.explanation.gains import LEVEL, Gain
 from netfl.diagnosis.explanation.rarity import Standing
@@ -18,6 +18,8 @@ _MOST = 0.5
 
 Rule = Literal["deadline", "superseded"]
 """What ends updates that take longer than a round: the server takes them no more, or their users abandon them."""
+RULES: tuple[str, ...] = get_args(Rule)
+_AGAINST = {"deadline": "the deadline", "superseded": "newer versions (superseded)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,7 @@ class UserExplanation:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The causes that explain its shortfall, that with the largest share first; empty if none does."""
+        """The causes that explain its shortfall, that with the largest share first, `RULES` last; empty if none does."""
         if self.sufficient:
             return self.sufficient
         if self.bound_causes:
@@ -174,18 +176,19 @@ class UserExplanation:
 
     @property
     def single_causes(self) -> tuple[str, ...]:
-        """The causes that explain its shortfall by themselves, that with the largest share first.
+        """The causes that explain its shortfall by themselves, that with the largest share first, `RULES` last.
 
-        Beside the main cause, one is named that explains most of it, too, or something of what the main cause leaves.
+        Beside that with the largest share, one is named that explains half as much, or something of what the other
+        leaves.  A rule is met because of what takes the time, so that it comes after it.
         """
         shares = {cause: self.share(cause) for cause, gain in self.gains.items() if self.is_significant(gain)}
         main_share = max(shares.values(), default=0.0)
         named = [
             cause
             for cause, share in shares.items()
-            if share >= LEAST_SHARE and (share >= _MOST or share == main_share or main_share + share <= 1.0)
+            if share >= LEAST_SHARE and (share >= main_share / 2 or main_share + share <= 1.0)
         ]
-        return tuple(sorted(named, key=lambda cause: -shares[cause]))
+        return tuple(sorted(named, key=lambda cause: (cause in RULES, -shares[cause])))
 
     @property
     def is_mostly_explained(self) -> bool:
@@ -244,17 +247,24 @@ class UserExplanation:
 
     def _bound(self, least_time: LeastTime) -> str:
         *causes, rule = self.bound_causes
-        against = "the deadline" if rule == "deadline" else "newer versions (superseded)"
-        return f"{join_words(causes)} against {against}: {least_time.reason}"
+        return f"{join_words(causes)} against {_AGAINST[rule]}: {least_time.reason}"
 
     def _named_parts(self) -> Iterator[str]:
-        first, *others = self.named
-        if others and sum(self.share(cause) for cause in self.named) > 1 + LEAST_SHARE:
-            yield f"{' together with '.join(self.named)}, as it delivers without either"
-        elif others:
-            yield f"mostly {first}, then {' and '.join(others)}"
+        """Yield the causes, and what the user would deliver without each."""
+        first = self.named[0]
+        rules = [cause for cause in self.named if cause in RULES]
+        causes = [cause for cause in self.named if cause not in RULES] or rules
+        overlap = sum(self.share(cause) for cause in causes) > 1 + LEAST_SHARE
+        if len(causes) == 1:
+            named = first
+        elif overlap:
+            without = "either" if len(causes) == 2 else "any one of them"
+            named = f"{join_words(causes)} together, as it delivers without {without}"
         else:
-            yield first
+            named = f"mostly {first}, then {join_words(causes[1:])}"
+        if rules and rules != causes:
+            named = f"{named}, against {join_words([_AGAINST[rule] for rule in rules])}"
+        yield named
         for cause in self.named:
             yield f"without {cause}, {_effect(self.gains[cause])}"
         if self.standing is Standing.RARE and first in self.typical:

@@ -35,7 +35,7 @@ natural`` follows.  If examples are rows of tokens, such as words, ``Data.tokens
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -96,6 +96,7 @@ class Dataset:
         validation: examples for the choice of hyper-parameters; ``None`` without them.
         augment: random shifts and reflections of training images; ``None`` without them.
         test_sets: further test sets, by name; see `netfl.learning.evaluation_sets`.
+        user_names: names of the users in a file; ``None`` if they have none.
     """
 
     train_x: NDArray[np.float32]
@@ -108,6 +109,7 @@ class Dataset:
     validation: Examples | None = None
     augment: Augment | None = None
     test_sets: Mapping[str, Examples] = field(default_factory=dict)
+    user_names: Sequence[str] | None = None
 
     @property
     def is_regression(self) -> bool:

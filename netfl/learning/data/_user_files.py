@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, NoReturn
 
@@ -97,8 +98,10 @@ class UserExamples(Data):
                 test_user = np.searchsorted(known, test_names)
         if not len(test_y):
             raise_fault("test_share", f"leaves none of {len(y)} examples for testing", self._test_share, "keep more")
-        train_user, test_user = (None, None) if names is None else (data.train_user, test_user)
-        return Dataset(data.train_x, data.train_y, test_x, test_y, self.classes, train_user, test_user, data.validation)
+        if names is None:
+            return replace(data, test_x=test_x, test_y=test_y, train_user=None, test_user=None)
+        user_names = [*map(str, known.tolist())]
+        return replace(data, test_x=test_x, test_y=test_y, test_user=test_user, user_names=user_names)
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("the user's own examples; a random permutation splits them"),)

@@ -35,7 +35,7 @@ _PACKETS = 1 << 15
 """Approximate number of packets of a stretch."""
 
 
-_NONE = PacketArray(np.empty(0), np.empty(0), np.empty(0), np.empty(0, np.int64))
+_NONE = PacketArray(np.empty(0), np.empty(0), np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def merge_packets(arrays: Sequence[PacketArray]) -> PacketArray:
@@ -50,15 +50,17 @@ def merge_packets(arrays: Sequence[PacketArray]) -> PacketArray:
         bits=np.concatenate([packets.bits for packets in arrays]),
         born_s=np.concatenate([packets.born_s for packets in arrays]),
         sender=np.concatenate([packets.sender for packets in arrays]),
+        traffic=np.concatenate([packets.traffic for packets in arrays]),
     )
     return merged[np.argsort(merged.time_s, kind="stable")]
 
 
 class PacketSource:
-    """Packets that enter at one node."""
+    """Packets of one class of *traffic* that enter at one node."""
 
-    def __init__(self, node: int, blocks: Iterator[Block]) -> None:
+    def __init__(self, node: int, traffic: int, blocks: Iterator[Block]) -> None:
         self._node = node
+        self._traffic = traffic
         self._blocks = blocks
         self._ahead = _NONE  # packets of the last block that have not arrived
 
@@ -69,7 +71,8 @@ class PacketSource:
         while not len(packets) or packets.time_s[-1] < by_s:
             arrived.append(packets)
             times_s, bits = next(self._blocks)
-            packets = PacketArray(times_s, bits, times_s, np.full(len(bits), self._node))
+            size = len(bits)
+            packets = PacketArray(times_s, bits, times_s, np.full(size, self._node), np.full(size, self._traffic))
         count = np.searchsorted(packets.time_s, by_s)
         arrived.append(packets[:count])
         self._ahead = packets[count:]
@@ -197,9 +200,9 @@ class FastPathTraffic:
         self._sources: dict[str, list[PacketSource]] = {node: [] for node in self._ports}
         self._far_first = sorted(self._ports, key=lambda node: -len(routes.of(node)))
 
-    def enter(self, name: str, blocks: Iterator[Block], rate_hz: float) -> None:
-        """Let the packets of *blocks*, *rate_hz* a second, enter at node *name*."""
-        self._sources[name].append(PacketSource(self._number(name), blocks))
+    def enter(self, name: str, traffic: int, blocks: Iterator[Block], rate_hz: float) -> None:
+        """Let the packets of *blocks*, *rate_hz* a second of that class of *traffic*, enter at node *name*."""
+        self._sources[name].append(PacketSource(self._number(name), traffic, blocks))
         self._rate_hz += rate_hz
 
     def play(self, until_s: float, on_progress: Callable[[float], None]) -> None:
@@ -213,7 +216,9 @@ class FastPathTraffic:
             for node in self._far_first:
                 new = [source.take(by_s) for source in self._sources[node]]
                 for packets in new:
-                    self._log.packets.offer_all(packets)
+                    for class_name, of_class in self._log.traffic.split(packets):
+                        for counter in self._log.traffic.of[class_name]:
+                            counter.offer_all(of_class)
                 self._ports[node].carry(merge_packets([*new, *self._arrivals(node, by_s)]))
             delivered = merge_packets([*self._arrivals(self._server, by_s)])
             self._log.end_packets(delivered, Ending("delivered", self._server))

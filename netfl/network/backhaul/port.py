@@ -180,7 +180,7 @@ class OutputPort:
     def _record_hop(self, message: Message) -> None:
         now_s = self._env.now
         waited_s = now_s - message.entered_s
-        self._log.event("forwarded", now_s, user=message.user, node=self._node.name, value=waited_s)
+        self._log.record_hop(message.user, self._node.name, waited_s, now_s, message.traffic)
 
     def _propagate(self, message: Message, now_s: float) -> None:
         """Let *message* arrive at the other end after the delay of the link, unless the link goes down meanwhile."""

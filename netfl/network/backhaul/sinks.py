@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from netfl.network.backhaul.port import Sink
 from netfl.network.clock import Clock
 from netfl.network.event_log import Ending, EventLog
 from netfl.network.layout import NodeId
-from netfl.network.message import Message, Packet
+from netfl.network.message import Message
 from netfl.network.outage._state import NodeState
 
 
-def end_traffic(node: str, sink: Sink, env: Clock, log: EventLog) -> Sink:
-    """Return a sink that ends packets of traffic as delivered at *node*, and passes other messages on to *sink*."""
+def end_traffic(node: str, classes: Collection[str], sink: Sink, env: Clock, log: EventLog) -> Sink:
+    """Return a sink that ends packets of these *classes* at *node* as delivered, and passes others on to *sink*."""
     ending = Ending("delivered", node)
 
     def take(message: Message) -> None:
-        if isinstance(message, Packet):
+        if message.traffic in classes:
             message.end(log, ending, env.now)
         else:
             sink(message)

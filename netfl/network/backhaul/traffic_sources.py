@@ -17,7 +17,7 @@ from netfl.network.config import NetworkConfig
 from netfl.network.event_log import EventLog
 from netfl.network.layout import Layout
 from netfl.network.message import Packet
-from netfl.network.traffic import Block, Traffic
+from netfl.network.traffic import Block, Traffic, class_names
 from netfl.registry import stream_keys
 from netfl.streams import Streams
 
@@ -28,11 +28,13 @@ class Sender:
 
     Args:
         flow: key of fair queues.
+        traffic: name of its class of traffic.
     """
 
     node: int
     flow: int
     priority: int
+    traffic: str = ""
 
 
 def start_sources(
@@ -50,7 +52,9 @@ def start_sources(
     fast_traffic = None
     if can_batch(config, log, routes):
         fast_traffic = FastPathTraffic(layout, log, routes)
-    for index, (traffic, key) in enumerate(zip(config.traffic, stream_keys(config.traffic), strict=True)):
+    keys = stream_keys(config.traffic)
+    names = class_names(config.traffic)
+    for index, (traffic, key) in enumerate(zip(config.traffic, keys, strict=True)):
         if traffic.source == "users":  # their packets wait for the air
             continue
         for name in layout.with_role(traffic.source.removesuffix("s")):
@@ -59,10 +63,10 @@ def start_sources(
             rate_bps = layout.graph.edges[first, after]["rate_bps"]
             blocks = traffic.blocks(node, rate_bps, streams.at("traffic", *key))
             if fast_traffic is None:
-                sender = Sender(node, node + index * layout.nodes, traffic.priority)
+                sender = Sender(node, node + index * layout.nodes, traffic.priority, names[index])
                 inject_packets(env, blocks, sender, sinks[name], log)
             else:
-                fast_traffic.enter(name, blocks, traffic.rate_hz(rate_bps) or 0.0)
+                fast_traffic.enter(name, index, blocks, traffic.rate_hz(rate_bps) or 0.0)
     return fast_traffic
 
 
@@ -87,14 +91,15 @@ def inject_packets(env: simpy.Environment, blocks: Iterator[Block], sender: Send
     node = sender.node
     flow = sender.flow
     priority = sender.priority
-    offer = log.packets.offer
+    counters = log.traffic.of[sender.traffic]
     packets = _packets_of(blocks)
     packet = (0.0, 0.0)  # the next to enter
 
     def enter(event: simpy.Event) -> None:
         born_s, bits = packet
-        offer(node, bits, born_s)
-        sink(Packet(node, bits, flow, priority, born_s=born_s))
+        for counter in counters:
+            counter.offer(node, bits, born_s)
+        sink(Packet(node, bits, flow, priority, sender.traffic, born_s=born_s))
         wait()
 
     def wait() -> None:

@@ -70,6 +70,7 @@ class FadingMedium(Medium):
     ) -> None:
         Medium.__init__(self, reception.rate_bps(air.radio.bandwidth), connection)
         self.modes = reception.modes
+        self.mode_names = [reception.mode_name(mode) for mode in range(reception.modes)]
         self._link_budget = air
         self._reception = reception
         self._bandwidth_hz = air.radio.bandwidth

@@ -39,11 +39,13 @@ class Medium:
         connection: outages and batteries of users and towers.
 
     Attributes:
+        mode_names: names of the modes, empty where they have none.
         modes: number of modes that a sender can choose from.
         energy: energy meter of sendings and receptions; ``None`` for none.
     """
 
     modes = 1
+    mode_names: Sequence[str] = ("",)
     energy: EnergyMeter | None = None
 
     def __init__(self, rate_bps: float, connection: Connection = ALWAYS_CONNECTED) -> None:

@@ -11,12 +11,14 @@ import numpy as np
 
 from netfl.network.event_log import Ending, EventLog
 from netfl.network.message import Message, Packet
-from netfl.network.radio.tx_queue import Frames, TxQueue
+from netfl.network.radio.transmission import Frames
+from netfl.network.radio.tx_queue import TxQueue
 from netfl.network.traffic import Block, Traffic
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Users
 
 _NO_PACKET = np.inf, 0.0
+_NO_BASE = -1
 
 
 class PacketQueue(TxQueue):
@@ -29,16 +31,21 @@ class PacketQueue(TxQueue):
     Args:
         ids: numbers of the users in the network.
         arrivals: packets of each user, ``[size]``.
+        name: name of the class of traffic.
     """
 
-    def __init__(self, ids: Users, traffic: Traffic, arrivals: TrafficArrivals, tower: str, log: EventLog) -> None:
+    def __init__(
+        self, ids: Users, traffic: Traffic, arrivals: TrafficArrivals, tower: str, log: EventLog, name: str = ""
+    ) -> None:
         size = len(ids)
         self.ids = ids
         self.max_bits = traffic.size.mean
         self.quiet = traffic.is_saturated
         self.on_air = np.zeros(size, np.bool_)
         self._tower = tower
-        self._log = log
+        self.log = log
+        self._name = name
+        self._counters = log.traffic.of[name]
         self._saturated = traffic.is_saturated
         self._capacity = traffic.buffer or np.inf
         self._fixed_size = traffic.size.distribution == "fixed"
@@ -78,23 +85,20 @@ class PacketQueue(TxQueue):
                 if not head.counted:
                     self._count(head)
         if self._fixed_size:
-            self._log.uplink_bits += self.max_bits * len(heads)
-            return Frames(users, self.max_bits, heads)
+            self.log.uplink_bits += self.max_bits * len(heads)
+            return Frames(users, self.max_bits, heads, _NO_BASE, self._name)
         bits = np.array([head.bits for head in heads])
-        self._log.uplink_bits += float(bits.sum())
-        return Frames(users, bits, heads)
+        self.log.uplink_bits += float(bits.sum())
+        return Frames(users, bits, heads, _NO_BASE, self._name)
 
-    def end(
-        self, frames: Frames, causes: Sequence[str], snr_db: Floats, limit: int | None, now_s: float
-    ) -> list[Message]:
+    def end(self, frames: Frames, causes: Sequence[str], limit: int | None, now_s: float) -> list[Message]:
         messages = list[Message]()
         for user, head, cause in zip(frames.users.tolist(), frames.handle, causes, strict=True):
             self.on_air[user] = False
             if not cause:
                 messages.append(head)
             elif limit is not None and head.attempts >= limit:
-                outcome = cause if limit == 1 else "given_up"
-                head.end(self._log, Ending(outcome, self._tower), now_s)
+                head.end(self.log, Ending.of_failure(cause, limit, self._tower), now_s)
             else:  # it stays the head, and is sent again
                 continue
             self._heads[user] = self._next(user, now_s)
@@ -145,7 +149,7 @@ class PacketQueue(TxQueue):
             born_s, bits = waiting.popleft() if waiting else arrivals.take()
         self.ready_s[user] = born_s
         number = int(self.ids[user])
-        return Packet(number, bits, number, self._priority, born_s=born_s, counted=counted)
+        return Packet(number, bits, number, self._priority, self._name, born_s=born_s, counted=counted)
 
     def _admit_arrivals(self, user: int, now_s: float) -> None:
         """Queue or drop the packets that arrived before now, while the head was being sent."""
@@ -154,17 +158,19 @@ class PacketQueue(TxQueue):
         number = int(self.ids[user])
         while arrivals.born_s < now_s:
             born_s, bits = arrivals.take()
-            self._log.packets.offer(number, bits, born_s)
+            for counter in self._counters:
+                counter.offer(number, bits, born_s)
             if len(waiting) + 1 < self._capacity:
                 waiting.append((born_s, bits))
             else:
-                dropped = Packet(number, bits, number, self._priority, born_s=born_s)
-                dropped.end(self._log, Ending("dropped", self._tower), born_s)
+                dropped = Packet(number, bits, number, self._priority, self._name, born_s=born_s)
+                dropped.end(self.log, Ending("dropped", self._tower), born_s)
 
     def _count(self, head: Packet) -> None:
         if not head.counted:
             head.counted = True
-            self._log.packets.offer(head.user, head.bits, head.born_s)
+            for counter in self._counters:
+                counter.offer(head.user, head.bits, head.born_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,14 @@
-"""Transmissions on the air, and the channel on which they interfere."""
+"""Frames and transmissions on the air, and the channel on which they interfere."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from netfl.network.layout import NodeId
 from netfl.network.periods import SLACK, STEPS
 from netfl.types import Floats, Ints
-
-if TYPE_CHECKING:
-    from netfl.network.radio.tx_queue import Frames
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +28,25 @@ class Signal:
 
 
 @dataclass(slots=True, eq=False)
+class Frames:
+    """Frames that some users put on the air at one instant, one each.
+
+    Args:
+        users: numbers of the users in the queue.
+        bits: size of each frame, or of all.
+        handle: data of the queue about these frames.
+        base: version that each update in a frame started from, or all; -1 for packets of traffic.
+        traffic: class of traffic of each frame, or of all; empty for updates.
+    """
+
+    users: Ints
+    bits: float | Floats
+    handle: Any
+    base: int | Ints = -1
+    traffic: str | Sequence[str] = ""
+
+
+@dataclass(slots=True, eq=False)
 class Transmission:
     """Frames on the air of one channel from one instant to another.
 
@@ -41,6 +57,8 @@ class Transmission:
         end_s: time at which it has arrived.
         limit: number of attempts that a frame has; ``None`` for no limit.
         interrupted: whether an outage will interrupt each sender; ``None`` if it interrupts nobody.
+        begin_s: time at which the senders begin, a propagation delay before *start_s*.
+        airtime_s: time for which they send.
         interferers: other transmissions that overlap with it.
     """
 
@@ -54,6 +72,8 @@ class Transmission:
     mode: int = 0
     limit: int | None = None
     interrupted: Sequence[bool] | None = None
+    begin_s: float = 0.0
+    airtime_s: float = 0.0
     interferers: list[Transmission] = field(default_factory=list)
 
 

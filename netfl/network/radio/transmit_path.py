@@ -13,6 +13,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
+from netfl.network.attempt_log import CAUSES
 from netfl.network.clock import Clock, call_after
 from netfl.network.layout import NodeId
 from netfl.network.message import Message
@@ -116,7 +117,7 @@ class TransmitPath:
     Attributes:
         transmissions: transmissions on the air, with their senders.
         attempts: number of frames that were on the air and have ended.
-        failed: number of them that were not received, by cause.
+        counts: numbers of them by outcome, ``""`` for received or a cause of failure, of each user, ``[size]``.
         repeats: collisions of the same users, one after another.
         clear_s: time at which the last frame that was put on the air ends.
     """
@@ -136,12 +137,16 @@ class TransmitPath:
         self._connection = air.medium.connection
         self._channel = air.channel
         self._queue = queue
+        self._attempt_log = queue.log.attempts
+        self._records_starts = self._attempt_log.records_starts
+        self._records_ends = self._attempt_log.records_ends
         self._streams = streams
         self._uplink = uplink
         self._notify = notify
         self.transmissions: dict[Transmission, Users] = {}
+        self._size = len(queue.ids)
         self.attempts = 0
-        self.failed = dict.fromkeys(("collided", "faded", "lost"), 0)
+        self.counts = self._new_counts()
         self.repeats = CollisionRepeats()
         self.clear_s = 0.0
         self._busy_s = 0.0  # until the last time at which the air was free
@@ -163,6 +168,8 @@ class TransmitPath:
         medium = self._medium
         connection = self._connection
         frames = self._queue.launch(group.users, start_s)
+        if self._records_starts:
+            self._attempt_log.begin(self._tower.name, start_s, group.ids, frames.bits, frames.traffic)
         sent_s = exact_start_s + group.airtime_s
         end_s = exact_start_s + group.delay_s + group.airtime_s
 
@@ -189,6 +196,8 @@ class TransmitPath:
             group.mode,
             limit,
             interrupted,
+            start_s,
+            group.airtime_s,
         )
         if not self.transmissions:
             self._busy_since_s = start_s
@@ -215,14 +224,16 @@ class TransmitPath:
         self._note_repeats(transmission, causes, now_s)
         received: Bools = event.value  # type: ignore[assignment]
         self.attempts += len(causes)
-        for place, cause in zip(transmission.places, causes, strict=True):
-            if cause:
-                self.failed[cause] += 1
-            else:
+        counts = self.counts
+        for user, place, cause in zip(users.tolist(), transmission.places, causes, strict=True):
+            counts[cause][user] += 1
+            if not cause:
                 received[place] = True
+        if self._records_ends:
+            self._attempt_log.end(transmission, causes, snr_db, now_s)
 
         # received messages go on to the server, the queue keeps or ends the others
-        messages = self._queue.end(transmission.frames, causes, snr_db, transmission.limit, now_s)
+        messages = self._queue.end(transmission.frames, causes, transmission.limit, now_s)
         if len(messages) > 1:  # received at one instant: no user comes first by its number
             order = self._streams.field("received together").order([each.user for each in messages], self.attempts)
             messages = [messages[place] for place in order]
@@ -265,10 +276,18 @@ class TransmitPath:
             return self._busy_s
         return self._busy_s + max(0.0, now_s - self._busy_since_s)
 
+    @property
+    def failed(self) -> dict[str, int]:
+        """Number of frames that were not received, by cause."""
+        return {cause: sum(self.counts[cause]) for cause in CAUSES}
+
+    def _new_counts(self) -> dict[str, list[int]]:
+        return {outcome: [0] * self._size for outcome in ("", *CAUSES)}
+
     def restart(self, now_s: float) -> None:
         """Reset all counters, as the warm-up is over at *now_s*."""
         self.attempts = 0
-        self.failed = dict.fromkeys(self.failed, 0)
+        self.counts = self._new_counts()
         self.repeats = CollisionRepeats()
         self._busy_s = 0.0
         self._busy_since_s = max(now_s, self._busy_since_s)

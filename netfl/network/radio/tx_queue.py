@@ -10,29 +10,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from netfl.network.event_log import EventLog
 from netfl.network.message import Message
 from netfl.network.periods import after_rounding
+from netfl.network.radio.transmission import Frames
 from netfl.types import Bools, Floats, Ints, Users
-
-
-@dataclass(slots=True, eq=False)
-class Frames:
-    """Frames that some users put on the air at one instant, one each.
-
-    Args:
-        users: numbers of the users in the queue.
-        bits: size of each frame, or of all.
-        handle: data of the queue about these frames.
-    """
-
-    users: Users
-    bits: float | Floats
-    handle: Any
 
 
 class TxQueue(ABC):
@@ -44,6 +30,7 @@ class TxQueue(ABC):
         on_air: whether each user's first frame is on the air, ``[size]``.
         max_bits: size of the largest frame; the mean where sizes follow a distribution without a largest value.
         quiet: whether the queue changes only by what its users send.
+        log: record of what becomes of the frames.
     """
 
     ids: Users
@@ -51,6 +38,7 @@ class TxQueue(ABC):
     on_air: Bools
     max_bits: float
     quiet: bool = False
+    log: EventLog
 
     @abstractmethod
     def bits(self, users: Users) -> float | Floats:
@@ -65,15 +53,12 @@ class TxQueue(ABC):
         """Put the first frames of *users* on the air."""
 
     @abstractmethod
-    def end(
-        self, frames: Frames, causes: Sequence[str], snr_db: Floats, limit: int | None, now_s: float
-    ) -> list[Message]:
+    def end(self, frames: Frames, causes: Sequence[str], limit: int | None, now_s: float) -> list[Message]:
         """Take *frames* off the air, and return those that were received as messages.
 
         Args:
             frames: result of `launch`.
             causes: cause of failure of each frame; an empty string if it was received.
-            snr_db: SNR of each frame, for the record.
             limit: number of attempts that a frame has; ``None`` for no limit.
             now_s: present time.
         """
@@ -112,6 +97,7 @@ class MergedTxQueue(TxQueue):
         self._queues = (first, second)
         self.ids = first.ids
         self.max_bits = max(first.max_bits, second.max_bits)
+        self.log = first.log
 
     @property
     def ready_s(self) -> Floats:  # type: ignore[override]
@@ -139,18 +125,21 @@ class MergedTxQueue(TxQueue):
         first_frames = first_queue.launch(users[first_places], now_s)
         second_frames = second_queue.launch(users[second_places], now_s)
         bits = np.empty(len(users))
-        bits[first_places] = first_frames.bits
-        bits[second_places] = second_frames.bits
-        return Frames(users, bits, _MergedHandle((first_frames, second_frames), (first_places, second_places)))
+        base = np.empty(len(users), np.int64)
+        traffic = np.empty(len(users), object)
+        for frames, places in ((first_frames, first_places), (second_frames, second_places)):
+            bits[places] = frames.bits
+            base[places] = frames.base
+            traffic[places] = frames.traffic
+        handle = _MergedHandle((first_frames, second_frames), (first_places, second_places))
+        return Frames(users, bits, handle, base, traffic.tolist())
 
-    def end(
-        self, frames: Frames, causes: Sequence[str], snr_db: Floats, limit: int | None, now_s: float
-    ) -> list[Message]:
+    def end(self, frames: Frames, causes: Sequence[str], limit: int | None, now_s: float) -> list[Message]:
         messages: list[Message] = []
         for queue, queue_frames, places in zip(self._queues, *frames.handle, strict=True):
             if places.size:
                 queue_causes = [causes[place] for place in places]
-                messages += queue.end(queue_frames, queue_causes, snr_db[places], limit, now_s)
+                messages += queue.end(queue_frames, queue_causes, limit, now_s)
         return messages
 
     def defer(self, users: Users, until_s: Floats) -> None:
@@ -190,6 +179,7 @@ class TxQueueSubset(TxQueue):
         self._hidden = list(hidden)
         self.ids = queue.ids[users]
         self.max_bits = queue.max_bits
+        self.log = queue.log
 
     @property
     def ready_s(self) -> Floats:  # type: ignore[override]
@@ -216,10 +206,8 @@ class TxQueueSubset(TxQueue):
     def launch(self, users: Users, now_s: float) -> Frames:
         return self._queue.launch(self._users[users], now_s)
 
-    def end(
-        self, frames: Frames, causes: Sequence[str], snr_db: Floats, limit: int | None, now_s: float
-    ) -> list[Message]:
-        return self._queue.end(frames, causes, snr_db, limit, now_s)
+    def end(self, frames: Frames, causes: Sequence[str], limit: int | None, now_s: float) -> list[Message]:
+        return self._queue.end(frames, causes, limit, now_s)
 
     def defer(self, users: Users, until_s: Floats) -> None:
         self._queue.defer(self._users[users], until_s)

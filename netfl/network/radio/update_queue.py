@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from netfl.network.event_log import Ending, EventLog
 from netfl.network.message import Message
-from netfl.network.radio.tx_queue import Frames, TxQueue
+from netfl.network.radio.transmission import Frames
+from netfl.network.radio.tx_queue import TxQueue
 from netfl.network.transport.spec import Segmentation
 from netfl.network.updates import OutstandingUpdates, Update, UpdateState, ends_on_newer_version, keeps_user_busy
 from netfl.types import Bools, Floats, Ints, Users
@@ -151,12 +152,10 @@ class UpdateQueue(TxQueue):
             self.log.uplink_bits += bits * len(users)
         else:
             self.log.uplink_bits += float(bits.sum())
-        self.log.event("sent", now_s, user=self.ids[users], node=self.tower, value=bits)
-        return Frames(users, bits, _SentUpdates(self.base[users], self.sent_s[users], self.attempts[users]))
+        sent = _SentUpdates(self.base[users], self.sent_s[users], self.attempts[users])
+        return Frames(users, bits, sent, sent.base)
 
-    def end(
-        self, frames: Frames, causes: Sequence[str], snr_db: Floats, limit: int | None, now_s: float
-    ) -> list[Message]:
+    def end(self, frames: Frames, causes: Sequence[str], limit: int | None, now_s: float) -> list[Message]:
         self.refresh(now_s)
         is_current = self._is_current(frames)
         senders = frames.users[is_current]
@@ -175,7 +174,8 @@ class UpdateQueue(TxQueue):
             if cause:
                 self._end(frames, leaves_queue, Ending.of_failure(cause, limit, self.tower), now_s)
                 self._end(frames, has_cause & ~is_current, Ending("superseded", self.tower), now_s)
-                self._record_failures(frames, has_cause & is_current & ~leaves_queue, cause, snr_db, now_s)
+                is_repeated = has_cause & is_current & ~leaves_queue
+                self.log.count_failures(int(np.count_nonzero(is_repeated)), now_s)
         updates = [self._update(frames, place) for place, cause in enumerate(causes) if not cause]
         self.outstanding.in_flight.update(dict.fromkeys(updates))
         self.source.start_next(np.concatenate(leaving_users), now_s)
@@ -235,13 +235,6 @@ class UpdateQueue(TxQueue):
 
     def _end(self, frames: Frames, chosen: Bools, ending: Ending, now_s: float) -> None:
         self.end_updates(ending, now_s, frames.users[chosen], frames.handle.base[chosen])
-
-    def _record_failures(self, frames: Frames, chosen: Bools, cause: str, snr_db: Floats, now_s: float) -> None:
-        """Count and record the failures of *chosen* frames, which are sent again."""
-        self.log.count_failures(int(np.count_nonzero(chosen)), now_s)
-        if chosen.any() and self.log.wants("failed"):
-            ids = self.ids[frames.users[chosen]]
-            self.log.event("failed", now_s, user=ids, node=self.tower, value=snr_db[chosen], detail=cause)
 
     def _end_superseded(self, users: Users, at_s: Floats) -> None:
         self.end_updates(Ending("superseded"), at_s, users, self.base[users])

@@ -56,7 +56,7 @@ NEGLIGIBLE = 1e-9
 _SEARCH_DB = (-300.0, 300.0)
 _HALVINGS = 80
 _LAW_MARGIN_DB = 3.0
-"""Mean SNR of `rayleigh_outage` over the threshold."""
+"""Mean SNR of `rayleigh_fades` over the threshold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,10 @@ class Reception(Spec):
     def modes(self) -> int:
         """Number of modes."""
         return 1
+
+    def mode_name(self, mode: int = 0) -> str:
+        """Return the name of a mode in tables, such as ``SF7``; by default modes have none."""
+        return ""
 
     @property
     def min_sir_db(self) -> Floats | None:
@@ -181,7 +185,7 @@ def minimum_snr_db(success: Callable[[Floats], Floats], probability: float) -> f
     return high_db
 
 
-def rayleigh_outage(model: Reception, bandwidth_hz: float, min_snr: float) -> Law:
+def rayleigh_fades(model: Reception, bandwidth_hz: float, min_snr: float) -> Law:
     """Return the claim of 1 - exp(-threshold / mean SNR) failed receptions under Rayleigh fading.
 
     Args:
@@ -190,7 +194,7 @@ def rayleigh_outage(model: Reception, bandwidth_hz: float, min_snr: float) -> La
         min_snr: the minimum SNR for reception, linear, from the model's formula.
     """
     mean_snr = min_snr * 10.0 ** (_LAW_MARGIN_DB / 10.0)
-    outage = -math.expm1(-min_snr / mean_snr)
+    fades = -math.expm1(-min_snr / mean_snr)
 
     def draw(streams: Streams, size: int) -> Floats:
         snr = mean_snr * streams.field("gain").exponential(np.arange(size))
@@ -198,11 +202,11 @@ def rayleigh_outage(model: Reception, bandwidth_hz: float, min_snr: float) -> La
 
     return Law(
         "failed receptions (0 or 1)",
-        "under Rayleigh fading of mean SNR s̄ the outage probability is 1 - exp(-threshold / s̄); "
+        "under Rayleigh fading of mean SNR s̄ a frame fades with probability 1 - exp(-threshold / s̄); "
         f"drawn at {_LAW_MARGIN_DB:g} dB above the threshold",
         draw=draw,
-        mean=outage,
-        variance=outage * (1.0 - outage),
+        mean=fades,
+        variance=fades * (1.0 - fades),
     )
 
 

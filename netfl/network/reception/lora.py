@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from netfl.network.reception import PACKET_BITS, Reception, rayleigh_outage
+from netfl.network.reception import PACKET_BITS, Reception, rayleigh_fades
 from netfl.types import Floats, Ints, Law
 from netfl.units import Decibels
 
@@ -72,6 +72,9 @@ class Lora(Reception):
         factor = int(FACTORS[mode])
         return float(factor * bandwidth_hz / 2**factor * 4.0 / int(self.code_rate[2]))
 
+    def mode_name(self, mode: int = 0) -> str:
+        return f"SF{FACTORS[mode]}"
+
     def success(self, sinr_db: Floats, bandwidth_hz: float, bits: float, mode: int = 0) -> Floats:
         return np.asarray(np.asarray(sinr_db) >= MIN_SNR_DB[mode], float)
 
@@ -86,7 +89,7 @@ class Lora(Reception):
         return float(MIN_SNR_DB.min())
 
     def laws(self) -> tuple[Law, ...]:
-        return (rayleigh_outage(self, _LAW_HZ, 10.0 ** (float(MIN_SNR_DB.min()) / 10.0)),)
+        return (rayleigh_fades(self, _LAW_HZ, 10.0 ** (float(MIN_SNR_DB.min()) / 10.0)),)
 
 
 def fastest_mode(snr_db: Floats) -> Ints:

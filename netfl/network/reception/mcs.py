@@ -77,6 +77,9 @@ class Mcs(Reception):
     def rate_bps(self, bandwidth_hz: float, mode: int = 0) -> float:
         return self.rows[mode].rate_bps(bandwidth_hz)
 
+    def mode_name(self, mode: int = 0) -> str:
+        return self.rows[mode].mode_name()
+
     def success(self, sinr_db: Floats, bandwidth_hz: float, bits: float, mode: int = 0) -> Floats:
         return self.rows[mode].success(sinr_db, bandwidth_hz, bits)
 
@@ -158,6 +161,8 @@ class Mcs(Reception):
 class _StandardMode(Reception):
     """Mode of a standard, received from its threshold."""
 
+    name: str
+    """Name of the mode."""
     efficiency: float
     """Bits per second and hertz."""
     threshold: float
@@ -165,6 +170,9 @@ class _StandardMode(Reception):
 
     def rate_bps(self, bandwidth_hz: float, mode: int = 0) -> float:
         return self.efficiency * bandwidth_hz
+
+    def mode_name(self, mode: int = 0) -> str:
+        return self.name
 
     def success(self, sinr_db: Floats, bandwidth_hz: float, bits: float, mode: int = 0) -> Floats:
         return np.asarray(np.asarray(sinr_db) >= self.threshold, float)
@@ -177,12 +185,13 @@ def _wlan_modes() -> tuple[Reception, ...]:
     noise that it assumes: thermal noise in 20 MHz, a noise figure of 10 dB, and 5 dB of implementation loss.  Put the
     losses of a real receiver into the scenario's noise figure.
     """
+    names = ("BPSK 1/2", "BPSK 3/4", "QPSK 1/2", "QPSK 3/4", "16-QAM 1/2", "16-QAM 3/4", "64-QAM 2/3", "64-QAM 3/4")
     bits_per_symbol = (24, 36, 48, 72, 96, 144, 192, 216)
     sensitivity_dbm = (-82, -81, -79, -77, -74, -70, -66, -65)
     noise_dbm = -174.0 + 10.0 * math.log10(20e6) + 10.0 + 5.0
     return tuple(
-        _StandardMode(efficiency=bits / 80.0, threshold=min_dbm - noise_dbm)
-        for bits, min_dbm in zip(bits_per_symbol, sensitivity_dbm, strict=True)
+        _StandardMode(name=name, efficiency=bits / 80.0, threshold=min_dbm - noise_dbm)
+        for name, bits, min_dbm in zip(names, bits_per_symbol, sensitivity_dbm, strict=True)
     )
 
 
@@ -197,8 +206,12 @@ def _lte_modes() -> tuple[Reception, ...]:
     bits_per_symbol = [bits * rate / 1024.0 for bits, rates in code_rates.items() for rate in rates]
     gap = -math.log(5.0 * 5e-5) / 1.5  # Γ
     return tuple(
-        _StandardMode(efficiency=168.0 / 180.0 * bits, threshold=10.0 * math.log10(gap * (2.0**bits - 1.0)))
-        for bits in bits_per_symbol
+        _StandardMode(
+            name=f"CQI {indicator}",
+            efficiency=168.0 / 180.0 * bits,
+            threshold=10.0 * math.log10(gap * (2.0**bits - 1.0)),
+        )
+        for indicator, bits in enumerate(bits_per_symbol, start=1)
     )
 
 

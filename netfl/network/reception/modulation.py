@@ -64,6 +64,10 @@ class Modulation(Reception):
         bits = dimensions * (levels.bit_length() - 1)
         return bandwidth_hz / (1.0 + self.rolloff) * bits * self.code_rate
 
+    def mode_name(self, mode: int = 0) -> str:
+        """Return the scheme and, with a code, its rate: ``qpsk``, ``16qam 0.75``."""
+        return self.scheme if self.code_rate == 1 else f"{self.scheme} {self.code_rate:g}"
+
     def success(self, sinr_db: Floats, bandwidth_hz: float, bits: float, mode: int = 0) -> Floats:
         """Return (1 - BER)ⁿ, in a form that keeps small error rates."""
         return np.asarray(np.exp(bits * np.log1p(-self.bit_error_rate(sinr_db, bandwidth_hz))))

@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from netfl.network.reception import PACKET_BITS, FadedFrames, Reception, rayleigh_outage
+from netfl.network.reception import PACKET_BITS, FadedFrames, Reception, rayleigh_fades
 from netfl.types import Floats, Law
 from netfl.units import Bitrate, db_to_linear
 
@@ -48,5 +48,5 @@ class Shannon(Reception):
         return 10.0 / math.log(10.0) * (nats + math.log(-math.expm1(-nats)))
 
     def laws(self) -> tuple[Law, ...]:
-        """Claim the outage under Rayleigh fading at 1 bit/s/Hz, where the minimum SNR is 1."""
-        return (rayleigh_outage(self, self.rate, 1.0),)
+        """Claim the fades under Rayleigh fading at 1 bit/s/Hz, where the minimum SNR is 1."""
+        return (rayleigh_fades(self, self.rate, 1.0),)

@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from netfl.network.reception import PACKET_BITS, Reception, rayleigh_outage
+from netfl.network.reception import PACKET_BITS, Reception, rayleigh_fades
 from netfl.types import Floats, Law
 from netfl.units import Bitrate, Decibels
 
@@ -40,4 +40,4 @@ class SnrThreshold(Reception):
         return self.threshold
 
     def laws(self) -> tuple[Law, ...]:
-        return (rayleigh_outage(self, self.rate, 10.0 ** (self.threshold / 10.0)),)
+        return (rayleigh_fades(self, self.rate, 10.0 ** (self.threshold / 10.0)),)

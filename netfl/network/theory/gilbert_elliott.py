@@ -100,7 +100,7 @@ class GilbertElliott(Theory):
         pace_hz = 1.0 / channel.good + 1.0 / channel.bad
         metrics = {}
         if case.network.traffic:
-            metrics = {"loss_ratio_theory": bad, "outage_theory": bad}
+            metrics = {"loss_ratio_theory": bad, "fade_probability_theory": bad}
         if probe is not None:
             change = -math.expm1(-probe.every * pace_hz)  # 1 - e
             metrics["level_crossing_rate_theory_hz"] = bad * (1.0 - bad) * change / probe.every

@@ -37,7 +37,7 @@ import numpy as np
 from pydantic import Field
 
 from netfl.network.traffic._packet_size import Size
-from netfl.registry import Spec, exported_models
+from netfl.registry import Spec, exported_models, stream_keys
 from netfl.streams import Streams
 from netfl.types import Floats
 
@@ -48,6 +48,8 @@ Block = tuple[Floats, Floats]
 class Traffic(Spec):
     """Base class of traffic models."""
 
+    name: Annotated[str, Field(pattern=r"^[^\W\d_][\w -]*$", max_length=50)] | None = None
+    """Name of this class of traffic in tables and metrics; by default its kind, with a number from the second on."""
     size: Size = Size()
     """Distribution of the packet size: ``{distribution: fixed, mean: 1500 B}``, or ``exponential``."""
     source: Literal["users", "towers", "routers"] = "users"
@@ -102,6 +104,18 @@ class Traffic(Spec):
             sizes = streams.rng("sizes", sender)
         for times_s in self.times_s(link_bps, streams.rng("times", sender)):
             yield times_s, self.size.draw(sizes, len(times_s))
+
+
+def class_names(traffic: Sequence[Traffic]) -> list[str]:
+    """Return the names of classes of traffic: those given, else the kind, numbered from the second of a kind on.
+
+    >>> from netfl.network.traffic import Saturated
+    >>> class_names([Saturated(name="video"), Saturated(), Saturated()])
+    ['video', 'saturated:1', 'saturated:2']
+    """
+    keys = stream_keys(traffic)
+    defaults = [f"{kind}:{number}" if number else kind for number, kind in keys]
+    return [model.name or default for model, default in zip(traffic, defaults, strict=True)]
 
 
 __getattr__ = exported_models(__name__)

@@ -11,7 +11,7 @@ import simpy
 from netfl.network.clock import Clock, Stage, call_after
 from netfl.network.event_log import Ending, EventLog
 from netfl.network.message import Message
-from netfl.network.radio.tx_queue import Frames
+from netfl.network.radio.transmission import Frames
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.transport.spec import Arq, Segmentation
 from netfl.network.transport.transfer import NO_PACKET, Segment, Transfer
@@ -109,15 +109,12 @@ class SegmentedUpdateQueue(UpdateQueue):
             if transfer.sends[part] > 1:
                 self.log.metrics["packets_retransmitted"] += 1
         self.log.uplink_bits += float(bits.sum())
-        self.log.event("sent", now_s, user=self.ids[users], node=self.tower, value=bits)
-        return Frames(users, bits, packets)
+        return Frames(users, bits, packets, np.array([transfer.base for transfer in transfers]))
 
-    def end(
-        self, frames: Frames, causes: Sequence[str], snr_db: Floats, limit: int | None, now_s: float
-    ) -> list[Message]:
+    def end(self, frames: Frames, causes: Sequence[str], limit: int | None, now_s: float) -> list[Message]:
         self.refresh(now_s)
         messages: list[Message] = []
-        for place, ((transfer, part), cause) in enumerate(zip(frames.handle, causes, strict=True)):
+        for (transfer, part), cause in zip(frames.handle, causes, strict=True):
             is_current = self._transfers[transfer.user] is transfer
             if is_current:
                 self.on_air[transfer.user] = False
@@ -131,7 +128,8 @@ class SegmentedUpdateQueue(UpdateQueue):
                     self._end_transfer(transfer, Ending("superseded", self.tower), now_s)
                 continue
             if cause and self._retries(transfer, part, cause, limit, now_s):
-                self._record_failure(transfer, part, cause, snr_db[place : place + 1], now_s)
+                transfer.causes[part] = cause
+                self.log.count_failures(1, now_s)
                 if limit is None or transfer.head_attempts < limit:  # the MAC repeats the frame
                     continue
             self._leave_air(transfer, part, now_s)
@@ -210,12 +208,6 @@ class SegmentedUpdateQueue(UpdateQueue):
             transfer.end()
         transfer.advance()
         return transfer
-
-    def _record_failure(self, transfer: Transfer, part: int, cause: str, snr_db: Floats, now_s: float) -> None:
-        """Record the failure of a packet that is sent again."""
-        transfer.causes[part] = cause
-        self.log.count_failures(1, now_s)
-        self.log.event("failed", now_s, user=self.ids[transfer.user], node=self.tower, value=snr_db, detail=cause)
 
     def _retries(self, transfer: Transfer, part: int, cause: str, limit: int | None, now_s: float) -> bool:
         """Return whether a packet that failed is sent again; without repetition, its last failure ends the update."""

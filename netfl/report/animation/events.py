@@ -61,7 +61,8 @@ def recorded_events(data: RunData) -> pd.DataFrame:
     Broadcasts and deliveries that were not recorded are taken from the tables of rounds and of deliveries.
     """
     events = data.run.events
-    events = events[events["replica"] == data.first].astype({"kind": str, "node": str, "detail": str})
+    words = {"kind": str, "node": str, "detail": str, "traffic": str}
+    events = events[events["replica"] == data.first].astype(words)
     kinds, parts = set(events["kind"]), [events]
     if "broadcast" not in kinds and data.duration_s is None:
         parts.append(_new_events("broadcast", rounds(data)["opened_s"]))
@@ -109,5 +110,5 @@ def outage_switches(events: pd.DataFrame, layout: AnimationLayout, users: int) -
 
 def _new_events(kind: str, times_s: pd.Series[float], **columns: pd.Series[Any]) -> pd.DataFrame:
     values = {name: column.to_numpy() for name, column in columns.items()}
-    default = {"user": -1, "node": "server", "value": np.nan, "detail": ""}
+    default = {"user": -1, "node": "server", "value": np.nan, "detail": "", "traffic": ""}
     return pd.DataFrame({"time_s": times_s.to_numpy(), "kind": kind, **default, **values})

@@ -94,11 +94,13 @@ def packet_paths(events: pd.DataFrame, layout: AnimationLayout) -> pd.DataFrame:
 def _legs(
     events: pd.DataFrame, layout: AnimationLayout, end_s: float
 ) -> Iterator[tuple[int, float, float, int, int, int]]:
-    """Yield the legs of all attempts with an event of sending."""
-    rows = events[events["kind"].isin(("sent", "failed", "forwarded", *OUTCOMES)) & (events["user"] >= 0)]
+    """Yield the legs of all attempts of updates with an event of sending."""
+    is_shown = events["kind"].isin(("sent", "failed", "forwarded", *OUTCOMES)) & (events["user"] >= 0)
+    rows = events[is_shown & (events["traffic"] == "")]
     numbers, user_code = layout.numbers, len(layout.names)
     links = {*layout.links, *((second, first) for first, second in layout.links)}
     under_way: dict[int, list[_Attempt]] = {}
+    last_failure: dict[int, tuple[float, str]] = {}
     columns = (rows["time_s"], rows["kind"].astype(str), rows["user"], rows["node"].astype(str), rows["value"])
     for time_s, kind, user, name, value in zip(*(column.tolist() for column in columns), strict=True):
         node, attempts = numbers.get(name, user_code), under_way.setdefault(user, [])
@@ -108,7 +110,11 @@ def _legs(
             attempt = next((attempt for attempt in attempts if attempt.may_reach(node, links)), None)
             if attempt is not None:
                 attempt.forward(node, time_s - value, time_s, user_code)
+        elif kind != "failed" and last_failure.get(user) == (time_s, name):
+            continue  # the update ends with the attempt that has just failed
         elif name and attempts:
+            if kind == "failed":
+                last_failure[user] = time_s, name
             # on the air only the last attempt can end, beyond it the first does so first
             last = attempts[-1]
             index = len(attempts) - 1 if last.position is None and last.node == node else 0

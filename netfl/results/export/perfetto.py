@@ -1,16 +1,22 @@
 """Export of a run as a trace for Perfetto: a timeline of each user's activity, with rounds, cells, links and outages.
 
-A slice lies between two events.  A successful attempt has no event at its end: it ends when its update enters the
-tower's port, where `forwarded` is recorded; without that, it is shown until the next event of the update.
+Attempts over the air are the rows of the table ``attempts``.  Without that, and for all else, a slice lies between two
+events.  A successful attempt has no event at its end: it ends when its update enters the tower's port, where
+`forwarded` is recorded; without that, it is shown until the next event of the update.
 """
 
 from __future__ import annotations
 
+import heapq
+import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
+
+import pandas as pd
 
 from netfl.errors import Fault, ScenarioError
 from netfl.results.atomic_write import atomic_write
@@ -30,7 +36,7 @@ def write_trace(run: Run, path: Path, replica: int = 0) -> str:
         ScenarioError: there is no such replica, or no events were recorded.
     """
     rounds = run.rounds_of(replica)
-    if run.events.empty:
+    if run.events.empty and run.attempts.empty:
         problem = "no events were recorded, which a trace needs"
         raise ScenarioError([Fault("record", problem, None, "run it again with: --set record=all")])
     end_s = float(rounds["closed_s"].max())
@@ -56,11 +62,12 @@ def write_trace(run: Run, path: Path, replica: int = 0) -> str:
             is_network=network,
             restarts=access.get("on_new_version", "restart") == "restart",
             packets=run.scenario.get("duration") is not None,
+            has_attempts=not run.attempts.empty,
         )
         events = run.events
-        events = events[events["replica"] == replica].astype({"kind": str, "node": str, "detail": str})
-        for row in events[[*_Event._fields]].itertuples(index=False, name=None):
-            timelines.add(_Event(*row))
+        events = events[events["replica"] == replica]
+        for event in _merged(events, run.attempts[run.attempts["replica"] == replica]):
+            timelines.add(event)
         timelines.close(end_s)
         tracks.close()
     summary = f"{len(events)} events, {tracks.slices} slices of replica {replica}"
@@ -73,8 +80,31 @@ def write_trace(run: Run, path: Path, replica: int = 0) -> str:
     return summary
 
 
+class _Attempt(NamedTuple):
+    """Row of the table of attempts, or an attempt of which only the events are known."""
+
+    start_s: float
+    base: int
+    node: str
+    outcome: str = ""
+    traffic: str = ""
+    channel: int = 0
+    mode_name: str = ""
+
+    @property
+    def details(self) -> str:
+        """Facts about the attempt: the inside of a JSON object."""
+        facts: dict[str, object] = {}
+        if self.base >= 0:
+            facts["version"] = self.base
+        if self.outcome:
+            facts["channel"] = self.channel
+        facts |= {name: word for name, word in (("mode", self.mode_name), ("traffic", self.traffic)) if word}
+        return json.dumps(facts, separators=(",", ":"))[1:-1]
+
+
 class _Event(NamedTuple):
-    """Row of the events table."""
+    """Row of the events table; or the end of an attempt, which the last field holds."""
 
     time_s: float
     kind: str
@@ -83,14 +113,26 @@ class _Event(NamedTuple):
     round: int
     value: float
     detail: str
+    traffic: str = ""
+    attempt: _Attempt | None = None
 
 
-class _Attempt(NamedTuple):
-    """Attempt whose end is not known yet."""
-
-    began_s: float
-    base: int
-    node: str
+def _merged(events: pd.DataFrame, attempts: pd.DataFrame) -> Iterator[_Event]:
+    """Yield events and ends of attempts in the order of time; at one instant attempts end before all else."""
+    words = {"kind": str, "node": str, "detail": str, "traffic": str}
+    columns = [name for name in _Event._fields if name != "attempt"]
+    rows = (_Event(*row) for row in events.astype(words)[columns].itertuples(index=False, name=None))
+    attempts = attempts.sort_values("end_s", kind="stable")
+    ends = zip(
+        attempts[["end_s", "user", "node", "round"]].itertuples(index=False, name=None),
+        attempts[[*_Attempt._fields]].itertuples(index=False, name=None),
+        strict=True,
+    )
+    ended = (
+        _Event(end_s, "ended", user, node, index, math.nan, "", attempt=_Attempt(*attempt))
+        for (end_s, user, node, index), attempt in ends
+    )
+    yield from heapq.merge(ended, rows, key=itemgetter(0))
 
 
 @dataclass(slots=True)
@@ -127,16 +169,26 @@ class _UserTimelines:
         is_network: whether a network was simulated; otherwise only the end of an update is known.
         restarts: whether users abandon their update when a newer version arrives.
         packets: whether outcomes are those of packets of traffic, not of updates.
+        has_attempts: whether the ends of attempts are among the events.
     """
 
     def __init__(
-        self, tracks: TraceEvents, opened_s: Sequence[float], *, is_network: bool, restarts: bool, packets: bool
+        self,
+        tracks: TraceEvents,
+        opened_s: Sequence[float],
+        *,
+        is_network: bool,
+        restarts: bool,
+        packets: bool,
+        has_attempts: bool,
     ) -> None:
         self._tracks, self._opened_s = tracks, opened_s
         self._is_network, self._restarts, self._packets = is_network, restarts, packets
+        self._has_attempts = has_attempts
         self._handlers: dict[str, Callable[[_Event], None]] = {
             **dict.fromkeys(OUTCOMES, self._end),
             "sent": self._send,
+            "ended": self._end_attempt,
             "forwarded": self._forward,
             "failed": self._fail,
             "received": self._receive,
@@ -209,39 +261,64 @@ class _UserTimelines:
             self._tracks.slice(user.track, name, began_s, end_s, f'"version":{user.base}')
 
     def _send(self, event: _Event) -> None:
+        if event.traffic:  # its end is known from the table of attempts only
+            return
         user = self._of(event.user)
         if user.training_s is not None:  # the end of its training was not recorded
             self._train(user, event.time_s, "training and waiting")
         if user.waiting_s is not None:
             self._wait(user, event.time_s)
-        user.on_air.append(_Attempt(event.time_s, user.base, event.node))
+        if not self._has_attempts:
+            user.on_air.append(_Attempt(event.time_s, user.base, event.node))
 
     def _sending(self, user: _User, attempt: _Attempt, end_s: float, reason: str) -> None:
         """Write an attempt on the tracks of its user and of its cell."""
-        details = f'"version":{attempt.base}' if attempt.base >= 0 else ""
         name = f"sending, {reason}" if reason else "sending"
-        mark = self._tracks.slice(user.track, name, attempt.began_s, end_s, details)
+        mark = self._tracks.slice(user.track, name, attempt.start_s, end_s, attempt.details)
         label = f"{user.track.name}, {reason}" if reason else user.track.name
-        cell = self._tracks.slice(Track("cells", attempt.node), label, attempt.began_s, end_s, details)
-        if not reason:
+        cell = self._tracks.slice(Track("cells", attempt.node), label, attempt.start_s, end_s, attempt.details)
+        if not reason and not attempt.traffic:
             user.marks.setdefault(attempt.base, []).extend((mark, cell))
 
-    def _fail(self, event: _Event) -> None:
-        """End the newest attempt, which has failed."""
+    def _end_attempt(self, event: _Event) -> None:
+        """Write an attempt of the table; if it failed, an update that is still its user's newest waits again."""
+        attempt = event.attempt
+        assert attempt is not None
         user = self._of(event.user)
+        is_received = attempt.outcome == "received"
+        self._sending(user, attempt, event.time_s, "" if is_received else attempt.outcome)
+        if attempt.traffic:
+            return
+        if is_received:
+            user.free_s = event.time_s
+        elif attempt.base == user.base:
+            user.waiting_s = event.time_s
+
+    def _fail(self, event: _Event) -> None:
+        """End the newest attempt, which has failed; an update that is still its user's newest waits."""
+        if event.traffic or self._has_attempts:
+            return
+        user = self._of(event.user)
+        base = user.base
         if user.on_air:
-            self._sending(user, user.on_air.pop(), event.time_s, event.detail)
-        user.waiting_s = event.time_s
+            attempt = user.on_air.pop()
+            base = attempt.base
+            self._sending(user, attempt, event.time_s, event.detail)
+        if base == user.base:
+            user.waiting_s = event.time_s
 
     def _forward(self, event: _Event) -> None:
         """Write a message that has left a port, which it entered *value* seconds ago."""
         entered_s = event.time_s - event.value
         name = "traffic" if event.user < 0 else f"user {event.user}"
+        if event.traffic:
+            self._tracks.slice(Track("links", event.node), f"{name}, {event.traffic}", entered_s, event.time_s)
+            return
         mark = self._tracks.slice(Track("links", event.node), name, entered_s, event.time_s)
         user = self._users.get(event.user)
         if user is None:
             return
-        if user.on_air and user.on_air[0].node == event.node and user.on_air[0].began_s < entered_s:
+        if user.on_air and user.on_air[0].node == event.node and user.on_air[0].start_s < entered_s:
             user.free_s = entered_s
             self._sending(user, user.on_air.pop(0), entered_s, "")
         if user.marks:

@@ -49,7 +49,7 @@ def run(tmp_path, name="run", **overrides):
 def test_lossless_network_names_no_cause(tmp_path):
     report = explain(run(tmp_path), rare=2)
     assert [user.deliveries for user in report.users] == [120, 120]
-    assert set(report.inactive) == {"outage", "compute"}
+    assert set(report.inactive) == {"outage", "selection", "compute"}
     assert report.users[0].sentence == "user 0 delivered 120 updates in 120 rounds, exactly its fair share"
     assert report.users[0].gains == {}
     assert report.notes == ()
@@ -317,7 +317,7 @@ def test_user_that_never_finishes_training_names_compute(tmp_path):
     user = explain(recorded, rare=4).users[0]
     kinds = Counter(recorded.events[recorded.events["user"] == 7]["kind"])
     assert (user.user, user.deliveries, kinds["received"], kinds["trained"], kinds["sent"]) == (7, 0, 50, 0, 0)
-    assert user.named == user.bound_causes == ("compute",)
+    assert user.named == user.bound_causes == ("compute", "deadline")
     bound = user.least_time
     assert (bound.trainings, bound.finished, bound.train_s) == (50, 0, pytest.approx(3.5))
     assert f"it trains for 3.5 s, and rounds close after at most {bound.round_s:.3g} s" in user.sentence

@@ -153,7 +153,7 @@ def equal_contention(folder: Path):
 PLANTED = {
     "outage": (away, {"outage"}, set()),
     "selection": (avoided, {"selection"}, set()),
-    "compute": (slow, {"compute"}, {"deadline"}),
+    "compute": (slow, {"compute"}, {"deadline", "contention"}),
     "airtime with deadline": (long_frames, {"airtime", "deadline"}, set()),
     "contention": (crowded, {"contention"}, {"deadline"}),
     "fading": (distant, {"fading"}, set()),
@@ -166,7 +166,11 @@ PLANTED = {
     "none": (lossless, set(), set()),
     "none, contention": (equal_contention, set(), set()),
 }
-"""Scenarios, their causes, and causes without which the user would deliver as well: a slow user has no deadline."""
+"""Scenarios, their causes, and causes without which the user would deliver as well.
+
+A slow user would deliver without the deadline.  One that finishes its training 1.8 s before it would deliver if its turn
+came at once.
+"""
 
 
 @pytest.mark.parametrize("name", PLANTED)

@@ -79,7 +79,7 @@ def test_two_causes_that_work_together():
     """Frames fail by noise and interference together: without either of them the user delivers."""
     user = explained(together=100, gains={"fading": 90, "contention": 95}, typical={})
     assert user.named == ("contention", "fading")
-    assert "contention together with fading, as it delivers without either" in user.sentence
+    assert "contention and fading together, as it delivers without either" in user.sentence
     assert "without fading, it would have delivered 90 updates" in user.sentence
 
 

@@ -44,6 +44,7 @@ def test_all_formats_hold_the_same_data(files, name):
     assert np.bincount(data.test_user).tolist() == [4, 4, 2]
     assert np.bincount(data.validation.user).tolist() == [2, 2, 1]
     names = np.array(["ada", "mia", "zoe"])
+    assert data.user_names == ["ada", "mia", "zoe"]
     for x, y, user in zip(data.train_x, data.train_y, data.train_user, strict=True):
         row = np.abs(X - x).sum(axis=1).argmin()
         assert np.allclose(X[row], x, atol=1e-6)
@@ -54,6 +55,7 @@ def test_all_formats_hold_the_same_data(files, name):
 def test_data_without_users_are_split_as_a_whole(files):
     data = make_data(files / "a.csv", user=None, test_share=0.3).load(Streams(0))
     assert (len(data.train_y), len(data.test_y), data.train_user, data.test_user) == (35, 15, None, None)
+    assert data.user_names is None
     counted = make_data(files / "a.csv", features=3).load(Streams(0))
     assert (counted.train_x == make_data(files / "a.csv").load(Streams(0)).train_x).all()
 

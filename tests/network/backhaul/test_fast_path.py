@@ -130,7 +130,7 @@ def test_busy_time_at_any_time(make_layout):
     """Packets of 1000 bits arrive at 0, 0.5 and 0.75 s at 1 kb/s; the third is dropped."""
     port = FastPathPort("tower:0", 1000.0, 0.0, 1, EventLog(BatchRecorder(), 0, nodes=1))
     times_s = np.array([0.0, 0.5, 0.75])
-    port.carry(PacketArray(times_s, np.full(3, 1000.0), times_s, np.zeros(3, np.int64)))
+    port.carry(PacketArray(times_s, np.full(3, 1000.0), times_s, *np.zeros((2, 3), np.int64)))
     assert port.busy_by_s(1.5) == 1.5
     assert port.take(1.5).time_s.tolist() == [1.0]
     assert port.busy_by_s(2.5) == 2.0

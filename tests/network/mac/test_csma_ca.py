@@ -35,7 +35,7 @@ from netfl.network.traffic.saturated import Saturated
 from netfl.network.updates import OutstandingUpdates
 from netfl.network.users import UserPopulation
 from netfl.streams import Streams
-from netfl.types import Law, ScenarioFacts
+from netfl.types import OUTCOMES, Law, ScenarioFacts
 
 REFERENCE = runpy.run_path(str(Path(__file__).parents[2] / "support/dcf_reference.py"))
 SETUPS, simulate = REFERENCE["SETUPS"], REFERENCE["simulate"]
@@ -81,7 +81,7 @@ class OutcomeLog:
         self.rows = []
 
     def wants(self, kind):
-        return True
+        return kind in OUTCOMES
 
     def record(self, event):
         for at_s, user_id in np.broadcast(event.time_s, event.user):

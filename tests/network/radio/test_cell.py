@@ -87,7 +87,7 @@ def test_attempt_limit_ends_update(make_cell, limit, outcomes):
     for at_s in range(1, limit + 1):
         run_attempt(simulation, [0, 1], float(at_s), limit=limit)
     assert simulation.recorder.outcomes() == {(0, 0): [outcomes], (1, 0): [outcomes]}
-    assert len(simulation.recorder.events("failed")) == 2 * (limit - 1)
+    assert len(simulation.recorder.events("failed")) == 2 * limit, "each attempt, also the last"
     assert simulation.cell.backlog().size == 0
     assert simulation.outstanding.count == 0
 

@@ -17,9 +17,8 @@ from netfl.network.radio.cell import Cell
 from netfl.network.radio.connection import Connection
 from netfl.network.radio.fading_medium import FadingMedium
 from netfl.network.radio.medium import Medium
-from netfl.network.radio.transmission import SharedChannel, Transmission
+from netfl.network.radio.transmission import Frames, SharedChannel, Transmission
 from netfl.network.radio.transmit_path import AirInterface
-from netfl.network.radio.tx_queue import Frames
 from netfl.network.radio.update_queue import UpdateQueue
 from netfl.network.reception import Reception
 from netfl.network.reception.snr_threshold import SnrThreshold

@@ -51,16 +51,16 @@ def scenario(snr_db, channel, reception, frames):
     )
 
 
-def outage_probability(tmp_path, snr_db, blocks, reception, frames):
+def fade_probability(tmp_path, snr_db, blocks, reception, frames):
     """Return the share of faded frames where each spans *blocks* blocks of Rayleigh fading."""
     fading = {"kind": "rayleigh", "coherence": AIRTIME_S / blocks}
     metrics = netfl.trace(scenario(snr_db, fading, reception, frames), tmp_path / "run").final_metrics
     metrics = metrics.set_index("metric")["value"]
     assert metrics["attempts"] == frames - 1, "the last frame ends with the run, and so outside of it"
-    return metrics["outage_probability"]
+    return metrics["fade_probability"]
 
 
-def bpsk_outage(snr_db, blocks):
+def bpsk_fades(snr_db, blocks):
     """Return 1 - E[(1 - BER)^(n/k)]^k of k independent exponential SNRs, by quadrature."""
     mean = 10.0 ** (snr_db / 10.0)
 
@@ -71,7 +71,7 @@ def bpsk_outage(snr_db, blocks):
     return 1.0 - per_block**blocks
 
 
-def capacity_outage(snr_db, share):
+def capacity_fades(snr_db, share):
     """Return P(share log2(1 + s X) + (1 - share) log2(1 + s Y) < 1) of exponential X and Y, by quadrature."""
     mean = 10.0 ** (snr_db / 10.0)
 
@@ -90,17 +90,17 @@ def is_near(measured, expected, frames):
 @pytest.mark.parametrize(("blocks", "snr_db"), [(1, 17.0), (2, 20.0), (100, 35.0)])
 @pytest.mark.quick_first
 def test_frame_of_independent_bits_needs_all_blocks(tmp_path, blocks, snr_db):
-    frames, expected = 4000, bpsk_outage(snr_db, blocks)
-    measured = outage_probability(tmp_path, snr_db, blocks, {"kind": "modulation", "scheme": "bpsk"}, frames)
+    frames, expected = 4000, bpsk_fades(snr_db, blocks)
+    measured = fade_probability(tmp_path, snr_db, blocks, {"kind": "modulation", "scheme": "bpsk"}, frames)
     assert is_near(measured, expected, frames)
-    assert blocks == 1 or not is_near(bpsk_outage(snr_db, 1), expected, frames)
+    assert blocks == 1 or not is_near(bpsk_fades(snr_db, 1), expected, frames)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("snr_db", [5.0, 10.0])
 def test_frame_over_two_blocks_uses_mean_capacity(tmp_path, snr_db):
-    frames, expected = 4000, capacity_outage(snr_db, 0.5)
-    measured = outage_probability(tmp_path, snr_db, 2, {"kind": "shannon", "rate": 1e6}, frames)
+    frames, expected = 4000, capacity_fades(snr_db, 0.5)
+    measured = fade_probability(tmp_path, snr_db, 2, {"kind": "shannon", "rate": 1e6}, frames)
     single = -math.expm1(-1.0 / 10.0 ** (snr_db / 10.0))  # the result for a single block
     assert is_near(measured, expected, frames)
     assert not is_near(single, expected, frames)
@@ -109,16 +109,16 @@ def test_frame_over_two_blocks_uses_mean_capacity(tmp_path, snr_db):
 @pytest.mark.slow
 def test_blocks_are_weighted_by_time(tmp_path):
     """A frame lasts for a block and a half: one and a half, or a half and one."""
-    frames, expected = 4000, capacity_outage(3.0, 2.0 / 3.0)
-    measured = outage_probability(tmp_path, 3.0, 1.5, {"kind": "shannon", "rate": 1e6}, frames)
+    frames, expected = 4000, capacity_fades(3.0, 2.0 / 3.0)
+    measured = fade_probability(tmp_path, 3.0, 1.5, {"kind": "shannon", "rate": 1e6}, frames)
     correlated = math.sqrt(2.0)  # neighbouring frames share a block
     assert abs(measured - expected) < correlated * Z_99 * math.sqrt(expected * (1.0 - expected) / frames)
 
 
 def test_frame_over_many_blocks_needs_mean_capacity(tmp_path):
     """E[log2(1 + s X)] is 1 at a mean SNR of 1.7 dB: above it no frame fades, below it all frames fade."""
-    assert outage_probability(tmp_path, 3.5, 1000, {"kind": "shannon", "rate": 1e6}, 100) == 0.0
-    assert outage_probability(tmp_path / "low", 0.0, 1000, {"kind": "shannon", "rate": 1e6}, 100) == 1.0
+    assert fade_probability(tmp_path, 3.5, 1000, {"kind": "shannon", "rate": 1e6}, 100) == 0.0
+    assert fade_probability(tmp_path / "low", 0.0, 1000, {"kind": "shannon", "rate": 1e6}, 100) == 1.0
 
 
 @pytest.mark.parametrize("channel", [{"doppler": "3 Hz"}, {"coherence": 0.37}])

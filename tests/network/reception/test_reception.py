@@ -25,7 +25,7 @@ RADIO = Radio(power="10 dBm", bandwidth="1 MHz", noise_figure="4 dB")
 CHANNEL = (LogDistance(exponent=3, reference_loss="40 dB"), Rayleigh(coherence="10 ms"))
 
 
-def count_outages(reception, distance_m):
+def count_fades(reception, distance_m):
     """Return how many of `DRAWS` transmissions over a Rayleigh link of this length are lost."""
     links = LinkBudget(RADIO, CHANNEL, Star(distance=distance_m).open(100, Streams(3)), Streams(3))
     users, time_s = np.arange(DRAWS) % 100, 0.01 * (np.arange(DRAWS) // 100)
@@ -43,16 +43,16 @@ def is_within_error(count, probability):
 
 @pytest.mark.parametrize("distance_m", [50.0, 150.0, 300.0])
 @pytest.mark.parametrize("threshold_db", [-3.0, 0.0, 7.0, 15.0])
-def test_outage_probability_of_threshold(threshold_db, distance_m):
+def test_fade_probability_of_threshold(threshold_db, distance_m):
     expected = 1 - math.exp(-(10 ** (threshold_db / 10)) / mean_snr(distance_m))
-    assert is_within_error(count_outages(SnrThreshold(threshold=threshold_db, rate=1e6), distance_m), expected)
+    assert is_within_error(count_fades(SnrThreshold(threshold=threshold_db, rate=1e6), distance_m), expected)
 
 
 @pytest.mark.parametrize("distance_m", [50.0, 150.0, 300.0])
 @pytest.mark.parametrize("rate_bps", [0.5e6, 1e6, 4e6])
-def test_outage_probability_at_a_rate(rate_bps, distance_m):
+def test_fade_probability_at_a_rate(rate_bps, distance_m):
     expected = 1 - math.exp(-(2 ** (rate_bps / 1e6) - 1) / mean_snr(distance_m))
-    assert is_within_error(count_outages(Shannon(rate=rate_bps), distance_m), expected)
+    assert is_within_error(count_fades(Shannon(rate=rate_bps), distance_m), expected)
 
 
 def test_threshold_is_inclusive():

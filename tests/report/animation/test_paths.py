@@ -28,7 +28,7 @@ def line(users=2):
 def event_table(*rows):
     """Return a table of events (time, kind, user, node, value)."""
     columns = ["time_s", "kind", "user", "node", "value"]
-    return pd.DataFrame([(*row, np.nan)[:5] for row in rows], columns=columns).assign(detail="")
+    return pd.DataFrame([(*row, np.nan)[:5] for row in rows], columns=columns).assign(detail="", traffic="")
 
 
 def paths(*rows, deliveries_=()):
@@ -77,6 +77,27 @@ def test_two_updates_of_a_user_are_separate():
         (4.0, "late", 0, "server"),
     ]
     assert paths(*events_) == [(0, 1.0, 4.0, USER, SERVER, 0), (0, 2.0, 3.0, USER, TOWER, 2)]
+
+
+def test_last_attempt_of_an_update_ends_once():
+    """Its failure and its outcome are two events, and an earlier update is still on its way."""
+    events_ = [
+        (1.0, "sent", 0, "tower:0"),
+        (2.0, "forwarded", 0, "tower:0", 0.0),
+        (3.0, "sent", 0, "tower:0"),
+        (4.0, "failed", 0, "tower:0"),
+        (4.0, "given_up", 0, "tower:0"),
+        (5.0, "late", 0, "server"),
+    ]
+    legs = [(3.0, 4.0, USER, TOWER, 2), (1.0, 2.0, USER, TOWER, 0), (2.0, 5.0, TOWER, SERVER, 0)]
+    assert sorted(paths(*events_)) == sorted((0, *leg) for leg in legs)
+
+
+def test_packets_beside_updates_have_no_paths():
+    table = event_table((1.0, "sent", 0, "tower:0"), (2.0, "failed", 0, "tower:0"), (3.0, "sent", 0, "tower:0"))
+    table["traffic"] = ["video", "video", ""]
+    legs = update_paths(table, line(), pd.DataFrame(columns=["user", "sent_s", "arrived_s"]), 9.0)
+    assert legs["start_s"].tolist() == [3.0]
 
 
 def test_update_lost_on_a_link_ends_at_the_node_before():

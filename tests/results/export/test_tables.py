@@ -36,7 +36,7 @@ class TestTables:
             read = pd.read_csv(f"x/csv/{name}.csv", keep_default_na=False, na_values=[""])
             categorical = table.select_dtypes("category").columns
             expected = table.astype(dict.fromkeys(categorical, str))
-            read[categorical] = read[categorical].fillna("")
+            read[categorical] = read[categorical].astype(object).fillna("")
             pd.testing.assert_frame_equal(read, expected, check_dtype=False, check_exact=True)
 
     def test_a_run_without_tables(self, trace_run):

@@ -58,9 +58,7 @@ class TestTrace:
         run, trace, output = export_run(NETWORK)
         assert output.count("\n") == 1
         assert trace.other == {"scenario": '<radio> "a"', "replica": 0, "status": "done", "unit": "s"}
-        durations_of_state = {
-            name: trace.of("users", name) for name in ("sending", "sending, collided", "sending, superseded")
-        }
+        durations_of_state = {name: trace.of("users", name) for name in ("sending", "sending, collided")}
         assert all(durations_of_state.values())
         for durations in durations_of_state.values():  # slots and attempts last as long as an update
             assert np.allclose(durations, AIRTIME_S)
@@ -138,6 +136,29 @@ class TestTrace:
         assert len(trace.of("users", "delivered")) == len(trace.arrows) == count(run, "delivered")
         deliveries = run.deliveries.query("replica == 0")
         assert np.allclose(sorted(trace.of("users", "delivered")), np.sort(deliveries.arrived_s - deliveries.sent_s))
+
+    @pytest.mark.slow
+    def test_attempts_need_no_other_events(self, export_run):
+        """The table of attempts has their ends, also of those that were received, and what carried them."""
+        record = {"events": ["sent"], "attempts": True}
+        run, trace, _ = export_run(NETWORK.replace("record: all\n", ""), record=record)
+        attempts = run.attempts.query("replica == 0")
+        expected_s = np.sort(attempts["end_s"] - attempts["start_s"])
+        received = attempts["outcome"] == "received"
+        assert np.allclose(np.sort(trace.of("cells")), expected_s, atol=1e-8)
+        assert np.allclose(trace.of("users", "sending"), AIRTIME_S)
+        assert len(trace.of("users", "sending")) == received.sum()
+        names = [name for _, name in slices_of(trace, "users") if name.startswith("sending, ")]
+        assert sorted(names) == sorted("sending, " + attempts["outcome"][~received].astype(str))
+        assert len(trace.arrows) == 0, "arrivals were not recorded"
+
+    @pytest.mark.slow
+    def test_attempts_of_packets(self, export_run):
+        run, trace, _ = export_run(TRAFFIC, record={"events": "all", "attempts": True})
+        attempts = run.attempts
+        assert len(trace.of("cells")) == len(attempts) > 100
+        assert len(trace.of("users", "sending")) == (attempts["outcome"] == "received").sum()
+        assert not trace.arrows
 
     @pytest.mark.slow
     def test_traffic_alone(self, export_run):

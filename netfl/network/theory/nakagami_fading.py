@@ -1,4 +1,4 @@
-"""Outage probability of a link with block fading."""
+"""Probability that a frame fades on a link with block fading."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def _sends_blindly(case: TheoryCase) -> bool:
     return isinstance(mac, Tdma | RoundRobin) or (isinstance(mac, Aloha) and mac.probability is not None)
 
 
-class NakagamiOutage(Theory):
-    """An attempt under Nakagami-m block fading fails with probability P(m, m γ/γ̄), without interference.
+class NakagamiFading(Theory):
+    """An attempt under Nakagami-m block fading fades with probability P(m, m γ/γ̄), without interference.
 
     P is the regularised incomplete gamma function, γ the SNR that the reception requires, γ̄ the mean SNR of the link
     budget: power and path gains over the noise, as the fading's mean gain is 1.  With ``rayleigh`` fading it is
@@ -45,7 +45,7 @@ class NakagamiOutage(Theory):
 
     Example::
 
-        kind: nakagami_outage
+        kind: nakagami_fading
     """
 
     conditions = (
@@ -76,6 +76,6 @@ class NakagamiOutage(Theory):
         share = 10.0 ** ((min_snr_db - budget_db(case)) / 10.0)  # γ/γ̄
         if isinstance(fading, Rician):
             k = 10.0 ** (fading.k_factor / 10.0)
-            return {"outage_theory": float(special.chndtr(2.0 * (1.0 + k) * share, 2.0, 2.0 * k))}
+            return {"fade_probability_theory": float(special.chndtr(2.0 * (1.0 + k) * share, 2.0, 2.0 * k))}
         m = fading.m if isinstance(fading, Nakagami) else 1.0
-        return {"outage_theory": float(special.gammainc(m, m * share))}
+        return {"fade_probability_theory": float(special.gammainc(m, m * share))}
