@@ -111,7 +111,7 @@ class NetworkAccess(NetworkSpec, WithSelection):
 
     @property
     def selects_all(self) -> bool:
-        """Whether the server selects all users in every round."""
+        """True if the server selects all users in every round."""
         return isinstance(self.selection, All)
 
     def max_deliveries(self, users: int, rounds: int) -> int:

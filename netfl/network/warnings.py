@@ -228,13 +228,13 @@ def _late_updates(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
     if at_best is None or usual is None:
         return
     if (at_best.first_s > deadline_s).all():
-        who = "no update can arrive in time"
+        problem = "no update can arrive in time"
         times = at_best
     else:
         late_users = np.flatnonzero(usual.first_s > deadline_s)
         if not late_users.size:
             return
-        who = f"with their mean signal, {late_users.size} of {context.users} users deliver no update in time"
+        problem = f"with their mean signal, {late_users.size} of {context.users} users deliver no update in time"
         times = usual
     is_late = times.first_s > deadline_s
     user = int(np.where(is_late, times.first_s, np.inf).argmin())
@@ -242,7 +242,7 @@ def _late_updates(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
     if times.frames > 1:
         sending = f"{times.frames} frames of {times.airtime_s[user]:.3g} s, one every {times.spacing_s[user]:.3g} s"
     yield (
-        f"{who}: user {user}, the fastest of them, needs {times.first_s[user]:.3g} s or more (training "
+        f"{problem}: user {user}, the fastest of them, needs {times.first_s[user]:.3g} s or more (training "
         f"{times.train_s[user]:.3g} s, {sending}), but rounds close after {deadline_s:.3g} s; set a later "
         "access.round.deadline, send smaller updates (access.update_size, access.transport), or take a faster mode "
         "(access.reception, access.mac)"

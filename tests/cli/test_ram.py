@@ -1,6 +1,7 @@
 """`netfl ram`: output, exit codes and errors."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -59,6 +60,16 @@ def test_run_is_described(run, width):
     assert "α = 0.001 of narrow is below the reach of any user" in words
     assert max(map(len, output.splitlines())) <= width
     assert "…" not in output
+
+
+def test_rarest_users_are_those_of_all_replicas(run):
+    """As in the explanation; the verdict is that of one replica."""
+    pooled = netfl.open_run(run).deliveries["user"].value_counts().sort_values()
+    output = call(run, "--rare", 2)[1]
+    rows = re.findall(r"^ +(\d) +(\d+) +0\.\d+ ", output[output.index("the 2 rarest users") :], re.MULTILINE)
+    assert [(int(user), int(updates)) for user, updates in rows] == [*pooled.head(2).items()]
+    assert "updates: delivered in all replicas" in output
+    assert "in all replicas" not in call(run, "--rare", 2, "--replica", 1)[1]
 
 
 def test_json_is_valid_and_complete(run):

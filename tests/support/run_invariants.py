@@ -355,15 +355,6 @@ def watched():  # noqa: PLR0915 - one patch after the other
 
         return enter
 
-    @patched(BypassPort, "enter")
-    def _(old):
-        def enter(port, message, *, may_tie=True):
-            if may_tie and port._exemptions.cover("queue", message):  # others enter as at any port
-                watch.enters(port, message)
-            old(port, message, may_tie=may_tie)
-
-        return enter
-
     @patched(OutputPort, "_end")
     def _(old):
         def end(port, message, *more):

@@ -60,7 +60,8 @@ def print_diagnosis(
         result: the diagnosis.
         rare: number of the rarest users to show.
         console: by default the terminal.
-        pooled: deliveries of each user in all replicas together, ``[users]``, by which the rarest are then found.
+        pooled: deliveries of each user in all replicas together, ``[users]``, by which the rarest users are then
+            found, as in an explanation; other figures are those of the replica that was classified.
     """
     console = console or open_console()
     console.print(Text(result.verdict, style="bold"))
@@ -147,22 +148,20 @@ def _rarest(result: Diagnosis, rare: int, width: int, pooled: Ints | None) -> Ta
     deliveries = rates.deliveries if pooled is None else pooled
     order = np.argsort(deliveries, kind="stable")[:rare]
 
-    names = ["user", "updates"]
-    if pooled is not None:
-        names.append("all replicas")
-    names += ["rho", f"{100 * (1 - result.level):g} % interval"]
+    names = ["user", "updates", "rho", f"{100 * (1 - result.level):g} % interval"]
     if stated is not None:
         names.append("stated")
     names += ["least α", "age", "silence"]
     title = f"the {len(order)} rarest users"
     table = new_table(*names, pad_edge=False, title=title, title_justify="left", caption_justify="left")
-    table.caption = "updates: delivered; age: mean rounds since a delivery; silence: the longest; least α: below"
+    which = "" if pooled is None else " in all replicas"
+    table.caption = (
+        f"updates: delivered{which}; age: mean rounds since a delivery; silence: the longest; least α: below"
+    )
 
     min_alpha = dict(zip(result.reach.users.tolist(), result.reach.alpha.tolist(), strict=True))
     for user in order.tolist():
-        row = [shortened(result.participation.names[user], _LONGEST), str(rates.deliveries[user])]
-        if pooled is not None:
-            row.append(str(pooled[user]))
+        row = [shortened(result.participation.names[user], _LONGEST), str(deliveries[user])]
         row += [f"{rates.rho[user]:.4f}", f"{rates.low[user]:.4f} – {rates.high[user]:.4f}"]
         if stated is not None:
             row.append(f"{stated[user]:.4f}")

@@ -105,10 +105,10 @@ def _facts(user: UserExplanation) -> str:
     facts = [f"its updates: {_counts(user.outcomes)}"]
     if user.failed:
         facts.append(f"failed attempts, without those of updates superseded on the air: {_counts(user.failed)}")
-    least = user.least_time
-    if least is not None:
-        facts.append(f"trainings finished: {least.finished} of {least.trainings}, {clock(least.train_s)} each")
-        facts.append(f"the longest round lasts {clock(least.round_s)}")
+    bound = user.least_time
+    if bound is not None:
+        facts.append(f"trainings finished: {bound.finished} of {bound.trainings}, {clock(bound.train_s)} each")
+        facts.append(f"the longest round lasts {clock(bound.round_s)}")
     return "; ".join(facts)
 
 

@@ -25,6 +25,7 @@ def show_run(run: Run, console: Console | None = None) -> None:
     console = console or open_console()
     if run.summary:
         _print_outcomes(console, run.summary)
+        _print_silence(console, run)
         _show_metrics(console, run)
         _show_learners(console, run)
     status = run.manifest["status"]
@@ -49,6 +50,16 @@ def _print_outcomes(console: Console, summary: dict[str, Any]) -> None:
     if summary.get("replicas", 1) > 1:
         several = "" if "duration_s" in summary else " Updates are summed."
         console.print(mean_sentence(summary["replicas"]) + several)
+
+
+def _print_silence(console: Console, run: Run) -> None:
+    """Say that a run delivered nothing, which its other figures hide."""
+    if run.summary.get("outcome.delivered", 1):
+        return
+    learned = ", so no learner has learned anything" if run.learners else ""
+    console.print(f"No update was delivered{learned}.", style="bold")
+    if "attempts" in run.summary:
+        console.print(f"The causes: netfl ram {run.folder} --explain", soft_wrap=True)
 
 
 def _show_metrics(console: Console, run: Run) -> None:

@@ -18,7 +18,7 @@ _LEAST_DISPERSION = 0.1
 
 
 class Standing(Enum):
-    """How the deliveries of a user compare with its fair share."""
+    """The deliveries of a user, compared with its fair share."""
 
     ABOVE = "above its fair share"
     WITHIN_CHANCE = "within chance of its fair share"
@@ -47,12 +47,12 @@ class Rarity:
 
     @property
     def is_rare(self) -> Bools:
-        """Whether each user delivers less than its fair share, beyond chance, ``[users]``."""
+        """True for each user that delivers less than its fair share, beyond chance, ``[users]``."""
         return (self.p <= RARITY_LEVEL) & (self.deliveries < self.fair)
 
     @property
     def hardly_delivers(self) -> bool:
-        """Whether most rounds end without any delivery."""
+        """True if most rounds end without any delivery."""
         return self.empty_rounds > self.rounds / 2
 
     def standing(self, user: int) -> Standing:

@@ -55,7 +55,7 @@ class Replay:
 
 @dataclass
 class Evidence(NullRecorder):
-    """What a replay shows of the updates of each user: a recorder that counts.
+    """Facts that a replay shows about the updates of each user: a recorder that counts.
 
     Args:
         outcomes: number of updates by user and outcome.

@@ -128,7 +128,7 @@ class UserExplanation:
 
     @property
     def is_starving(self) -> bool:
-        """Whether it delivers too little, so that its causes matter."""
+        """True if it delivers too little, so that its causes matter."""
         return self.standing in {Standing.RARE, Standing.STARVED}
 
     @property
@@ -157,8 +157,8 @@ class UserExplanation:
         """
         gain = self.gains[cause]
         if self.standing is Standing.STARVED:
-            most = self.together.deliveries if self.together is not None else gain.deliveries
-            return _clipped(gain.deliveries / most) if most > 0 else 0.0
+            whole = gain if self.together is None else self.together
+            return _clipped(gain.deliveries / whole.deliveries) if whole.deliveries > 0 else 0.0
         if not self.fair or self.deliveries >= self.fair:
             return 0.0
         before = 1 - self.deliveries / self.fair
@@ -167,7 +167,7 @@ class UserExplanation:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The causes that explain its shortfall, that with the largest share first, `RULES` last; empty if none does."""
+        """The causes that explain its shortfall, the largest share first and `RULES` last; empty if none does."""
         if self.sufficient:
             return self.sufficient
         if self.bound_causes:
@@ -192,7 +192,7 @@ class UserExplanation:
 
     @property
     def is_mostly_explained(self) -> bool:
-        """Whether its single causes explain most of its shortfall."""
+        """True if its single causes explain most of its shortfall."""
         return sum(self.share(cause) for cause in self.single_causes) >= _MOST
 
     def is_most(self, gain: Gain) -> bool:

@@ -39,5 +39,5 @@ def cuts_of_users(
     exemptions: Exemptions, ids: Users, usual: Segmentation, transport: Transport
 ) -> Sequence[Segmentation]:
     """Return the frames of an update of each of the users *ids*: one frame of one bit for exempt ones, else *usual*."""
-    least = transport.cut(_LEAST_BITS)
-    return [least if is_exempt else usual for is_exempt in exemptions.among("airtime", ids).tolist()]
+    single = transport.cut(_LEAST_BITS)
+    return [single if is_exempt else usual for is_exempt in exemptions.among("airtime", ids).tolist()]

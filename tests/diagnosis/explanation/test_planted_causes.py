@@ -168,8 +168,8 @@ PLANTED = {
 }
 """Scenarios, their causes, and causes without which the user would deliver as well.
 
-A slow user would deliver without the deadline.  One that finishes its training 1.8 s before it would deliver if its turn
-came at once.
+A slow user would deliver without the deadline.  One that finishes its training 1.8 s before it would deliver if its
+turn came at once.
 """
 
 
