@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 
@@ -11,14 +12,16 @@ from rich.text import Text
 
 from netfl.cli.views import new_table, open_console
 from netfl.diagnosis.explanation import Explanation, UserExplanation, explain
+from netfl.diagnosis.explanation.gains import Gain
 from netfl.errors import Fault, ScenarioError
 from netfl.results.formatting import clock
 from netfl.results.run_reader import Run
 
 _LINE_S = 10.0
 """Least seconds between two lines of progress where no line can be updated, as in a pipe."""
-_WIDE = 100
-"""The table shows intervals on terminals of at least this width."""
+_FIRST_WIDTH = 15
+_COLUMN_WIDTH = 14
+"""Characters of the first column of a table, and of each other, such as 1500 ± 1000 and a gap."""
 
 
 def explain_with_progress(run: Run | None, users: Sequence[int] | None, rare: int, replica: int | None) -> Explanation:
@@ -62,8 +65,10 @@ def print_explanation(result: Explanation, console: Console | None = None) -> No
     console = console or open_console()
     for note in result.notes:
         console.print(note, style="dim")
-    if any(user.gains for user in result.users):
-        console.print(_gains_table(result, console.width))
+    replayed = [user for user in result.users if user.gains]
+    across = max(1, (console.width - _FIRST_WIDTH) // _COLUMN_WIDTH)
+    for first in range(0, len(replayed), across):
+        console.print(_gains_table(result, replayed[first : first + across]))
     for user in result.users:
         console.print(Text(f"{user.sentence[:1].upper()}{user.sentence[1:]}."))
         console.print(Text(f"  {_facts(user)}", style="dim"))
@@ -72,32 +77,34 @@ def print_explanation(result: Explanation, console: Console | None = None) -> No
         console.print(f"Inactive: {reasons}.")
 
 
-def _gains_table(result: Explanation, width: int) -> Table:
-    """Return the deliveries without each cause, of the users whose causes were replayed."""
-    explained = [user for user in result.users if user.gains]
-    causes = [cause for cause in result.causes if any(cause in user.gains for user in explained)]
+def _gains_table(result: Explanation, users: Sequence[UserExplanation]) -> Table:
+    """Return the deliveries without each cause, a row for each cause and a column for each of *users*."""
     table = new_table(
-        *("user", "delivered", *causes, "all"),
+        *("without", *(f"user {user.user}" for user in users)),
         pad_edge=False,
-        title="delivered without one cause for this user",
+        title="updates delivered, without one cause for one user",
         title_justify="left",
+        caption="±: 95 % interval of the gain; bold: a named cause; –: cannot concern this user",
         caption_justify="left",
     )
-    for user in explained:
-        cells = []
-        for cause in causes:
-            gain = user.gains.get(cause)
-            if gain is None:
-                cells.append(Text("–"))
-                continue
-            margin = f" ± {(gain.high - gain.low) / 2:.0f}" if width >= _WIDE else ""
-            cells.append(Text(f"{gain.after}{margin}", style="bold" if cause in user.named else ""))
-        together = "–" if user.together is None else str(user.together.after)
-        table.add_row(str(user.user), str(user.deliveries), *cells, together)
-    table.caption = "bold: a cause that is named; –: it cannot concern this user"
-    if width >= _WIDE:
-        table.caption = f"{table.caption}; ±: the 95 % interval of the gain"
+    table.add_row("(as it is)", *(str(user.deliveries) for user in users))
+    for cause in result.causes:
+        gains = [user.gains.get(cause) for user in users]
+        if any(gain is not None for gain in gains):
+            is_named = [cause in user.named for user in users]
+            table.add_row(cause, *map(_gain_cell, gains, is_named))
+    if any(len(user.gains) > 1 for user in users):
+        table.add_row("all of these", *(_gain_cell(user.together, False) for user in users))
     return table
+
+
+def _gain_cell(gain: Gain | None, is_named: bool) -> Text:
+    if gain is None:
+        return Text("–")
+    margin = ""
+    if math.isfinite(gain.high):
+        margin = f" ± {(gain.high - gain.low) / 2:.0f}"
+    return Text(f"{gain.after}{margin}", style="bold" if is_named else "")
 
 
 def _facts(user: UserExplanation) -> str:

@@ -174,7 +174,7 @@ class _Explainer:
     ) -> UserExplanation:
         """Add the causes that must be removed together, as each suffices to keep the user from delivering.
 
-        Beginning with all causes, one after the other is kept if the user gains most of the deliveries nevertheless.
+        Beginning with all causes, one after the other is kept if most of the shortfall is gone nevertheless.
         """
         user = explained.user
         removed = [*causes]
@@ -184,7 +184,7 @@ class _Explainer:
             if not fewer:
                 break
             candidate = self._without(fewer, user, join_words(fewer))
-            if explained.is_most(candidate.gain_over(self.original, user)):
+            if explained.is_mostly_gone(candidate.gain_over(self.original, user), fewer):
                 removed = fewer
                 replay = candidate
         return replace(explained, sufficient=tuple(removed), without_sufficient=replay.gain_over(self.original, user))

@@ -11,7 +11,7 @@ from scipy import special
 from netfl.diagnosis.explanation.gains import standard_error
 from netfl.types import Bools, Floats, Ints
 
-RARITY_LEVEL = 0.01
+RARITY_LEVEL = 0.05
 """Expected share of users with a fair share among those that count as rare."""
 _LEAST_DISPERSION = 0.1
 """Least variance of deliveries over that of independent ones: few blocks may show less by chance."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -105,7 +105,8 @@ class UserExplanation:
         gains: its gain without each cause that can concern it.
         together: its gain without all of these causes; ``None`` if it was not replayed.
         typical: deliveries of a typical user without each cause, over those with it.
-        sufficient: causes that must be removed together, as each suffices to keep the user from delivering.
+        sufficient: causes that must be removed together, as each suffices to keep the user from delivering, or as they
+            add up.
         without_sufficient: the gain without all of these.
     """
 
@@ -155,14 +156,21 @@ class UserExplanation:
         is what a typical user delivers without the cause: what costs everybody as much explains nothing.  In a network
         that hardly delivers the gain of the user is compared with its deliveries without all causes instead.
         """
-        gain = self.gains[cause]
+        return self.share_of(self.gains[cause], [cause])
+
+    def share_of(self, gain: Gain, causes: Sequence[str]) -> float:
+        """Return the share of the shortfall that is gone with the *gain* without these *causes*, as `share` states it.
+
+        What a typical user gains without several causes is taken as the product of what it gains without each.
+        """
         if self.standing is Standing.STARVED:
             whole = gain if self.together is None else self.together
             return _clipped(gain.deliveries / whole.deliveries) if whole.deliveries > 0 else 0.0
         if not self.fair or self.deliveries >= self.fair:
             return 0.0
+        typical = math.prod(self.typical.get(cause, 1.0) for cause in causes)
         before = 1 - self.deliveries / self.fair
-        after = 1 - gain.after / (self.fair * self.typical.get(cause, 1.0))
+        after = 1 - gain.after / (self.fair * typical)
         return _clipped(1 - after / before)
 
     @property
@@ -195,9 +203,9 @@ class UserExplanation:
         """True if its single causes explain most of its shortfall."""
         return sum(self.share(cause) for cause in self.single_causes) >= _MOST
 
-    def is_most(self, gain: Gain) -> bool:
-        """Return whether *gain* is most of the gain without all causes."""
-        return self.together is not None and gain.deliveries >= _MOST * self.together.deliveries
+    def is_mostly_gone(self, gain: Gain, causes: Sequence[str]) -> bool:
+        """Return whether the *gain* without these *causes* is most of the shortfall."""
+        return self.share_of(gain, causes) >= _MOST
 
     @property
     def main(self) -> str | None:
@@ -214,7 +222,7 @@ class UserExplanation:
         if self.deliveries == self.fair and self.deliveries:
             return f"{head}, exactly its fair share"
         if self.standing is Standing.WITHIN_CHANCE:
-            return f"{head}, which chance explains: its fair share is {self.fair:.3g}"
+            return f"{head}, which may be chance (p = {self.p:.2g}): its fair share is {self.fair:.3g}"
         if self.standing is Standing.STARVED:
             head = f"{head} ({self.empty_rounds} rounds delivered nothing at all)"
         else:
@@ -241,6 +249,8 @@ class UserExplanation:
         effect = _effect(gain)
         if len(self.sufficient) == 1:
             return f"{causes}; without it, {effect}"
+        if any(self.share(cause) >= LEAST_SHARE for cause in self.sufficient):
+            return f"{causes}, which add up; without all of them, {effect}"
         if len(self.sufficient) == 2:
             return f"{causes}, of which either suffices; without both, {effect}"
         return f"{causes}, of which each suffices; without all of them, {effect}"

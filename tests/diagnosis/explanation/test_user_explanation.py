@@ -75,6 +75,17 @@ def test_two_causes_of_which_either_suffices():
     )
 
 
+def test_causes_that_add_up():
+    """Without the deadline alone the user delivers more, but lacks most of its fair share."""
+    user = explained(
+        together=95,
+        gains={"fading": 20, "deadline": 40},
+        sufficient=("fading", "deadline"),
+        without_sufficient=gain(95),
+    )
+    assert "fading and deadline, which add up; without all of them, it would have delivered 95 updates" in user.sentence
+
+
 def test_two_causes_that_work_together():
     """Frames fail by noise and interference together: without either of them the user delivers."""
     user = explained(together=100, gains={"fading": 90, "contention": 95}, typical={})
@@ -123,7 +134,7 @@ def test_bound_names_what_exceeds_the_round(train_s, frame_s, finished, causes):
     ("standing", "deliveries", "end"),
     [
         (Standing.ABOVE, 120, "more than its fair share of 100"),
-        (Standing.WITHIN_CHANCE, 95, "which chance explains: its fair share is 100"),
+        (Standing.WITHIN_CHANCE, 95, "which may be chance (p = 1e-09): its fair share is 100"),
     ],
 )
 def test_user_that_is_not_rare_is_not_called_so(standing, deliveries, end):
