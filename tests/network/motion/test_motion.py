@@ -212,4 +212,4 @@ class TestTrajectory:
         (tmp_path / "x.csv").write_text("user,time_s,x_m,y_m\n0,1,0,0\n0,1,5,5\n9,0,0,0\n")
         model = Trajectory(file=tmp_path / "x.csv")
         problems = [fault.problem for fault in model.faults(ScenarioFacts(users=3, rounds=1))]
-        assert problems == ["line 4: no such user: 9", "line 3: user 0, time_s 1 occurs twice, first on line 2"]
+        assert problems == ["x.csv:3: user 0, time_s 1 occurs twice, first in x.csv:2", "x.csv:4: no such user"]
