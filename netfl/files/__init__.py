@@ -93,7 +93,7 @@ def read_text(path: Path) -> str:
 def raise_unreadable(path: Path, error: Exception, remedy: str) -> NoReturn:
     """Raise the error about a file of the user that cannot be read: *error* is the reason."""
     reason = getattr(error, "strerror", None) or str(error).partition("\n")[0] or type(error).__name__
-    raise ScenarioError([Fault("", f"cannot be read: {reason}", str(path), remedy)]) from error
+    raise ScenarioError([Fault("", f"{path.name} cannot be read: {reason}", str(path), remedy)]) from error
 
 
 def unreadable_file(path: Path, error: Exception) -> MachineError:

@@ -7,6 +7,7 @@ as 12, and not 012, 1.0 or 1e1.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -74,6 +75,29 @@ def number_fault(cell: object) -> Fault:
     if isinstance(cell, str):
         return Fault("", "not a number", cell, NUMBER_REMEDY + ", without a unit")
     return Fault("", f"a value of type {type(cell).__name__} instead of a number", str(cell), NUMBER_REMEDY)
+
+
+def is_number(value: object) -> bool:
+    """Return whether *value* is a finite number, or text that is one."""
+    if isinstance(value, str):
+        return bool(np.isfinite(parse_numbers(pa.array([value]))[0]))
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def parse_quantity(value: object, unit: str) -> float:
+    """Return a finite number, or a number with a unit, in *unit*; where that is empty, *value* is a number alone.
+
+    Raises:
+        ValueError: *value* is something else.
+    """
+    if is_number(value):
+        return float(value)  # type: ignore[arg-type]
+    if not isinstance(value, str) or not unit:
+        raise ValueError("not a finite number")
+    number = to_si(value, unit)
+    if not math.isfinite(number):
+        raise ValueError("not a finite number")
+    return number
 
 
 def parse_users(cells: pa.Array) -> Ints:

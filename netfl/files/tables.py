@@ -44,7 +44,7 @@ class UserTable:
 
     def __init__(self, path: Path, columns: Mapping[str, pa.Array], lines: Ints) -> None:
         self.path = path
-        self.columns = columns
+        self.columns = dict(columns)
         self.lines = lines
         self.is_wrong = np.zeros(len(lines), bool)
         self._faults: dict[int, Fault] = {}
@@ -118,11 +118,12 @@ class UserTable:
         if self.is_wrong.any():
             raise ScenarioError(self.faults)
 
-    def numbers(self, name: str) -> Floats:
-        """Return a column of finite numbers, ``[rows]``; durations are in seconds."""
-        values = parsing.parse_numbers(self.columns[name])
-        self.refuse_cells(name, np.isnan(values), parsing.number_fault)
-        return values
+    def numbers(self, name: str, *, empty: float | None = None) -> Floats:
+        """Return a column of finite numbers, ``[rows]``; durations are in seconds.
+
+        *empty* is the value of an empty cell, by default an error.
+        """
+        return self._converted(name, parsing.parse_numbers, parsing.number_fault, empty)
 
     def integers(self, name: str, *, least: int = 0) -> Ints:
         """Return a column of whole numbers from *least* on, ``[rows]``."""
@@ -144,11 +145,24 @@ class UserTable:
 
     def times(self, name: str, scale: TimeScale, *, empty: float | None = None) -> Floats:
         """Return a column of times, ``[rows]``; *empty* is the value of an empty cell, by default an error."""
+        return self._converted(name, scale.parse, scale.fault, empty)
+
+    def _converted(
+        self,
+        name: str,
+        convert: Callable[[pa.Array], Floats],
+        describe: Callable[[object], Fault],
+        empty: float | None,
+    ) -> Floats:
+        """Return a column by a function that marks wrong cells by NaN."""
         cells = self.columns[name]
-        values = scale.parse(cells)
+        values = convert(cells)
+        is_wrong = np.isnan(values)
         if empty is not None:
-            values[parsing.is_empty(cells)] = empty
-        self.refuse_cells(name, np.isnan(values), scale.fault)
+            is_empty = parsing.is_empty(cells)
+            values[is_empty] = empty
+            is_wrong &= ~is_empty
+        self.refuse_cells(name, is_wrong, describe)
         return values
 
     def intervals(self, start: str, end: str, scale: TimeScale, *, can_be_empty: bool = False) -> Floats:

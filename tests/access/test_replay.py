@@ -12,7 +12,7 @@ from support.error_messages import assert_messages
 
 from netfl.access.bernoulli import Bernoulli
 from netfl.access.replay import Replay
-from netfl.errors import MachineError, ScenarioError
+from netfl.errors import ScenarioError
 from netfl.types import ScenarioFacts
 
 ROUND = ("opened_s", "closed_s", "oldest", "uplink_bits", "downlink_bits")
@@ -104,7 +104,7 @@ def test_path_is_relative_to_the_current_directory(recorded, monkeypatch):
 def test_recording_that_is_too_small_is_an_error(recorded, make_context):
     folder, _ = recorded
     assert "30 rounds are recorded, the scenario has 31" in problems(folder, rounds=31)[0]
-    assert "it has user 4, but there are 4 users" in problems(folder, users=4)[0]
+    assert "no such user: there are 4 users ('user 4')" in problems(folder, users=4)[0]
     for context, message in [
         (make_context(5, 31), "scenario has 31"),
         (make_context(5, 30, replica=2), "no such replica"),
@@ -128,7 +128,7 @@ def test_error_names_the_damaged_table(recorded, make_context):
     path = folder / "deliveries.parquet"
     path.write_bytes(path.read_bytes()[:100])
     assert "deliveries.parquet cannot be read" in problems(folder)[0]
-    with pytest.raises(MachineError, match=r"deliveries\.parquet cannot be read"):
+    with pytest.raises(ScenarioError, match=r"deliveries\.parquet cannot be read"):
         next(Replay(run=folder).rounds(make_context(5, 30)))
 
 
@@ -140,9 +140,13 @@ def test_error_names_the_damaged_table(recorded, make_context):
         ("deliveries", lambda frame: frame.drop(columns="sent_s"), "no column sent_s"),
         ("rounds", lambda frame: frame.assign(round=frame["round"] + 1), "not numbered"),
         ("rounds", lambda frame: frame[frame["replica"] == 1], "no such replica"),
-        ("rounds", lambda frame: frame.assign(delivered="many"), "rounds.parquet cannot be read"),
-        ("rounds", lambda frame: frame.assign(opened_s=np.nan), "has empty cells"),
-        ("rounds", lambda frame: frame.assign(opened_s=np.inf), "not finite"),
+        ("rounds", lambda frame: frame.assign(delivered="many"), "rounds.parquet:1: column delivered: not a number"),
+        ("rounds", lambda frame: frame.assign(opened_s=np.nan), "rounds.parquet:1: column opened_s: an empty cell"),
+        (
+            "rounds",
+            lambda frame: frame.assign(opened_s=np.inf),
+            "rounds.parquet:1: column opened_s: not a finite number",
+        ),
         ("rounds", lambda frame: frame.assign(closed_s=frame["closed_s"].iloc[::-1].to_numpy()), "not ascending"),
     ],
 )

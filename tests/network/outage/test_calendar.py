@@ -103,7 +103,7 @@ class TestInvalidFiles:
 
     def test_missing_file_is_rejected(self, tmp_path):
         (fault,) = Calendar(file=tmp_path / "none.csv").faults(ScenarioFacts(users=1, rounds=1))
-        assert (fault.key, fault.problem) == ("file", "cannot be read: No such file or directory")
+        assert (fault.key, fault.problem) == ("file", "none.csv cannot be read: No such file or directory")
 
     def test_unknown_nodes_are_rejected(self, write_calendar):
         model = write_calendar("node,start_s,end_s\ntower:00,5,6\n0,5,6\ntower:0-srver,5,6\nserver,1,2\n-1,5,6\n")
