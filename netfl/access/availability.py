@@ -16,6 +16,7 @@ from netfl.network.outage._availability_file import (
     AvailabilityFile,
     AvailabilitySchedule,
     UserSchedule,
+    changes_within,
     schedule_faults,
 )
 from netfl.network.periods import SLACK, STEPS
@@ -106,6 +107,16 @@ class Availability(AvailabilityFile, DirectAccess):
         yield from super().faults(facts)
         _, faults = self._read(facts.users)
         yield from faults
+
+    def warnings(self, context: AccessContext) -> Iterator[str]:
+        yield from super().warnings(context)
+        rows, _ = self._read(context.users)
+        end = context.rounds * self._round_length
+        if not changes_within(rows, end):
+            yield (
+                f"access.file: no change in {self.file.name} falls into the run, which ends at {end:g} {self.unit}; "
+                "check the unit of its times"
+            )
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("the times are given: only the order of the deliveries is drawn"),)

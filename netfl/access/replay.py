@@ -34,8 +34,8 @@ from netfl.types import (
 )
 
 _RANK = Column("rank", "int64", "place of the user in the ranking, from 0")
-_LEAST = {"round": 1, "attempts": 1}
-"""Least values of columns; those of the others are 0."""
+_LOWEST = {"round": 1, "attempts": 1}
+"""Lowest values of columns; those of the others are 0."""
 
 
 class Replay(Access):
@@ -229,7 +229,8 @@ class _Rows:
         wrong = np.zeros(len(self._table), bool)
         wrong[self._rows.index[is_wrong]] = True
         self._table.refuse(
-            wrong, lambda row: Fault("", problem, f"{column} {self._rows.at[row, column]:g}", "correct the recording")
+            wrong,
+            lambda row: Fault("", f"{column}: {problem}", self._rows[column].loc[row].item(), "correct the recording"),
         )
 
 
@@ -257,7 +258,7 @@ def _read_columns(folder: Path, name: str, columns: Sequence[Column]) -> tuple[p
 
 def _read_column(table: UserTable, column: Column) -> Floats | Ints:
     if column.dtype is np.int64:
-        return table.integers(column.name, least=_LEAST.get(column.name, 0))
+        return table.integers(column.name, lowest=_LOWEST.get(column.name, 0))
     if not column.can_be_empty:
         return table.numbers(column.name)
     cells = table.columns[column.name]

@@ -18,7 +18,9 @@ _MANY_STEPS = 65_536
 
 
 def read_arrays(path: Path, names: Sequence[str], optional: Sequence[str] = ()) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a NumPy file ``.npz``: *names*, and those *optional* ones that it has.  Pickles are not read.
+    """Return the arrays of a NumPy file ``.npz``: *names*, and those *optional* ones that it has.
+
+    Pickles are never read.
 
     Raises:
         ScenarioError: it is no such file, or has other arrays; the keys are empty.

@@ -40,7 +40,7 @@ def as_text(cells: pa.Array) -> pa.Array:
 
 def is_text(cells: pa.Array) -> bool:
     """Return whether *cells* are text."""
-    return pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)
+    return bool(pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type))
 
 
 def parse_numbers(cells: pa.Array) -> Floats:
@@ -61,20 +61,24 @@ def parse_numbers(cells: pa.Array) -> Floats:
 
 def number_fault(cell: object) -> Fault:
     """Return the reason why *cell*, a value of Python, is no number for `parse_numbers`."""
-    if isinstance(cell, bool) or str(cell).strip().lower() in {"true", "false"}:
-        return Fault("", "a boolean instead of a number", cell, "write 1 or 0")
-    if cell is None or cell == "":
-        return Fault("", "an empty cell instead of a number", None, "fill it in, or remove its row")
-    if isinstance(cell, float) or str(cell).lower().lstrip("+-") in {"nan", "inf", "infinity"}:
-        return Fault("", "not a finite number", str(cell), NUMBER_REMEDY)
-    if isinstance(cell, str) and _THOUSANDS.fullmatch(cell.strip()):
+    word = str(cell).strip().lower()
+    problem, remedy = "not a number", NUMBER_REMEDY
+    if cell is None or not word:
+        problem, remedy = "an empty cell instead of a number", "fill it in, or remove its row"
+    elif word in {"true", "false"}:
+        problem, remedy = "a boolean instead of a number", "write 1 or 0"
+    elif isinstance(cell, float) or word.lstrip("+-") in {"nan", "inf", "infinity"}:
+        problem = "not a finite number"
+    elif not isinstance(cell, str):
+        problem = f"a value of type {type(cell).__name__} instead of a number"
+    elif _THOUSANDS.fullmatch(word):
+        problem = "not a number: it has a separator of thousands or a decimal comma"
         remedy = "write thousands without a separator and decimals with a point, such as 1234.5"
-        return Fault("", "not a number: it has a separator of thousands or a decimal comma", cell, remedy)
-    if isinstance(cell, str) and _COMMA.fullmatch(cell.strip()):
-        return Fault("", "not a number: it has a decimal comma", cell, "write a decimal point, such as 12.5")
-    if isinstance(cell, str):
-        return Fault("", "not a number", cell, NUMBER_REMEDY + ", without a unit")
-    return Fault("", f"a value of type {type(cell).__name__} instead of a number", str(cell), NUMBER_REMEDY)
+    elif _COMMA.fullmatch(word):
+        problem, remedy = "not a number: it has a decimal comma", "write a decimal point, such as 12.5"
+    else:
+        remedy = f"{NUMBER_REMEDY}, without a unit"
+    return Fault("", problem, None if cell is None else str(cell), remedy)
 
 
 def is_number(value: object) -> bool:
@@ -108,7 +112,7 @@ def parse_users(cells: pa.Array) -> Ints:
         return np.full(len(cells), -1)
     text = as_text(cells)
     text = pc.if_else(pc.match_substring_regex(text, _INTEGER), text, "-1")
-    return np.maximum(_to_numpy(pc.cast(text, pa.int64())), -1)
+    return np.asarray(np.maximum(_to_numpy(pc.cast(text, pa.int64())), -1))
 
 
 def parse_identifiers(values: NDArray[Any]) -> NDArray[Any]:
@@ -123,7 +127,8 @@ def parse_identifiers(values: NDArray[Any]) -> NDArray[Any]:
         is_short = values.size == 0 or max(abs(int(values.min())), abs(int(values.max()))) < 10**18
         return values.astype(np.int64) if is_short else values.astype(str)
     if values.dtype.kind not in "UO" or not all(isinstance(value, str) for value in values.flat):
-        raise ValueError(f"users of type {_type_name(values)} instead of whole numbers or names")
+        example = f", such as {values[0]}" if values.size else ""
+        raise ValueError(f"users of type {_type_name(values)}{example}, instead of whole numbers or names")
     text = as_text(pa.array(values, pa.string()))
     empty = pc.index(text, "").as_py()
     if empty >= 0:

@@ -15,8 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, ScenarioError, suggest
-from netfl.files import open_parquet, open_text, raise_unreadable
 from netfl.files import cells as parsing
+from netfl.files import open_parquet, open_text, raise_unreadable
 from netfl.files.cells import TimeScale
 from netfl.types import Bools, Floats, Ints
 
@@ -125,13 +125,13 @@ class UserTable:
         """
         return self._converted(name, parsing.parse_numbers, parsing.number_fault, empty)
 
-    def integers(self, name: str, *, least: int = 0) -> Ints:
-        """Return a column of whole numbers from *least* on, ``[rows]``."""
+    def integers(self, name: str, *, lowest: int = 0) -> Ints:
+        """Return a column of whole numbers from *lowest* on, ``[rows]``."""
         values = self.numbers(name)
-        is_wrong = ~((values == np.floor(values)) & (values >= least) & (values < 2.0**53))
-        remedy = f"write a whole number from {least} on"
+        is_wrong = ~((values == np.floor(values)) & (values >= lowest) & (values < 2.0**53))
+        remedy = f"write a whole number from {lowest} on"
         self.refuse_cells(name, is_wrong, lambda cell: Fault("", "no such number", cell, remedy))
-        return np.where(is_wrong, least, values).astype(np.int64)
+        return np.where(is_wrong, lowest, values).astype(np.int64)
 
     def users(self, name: str = "user", count: int | None = None) -> Ints:
         """Return a column of numbers of users, ``[rows]``, below *count* if it is given."""
@@ -271,6 +271,7 @@ def _read_rows(
     types = [pa.list_(pa.string()) if name == tail else pa.string() for name in heading]
     columns: list[list[pa.Array]] = [[] for _ in heading]
     lines: list[int] = []
+    blank: list[Any] = [None] * width
     uneven: dict[int, int] = {}
     """Numbers of cells of rows that have more or fewer than the heading, by row."""
     while chunk := [*islice(rows, max(1, _CHUNK_CELLS // max(width, 1)))]:
@@ -279,7 +280,7 @@ def _read_rows(
                 _collect_tail(cells, width - 1)
             if len(cells) != width:
                 uneven[row] = len(cells)
-                cells[:] = [None] * width
+                cells[:] = blank
         lines += [line for line, _ in chunk]
         for parts, kind, column in zip(columns, types, zip(*(cells for _, cells in chunk), strict=True), strict=True):
             parts.append(pa.array(column, kind))
@@ -337,7 +338,8 @@ def _read_parquet(path: Path, names: Mapping[str, str]) -> UserTable:
             heading = _rename(path, file.schema_arrow.names, names)
             columns = [column.combine_chunks() for column in file.read().columns]
     except (MachineError, OSError, NotImplementedError) as error:
-        raise_unreadable(path, error.__cause__ or error, _REMEDY)
+        cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+        raise_unreadable(path, cause, _REMEDY)
     columns = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in columns]
     rows = len(columns[0]) if columns else 0
     named = {name: column for name, column in zip(heading, columns, strict=True) if name}

@@ -104,7 +104,7 @@ def test_path_is_relative_to_the_current_directory(recorded, monkeypatch):
 def test_recording_that_is_too_small_is_an_error(recorded, make_context):
     folder, _ = recorded
     assert "30 rounds are recorded, the scenario has 31" in problems(folder, rounds=31)[0]
-    assert "no such user: there are 4 users ('user 4')" in problems(folder, users=4)[0]
+    assert "user: no such user: there are 4 users (4)" in problems(folder, users=4)[0]
     for context, message in [
         (make_context(5, 31), "scenario has 31"),
         (make_context(5, 30, replica=2), "no such replica"),

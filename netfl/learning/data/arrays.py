@@ -20,8 +20,8 @@ class Arrays(UserFileData):
 
     ``x`` is ``[examples, *features]``; ``label`` and ``user`` are ``[examples]``.  With ``targets`` in place of
     ``labels``, ``label`` has the targets of a regression, ``[examples]`` or ``[examples, targets]``.  Users may be
-    whole numbers or names; in ascending order they become users 0, 1 and so on.  ``numpy.savez("mine.npz", x=x, label=y,
-    user=u)`` writes such a file.
+    whole numbers or names; in ascending order they become users 0, 1 and so on.  ``numpy.savez("mine.npz", x=x,
+    label=y, user=u)`` writes such a file.
 
     Example::
 

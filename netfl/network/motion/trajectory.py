@@ -64,7 +64,11 @@ class Trajectory(Motion):
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("the file gives the positions"),)
 
-    def _read(self, users: int) -> _Points:
+    def has_times_within(self, end_s: float) -> bool:
+        times_s = self._read(None).times_s
+        return bool(((times_s >= 0.0) & (times_s <= end_s)).any())
+
+    def _read(self, users: int | None) -> _Points:
         with prefix_faults("file"):
             table = read_table(self.file)
             table.require("user", "time_s", "x_m", "y_m")

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -172,7 +172,7 @@ class AvailabilityFile(Spec):
     file: Annotated[Path, AfterValidator(Path.absolute)]
     """The CSV, JSON or Parquet file; a relative path starts at the current directory."""
     columns: dict[Literal["user", "start", "times", "end"], str] = Field(default_factory=dict)
-    """Headings, or keys of JSON, that the file has in place of these names: ``{user: device, start: from, end: to}``."""
+    """Headings, or keys of JSON, in place of these names, such as ``{user: device, start: from, end: to}``."""
     origin: datetime | None = None
     """The date of time 0, in ISO 8601, if the file has dates; with a time zone if they have one."""
 
@@ -189,7 +189,7 @@ class AvailabilityFile(Spec):
     @cached_property
     def content(self) -> tuple[list[UserSchedule], list[Fault]]:
         """The valid rows, and the errors of the others, or of the file."""
-        return read_availability(self.file, self.scale, self.columns, self.period)
+        return read_availability(self.file, self.scale, dict(self.columns.items()), self.period)
 
 
 def read_availability(
@@ -211,13 +211,13 @@ def read_availability(
     try:
         with prefix_faults("file"):
             table = _read_table(path, names)
-            if not len(table):
-                remedy = "give a row for each user: user,start,times or user,start,end"
-                raise ScenarioError([Fault("", f"{path.name} has no users", None, remedy)])
             end = table.choose("end", "end_s")
             schedules = _read_changes(table, scale) if end not in table else _read_intervals(table, end, scale, period)
     except ScenarioError as error:
         return [], [*error.faults]
+    if not len(table):
+        remedy = "give a row for each user: user,start,times or user,start,end"
+        return [], [Fault("file", f"{path.name} has no users", None, remedy)]
     return schedules, [fault.under("file") for fault in table.faults]
 
 
@@ -232,31 +232,42 @@ def _read_table(path: Path, names: Mapping[str, str]) -> UserTable:
 
 def _read_json(path: Path, names: Mapping[str, str]) -> UserTable:
     """Read entries with the keys of one form as a table of text."""
+    keys = {name: names.get(name, name) for name in ("user", "start", "times", "end")}
     try:
-        entries = parse_json(files.read_text(path))
-        if not isinstance(entries, list):  # one user
-            entries = [entries]
-        forms = [{names.get(name, name) for name in form} for form in _FORMS]
-        for number, entry in enumerate(entries, start=1):
-            if not isinstance(entry, dict) or not any({*entry} == form for form in forms):
-                keys = " or ".join(", ".join(names.get(name, name) for name in form) for form in _FORMS[1:])
-                raise ValueError(f"entry {number} has keys other than {keys}")
+        entries = _json_entries(files.read_text(path), keys)
     except (OSError, ValueError) as error:
         files.raise_unreadable(path, error, "name a CSV, JSON or Parquet file")
-    columns: dict[str, pa.Array] = {}
-    present = {key for entry in entries for key in entry}
-    for name in ("user", "start", "end"):
-        key = names.get(name, name)
-        if key in present:
-            columns[name] = pa.array([_to_text(entry.get(key)) for entry in entries], pa.string())
-    table = UserTable(path, columns, np.arange(1, len(entries) + 1))
-    lists = [entry.get(names.get("times", "times"), []) for entry in entries]
-    is_wrong = np.array([not isinstance(times, list) for times in lists], bool)
-    table.refuse(is_wrong, lambda row: Fault("", "not a list of times", lists[row], "write numbers, such as [3600]"))
+    columns = {
+        name: pa.array([_to_text(entry.get(keys[name])) for entry in entries], pa.string())
+        for name in ("user", "start", "end")
+        if name != "end" or any(keys[name] in entry for entry in entries)
+    }
+    lists = [entry.get(keys["times"], []) for entry in entries]
     if "end" not in columns:
-        texts = [[] if is_wrong[row] else [*map(_to_text, times)] for row, times in enumerate(lists)]
+        texts = [[*map(_to_text, times)] if isinstance(times, list) else [] for times in lists]
         columns["times"] = pa.array(texts, pa.list_(pa.string()))
+    table = UserTable(path, columns, np.arange(1, len(entries) + 1))
+    table.refuse(
+        np.array([not isinstance(times, list) for times in lists], bool),
+        lambda row: Fault("", "not a list of times", lists[row], "write numbers, such as [3600]"),
+    )
     return table
+
+
+def _json_entries(text: str, keys: Mapping[str, str]) -> list[dict[str, object]]:
+    """Return the entries of a document, one or a list; all of one form.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    content = parse_json(text)
+    entries = content if isinstance(content, list) else [content]
+    forms = [{keys[name] for name in form} for form in _FORMS]
+    for number, entry in enumerate(entries, start=1):
+        if not isinstance(entry, dict) or {*entry} not in forms:
+            expected = " or ".join(", ".join(keys[name] for name in form) for form in _FORMS[1:])
+            raise ValueError(f"entry {number} has keys other than {expected}")
+    return entries
 
 
 def _to_text(value: object) -> str | None:
@@ -284,7 +295,7 @@ def _read_changes(table: UserTable, scale: TimeScale) -> list[UserSchedule]:
     times = _split_times(table, scale)
     return [
         UserSchedule(int(users[row]), bool(states[row]), times[row], table.place(row))
-        for row in np.flatnonzero(~table.is_wrong)
+        for row in np.flatnonzero(~table.is_wrong).tolist()
     ]
 
 
@@ -335,7 +346,7 @@ def _read_intervals(table: UserTable, end: str, scale: TimeScale, period: float)
     rows = zip(users[valid].tolist(), *spans[valid].T.tolist(), strict=True)
     _, first = np.unique(users[valid], return_index=True)
     schedules = []
-    for place, (user, times) in zip(valid[first], merge_intervals(rows).items(), strict=True):
+    for place, (user, times) in zip(valid[first].tolist(), merge_intervals(rows).items(), strict=True):
         passed = int((times <= 0.0).sum())
         later = times[(times > 0.0) & (times < np.inf) & (times != period)]
         schedules.append(UserSchedule(user, passed % 2 == 1, later, table.place(place)))
@@ -367,6 +378,12 @@ def schedule_faults(rows: Iterable[UserSchedule], users: int, period: float) -> 
         if len(row.times) and row.times[-1] >= period:
             problem = f"{row.place}: a change at {row.times[-1]:g} is after the end of the period of {period:g}"
             yield Fault("file", problem, None, "remove it, or make repeat longer")
+
+
+def changes_within(rows: Sequence[UserSchedule], end: float) -> bool:
+    """Return whether a change in *rows*, if there is any, is at *end* or earlier."""
+    times = np.concatenate([np.empty(0), *(row.times[:1] for row in rows)])
+    return not times.size or bool((times <= end).any())
 
 
 def write_availability(path: Path, rows: Iterable[UserSchedule]) -> None:

@@ -16,6 +16,7 @@ from netfl.network.outage._availability_file import (
     AvailabilityFile,
     AvailabilitySchedule,
     ScheduledAvailability,
+    changes_within,
     schedule_faults,
 )
 from netfl.streams import Streams
@@ -27,8 +28,8 @@ class Availability(AvailabilityFile, Outage):
     """Users are down while a file lists them as absent; users that are not in it, and all other nodes, are always up.
 
     The file has the format of the access `availability`, with times in seconds: in CSV ``user,start,times…`` or in JSON
-    ``[{"user": 0, "start": "on", "times": [3600, 7200]}]``, or intervals of presence ``user,start,end``.  ``netfl export DIR --availability FILE`` writes one of the
-    users' outages of any run, whatever their kinds.
+    ``[{"user": 0, "start": "on", "times": [3600, 7200]}]``, or intervals of presence, ``user,start,end``.  ``netfl
+    export DIR --availability FILE`` writes one of the users' outages of any run, whatever their kinds.
 
     Example::
 
@@ -51,6 +52,10 @@ class Availability(AvailabilityFile, Outage):
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
         rows, _ = self.content
         return ScheduledAvailability(AvailabilitySchedule.from_rows(rows, layout.nodes), self.period)
+
+    def has_times_within(self, end_s: float) -> bool:
+        rows, _ = self.content
+        return changes_within(rows, end_s)
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("the times are given: nothing is drawn"),)

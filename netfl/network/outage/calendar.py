@@ -67,6 +67,10 @@ class Calendar(Outage):
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("the times are given: nothing is drawn"),)
 
+    def has_times_within(self, end_s: float) -> bool:
+        _, _, spans_s = self._read()
+        return bool(((spans_s[:, 0] <= end_s) & (spans_s[:, 1] > 0.0)).any())
+
     def _read(self) -> tuple[UserTable, list[str], Floats]:
         """Return the file, the name of each row's node, and its interval, ``[rows, 2]``; errors are in the table."""
         with prefix_faults("file"):

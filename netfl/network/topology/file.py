@@ -263,13 +263,13 @@ def _read_pair(
     """
     try:
         pair = read_attribute(node, unit, *first), read_attribute(node, unit, *second)
-        if (pair[0] is None) != (pair[1] is None):
-            raise ValueError(f"only one of {first[0]} and {second[0]} is given")
     except ValueError as error:
         raise _attribute_error(f"node {name}", error) from error
-    if pair[0] is None or pair[1] is None:
-        return None
-    return pair[0], pair[1]
+    if pair[0] is not None and pair[1] is not None:
+        return pair[0], pair[1]
+    if pair != (None, None):
+        raise _attribute_error(f"node {name}", ValueError(f"only one of {first[0]} and {second[0]} is given"))
+    return None
 
 
 def _attribute_error(place: str, error: ValueError) -> ScenarioError:
@@ -381,7 +381,7 @@ def _file_error(path: Path, problem: str, remedy: str) -> ScenarioError:
 def _parse_graphml(text: str) -> nx.Graph[Any]:
     if "<!DOCTYPE" in text or "<!ENTITY" in text:  # entities can expand a small file without limit
         raise ValueError("it defines a document type or entity, which is not supported")
-    root = ElementTree.fromstring(text)
+    root = ElementTree.fromstring(text)  # noqa: S314 - it has no entities
     for element in root.iter():
         _check_unique("key", [child.get("key") for child in element if child.tag.endswith("}data")])
     _check_unique("name", [(key.get("for"), key.get("attr.name")) for key in root.iter() if key.tag.endswith("}key")])
@@ -443,15 +443,26 @@ def _parse_edges(text: str) -> nx.Graph[Any]:
             continue
         try:
             first, second, *rest = parts
-            literal = ast.parse(rest[0] if rest else "{}", mode="eval").body
-            attributes = ast.literal_eval(literal)
-            if not isinstance(literal, ast.Dict):
-                raise ValueError("not attributes such as {'delay_s': 0.01}")
-            _check_unique("attribute", [ast.literal_eval(key) for key in literal.keys if key is not None])
+            attributes = _parse_attributes(rest[0]) if rest else {}
         except (ValueError, SyntaxError, TypeError, MemoryError) as error:
             raise ValueError(f"line {number} is not two nodes and attributes: {error}") from error
-        graph.add_edge(first, second, **{str(key): value for key, value in attributes.items()})
+        graph.add_edge(first, second, **attributes)
     return graph
+
+
+def _parse_attributes(text: str) -> dict[str, Any]:
+    """Return the attributes in the literal of a dictionary.
+
+    Raises:
+        ValueError: *text* is something else, or an attribute occurs twice.
+    """
+    literal = ast.parse(text, mode="eval").body
+    attributes = ast.literal_eval(literal)
+    keys = literal.keys if isinstance(literal, ast.Dict) else [None]
+    if not all(isinstance(key, ast.Constant) and isinstance(key.value, str) for key in keys):
+        raise ValueError("not attributes such as {'delay_s': 0.01}")
+    _check_unique("attribute", [ast.literal_eval(key) for key in keys if key is not None])
+    return dict(attributes)
 
 
 _READERS: Mapping[str, Callable[[str], nx.Graph[Any]]] = {
