@@ -257,6 +257,8 @@ def _read_columns(folder: Path, name: str, columns: Sequence[Column]) -> tuple[p
 
 
 def _read_column(table: UserTable, column: Column) -> Floats | Ints:
+    if column.name == USER.name:
+        return table.users(column.name)
     if column.dtype is np.int64:
         return table.integers(column.name, lowest=_LOWEST.get(column.name, 0))
     if not column.can_be_empty:

@@ -438,14 +438,15 @@ def _parse_edges(text: str) -> nx.Graph[Any]:
     """Parse lines of two nodes and attributes such as ``{'delay_s': 0.01}``; ``#`` begins a comment."""
     graph: nx.MultiGraph[str] = nx.MultiGraph()
     for number, line in enumerate(text.splitlines(), start=1):
-        parts = line.partition("#")[0].split(maxsplit=2)
-        if not parts:
+        first, second, literal = (*line.partition("#")[0].split(maxsplit=2), "", "", "")[:3]
+        if not first:
             continue
+        if not second:
+            raise ValueError(f"line {number} has only one node")
         try:
-            first, second, *rest = parts
-            attributes = _parse_attributes(rest[0]) if rest else {}
-        except (ValueError, SyntaxError, TypeError, MemoryError) as error:
-            raise ValueError(f"line {number} is not two nodes and attributes: {error}") from error
+            attributes = _parse_attributes(literal or "{}")
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from error
         graph.add_edge(first, second, **attributes)
     return graph
 
@@ -456,12 +457,16 @@ def _parse_attributes(text: str) -> dict[str, Any]:
     Raises:
         ValueError: *text* is something else, or an attribute occurs twice.
     """
-    literal = ast.parse(text, mode="eval").body
-    attributes = ast.literal_eval(literal)
-    keys = literal.keys if isinstance(literal, ast.Dict) else [None]
-    if not all(isinstance(key, ast.Constant) and isinstance(key.value, str) for key in keys):
-        raise ValueError("not attributes such as {'delay_s': 0.01}")
-    _check_unique("attribute", [ast.literal_eval(key) for key in keys if key is not None])
+    try:
+        literal = ast.parse(text, mode="eval").body
+        keys = literal.keys if isinstance(literal, ast.Dict) else [None]
+        names = [key.value if isinstance(key, ast.Constant) else None for key in keys]
+        attributes = ast.literal_eval(literal)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        names = [None]
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{text!r} is no attributes such as {{'delay_s': 0.01}}")
+    _check_unique("attribute", names)
     return dict(attributes)
 
 
