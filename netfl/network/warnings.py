@@ -155,8 +155,8 @@ def _files_outside(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
     for key, model in models:
         if not model.has_times_within(end_s):
             yield (
-                f"{key}, {kind_of(type(model))}: no time in its file falls into the run, which ends before {end_s:.6g} s "
-                "of simulated time unless rounds are very long; check the unit of the times and the origin"
+                f"{key}, {kind_of(type(model))}: no time in its file falls into the run, which ends before {end_s:.6g} "
+                "s of simulated time unless rounds are very long; check the unit of the times and the origin"
             )
 
 

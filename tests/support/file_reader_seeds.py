@@ -132,7 +132,8 @@ def availabilities_json():
     return [
         b'[{"user": 0, "start": "on", "times": [10, 20.5]}, {"user": 1, "start": 0}, {"user": 2, "start": 0},'
         b'{"user": "3", "start": "true", "times": ["4"]}]',
-        b'[{"user": 0, "start": 0, "end": 10}, {"user": 1, "start": "5 s", "end": null}, {"user": 2, "start": null, "end": null},'
+        b'[{"user": 0, "start": 0, "end": 10}, {"user": 1, "start": "5 s", "end": null},'
+        b'{"user": 2, "start": null, "end": null},'
         b'{"user": 3, "start": 1.5, "end": "20"}]',
     ]
 

@@ -113,7 +113,7 @@ def test_broken_files_are_errors(files):
         with pytest.raises(ScenarioError, match=f"file: .*cannot be read.*{name}"):
             make_data(files / name).load(Streams(0))
     (files / "a.csv").write_text("p,q,r,kind,who\n1,2,,0,a\n")
-    with pytest.raises(ScenarioError, match="file: a.csv:2: column r: an empty cell"):
+    with pytest.raises(ScenarioError, match=r"file: a\.csv:2: column r: an empty cell"):
         make_data(files / "a.csv").load(Streams(0))
     (files / "a.csv").write_text("p,q,r,kind,who\n")
     with pytest.raises(ScenarioError, match=r"file: holds no examples \(.*a\.csv"):
