@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
@@ -18,6 +17,7 @@ from ruamel.yaml.representer import SafeRepresenter
 
 from netfl import files
 from netfl.errors import Fault, ScenarioError
+from netfl.files.json_documents import RepeatedKeyError, parse_json
 from netfl.formats import check_format
 from netfl.scenario import examples
 
@@ -45,8 +45,12 @@ def parse(text: str, name: str) -> Any:
 def _load(text: str, name: str) -> tuple[Any, dict[str, str]]:
     """Return the data of `parse`, and the place ``file:line`` of each dotted key."""
     if len(text) >= JSON_FROM and text.startswith("{"):
-        with suppress(ValueError, RecursionError):
-            return json.loads(text), {}
+        try:
+            return parse_json(text), {}
+        except RepeatedKeyError as error:
+            raise _error(name, f"invalid JSON: {error}", "leave one of them out") from None
+        except ValueError:
+            pass  # YAML in braces
     if len(text) > MAX_BYTES:
         raise _error(name, f"larger than {MAX_BYTES / 1e6:g} MB", "move large parts to separate files")
     yaml = YAML(typ="safe", pure=True)

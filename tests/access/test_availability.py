@@ -167,3 +167,28 @@ def test_large_file_is_read_quickly(make_access, make_context, delivered_users):
     access = make_access("".join(f"{user},{user % 2},{times}\n" for user in range(500)), unit="rounds")
     rounds = delivered_users(access, make_context(500, 2_000))
     assert {len(round_) for round_ in rounds} == {250}
+
+
+def test_users_of_intervals_are_delivered_while_available(make_access, make_context, delivery_matrix):
+    access = make_access(
+        "device,from,to\n0,0,3\n1,1,5\n1,6,\n", columns={"user": "device", "start": "from", "end": "to"}
+    )
+    assert delivered_rounds_of(delivery_matrix, access, make_context(2, 8)) == [[1, 2, 3], [2, 3, 4, 5, 7, 8]]
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "is_warned"),
+    [
+        ("user,start,times\n0,on,1600000000000\n1,off,1600000003000\n", {}, True),
+        ("user,start,end\n0,1600000000,1600000009\n1,1600000000,\n", {}, True),
+        ("0,on,10\n1,on\n", {}, True),
+        ("0,on,9\n1,on\n", {}, False),
+        ("0,on,9\n1,on\n", {"round_length": 0.5}, True),
+        ("0,on,10\n1,on\n", {"unit": "rounds"}, True),
+        ("0,on\n1,off\n", {}, False),
+    ],
+)
+def test_file_without_a_change_in_the_run_is_warned_of(make_access, make_context, text, settings, is_warned):
+    warnings = [*make_access(text, **settings).warnings(make_context(2, 9))]
+    assert len(warnings) == is_warned
+    assert all("access.file: no change in there.csv" in text for text in warnings)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
+from netfl.files.tables import read_table
 from netfl.learning.data._in_memory import stack_values
 from netfl.learning.data._user_files import FileColumns, UserExamples, raise_fault
 from netfl.registry import ByForm, one_line
@@ -102,9 +103,10 @@ class Huggingface(UserExamples):
                 reader = _READERS.get(local.suffix)
                 if reader is None:
                     raise_fault("", f"has the suffix '{local.suffix}'", self.path, f"known: {', '.join(_READERS)}")
-                found = datasets.load_dataset(reader, data_files=self.path, cache_dir=folder)
+                options = self._text_options(local)
+                found = datasets.load_dataset(reader, data_files=self.path, cache_dir=folder, **options)
             elif local.is_dir():
-                found = datasets.load_dataset(self.path, cache_dir=folder)
+                found = datasets.load_dataset(self.path, cache_dir=folder, **self._text_options(local))
             else:
                 found = datasets.load_dataset(self.path, self.config)
         except ScenarioError:
@@ -119,6 +121,21 @@ class Huggingface(UserExamples):
         if split not in found:
             raise_fault("", f"has no split '{split}'", self.path, f"its splits: {', '.join(found)}")
         return found[split]
+
+    def _text_options(self, local: Path) -> dict[str, Any]:
+        """Check the CSV files at *local*, if any, and return options by which their users stay text.
+
+        Raises:
+            ScenarioError: a row has more or fewer cells than the heading, or a column occurs twice.
+        """
+        files = [local] if local.is_file() else sorted(local.rglob("*"))
+        tables = [read_table(file, is_limited=False) for file in files if file.suffix == ".csv"]
+        for table in tables:
+            table.check()
+        if not tables:
+            return {}
+        texts = {} if self.user is None else {self.user: "str"}
+        return {"dtype": texts, "keep_default_na": False, "na_values": []}
 
     def _source(self, key: str) -> str:
         return self.path if key == "path" else f"{self.path}, split {self.test}"
