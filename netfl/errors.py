@@ -108,5 +108,8 @@ def prefix_faults(key: str) -> Iterator[None]:
 
 
 def _short(value: object, limit: int = 80) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        text = "too long to print"
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -106,15 +107,16 @@ def _check(forms: Mapping[str, bool], out: Path | None, options: Mapping[str, ob
 
 def _seconds(text: str) -> float:
     """Parse a positive time with its unit, or a number of seconds."""
-    from netfl.units import to_si
+    from netfl.units import QuantityError, to_si
 
+    remedy = "write seconds, or a time such as '1 min'"
     try:
-        time_s, problem = (
-            float(text) if text.replace(".", "", 1).isdecimal() else to_si(text, "s"),
-            "not a time above 0",
-        )
-    except ValueError as error:
-        time_s, problem = 0.0, str(error)
-    if time_s <= 0:
-        raise ScenarioError([Fault("--every", problem, text, "write seconds, or a time such as '1 min'")])
+        if text.replace(".", "", 1).isdecimal():
+            time_s = float(text)
+        else:
+            time_s = to_si(text, "s")
+    except QuantityError as error:
+        raise ScenarioError([Fault("--every", str(error), text, error.remedy or remedy)]) from None
+    if not 0 < time_s < math.inf:
+        raise ScenarioError([Fault("--every", "not a time above 0", text, remedy)])
     return time_s

@@ -23,6 +23,7 @@ from netfl.registry import ByForm, Spec
 from netfl.scenario.sweep_condition import Condition
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts
+from netfl.units import Seed
 
 
 def _check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
@@ -113,7 +114,7 @@ class RandomSpec(Spec):
 
     draws: Annotated[int, Field(ge=1)]
     """Number of points."""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     """Seed of the draws alone."""
     parameters: Annotated[dict[str, Draw], Field(min_length=1)]
     """Dotted paths and their distributions."""
@@ -272,7 +273,7 @@ class SearchSpec(SweepAxes):
     """Rule that ends a trial early whose metric is poor, after an evaluation of a learner."""
     batch: Annotated[int, Field(ge=1)] = 1
     """Number of trials that are chosen together; those that share a trace are learned as one batch."""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     """Seed of the sampler alone."""
 
     @property

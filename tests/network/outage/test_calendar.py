@@ -84,7 +84,7 @@ class TestInvalidFiles:
             ("", ["no column node and start and end"]),
             ("node,start,end\n0,noon,9\n", ["down.csv:2: not a time"]),
             ("node,start,end\n0,,9\n", ["down.csv:2: not a time"]),
-            ("node,start,end\n0,1 m,9\n", ["down.csv:2: not a time: a value in meter"]),
+            ("node,start,end\n0,1 m,9\n", ["down.csv:2: not a time: a value in m"]),
             ("node,start,end\n0,2024-03-01,\n", ["down.csv:2: a date, but the calendar has no origin"]),
             ("node,start_s,end_s\n0,5\n0,5,6,7\n", ["down.csv:2: the number of", "down.csv:3: the number of"]),
             ("node,start_s,end_s\n4,5,6\n", ["down.csv:2: no such user"]),
