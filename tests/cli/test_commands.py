@@ -104,7 +104,7 @@ class TestValidInput:
         code, output = call("check", "good.yaml", "learning.yaml")
         assert code == 0
         assert output.splitlines()[::2] == ["good.yaml: valid", "learning.yaml: valid"]
-        pattern = r"  under 1 s of processor time \(.*, extrapolated from 10 rounds\) after the start of Python, 0\.15 GB of memory"
+        pattern = r"  under 1 s of processor time \(.*, extrapolated from 10 rounds\) after the start of Python, 0\.15 GB of memory, 0\.\d+ MB of disk"
         assert re.fullmatch(pattern, output.splitlines()[1])
         assert not Path("runs").exists()
 

@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - an expected message is written on one line
 
 import copy
+import resource
 import textwrap
 
 import pytest
@@ -267,6 +268,30 @@ class TestErrorsBetweenSections:
         )
 
 
+@pytest.fixture
+def limited_memory():
+    """Limit the address space of this process to 10 GB, so that an allocation of all memory fails."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (10 * 10**9, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def test_unreadable_data_take_no_memory(messages_of, limited_memory):
+    """The number of labels is then unknown."""
+    text = """\
+        name: x
+        users: 2
+        rounds: 3
+        access: {kind: stationary, deliveries: 1, rho: {zipf: 1.0}}
+        data: {kind: blobs, centers: [[0, 0], [3, 3]], sampels: 300}
+        partition: {kind: by_class, classes: [[0], [1]]}
+        model: logistic
+        learners: {A: {objective: erm, aggregation: average, lr: 0.1, local_epochs: 1, batch_size: 16}}
+    """
+    assert messages_of(text) == ["s.yaml:5: data.sampels: unknown key; did you mean 'samples'?"]
+
+
 class TestKeysWithoutEffect:
     @pytest.mark.parametrize(
         ("section", "key"),
@@ -390,7 +415,9 @@ class TestNumbers:
         (line,) = messages_of(EMERGENT.replace("broadcast_rate: 50 kbps", "broadcast_rate: 11 mbps"))
         assert "access.broadcast_rate: unknown unit: mbps ('11 mbps'); did you mean 'Mbps' or 'MBps'?" in line
 
-    @pytest.mark.parametrize("seed", ["9" * 5000, "0x" + "f" * 100_000, "1" + "0" * 60], ids=["decimal", "hex", "large"])
+    @pytest.mark.parametrize(
+        "seed", ["9" * 5000, "0x" + "f" * 100_000, "1" + "0" * 60], ids=["decimal", "hex", "large"]
+    )
     def test_long_seed_is_located(self, messages_of, seed):
         (line,) = messages_of(EMERGENT.replace("name: radio", f"name: radio\nseed: {seed}"))
         assert line.startswith("s.yaml:2: seed: ")
@@ -411,7 +438,9 @@ class TestNumbers:
         assert line.startswith("s.yaml:4: access.round_length: one step of the clock is 1.9 µs at 1.6e+10 s")
 
     def test_unusual_quantities_are_named(self):
-        text = replace_text(EMERGENT, ("14 dBm", "5 MW"), ("868 MHz", "868 GHz"), ("broadcast_rate: 50 kbps", "broadcast_rate: 0.05"))
+        text = replace_text(
+            EMERGENT, ("14 dBm", "5 MW"), ("868 MHz", "868 GHz"), ("broadcast_rate: 50 kbps", "broadcast_rate: 0.05")
+        )
         faults = [*unusual_values(load(text))]
         assert_messages(
             sorted(map(str, faults)),
