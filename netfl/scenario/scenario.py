@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, PrivateAttr, TypeAdapter, ValidationError, model_validator
 
 from netfl.access import Access
-from netfl.errors import Fault, ScenarioError, suggest
+from netfl.errors import CONTROLS, Fault, ScenarioError, suggest
 from netfl.files import local_path
 from netfl.formats import FORMAT
 from netfl.learning.data import Data
@@ -32,7 +32,7 @@ from netfl.tracker import Tracker
 from netfl.types import EventKind, Payload
 from netfl.units import WRITTEN, Seconds, Seed
 
-Name = Annotated[str, Field(pattern=r"^[^\s/\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*$", max_length=100)]
+Name = Annotated[str, Field(pattern=rf"^[^\s/\\{CONTROLS}][^/\\{CONTROLS}]*$", max_length=100)]
 """A name that is valid in a table and in a file name."""
 
 MOST_USERS, MOST_ROUNDS, MOST_REPLICAS = 10**8, 10**12, 10**6
