@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.error_messages import assert_messages
 
 import netfl
-from netfl.errors import ScenarioError
+from netfl.errors import ModelError, ScenarioError
 from netfl.scenario.scenario import EventKind, Scenario, load, validate
 from netfl.scenario.validation import unusual_values
 from netfl.scenario.yaml_document import ScenarioDocument, dump, parse
@@ -436,6 +436,11 @@ class TestNumbers:
         assert messages_of(text) == []
         (line,) = messages_of(text.replace("200 d", "8e9 s"))
         assert line.startswith("s.yaml:4: access.round_length: one step of the clock is 1.9 µs at 1.6e+10 s")
+
+    def test_run_ends_where_its_clock_loses_resolution(self, tmp_path):
+        scenario = load(EMERGENT, {"access.compute.speed": 1e-9, "access.round.deadline": 9e9})
+        with pytest.raises(ModelError, match=r"network, at .*: one step of the clock is [\d.]+ µs at"):
+            netfl.trace(scenario, tmp_path / "run")
 
     def test_unusual_quantities_are_named(self):
         text = replace_text(
