@@ -126,3 +126,18 @@ def test_deliveries_are_in_their_rounds_and_from_newest_version(live):
     assert (both.arrived_s <= both.closed_s).all()
     assert (both.sent_s >= both.opened_s).all()
     assert (both.base == both["round"] - 1).all()
+
+
+@pytest.mark.slow
+def test_recording_changes_no_draws():
+    """The first round ends at time 0, as nobody takes part in it: no outage is asked for its state before."""
+    runs = []
+    for record in ("none", "all"):
+        scenario = main(record=record, replicas=1)
+        with netfl.Simulation(scenario) as simulation:
+            rounds = [simulation.step([])]
+            while not simulation.is_done:
+                rounds.append(simulation.step(simulation.state.user_up))
+        runs.append([(each.closed_s, each.deliveries) for each in rounds])
+    assert runs[0] == runs[1]
+    assert runs[0][0] == (0.0, ())
