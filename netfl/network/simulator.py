@@ -52,10 +52,10 @@ def record_outages(log: EventLog, config: NetworkConfig, start_s: float, end_s: 
         return
     layout = config.layout
     nodes = np.arange(layout.nodes)
-    is_first = log.round == 1
-    after_s = start_s if is_first else before_rounding(start_s)
-    times_s, changed_nodes, goes_up = config.outages.changes(nodes, after_s, before_rounding(end_s))
-    if is_first:
+    after_s = max(0.0, before_rounding(start_s))  # nothing is known of times before the run
+    by_s = max(after_s, before_rounding(end_s))
+    times_s, changed_nodes, goes_up = config.outages.changes(nodes, after_s, by_s)
+    if log.round == 1:
         down_nodes = nodes[~config.outages.up(nodes, start_s)]
         times_s = np.append(np.full(len(down_nodes), start_s), times_s)
         changed_nodes = np.append(down_nodes, changed_nodes)
