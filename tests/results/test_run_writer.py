@@ -80,17 +80,19 @@ class TestTables:
         table.finish()
         table.publish()
         read = open_run(run).rounds
-        assert read["round"].tolist() == np.repeat(np.arange(30), 2).tolist()
-        assert read["closed_s"].tolist() == [1.0, 1.5] * 30
+        assert read["round"].tolist() == [*range(30)] * 2
+        assert read["closed_s"].tolist() == [1.0] * 30 + [1.5] * 30
         assert pq.ParquetFile(run / "rounds.parquet").num_row_groups > 3
 
-    def test_buffers_of_a_table_are_bounded(self, run, small_chunks):
-        table = TableWriter(run, "rounds", SCHEMAS["rounds"])
-        for index in range(50):
-            table.append([np.array([0]), [index], [0.0], [1.0], [1], [0], [9.0], [3.0], [np.nan]])
-            assert table._rows < tables.CHUNK
-            assert sum(chunk.num_rows for chunk in table._chunks) == table._rows
-        table.abandon()
+    def test_full_tables_are_written_as_a_round_closes(self, run, small_chunks):
+        """The rows in memory are fewer than a chunk and those of one round."""
+        writer = make_writer(run)
+        for index in range(1, 51):
+            add(writer, [a_round(index, [])])
+            assert not writer._tables["events"].is_full
+            writer.recorders[0].record(Event("sent", [index] * 10, round=index + 1, user=range(10)))
+        assert len(tables.read_stream(run / "events.arrows.part")) > 400
+        writer.abandon()
 
     def test_a_table_is_renamed_when_complete(self, run):
         table = TableWriter(run, "rounds", SCHEMAS["rounds"])
@@ -245,11 +247,11 @@ class TestWriter:
         writer.on_end("interrupted")
         opened = open_run(run)
         assert opened.rounds[["replica", "round", "delivered"]].to_numpy().tolist() == [
-            [0, 1, 2], [1, 1, 0], [0, 2, 0], [1, 2, 0], [0, 3, 1], [1, 3, 3],
+            [0, 1, 2], [0, 2, 0], [0, 3, 1], [1, 1, 0], [1, 2, 0], [1, 3, 3],
         ]  # fmt: skip
-        assert opened.rounds["oldest"].tolist() == [0, 0, 0, 0, 2, 0]
+        assert opened.rounds["oldest"].tolist() == [0, 0, 2, 0, 0, 0]
         assert opened.deliveries[["replica", "round", "user", "base", "attempts"]].to_numpy().tolist() == [
-            [0, 1, 3, 0, 2], [0, 1, 1, 0, 2], [0, 3, 0, 2, 2], [1, 3, 2, 2, 2], [1, 3, 4, 2, 2], [1, 3, 5, 2, 2],
+            [0, 1, 1, 0, 2], [0, 1, 3, 0, 2], [0, 3, 0, 2, 2], [1, 3, 2, 2, 2], [1, 3, 4, 2, 2], [1, 3, 5, 2, 2],
         ]  # fmt: skip
 
     def test_metrics_have_lane_metric_and_group(self, run):
