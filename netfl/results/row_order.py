@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from netfl.columns import REPLICA, ROUND
-from netfl.types import Ints
+from netfl.types import OUTCOMES, Ints
 
 TIMES: Mapping[str, str] = {
     "rounds": "opened_s",
@@ -24,6 +25,9 @@ TIMES: Mapping[str, str] = {
     "metrics": "time_s",
 }
 """Column of each growing table that is its time."""
+
+_CAUSES = ("up", "down", "failed", "forwarded", *OUTCOMES, "broadcast", "missed", "received", "trained", "queued", "sent")
+"""Kinds of events in the order in which those of one instant follow from one another."""
 
 
 def row_order(rows: pa.Table, time: str, closed: Ints) -> Ints:
@@ -52,6 +56,13 @@ def row_order(rows: pa.Table, time: str, closed: Ints) -> Ints:
         others = [_sort_key(rows[name])[places] for name in rows.column_names if name not in first]
         order[tied] = places[np.lexsort([*others[::-1], number])]
     return order
+
+
+def sort_by_cause(events: pd.DataFrame) -> pd.DataFrame:
+    """Return the *events* of a replica in the order of time, and those of one instant from causes to effects."""
+    ranks = {kind: rank for rank, kind in enumerate(_CAUSES)}
+    rank = events["kind"].astype(str).map(ranks).fillna(len(ranks)).to_numpy()
+    return events.iloc[np.lexsort((rank, events["time_s"].to_numpy()))].reset_index(drop=True)
 
 
 def split_by_replica(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:

@@ -10,7 +10,7 @@ from support.stop_run import StopAfter
 
 import netfl
 from netfl.results import run_writer, tables
-from netfl.results.row_order import TIMES
+from netfl.results.row_order import TIMES, sort_by_cause
 from netfl.results.run_writer import RunWriter
 from netfl.results.tables import SCHEMAS, MemoryTable
 from netfl.types import KINDS, RunObserver
@@ -130,6 +130,12 @@ def test_resumed_and_extended_traces_have_equal_files(tmp_path):
     assert contents(netfl.resume(tmp_path / "stopped").folder) == whole
     netfl.trace(a_trace(access).model_copy(update={"replicas": 1}), tmp_path / "short")
     assert contents(netfl.extend(tmp_path / "short", 2).folder) == whole
+
+
+def test_events_of_one_instant_are_sorted_by_cause():
+    kinds = ["sent", "trained", "received", "delivered", "failed", "sampled"]
+    events = pd.DataFrame({"time_s": [2.0] * 5 + [1.0], "kind": kinds})
+    assert sort_by_cause(events)["kind"].tolist() == ["sampled", "failed", "delivered", "received", "trained", "sent"]
 
 
 @pytest.mark.slow
