@@ -26,7 +26,19 @@ TIMES: Mapping[str, str] = {
 }
 """Column of each growing table that is its time."""
 
-_CAUSES = ("up", "down", "failed", "forwarded", *OUTCOMES, "broadcast", "missed", "received", "trained", "queued", "sent")
+_CAUSES = (
+    "up",
+    "down",
+    "failed",
+    "forwarded",
+    *OUTCOMES,
+    "broadcast",
+    "missed",
+    "received",
+    "trained",
+    "queued",
+    "sent",
+)
 """Kinds of events in the order in which those of one instant follow from one another."""
 
 

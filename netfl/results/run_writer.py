@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.files import open_parquet, read_batches
+from netfl.files import open_parquet
 from netfl.results.atomic_write import atomic_write, write_json
 from netfl.results.locking import locked
 from netfl.results.payload import billing_of
+from netfl.results.run_schema import read_rows
 from netfl.results.statistics import RoundStatistics, cost_to_target, learning_summary, summary
 from netfl.results.tables import (
-    CHUNK,
     GROWING,
     SCHEMAS,
     TABLES,
@@ -43,11 +43,16 @@ _AT_ONCE = 256
 """Number of rounds that are added to the tables at once, which takes less time than one by one."""
 
 
+_BEFORE_MANIFEST = frozenset({".lock", "scenario.yaml", "scenario.yaml.part", "manifest.json.part"})
+"""Files in the folder of a run that was killed before it had a manifest."""
+
+
 @contextmanager
 def create_run_directory(folder: Path) -> Iterator[Path]:
     """Make a run directory, and lock it for writing.
 
-    The directory is removed again if the run fails before its manifest is written, or if the scenario cannot be run.
+    A folder is used if it is empty, or if a run was killed in it before its first manifest.  The directory is removed
+    again if the run fails before its manifest is written, or if the scenario cannot be run.
 
     Raises:
         ScenarioError: it exists and is not empty.
@@ -55,7 +60,7 @@ def create_run_directory(folder: Path) -> Iterator[Path]:
     """
     try:
         existed = folder.exists()
-        if existed and not (folder.is_dir() and {path.name for path in folder.iterdir()} <= {".lock"}):
+        if existed and not (folder.is_dir() and _is_unused(folder)):
             problem = "already exists and is not empty" if folder.is_dir() else "is a file"
             remedy = "use another folder, or give none for a new one"
             raise ScenarioError([Fault("out", f"{folder} {problem}", None, remedy)])
@@ -74,6 +79,12 @@ def create_run_directory(folder: Path) -> Iterator[Path]:
             raise
 
 
+def _is_unused(folder: Path) -> bool:
+    """Return whether a folder is empty, or was locked for a run that has written no manifest."""
+    names = {path.name for path in folder.iterdir()}
+    return not names or (".lock" in names and names <= _BEFORE_MANIFEST)
+
+
 def append_replicas(table: Path, more: Path, first: int, out: Path) -> None:
     """Write the rows of *table*, with those of *more* in place of its replicas from *first* on, to *out*.
 
@@ -84,7 +95,7 @@ def append_replicas(table: Path, more: Path, first: int, out: Path) -> None:
     defaults = {column.name: column.default for column in TABLES.get(table.stem, ())}
 
     def complete_rows(path: Path) -> Iterator[pa.Table]:
-        for batch in read_batches(path, CHUNK):
+        for batch in read_rows(path):
             rows = pa.Table.from_batches([batch])
             for name in schema.names:
                 if name not in rows.column_names:

@@ -19,8 +19,9 @@ from netfl.plots import runs as plots
 from netfl.report import run_set, several_runs, summary_text
 from netfl.report.page import check_target
 from netfl.report.run_data import RunData
-from netfl.report.run_set import differing_keys, gather_runs
+from netfl.report.run_set import gather_runs
 from netfl.results import aggregates
+from netfl.results.differing_keys import differing_keys
 from netfl.results.run_reader import open_run
 
 MALICIOUS = "</svg><script>alert(1)</script> 'x' \"ü\" " + "long " * 40

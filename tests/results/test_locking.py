@@ -7,6 +7,7 @@ import pytest
 
 import netfl
 from netfl.errors import MachineError, ScenarioError
+from netfl.formats import FORMAT
 from netfl.results.atomic_write import write_json
 from netfl.results.locking import is_locked, locked
 from netfl.scenario.scenario import validate
@@ -43,7 +44,7 @@ def test_the_end_of_a_process_releases_its_lock(tmp_path):
 
 
 def test_an_unlocked_running_run_has_crashed(tmp_path):
-    write_json(tmp_path / "manifest.json", {"status": "running", "learning": False})
+    write_json(tmp_path / "manifest.json", {"status": "running", "learning": False, "format": FORMAT})
     run = netfl.open_run(tmp_path)
     assert run.status == "crashed"
     with locked(tmp_path):
@@ -65,11 +66,11 @@ def test_a_running_run_cannot_be_resumed(tmp_path):
 
 
 def test_a_run_finished_by_another_process_is_not_resumed(tmp_path, monkeypatch):
-    write_json(tmp_path / "manifest.json", {"status": "interrupted", "learning": False})
+    write_json(tmp_path / "manifest.json", {"status": "interrupted", "learning": False, "format": FORMAT})
 
     @contextmanager
     def finish_and_lock(folder):
-        write_json(folder / "manifest.json", {"status": "done", "learning": False})
+        write_json(folder / "manifest.json", {"status": "done", "learning": False, "format": FORMAT})
         yield
 
     monkeypatch.setattr("netfl.simulation.run.locked", finish_and_lock)

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from netfl.errors import MachineError, ModelError, ScenarioError
+from netfl.formats import FORMAT
 from netfl.results import tables
 from netfl.results.atomic_write import write_json, write_text
 from netfl.results.run_reader import open_run
@@ -26,7 +27,7 @@ LANES = (("A", 0), ("A", 1), ("B", 0), ("B", 1))
 @pytest.fixture
 def run(tmp_path):
     """A run directory with only a manifest."""
-    (tmp_path / "manifest.json").write_text('{"status": "running"}')
+    (tmp_path / "manifest.json").write_text(f'{{"status": "running", "format": {FORMAT}}}')
     return tmp_path
 
 
@@ -63,7 +64,7 @@ def add(writer, rounds):
 class TestTables:
     def test_rows_are_read_as_written_over_many_chunks(self, run, small_chunks):
         table = TableWriter(run, "rounds", SCHEMAS["rounds"])
-        for index in range(30):
+        for index in range(1, 31):
             table.append(
                 [
                     np.array([0, 1]),
@@ -80,7 +81,7 @@ class TestTables:
         table.finish()
         table.publish()
         read = open_run(run).rounds
-        assert read["round"].tolist() == [*range(30)] * 2
+        assert read["round"].tolist() == [*range(1, 31)] * 2
         assert read["closed_s"].tolist() == [1.0] * 30 + [1.5] * 30
         assert pq.ParquetFile(run / "rounds.parquet").num_row_groups > 3
 
