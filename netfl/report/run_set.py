@@ -95,7 +95,7 @@ def gather_runs(folders: Sequence[Path]) -> RunSet:
         except ScenarioError as error:
             refused.append(error.faults[0].problem)
     if not runs:
-        problem = f"none of these folders is a run directory: {', '.join(map(str, folders))}"
+        problem = f"none of these folders can be read as a run: {'; '.join(refused)}"
         raise ScenarioError([Fault("", problem, None, "give folders that netfl wrote")])
     counts = Counter(data.name for data in runs)
     names = [

@@ -96,6 +96,15 @@ class _Manifest(_Entries):
     extensions: list[dict[str, Any]] = []
 
 
+class _Summary(_Entries):
+    __pydantic_extra__: dict[str, FiniteFloat | None]
+    replicas: _Count = 1
+    rounds: _Count = 1
+    duration_s: FiniteFloat = 0.0
+    warmup_s: FiniteFloat = 0.0
+    simulated_s: FiniteFloat = 0.0
+
+
 class _Evaluation(_Entries):
     choose: dict[str, dict[str, Any]] | None = None
     sets: dict[str, Any] | None = None
@@ -134,7 +143,7 @@ class _Scenario(_Entries):
 
 _DOCUMENTS: Mapping[str, TypeAdapter[Any]] = {
     "manifest.json": TypeAdapter(_Manifest),
-    "summary.json": TypeAdapter(dict[str, FiniteFloat | None], config=ConfigDict(strict=True)),
+    "summary.json": TypeAdapter(_Summary),
     "scenario.yaml": TypeAdapter(_Scenario),
 }
 

@@ -294,7 +294,7 @@ def test_only_reports_are_overwritten(runs, tmp_path, monkeypatch):
 def test_folders_without_runs_are_reported(tmp_path):
     code, output = call("report", tmp_path / "x", tmp_path / "y", "--out", tmp_path / "z.html")
     assert (code, len(output.splitlines())) == (2, 1)
-    assert "none of these folders is a run directory" in output
+    assert "none of these folders can be read as a run: " in output
     with pytest.raises(ScenarioError, match="too many"):
         gather_runs([tmp_path / str(number) for number in range(27)])
 
