@@ -21,7 +21,7 @@ from netfl.errors import MachineError, NetflError, ScenarioError
 from netfl.report.run_data import read_run_data
 from netfl.results.digests import verify_runs
 
-EVERY = int(os.environ.get("NETFL_EVERY_DAMAGE", "29"))
+EVERY = int(os.environ.get("NETFL_EVERY_DAMAGE", "101"))
 """Distance of the tested cases of damage; 1 tests each, which takes minutes."""
 COMMANDS = (
     ("verify", "DIR"), ("verify", "INTACT", "DIR"), ("export", "DIR", "--csv"), ("export", "DIR", "--perfetto"),

@@ -1,6 +1,8 @@
 """Locks: one process writes a run directory."""
 
 import multiprocessing
+import sys
+import threading
 from contextlib import contextmanager
 
 import pytest
@@ -41,6 +43,31 @@ def test_the_end_of_a_process_releases_its_lock(tmp_path):
     process.start()
     process.join()
     assert not is_locked(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="locks can be queried on Linux")
+def test_reading_the_status_takes_no_lock(tmp_path):
+    """A run can be started in the instant in which another process reads its status."""
+    write_json(tmp_path / "manifest.json", {"status": "running", "learning": False, "format": FORMAT})
+    (tmp_path / ".lock").touch(0o444)
+    refused = []
+    is_over = threading.Event()
+
+    def read():
+        while not is_over.is_set():
+            _ = netfl.open_run(tmp_path).status
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for _ in range(300):
+        try:
+            with locked(tmp_path):
+                pass
+        except ScenarioError as error:
+            refused.append(error)
+    is_over.set()
+    reader.join()
+    assert not refused
 
 
 def test_an_unlocked_running_run_has_crashed(tmp_path):

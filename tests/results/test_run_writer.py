@@ -361,6 +361,12 @@ class TestFolders:
         with create_run_directory(tmp_path) as folder:
             assert folder == tmp_path
 
+    def test_a_folder_of_a_run_killed_before_its_manifest_is_used(self, tmp_path):
+        for name in (".lock", "scenario.yaml", "manifest.json.part"):
+            (tmp_path / name).touch()
+        with create_run_directory(tmp_path) as folder:
+            assert folder == tmp_path
+
     def test_files_of_a_failed_run_are_kept(self, tmp_path):
         with pytest.raises(ModelError), create_run_directory(tmp_path / "run") as folder:
             (folder / "manifest.json").write_text("{}")

@@ -37,7 +37,7 @@ def in_fork(act):
 
 
 def kill_at(number, act, *, after):
-    """Run *act* in a process that is killed at its rename *number*, before or after it; return whether it came so far."""
+    """Run *act* in a process that is killed before or *after* its rename *number*; return whether it came so far."""
 
     def counted():
         replace, count = os.replace, [0]
