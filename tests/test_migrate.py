@@ -41,7 +41,7 @@ def test_an_old_run_becomes_a_new_one(tmp_path):
     written = {path.name: path.read_bytes() for path in run.folder.glob("*.parquet")}
     make_old(run.folder)
     with pytest.raises(ScenarioError, match=r"format: older than 2, .* python benchmarks/migrate.py \S*/run$"):
-        _ = netfl.open_run(run.folder).status
+        netfl.open_run(run.folder)
     migrate.migrate(run.folder)
     assert {path.name: path.read_bytes() for path in run.folder.glob("*.parquet")} == written
     assert all(result.good for result in verify_runs(run.folder))

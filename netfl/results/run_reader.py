@@ -341,7 +341,8 @@ def open_run(folder: str | Path) -> Run:
     """Open the run in *folder*, finished or not.
 
     Raises:
-        ScenarioError: there is no run, or the folder contains links, which may lead to files of somebody else.
+        ScenarioError: there is no run, a netfl of another format wrote it, or the folder contains links, which may
+            lead to files of somebody else.
     """
     path = local_path(folder)
     problem = ""
@@ -360,6 +361,8 @@ def open_run(folder: str | Path) -> Run:
     if problem:
         raise ScenarioError([Fault("", f"{path} is not a run directory: {problem}", None, remedy)])
     refuse_links(path)
+    with suppress(MachineError):  # a report states what is lost with a damaged manifest
+        _ = Run(path).manifest
     return Run(path)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
+from ruamel.yaml import YAML
 from support.restarted_runs import a_scenario
 from typer.testing import CliRunner
 
@@ -155,7 +155,7 @@ def document_cases(folder):
     """Yield wrong entries of the manifest, the summary and the scenario."""
     values = ("x", None, -1, [1], {"a": 1}, True, float("inf"))
     for name in ("manifest.json", "summary.json", "scenario.yaml"):
-        content = yaml.safe_load((folder / name).read_text())
+        content = YAML(typ="safe").load((folder / name).read_text())
         for text in ("[]", "3", "null", '{"a":', "NaN", '"x"', '{"status": "done"}'):
             yield f"{name}: {text}", name, lambda file, text=text: file.write_text(text)
         for number, place in enumerate(places_in(content)):
@@ -164,7 +164,7 @@ def document_cases(folder):
 
 
 def put(file, place, value):
-    content = yaml.safe_load(file.read_text())
+    content = YAML(typ="safe").load(file.read_text())
     entry = content
     for key in place[:-1]:
         entry = entry[key]
@@ -291,7 +291,7 @@ def test_no_command_follows_links(damaged, tmp_path):
 def test_an_older_folder_is_refused_by_name(damaged):
     put(damaged / "manifest.json", ("format",), 1)
     with pytest.raises(ScenarioError) as error:
-        netfl.open_run(damaged).status  # noqa: B018
+        netfl.open_run(damaged)
     message = f"{damaged / 'manifest.json'}: format: older than 2, the format of folders that netfl"
     assert str(error.value).startswith(message)
     assert str(error.value).endswith(f"(1); convert the folder: python benchmarks/migrate.py {damaged}")

@@ -1,12 +1,13 @@
 """Failures at any disk operation: an unfinished run is never marked done, and it can resume."""
 
+import json
 import os
 import re
 import shutil
 from pathlib import Path
 
 import pytest
-import yaml
+from ruamel.yaml import YAML
 from support.disk_faults import DiedError, Disk
 from support.restarted_runs import LEARNER, TABLES, a_scenario, assert_same, assert_same_tables
 from support.stop_run import StopAfter
@@ -231,12 +232,14 @@ class TestCheckpoints:
             a_scenario(learners={"A": LEARNER, "B": LEARNER}), tmp_path / "run", device="cpu", observer=StopAfter(2)
         ).folder
         path = stopped / "scenario.yaml"
-        document = yaml.safe_load(path.read_text())
+        document = YAML(typ="safe").load(path.read_text())
         document["learners"] = dict.fromkeys(names, document["learners"]["A"])
-        path.write_text(yaml.safe_dump(document, sort_keys=False))
+        path.write_text(json.dumps(document))
         with pytest.raises(ScenarioError) as error:
             netfl.resume(stopped, device="cpu")
-        problem = f"learners: these are not the learners of {stopped / CHECKPOINT}, which are A, B ('{', '.join(names)}')"
+        problem = (
+            f"learners: these are not the learners of {stopped / CHECKPOINT}, which are A, B ('{', '.join(names)}')"
+        )
         assert str(error.value).startswith(f"{path}: {problem}; restore the section.")
 
     def test_other_replicas_than_before_the_stop_are_an_error(self, stopped_copy):
