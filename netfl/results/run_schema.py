@@ -112,7 +112,7 @@ class _Evaluation(_Entries):
 
 
 class _Model(_Entries):
-    kind: str
+    kind: str = ""
 
 
 class _Partition(_Model):
@@ -157,7 +157,8 @@ def check_document(path: Path, content: object) -> dict[str, Any]:
     try:
         _DOCUMENTS[path.name].validate_python(content)
     except ValidationError as error:
-        raise unreadable_file(path, ValueError(first_problem(error))) from error
+        reason = ValueError(first_problem(error))
+        raise unreadable_file(path, reason) from reason
     assert isinstance(content, dict)
     return content
 
@@ -167,6 +168,8 @@ def first_problem(error: ValidationError) -> str:
     problem = error.errors()[0]
     key = ".".join(map(str, problem["loc"]))
     reason = problem["msg"].removeprefix("Input ")
+    if problem["type"] == "model_type":
+        reason = "should be a mapping"
     return f"{key}: {reason}" if key else reason
 
 
@@ -249,13 +252,16 @@ def _check_columns(path: Path, schema: pa.Schema) -> None:
 
 
 def _has_type(found: pa.DataType, declared: str) -> bool:
-    """Return whether a column of the type *found* holds what its declared type holds."""
+    """Return whether a column of the type *found* holds what its declared type holds, or nothing."""
+    if pa.types.is_null(found):
+        return True
     if declared == "word":
         plain = found.value_type if pa.types.is_dictionary(found) else found
         return bool(pa.types.is_string(plain) or pa.types.is_large_string(plain))
+    is_whole = bool(pa.types.is_signed_integer(found))
     if declared == "double":
-        return bool(pa.types.is_float32(found) or pa.types.is_float64(found))
-    return bool(pa.types.is_signed_integer(found))
+        return is_whole or pa.types.is_float32(found) or pa.types.is_float64(found)
+    return is_whole
 
 
 def _check_values(path: Path, rows: pa.Table | pa.RecordBatch) -> None:
@@ -282,4 +288,5 @@ def _check_values(path: Path, rows: pa.Table | pa.RecordBatch) -> None:
 
 
 def _refuse(path: Path, column: str, problem: str) -> NoReturn:
-    raise unreadable_file(path, ValueError(f"column '{column}' {problem}"))
+    reason = ValueError(f"column '{column}' {problem}")
+    raise unreadable_file(path, reason) from reason

@@ -138,9 +138,9 @@ class CheckpointStore:
             MachineError: learning depends on something that has changed.
             ScenarioError: learners were added, removed or moved.
         """
-        saved_names = [*saved_facts.get("learners", {})]
         names = [*self._facts.get("learners", {})]
-        if names != saved_names:
+        saved_names = [*saved_facts.get("learners", names)]
+        if names and names != saved_names:
             problem = f"these are not the learners of {path}, which are {', '.join(saved_names)}"
             remedy = f"restore the section. {self.remedy}"
             where = str(path.with_name("scenario.yaml"))

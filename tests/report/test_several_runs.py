@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from netfl import report
 from netfl.cli import app
 from netfl.errors import ScenarioError
+from netfl.formats import FORMAT
 from netfl.plots import runs as plots
 from netfl.report import run_set, several_runs, summary_text
 from netfl.report.page import check_target
@@ -52,7 +53,7 @@ def page(runs):
     """The page of three runs, of a killed one, of a damaged one and of a folder without a run."""
     killed = runs / "killed"
     shutil.copytree(runs / "a", killed)
-    (killed / "manifest.json").write_text(json.dumps({"status": "running", "rounds": 30, "seed": 5}))
+    (killed / "manifest.json").write_text(json.dumps({"format": FORMAT, "status": "running", "rounds": 30, "seed": 5}))
     for file in killed.glob("*.parquet"):
         file.rename(file.with_suffix(".parquet.part"))
     broken = runs / "broken"
@@ -151,7 +152,7 @@ def test_trace_is_shared_with_same_seed_and_deliveries(group):
 
 def test_other_trace_of_the_same_seed_is_named(runs, tmp_path):
     shutil.copytree(runs / "c", tmp_path / "c")
-    (tmp_path / "c" / "manifest.json").write_text(json.dumps({"status": "done", "seed": 5}))
+    (tmp_path / "c" / "manifest.json").write_text(json.dumps({"format": FORMAT, "status": "done", "seed": 5}))
     sentences = summary_text.comparison_summary(gather_runs([runs / "a", tmp_path / "c"]), [])
     assert any(line.startswith("B does not share the trace of A: the seed is the same, but") for line in sentences)
 
@@ -184,7 +185,7 @@ def test_moving_means_are_mentioned_if_a_curve_is_smoothed(make_run, tmp_path, s
 
 def test_trace_is_not_shared_with_another_seed(runs, tmp_path):
     shutil.copytree(runs / "a", tmp_path / "a")
-    (tmp_path / "a" / "manifest.json").write_text(json.dumps({"status": "done", "seed": 99}))
+    (tmp_path / "a" / "manifest.json").write_text(json.dumps({"format": FORMAT, "status": "done", "seed": 99}))
     assert run_set.shared_rounds(RunData(open_run(tmp_path / "a")), RunData(open_run(runs / "a"))) == 0
 
 

@@ -232,7 +232,7 @@ def pack_checkpoint(data):
 
 
 def manifests():
-    diverged_ = {"learner": "A", "replica": 0, "user": None, "problem": "no number"}
+    diverged_ = {"learner": "A", "replica": 0, "round": 1, "user": None, "problem": "no number"}
     manifest = {
         "status": "done",
         "format": 2,
