@@ -197,7 +197,7 @@ def read_table(path: Path) -> pa.Table:
     with open_parquet(path) as file:
         schema = file.schema_arrow
         _check_columns(path, schema)
-        rows = file.read()
+        rows = file.read().replace_schema_metadata()  # that of pandas may be damaged, and is not used
     _check_values(path, rows)
     for name, default in missing_defaults(TABLES.get(path.stem, ()), schema.names).items():
         rows = rows.append_column(name, pa.array([default] * len(rows)))

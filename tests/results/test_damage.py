@@ -274,6 +274,15 @@ def test_flipped_bits_of_values_are_found_by_page_checksums(damaged):
     assert "rounds.parquet: cannot be read" in bad[0]
 
 
+def test_damaged_metadata_of_pandas_is_not_read(damaged):
+    path = damaged / "nodes.parquet"
+    nodes = netfl.open_run(damaged).nodes
+    content = path.read_bytes()
+    assert b'"index_columns": []' in content
+    path.write_bytes(content.replace(b'"index_columns": []', b'"index_columns": [?'))
+    assert netfl.open_run(damaged).nodes.equals(nodes)
+
+
 def test_no_command_follows_links(damaged, tmp_path):
     precious = tmp_path / "precious"
     precious.mkdir()

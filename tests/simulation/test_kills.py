@@ -80,7 +80,7 @@ def extend(folder):
     return netfl.extend(folder, 3, device="cpu")
 
 
-@pytest.mark.parametrize(("begin", "first"), [(trace, 6), (learn, 14)])
+@pytest.mark.parametrize(("begin", "first"), [(trace, 6), (learn, 17)])
 def test_a_killed_extension_is_as_it_was_or_as_it_will_be(begin, first, tmp_path):
     """The first renames, which write the new replicas, are those of a run and are left out."""
     source, whole = tmp_path / "source", tmp_path / "whole"
