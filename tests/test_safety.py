@@ -162,10 +162,21 @@ def test_versions_with_wrong_sizes_are_rejected(tmp_path):
     path.write_bytes((2**62).to_bytes(8, "little") + b"{}")
     with pytest.raises(MachineError, match="cannot be read"):
         ModelSnapshots(path)
-    for entry in ({"shape": [10**12], "data_offsets": [0, 4]}, {"shape": [1], "data_offsets": [400, 404]}):
-        head = json.dumps({"0/w": {"dtype": "F32", **entry}}).encode()
+    one = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
+    for entries, problem in (
+        ({"0/w": one | {"shape": [10**12]}}, "0/w of the shape .* is not at the bytes 0 to"),
+        ({"0/w": one | {"data_offsets": [400, 404]}}, "is not at the bytes 0 to 4"),
+        ({"0/w": one | {"shape": [-1]}}, "greater than or equal to 0"),
+        ({"0/w": one | {"shape": [True]}}, "0/w.shape.0"),
+        ({"0/w": one | {"dtype": "F64"}}, "0/w.dtype"),
+        ({"w": one}, "w"),
+        ({}, "it has 4 bytes of numbers in place of 0"),
+        ({"0/w": one, "1/w": one}, "1/w of the shape .* is not at the bytes 4 to 8"),
+        ({"0/w": one, "1/b": one | {"shape": [0], "data_offsets": [4, 4]}}, "its versions have different arrays"),
+    ):
+        head = json.dumps(entries).encode()
         path.write_bytes(len(head).to_bytes(8, "little") + head + bytes(4))
-        with pytest.raises(MachineError, match="0/w does not match the header"):
+        with pytest.raises(MachineError, match=problem):
             ModelSnapshots(path)
 
 

@@ -203,7 +203,7 @@ def new(
 def verify(
     folders: Annotated[list[Path], path_argument("DIR...", "Run directories.")],
 ) -> None:
-    """Check the tables of finished runs against their manifests, and compare several runs with the first."""
+    """Check the files of finished runs against their manifests, and compare several runs with the first."""
     from netfl.results.digests import verify_runs
 
     total = bad = 0
@@ -211,7 +211,7 @@ def verify(
         for verdict in verify_runs(folder, folders[0]):
             echo(str(verdict))
             total, bad = total + 1, bad + (not verdict.good)
-    echo(f"tables that do not agree: {bad} of {total}" if bad else f"all {total} tables agree")
+    echo(f"files that do not agree: {bad} of {total}" if bad else f"all {total} files agree")
     raise typer.Exit(1 if bad else 0)
 
 

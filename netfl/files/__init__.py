@@ -116,7 +116,7 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
         ScenarioError: a newer netfl wrote the file.
     """
     try:
-        file = pq.ParquetFile(absolute_path(path))
+        file = pq.ParquetFile(absolute_path(path), page_checksum_verification=True)
     except _DAMAGE as error:
         raise unreadable_file(path, error) from error
     with file:
@@ -128,17 +128,6 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
             yield file
         except _DAMAGE as error:
             raise unreadable_file(path, error) from error
-
-
-def read_batches(path: Path, size: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a Parquet table, *size* at once.  Errors of the caller are not those of the file.
-
-    Raises:
-        MachineError: see `open_parquet`.
-        ScenarioError: a newer netfl wrote the file.
-    """
-    with open_parquet(path) as file:
-        yield from file.iter_batches(size)
 
 
 def read_frame(path: Path) -> pd.DataFrame:

@@ -192,7 +192,8 @@ def _samples(runs: Sequence[Run | Sweep], metric: str) -> Iterator[_Sample]:
             table = run.final_metrics[run.final_metrics["metric"] == metric]
             finals = {"": table.set_index("replica")["value"]} if len(table) else {}
         billing = frozenset(filter(None, [billing_kind(run.manifest)]))
-        for learner in sorted(finals, key=[*run.learners, ""].index):
+        places = {name: place for place, name in enumerate(run.learners)}
+        for learner in sorted(finals, key=lambda name: places.get(name, len(places))):
             keys = _Keys({**named, **({"learner": learner} if learner else {})})
             keys.read_scenario = partial(getattr, run, "scenario")
             yield _Sample(keys, _indexed(finals[learner].dropna(), trace), billing)

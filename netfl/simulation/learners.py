@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from netfl.learning.learner import LearningTask
     from netfl.simulation.learning_session import Learner
 
-_LEARNT = {"seed", "users", "data", "partition", "model", "learners", "evaluate", "precision"}
+_LEARNT = {"seed", "users", "replicas", "data", "partition", "model", "learners", "evaluate", "precision"}
 """Sections of a scenario that learning depends on, besides its rounds."""
 _GRID = 160
 """Points of the grid of `decision_regions` on each axis."""

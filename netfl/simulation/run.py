@@ -261,13 +261,14 @@ def recording(
     """
     scenario = setup.scenario
     folder = start.folder
-    observers: list[RunObserver] = [manifest]
+    observers: list[RunObserver] = []  # none, until the folder is that of a run
     try:
         outdated = [*folder.glob("*.part"), *(folder / name for name in FINAL_FILES)]
         for path in outdated:
             path.unlink(missing_ok=True)
         write_text(folder / "scenario.yaml", scenario.to_yaml())
         manifest.write("running")
+        observers = [manifest]
         tracked = scenario.track
         if not start.lanes:  # a trace has no metrics to track
             tracked = ()

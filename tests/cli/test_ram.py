@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
+from netfl.formats import FORMAT
 
 SCENARIO = """\
 name: small
@@ -177,7 +178,7 @@ def test_unfinished_run_is_marked(run, tmp_path):
 def test_run_without_rounds_is_reported(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     (tmp_path / "run/rounds.parquet").unlink()
-    (tmp_path / "run/manifest.json").write_text('{"status": "running"}')
+    (tmp_path / "run/manifest.json").write_text(f'{{"format": {FORMAT}, "status": "running"}}')
     code, output = call(tmp_path / "run")
     assert code == 2
     assert "has no readable rounds" in output

@@ -237,10 +237,10 @@ def pack_checkpoint(data):
 
 
 def manifests():
-    diverged_ = {"learner": "A", "replica": 0, "user": None, "problem": "no number"}
+    diverged_ = {"learner": "A", "replica": 0, "round": 1, "user": None, "problem": "no number"}
     manifest = {
         "status": "done",
-        "format": 1,
+        "format": 2,
         "scenario": "small",
         "replicas": 2,
         "learning": True,
@@ -252,7 +252,7 @@ def manifests():
 def sweeps():
     tasks = {"t": {"trace": "x", "lanes": {"l": "A"}, "first": 0, "stop": 1, "levels": [0.5]}}
     points = [{"values": {"seed": 1}, "trace": "x", "lanes": {"A": "l"}, "levels": [0.5], "choices": ["best"]}]
-    index = {"format": 1, "replicas": 1, "points": points, "tasks": tasks, "errors": {"t": "broke"}}
+    index = {"format": 2, "replicas": 1, "points": points, "tasks": tasks, "errors": {"t": "broke"}}
     return [json.dumps(index).encode()]
 
 
