@@ -64,7 +64,7 @@ def test_run_is_described(run, width):
 
 
 def test_rarest_users_are_those_of_all_replicas(run):
-    """As in the explanation; the verdict is that of one replica."""
+    """The list pools the replicas as the explanation does; the verdict is that of one replica."""
     pooled = netfl.open_run(run).deliveries["user"].value_counts().sort_values()
     output = call(run, "--rare", 2)[1]
     rows = re.findall(r"^ +(\d) +(\d+) +0\.\d+ ", output[output.index("the 2 rarest users") :], re.MULTILINE)

@@ -221,7 +221,10 @@ def test_a_stopped_sweep_ends_quickly_and_continues(local_cluster, inline_engine
     assert len(interrupted) in {2, 3}  # one for each core
     assert "missing" in {*status} <= {"missing", "interrupted", "done"}  # waiting tasks have not started
     resumed = netfl.sweep(scenario, tmp_path / "s", engine=RayEngine(local_cluster.cluster))
-    assert {task for task in status.index if resumed.run(task).manifest["timings"]["rounds_kept"]} == interrupted
+    kept = {task for task in status.index if resumed.run(task).manifest["timings"]["rounds_kept"]}
+    with_rounds = {task for task, rounds in observer.progress.items() if any(rounds)}
+    assert with_rounds & interrupted <= kept <= interrupted  # the third may have been stopped before its first round
+    assert kept
     assert_equal(netfl.sweep(scenario, tmp_path / "here", engine=inline_engine), resumed)
 
 

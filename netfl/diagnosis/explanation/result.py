@@ -48,14 +48,7 @@ class Explanation:
                 "causes": ", ".join(user.named),
             }
             for cause in self.causes:
-                gain = user.gains.get(cause)
-                row[f"without_{cause}"] = None if gain is None else gain.after
-                row[f"gain_{cause}"] = None if gain is None else gain.deliveries
-                row[f"gain_low_{cause}"] = None if gain is None else gain.low
-                row[f"gain_high_{cause}"] = None if gain is None else gain.high
-                row[f"gain_s_{cause}"] = None if gain is None else gain.seconds
-                row[f"p_{cause}"] = None if gain is None else min(1.0, gain.p * user.tests)
-                row[f"share_{cause}"] = None if gain is None else user.share(cause)
+                row |= _gain_columns(user, cause)
             row["without_all"] = None if user.together is None else user.together.after
             if user.least_time is not None:
                 row |= asdict(user.least_time)
@@ -71,6 +64,23 @@ class Explanation:
         flat["explain.failed"] = [dict(user.failed) for user in self.users]
         flat["explain.sentences"] = [user.sentence for user in self.users]
         return flat | {"explain.inactive": dict(self.inactive), "explain.notes": list(self.notes)}
+
+
+def _gain_columns(user: UserExplanation, cause: str) -> dict[str, float]:
+    """Return what *user* gains without *cause*, by column; missing values if the cause was not replayed."""
+    gain = user.gains.get(cause)
+    if gain is None:
+        columns = ("without", "gain", "gain_low", "gain_high", "gain_s", "p", "share")
+        return {f"{column}_{cause}": math.nan for column in columns}
+    return {
+        f"without_{cause}": gain.after,
+        f"gain_{cause}": gain.deliveries,
+        f"gain_low_{cause}": gain.low,
+        f"gain_high_{cause}": gain.high,
+        f"gain_s_{cause}": gain.seconds,
+        f"p_{cause}": min(1.0, gain.p * user.tests),
+        f"share_{cause}": user.share(cause),
+    }
 
 
 def _finite(value: Any) -> Any:
