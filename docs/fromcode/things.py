@@ -44,9 +44,9 @@ def units() -> str:
         "A quantity is a plain number in the unit of its key, or a string with a unit, such as `5 Mbps`.  A gain needs "
         "the unit `dB`, a power in dBm needs `dBm`, `dBW` or watts.  A quantity of another dimension is an error.",
         words.table(("type in the tables", "meaning", "text in errors", "a field's type in Python"), rows),
-        "These are all units.  Upper and lower case differ: `b` is a bit, `B` a byte of 8 bits; `M` is 10⁶ and `Mi` is "
-        "2²⁰.  A unit that is not in the list is an error, which names what is probably meant.  Thousandths of a bit or "
-        "of a hertz have no unit, since `mbps` and `mHz` are mistakes for `Mbps` and `MHz`.",
+        "These are all units.  Upper and lower case differ: `b` is a bit, `B` a byte of 8 bits; `M` is 10⁶ and `Mi` "
+        "is 2²⁰.  A unit that is not in the list is an error, which names what is probably meant.  There are no "
+        "thousandths of a bit or of a hertz, since `mbps` and `mHz` are mistakes for `Mbps` and `MHz`.",
         words.table(("type in the tables", "units"), [(symbol, " ".join(units_of(symbol))) for symbol in symbols]),
         "The other types:",
         words.table(

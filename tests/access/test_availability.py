@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from support import doc_pages
+
 from netfl.access.availability import Availability
 from netfl.errors import ScenarioError
 from netfl.types import ScenarioFacts
@@ -192,3 +194,25 @@ def test_file_without_a_change_in_the_run_is_warned_of(make_access, make_context
     warnings = [*make_access(text, **settings).warnings(make_context(2, 9))]
     assert len(warnings) == is_warned
     assert all("access.file: no change in there.csv" in text for text in warnings)
+
+
+def test_examples_of_the_page_on_files_have_the_stated_intervals(tmp_path, make_context, delivery_matrix):
+    """Hand calculation in rounds of an hour; CSV and JSON of one table agree."""
+    examples = [block for block in doc_pages.blocks(doc_pages.ROOT / "docs/files.md") if block.language != "none"]
+    _, changes, as_json, intervals, _, dates = examples
+    all_rounds = [*range(1, 9)]
+    expected = {changes: [[1, *range(3, 9)], all_rounds, all_rounds], intervals: [[1, 3], [*range(2, 9)], []]}
+    for example, presence in expected.items():
+        assert delivered_rounds_of(delivery_matrix, read(tmp_path, example.text), make_context(3, 8)) == presence
+
+    same = read(tmp_path, as_json.text, "there.json")
+    assert delivered_rounds_of(delivery_matrix, same, make_context(2, 8)) == expected[changes][:2]
+
+    columns = {"user": "device", "start": "plugged_in", "end": "unplugged"}
+    plugged_in = read(tmp_path, dates.text, columns=columns, origin="2024-03-30T00:00")
+    assert delivered_rounds_of(delivery_matrix, plugged_in, make_context(2, 40)) == [[*range(23, 31)], [*range(24, 32)]]
+
+
+def read(tmp_path, text, name="there.csv", **settings):
+    (tmp_path / name).write_text(text)
+    return Availability(file=str(tmp_path / name), round_length="1 h", **settings)
