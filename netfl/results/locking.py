@@ -7,7 +7,7 @@ import os
 import struct
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from netfl.errors import Fault, MachineError, ScenarioError
@@ -86,18 +86,15 @@ def locked(folder: Path) -> Iterator[None]:
         MachineError: it cannot be written.
     """
     refuse_links(folder)
-    lock = _exclusive(folder / _NAME)
-    try:
-        lock.__enter__()
-    except _LockedError:
-        problem = f"{folder} is being written by another process"
-        raise ScenarioError([Fault("", problem, None, "wait until it ends, or stop it")]) from None
-    except OSError as error:
-        raise MachineError(f"cannot write into {folder}: {error.strerror or error}") from error
-    try:
+    with ExitStack() as held:
+        try:
+            held.enter_context(_exclusive(folder / _NAME))
+        except _LockedError:
+            problem = f"{folder} is being written by another process"
+            raise ScenarioError([Fault("", problem, None, "wait until it ends, or stop it")]) from None
+        except OSError as error:
+            raise MachineError(f"cannot write into {folder}: {error.strerror or error}") from error
         yield
-    finally:
-        lock.__exit__(None, None, None)
 
 
 def refuse_links(folder: Path) -> None:
