@@ -13,7 +13,16 @@ from typing import Annotated, Any, Literal, NoReturn
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from netfl.columns import REPLICA, ROUND, USER, missing_defaults
 from netfl.files import open_parquet, unreadable_file
@@ -116,7 +125,16 @@ class _Model(_Entries):
 
 
 class _Partition(_Model):
-    classes: list[int] = []
+    classes: Any = None
+
+    @field_validator("classes")
+    @classmethod
+    def _check_rare_classes(cls, classes: Any, info: ValidationInfo) -> Any:
+        """Refuse anything but numbers of labels in `rare_classes`; other partitions have other keys of this name."""
+        is_list = isinstance(classes, list) and all(isinstance(label, int) for label in classes)
+        if info.data.get("kind") == "rare_classes" and not is_list:
+            raise ValueError("should be a list of whole numbers")
+        return classes
 
 
 class _Recording(_Entries):
@@ -167,7 +185,7 @@ def first_problem(error: ValidationError) -> str:
     """Return the first problem of a document in words, after its dotted key."""
     problem = error.errors()[0]
     key = ".".join(map(str, problem["loc"]))
-    reason = problem["msg"].removeprefix("Input ")
+    reason = problem["msg"].removeprefix("Input ").removeprefix("Value error, ")
     if problem["type"] == "model_type":
         reason = "should be a mapping"
     return f"{key}: {reason}" if key else reason

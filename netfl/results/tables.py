@@ -276,15 +276,16 @@ class MemoryTable:
     """Table of rows that are kept in memory, in place of a `TableWriter`."""
 
     def __init__(self, name: str) -> None:
-        self._rows = _GatheredRows(name, SCHEMAS[name])
+        self._schema = SCHEMAS[name]
+        self._rows = _GatheredRows(name, self._schema)
         self.append = self._rows.append
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def read(self) -> pa.Table:
-        """Return all rows, in the order of a table in a file."""
-        return self._rows.sorted_rows()
+        """Return all rows, as they are in the file of a run."""
+        return _row_group(self._rows.sorted_rows(), self._schema)
 
 
 def dictionary_column(values: Sequence[str], counts: NDArray[np.int64] | None = None) -> pa.Array:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import numpy as np
-from pydantic import BeforeValidator, Field, PrivateAttr, TypeAdapter, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, TypeAdapter, ValidationError, model_validator
 
 from netfl.access import Access
 from netfl.errors import CONTROLS, Fault, ScenarioError, suggest
@@ -59,8 +59,8 @@ class Scenario(Spec):
     """Name of the run and of its directory."""
     description: str = ""
     """A few sentences on what the scenario shows; the report begins with them."""
-    format: Annotated[int, Field(ge=1, le=FORMAT)] = 1
-    """Version of the file format; a file without it has format 1."""
+    format: Annotated[int, Field(ge=1, le=FORMAT), AfterValidator(lambda _: FORMAT)] = FORMAT
+    """Version of the file format, by default 1; once a file is read, it is the current one."""
     seed: Seed = 0
     """Seed of every random draw."""
     replicas: Annotated[int, Field(ge=1, le=MOST_REPLICAS)] = 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
 from support import doc_pages
 
 from netfl.access.availability import Availability

@@ -98,8 +98,10 @@ class TestScenarios:
         (folder / "good.yaml").write_text(f"format: {FORMAT}\n{GOOD}")
         assert netfl.load("good.yaml").format == FORMAT
 
-    def test_file_without_format_is_of_the_first(self, folder):
-        assert netfl.load("good.yaml").format == 1
+    @pytest.mark.parametrize("line", ["", "format: 1\n"])
+    def test_file_of_an_older_format_becomes_one_of_this(self, folder, line):
+        (folder / "good.yaml").write_text(GOOD + line)
+        assert netfl.load("good.yaml").format == FORMAT
 
     def test_newer_format_is_the_only_error(self, folder):
         (folder / "good.yaml").write_text(f"{GOOD}format: {NEWER}\nnew_key: 1\n")

@@ -266,7 +266,7 @@ class TestTimes:
         ("cell", "scale", "problem"),
         [
             ("noon", TimeScale(ORIGIN), "not a time"),
-            ("2 m", TimeScale(), "a value in meter"),
+            ("2 m", TimeScale(), "a value in m"),
             ("1,5", TimeScale(), "a decimal comma"),
             ("inf", TimeScale(), "not a time"),
             ("true", TimeScale(), "not a time"),

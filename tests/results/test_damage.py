@@ -252,6 +252,12 @@ def test_numbers_are_checked(damaged, name, column, change, problem):
         ("summary.json", ("simulated_s",), float("nan"), "simulated_s.*: should be a finite number"),
         ("scenario.yaml", ("users",), "3", "users: should be a valid integer"),
         ("scenario.yaml", ("access",), "x", "access: .*"),
+        (
+            "scenario.yaml",
+            ("partition",),
+            {"kind": "rare_classes", "classes": "nine"},
+            "partition.classes: should be a list of whole numbers",
+        ),
     ],
 )
 def test_documents_are_checked(damaged, name, place, value, problem):

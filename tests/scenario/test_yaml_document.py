@@ -268,5 +268,5 @@ def test_key_that_occurs_twice_is_refused():
     with pytest.raises(ScenarioError, match="the key '2' occurs twice"):
         parse("a: {2: x, '2': y}\n", "n")
     pairs = ", ".join(f'"k{number}": {number}' for number in range(20_000))
-    with pytest.raises(ScenarioError, match=r'n:1:\d+: invalid YAML: .* duplicate key "k5"'):
+    with pytest.raises(ScenarioError, match="n: invalid JSON: the key 'k5' occurs 2 times"):
         parse(f'{{{pairs}, "k5": 1}}', "n")  # large enough to be read as JSON

@@ -164,8 +164,7 @@ class UserExamples(Data):
             raise_fault("labels", problem, self.labels, "number the labels from 0")
         return FileColumns(x, y.astype(np.int64), user)
 
-    @staticmethod
-    def _checked_types(key: str, source: str, columns: FileColumns) -> FileColumns:
+    def _checked_types(self, key: str, source: str, columns: FileColumns) -> FileColumns:
         """Return numbers, and users as integers or names."""
         user = columns.user
         try:
@@ -175,6 +174,8 @@ class UserExamples(Data):
         try:
             y = as_numbers(np.asarray(columns.y))
         except ValueError as error:
+            if self.targets is not None:
+                raise_fault(key, f"targets: {error}", source, "give real numbers")
             raise_fault(key, f"labels: {error}", source, "number the labels from 0, such as by numpy.unique")
         try:
             user = None if user is None else parse_identifiers(np.asarray(user))

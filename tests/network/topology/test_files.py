@@ -226,7 +226,7 @@ class TestAttributes:
         ("node", "link", "problem"),
         [
             ({}, {"delay_s": "fast"}, "link S – T: delay_s 'fast' is not a number with a unit"),
-            ({}, {"delay_s": "10 m"}, "link S – T: delay_s '10 m' is a value in meter instead of a time"),
+            ({}, {"delay_s": "10 m"}, "link S – T: delay_s '10 m' is a value in m instead of a time"),
             ({}, {"delay_s": True}, "link S – T: delay_s True is not"),
             ({}, {"delay_s": [1]}, "link S – T: delay_s [1] is not"),
             ({}, {"delay_s": "1,5"}, "link S – T: delay_s '1,5' is not"),
