@@ -130,6 +130,11 @@ def _store(value: object) -> str:
     """Store an object with its tensors as a file by its content, and return its name for a scenario."""
     import torch
 
+    from netfl.learning.model._user_module import HOOK_REMEDY, find_hooked_parameter
+
+    hooked = find_hooked_parameter(value) if isinstance(value, torch.nn.Module) else None
+    if hooked is not None:
+        raise invalid(f"a {type(value).__name__} has a hook on its parameter '{hooked}'", HOOK_REMEDY)
     content = io.BytesIO()
     try:
         torch.save(value, content)
