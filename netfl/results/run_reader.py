@@ -15,7 +15,7 @@ import pandas as pd
 
 from netfl import files
 from netfl.columns import missing_defaults
-from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.errors import Fault, MachineError, ScenarioError, suggest
 from netfl.files import local_path, read_frame, unreadable_file
 from netfl.formats import check_format
 from netfl.results.formatting import clock, learner_metrics, metric_cell, metric_head
@@ -34,6 +34,21 @@ SWEEP = "sweep.json"
 
 TASKS = "tasks"
 """Folder of a sweep that holds the run directories."""
+
+
+_OTHER_TABLES = ("users", "nodes", "energy", "regions", "points")
+"""Tables whose columns depend on the scenario."""
+
+
+def check_table(name: str) -> None:
+    """Check that runs have a table *name*.
+
+    Raises:
+        ScenarioError: there is none; the remedy names the nearest.
+    """
+    known = [*SCHEMAS, *_OTHER_TABLES]
+    if name not in known:
+        raise ScenarioError([Fault("", "no such table", name, suggest(name, known))])
 
 
 @dataclass(frozen=True)
@@ -212,7 +227,11 @@ class Run:
         """Return a table by name; empty, with its columns, while it is unfinished or where the run has none.
 
         The replicas of an extension appear when all of them are complete.
+
+        Raises:
+            ScenarioError: no run has a table of this name.
         """
+        check_table(name)
         path = self.file_of(name)
         if path == stream_of(self.folder, name):
             rows: pd.DataFrame = read_stream(path).to_pandas()

@@ -6,7 +6,7 @@ The step of a `torch.nn.Module` is compared with that of ``loss.backward()``, as
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import replace
@@ -271,7 +271,7 @@ def _train_plainly(
         module = module.to_empty(device="cpu")
     sent = ModuleParts.of(module).sent
     with torch.no_grad():
-        for part, values in zip(sent.values(), theta[0].split([part.numel() for part in sent.values()]), strict=True):
+        for part, values in zip(sent.values(), _pieces(architecture, theta), strict=True):
             part.copy_(values.view(part.shape))
     module.train()
     module.zero_grad()
@@ -279,7 +279,7 @@ def _train_plainly(
     SeededDraws(x.device).seed(int(key))
     with KeyedDropout(key) if traits.has_dropout else nullcontext():
         scores = module(x.long() if architecture.function.has_tokens else x.clone())
-    loss(scores, y).mean().backward()
+    torch.autograd.backward(loss(scores, y).mean())
     with torch.no_grad():
         for part in ModuleParts.of(module).trained.values():
             if part.grad is not None:
@@ -288,15 +288,18 @@ def _train_plainly(
     return after[None] - theta
 
 
+def _pieces(architecture: ModuleArchitecture, vector: Tensor) -> Sequence[Tensor]:
+    """Cut a vector ``[1, size]`` into the flat parameters and buffers."""
+    return torch.split(vector[0], [part.numel() for part in architecture.function.parts.sent.values()])
+
+
 def _differing_part(
     architecture: ModuleArchitecture, theta: Tensor, trained: Tensor, lr: float, plain: Tensor
 ) -> str | None:
     """Return the first parameter or buffer of which a step of size *lr* differs from that of size 1 in *plain*."""
-    pieces = [part.numel() for part in architecture.function.parts.sent.values()]
+    pieces = (_pieces(architecture, vector) for vector in (theta, trained, plain))
     trained_names = architecture.function.parts.trained
-    for name, start, change, expected in zip(
-        architecture.layout, theta[0].split(pieces), trained[0].split(pieces), plain[0].split(pieces), strict=True
-    ):
+    for name, start, change, expected in zip(architecture.layout, *pieces, strict=True):
         scale = lr if name in trained_names else 1.0  # buffers do not know the step size
         allowed = _TOLERANCE * scale * expected.abs().max() + _ROUNDING * max(1.0, float(start.abs().max()))
         if not (change - scale * expected).abs().max() <= allowed:
