@@ -132,6 +132,16 @@ class Architecture(ABC):
         """Names and shapes of the parameters and buffers, in the order of the flat vector."""
 
     @property
+    def constants(self) -> Mapping[str, Tensor]:
+        """What belongs to a model but to no update, by name, such as frozen parameters."""
+        return {}
+
+    @property
+    def tied(self) -> Mapping[str, str]:
+        """Further names of parameters of the `layout`, each with the name there."""
+        return {}
+
+    @property
     def has_training_mode(self) -> bool:
         """True if `BatchedModel.training_scores` differs from `BatchedModel.scores`."""
         return False
@@ -222,6 +232,22 @@ class ModuleArchitecture(Architecture):
     @property
     def layout(self) -> dict[str, tuple[int, ...]]:
         return {name: tuple(part.shape) for name, part in self.function.parts.sent.items()}
+
+    @property
+    def constants(self) -> dict[str, Tensor]:
+        return {name: part.detach() for name, part in self._unsent.items() if name not in self.tied}
+
+    @property
+    def tied(self) -> dict[str, str]:
+        names = {id(part): name for name, part in self.function.parts.sent.items()}
+        return {name: names[id(part)] for name, part in self._unsent.items() if id(part) in names}
+
+    @property
+    def _unsent(self) -> dict[str, Tensor]:
+        """The tensors of ``state_dict`` whose names are not in the `layout`, by name."""
+        stored = self.module.state_dict(keep_vars=True)
+        sent = self.function.parts.sent
+        return {name: part for name, part in stored.items() if isinstance(part, Tensor) and name not in sent}
 
     @property
     def has_loss(self) -> bool:

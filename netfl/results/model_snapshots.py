@@ -1,7 +1,8 @@
 """Model versions of every learner, written during a run, and at its end as one safetensors file for each lane.
 
 The format is that of the package ``safetensors``: the length of the header in 8 bytes, the header as JSON, which gives
-name, shape and place of each array, and the numbers, little-endian.
+name, type, shape and place of each array, and the numbers, little-endian.  Its metadata have the further names of tied
+parameters.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import os
 import shutil
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +30,29 @@ if TYPE_CHECKING:
 
 VERSIONS = "versions"
 """Folder of a run directory that holds the files."""
+_CONSTANT = "constant"
+"""Word in place of the round, for arrays that all versions share."""
+_METADATA = "__metadata__"
 _FLOAT = np.dtype("<f4")
+_TYPES = {"F32": _FLOAT, "I64": np.dtype("<i8"), "BOOL": np.dtype(bool)}
+_CODES = {"f": "F32", "i": "I64", "u": "I64", "b": "BOOL"}
+"""Types in the file, by the kind of NumPy's type."""
 _ALIGNED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class VersionLayout:
+    """Content of a model version.
+
+    Args:
+        shapes: names and shapes of what an update carries, in their order.
+        constants: frozen parameters, and buffers that no update carries, by name.
+        tied: further names of parameters, each with the name in *shapes*.
+    """
+
+    shapes: Mapping[str, tuple[int, ...]]
+    constants: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    tied: Mapping[str, str] = field(default_factory=dict)
 
 
 class SnapshotWriter(RunObserver):
@@ -40,7 +63,7 @@ class SnapshotWriter(RunObserver):
     Args:
         folder: the run directory.
         learner: the learners.
-        layout: the names and shapes of the model's parameters, in their order.
+        layout: content of a version.
         trained: the learners whose objectives train a t.
         rounds: the rounds whose versions are kept, in order; 0 is the start.
     """
@@ -49,13 +72,15 @@ class SnapshotWriter(RunObserver):
         self,
         folder: Path,
         learner: BatchedLearner | ParallelLearner,
-        layout: Mapping[str, tuple[int, ...]],
+        layout: VersionLayout,
         trained: Collection[str],
         rounds: Sequence[int],
     ) -> None:
         self._folder, self._learner, self._rounds = folder / VERSIONS, learner, rounds
         self._names = [f"{name}-{replica}" for name, replica in learner.lanes]
-        self._layouts = [dict(layout) | ({"t": ()} if name in trained else {}) for name, _ in learner.lanes]
+        self._layouts = [dict(layout.shapes) | ({"t": ()} if name in trained else {}) for name, _ in learner.lanes]
+        self._constants = {name: _to_stored_type(array) for name, array in layout.constants.items()}
+        self._tied = layout.tied
         self._checkpoint_round = -1
 
     def on_start(self, start: RunStart) -> None:
@@ -87,8 +112,11 @@ class SnapshotWriter(RunObserver):
         for name, layout in zip(self._names, self._layouts, strict=True):
             raw, path = self._part(name), self._folder / f"{name}.safetensors"
             with atomic_write(path) as new, raw.open("rb") as rows, new.open("wb") as file:
-                file.write(_header(layout, self._rounds[: raw.stat().st_size // _row_bytes(layout)]))
+                kept = self._rounds[: raw.stat().st_size // _row_bytes(layout)]
+                file.write(_header(layout, kept, self._constants, self._tied))
                 shutil.copyfileobj(rows, file, 1 << 20)
+                for array in self._constants.values():
+                    file.write(array.tobytes())
 
     def sync(self) -> None:
         """Force the versions so far to the disk."""
@@ -113,38 +141,51 @@ class SnapshotWriter(RunObserver):
         return self._folder / f"{name}.part"
 
 
-class ModelSnapshots(Mapping[int, Mapping[str, NDArray[np.float32]]]):
-    """Model versions in a file, by round: the parameters by name and, where the objective trains it, ``t``.
+class _Place(NamedTuple):
+    """Place of an array in a file: its type and shape, and its bytes after the header."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+class ModelSnapshots(Mapping[int, Mapping[str, NDArray[Any]]]):
+    """Model versions in a file, by round: all of a model by name and, where the objective trains it, ``t``.
+
+    A version of a module has the names of its ``state_dict``: parameters, also frozen and tied ones, and buffers.
 
     Raises:
         MachineError: it is damaged.
     """
 
     def __init__(self, path: Path) -> None:
-        self._places: dict[int, dict[str, tuple[tuple[int, ...], int, int]]] = {}
+        self._places: dict[int, dict[str, _Place]] = {}
+        self._constants: dict[str, _Place] = {}
         misplaced = []
         try:
             with path.open("rb") as file:
                 length = int.from_bytes(file.read(8), "little")
                 entries = json.loads(file.read(min(length, path.stat().st_size)))
-            self._numbers = np.memmap(path, _FLOAT, "r", offset=8 + length)
+            self._bytes = np.memmap(path, np.uint8, "r", offset=8 + length)
+            self._tied: dict[str, str] = dict(entries.pop(_METADATA, {}))
             for key, entry in entries.items():
                 index, _, name = key.partition("/")
-                begin, end = (place // _FLOAT.itemsize for place in entry["data_offsets"])
-                shape = tuple(entry["shape"])
-                self._places.setdefault(int(index), {})[name] = shape, begin, end
-                if not (0 <= begin <= end <= len(self._numbers) and math.prod(shape) == end - begin):
+                place = _Place(_TYPES[entry["dtype"]], tuple(entry["shape"]), *entry["data_offsets"])
+                places = self._constants if index == _CONSTANT else self._places.setdefault(int(index), {})
+                places[name] = place
+                size = place.dtype.itemsize * math.prod(place.shape)
+                if not (0 <= place.begin <= place.end <= len(self._bytes) and size == place.end - place.begin):
                     misplaced.append(key)
+            misplaced += [name for name in self._tied.values() if not all(name in at for at in self._places.values())]
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise MachineError(f"{path} cannot be read: {error}") from error
         if misplaced:
             raise MachineError(f"{path} cannot be read: {misplaced[0]} does not match the header")
 
-    def __getitem__(self, index: int) -> Mapping[str, NDArray[np.float32]]:
-        return {
-            name: np.array(self._numbers[begin:end]).reshape(shape)
-            for name, (shape, begin, end) in self._places[index].items()
-        }
+    def __getitem__(self, index: int) -> Mapping[str, NDArray[Any]]:
+        version = {name: self._read(place) for name, place in (self._places[index] | self._constants).items()}
+        return version | {name: version[original] for name, original in self._tied.items()}
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._places)
@@ -152,18 +193,38 @@ class ModelSnapshots(Mapping[int, Mapping[str, NDArray[np.float32]]]):
     def __len__(self) -> int:
         return len(self._places)
 
+    def _read(self, place: _Place) -> NDArray[Any]:
+        return np.array(self._bytes[place.begin : place.end].view(place.dtype)).reshape(place.shape)
+
+
+def _to_stored_type(array: NDArray[Any]) -> NDArray[Any]:
+    return array.astype(_TYPES[_CODES[array.dtype.kind]])
+
 
 def _row_bytes(layout: Mapping[str, tuple[int, ...]]) -> int:
     return _FLOAT.itemsize * sum(math.prod(shape) for shape in layout.values())
 
 
-def _header(layout: Mapping[str, tuple[int, ...]], rounds: Iterable[int]) -> bytes:
-    entries, at = {}, 0
+def _header(
+    layout: Mapping[str, tuple[int, ...]],
+    rounds: Iterable[int],
+    constants: Mapping[str, NDArray[Any]],
+    tied: Mapping[str, str],
+) -> bytes:
+    entries: dict[str, Any] = {}
+    if tied:
+        entries[_METADATA] = dict(tied)
+    at = 0
     for index in rounds:
         for name, shape in layout.items():
             end = at + _FLOAT.itemsize * math.prod(shape)
             entries[f"{index}/{name}"] = {"dtype": "F32", "shape": [*shape], "data_offsets": [at, end]}
             at = end
+    for name, array in constants.items():
+        end = at + array.nbytes
+        code = _CODES[array.dtype.kind]
+        entries[f"{_CONSTANT}/{name}"] = {"dtype": code, "shape": [*array.shape], "data_offsets": [at, end]}
+        at = end
     text = json.dumps(entries, separators=(",", ":")).encode()
     text += b" " * (-len(text) % _ALIGNED)
     return len(text).to_bytes(8, "little") + text

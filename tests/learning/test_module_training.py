@@ -35,6 +35,7 @@ from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.architecture import ModuleArchitecture, SequentialModels, VmappedModels
 from netfl.learning.cohort import Cohort
 from netfl.learning.minibatches import BatchSampler
+from netfl.learning.model._losses import find_loss
 from netfl.learning.model.module import Module
 from netfl.learning.module_training import KeyedDropout, ModuleParts, TrainingStep
 from netfl.learning.objective.cvar import Cvar
@@ -455,12 +456,17 @@ def test_a_loss_with_tensors_follows_the_type_of_the_models(tmp_path, monkeypatc
     assert made.version(0)[:-1] == pytest.approx(values_of(train_plainly(net, [SPLIT[0]], DATA, plain)), abs=1e-12)
 
 
-def test_functions_that_cannot_be_imported_are_refused():
+def test_functions_of_this_process_alone_have_names():
     def local(scores, y):
-        return scores.sum(1)
+        return focal(scores, y)
 
-    with pytest.raises(ScenarioError, match=r"'.*local' cannot be imported by other processes.*define it in a file"):
-        Module(module=f"{PLACE}:Dropped", loss=local)
+    losses = [local, lambda scores, y: 2 * focal(scores, y)]
+    names = [Module(module=f"{PLACE}:Dropped", loss=loss).loss for loss in losses]
+    assert [find_loss(name) for name in names] == losses
+    assert Module(module=f"{PLACE}:Dropped", loss=local).loss == names[0]
+    (fault,) = module("Dropped", names[0] + "0").target_misfits((4,), 3, None, False)
+    assert fault.problem == "cannot be imported: only the notebook or script that made the scenario has it"
+    assert "define it in a file" in fault.remedy
     assert Module(module=Dropped, loss=focal).loss == f"{PLACE}:focal"
     with pytest.raises(ScenarioError, match=r"no such loss: 'mss'.*known: cross_entropy, mse"):
         module("Dropped", "mss")
