@@ -133,7 +133,7 @@ class Architecture(ABC):
 
     @property
     def constants(self) -> Mapping[str, Tensor]:
-        """What belongs to a model but to no update, by name, such as frozen parameters."""
+        """Parts of a model that no update carries, by name, such as frozen parameters."""
         return {}
 
     @property

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from itertools import dropwhile
 from pathlib import Path
-from traceback import FrameSummary, extract_tb
+from traceback import FrameSummary, StackSummary, extract_tb
 from typing import Any
 
 import numpy as np
@@ -94,10 +94,9 @@ def _caller_frame(error: Exception) -> FrameSummary | None:
     frames = extract_tb(error.__traceback__)
     if error.__cause__ is not None and _is_below(frames[-1], _SIMPY):  # the copy of an error that ended a process
         frames = extract_tb(error.__cause__.__traceback__)
-        frame = frames[0]
     else:  # an error of a function that an event calls
-        after_clock = dropwhile(lambda frame: not _is_below(frame, _SIMPY), frames)
-        frame = next((frame for frame in after_clock if not _is_below(frame, _SIMPY)), None)
+        frames = StackSummary.from_list([*dropwhile(lambda frame: not _is_below(frame, _SIMPY), frames)])
+    frame = next((frame for frame in frames if not _is_below(frame, _SIMPY)), None)
     return None if frame is None or _is_below(frame, _NETFL) else frame
 
 

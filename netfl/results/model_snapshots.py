@@ -34,7 +34,7 @@ _CONSTANT = "constant"
 """Word in place of the round, for arrays that all versions share."""
 _METADATA = "__metadata__"
 _FLOAT = np.dtype("<f4")
-_TYPES = {"F32": _FLOAT, "I64": np.dtype("<i8"), "BOOL": np.dtype(bool)}
+_TYPES: Mapping[str, np.dtype[Any]] = {"F32": _FLOAT, "I64": np.dtype("<i8"), "BOOL": np.dtype(bool)}
 _CODES = {"f": "F32", "i": "I64", "u": "I64", "b": "BOOL"}
 """Types in the file, by the kind of NumPy's type."""
 _ALIGNED = 8

@@ -299,7 +299,7 @@ def _differing_part(
     """Return the first parameter or buffer of which a step of size *lr* differs from that of size 1 in *plain*."""
     pieces = (_pieces(architecture, vector) for vector in (theta, trained, plain))
     trained_names = architecture.function.parts.trained
-    for name, start, change, expected in zip(architecture.layout, *pieces, strict=True):
+    for name, (start, change, expected) in zip(architecture.layout, zip(*pieces, strict=True), strict=True):
         scale = lr if name in trained_names else 1.0  # buffers do not know the step size
         allowed = _TOLERANCE * scale * expected.abs().max() + _ROUNDING * max(1.0, float(start.abs().max()))
         if not (change - scale * expected).abs().max() <= allowed:
