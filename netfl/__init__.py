@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from netfl.errors import MachineError, ModelError, NetflError, ScenarioError
 from netfl.errors import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
     from netfl.sweeps import Sweep, open_sweep, sweep
 
 __all__ = [
+    "MachineError",
+    "ModelError",
+    "NetflError",
     "Run",
     "Scenario",
+    "ScenarioError",
     "Simulation",
     "Sweep",
     "compare",

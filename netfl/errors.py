@@ -84,7 +84,10 @@ class ScenarioError(NetflError):
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = tuple(faults)
-        super().__init__("\n".join(map(str, self.faults)))
+        super().__init__(self.faults)  # what pickle, and SimPy for the error of a process, makes a copy from
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.faults))
 
 
 class ModelError(NetflError):
@@ -97,11 +100,14 @@ class ModelError(NetflError):
         time_s: the simulated time in seconds, if known.
     """
 
-    def __init__(self, model: str, problem: str, *, user: int | None = None, time_s: float | None = None) -> None:
-        self.model, self.user, self.time_s = model, user, time_s
-        whom = "" if user is None else f", user {user}"
-        when = "" if time_s is None else f", at {time_s:.6g} s of simulated time"
-        super().__init__(f"{model}{whom}{when}: {problem}")
+    def __init__(self, model: str, problem: str, user: int | None = None, time_s: float | None = None) -> None:
+        self.model, self.problem, self.user, self.time_s = model, problem, user, time_s
+        super().__init__(model, problem, user, time_s)  # what pickle, and SimPy, makes a copy from
+
+    def __str__(self) -> str:
+        whom = "" if self.user is None else f", user {self.user}"
+        when = "" if self.time_s is None else f", at {self.time_s:.6g} s of simulated time"
+        return f"{self.model}{whom}{when}: {self.problem}"
 
 
 class MachineError(NetflError):

@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, cast, get_args, get_origin
 
 import numpy as np
@@ -511,6 +512,24 @@ class PluginError(Exception):
         super().__init__(problem)
 
 
+SESSION = "netfl_session"
+"""Name of a module that only `sys.modules` has: the objects of this process that no module has under their names."""
+
+
+def name_object(value: Any) -> str:
+    """Return a name by which `import_plugin` finds a function; one of a notebook or a lambda only in this process.
+
+    >>> import_plugin(name_object(lambda x: 2 * x))(3)
+    6
+    """
+    package, name = value.__module__, value.__qualname__
+    if getattr(sys.modules.get(package), name, None) is value:
+        return f"{package}:{name}"
+    name = f"{value.__name__.strip('<>')}_{id(value):x}"  # unique, as the module keeps the object
+    setattr(sys.modules.setdefault(SESSION, ModuleType(SESSION)), name, value)
+    return f"{SESSION}:{name}"
+
+
 def import_plugin(name: str) -> Any:
     """Import the object that ``package.module:Class`` names; the current folder is searched last.
 
@@ -527,6 +546,9 @@ def import_plugin(name: str) -> Any:
         )
     if "" not in sys.path:
         sys.path.append("")
+    if package in {"__main__", SESSION} and not hasattr(sys.modules.get(package), called):
+        problem = "cannot be imported: only the notebook or script that made the scenario has it"
+        raise PluginError(problem, "define it in a file, and import it from there")
     try:
         module = importlib.import_module(package)
     except Exception as error:  # whatever the user's module does when it is imported

@@ -40,7 +40,7 @@ PARTS = (
         ("autocorrelation", "crossing_rate", "fade_duration"),
     ),
     ("Random streams", "netfl.streams", ("Streams", "RandomField")),
-    ("Errors", "netfl.errors", ("NetflError", "ScenarioError", "ModelError", "MachineError", "Fault")),
+    ("Errors", "netfl.errors", ("Fault",)),
     (
         "Models and their kinds",
         "netfl.registry",

@@ -137,10 +137,12 @@ def sweep(
     report: Report = False,
 ) -> None:
     """Run a scenario at all points of its sweep that are not done yet."""
-    from netfl.cli.views.sweep import SweepDisplay, show_sweep
+    from netfl.cli.views.sweep import show_sweep
+    from netfl.screen import open_console
     from netfl.simulation.workers.ray_cluster import Cluster
     from netfl.sweeps import LocalEngine
     from netfl.sweeps import sweep as run_sweep
+    from netfl.sweeps.display import SweepDisplay
     from netfl.sweeps.ray_engine import RayEngine
     from netfl.sweeps.slurm_engine import SlurmEngine
 
@@ -155,7 +157,7 @@ def sweep(
         executor = RayEngine(resources, device, **options)
     else:
         executor = SlurmEngine(resources, device, **options)
-    with SweepDisplay(quiet=quiet) as display:
+    with SweepDisplay(open_console(), quiet=quiet) as display:
         done = run_sweep(loaded, out, engine=executor, learning=not trace, observer=display)
     if not quiet:
         show_sweep(done)

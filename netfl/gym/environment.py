@@ -54,6 +54,7 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
         learner: the learner that trains the delivered updates, for the reward ``accuracy`` and the feature ``loss``;
             ``None`` for none, or if one is needed for the only one of the scenario, or that of its closed loop.
         redraw_data: whether the data are loaded and distributed again in each episode.
+        record: whether ``simulation.snapshot()`` has the tables of the episode, as the section ``record`` states.
         render_mode: ``rgb_array`` for `render`.
 
     Raises:
@@ -74,6 +75,7 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
         reward: Reward = "deliveries",
         learner: str | None = None,
         redraw_data: bool = False,
+        record: bool = False,
         render_mode: Literal["rgb_array"] | None = None,
     ) -> None:
         self._reward = WeightedReward(reward)
@@ -86,7 +88,7 @@ class NetworkEnvironment(gymnasium.Env[Any, Action]):
         learns = learner is not None or self._reward.needs_learner or (observe is not None and "loss" in observe)
         if learns or loaded.access.info.is_closed_loop:
             learns, loaded = True, keep_learner(loaded, learner)
-        episodes = Episodes(loaded, learns)
+        episodes = Episodes(loaded, learns, record)
         self._episodes = episodes if redraw_data else episodes.with_fixed_data()
         self.scenario = self._episodes.scenario
         self._needed_db = _needed_db(loaded)

@@ -12,6 +12,7 @@ from pydantic import PrivateAttr
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.learning.data import Data, Dataset
 from netfl.learning.partition import Partition
+from netfl.scenario.recording import EventFilter
 from netfl.scenario.scenario import Scenario, ScenarioSource, load
 from netfl.simulation.history import History
 from netfl.simulation.setup import prepare_run
@@ -82,6 +83,7 @@ class EpisodeHistory(History):
     Args:
         replica: number of the replica.
         users: number of users.
+        keeping: filter of the events that are kept for tables; ``None`` keeps neither events nor rounds.
 
     Attributes:
         outcomes_count: number of updates that ended, by outcome as its place in `netfl.types.OUTCOMES`.
@@ -89,8 +91,8 @@ class EpisodeHistory(History):
         failed: failed attempts of each user, by cause: ``collided``, ``faded`` or ``lost``, ``[users]`` each.
     """
 
-    def __init__(self, replica: int, users: int) -> None:
-        super().__init__(replica, None)
+    def __init__(self, replica: int, users: int, keeping: EventFilter | None) -> None:
+        super().__init__(replica, keeping)
         self._users = users
         self.clear_outcomes()
 
@@ -101,7 +103,6 @@ class EpisodeHistory(History):
         users = np.asarray(event.user)
         if event.kind == "failed":
             np.add.at(self.failed[event.detail], users, 1)
-            return
         super().record(event)
         if event.kind in _CODES:
             code = _CODES[event.kind]
@@ -124,8 +125,9 @@ class EpisodeSimulation(Simulation):
 
     history: EpisodeHistory
 
-    def __init__(self, scenario: Scenario, seed: int, *, learning: bool) -> None:
-        super().__init__(scenario, seed=seed, learning=learning, history=EpisodeHistory(0, scenario.users))
+    def __init__(self, scenario: Scenario, seed: int, *, learning: bool, record: bool) -> None:
+        keeping = scenario.keeping if record else None
+        super().__init__(scenario, seed=seed, learning=learning, history=EpisodeHistory(0, scenario.users, keeping))
 
 
 @dataclass(frozen=True)
@@ -135,10 +137,12 @@ class Episodes:
     Args:
         scenario: the scenario of all episodes; only the seed changes.
         learning: whether a learner trains.
+        record: whether the rounds and events of an episode are kept.
     """
 
     scenario: Scenario
     learning: bool = False
+    record: bool = False
 
     def open(self, seed: int) -> EpisodeSimulation:
         """Return the simulation of the episode with this seed.
@@ -146,7 +150,7 @@ class Episodes:
         Raises:
             ScenarioError: the scenario cannot be simulated round by round.
         """
-        return EpisodeSimulation(self.scenario, seed, learning=self.learning)
+        return EpisodeSimulation(self.scenario, seed, learning=self.learning, record=self.record)
 
     def with_fixed_data(self) -> Episodes:
         """Return episodes in which all users hold the examples that they have with the seed of the scenario."""

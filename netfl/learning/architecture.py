@@ -132,6 +132,16 @@ class Architecture(ABC):
         """Names and shapes of the parameters and buffers, in the order of the flat vector."""
 
     @property
+    def constants(self) -> Mapping[str, Tensor]:
+        """Parts of a model that no update carries, by name, such as frozen parameters."""
+        return {}
+
+    @property
+    def tied(self) -> Mapping[str, str]:
+        """Further names of parameters of the `layout`, each with the name there."""
+        return {}
+
+    @property
     def has_training_mode(self) -> bool:
         """True if `BatchedModel.training_scores` differs from `BatchedModel.scores`."""
         return False
@@ -222,6 +232,22 @@ class ModuleArchitecture(Architecture):
     @property
     def layout(self) -> dict[str, tuple[int, ...]]:
         return {name: tuple(part.shape) for name, part in self.function.parts.sent.items()}
+
+    @property
+    def constants(self) -> dict[str, Tensor]:
+        return {name: part.detach() for name, part in self._unsent.items() if name not in self.tied}
+
+    @property
+    def tied(self) -> dict[str, str]:
+        names = {id(part): name for name, part in self.function.parts.sent.items()}
+        return {name: names[id(part)] for name, part in self._unsent.items() if id(part) in names}
+
+    @property
+    def _unsent(self) -> dict[str, Tensor]:
+        """The tensors of ``state_dict`` whose names are not in the `layout`, by name."""
+        stored = self.module.state_dict(keep_vars=True)
+        sent = self.function.parts.sent
+        return {name: part for name, part in stored.items() if isinstance(part, Tensor) and name not in sent}
 
     @property
     def has_loss(self) -> bool:
@@ -386,28 +412,24 @@ class _AutogradModels(BatchedModel):
         """Return a copy of examples, ``[batch, *shape]``, that autograd may keep."""
         return x.long() if self._has_tokens else x.clone(memory_format=torch.contiguous_format)
 
-    def _call(
-        self, leaves: Mapping[str, Tensor], state: Mapping[str, Tensor], x: Tensor, key: Tensor | None
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the module's scores of one model, and the *state* after the call.
+    def _call(self, tensors: dict[str, Tensor], x: Tensor, key: Tensor | None) -> Tensor:
+        """Return the module's scores of one model.
 
         Args:
-            leaves: trained parameters.
-            state: buffers that the call may change.
+            tensors: parameters and buffers; the call may replace buffers.
             x: examples.
             key: of the dropout; ``None`` without dropout.
         """
-        tensors = {**self._fixed, **state, **leaves}
         dropout = nullcontext() if key is None or not self._traits.has_dropout else KeyedDropout(key)
         rounding = torch.autocast(x.device.type, torch.bfloat16) if self._has_bf16_products else nullcontext()
         with dropout, rounding:
             output = functional_call(self._module, tensors, (x,))  # writes the state into tensors
         if not isinstance(output, Tensor):
             raise TypeError(f"its forward gives a {type(output).__name__}, not a tensor")
-        output = output.to(self._dtype) if self._has_bf16_products else output
-        return output, {name: tensors[name] for name in state}
+        return output.to(self._dtype) if self._has_bf16_products else output
 
     def _keep_state(self, models: slice | Tensor | int, state: Mapping[str, Tensor]) -> None:
+        """Keep the buffers that a call has changed, which are among *state*."""
         with torch.no_grad():
             for kept in (self._state, self._counters):
                 for name, value in kept.items():
@@ -431,6 +453,25 @@ class _AutogradModels(BatchedModel):
         """Subtract the gradient of the parameters, given that of the scores, ``[models, batch, classes]``."""
 
 
+@dataclass(frozen=True, slots=True)
+class ForwardPass:
+    """A forward pass of one model, with its graph.
+
+    Args:
+        output: scores, ``[batch, classes]``.
+        leaves: the trained parameters.
+        tensors: all parameters and buffers by name; the buffers are those after the pass.
+    """
+
+    output: Tensor
+    leaves: Sequence[Tensor]
+    tensors: dict[str, Tensor]
+
+    def gradient(self, slope: Tensor) -> Sequence[Tensor]:
+        """Return the gradient of the trained parameters, given that of the scores; the graph is kept."""
+        return torch.autograd.grad(self.output, self.leaves, slope, retain_graph=True, materialize_grads=True)
+
+
 class SequentialModels(_AutogradModels):
     """Models run one after the other; models whose examples have zero weight skip the backward pass.
 
@@ -438,7 +479,7 @@ class SequentialModels(_AutogradModels):
     returns to the system, and to allocate it again was measured to take a fifth of the time.
     """
 
-    _passes: Sequence[tuple[Tensor, Sequence[Tensor]]] = ()
+    _passes: Sequence[ForwardPass] = ()
 
     def _forward(self, x: Tensor, step: TrainingStep | None) -> Tensor:
         passes, self._passes = [*self._passes], []
@@ -448,26 +489,31 @@ class SequentialModels(_AutogradModels):
         with nullcontext() if draws is None else draws.restored():
             for model, examples in enumerate(x):
                 leaves = {name: value[model].detach().requires_grad_() for name, value in self._values.items()}
+                tensors = {**self._fixed, **self._state_of(model), **leaves}
                 if step is None:
                     batch = self._copy_examples(examples) if shared is None else shared
-                    output, _ = self._call(leaves, self._state_of(model), batch, None)
+                    output = self._call(tensors, batch, None)
                 else:
                     batch = self._copy_examples(examples[: step.counts[model]])
                     if draws is not None:
                         draws.seed(int(step.keys[model]))
-                    output, state = self._call(leaves, self._state_of(model), batch, step.keys[model])
-                    self._keep_state(model, state)
+                    output = self._call(tensors, batch, step.keys[model])
+                    self._keep_state(model, tensors)
                 if self._trained:
-                    passes[model : model + 1] = [(output, [*leaves.values()])]
+                    passes[model : model + 1] = [ForwardPass(output, [*leaves.values()], tensors)]
                 scores.append(output.detach())
         self._passes = passes
         return torch.stack([_pad(score, x.shape[1]) for score in scores])
 
     def _backward(self, slopes: Tensor, weights: Tensor) -> None:
         for model in weighted_models(weights):
-            output, leaves = self._passes[model]
-            slope = slopes[model, : len(output)]
-            steps = torch.autograd.grad(output, leaves, slope, retain_graph=True, materialize_grads=True)
+            forward = self._passes[model]
+            slope = slopes[model, : len(forward.output)]
+            if self._traits.has_python_backward:
+                steps = call_with_tensors(self._module, forward.tensors, partial(forward.gradient, slope))
+                self._keep_state(model, forward.tensors)
+            else:
+                steps = forward.gradient(slope)
             for value, step in zip(self._values.values(), steps, strict=True):
                 value.data[model].sub_(step)  # not counted as a change by the passes of the other models
 
@@ -507,8 +553,15 @@ class VmappedModels(_AutogradModels):
             batch, dim = self._copy_examples(x.flatten(0, 1)).view(x.shape), 0
         leaves = {name: value[models].detach().requires_grad_() for name, value in self._values.items()}
         state = self._state_of(models)
+
+        def call(
+            leaves: Mapping[str, Tensor], state: Mapping[str, Tensor], x: Tensor, key: Tensor | None = None
+        ) -> tuple[Tensor, dict[str, Tensor]]:
+            tensors = {**self._fixed, **state, **leaves}
+            output = self._call(tensors, x, key)
+            return output, {name: tensors[name] for name in state}
+
         inputs = (leaves, state, batch) if keys is None else (leaves, state, batch, keys)
-        call = partial(self._call, key=None) if keys is None else self._call
         output, after = vmap(call, in_dims=(0, 0, dim, 0)[: len(inputs)])(*inputs)
         if keys is not None:
             self._keep_state(models, after)
@@ -535,6 +588,31 @@ def _pad(scores: Tensor, batch: int) -> Tensor:
     return scores if missing == 0 else torch.cat([scores, scores.new_zeros(missing, *scores.shape[1:])])
 
 
+class _Caller(nn.Module):
+    """Calls a function; `functional_call` puts tensors into *module* for the time of the call."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, function: Callable[[], Sequence[Tensor]]) -> Sequence[Tensor]:
+        return function()
+
+
+def call_with_tensors(
+    module: nn.Module, tensors: dict[str, Tensor], function: Callable[[], Sequence[Tensor]]
+) -> Sequence[Tensor]:
+    """Return what *function* returns while *module* has the parameters and buffers *tensors*.
+
+    A buffer that is replaced meanwhile is replaced in *tensors*.
+    """
+    named = {f"module.{name}": tensor for name, tensor in tensors.items()}
+    result: Sequence[Tensor] = functional_call(_Caller(module), named, (function,))
+    for name in tensors:
+        tensors[name] = named[f"module.{name}"]
+    return result
+
+
 def examine(function: ModuleFunction, theta: Tensor, x: Tensor) -> ModuleTraits:
     """Run the module of *function* on a few examples, and return its traits.
 
@@ -550,34 +628,73 @@ def examine(function: ModuleFunction, theta: Tensor, x: Tensor) -> ModuleTraits:
     fixed = {name: part.clone() for name, part in parts.fixed.items()}
     with draws.restored(), torch.inference_mode(False):
         models = SequentialModels(theta.clone(), function)
-        leaves, copied = {name: value[0] for name, value in models._values.items()}, models._copy_examples(x)
+        copied = models._copy_examples(x)
+        zero = upload(np.array(0), x.device)
 
-        def train(rows: Tensor, dropout: KeyedDropout) -> Tensor:
-            draws.seed(0)
-            with torch.no_grad(), dropout:
-                return models._call(leaves, models._state_of(0), rows, None)[0]
+        def run(rows: Tensor, dropout: KeyedDropout, seed: int = 0) -> ForwardPass:
+            draws.seed(seed)
+            leaves = {name: value[0].detach().requires_grad_() for name, value in models._values.items()}
+            tensors = {**models._fixed, **models._state_of(0), **leaves}
+            with torch.enable_grad(), dropout:
+                output = models._call(tensors, rows, None)
+            return ForwardPass(output, [*leaves.values()], tensors)
 
         evaluated = models.scores(x[None])[0]
         module.train()
-        zero = upload(np.array(0), x.device)
         dropout = KeyedDropout(zero)
-        trained = train(copied, dropout)
+        first = run(copied, dropout)
+        trained = first.output.detach()
         has_drawn = draws.have_drawn(0)
         try:
-            single, needs_two = train(copied[:1], KeyedDropout(zero)), False
+            single = run(copied[:1], KeyedDropout(zero)).output.detach()
+            needs_two = False
         except ValueError:  # batch normalisation of one number for each channel
-            single, needs_two = trained[:1], True
+            single = trained[:1]
+            needs_two = True
+
+        # another seed shows whether a dropout is repeated in the backward pass
+        second = run(copied, KeyedDropout(zero), seed=0 if has_drawn else 1)
+        has_python_backward = _runs_in_backward(module, first, second)
         changed = [name for name, part in parts.fixed.items() if not torch.equal(part, fixed[name])]
         if changed:
             raise ValueError(f"it changes '{changed[0]}', which is frozen, or a buffer with persistent=False")
         is_plain = not (parts.state or parts.counters or dropout.calls or has_drawn or needs_two)
         is_plain = is_plain and torch.equal(evaluated, trained) and _are_close(trained[:1], single)
-        traits = ModuleTraits(is_plain, dropout.calls > 0, has_drawn, needs_two)
+        traits = ModuleTraits(
+            is_plain,
+            has_dropout=dropout.calls > 0 and not has_python_backward,
+            draws=has_drawn or (dropout.calls > 0 and has_python_backward),
+            needs_two=needs_two,
+            has_python_backward=has_python_backward,
+        )
         return replace(traits, obstacle=_find_obstacle(replace(function, traits=traits), theta, x))
+
+
+def _runs_in_backward(module: nn.Module, first: ForwardPass, second: ForwardPass) -> bool:
+    """Return whether the backward pass of *module* depends on the tensors that the module then has, or changes them.
+
+    The passes have the same scores and masks.  In the second backward pass all tensors of the module are NaN.
+    """
+    slope = torch.ones_like(first.output)
+    before = {name: tensor.detach().clone() for name, tensor in first.tensors.items()}
+    right = call_with_tensors(module, first.tensors, lambda: first.gradient(slope))
+    if not all(torch.equal(tensor, before[name]) for name, tensor in first.tensors.items()):
+        return True
+    unknown = {
+        name: torch.full_like(tensor, torch.nan) if tensor.is_floating_point() else tensor.clone()
+        for name, tensor in second.tensors.items()
+    }
+    try:
+        found = call_with_tensors(module, unknown, lambda: second.gradient(slope))
+    except Exception:  # a function of the module that refuses NaN
+        return True
+    return not all(map(_are_close, found, right))
 
 
 def _find_obstacle(function: ModuleFunction, theta: Tensor, x: Tensor) -> str | None:
     """Train two models one after the other, and in one call of `torch.func`; return why the latter cannot be used."""
+    if function.traits.has_python_backward:
+        return "its backward pass runs its code again, as in gradient checkpointing"
     if function.traits.draws:
         return "in training mode, it draws random numbers other than those of a dropout"
     step = TrainingStep([len(x), len(x)], upload(np.array([1 << 40, 3 << 40]), x.device))

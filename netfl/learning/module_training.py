@@ -46,6 +46,8 @@ class ModuleTraits:
         has_dropout: the module calls a dropout of `torch.nn.functional`.
         draws: in training mode it draws from PyTorch's generator, other than by such a dropout.
         needs_two: a mini-batch of one example cannot be trained: it has no variance.
+        has_python_backward: the backward pass runs code of the module, which finds its parameters and buffers in place,
+            as in gradient checkpointing.
         obstacle: reason why `torch.func` cannot batch the module; ``None`` if it can.
     """
 
@@ -53,10 +55,11 @@ class ModuleTraits:
     has_dropout: bool = True
     draws: bool = True
     needs_two: bool = False
+    has_python_backward: bool = True
     obstacle: str | None = None
 
 
-PLAIN = ModuleTraits(is_plain=True, has_dropout=False, draws=False)
+PLAIN = ModuleTraits(is_plain=True, has_dropout=False, draws=False, has_python_backward=False)
 UNKNOWN = ModuleTraits(is_plain=False, obstacle="it was not examined")
 """Traits with which every module is trained correctly, one model after the other."""
 

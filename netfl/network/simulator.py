@@ -8,6 +8,9 @@ The simulator starts a process for each cell (`run_mac`), in which a MAC puts fr
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
+from itertools import dropwhile
+from pathlib import Path
+from traceback import FrameSummary, StackSummary, extract_tb
 from typing import Any
 
 import numpy as np
@@ -40,10 +43,13 @@ from netfl.network.state import NetworkState
 from netfl.network.tower import build_towers
 from netfl.network.traffic import class_names
 from netfl.network.updates import OutstandingUpdates, UpdateCarrier
-from netfl.registry import kind_of
+from netfl.registry import kind_of, one_line
 from netfl.streams import Streams
 from netfl.types import Ints, LearnerReport, Recorder, Round, RoundControls, RoundProgress, ignore_progress
 from netfl.units import clock_problem
+
+_SIMPY = Path(simpy.__file__).parent
+_NETFL = Path(__file__).parents[1]
 
 
 def record_outages(log: EventLog, config: NetworkConfig, start_s: float, end_s: float) -> None:
@@ -84,6 +90,21 @@ def run_mac(mac: Mac | None, cell: Cell, fail: Callable[[NetflError], None]) -> 
         failure = ModelError(kind_of(type(mac)), f"{type(error).__name__}: {error}", time_s=cell.env.now)
         failure.__cause__ = error
         fail(failure)
+
+
+def _caller_frame(error: Exception) -> FrameSummary | None:
+    """Return the frame in which a process of a caller failed; ``None`` for the processes of netfl and their models."""
+    frames = extract_tb(error.__traceback__)
+    if error.__cause__ is not None and _is_below(frames[-1], _SIMPY):  # the copy of an error that ended a process
+        frames = extract_tb(error.__cause__.__traceback__)
+    else:  # an error of a function that an event calls
+        frames = StackSummary.from_list([*dropwhile(lambda frame: not _is_below(frame, _SIMPY), frames)])
+    frame = next((frame for frame in frames if not _is_below(frame, _SIMPY)), None)
+    return None if frame is None or _is_below(frame, _NETFL) else frame
+
+
+def _is_below(frame: FrameSummary, folder: Path) -> bool:
+    return folder in Path(frame.filename).parents
 
 
 class NetworkSimulator:
@@ -368,13 +389,18 @@ class NetworkSimulator:
     def _run_round(self) -> None:
         try:
             self.env.run_until(self._round_closed, lambda: self._report_progress(self.env.now))
-        except NetflError:
-            raise
         except Exception as error:
+            frame = _caller_frame(error)
+            if frame is not None:
+                place = f"{Path(frame.filename).name}, line {frame.lineno}"
+                problem = f"{one_line(error)}; catch it in the process, or correct its cause"
+                model = f"the process '{frame.name}' of the caller ({place})"
+                raise ModelError(model, problem, time_s=self.env.now) from error
+            if isinstance(error, NetflError):
+                raise
+            problem = one_line(error)
             if isinstance(error, simpy.core.EmptySchedule):
                 problem = f"round {self._log.round} can never close: no further event is scheduled"
-            else:
-                problem = f"{type(error).__name__}: {error}"
             raise ModelError("network", problem, time_s=self.env.now) from error
         if self._failure is not None:
             raise self._failure

@@ -1,7 +1,8 @@
 """Model versions of every learner, written during a run, and at its end as one safetensors file for each lane.
 
 The format is that of the package ``safetensors``: the length of the header in 8 bytes, the header as JSON, which gives
-name, shape and place of each array, and the numbers, little-endian.
+name, type, shape and place of each array, and the numbers, little-endian.  Its metadata have the further names of tied
+parameters.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import os
 import shutil
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from netfl.errors import MachineError
 from netfl.files import unreadable_file
@@ -31,20 +33,49 @@ if TYPE_CHECKING:
 
 VERSIONS = "versions"
 """Folder of a run directory that holds the files."""
+_CONSTANT = "constant"
+"""Word in place of the round, for arrays that all versions share."""
+_METADATA = "__metadata__"
 _FLOAT = np.dtype("<f4")
+_TYPES: Mapping[str, np.dtype[Any]] = {"F32": _FLOAT, "I64": np.dtype("<i8"), "BOOL": np.dtype(bool)}
+_CODES = {"f": "F32", "i": "I64", "u": "I64", "b": "BOOL"}
+"""Types in the file, by the kind of NumPy's type."""
 _Size = Annotated[int, Field(ge=0)]
 
 
 class _ArrayEntry(BaseModel):
     """Entry of the header for an array: its type, its shape, and its first byte and the one after its last."""
 
-    dtype: Literal["F32"]
+    dtype: Literal["F32", "I64", "BOOL"]
     shape: tuple[_Size, ...]
     data_offsets: tuple[_Size, _Size]
 
 
-_HEADER = TypeAdapter(dict[Annotated[str, Field(pattern=r"^\d{1,18}/")], _ArrayEntry])
+class _Header(BaseModel, extra="allow"):
+    """Header of a file: the entry of each array by ``ROUND/NAME`` or ``constant/NAME``, and the tied names."""
+
+    __pydantic_extra__: dict[str, _ArrayEntry]
+    tied: dict[str, str] = Field(default={}, alias=_METADATA)
+
+
 _ALIGNED = 8
+_MAX_DIGITS = 19
+"""Number of digits that no round has."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionLayout:
+    """Content of a model version.
+
+    Args:
+        shapes: names and shapes of what an update carries, in their order.
+        constants: frozen parameters, and buffers that no update carries, by name.
+        tied: further names of parameters, each with the name in *shapes*.
+    """
+
+    shapes: Mapping[str, tuple[int, ...]]
+    constants: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    tied: Mapping[str, str] = field(default_factory=dict)
 
 
 class SnapshotWriter(RunObserver):
@@ -55,7 +86,7 @@ class SnapshotWriter(RunObserver):
     Args:
         folder: the run directory.
         learner: the learners.
-        layout: the names and shapes of the model's parameters, in their order.
+        layout: content of a version.
         trained: the learners whose objectives train a t.
         rounds: the rounds whose versions are kept, in order; 0 is the start.
     """
@@ -64,13 +95,15 @@ class SnapshotWriter(RunObserver):
         self,
         folder: Path,
         learner: BatchedLearner | ParallelLearner,
-        layout: Mapping[str, tuple[int, ...]],
+        layout: VersionLayout,
         trained: Collection[str],
         rounds: Sequence[int],
     ) -> None:
         self._folder, self._learner, self._rounds = folder / VERSIONS, learner, rounds
         self._names = [f"{name}-{replica}" for name, replica in learner.lanes]
-        self._layouts = [dict(layout) | ({"t": ()} if name in trained else {}) for name, _ in learner.lanes]
+        self._layouts = [dict(layout.shapes) | ({"t": ()} if name in trained else {}) for name, _ in learner.lanes]
+        self._constants = {name: _to_stored_type(array) for name, array in layout.constants.items()}
+        self._tied = layout.tied
         self._checkpoint_round = -1
 
     def on_start(self, start: RunStart) -> None:
@@ -102,8 +135,11 @@ class SnapshotWriter(RunObserver):
         for name, layout in zip(self._names, self._layouts, strict=True):
             raw, path = self._part(name), self._folder / f"{name}.safetensors"
             with atomic_write(path) as new, raw.open("rb") as rows, new.open("wb") as file:
-                file.write(_header(layout, self._rounds[: raw.stat().st_size // _row_bytes(layout)]))
+                kept = self._rounds[: raw.stat().st_size // _row_bytes(layout)]
+                file.write(_header(layout, kept, self._constants, self._tied))
                 shutil.copyfileobj(rows, file, 1 << 20)
+                for array in self._constants.values():
+                    file.write(array.tobytes())
 
     def sync(self) -> None:
         """Force the versions so far to the disk."""
@@ -128,8 +164,19 @@ class SnapshotWriter(RunObserver):
         return self._folder / f"{name}.part"
 
 
-class ModelSnapshots(Mapping[int, Mapping[str, NDArray[np.float32]]]):
-    """Model versions in a file, by round: the parameters by name and, where the objective trains it, ``t``.
+class _Place(NamedTuple):
+    """Place of an array in a file: its type and shape, and its bytes after the header."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+class ModelSnapshots(Mapping[int, Mapping[str, NDArray[Any]]]):
+    """Model versions in a file, by round: all of a model by name and, where the objective trains it, ``t``.
+
+    A version of a module has the names of its ``state_dict``: parameters, also frozen and tied ones, and buffers.
 
     Raises:
         MachineError: it is damaged.
@@ -140,19 +187,19 @@ class ModelSnapshots(Mapping[int, Mapping[str, NDArray[np.float32]]]):
             with path.open("rb") as file:
                 size = path.stat().st_size
                 begin = 8 + int.from_bytes(file.read(8), "little")
-                header = _HEADER.validate_json(file.read(min(begin, size) - 8), strict=True)
-            self._places = _find_arrays(header, size - begin)
-            self._numbers = np.memmap(path, _FLOAT, "r", offset=begin) if begin < size else np.empty(0, _FLOAT)
+                header = _Header.model_validate_json(file.read(min(begin, size) - 8), strict=True)
+            self._places, self._constants = _find_arrays(header.__pydantic_extra__, size - begin)
+            self._tied = header.tied
+            _check_tied(self._tied, self._places)
+            self._bytes = np.memmap(path, np.uint8, "r", offset=begin) if begin < size else np.empty(0, np.uint8)
         except ValidationError as error:
             raise unreadable_file(path, ValueError(first_problem(error))) from error
         except (OSError, ValueError, RecursionError) as error:
             raise unreadable_file(path, error) from error
 
-    def __getitem__(self, index: int) -> Mapping[str, NDArray[np.float32]]:
-        return {
-            name: np.array(self._numbers[begin:end]).reshape(shape)
-            for name, (shape, begin, end) in self._places[index].items()
-        }
+    def __getitem__(self, index: int) -> Mapping[str, NDArray[Any]]:
+        version = {name: self._read(place) for name, place in (self._places[index] | self._constants).items()}
+        return version | {name: version[original] for name, original in self._tied.items()}
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._places)
@@ -160,11 +207,18 @@ class ModelSnapshots(Mapping[int, Mapping[str, NDArray[np.float32]]]):
     def __len__(self) -> int:
         return len(self._places)
 
+    def _read(self, place: _Place) -> NDArray[Any]:
+        return np.array(self._bytes[place.begin : place.end].view(place.dtype)).reshape(place.shape)
+
+
+def _to_stored_type(array: NDArray[Any]) -> NDArray[Any]:
+    return array.astype(_TYPES[_CODES[array.dtype.kind]])
+
 
 def _find_arrays(
     header: Mapping[str, _ArrayEntry], size: int
-) -> dict[int, dict[str, tuple[tuple[int, ...], int, int]]]:
-    """Return the shape, and the first number and the one after the last, of each array of each version.
+) -> tuple[dict[int, dict[str, _Place]], dict[str, _Place]]:
+    """Return the place of each array of each version, and of each array that all versions share.
 
     Args:
         header: the entries of the arrays, which follow one another from the begin of the numbers on.
@@ -173,35 +227,62 @@ def _find_arrays(
     Raises:
         ValueError: an array is not where its shape is, or versions differ in their arrays.
     """
-    places: dict[int, dict[str, tuple[tuple[int, ...], int, int]]] = {}
+    places: dict[int, dict[str, _Place]] = {}
+    constants: dict[str, _Place] = {}
     end = 0
     for key, entry in sorted(header.items(), key=lambda item: item[1].data_offsets):
-        index, _, name = key.partition("/")
+        dtype = _TYPES[entry.dtype]
         begin = end
-        end += _FLOAT.itemsize * math.prod(entry.shape)
+        end += dtype.itemsize * math.prod(entry.shape)
         if entry.data_offsets != (begin, end):
             raise ValueError(f"{key} of the shape {[*entry.shape]} is not at the bytes {begin} to {end}")
-        place = entry.shape, begin // _FLOAT.itemsize, end // _FLOAT.itemsize
-        places.setdefault(int(index), {})[name] = place
+        index, _, name = key.partition("/")
+        place = _Place(dtype, entry.shape, begin, end)
+        if index == _CONSTANT:
+            constants[name] = place
+        elif index.isdecimal() and len(index) < _MAX_DIGITS:
+            places.setdefault(int(index), {})[name] = place
+        else:
+            raise ValueError(f"{key} does not begin with a round")
     if end != size:
         raise ValueError(f"it has {size} bytes of numbers in place of {end}")
-    shapes = [{name: shape for name, (shape, *_) in arrays.items()} for arrays in places.values()]
-    if any(of_version != shapes[0] for of_version in shapes):
+    layouts = [{name: (place.dtype, place.shape) for name, place in arrays.items()} for arrays in places.values()]
+    if any(layout != layouts[0] for layout in layouts):
         raise ValueError("its versions have different arrays")
-    return places
+    return places, constants
+
+
+def _check_tied(tied: Mapping[str, str], places: Mapping[int, Mapping[str, _Place]]) -> None:
+    """Raise `ValueError` for the name of an array that versions do not have."""
+    for name in tied.values():
+        if not all(name in arrays for arrays in places.values()):
+            raise ValueError(f"there is no array {name}, to which others are tied")
 
 
 def _row_bytes(layout: Mapping[str, tuple[int, ...]]) -> int:
     return _FLOAT.itemsize * sum(math.prod(shape) for shape in layout.values())
 
 
-def _header(layout: Mapping[str, tuple[int, ...]], rounds: Iterable[int]) -> bytes:
-    entries, at = {}, 0
+def _header(
+    layout: Mapping[str, tuple[int, ...]],
+    rounds: Iterable[int],
+    constants: Mapping[str, NDArray[Any]],
+    tied: Mapping[str, str],
+) -> bytes:
+    entries: dict[str, Any] = {}
+    if tied:
+        entries[_METADATA] = dict(tied)
+    at = 0
     for index in rounds:
         for name, shape in layout.items():
             end = at + _FLOAT.itemsize * math.prod(shape)
             entries[f"{index}/{name}"] = {"dtype": "F32", "shape": [*shape], "data_offsets": [at, end]}
             at = end
+    for name, array in constants.items():
+        end = at + array.nbytes
+        code = _CODES[array.dtype.kind]
+        entries[f"{_CONSTANT}/{name}"] = {"dtype": code, "shape": [*array.shape], "data_offsets": [at, end]}
+        at = end
     text = json.dumps(entries, separators=(",", ":")).encode()
     text += b" " * (-len(text) % _ALIGNED)
     return len(text).to_bytes(8, "little") + text

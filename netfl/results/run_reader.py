@@ -14,13 +14,13 @@ import pandas as pd
 
 from netfl import files
 from netfl.columns import REPLICA, USER
-from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.errors import Fault, MachineError, ScenarioError, suggest
 from netfl.files import local_path, unreadable_file
 from netfl.formats import check_folder_format
 from netfl.results.formatting import clock, learner_metrics, metric_cell, metric_head
 from netfl.results.locking import is_locked, refuse_links
 from netfl.results.model_snapshots import VERSIONS, ModelSnapshots
-from netfl.results.run_schema import check_document, check_numbering, read_table
+from netfl.results.run_schema import OTHER_TABLES, check_document, check_numbering, read_table
 from netfl.results.statistics import FINAL, LAST_TENTH, final_name, interval
 from netfl.results.tables import SCHEMAS, read_stream, stream_of
 from netfl.scenario.html_card import html_card
@@ -37,6 +37,17 @@ SWEEP = "sweep.json"
 
 TASKS = "tasks"
 """Folder of a sweep that holds the run directories."""
+
+
+def check_table(name: str) -> None:
+    """Check that runs have a table *name*.
+
+    Raises:
+        ScenarioError: there is none; the remedy names the nearest.
+    """
+    known = [*SCHEMAS, *OTHER_TABLES]
+    if name not in known:
+        raise ScenarioError([Fault("", "no such table", name, suggest(name, known))])
 
 
 @dataclass(frozen=True)
@@ -222,8 +233,10 @@ class Run:
         """Return a table by name; empty, with its columns, while it is unfinished or where the run has none.
 
         Raises:
+            ScenarioError: no run has a table of this name.
             MachineError: the file is damaged, or its columns are not those of the table.
         """
+        check_table(name)
         path = self.file_of(name)
         if path == stream_of(self.folder, name):
             rows = read_stream(path)

@@ -30,7 +30,7 @@ from netfl.results.tables import CHUNK, TABLES
 
 _KINDS = {"int32": "whole numbers", "int64": "whole numbers", "double": "numbers", "word": "text"}
 """Content of a column, by its declared type."""
-_OTHER_TABLES: Mapping[str, Mapping[str, str]] = {
+OTHER_TABLES: Mapping[str, Mapping[str, str]] = {
     "users": {"replica": "int32", "user": "int64"},
     "nodes": {"replica": "int32", "node": "word", "role": "word", "x_m": "double", "y_m": "double"},
     "energy": {"replica": "int32", "user": "int64", "energy_J": "double"},
@@ -254,7 +254,7 @@ def check_numbering(path: Path, rows: pa.Table, limits: Mapping[str, int]) -> No
 def _check_columns(path: Path, schema: pa.Schema) -> None:
     """Refuse a table without one of its columns, or with a column of another type."""
     columns = TABLES.get(path.stem, ())
-    types = {column.name: column.arrow_type for column in columns} | {**_OTHER_TABLES.get(path.stem, {})}
+    types = {column.name: column.arrow_type for column in columns} | {**OTHER_TABLES.get(path.stem, {})}
     required = [column.name for column in columns if column.default is None] or types
     if len(set(schema.names)) < len(schema.names):
         name = next(name for name in schema.names if schema.names.count(name) > 1)
@@ -286,7 +286,7 @@ def _check_values(path: Path, rows: pa.Table | pa.RecordBatch) -> None:
     """Refuse empty cells, numbers that are not finite, and negative whole numbers, where a table has none."""
     declared = {column.name: column for column in TABLES.get(path.stem, ())}
     optional = _OPTIONAL.get(path.stem, {})
-    known = {*declared, *_OTHER_TABLES.get(path.stem, {}), *optional}
+    known = {*declared, *OTHER_TABLES.get(path.stem, {}), *optional}
     for name in known.intersection(rows.schema.names):
         column = rows.column(name)
         can_be_infinite = (path.stem, name) in _MAY_BE_INFINITE

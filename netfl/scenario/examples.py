@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from netfl.errors import Fault, MachineError, ScenarioError, suggest
 
@@ -19,6 +20,23 @@ def examples_folder() -> Path:
     package = Path(__file__).parents[1]
     inside = package / FOLDER
     return inside if inside.is_dir() else package.parent / FOLDER
+
+
+def locate_files(data: Any) -> Any:
+    """Return the *data* of an example with the paths of its files, where the current directory has no copies of them.
+
+    >>> locate_files({"file": "scenarios/none.csv", "users": [3]})
+    {'file': 'scenarios/none.csv', 'users': [3]}
+    """
+    if isinstance(data, dict):
+        return {key: locate_files(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [locate_files(value) for value in data]
+    if isinstance(data, str) and data.startswith(f"{FOLDER}/") and not Path(data).exists():
+        path = examples_folder().parent / data
+        if path.exists():
+            return str(path)
+    return data
 
 
 def example_names() -> list[str]:

@@ -259,8 +259,11 @@ def _open_document(source: ScenarioSource) -> ScenarioDocument:
         return documents.read_text(source, "the text")
     if isinstance(source, str | Path):
         path = local_path(source)
-        is_example = not path.exists() and path.as_posix() in examples.example_names()
-        return documents.read(examples.examples_folder() / f"{path}.yaml" if is_example else path)
+        if path.exists() or path.as_posix() not in examples.example_names():
+            return documents.read(path)
+        document = documents.read(examples.examples_folder() / f"{path}.yaml")
+        document.data = examples.locate_files(document.data)
+        return document
     problem = f"a scenario cannot be read from {type(source).__name__}"
     raise ScenarioError([Fault("", problem, None, "give a path, YAML text, a mapping or a Scenario")])
 

@@ -76,6 +76,11 @@ class History:
             self._metrics.append(*metric_columns(report, lanes, np.full(len(lanes), closed_s)))
 
     @property
+    def keeps_tables(self) -> bool:
+        """True if rounds and events are kept."""
+        return self._recorder is not None
+
+    @property
     def by_user(self) -> Mapping[str, NDArray[Any]]:
         """Columns of the table ``users`` that are known at the end of the replica; none before."""
         return {} if self._recorder is None else self._recorder.by_user.get("users", {})

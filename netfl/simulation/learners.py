@@ -14,7 +14,7 @@ import pandas as pd
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.model_selection import ModelSelection
 from netfl.learning.validation_split import user_weights
-from netfl.results.model_snapshots import SnapshotWriter
+from netfl.results.model_snapshots import SnapshotWriter, VersionLayout
 from netfl.simulation import memory
 from netfl.simulation.checkpoints import CheckpointStore
 from netfl.simulation.learning_session import LearningSession
@@ -142,7 +142,9 @@ def open_session(
         choices = ModelSelection(scenario.evaluation.choose, learner.lanes, weights)
     snapshots = None
     if scenario.versions_kept:
-        layout = scenario.model.open(dataset.train_x.shape[1:], dataset.classes, scenario.data.tokens).layout
+        model = scenario.model.open(dataset.train_x.shape[1:], dataset.classes, scenario.data.tokens)
+        constants = {name: tensor.cpu().numpy() for name, tensor in model.constants.items()}
+        layout = VersionLayout(model.layout, constants, model.tied)
         with_trained_t = {name for name, spec in scenario.learners.items() if spec.objective.t_rate > 0}
         snapshots = SnapshotWriter(folder, learner, layout, with_trained_t, scenario.versions_kept)
     facts = scenario.model_dump(mode="json", include=_LEARNT)

@@ -188,13 +188,24 @@ class ProgressDisplay(StopOnSignal, RunObserver):
         return SCREEN_EVERY_S
 
 
-class NotebookDisplay(RunObserver):
-    """A display of a run in a notebook: a bar, and below it the state of network and learners."""
+class NotebookOutput:
+    """An output of a notebook cell, whose content can be replaced."""
 
     def __init__(self) -> None:
         ipython: Any = importlib.import_module("IPython.display")  # it is there in a notebook
         self._html = ipython.HTML
         self._output = ipython.display(ipython.HTML(""), display_id=True)
+
+    def show(self, html: str) -> None:
+        """Replace the content."""
+        self._output.update(self._html(f"<div>{html}</div>"))
+
+
+class NotebookDisplay(RunObserver):
+    """A display of a run in a notebook: a bar, and below it the state of network and learners."""
+
+    def __init__(self) -> None:
+        self._output = NotebookOutput()
         self._title = ""
         self._shown_at = 0.0
 
@@ -216,7 +227,7 @@ class NotebookDisplay(RunObserver):
         self._show(status)
 
     def _show(self, state: str) -> None:
-        self._output.update(self._html(f"<div>{self._title}<br>{state}</div>"))
+        self._output.show(f"{self._title}<br>{state}")
 
 
 @contextmanager
@@ -229,7 +240,7 @@ def python_display(observer: RunObserver | None, *, progress: bool) -> Iterator[
     console = open_console(stderr=True)
     if observer is not None or not progress:
         yield observer or RunObserver()
-    elif _is_notebook():
+    elif is_notebook():
         yield NotebookDisplay()
     else:
         with ProgressDisplay(console, quiet=not console.is_terminal) as display:
@@ -238,7 +249,7 @@ def python_display(observer: RunObserver | None, *, progress: bool) -> Iterator[
             raise KeyboardInterrupt
 
 
-def _is_notebook() -> bool:
+def is_notebook() -> bool:
     """Return whether this is the kernel of a notebook; IPython is imported there."""
     ipython: Any = sys.modules.get("IPython")
     if ipython is None:

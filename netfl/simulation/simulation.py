@@ -5,11 +5,11 @@ The rounds come from the access of the scenario, by default a simulated network:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,9 @@ from numpy.typing import ArrayLike
 
 from netfl.access import OpenAccess
 from netfl.errors import Fault, ScenarioError, model_errors
-from netfl.registry import kind_of
+from netfl.registry import kind_of, one_line
+from netfl.results.formatting import clock
+from netfl.scenario.html_card import html_card
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario
 from netfl.simulation.history import History
 from netfl.simulation.learners import open_learner
@@ -130,6 +132,7 @@ class Simulation:
         self._controls = RoundControls()
         self._access: OpenAccess | None = None
         self._is_closed = False
+        self._failure: Exception | None = None
         self._age = np.ones(scenario.users, np.int64)
         self._delivered = np.zeros(scenario.users, np.int64)
 
@@ -159,6 +162,28 @@ class Simulation:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __repr__(self) -> str:
+        position = f"round {self.round} of {self.scenario.steps}, {clock(self.time_s)}"
+        return f"<Simulation {self.scenario.name!r}, replica {self.replica}, {position}{self._ended}>"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "replica": self.replica,
+            "seed": self.scenario.seed,
+            "users": f"{self.scenario.users:,}",
+            "access": self._kind,
+            "round": f"{self.round:,} of {self.scenario.steps:,}{self._ended}",
+            "simulated": clock(self.time_s),
+            "delivered": f"{self._delivered.sum():,}",
+            "learners": ", ".join(self.scenario.learners) if self._learner is not None else None,
+        }
+        return html_card(f"Simulation {self.scenario.name}", facts)
+
+    def __reduce__(self) -> NoReturn:
+        problem = "a simulation cannot be copied or pickled, as its processes are running"
+        remedy = "start another one with the same seed, and repeat the steps"
+        raise ScenarioError([Fault("", problem, None, remedy)])
 
     @property
     def time_s(self) -> float:
@@ -255,7 +280,12 @@ class Simulation:
 
     @property
     def events(self) -> pd.DataFrame:
-        """Events recorded so far, with the columns of the events table."""
+        """Events recorded so far, with the columns of the events table.
+
+        Raises:
+            ScenarioError: the simulation keeps none.
+        """
+        self._check_recording()
         return self.history.tables()["events"]
 
     def snapshot(self) -> dict[str, pd.DataFrame]:
@@ -263,13 +293,17 @@ class Simulation:
 
         ``rounds``, ``deliveries``, ``events``, ``users``, ``nodes``; ``attempts`` if the scenario records them;
         ``metrics`` with learners; ``final_metrics``, and the attempts of each user, after `finish`.
+
+        Raises:
+            ScenarioError: the simulation keeps none.
         """
+        self._check_recording()
         nodes = pd.DataFrame(self._setup.nodes(self.replica))
         return {**self.history.tables(), "users": self.users.assign(**self.history.by_user), "nodes": nodes}
 
     def step(
         self,
-        selected: ArrayLike | None = None,
+        selected: ArrayLike | Set[int] | None = None,
         update_bits: ArrayLike | None = None,
         *,
         broadcast_bits: float | None = None,
@@ -279,8 +313,8 @@ class Simulation:
         """Simulate the next round.
 
         Args:
-            selected: the users that may take part, as a boolean array ``[users]`` or a list of distinct user numbers;
-                ``None`` for the scenario's own selection.
+            selected: the users that may take part, as an array ``[users]`` of booleans, or of floats that are 0 or 1;
+                or distinct user numbers, as a list or set; ``None`` for the scenario's own selection.
             update_bits: size of the updates that users begin from now on, one for all or ``[users]``, in bits before
                 compression; ``None`` leaves it.  A network is designed for the largest: see `Simulation`.
             broadcast_bits: size of the broadcast of this and later rounds; ``None`` leaves it.
@@ -291,10 +325,13 @@ class Simulation:
 
         Raises:
             ScenarioError: all rounds are over, *selected* names no users, or an option cannot have an effect here.
-            ModelError: a model failed, or the access has no more rounds.
+            ModelError: a model, or a process of the caller, failed; or the access has no more rounds.
         """
         if self._is_closed:
             raise ScenarioError([Fault("", "the simulation is closed", None, "create another one")])
+        if self._failure is not None:
+            problem = f"the simulation has failed in round {self.round + 1} ({one_line(self._failure)})"
+            raise ScenarioError([Fault("", problem, None, "correct this, and create another one")])
         if self.is_done:
             problem = f"all {self.scenario.steps} rounds are done"
             raise ScenarioError([Fault("rounds", problem, self.scenario.steps, "increase it")])
@@ -314,9 +351,13 @@ class Simulation:
         self.history.clear_outcomes()
         access = self._open(is_selecting=users is not None)
         self._controls.selected = users
-        with locate_faults(self.scenario, "access"):
-            result = access.next_round(report)
-        self._note(result)
+        try:
+            with locate_faults(self.scenario, "access"):
+                result = access.next_round(report)
+            self._note(result)
+        except Exception as error:
+            self._failure = error  # the round is not over, and no other one can begin
+            raise
         return result
 
     def finish(self, report: LearnerReport | None = None) -> None:
@@ -340,6 +381,21 @@ class Simulation:
         if self._access is not None:
             self._access.close()
         self._resources.close()
+
+    @property
+    def _ended(self) -> str:
+        """A word for the repr of a simulation that simulates no further round."""
+        if self._failure is not None:
+            return ", failed"
+        return ", closed" if self._is_closed else ""
+
+    def _check_recording(self) -> None:
+        """Check that the history keeps tables."""
+        if not self.history.keeps_tables:
+            problem = "no rounds and events are kept"
+            raise ScenarioError(
+                [Fault("record", problem, False, "create the simulation, or environment, with record=True")]
+            )
 
     @property
     def _kind(self) -> str:
@@ -441,10 +497,10 @@ def _check_replica(scenario: Scenario, replica: object) -> None:
         raise ScenarioError([Fault("replicas", "no such replica", replica, remedy)])
 
 
-def _user_ids(selected: ArrayLike, users: int) -> Ints:
-    """Return the *selected* of all *users*, a mask or a list of numbers, as distinct numbers in rising order."""
-    values = np.asarray(selected)
-    if values.dtype == bool and values.shape == (users,):
+def _user_ids(selected: ArrayLike | Set[int], users: int) -> Ints:
+    """Return the *selected* of all *users*, a mask or numbers, as distinct numbers in rising order."""
+    values = np.asarray([*selected] if isinstance(selected, Set) else selected)
+    if values.shape == (users,) and values.dtype.kind in "bf" and np.isin(values, (0, 1)).all():
         return np.flatnonzero(values)
     if values.size and (values.ndim != 1 or values.dtype.kind not in "iu"):
         remedy = f"give {users} booleans, or a list of user numbers"

@@ -14,36 +14,16 @@ from netfl.results.run_reader import SWEEP, TASKS, is_sweep, open_run
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario
 from netfl.scenario.sweep_axes import SearchSpec
 from netfl.simulation.setup import locate_faults
+from netfl.sweeps.display import sweep_display
 from netfl.sweeps.engine import Engine, LocalEngine
-from netfl.sweeps.index import PointEntry, SearchEntry, SweepIndex, TrialEntry
+from netfl.sweeps.index import SweepIndex
+from netfl.sweeps.observer import SweepObserver
 from netfl.sweeps.plan import Task, points_of, task_folder, tasks_of
 from netfl.sweeps.results import Sweep
 from netfl.sweeps.search import Search
 from netfl.sweeps.task import TaskUpdate
 
 __all__ = ["Engine", "LocalEngine", "Sweep", "SweepObserver", "TaskUpdate", "open_sweep", "sweep"]
-
-
-class SweepObserver:
-    """Observer of a sweep; derive from it and override what is needed.
-
-    Attributes:
-        stop: set it to end each task after its current round, with a checkpoint.
-    """
-
-    stop: bool = False
-
-    def on_plan(self, folder: Path, points: int, tasks: Sequence[Task], done: int) -> None:
-        """Observe the number of points, the tasks to do, and the number of tasks that are done already."""
-
-    def on_search(self, folder: Path, search: SearchEntry) -> None:
-        """Observe a search, with the trials that are there already; it has no plan."""
-
-    def on_trial(self, number: int, trial: TrialEntry, point: PointEntry, tasks: Sequence[Task]) -> None:
-        """Observe the start of a trial, with its tasks, or its end."""
-
-    def on_update(self, update: TaskUpdate) -> None:
-        """Observe the progress or the end of a task."""
 
 
 def sweep(
@@ -53,6 +33,7 @@ def sweep(
     engine: Engine | None = None,
     learning: bool = True,
     observer: SweepObserver | None = None,
+    progress: bool = True,
 ) -> Sweep:
     """Run *scenario* at all points of its ``sweep``, in all replicas, and skip what *out* already has.
 
@@ -62,6 +43,7 @@ def sweep(
         engine: engine that runs the tasks; by default one process of this machine for each core.
         learning: with learners, or the accesses alone.
         observer: an observer of the sweep, which may stop it.
+        progress: show the progress on a terminal or in a notebook; an observer replaces it.
 
     Returns:
         The sweep; its ``tasks`` list failed tasks with their errors.
@@ -75,14 +57,13 @@ def sweep(
     if scenario.sweep is None:
         raise ValueError("a scenario without a sweep has no points")
     folder = _make_folder(Path("runs") / f"{scenario.name}-sweep" if out is None else local_path(out, "--out"))
-    observer = observer or SweepObserver()
-    with locked(folder), locate_faults(scenario, ""):
+    with locked(folder), locate_faults(scenario, ""), sweep_display(observer, progress=progress) as display:
         try:
             empty = SweepIndex(folder=folder, replicas=1, points=[], tasks={}, errors={})
             index = SweepIndex.read(folder) if is_sweep(folder) else empty
             search, tasks = None, list[Task]()
             if isinstance(scenario.sweep, SearchSpec):
-                search = _open_search(scenario, scenario.sweep, index, observer, learning=learning)
+                search = _open_search(scenario, scenario.sweep, index, display, learning=learning)
             else:
                 index.plan(scenario, points, scenario.sweep.names)
                 tasks = tasks_of(points, index.finished_cells().find, scenario.sweep.lanes)
@@ -95,18 +76,18 @@ def sweep(
             if search is None:
                 wanted = {lane for point in points for lane in point.lanes.values()}
                 done = sum(bool(wanted & {*index.tasks[task].lanes}) for task in finished)
-                observer.on_plan(folder, len(points), tasks, done)
+                display.on_plan(folder, len(points), tasks, done)
 
             def report(update: TaskUpdate) -> bool:
                 if update.error:
                     index.errors[update.task] = update.error
-                observer.on_update(update)
+                display.on_update(update)
                 return search is not None and search.on_update(update)
 
             try:
                 if tasks or search is not None:
                     source = tasks if search is None else search.tasks()
-                    (engine or LocalEngine()).run(source, folder, report, lambda: observer.stop)
+                    (engine or LocalEngine()).run(source, folder, report, lambda: display.stop)
             except KeyboardInterrupt as error:
                 error.add_note("repeat the command to continue")
                 raise

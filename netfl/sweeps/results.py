@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.files import absolute_path
 from netfl.results.payload import billing_kind, billing_note
-from netfl.results.run_reader import TASKS
+from netfl.results.run_reader import TASKS, check_table
 from netfl.results.statistics import interval, metric_of
 from netfl.results.tables import SCHEMAS
 from netfl.scenario.html_card import html_card
@@ -215,7 +215,12 @@ class Sweep:
         return run
 
     def dataset(self, name: str) -> ds.Dataset:
-        """Return a table of all complete tasks as a lazy Arrow data set with a column ``task``."""
+        """Return a table of all complete tasks as a lazy Arrow data set with a column ``task``.
+
+        Raises:
+            ScenarioError: no run has a table of this name.
+        """
+        check_table(name)
         places = [task_folder(self.folder, task) / f"{name}.parquet" for task in self._index.done()]
         files = [absolute_path(path) for path in places if path.exists()]
         if not files:
@@ -234,6 +239,7 @@ class Sweep:
             where: condition of the rows to read, such as ``pyarrow.dataset.field("metric") == "accuracy"``.
 
         Raises:
+            ScenarioError: no run has a table of this name.
             MachineError: a file is damaged.
         """
         try:

@@ -347,3 +347,18 @@ def test_guide_lists_all_features_and_rewards():
     rows = set(re.findall(r"^\| `(\w+)` \| (.+) \|$", page, re.MULTILINE))
     assert {(name, each.formula) for name, each in FEATURES.items()} <= rows
     assert {*REWARDS} <= {name for name, _ in rows}
+
+
+def test_an_episode_keeps_its_tables_on_request():
+    environment = make(record=True)
+    results = play(environment, seed=5)
+    tables = environment.simulation.snapshot()
+    assert len(tables["rounds"]) == len(results) - 1
+    assert {*tables} >= {"rounds", "deliveries", "events", "users", "nodes"}
+    delivered = sum(result[4]["deliveries"].sum() for result in results[1:])
+    assert len(tables["deliveries"]) == delivered
+    equal([observation for observation, *_ in play(make(), seed=5)], [observation for observation, *_ in results])
+    environment = make()
+    play(environment, seed=5)
+    with pytest.raises(ScenarioError, match="create the simulation, or environment, with record=True"):
+        environment.simulation.snapshot()

@@ -5,7 +5,21 @@ import copy
 import numpy as np
 import pytest
 import torch
-from support.learner_factory import a_round, learner, network, spec
+from support.learner_factory import a_round, network, spec
+from support.plain_loops import (
+    DATA,
+    PLACE,
+    SIZES,
+    SPLIT,
+    average,
+    dataset,
+    learners_of,
+    module,
+    shuffles_of,
+    start_module,
+    train_plainly,
+    values_of,
+)
 from support.training_modules import Dropped, Normed, focal, pinball
 from torch import nn
 from torch.nn import functional
@@ -20,84 +34,12 @@ from netfl.learning.aggregation.relay import Relay
 from netfl.learning.aggregation.scaffold import Scaffold
 from netfl.learning.architecture import ModuleArchitecture, SequentialModels, VmappedModels
 from netfl.learning.cohort import Cohort
-from netfl.learning.data import Dataset
 from netfl.learning.minibatches import BatchSampler
-from netfl.learning.model._user_module import create_module
+from netfl.learning.model._losses import find_loss
 from netfl.learning.model.module import Module
 from netfl.learning.module_training import KeyedDropout, ModuleParts, TrainingStep
 from netfl.learning.objective.cvar import Cvar
 from netfl.streams import Streams
-
-PLACE = "support.training_modules"
-USERS = 4
-SIZES = [23, 8, 2, 57]
-SPLIT = np.split(np.arange(90), np.cumsum(SIZES)[:-1])
-
-
-def dataset(shape=(4,), outputs=None):
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((120, *shape)).astype(np.float32)
-    y = rng.integers(3, size=120) if outputs is None else rng.normal(size=(120, outputs)).astype(np.float32)
-    return Dataset(x[:90], y[:90], x[90:], y[90:], 3 if outputs is None else outputs)
-
-
-DATA = dataset()
-
-
-def module(name, loss="cross_entropy", **args):
-    return Module(module=f"{PLACE}:{name}", args=args, loss=loss)
-
-
-def learners_of(model, specs, data=DATA, **options):
-    return learner(specs, model=model, datasets=[data] * len(options.get("replicas", (0,))), **_options(options))
-
-
-def _options(options):
-    replicas = options.get("replicas", (0,))
-    return {"splits": [SPLIT] * len(replicas), "rare_classes": ()} | options
-
-
-def start_module(model, streams):
-    """Return the module with its initial weights in float64."""
-    return create_module(model.module, model.args, int(streams.rng("module").integers(2**63))).double()
-
-
-def shuffles_of(made, user, base, work, repeat=0):
-    """Return the examples of each mini-batch of an update."""
-    arrays = (np.array([0]), np.array([user]), np.array([base]))
-    batches = made._sampler.draw(Cohort(*arrays, ()), np.array([SIZES[user]]), work)
-    return [SPLIT[user][places[:count]] for places, count in zip(batches.places[0], batches.counts[0], strict=True)]
-
-
-def train_plainly(net, batches, data, loss, lr=0.1):
-    """Train a copy of a module in training mode by SGD, as a PyTorch user would."""
-    net = copy.deepcopy(net).train()
-    optimiser = torch.optim.SGD([part for part in net.parameters() if part.requires_grad], lr=lr)
-    for rows in batches:
-        optimiser.zero_grad()
-        y = torch.from_numpy(data.train_y[rows])
-        y = y if y.dtype == torch.int64 else y.double()
-        loss(net(torch.from_numpy(data.train_x[rows]).double()), y).backward()
-        optimiser.step()
-    return net
-
-
-def average(nets, weights, like):
-    """Average everything in the state of modules, as FedAvg on their state_dict does."""
-    total, result = sum(weights), copy.deepcopy(like)
-    states = [net.state_dict() for net in nets]
-    mean = {
-        name: sum(weight / total * state[name] for weight, state in zip(weights, states, strict=True))
-        if value.is_floating_point()
-        else value
-        for name, value in like.state_dict().items()
-    }
-    result.load_state_dict(mean)
-    return result
-
-
-def values_of(net):
-    return torch.cat([part.detach().flatten() for part in ModuleParts.of(net).sent.values()]).numpy()
 
 
 @pytest.mark.quick_first
@@ -514,12 +456,17 @@ def test_a_loss_with_tensors_follows_the_type_of_the_models(tmp_path, monkeypatc
     assert made.version(0)[:-1] == pytest.approx(values_of(train_plainly(net, [SPLIT[0]], DATA, plain)), abs=1e-12)
 
 
-def test_functions_that_cannot_be_imported_are_refused():
+def test_functions_of_this_process_alone_have_names():
     def local(scores, y):
-        return scores.sum(1)
+        return focal(scores, y)
 
-    with pytest.raises(ScenarioError, match=r"'.*local' cannot be imported by other processes.*define it in a file"):
-        Module(module=f"{PLACE}:Dropped", loss=local)
+    losses = [local, lambda scores, y: 2 * focal(scores, y)]
+    names = [Module(module=f"{PLACE}:Dropped", loss=loss).loss for loss in losses]
+    assert [find_loss(name) for name in names] == losses
+    assert Module(module=f"{PLACE}:Dropped", loss=local).loss == names[0]
+    (fault,) = module("Dropped", names[0] + "0").target_misfits((4,), 3, None, False)
+    assert fault.problem == "cannot be imported: only the notebook or script that made the scenario has it"
+    assert "define it in a file" in fault.remedy
     assert Module(module=Dropped, loss=focal).loss == f"{PLACE}:focal"
     with pytest.raises(ScenarioError, match=r"no such loss: 'mss'.*known: cross_entropy, mse"):
         module("Dropped", "mss")

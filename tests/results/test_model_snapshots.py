@@ -8,10 +8,11 @@ import pytest
 from safetensors.numpy import load_file
 
 from netfl.errors import MachineError
-from netfl.results.model_snapshots import ModelSnapshots, SnapshotWriter
+from netfl.results.model_snapshots import ModelSnapshots, SnapshotWriter, VersionLayout
 from netfl.types import RunProgress, RunStart
 
-LAYOUT = {"0.weight": (2, 3), "0.bias": (2,)}
+SHAPES = {"0.weight": (2, 3), "0.bias": (2,)}
+LAYOUT = VersionLayout(SHAPES)
 LANES = [("plain", 0), ("with t", 1)]
 
 
@@ -35,9 +36,9 @@ class FixedVersions:
 class Recorder:
     """A writer of versions and the run that it observes."""
 
-    def __init__(self, folder, table, rounds=range(10)):
+    def __init__(self, folder, table, rounds=range(10), layout=LAYOUT):
         self.learner = FixedVersions(table)
-        self.writer = SnapshotWriter(folder, self.learner, LAYOUT, {"with t"}, rounds)
+        self.writer = SnapshotWriter(folder, self.learner, layout, {"with t"}, rounds)
 
     def run_rounds(self, end, checkpoint_round=None):
         """Run the rounds up to *end*, after a checkpoint of round *checkpoint_round*."""
@@ -140,3 +141,25 @@ def test_the_header_lists_all_arrays(tmp_path):
         "0/0.bias": {"dtype": "F32", "shape": [2], "data_offsets": [24, 32]},
     }
     assert len(data) == 8 + length + 32
+
+
+def test_constants_are_stored_once_and_are_in_each_version(tmp_path):
+    constants = {
+        "mask": np.array([True, False, True]),
+        "frozen.weight": np.full((2, 2), 1 / 3),
+        "batches": np.array(7, np.int32),
+    }
+    recorder = Recorder(tmp_path, random_versions(3), layout=VersionLayout(SHAPES, constants, {"last.bias": "0.bias"}))
+    recorder.run_rounds(3)
+    recorder.writer.on_end("done")
+    path = tmp_path / "versions" / "plain-0.safetensors"
+    assert sum(name.startswith("constant/") for name in load_file(path)) == 3
+    snapshots = ModelSnapshots(path)
+    assert [*snapshots] == [0, 1, 2]
+    for version in snapshots.values():
+        assert [*version] == ["0.weight", "0.bias", *constants, "last.bias"]
+        assert version["mask"].tolist() == [True, False, True]
+        assert version["frozen.weight"].tolist() == np.full((2, 2), 1 / 3, np.float32).tolist()
+        assert version["batches"].dtype == np.int64
+        assert version["batches"] == 7
+        assert np.array_equal(version["last.bias"], version["0.bias"])

@@ -111,3 +111,15 @@ def test_installed_package_contains_the_scenarios(tmp_path, monkeypatch):
 
 def test_completion_of_names():
     assert complete_scenario("rural") == ["rural_outage"]
+
+
+@pytest.mark.parametrize("name", ["access/availability", "access/replay"])
+def test_an_example_with_files_runs_by_its_name_alone(name):
+    code, output = call("trace", name, "--set", "rounds=3", "--out", "run", "--quiet")
+    assert (code, output) == (0, "")
+    assert len(netfl.open_run("run").rounds) == 3
+
+
+def test_a_copy_of_the_files_of_an_example_comes_first():
+    examples.copy("access/availability")
+    assert netfl.load("access/availability").access.file == Path("scenarios/files/shifts.csv").absolute()

@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 import netfl
-from netfl.cli.views.sweep import SweepDisplay
 from netfl.simulation.progress import SHOWN, ProgressDisplay
 from netfl.simulation.run import OutageTracker
+from netfl.sweeps.display import SweepDisplay
 from netfl.sweeps.plan import Task
 from netfl.types import Event, RoundProgress, RunObserver, RunProgress, RunStart
 
@@ -136,7 +136,7 @@ def test_terminal_shows_a_requested_stop():
 def test_sweep_display_shows_a_requested_stop():
     console = Console(file=io.StringIO(), force_terminal=True, width=120, markup=False, color_system=None)
     task = Task(trace="world", lanes={}, first=0, stop=1, levels=[], text="", learning=False)
-    with SweepDisplay(console=console, quiet=False) as display:
+    with SweepDisplay(console, quiet=False) as display:
         display.on_plan(Path("here"), 1, [task], 0)
         display.ask_to_stop()
         display._screen.refresh()

@@ -1,5 +1,8 @@
 """Reads between the rounds of a `netfl.Simulation`, and settings before each."""
 
+import copy
+import pickle
+import re
 from pathlib import Path
 
 import numpy as np
@@ -138,8 +141,9 @@ def test_snapshot_has_the_tables_of_a_trace(tmp_path):
 def test_nothing_is_kept_without_record():
     with netfl.Simulation(rural(), record=False) as simulation, netfl.Simulation(rural()) as recorded:
         assert [simulation.step() for _ in range(5)] == [recorded.step() for _ in range(5)]
-        assert simulation.events.empty
-        assert simulation.snapshot()["rounds"].empty
+        for read in (simulation.snapshot, lambda: simulation.events):
+            assert "record: no rounds and events are kept (False)" in message_of(read)
+            assert "with record=True" in message_of(read)
         pd.testing.assert_frame_equal(simulation.outcomes, recorded.outcomes)
 
 
@@ -189,6 +193,38 @@ def test_process_of_a_caller_runs_on_the_clock_of_the_network():
     assert all(now_s == at_s for now_s, at_s, _ in seen)
     assert len(seen) >= 2 * 2 * 3 - 1  # training and sending take 1 s each
     assert max(backlog for _, _, backlog in seen) == 2
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("division by zero"), KeyError("no such user")])
+def test_an_error_in_a_process_of_a_caller_names_the_process_and_its_line(error):
+    def watch(simulation):
+        yield simulation.env.timeout(1.5)
+        raise error
+
+    with netfl.Simulation(plain()) as simulation:
+        simulation.env.process(watch(simulation))
+        with pytest.raises(netfl.ModelError) as raised:
+            for _ in range(6):
+                simulation.step()
+        assert re.match(r"the process 'watch' of the caller \(test_step\.py, line \d+\), at 1\.5 s", str(raised.value))
+        assert f"{type(error).__name__}: {error}" in str(raised.value)
+        assert raised.value.__cause__.__cause__ is error
+        assert "the simulation has failed in round" in message_of(simulation.step)
+        assert type(error).__name__ in message_of(simulation.step)
+        assert "create another one" in message_of(simulation.step)
+        assert ", failed>" in repr(simulation)
+
+
+def test_an_error_of_netfl_in_a_process_of_a_caller_stays_whole():
+    def watch(simulation):
+        yield simulation.env.timeout(1.5)
+        simulation.step(update_bits=-1.0)
+
+    with netfl.Simulation(plain()) as simulation:
+        simulation.env.process(watch(simulation))
+        with pytest.raises(netfl.ModelError, match=r"the process 'watch' .*ScenarioError: update_bits: out of range"):
+            for _ in range(6):
+                simulation.step()
 
 
 def test_only_networks_have_a_clock():
@@ -374,3 +410,45 @@ def test_mistakes_name_the_argument_and_the_remedy(tmp_path):
     with netfl.Simulation(plain(mac=mac)) as simulation:
         assert "controls.channel: no effect" in message_of(simulation.step, controls={"channel": 0})
         assert "use numbers from 0 to 1" in message_of(simulation.step, controls={"probability": 1.5})
+
+
+@pytest.mark.parametrize(
+    "selected",
+    [
+        np.array([0, 1, 0, 1.0]),
+        pd.Series([False, True, False, True]),
+        {3, 1},
+        frozenset({1, 3}),
+        {1: "a", 3: "b"}.keys(),
+        range(1, 4, 2),
+    ],
+)
+def test_users_are_selected_by_masks_and_by_sets_of_numbers(selected):
+    with netfl.Simulation(direct(probability=1.0)) as simulation:
+        users = {delivery.user for delivery in simulation.step(selected).deliveries}
+    assert users == {1, 3}
+
+
+@pytest.mark.parametrize("selected", [np.array([0, 0.5, 0, 1]), np.array([1.0, 3.0]), {1, "a"}, {1.0}])
+def test_other_numbers_are_no_selection(selected):
+    with netfl.Simulation(direct(probability=1.0)) as simulation:
+        assert "not a selection of users" in message_of(simulation.step, selected)
+
+
+def test_a_simulation_has_a_short_text():
+    with netfl.Simulation(plain(rounds=6)) as simulation:
+        assert repr(simulation) == "<Simulation 'x', replica 0, round 0 of 6, 0 s>"
+        simulation.step()
+        card = simulation._repr_html_()
+        for part in ("Simulation x", "1 of 6", "network", "delivered"):
+            assert part in card
+        assert "learners" not in card
+    assert repr(simulation).endswith(", closed>")
+
+
+def test_a_simulation_cannot_be_copied():
+    with netfl.Simulation(plain()) as simulation:
+        for duplicate in (pickle.dumps, copy.copy, copy.deepcopy):
+            assert "cannot be copied or pickled" in message_of(duplicate, simulation)
+            assert "with the same seed, and repeat the steps" in message_of(duplicate, simulation)
+        pickle.dumps(simulation.state)

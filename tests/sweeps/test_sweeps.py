@@ -493,7 +493,7 @@ class TestCommand:
 
     @pytest.mark.slow
     def test_progress_names_the_values_of_axes(self, monkeypatch):
-        monkeypatch.setattr("netfl.cli.views.sweep.PLAIN_EVERY_S", 0.0)
+        monkeypatch.setattr("netfl.sweeps.display.PLAIN_EVERY_S", 0.0)
         code, output = self.call("sweep", "s.yaml", "--workers", "1")
         assert code == 0
         assert "running: probability=0.3, replicas 0 to 1 " in output

@@ -1,14 +1,10 @@
-"""Terminal view of a sweep: the progress of its tasks and the results of its points."""
+"""Terminal view of a sweep: the results of its points."""
 
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Sequence
-from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from netfl.cli.views import print_columns
 from netfl.results.formatting import (
@@ -21,10 +17,7 @@ from netfl.results.formatting import (
 from netfl.results.metrics import metrics_in
 from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, mean_sentence, metric_of
 from netfl.screen import open_console
-from netfl.simulation.progress import PLAIN_EVERY_S, STOPPING, StopOnSignal
-from netfl.sweeps import Sweep, SweepObserver, TaskUpdate
-from netfl.sweeps.index import PointEntry, SearchEntry, TrialEntry
-from netfl.sweeps.plan import Task
+from netfl.sweeps import Sweep
 
 SHOWN = 40
 """The largest number of points in the table of results."""
@@ -33,116 +26,6 @@ COLUMNS = 12
 _MAX_NOTES = 3
 """The largest number of sentences about the billing of learners; runs with other learners have others."""
 _STATUSES = ("done", "partial", "missing", "pruned", "failed")
-
-
-class SweepDisplay(StopOnSignal, SweepObserver):
-    """A display of a sweep: a bar for all tasks and one for each running task; plain lines without a terminal."""
-
-    def __init__(self, *, quiet: bool, console: Console | None = None) -> None:
-        console = console or open_console()
-        super().__init__(
-            Progress(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(),
-                TextColumn("{task.fields[position]}", markup=False),
-                TimeRemainingColumn(compact=True),
-                console=console,
-                disable=quiet or not console.is_terminal,
-                transient=True,
-            )
-        )
-        self._console = console
-        self._quiet = quiet
-        self._printed_at = time.monotonic()
-        self._left = 0
-        self._ended = 0
-        self._failed = 0
-        self._unit = "tasks"
-        self._search: SearchEntry | None = None
-        self._progress: dict[str, float] = {}
-        self._bars: dict[str, TaskID] = {}
-        self._names: dict[str, str] = {}
-        self._whole = self._screen.add_task("all tasks", total=None, position="", visible=False)
-
-    def ask_to_stop(self) -> None:
-        super().ask_to_stop()
-        self._screen.update(self._whole, description=STOPPING)
-
-    def on_plan(self, folder: Path, points: int, tasks: Sequence[Task], done: int) -> None:
-        """Show the number of points and tasks."""
-        self._left = len(tasks)
-        self._printed_at = time.monotonic()
-        self._names = {task.key: task.name for task in tasks}
-        self._screen.update(self._whole, total=len(tasks), visible=bool(tasks), position=self._count_tasks())
-        if not self._quiet:
-            finished = f", {done} done already" if done else ""
-            self._console.print(f"{points} points, {len(tasks)} tasks{finished} → {folder}")
-
-    def on_search(self, folder: Path, search: SearchEntry) -> None:
-        """Show the number of trials."""
-        self._search = search
-        self._unit = "trials"
-        self._printed_at = time.monotonic()
-        self._ended = sum(entry.state != "running" for entry in search.entries)
-        self._left = search.trials
-        self._screen.update(self._whole, description="all trials", total=search.trials, visible=True)
-        self._show_whole()
-        if not self._quiet:
-            finished = f", {self._ended} done already" if self._ended else ""
-            self._console.print(f"{search.trials} trials{finished} → {folder}")
-
-    def on_trial(self, number: int, trial: TrialEntry, point: PointEntry, tasks: Sequence[Task]) -> None:
-        """Show the best trial as soon as it is known, and trials that failed."""
-        self._names |= {task.key: task.name for task in tasks}
-        if self._search is None or trial.state == "running":
-            return
-        self._ended += 1
-        self._show_whole()
-        text = ""
-        if trial.state == "failed":
-            self._failed += 1
-            text = f"trial {number} failed: {trial.error}"
-        elif self._search.ranked()[:1] == [number]:
-            text = f"best so far: {self._search.describe(number, point.values)}"
-        if text and not self._quiet:
-            self._console.print(text, soft_wrap=True)
-
-    def on_update(self, update: TaskUpdate) -> None:
-        """Show the start, progress or end of a task."""
-        if update.ended:
-            self._end(update)
-        else:
-            self._progress[update.task] = update.round / update.rounds if update.rounds else 0.0
-            if update.task not in self._bars:
-                self._bars[update.task] = self._screen.add_task(self._names[update.task], total=None, position="")
-            bar = self._bars[update.task]
-            position = f"round {update.round}/{update.rounds}"
-            self._screen.update(bar, completed=update.round, total=update.rounds or None, position=position)
-        self._show_whole()
-        if self._screen.disable and not self._quiet and time.monotonic() - self._printed_at >= PLAIN_EVERY_S:
-            self._printed_at = time.monotonic()
-            running = "; ".join(f"{self._names[task]} {share:.0%}" for task, share in self._progress.items())
-            self._console.print(self._count_tasks() + (f" · running: {running}" if running else ""))
-
-    def _end(self, update: TaskUpdate) -> None:
-        self._progress.pop(update.task, None)
-        if update.task in self._bars:
-            self._screen.remove_task(self._bars.pop(update.task))
-        if self._search is not None:
-            return  # its trials are counted
-        if update.error:
-            self._failed += 1
-            if not self._quiet:
-                self._console.print(f"{self._names[update.task]} failed: {update.error}", soft_wrap=True)
-        self._ended += not update.stopped
-
-    def _show_whole(self) -> None:
-        done = min(self._left, self._ended + sum(self._progress.values()))
-        self._screen.update(self._whole, completed=done, position=self._count_tasks())
-
-    def _count_tasks(self) -> str:
-        failed = f", {self._failed} failed" if self._failed else ""
-        return f"{self._ended}/{self._left} {self._unit}{failed}"
 
 
 def show_sweep(sweep: Sweep, console: Console | None = None) -> None:

@@ -22,18 +22,19 @@ _ROLES = {
 
 
 def stack(examples: Any) -> dict[str, NDArray[Any]]:
-    """Return examples in memory as arrays by name: arrays, or items that are tuples or mappings.
+    """Return examples in memory as arrays by name: arrays in a tuple or mapping, or items that are tuples or mappings.
 
     Images of Pillow become ``[channels, rows, columns]`` with pixels from 0 to 1.
     """
     is_pair = isinstance(examples, tuple | list) and len(examples) in {2, 3}
     is_arrays = is_pair and hasattr(examples[0], "__len__") and not isinstance(examples[0], tuple | Mapping)
     try:
-        if is_arrays:
+        if isinstance(examples, Mapping):
+            arrays = {role: np.asarray(examples[key]) for role, key in _keys_by_role(examples).items()}
+        elif is_arrays:
             arrays = dict(zip(("x", "label", "user"), map(np.asarray, examples), strict=False))
         else:
-            items = [examples[index] for index in range(len(examples))]
-            arrays = {name: stack_values(values) for name, values in _split_items(items).items()}
+            arrays = {name: stack_values(values) for name, values in _split_items(_read_items(examples)).items()}
         if arrays["label"].size == len(arrays["label"]):  # a column [examples, 1]
             arrays["label"] = arrays["label"].reshape(-1)
     except (TypeError, ValueError, KeyError, IndexError) as error:
@@ -44,16 +45,32 @@ def stack(examples: Any) -> dict[str, NDArray[Any]]:
     return arrays
 
 
+def _read_items(examples: Any) -> list[Any]:
+    if not hasattr(examples, "__getitem__"):
+        raise TypeError("it has no items by number; a DataLoader has the data set as loader.dataset")
+    return [examples[index] for index in range(len(examples))]
+
+
 def _split_items(items: Sequence[Any]) -> dict[str, list[Any]]:
     """Return the parts of all *items* by role."""
     first = items[0]
     if not isinstance(first, Mapping):
+        if not isinstance(first, tuple | list):
+            raise TypeError(f"an item is a {type(first).__name__}, not (x, label)")
+        if len(first) not in {2, 3}:
+            raise ValueError(f"an item has {len(first)} parts, which are not (x, label) or (x, label, user)")
         return dict(zip(("x", "label", "user"), map(list, zip(*items, strict=True)), strict=False))
-    keys = {role: next((key for key in known if key in first), None) for role, known in _ROLES.items()}
-    missing = [role for role in ("x", "label") if keys[role] is None]
+    return {role: [item[key] for item in items] for role, key in _keys_by_role(first).items()}
+
+
+def _keys_by_role(parts: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the key of each role that a mapping has."""
+    keys = {role: key for role, known in _ROLES.items() for key in reversed(known) if key in parts}
+    missing = [role for role in ("x", "label") if role not in keys]
     if missing:
-        raise KeyError(f"items have the keys {', '.join(map(str, first))}, none of which is the {missing[0]}")
-    return {role: [item[key] for item in items] for role, key in keys.items() if key is not None}
+        known = ", ".join(_ROLES[missing[0]])
+        raise ValueError(f"it has the keys {', '.join(map(str, parts))}, none of which is the {missing[0]} ({known})")
+    return keys
 
 
 def stack_values(values: Sequence[Any]) -> NDArray[Any]:
@@ -68,6 +85,9 @@ def stack_values(values: Sequence[Any]) -> NDArray[Any]:
 def _as_array(value: Any) -> NDArray[Any]:
     if hasattr(value, "detach"):  # a tensor, which may lie on a GPU
         return np.asarray(value.detach().cpu())
+    if isinstance(value, Mapping) or (isinstance(value, tuple | list) and len({np.shape(part) for part in value}) > 1):
+        problem = f"x or label is a {type(value).__name__} of {len(value)} parts, and models get one array"
+        raise ValueError(f"{problem}: join the parts, such as by torch.cat, and let forward split them")
     if not hasattr(value, "getbands"):
         return np.asarray(value)
     pixels = np.asarray(value, np.float32) / 255  # an image of Pillow
@@ -97,7 +117,7 @@ def find_problems(
         remedy = "number the labels from 0, such as by numpy.unique(label, return_inverse=True)[1]"
         yield f"label has the type {label.dtype}", remedy
     if problem := _user_problem(arrays.get("user")):
-        yield problem, "give each example the number or the name of its user"
+        yield problem, "give each example the number or the name of its user; the third part of an item is the user"
     if problem := value_problem(x, tokens if isinstance(tokens, int) else None):
         yield f"x: {problem}", "correct the value, or remove the example"
     if is_regression:

@@ -1,19 +1,35 @@
-"""One trial of a user's model on made-up examples: its start, its scores, and a training step."""
+"""One trial of a user's model on made-up examples: its start, its scores, and a training step.
+
+The step of a `torch.nn.Module` is compared with that of ``loss.backward()``, as a loop in plain PyTorch makes it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from netfl.learning.architecture import Architecture, ModuleArchitecture
-from netfl.learning.module_training import TrainingStep
+from netfl.learning.architecture import Architecture, Loss, ModuleArchitecture
+from netfl.learning.model._user_module import HOOK_REMEDY, find_hooked_parameter
+from netfl.learning.module_training import KeyedDropout, ModuleParts, SeededDraws, TrainingStep
 from netfl.registry import one_line
 from netfl.streams import Streams
 
 _BATCH = 3
+_LR = 0.1
+"""Step size of the training step that is compared."""
+_TOLERANCE = 0.01
+"""Difference of two steps relative to the largest number of one; rounding was measured to stay below 0.001."""
+_ROUNDING = 1e-6
+"""Error of a parameter in float32, relative to the largest of its tensor, or to 1."""
+_FRESH_STATE = "let its forward depend on the batch alone, or register what it keeps as a buffer"
 
 
 def find_problem(
@@ -68,16 +84,41 @@ def _module_problems(module: nn.Module) -> Iterator[tuple[str, str]]:
         yield "has no parameters to train", "name a module that has, or let some of them require a gradient"
     if any(part.is_complex() for part in parts):
         yield "has complex parameters or buffers", "use real numbers"
+    if hooked := find_hooked_parameter(module):
+        yield f"has a hook on its parameter '{hooked}'", HOOK_REMEDY
+
+
+def _attributes(architecture: Architecture) -> Mapping[str, tuple[object, int]]:
+    """Return the attributes in which a module could keep state, without its parameters and buffers, and their sizes."""
+    if not isinstance(architecture, ModuleArchitecture):
+        return {}
+    standard = vars(nn.Module()).keys()
+    return {
+        f"{name}.{key}" if name else key: (value, len(value) if isinstance(value, list | dict | set | deque) else 0)
+        for name, part in architecture.module.named_modules()
+        if not type(part).__module__.startswith("torch.")
+        for key, value in vars(part).items()
+        if key not in standard
+    }
+
+
+def _changed_attribute(architecture: Architecture, before: Mapping[str, tuple[object, int]]) -> str | None:
+    """Return the first attribute of a module that is not as it was *before*."""
+    for name, (value, size) in _attributes(architecture).items():
+        known, known_size = before.get(name, (None, 0))
+        if value is not known or size != known_size:
+            return name
+    return None
 
 
 def _score_problems(
     architecture: Architecture, theta: Tensor, x: Tensor, classes: int, tokens: int | None
 ) -> Iterator[tuple[str, str]]:
+    attributes = _attributes(architecture)
+    state = torch.get_rng_state()
     try:
         with torch.inference_mode():
-            state = torch.get_rng_state()
-            scores, repeated, single = (architecture.open(theta).scores(part[None]) for part in (x, x, x[:1]))
-            has_drawn = not torch.equal(state, torch.get_rng_state())
+            scores = architecture.open(theta).scores(x[None])
     except Exception as error:  # the user's class can raise anything
         yield f"fails on examples of shape {list(x.shape)}: {one_line(error)}", _remedy(error, architecture, tokens)
     if not isinstance(scores, Tensor) or scores.shape != (1, _BATCH, classes):
@@ -85,8 +126,23 @@ def _score_problems(
         yield f"gives {shown} for {_BATCH} examples of {classes} classes", f"[{_BATCH}, {classes}] is wanted"
     if scores.dtype != torch.float32:
         yield f"gives scores of type {scores.dtype}", "let its forward give float32"
-    if has_drawn or not torch.equal(scores, repeated):
+    failure = ""
+    try:
+        with torch.inference_mode():
+            repeated, single = (architecture.open(theta).scores(part[None]) for part in (x, x[:1]))
+        is_repeatable = torch.equal(scores, repeated)
+    except Exception as error:  # it keeps what does not fit another batch
+        failure = one_line(error)
+        is_repeatable = False
+    changed = _changed_attribute(architecture, attributes)
+    if not torch.equal(state, torch.get_rng_state()):
         yield "draws at random in evaluation mode", "draw only if self.training is true"
+    elif changed is not None and not is_repeatable:
+        yield f"keeps state from one batch to the next, in its attribute '{changed}'", _FRESH_STATE
+    elif failure:
+        yield f"fails on a further batch: {failure}", _FRESH_STATE
+    elif not is_repeatable:
+        yield "gives other scores for the same batch, in evaluation mode", _FRESH_STATE
     if not torch.allclose(scores[:, :1], single, rtol=1e-3, atol=1e-5):
         yield (
             "gives an example different scores in another batch, in evaluation mode",
@@ -113,6 +169,7 @@ def _remedy(error: Exception, architecture: Architecture, tokens: int | None) ->
 
 def _training_problems(architecture: Architecture, theta: Tensor, x: Tensor) -> Iterator[tuple[str, str]]:
     step = TrainingStep([_BATCH], torch.tensor([1 << 40]))
+    attributes = _attributes(architecture)
     try:
         architecture.prepare(x)
         with torch.inference_mode():
@@ -123,10 +180,128 @@ def _training_problems(architecture: Architecture, theta: Tensor, x: Tensor) -> 
                 losses = models.losses(torch.zeros((1, _BATCH), dtype=torch.int64))
                 models.descend(torch.full((1, _BATCH), 1 / _BATCH))
             models.store(theta.clone())
+        compared = isinstance(architecture, ModuleArchitecture) and [*_step_problems(architecture, theta, x, step)]
     except Exception as error:  # the user's class can raise anything
-        yield f"fails when it is trained: {one_line(error)}", "let its forward be what autograd can follow"
+        changed = _changed_attribute(architecture, attributes)
+        remedy = "let its forward be what autograd can follow"
+        if "use_reentrant" in str(error):
+            remedy = "call checkpoint(…, use_reentrant=False)"
+        elif changed is not None:
+            remedy = f"{remedy}; it changes its attribute '{changed}': {_FRESH_STATE}"
+        yield f"fails when it is trained: {one_line(error)}", remedy
     if not is_repeatable:
+        changed = _changed_attribute(architecture, attributes)
+        if changed is not None:
+            yield f"keeps state from one batch to the next, in its attribute '{changed}'", _FRESH_STATE
         yield "draws at random in training, outside PyTorch's generator", "draw by torch.rand and the like"
     if not isinstance(losses, Tensor) or losses.shape != (1, _BATCH):
         shown = f"{list(losses.shape)}" if isinstance(losses, Tensor) else f"a {type(losses).__name__}"
         yield f"gives losses {shown} for {_BATCH} examples of one model", f"[1, {_BATCH}] is wanted"
+    yield from compared or ()
+
+
+def _step_problems(
+    architecture: ModuleArchitecture, theta: Tensor, x: Tensor, step: TrainingStep
+) -> Iterator[tuple[str, str]]:
+    """Compare a training step with that of ``loss.backward()``, from weights that the module itself does not have."""
+    generator = torch.Generator().manual_seed(1)
+    theta = theta.clone()
+    parameters = theta[:, : architecture.size - architecture.buffers]
+    parameters *= 0.5 + torch.rand(parameters.shape, generator=generator)
+    outputs = architecture.open(theta).training_scores(x[None], step).shape[-1]
+    loss: Loss = _cross_entropy
+    y = torch.arange(_BATCH) % outputs
+    if architecture.has_loss:  # that has its own trial, and here stands a loss that any scores have
+        loss = _square_error
+        y = torch.randn((_BATCH, outputs), generator=generator)
+        architecture = copy(architecture)
+        architecture.function = replace(architecture.function, loss=loss)
+
+    has_drawn = False
+
+    def train(lr: float) -> Tensor:
+        """Return the change of parameters and buffers in a step, ``[1, size]``."""
+        nonlocal has_drawn
+        after = torch.empty_like(theta)
+        with torch.inference_mode():
+            models = architecture.open(theta)
+            models.training_scores(x[None], step)
+            models.losses(y[None])
+            state = torch.get_rng_state()
+            models.descend(torch.full((1, _BATCH), lr / _BATCH))
+            has_drawn = not torch.equal(state, torch.get_rng_state())
+            models.store(after)
+        return after - theta
+
+    trained = train(_LR)
+    whole = train(1.0)
+    plain = _train_plainly(architecture, theta, x, y, loss, step)
+    if has_drawn:
+        yield "draws at random in its backward pass", "draw in its forward, by torch.rand and the like"
+    differing = _differing_part(architecture, theta, trained, _LR, plain)
+    if differing is None:
+        return
+    if _differing_part(architecture, theta, whole, 1.0, plain) is None:
+        problem = f"has a backward pass that is not proportional to the gradient, first in '{differing}'"
+        yield problem, "leave out what clips or rounds gradients: weights of examples and step sizes scale them"
+    problem = f"trains '{differing}' differently from loss.backward() in plain PyTorch"
+    yield (
+        problem,
+        "let its forward and its hooks read parameters and buffers from the module, as self.weight, each time",
+    )
+
+
+def _cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
+    return functional.cross_entropy(scores, y, reduction="none")
+
+
+def _square_error(scores: Tensor, y: Tensor) -> Tensor:
+    return (scores - y).square().mean(1)
+
+
+def _train_plainly(
+    architecture: ModuleArchitecture, theta: Tensor, x: Tensor, y: Tensor, loss: Loss, step: TrainingStep
+) -> Tensor:
+    """Make a step of size 1 as a loop in PyTorch does; return the change of parameters and buffers, ``[1, size]``.
+
+    The module of *architecture* has other weights afterwards.
+    """
+    module, traits = architecture.module.float(), architecture.traits
+    if any(part.is_meta for part in ModuleParts.of(module).sent.values()):
+        module = module.to_empty(device="cpu")
+    sent = ModuleParts.of(module).sent
+    with torch.no_grad():
+        for part, values in zip(sent.values(), _pieces(architecture, theta), strict=True):
+            part.copy_(values.view(part.shape))
+    module.train()
+    module.zero_grad()
+    key = step.keys[0]
+    SeededDraws(x.device).seed(int(key))
+    with KeyedDropout(key) if traits.has_dropout else nullcontext():
+        scores = module(x.long() if architecture.function.has_tokens else x.clone())
+    torch.autograd.backward(loss(scores, y).mean())
+    with torch.no_grad():
+        for part in ModuleParts.of(module).trained.values():
+            if part.grad is not None:
+                part.sub_(part.grad)
+    after = torch.cat([part.detach().flatten() for part in ModuleParts.of(module).sent.values()])
+    return after[None] - theta
+
+
+def _pieces(architecture: ModuleArchitecture, vector: Tensor) -> Sequence[Tensor]:
+    """Cut a vector ``[1, size]`` into the flat parameters and buffers."""
+    return torch.split(vector[0], [part.numel() for part in architecture.function.parts.sent.values()])
+
+
+def _differing_part(
+    architecture: ModuleArchitecture, theta: Tensor, trained: Tensor, lr: float, plain: Tensor
+) -> str | None:
+    """Return the first parameter or buffer of which a step of size *lr* differs from that of size 1 in *plain*."""
+    pieces = (_pieces(architecture, vector) for vector in (theta, trained, plain))
+    trained_names = architecture.function.parts.trained
+    for name, (start, change, expected) in zip(architecture.layout, zip(*pieces, strict=True), strict=True):
+        scale = lr if name in trained_names else 1.0  # buffers do not know the step size
+        allowed = _TOLERANCE * scale * expected.abs().max() + _ROUNDING * max(1.0, float(start.abs().max()))
+        if not (change - scale * expected).abs().max() <= allowed:
+            return name
+    return None

@@ -20,6 +20,11 @@ from netfl.registry import PluginError, import_plugin, one_line
 STORED = "stored:"
 """Prefix of the name of a module that was given as an instance."""
 
+HOOK_REMEDY = (
+    "users train copies of it without the hook: use register_full_backward_hook of a module, or change forward"
+)
+"""Remedy of a module with a hook on a parameter."""
+
 
 def create_module(name: str, args: Mapping[str, Any], seed: int = 0) -> nn.Module:
     """Create the module with PyTorch's generator at *seed*; the state of the generator is restored.
@@ -75,3 +80,11 @@ def load_stored(name: str, key: str) -> Any:
 def flatten_parameters(module: nn.Module) -> NDArray[np.float64]:
     """Return what an update carries, parameters and buffers, as one flat array."""
     return np.concatenate([part.detach().double().numpy().ravel() for part in ModuleParts.of(module).sent.values()])
+
+
+def find_hooked_parameter(module: nn.Module) -> str | None:
+    """Return the first parameter with a hook on its gradient: neither copies nor files of the parameter have it."""
+    for name, parameter in module.named_parameters():
+        if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
+            return name
+    return None

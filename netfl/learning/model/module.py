@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 from netfl.errors import Fault, ScenarioError
 from netfl.files import store_object
 from netfl.learning.model import Model
-from netfl.registry import invalid, one_line
+from netfl.registry import invalid, name_object, one_line
 from netfl.streams import Streams
 from netfl.types import Floats, Law
 
@@ -48,13 +48,18 @@ class Module(Model):
     loss: str = "cross_entropy"
     """Loss of an example: ``cross_entropy`` for labels; ``mse``, ``mae`` or ``huber`` for targets that are numbers; or
     a function as ``package.module:function``, which takes the scores ``[batch, classes]`` and the labels ``[batch]`` or
-    targets ``[batch, outputs]``, and returns the losses ``[batch]``.  In Python also the function itself."""
+    targets ``[batch, outputs]``, and returns the losses ``[batch]``.  In Python also the function itself; one that is
+    not in a file, such as a lambda, can be used in the same process only."""
 
     @field_validator("module", mode="before")
     @classmethod
     def _name_module(cls, value: object) -> object:
         if isinstance(value, type):
-            return f"{value.__module__}:{value.__qualname__}"
+            package, name = value.__module__, value.__qualname__
+            if package == "__main__" or getattr(sys.modules.get(package), name, None) is not value:
+                problem = f"the class '{name}' cannot be imported by other processes, such as netfl extend"
+                raise invalid(problem, "define it in a file, and import it from there; or give an instance of it")
+            return f"{package}:{name}"
         torch = sys.modules.get("torch")
         return _store(value) if torch is not None and isinstance(value, torch.nn.Module) else value
 
@@ -68,13 +73,9 @@ class Module(Model):
     @field_validator("loss", mode="before")
     @classmethod
     def _name_loss(cls, value: object) -> object:
-        if not isinstance(value, FunctionType):
-            return _store(value) if callable(value) else value
-        package, name = value.__module__, value.__qualname__
-        if package == "__main__" or getattr(sys.modules.get(package), name, None) is not value:
-            problem = f"the function '{name}' cannot be imported by other processes"
-            raise invalid(problem, "define it in a file, and import it from there")
-        return f"{package}:{name}"
+        if isinstance(value, FunctionType):
+            return name_object(value)
+        return _store(value) if callable(value) else value
 
     @field_validator("loss")
     @classmethod
@@ -130,6 +131,11 @@ def _store(value: object) -> str:
     """Store an object with its tensors as a file by its content, and return its name for a scenario."""
     import torch
 
+    from netfl.learning.model._user_module import HOOK_REMEDY, find_hooked_parameter
+
+    hooked = find_hooked_parameter(value) if isinstance(value, torch.nn.Module) else None
+    if hooked is not None:
+        raise invalid(f"a {type(value).__name__} has a hook on its parameter '{hooked}'", HOOK_REMEDY)
     content = io.BytesIO()
     try:
         torch.save(value, content)

@@ -145,3 +145,44 @@ def test_a_module_with_an_embedding_is_told_that_the_data_are_not_declared_as_to
 def test_an_embedding_with_fewer_rows_than_tokens_is_refused(rows):
     with pytest.raises(ScenarioError, match=f"the data have 20 tokens, an embedding has {rows}: enlarge it"):
         load({"examples": (TOKENS, LABEL), "tokens": 20}, Reader(rows))
+
+
+class Items:
+    """A data set whose items *make* returns."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def __len__(self):
+        return 60
+
+    def __getitem__(self, index):
+        return self.make(index)
+
+
+def test_examples_may_be_arrays_in_a_mapping():
+    scenario = load({"examples": {"features": X, "target": LABEL}})
+    assert scenario.data.shape == X.shape[1:]
+    assert scenario.data.classes == 3
+
+
+@pytest.mark.parametrize(
+    ("examples", "words"),
+    [
+        ({"pixels": X, "label": LABEL}, "the keys pixels, label, none of which is the x (x, image,"),
+        (Items(lambda i: {"x": X[i], "weight": 1.0}), "the keys x, weight, none of which is the label (label, labels,"),
+        (Items(lambda i: ({"a": X[i], "b": X[i]}, 1)), "x or label is a dict of 2 parts, and models get one array"),
+        (Items(lambda i: ((X[i], X[i, :1]), 1)), "x or label is a tuple of 2 parts, and models get one array"),
+        (Items(lambda i: (X[i], LABEL[i], 0.5 + i)), "the third part of an item is the user"),
+        (Items(lambda i: (X[i],)), "an item has 1 parts, which are not (x, label) or (x, label, user)"),
+        (Items(lambda i: (X[i], LABEL[i], 1, 2)), "an item has 4 parts"),
+        (Items(lambda i: X[i]), "an item is a ndarray, not (x, label)"),
+        (iter([(X, LABEL)]), "it has no items by number; a DataLoader has the data set as loader.dataset"),
+    ],
+)
+def test_items_of_another_form_are_errors_that_say_which(examples, words):
+    with pytest.raises(ScenarioError) as raised:
+        load({"examples": examples})
+    (error,) = str(raised.value).splitlines()
+    assert error.startswith("data: ")
+    assert words in error

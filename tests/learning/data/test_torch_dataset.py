@@ -69,7 +69,7 @@ def test_images_of_pillow_become_channels_with_pixels_up_to_1():
 
 
 def test_items_with_other_keys_are_refused():
-    with pytest.raises(ScenarioError, match="items have the keys pixels, label, none of which is the x"):
+    with pytest.raises(ScenarioError, match="it has the keys pixels, label, none of which is the x"):
         stack([{"pixels": [1.0], "label": 0}])
 
 

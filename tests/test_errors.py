@@ -1,0 +1,34 @@
+"""Errors of netfl: their names, their texts, and their copies."""
+
+import copy
+import pickle
+
+import pytest
+
+import netfl
+from netfl.errors import Fault, MachineError, ModelError, NetflError, ScenarioError
+
+ERRORS = [
+    NetflError("no"),
+    MachineError("the disk is full"),
+    ScenarioError([Fault("users", "not a number", "x", "write a number", "a.yaml:3"), Fault("", "too late")]),
+    ModelError("tdma", "KeyError: 3", user=4, time_s=60.0),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_errors_stand_at_the_top_of_the_package(error):
+    assert getattr(netfl, type(error).__name__) is type(error)
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_copies_of_errors_are_whole(error):
+    for duplicate in (pickle.loads(pickle.dumps(error)), copy.deepcopy(error), type(error)(*error.args)):
+        assert type(duplicate) is type(error)
+        assert str(duplicate) == str(error)
+        assert vars(duplicate) == vars(error)
+
+
+def test_the_text_of_an_error_has_all_of_its_parts():
+    assert str(ERRORS[2]) == "a.yaml:3: users: not a number ('x'); write a number\ntoo late"
+    assert str(ERRORS[3]) == "tdma, user 4, at 60 s of simulated time: KeyError: 3"
