@@ -139,6 +139,12 @@ def write_extended(folder: Path, part: Mapping[str, Any]) -> None:
     write_json(path, manifest | more)
 
 
+def add_to_manifest(folder: Path, **facts: object) -> None:
+    """Add facts to the manifest of the finished run in *folder*, or replace them."""
+    path = folder / "manifest.json"
+    write_json(path, json.loads(path.read_text(encoding="utf-8")) | facts)
+
+
 @cache
 def versions() -> Mapping[str, str]:
     """Return what determines the last bits of results: versions of Python and packages, and NumPy's SIMD kernel."""

@@ -76,7 +76,7 @@ def extend(
                     perform_run(setup, learner, part, display, command)
             if _manifest(part).get("status") == "done":  # and not stopped by the observer
                 with note_continuation(folder, command):
-                    _merge(folder, part, scenario, first, command)
+                    merge_replicas(folder, part, scenario, first, command)
         except ScenarioError:
             shutil.rmtree(part, ignore_errors=True)
             raise
@@ -128,10 +128,17 @@ def _manifest(part: Path) -> dict[str, object]:
         return {}
 
 
-def _merge(folder: Path, part: Path, scenario: Scenario, first: int, command: str) -> None:
+def merge_replicas(folder: Path, part: Path, scenario: Scenario, first: int, command: str) -> None:
     """Append the new replicas to the tables of the run; the manifest, written last, makes them count.
 
     All new tables are complete before the first replaces one of the run, as a full disk or damage then changes nothing.
+
+    Args:
+        folder: the run directory.
+        part: the finished run of the new replicas, which is removed at the end.
+        scenario: the scenario with all replicas.
+        first: the first of the new replicas.
+        command: the command that continues after a failure of the machine.
     """
     added = Run(part)
     metrics = [
