@@ -151,7 +151,7 @@ def test_replicas_have_seeds_of_their_own_and_a_seed_repeats_them(tmp_path):
     assert values_of(alone, "train_draw")[0] == values_of(run, "train_draw")[0]
     from netfl import report
 
-    assert "t interval over 3 replicas" in report.write(run).read_text()
+    assert "Means over 3 replicas; ±" in report.write(run).read_text()
 
 
 def test_a_replica_that_fails_leaves_those_before(tmp_path):
