@@ -450,9 +450,9 @@ class NetworkGrid(Grid):
 
         before = len(self._arrivals)
         if self._replies == "all":
-            self._use_received()
+            self._use_received(result)
         for delivery in result.deliveries:
-            for request in self._answered_by(delivery):
+            for request in self._answered_by(delivery.user, delivery.base):
                 self._answer(request, delivery)
         for request in requests:
             is_late = result.closed_s - request.opened_s > request.timeout_s
@@ -502,12 +502,12 @@ class NetworkGrid(Grid):
         request.is_used = True
         return self.clients.use(reply, request.user)
 
-    def _use_received(self) -> None:
+    def _use_received(self, result: Round) -> None:
         """Let the replies of all users that have received their message take effect."""
-        for requests in self._requests.values():
-            for request in requests:
-                if self._recorder.has_taken_part(request.user, request.version):
-                    self._use(request)
+        for user in self._requests:
+            version = self._recorder.received_version(user, result.index - 1)
+            for request in self._answered_by(user, version):
+                self._use(request)
 
     def _step(self, requests: Sequence[_Request]) -> Round:
         """Simulate the next round, in which the users of *requests* may take part."""
@@ -577,12 +577,12 @@ class NetworkGrid(Grid):
             raise ScenarioError([Fault("access", problem, kind, "let the strategy sample all nodes")])
         return None
 
-    def _answered_by(self, delivery: Delivery) -> list[_Request]:
-        """Return the requests that a delivered update answers.
+    def _answered_by(self, user: int, base: int) -> list[_Request]:
+        """Return the requests that an update of *user* answers which starts from version *base*.
 
-        These are the newest that its user had when its base was sent, and those before it that still wait.
+        These are the newest that the user had when this version was sent, and those before it that still wait.
         """
-        known = [each for each in self._requests.get(delivery.user, ()) if each.version <= delivery.base]
+        known = [each for each in self._requests.get(user, ()) if each.version <= base]
         return [
             each for each in known if not each.is_delivered and (each.is_waiting or each.version == known[-1].version)
         ]
@@ -657,10 +657,15 @@ class _OutcomeRecorder:
             return False
         return ended.base < 0 or ended.base >= self._versions.get(user, -1)
 
-    def has_taken_part(self, user: int, version: int) -> bool:
-        """Return whether *user* received *version* or a later one; a direct access states only outcomes."""
+    def received_version(self, user: int, version: int) -> int:
+        """Return the newest version that *user* received; -1 without one.
+
+        A direct access states only outcomes: a user with an outcome received *version*, that of the round.
+        """
         ended = self.ended.get(user)
-        return self._versions.get(user, -1) >= version or (ended is not None and ended.base < 0)
+        if ended is not None and ended.base < 0:
+            return version
+        return self._versions.get(user, -1)
 
     def wants(self, kind: str) -> bool:
         """Return whether events of *kind* are needed here or by the receiver."""

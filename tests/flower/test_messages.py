@@ -180,6 +180,17 @@ def test_all_replies_can_be_computed_also_those_that_are_lost():
         assert counts(grid.send_and_receive(messages("query"))) == [4, 4]
 
 
+def test_a_user_does_not_reply_to_a_message_that_has_not_reached_it():
+    absent = {"kind": "bernoulli", "probability": 0.5}
+    with NetworkGrid(LOSSLESS | {"access": absent}, noting_client([]), replies="all") as grid:
+        delivered = [0, 0]
+        for _ in range(9):
+            for reply in grid.send_and_receive(messages()):
+                delivered[reply.metadata.src_node_id - FIRST_NODE] += reply.has_content()
+        assert counts(grid.send_and_receive(messages("query"))) == [count + 1 for count in delivered]
+        assert 0 < min(delivered) < 9
+
+
 def test_the_growth_of_replies_is_named_where_a_network_is_designed_for_their_size():
     from support.small_network import PLAIN
 
