@@ -7,7 +7,7 @@ broadcast of the round, and uses the reply of each user whose update the network
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from threading import RLock, get_ident
@@ -418,14 +418,17 @@ class NetworkGrid(Grid):
                 self.activity.add_direct(_category(message), bits_of[content] + message_bits(reply))
         return numbers
 
-    def _fetch(self, numbers: Iterable[str], categories: Iterable[str] = ()) -> list[Message]:
+    def _fetch(self, numbers: Collection[str], categories: Collection[str] = ()) -> list[Message]:
         """Return the replies to some messages, and the late replies of some *categories*, in the order of arrival."""
-        fetched, kept = [], []
+        fetched: list[Message] = []
+        kept: list[_Arrival] = []
         for arrival in self._arrivals:
-            is_fetched = arrival.number in numbers or arrival.late_for in categories
-            (fetched if is_fetched else kept).append(arrival)
+            if arrival.number in numbers or arrival.late_for in categories:
+                fetched.append(arrival.reply)
+            else:
+                kept.append(arrival)
         self._arrivals = kept
-        return [arrival.reply for arrival in fetched]
+        return fetched
 
     def _run_pending(self) -> None:
         """Simulate rounds for the messages that were pushed since the last round, as they precede what follows."""

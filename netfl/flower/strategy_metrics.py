@@ -103,7 +103,7 @@ def _observe_methods(names: tuple[str, ...], calls: _StrategyCalls, replacements
 def _observed_subclass(observe: Callable[[type], None]) -> Callable[[Any], Any]:
     """Return a replacement of ``__init_subclass__`` that lets *observe* see classes that are defined later."""
 
-    def init_subclass(cls: type, **_: Any) -> None:
+    def init_subclass(cls: type, /, **_: Any) -> None:
         observe(cls)
 
     return lambda _: classmethod(init_subclass)
@@ -111,14 +111,11 @@ def _observed_subclass(observe: Callable[[type], None]) -> Callable[[Any], Any]:
 
 def _with_subclasses(base: type) -> Iterator[type]:
     """Yield a class and all that derive from it, each once."""
-    found: dict[type, None] = {base: None}
-    pending = [base]
-    while pending:
-        for derived in pending.pop().__subclasses__():
-            if derived not in found:
-                found[derived] = None
-                pending.append(derived)
-    yield from found
+    classes = [base]
+    for strategy_class in classes:
+        yield strategy_class
+        derived: list[type] = strategy_class.__subclasses__()
+        classes += [each for each in derived if each not in classes]
 
 
 class _StrategyCalls:
