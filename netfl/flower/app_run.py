@@ -187,6 +187,9 @@ def _add_replica(scenario: Scenario, replica: int, app: _App, folder: Path, disp
     except (ScenarioError, ModelError) as error:
         _note_end(folder, scenario, replica, f"failed: {error}")
         raise ModelError(f"replica {replica}", str(error)) from error.__cause__
+    except KeyboardInterrupt:
+        _note_end(folder, scenario, replica, "was stopped")
+        raise
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return is_done
@@ -201,10 +204,11 @@ def _note_end(folder: Path, scenario: Scenario, replica: int, reason: str) -> No
 
 def _joined_facts(before: Run, added: Run, replica: int) -> dict[str, object]:
     """Return the errors and notes of an app in a run, with those of a further replica."""
-    facts: dict[str, object] = {}
-    errors = [run.manifest["app_errors"] for run in (before, added) if "app_errors" in run.manifest]
+    manifests = [before.manifest, added.manifest]
+    calls = sum(manifest["app_calls"] for manifest in manifests)
+    facts: dict[str, object] = {"app_calls": calls}
+    errors = [manifest["app_errors"] for manifest in manifests if "app_errors" in manifest]
     if errors:
-        calls = sum(run.manifest["app_calls"] for run in (before, added))
         facts["app_errors"] = [errors[0][0], sum(count for _, count, _ in errors), calls]
     notes = [*before.manifest.get("app_notes", ())]
     notes += [f"{note} (replica {replica})" for note in added.manifest.get("app_notes", ())]

@@ -154,6 +154,17 @@ def test_replicas_have_seeds_of_their_own_and_a_seed_repeats_them(tmp_path):
     assert "Means over 3 replicas; ±" in report.write(run).read_text()
 
 
+def test_errors_and_notes_of_all_replicas_are_joined(tmp_path):
+    client = ClientApp()
+    client.train()(lambda message, context: 1 / 0)
+    server, _ = server_of(averaging(), 2)
+    run = netfl.flower.run(LOSSLESS | {"replicas": 3}, server, client, tmp_path / "run", progress=False)
+    first, *numbers = run.manifest["app_errors"]
+    assert (first.endswith("ZeroDivisionError: division by zero"), numbers) == (True, [18, 18])
+    aggregated = "the strategy aggregated in 0 of 2 rounds"
+    assert {aggregated, f"{aggregated} (replica 1)", f"{aggregated} (replica 2)"} < {*run.manifest["app_notes"]}
+
+
 def test_a_replica_that_fails_leaves_those_before(tmp_path):
     mains = []
 
