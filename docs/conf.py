@@ -43,7 +43,7 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(numpy|np|pandas|pd|matplotlib|networkx|nx|simpy|pydantic|pydantic_core|pathlib|collections)\..*"),
     (
         r"py:.*",
-        r"(torch\..*|Augment|NetworkSimulator|Axes|Environment|FigureBase|Over|ComparisonTable|netfl\.report\.paper_tables\..*|netfl\.units\.Unit|ArrayLike|NDArray|Floats|Ints|Bools|Tensor|State|Architecture|LearnerSpec|Size|Ge|Field|FieldInfo|NoneType)",
+        r"(torch\..*|Augment|NetworkSimulator|Axes|Environment|FigureBase|Over|ComparisonTable|netfl\.report\.paper_tables\..*|netfl\.units\.Unit|ArrayLike|NDArray|Floats|Ints|Bools|Tensor|State|Architecture|LearnerSpec|Size|Ge|MaxLen|_PydanticGeneralMetadata|Field|FieldInfo|NoneType)",
     ),
     (r"py:.*", r"(TypeAliasForwardRef|PydanticCustomError|annotated_types\..*)"),
     (

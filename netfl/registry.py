@@ -25,6 +25,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, cast, get_args, get_origin
 
+import numpy as np
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -47,6 +48,8 @@ else:
     ModelMetaclass = type(BaseModel)
 
 _Result = TypeVar("_Result")
+_MAX_DIGITS = 4000
+"""Largest number of digits of a number in a scenario; Python converts up to 4,300."""
 
 
 FAMILIES = (
@@ -73,6 +76,102 @@ FAMILIES = (
     "tracker",
 )
 """All families, as paths of their packages below ``netfl``."""
+
+
+_SUBSCHEMAS = ("schema", "items_schema", "values_schema", "choices", "fields")
+"""Keys below which a schema of pydantic has the schemas of its parts."""
+_PLAIN_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+"""A number, without unit, blanks or digit separators."""
+
+
+class StrictScalars:
+    """Annotation of a type whose numbers are read from numbers alone, and whose booleans from booleans alone.
+
+    pydantic also reads ``true`` as 1, and ``"8.0"``, ``" 8 "``, ``"+8"`` and ``"1_0"`` as numbers.  A number with an
+    integral value, such as ``1e3`` or ``2000.0``, remains a whole number.
+    """
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        schema = handler(source)
+        resolved = handler.resolve_ref_schema(schema)
+        strict: core_schema.CoreSchema = _strict_schema(resolved)
+        if strict is resolved:
+            return schema  # its parts are changed in place
+        return strict
+
+
+def _strict_schema(schema: Any) -> Any:
+    """Return *schema* with a check before each number and boolean at or below it; parts are replaced in place."""
+    check = _SCALAR_CHECKS.get(schema["type"])
+    if check is not None:
+        return core_schema.no_info_before_validator_function(check, schema)
+    if schema["type"] == "function-before" and schema["function"]["function"] in _SCALAR_CHECKS.values():
+        return schema  # a model inside this one has done it
+    if schema.get("keys_schema", {}).get("type") == "int":
+        schema["keys_schema"] = core_schema.no_info_before_validator_function(_check_key, schema["keys_schema"])
+    for key in _SUBSCHEMAS:
+        part = schema.get(key)
+        if isinstance(part, list):
+            schema[key] = [_strict_schema(entry) if isinstance(entry, dict) else entry for entry in part]
+        elif isinstance(part, dict) and isinstance(part.get("type"), str):
+            schema[key] = _strict_schema(part)
+        elif isinstance(part, dict):  # by name
+            schema[key] = {name: _strict_schema(entry) for name, entry in part.items()}
+    return schema
+
+
+def _check_float(value: Any) -> Any:
+    if isinstance(value, bool | np.bool_ | str | bytes):
+        raise invalid("not a number", _number_remedy(value))
+    return value
+
+
+def _check_int(value: Any) -> Any:
+    if isinstance(value, bool | np.bool_ | str | bytes):
+        raise invalid("not a whole number", _number_remedy(value, "a whole number"))
+    return value
+
+
+def _check_key(value: Any) -> Any:
+    """Check a key of a mapping by whole numbers, which a file has as text."""
+    if isinstance(value, str) and re.fullmatch(r"0|-?[1-9][0-9]{0,18}", value):
+        return int(value)
+    return _check_int(value)
+
+
+def _check_bool(value: Any) -> Any:
+    if not isinstance(value, bool | np.bool_):
+        raise invalid("neither true nor false", "write true or false")
+    return value
+
+
+_SCALAR_CHECKS: Mapping[str, Callable[[Any], Any]] = {"float": _check_float, "int": _check_int, "bool": _check_bool}
+"""Checks of values before pydantic reads them, by pydantic's name of the type."""
+
+
+def _number_remedy(value: object, wanted: str = "a number") -> str:
+    """Return the number that a text probably stands for, as the remedy.
+
+    >>> _number_remedy("8.0"), _number_remedy("1_000"), _number_remedy("10 %"), _number_remedy("0,5")
+    ('write 8.0 without quotes', 'write 1000', 'write 0.1', 'write 0.5')
+    >>> _number_remedy(True), _number_remedy("9" * 5000, "a whole number")
+    ('write a number', 'write a whole number of fewer digits')
+    """
+    if not isinstance(value, str):
+        return f"write {wanted}"
+    if len(value) > _MAX_DIGITS:
+        return f"write {wanted} of fewer digits"
+    if _PLAIN_NUMBER.fullmatch(value):
+        return f"write {value.removeprefix('+')} without quotes"
+    text = re.sub(r"[\s_]", "", value)
+    bare = text.removesuffix("%")
+    if re.fullmatch(r"[-+]?[0-9]+,[0-9]{1,2}", bare):  # three digits after a comma may be thousands
+        bare = bare.replace(",", ".")
+    if not _PLAIN_NUMBER.fullmatch(bare):
+        return f"write {wanted}"
+    if text.endswith("%"):
+        return f"write {float(bare) / 100:.12g}"
+    return f"write {bare.removeprefix('+')}"
 
 
 class _SpecClass(ModelMetaclass):
@@ -105,6 +204,11 @@ class Spec(BaseModel, ABC, metaclass=_SpecClass):
         A contract overrides this for objects that its users have, such as a `torch.nn.Module` for a model.
         """
         return None
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """Read numbers and booleans by `StrictScalars` in all fields."""
+        return StrictScalars().__get_pydantic_core_schema__(source, handler)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -491,7 +595,8 @@ _WORDS = {
 class ByForm:
     """Annotation of a field of a union type: the form of a value chooses its part, so that one mistake is one error.
 
-    A text is a word of the ``Literal``, a mapping a model with its keys, a list the tuple, anything else the number.
+    A text is a word of the ``Literal``, a mapping a model with its keys, a list the tuple, true and false the ``bool``,
+    anything else the number.
 
     Example::
 
@@ -500,7 +605,9 @@ class ByForm:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         models = [part for part in get_args(source) if _form_of(part) == "model"]
-        parts: dict[str, TypeAdapter[Any]] = {_form_of(part): TypeAdapter(part) for part in get_args(source)}
+        parts: dict[str, TypeAdapter[Any]] = {
+            _form_of(part): TypeAdapter(cast(Any, Annotated[part, StrictScalars()])) for part in get_args(source)
+        }
 
         def choose(value: object, info: ValidationInfo) -> object:
             if isinstance(value, BaseModel):
@@ -512,7 +619,13 @@ class ByForm:
                     faults = [Fault(str(key), "unknown key", None, _for_key(str(key), known)) for key in value]
                     raise ValidationError.from_exception_data("", [to_line_error(fault) for fault in faults])
                 return (fitting or models)[0].model_validate(value, context=info.context)
-            form = "list" if isinstance(value, list | tuple) else "text" if isinstance(value, str) else "number"
+            form = "number"
+            if isinstance(value, list | tuple):
+                form = "list"
+            elif isinstance(value, str):
+                form = "text"
+            elif isinstance(value, bool):
+                form = "boolean"
             part = next(parts[key] for key in (form, "number", "list", "model") if key in parts)
             return part.validate_python(value, context=info.context)
 
@@ -524,6 +637,8 @@ def _form_of(part: Any) -> str:
     bare = get_args(part)[0] if get_origin(part) is Annotated else part
     if inspect.isclass(bare) and issubclass(bare, BaseModel):
         return "model"
+    if bare is bool:
+        return "boolean"
     return {tuple: "list", Literal: "text"}.get(get_origin(bare), "number")
 
 
@@ -558,6 +673,8 @@ def _detail(model: type[Spec], error: Any) -> InitErrorDetails:
     kind, loc, ctx = error["type"], error["loc"], error.get("ctx", {})
     if "remedy" in ctx:  # a model inside this one has explained it
         return InitErrorDetails(type=invalid(error["msg"], ctx["remedy"], kind), loc=loc, input=error["input"])
+    if kind == "float_type" and isinstance(error["input"], int):
+        kind = "finite_number"  # a float cannot hold it
     message, remedy = _WORDS.get(kind, (re.sub("^(Input|String|Tuple|List) should", "should", error["msg"]), ""))
     if kind == "extra_forbidden":
         kind, message, remedy = "unknown_key", "unknown key", _for_key(str(loc[-1]), [*model.model_fields])

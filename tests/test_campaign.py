@@ -237,7 +237,7 @@ def test_killed_three_times_ends_in_the_same_page(tmp_path, monkeypatch):
         lambda: [*resumed.glob("results/checkpoints/toy.other.*.xz")],  # in a slow run
     ]
     for number, is_reached in enumerate(points):
-        process, limit = start(resumed), time.monotonic() + 60
+        process, limit = start(resumed), time.monotonic() + 300
         while not is_reached() and process.poll() is None and time.monotonic() < limit:
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)

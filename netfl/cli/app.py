@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from netfl.errors import __version__
+from netfl.errors import __version__, printable
 
 _UsageError: Any = typer.BadParameter.__base__
 """The usage error of the click that typer is built on."""
@@ -44,6 +44,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print *text*, which may have names from files, on the standard output or error."""
+    typer.echo(printable(text), err=err, nl=nl)
 
 
 def local(text: str) -> Path:
@@ -101,7 +106,7 @@ NoPlugins = Annotated[
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(f"netfl {__version__}")
+        echo(f"netfl {__version__}")
         raise typer.Exit
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn, ParamSpec
 
 import typer
 
+from netfl.cli.app import echo
 from netfl.errors import Fault, MachineError, ModelError, NetflError, ScenarioError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
             command(*args, **kwargs)
         except NetflError as error:
             if isinstance(error, ModelError) and error.__cause__ is not None:
-                typer.echo("".join(format_exception(error.__cause__)), err=True)  # for the author of the model
+                echo("".join(format_exception(error.__cause__)), err=True)  # for the author of the model
             message = "\n".join(map(_format_error, getattr(error, "faults", [error])))
             code = error.exit_code
         except MemoryError as error:
@@ -45,7 +46,7 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
             code = INTERRUPTED
         else:
             return
-        typer.echo(message, err=True)
+        echo(message, err=True)
         raise typer.Exit(code)
 
     return guarded
@@ -71,9 +72,9 @@ def print_warnings(scenario: Scenario, quiet: bool) -> None:
     if quiet:
         return
     if scenario.sweep is not None:
-        typer.echo("this is one run; the sweep is ignored. To run it: netfl sweep", err=True)
+        echo("this is one run; the sweep is ignored. To run it: netfl sweep", err=True)
     for warning in warnings(scenario):
-        typer.echo(warning, err=True)
+        echo(warning, err=True)
 
 
 def report_outcome(done: Run, quiet: bool, *, report: bool = False) -> None:
@@ -89,7 +90,7 @@ def report_outcome(done: Run, quiet: bool, *, report: bool = False) -> None:
     if not quiet:
         show_run(done)
     for name in done.diverged:
-        typer.echo(f"diverged: {name}", err=True)
+        echo(f"diverged: {name}", err=True)
     if report:
         write_report(done, None)
     if done.status != "done":
@@ -101,7 +102,7 @@ def report_outcome(done: Run, quiet: bool, *, report: bool = False) -> None:
 
 def exit_interrupted(remedy: str) -> NoReturn:
     """Print that the command was interrupted, with the *remedy*, and exit."""
-    typer.echo(f"interrupted; {remedy}", err=True)
+    echo(f"interrupted; {remedy}", err=True)
     raise typer.Exit(INTERRUPTED)
 
 
@@ -111,8 +112,8 @@ def write_report(source: Run | Sweep | Sequence[Path], out: Path | None) -> None
     By default it is ``report.html`` in the folder of the run or the sweep.  A run also has a plot there.
     """
     from netfl import report
-    from netfl.cli.views import open_console
     from netfl.results.run_reader import Run
+    from netfl.screen import open_console
     from netfl.sweeps import Sweep
 
     console = open_console()

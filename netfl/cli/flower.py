@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from netfl.cli.app import Out, Quiet, Report, ScenarioFile, app
+from netfl.cli.app import Out, Quiet, Report, ScenarioFile, app, echo
 from netfl.cli.common import exit_interrupted, handle_errors, print_warnings, report_outcome
 from netfl.cli.options import ScenarioOptions, with_options
 
@@ -70,9 +70,9 @@ def run(
     from netfl.flower.versions import check_flower
 
     check_flower()
-    from netfl.cli.views import open_console
     from netfl.flower.app_files import load_app
     from netfl.flower.app_run import run as run_app
+    from netfl.screen import open_console
     from netfl.simulation.progress import ProgressDisplay
 
     loaded = changes.load(scenario)
@@ -94,11 +94,11 @@ def run(
         )
     report_outcome(done, quiet, report=report)
     for note in done.manifest.get("app_notes", ()):
-        typer.echo(f"note: {note}", err=True)
+        echo(f"note: {note}", err=True)
     if failures := done.manifest.get("app_errors"):
         first, failed, calls = failures
         problem = f"the ClientApp failed {failed} times of {calls}, first with {first}; see {done.folder}/flower.log"
-        typer.echo(problem, err=True)
+        echo(problem, err=True)
         if failed == calls:
             raise typer.Exit(1)
     if done.manifest["replicas"] < loaded.replicas:

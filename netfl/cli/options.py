@@ -213,14 +213,13 @@ def _refuse(options: Mapping[str, object], engine: str) -> None:
 
 def _quantity(option: str, text: str, unit: str) -> float:
     """Parse a positive quantity with its unit."""
-    from netfl.units import to_si
+    from netfl.units import QuantityError, to_si
 
+    remedy = "write a number with a unit, such as '2 h' or '4 GB'"
     try:
         value = to_si(text, unit)
-        problem = "not above 0"
-    except ValueError as error:
-        value = 0.0
-        problem = str(error)
+    except QuantityError as error:
+        raise ScenarioError([Fault(option, str(error), text, error.remedy or remedy)]) from None
     if not value > 0:
-        raise ScenarioError([Fault(option, problem, text, "write a number with a unit, such as '2 h' or '4 GB'")])
+        raise ScenarioError([Fault(option, "not above 0", text, remedy)])
     return value

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from netfl.cli import common
-from netfl.cli.app import NoPlugins, app, path_argument, path_option
+from netfl.cli.app import NoPlugins, app, echo, path_argument, path_option
 from netfl.cli.common import handle_errors
 from netfl.errors import Fault, ScenarioError
 
@@ -33,7 +33,7 @@ def write_report(
 
     if latex is not None:
         compare(folders, known_metrics(folders)).to_latex(latex)
-        typer.echo(f"LaTeX:   {latex}")
+        echo(f"LaTeX:   {latex}")
     if len(folders) > 1:
         common.write_report(folders, out)
     else:

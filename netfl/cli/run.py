@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from netfl.cli.app import Device, Folder, NoPlugins, Out, Quiet, Report, ScenarioFile, app, path_option
+from netfl.cli.app import Device, Folder, NoPlugins, Out, Quiet, Report, ScenarioFile, app, echo, path_option
 from netfl.cli.common import (
     INTERRUPTED,
     check_device,
@@ -34,7 +34,7 @@ def run(
     report: Report = False,
 ) -> None:
     """Run a scenario: network and learners."""
-    from netfl.cli.views import open_console
+    from netfl.screen import open_console
     from netfl.simulation import run as simulation
     from netfl.simulation.progress import ProgressDisplay
 
@@ -58,7 +58,7 @@ def trace(
     no_plugins: NoPlugins = False,
 ) -> None:
     """Run the network of a scenario without learning."""
-    from netfl.cli.views import open_console
+    from netfl.screen import open_console
     from netfl.simulation import run as simulation
     from netfl.simulation.progress import ProgressDisplay
 
@@ -81,7 +81,7 @@ def resume(
     report: Report = False,
 ) -> None:
     """Continue a run after a stop or a crash, and update its report if it has one."""
-    from netfl.cli.views import open_console
+    from netfl.screen import open_console
     from netfl.simulation import run as simulation
     from netfl.simulation.progress import ProgressDisplay
 
@@ -104,7 +104,7 @@ def extend(
     report: Report = False,
 ) -> None:
     """Add replicas to a finished run without repeating the others, and update its report if it has one."""
-    from netfl.cli.views import open_console
+    from netfl.screen import open_console
     from netfl.simulation.extend import extend as extend_run
     from netfl.simulation.progress import ProgressDisplay
 
@@ -165,5 +165,5 @@ def sweep(
         unit = "points" if done.search is None else "trials"
         problem = f"not all {unit} are done; repeat the command to continue"
         has_failed = done.search is not None and done.search.is_over
-        typer.echo("no trial is done: see their errors" if has_failed else problem, err=True)
+        echo("no trial is done: see their errors" if has_failed else problem, err=True)
         raise typer.Exit(INTERRUPTED if display.stop else 1)

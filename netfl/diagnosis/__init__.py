@@ -13,6 +13,7 @@ from netfl.diagnosis.diagnose import diagnose
 from netfl.diagnosis.multiple_testing import HypothesisTest, Kind
 from netfl.diagnosis.participation import Participation, from_matrix, from_table, participation_from_sequence
 from netfl.diagnosis.result import Diagnosis, ExpectedProcess
+from netfl.diagnosis.slow_cycle import SlowCycle
 
 __all__ = [
     "Diagnosis",
@@ -20,6 +21,7 @@ __all__ = [
     "HypothesisTest",
     "Kind",
     "Participation",
+    "SlowCycle",
     "diagnose",
     "from_matrix",
     "from_table",

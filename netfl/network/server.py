@@ -152,7 +152,7 @@ class Server:
         self.admission.record_deliveries(self._log.round, [delivery.user for delivery in deliveries])
 
         newest = self._log.round
-        if self._service.staleness == 0:
+        if self._max_age == 0:
             return RoundResult(deliveries, newest, None)
         needed = self._needed_versions(newest)
         oldest = needed[0] if needed else newest
@@ -276,6 +276,11 @@ class Server:
 
     # the result of a round
 
+    @property
+    def _max_age(self) -> int | None:
+        """Largest number of newer versions with which an update of any user counts; ``None`` is no limit."""
+        return self._service.staleness
+
     def _end_received(self, *, is_valid: bool) -> None:
         """End the updates of a round that may be void, now that it is known whether it is."""
         ending = Ending("delivered", self.name)
@@ -288,6 +293,5 @@ class Server:
     def _needed_versions(self, newest: int) -> tuple[int, ...]:
         """Return the versions before *newest* from which an update may still count, in rising order."""
         kept = set(self._outstanding.open_updates).union(*(tower.versions() for tower in self._towers))
-        limit = self._service.staleness
-        oldest = 0 if limit is None else newest - limit
+        oldest = 0 if self._max_age is None else newest - self._max_age
         return tuple(sorted(base for base in kept if oldest <= base < newest))

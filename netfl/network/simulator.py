@@ -43,15 +43,18 @@ from netfl.network.updates import OutstandingUpdates, UpdateCarrier
 from netfl.registry import kind_of
 from netfl.streams import Streams
 from netfl.types import Ints, LearnerReport, Recorder, Round, RoundControls, RoundProgress, ignore_progress
+from netfl.units import clock_problem
 
 
 def record_outages(log: EventLog, config: NetworkConfig, start_s: float, end_s: float) -> None:
-    """Record the nodes that went down or up after *start_s* and by *end_s*; in the first round also those down."""
+    """Record the nodes that went down or up in [*start_s*, *end_s*); in the first round also those that are down."""
     if not (log.wants("down") or log.wants("up")):
         return
     layout = config.layout
     nodes = np.arange(layout.nodes)
-    times_s, changed_nodes, goes_up = config.outages.changes(nodes, start_s, end_s)
+    after_s = max(0.0, before_rounding(start_s))  # nothing is known of times before the run
+    by_s = max(after_s, before_rounding(end_s))
+    times_s, changed_nodes, goes_up = config.outages.changes(nodes, after_s, by_s)
     if log.round == 1:
         down_nodes = nodes[~config.outages.up(nodes, start_s)]
         times_s = np.append(np.full(len(down_nodes), start_s), times_s)
@@ -223,10 +226,7 @@ class NetworkSimulator:
             self._run_round()
             self._play_fast_traffic(closed_s)
             log.flush_packets()
-            changes_from_s = opened_s
-            if index > 1:  # changes at the end of the window before belong to this one
-                changes_from_s = before_rounding(opened_s)
-            record_outages(log, self._config, changes_from_s, before_rounding(closed_s))
+            record_outages(log, self._config, opened_s, closed_s)
             if self._config.sampler is not None:
                 self._config.sampler.sample(opened_s, closed_s, log)
             if index == count:
@@ -378,6 +378,8 @@ class NetworkSimulator:
             raise ModelError("network", problem, time_s=self.env.now) from error
         if self._failure is not None:
             raise self._failure
+        if problem := clock_problem(self.env.now):
+            raise ModelError("network", problem, time_s=self.env.now)
         self._log.attempts.flush()
 
     def _report_progress(self, now_s: float) -> None:

@@ -286,7 +286,7 @@ def _build_population(
         queue = UpdateQueue(ids, service.segmentation.max_bits, tower, log, outstanding)
     exemptions = config.exemptions
     if exemptions.among("airtime", ids).any():
-        queue.set_cuts(cuts_of_users(exemptions, ids, service.segmentation, service.transport))
+        queue.set_cuts(cuts_of_users(exemptions, ids, service.segmentation))
     new_population: Callable[..., UserPopulation] = UserPopulation
     if service.on_new_version == "restart":  # else all users finish their updates
         new_population = exemptions.choose(UserPopulation, PersistentPopulation, "superseded", "deadline")

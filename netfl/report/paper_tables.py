@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -303,8 +302,22 @@ def _unit(metric: str, largest: float) -> tuple[float, str]:
     return (1.0, "") if math.isnan(largest) else unit_of(metric, largest)
 
 
+_LATEX = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+}
+"""LaTeX of its special characters."""
+
+
 def _escape(text: str) -> str:
-    return re.sub(r"([&%$#_{}])", r"\\\1", text)
+    r"""Return *text* in LaTeX.
+
+    >>> _escape("a_1 ~ 10^2 %")
+    'a\\_1 \\textasciitilde{} 10\\textasciicircum{}2 \\%'
+    """
+    return "".join(_LATEX.get(character, character) for character in text)
 
 
 def _math(cell: str, *, signed: bool = False) -> str:

@@ -1,11 +1,13 @@
 """A dry run: run the first rounds of a scenario, to find errors that only show then, and to measure the processor time.
 
-The time is extrapolated linearly to all rounds, local steps and test examples; see docs/running.md.
+The time is extrapolated linearly to all rounds, replicas, local steps and test examples, and so are the sizes of the
+tables; see docs/running.md.
 """
 
 from __future__ import annotations
 
 import math
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,8 +39,12 @@ LIMIT_S = 10.0
 """Processor time after which an open round is cut."""
 SAMPLE_S = 1.0
 """Processor time of rounds, learning included, that is enough to extrapolate from."""
-_MAX_ROUNDS = 100
+_MAX_ROUNDS = 1000
 """Rounds that are enough, even if they take less time."""
+_MAX_BATCHES = 10
+"""Batches of rounds that are enough."""
+_MAX_REPLICAS = 8
+"""Replicas that are enough."""
 _MAX_TESTED = 500
 """Test examples that are enough."""
 _MIN_STEPS = 2
@@ -58,6 +64,7 @@ class DryRun:
     Args:
         seconds: processor time of the whole run, extrapolated; a lower bound if a round was cut.
         memory: estimated bytes of memory.
+        disk: estimated bytes of the tables of the rounds.
         rounds: number of complete rounds of each replica.
         cut: progress of the round that was cut; ``None`` without one.
         delivers: whether any update was delivered.
@@ -67,6 +74,7 @@ class DryRun:
 
     seconds: float
     memory: float = 0.0
+    disk: float = 0.0
     rounds: int = 0
     cut: RoundProgress | None = None
     delivers: bool = True
@@ -83,17 +91,33 @@ class DryRun:
             bounds = f"{clock(self.seconds / _RANGE)} to {clock(self.seconds * _RANGE)}"
             rounds = counted(self.rounds, "round")
             estimate = f"{spent} of processor time ({bounds}, extrapolated from {rounds})"
-        return f"{estimate} after the start of Python, {memory.format_memory(self.memory)} of memory"
+        needed = f"{memory.format_memory(self.memory)} of memory"
+        if self.cut is None:
+            needed += f", {_format_disk(self.disk)} of disk"
+        return f"{estimate} after the start of Python, {needed}"
+
+    def shortages(self) -> Iterator[tuple[float, str]]:
+        """Yield what the machine lacks: the share of the need that is available, and the problem in words."""
+        free = memory.available()
+        if free is not None and self.memory > free:
+            problem = (
+                f"about {memory.format_memory(self.memory)} of memory, but {memory.format_memory(free)} are available"
+            )
+            yield free / self.memory, problem
+        # until a run ends, its rows are also in streams
+        needed = 2 * self.disk
+        free = shutil.disk_usage(Path.cwd()).free
+        if needed > free:
+            problem = f"about {_format_disk(needed)} of disk, but {_format_disk(free)} are available in this folder"
+            yield free / needed, problem
 
     def warnings(self) -> Iterator[str]:
         """Yield warnings about a long round, missing memory, rounds without deliveries, and synchronised users."""
         if self.cut is not None:
             state = format_progress(self.cut)
             yield f"long: round {self.cut.round} did not end within {LIMIT_S:g} s; its state: {state}"
-        free = memory.available()
-        if free is not None and self.memory > free:
-            needed = memory.format_memory(self.memory)
-            yield f"large: the run needs about {needed} of memory, but {memory.format_memory(free)} are available"
+        for _, problem in self.shortages():
+            yield f"large: the run needs {problem}"
         if self.rounds and not self.delivers:
             yield (
                 f"silent: {counted(self.rounds, 'round')} of the dry run delivered no update; after a run, netfl ram "
@@ -108,6 +132,11 @@ class DryRun:
             )
 
 
+def _format_disk(size: float) -> str:
+    """Format a number of bytes in MB or GB."""
+    return f"{size / 1e9:,.3g} GB" if size >= 1e9 else f"{size / 1e6:,.3g} MB"
+
+
 class _CutError(NetflError):
     """A round took longer than `LIMIT_S`."""
 
@@ -119,6 +148,8 @@ class _Stopwatch(RunObserver):
         last: the last progress of an open round.
         rounds: the rounds of all replicas.
         network_s: processor time of each round without learning.
+        batches: number of batches of rounds.
+        deliveries: deliveries in all rounds of all replicas.
         max_deliveries: largest number of deliveries in a round of a replica.
         learning_s: processor time of each round's learning.
         evaluation_s: processor time of an evaluation.
@@ -130,6 +161,8 @@ class _Stopwatch(RunObserver):
         self.last: RoundProgress | None = None
         self.rounds: list[Sequence[Round]] = []
         self.network_s: list[float] = []
+        self.batches = 0
+        self.deliveries = 0
         self.max_deliveries = 0
         self.learning_s: list[float] = []
         self.evaluation_s = 0.0
@@ -158,14 +191,18 @@ class _Stopwatch(RunObserver):
         elapsed_s = self.elapsed_s
         network_s = elapsed_s - sum(self.network_s) - sum(self.learning_s)
         batches = [batch for batch in progress.results if isinstance(batch, RoundBatch)]
-        if batches:  # the first one is enough
-            self.network_s = [network_s / progress.round] * progress.round
-            self.max_deliveries = max(int(batch.delivered.max()) for batch in batches)
-            self.stop = True
+        if batches:
+            rounds_in_batch = progress.round - len(self.network_s)
+            self.network_s += [network_s / rounds_in_batch] * rounds_in_batch
+            self.batches += 1
+            self.deliveries += sum(int(batch.delivered.sum()) for batch in batches)
+            self.max_deliveries = max(self.max_deliveries, *(int(batch.delivered.max()) for batch in batches))
+            self.stop = elapsed_s > SAMPLE_S or self.batches >= _MAX_BATCHES
             return
         self.network_s.append(network_s)
         rounds = [each for each in progress.results if isinstance(each, Round)]
         self.rounds.append(rounds)
+        self.deliveries += sum(len(each.deliveries) for each in rounds)
         self.max_deliveries = max(self.max_deliveries, *(len(each.deliveries) for each in rounds))
         self.stop = elapsed_s > SAMPLE_S or len(self.rounds) >= _MAX_ROUNDS
 
@@ -199,15 +236,21 @@ def run_dry(scenario: Scenario) -> DryRun:
     """Prepare *scenario*, and run its first rounds in every replica.
 
     Raises:
-        NetflError: any error of a run that shows in its first rounds, or the run would not end in a year.
+        NetflError: any error of a run that shows in its first rounds, or the run would not end in a year, or half of
+            what it needs does not fit into the memory or on the disk of this machine.
     """
     stopwatch = _Stopwatch()
     try:
         dry_run = _measure(scenario, stopwatch)
     except _CutError:
         dry_run = _cut_run(scenario, stopwatch)
+    problem = ""
+    for share, shortage in dry_run.shortages():
+        if share < 1 / _RANGE:
+            problem = f"the run would need {shortage}"
     if dry_run.seconds > ENDLESS_S:
         problem = f"the run would take more than a year: {dry_run}"
+    if problem:
         remedy = "make it shorter, or use fewer users or replicas"
         if scenario.duration is None:
             fault = Fault("rounds", problem, scenario.rounds, remedy)
@@ -232,7 +275,8 @@ def _cut_run(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
 
 def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
     """Run the first rounds, and extrapolate preparation, network, learning and evaluations to the whole run."""
-    setup = prepare_run(scenario, pulse=stopwatch.on_progress)
+    replicas = min(scenario.replicas, _MAX_REPLICAS)
+    setup = prepare_run(scenario, replicas=range(replicas), pulse=stopwatch.on_progress)
     seconds = stopwatch.elapsed_s
     with tempfile.TemporaryDirectory() as folder, _fast_learner(setup, _MIN_STEPS) as learner:
         training = ""
@@ -240,7 +284,9 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
             training = learner.training_method
         _check_batches(scenario, learner)
         session = _TimedSession(learner, Path(folder), stopwatch)
+        empty = _write_tables(RunWriter(Path(folder), scenario, setup.replicas, session.lanes))
         writer = RunWriter(Path(folder), scenario, setup.replicas, session.lanes)
+        stopwatch.started_s = time.process_time()
         try:
             observers = [writer, stopwatch]
             run_rounds(setup.with_recorders(writer.recorders), session, observers, stopwatch.accesses.append)
@@ -248,21 +294,50 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
             if not stopwatch.network_s:
                 raise  # an error of a later round is left to the run
         finally:
-            writer.abandon()
+            tables = _write_tables(writer)
+    rounds = len(stopwatch.network_s)
     seconds += _extrapolate(stopwatch.network_s, scenario.steps)
+    seconds += max(0.0, tables.seconds - empty.seconds) * scenario.steps / rounds
+    disk = empty.size + (tables.size - empty.size) * scenario.steps / rounds * scenario.replicas / replicas
     if stopwatch.learning_s:
         seconds += _extrapolate(stopwatch.learning_s, scenario.steps) * _stretch(setup, stopwatch)
         evaluations = 2 + scenario.steps // scenario.evaluation.every  # also of version 0 and of the last round
         seconds += evaluations * _test_stride(setup) * stopwatch.evaluation_s
-    needed = memory.estimate_memory(scenario, stopwatch.max_deliveries)
+    needed = memory.estimate_memory(scenario, stopwatch.max_deliveries, stopwatch.deliveries / (rounds * replicas))
     return DryRun(
-        seconds,
+        seconds * scenario.replicas / replicas,
         needed,
-        rounds=len(stopwatch.network_s),
+        disk,
+        rounds=rounds,
         delivers=stopwatch.max_deliveries > 0,
         training=training,
         synchronised=stopwatch.synchronised,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _WrittenTables:
+    """Tables that a writer has finished.
+
+    Args:
+        seconds: processor time of the writer at the end of a run.
+        size: bytes of the tables.
+    """
+
+    seconds: float
+    size: int
+
+
+def _write_tables(writer: RunWriter) -> _WrittenTables:
+    """Finish and remove the tables of *writer*, as at the end of a run."""
+    started_s = time.process_time()
+    writer.on_end("interrupted")
+    seconds = time.process_time() - started_s
+    paths = [*writer.folder.glob("*.parquet")]
+    size = sum(path.stat().st_size for path in paths)
+    for path in paths:
+        path.unlink()
+    return _WrittenTables(seconds, size)
 
 
 def _check_batches(scenario: Scenario, learner: Learner | None) -> None:

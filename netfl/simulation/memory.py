@@ -24,6 +24,12 @@ _USER_BYTES = 400
 """Memory of each user in each replica without learning."""
 _LEARNING_USER_BYTES = 2000
 """Memory of each user in each replica with learning."""
+_REPLICA_BYTES = 40e3
+"""Memory of each replica: its context, its random streams and its recorder."""
+_ROUND_BYTES = 40
+"""Memory of each round in each replica: its end, its costs, and room to grow."""
+_DELIVERY_BYTES = 24
+"""Memory of each delivery: its delay, and a copy while quantiles are computed."""
 _LANE_MODELS = 6
 """Models of a lane beside the state of its aggregation: two versions, their messages, and a copy of each."""
 _BASELINE_MODELS = 2
@@ -195,17 +201,19 @@ class MemoryEstimate:
         return self.number_bytes * (self.parameters + 1)
 
 
-def estimate_memory(scenario: Scenario, max_deliveries: int | None = None) -> float:
+def estimate_memory(scenario: Scenario, max_deliveries: int | None = None, mean_deliveries: float = 0.0) -> float:
     """Estimate the bytes that a run of *scenario* in one process needs, without those on a GPU if there is one.
 
     Args:
         scenario: the scenario to run.
         max_deliveries: largest number of deliveries in a round of a replica; by default the largest possible one.
+        mean_deliveries: mean number of deliveries in a round of a replica.
     """
     needed = _RUN_BYTES
     if scenario.learners:
         needed = _LEARNING_RUN_BYTES
     needed += sum(_bytes_before_loading(scenario, learning=True).values())
+    needed += _DELIVERY_BYTES * mean_deliveries * scenario.steps * scenario.replicas
     if scenario.model is None or scenario.data is None:
         return needed
     from netfl.learning.tensors import device_of, runs_on_gpu
@@ -219,13 +227,18 @@ def estimate_memory(scenario: Scenario, max_deliveries: int | None = None) -> fl
 
 
 def check_before_loading(scenario: Scenario, *, learning: bool) -> None:
-    """Refuse a run whose users or generated examples do not fit into memory.
+    """Refuse a run whose users, rounds, replicas or generated examples do not fit into memory.
 
     Raises:
         ScenarioError: the run does not fit.
     """
     free = available()
-    remedies = {"users": "use fewer users or replicas", "data": "use fewer examples"}
+    remedies = {
+        "users": "use fewer users or replicas",
+        "rounds": "use fewer rounds or replicas",
+        "replicas": "use fewer replicas",
+        "data": "use fewer examples",
+    }
     for key, needed in _bytes_before_loading(scenario, learning=learning).items():
         if free is not None and needed > free:
             problem = f"they need {format_memory(needed)} of memory, but {format_memory(free)} are available"
@@ -233,11 +246,15 @@ def check_before_loading(scenario: Scenario, *, learning: bool) -> None:
 
 
 def _bytes_before_loading(scenario: Scenario, *, learning: bool) -> dict[str, float]:
-    """Return the bytes of the users and of generated examples, by the key of the scenario."""
+    """Return the bytes of the users, rounds, replicas and generated examples, by the key of the scenario."""
     user_bytes = _USER_BYTES
     if learning and scenario.learners:
         user_bytes = _LEARNING_USER_BYTES
-    needed = {"users": float(user_bytes) * scenario.users * scenario.replicas}
+    needed = {
+        "users": float(user_bytes) * scenario.users * scenario.replicas,
+        "rounds": float(_ROUND_BYTES) * scenario.steps * scenario.replicas,
+        "replicas": _REPLICA_BYTES * scenario.replicas,
+    }
     if scenario.data is not None and (learning or scenario.access.info.needs_data):
         needed["data"] = scenario.data.memory
     return needed

@@ -104,7 +104,7 @@ class TestValidInput:
         code, output = call("check", "good.yaml", "learning.yaml")
         assert code == 0
         assert output.splitlines()[::2] == ["good.yaml: valid", "learning.yaml: valid"]
-        pattern = r"  under 1 s of processor time \(.*, extrapolated from 10 rounds\) after the start of Python, 0\.15 GB of memory"
+        pattern = r"  under 1 s of processor time \(.*, extrapolated from 10 rounds\) after the start of Python, 0\.15 GB of memory, 0\.\d+ MB of disk"
         assert re.fullmatch(pattern, output.splitlines()[1])
         assert not Path("runs").exists()
 
@@ -154,7 +154,7 @@ BAD_FILES = [
     bad("not YAML", "a: [", "bad.yaml:1:5: invalid YAML: while parsing a flow node from line 1 on: expected the node content, but found '<stream end>'; check indentation, colons, brackets and quotes"),
     bad("binary", b"\x89PNG\r\n\x1a\n\x00", "bad.yaml: not UTF-8 text: invalid start byte at byte 0; check that it is a YAML file"),
     bad("unknown key", GOOD + "usrs: 3\n", "bad.yaml:7: usrs: unknown key; did you mean 'users'?"),
-    bad("wrong unit", GOOD + "  round_length: 5 kg\n", "bad.yaml:7: access.round_length: a value in gram instead of a time ('5 kg'); write a number in s, or a quantity such as '20 ms'"),
+    bad("wrong unit", GOOD + "  round_length: 5 kg\n", "bad.yaml:7: access.round_length: unknown unit: kg ('5 kg'); write a number in s, or a quantity such as '20 ms'"),
     bad("negative rate", GOOD.replace("0.1]", "-0.1]"), "bad.yaml:6: access.rho.2: should be greater than or equal to 0 (-0.1)"),
     bad("no sum of 1", GOOD.replace("0.1]", "0.4]"), "bad.yaml:6: access.rho: the rates sum to 1.3, not to 1 ([0.5, 0.4, 0.4]); divide each by their sum"),
     bad("no users", GOOD.replace("users: 3", "users: 0"), "bad.yaml:2: users: should be greater than or equal to 1 (0)"),
@@ -181,7 +181,7 @@ def test_invalid_file_is_reported_and_exits_with_2(folder, command, content, mes
         (["--set", "=5"], "--set: not of the form PATH=VALUE ('=5'); write for example --set users=10"),
         (["--set", "users=[1"], "--set users: invalid YAML: while parsing a flow sequence from line 1 on: expected ',' or ']', but got '<stream end>'; check indentation, colons, brackets and quotes"),
         (["--set", "access.rho.9=1"], "--set access.rho.9=1: access.rho.9: no such entry in a list of 3 ('9'); entries are counted from 0"),
-        (["--set", "access.round_length=3 kg"], "--set access.round_length=3 kg: access.round_length: a value in gram instead of a time ('3 kg'); write a number in s, or a quantity such as '20 ms'"),
+        (["--set", "access.round_length=3 kg"], "--set access.round_length=3 kg: access.round_length: unknown unit: kg ('3 kg'); write a number in s, or a quantity such as '20 ms'"),
         (["--override", "x"], "good.yaml: overrides: no such block ('x'); known: none"),
         (["--out", "."], "--out: . already exists and is not empty; use another folder, or give none for a new one"),
         (["--out", "good.yaml"], "--out: good.yaml is a file; use another folder, or give none for a new one"),

@@ -261,7 +261,7 @@ def test_user_exempt_from_selection_takes_part_in_every_round():
 
 
 @pytest.mark.parametrize("transport", [None, {"grain": "packet", "mtu": 400.0}])
-def test_user_exempt_from_airtime_sends_one_bit(transport):
+def test_user_exempt_from_airtime_sends_one_short_frame(transport):
     """An update of 1000 bits takes 1 s at 1 kbit/s, too long for a round of 0.9 s."""
     overrides = {
         "reception": PLAIN["reception"] | {"rate": "1 kbps"},
@@ -274,7 +274,7 @@ def test_user_exempt_from_airtime_sends_one_bit(transport):
     assert not delivery_counts(rounds)
     rounds, rows = run_rounds(1, 5, **overrides, exempt={"airtime": [0]})
     assert delivery_counts(rounds) == {0: 5}
-    assert {row[5] for row in rows_of(rows, {0}, "sent")} == {1.0}
+    assert {row[5] for row in rows_of(rows, {0}, "sent")} == {1000.0 / 100}
 
 
 SLOW = {
@@ -492,3 +492,12 @@ def test_every_update_has_one_outcome_for_any_exemption(overrides, seed):
     same_access, setting, same_log = make(7, 6, seed, **overrides)
     assert list(same_access.rounds(setting)) == rounds
     assert same_log.rows == log.rows
+
+
+def test_versions_of_users_exempt_from_deadlines_are_kept():
+    """User 2 trains for 5 s in rounds of 4 s, so that its updates start from versions that are too old for others."""
+    rounds, _ = run_rounds(3, 12, **SLOW, exempt={"deadline": [2]})
+    late = [(played.index, each.base) for played in rounds for each in played.deliveries if each.user == 2]
+    assert any(base < index - 1 for index, base in late)
+    oldest = [0, *(played.oldest for played in rounds)]
+    assert all(base >= oldest[index - 1] for index, base in late)

@@ -79,7 +79,7 @@ class TestErrors:
         [
             ("0 s", "s.yaml:3: duration: should be greater than 0 ('0 s')"),
             ("-3", "s.yaml:3: duration: should be greater than 0 (-3)"),
-            ("5 m", "s.yaml:3: duration: a value in meter instead of a time ('5 m'); "
+            ("5 m", "s.yaml:3: duration: a value in m instead of a time ('5 m'); "
              "write a number in s, or a quantity such as '20 ms'"),
         ],
     )  # fmt: skip

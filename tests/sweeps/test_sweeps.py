@@ -525,7 +525,7 @@ class TestCommand:
             (("s.yaml", "--engine", "slurm", "--address", "x"), "--address: has no effect ('x'); add --engine ray"),
             (
                 ("s.yaml", "--engine", "slurm", "--time", "5 m"),
-                "--time: a value in meter instead of a time ('5 m'); write a number with a unit, such as '2 h'",
+                "--time: a value in m instead of a time ('5 m'); write a number with a unit, such as '2 h'",
             ),
             (("s.yaml", "--engine", "slurm", "--time", "-1 h"), "--time: not above 0 ('-1 h')"),
             (("s.yaml", "--engine", "slurm", "--sbatch", "x"), "--sbatch: not of the form NAME=VALUE ('x')"),

@@ -9,12 +9,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from netfl.cli.views import open_console, print_columns
+from netfl.cli.views import print_columns
 from netfl.results.formatting import access_metrics, aligned, clock, is_variance, metric_head, metric_label
 from netfl.results.metrics import find_metric
 from netfl.results.payload import billing_note
 from netfl.results.run_reader import Run
 from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, mean_sentence
+from netfl.screen import open_console
 
 _MANY = 6
 """The largest number of metrics shown of one family, such as the utilisation of each link."""

@@ -23,6 +23,7 @@ from netfl.learning.data._splits import split_by_user, split_dataset
 from netfl.registry import NotWith, one_line
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts
+from netfl.units import Seed
 
 _LOG = logging.getLogger(__name__)
 _DEFAULT_SHARE = 0.2
@@ -57,7 +58,7 @@ class UserExamples(Data):
     default.  Not with ``test``."""
     validation_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """The same for validation."""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     """Seed of the split; independent of the seed of the run."""
 
     @abstractmethod

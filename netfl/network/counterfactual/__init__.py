@@ -8,7 +8,7 @@ in place of the usual ones, which treat these users differently:
   that its outages do not concern (`Exemptions.divert`, in the simulator).
 - ``selection``: `admission.InclusiveAdmission` around the selection.
 - ``compute``: the training time of the fastest user for that of the exempt ones (`netfl.network.build`).
-- ``airtime``: frames of one bit (`population.cuts_of_users`, at each tower).
+- ``airtime``: one short frame for each update (`population.cuts_of_users`, at each tower).
 - ``contention``: a cell for each exempt user beside that of the others (`cells.isolate_users`, at each tower).
 - ``fading``: `medium.UnfadedMedium` for `FadingMedium`.
 - ``backhaul``: the sink of the server at the tower, for that of its port (`Exemptions.divert`, in the simulator).
@@ -62,7 +62,7 @@ class Exemptions(Spec):
     compute: UserNumbers = ()
     """Users whose training takes as long as that of the fastest user."""
     airtime: UserNumbers = ()
-    """Users whose updates have one bit, and so take one frame, a short airtime and little of a duty cycle."""
+    """Users whose updates are sent in one frame of a hundredth of their size, and so take little of a duty cycle."""
     contention: UserNumbers = ()
     """Users with a medium of their own: same tower and MAC, but without interference from and to others, and without
     waiting for others in a schedule.  The slots and turns of the others stay."""

@@ -1,4 +1,4 @@
-"""Users that finish their updates although a newer version has come, and updates of a negligible size."""
+"""Users that finish their updates although a newer version has come, and updates of a small size."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from dataclasses import replace
 
 from netfl.network.counterfactual import Exemptions
 from netfl.network.radio.update_queue import UpdateQueue
-from netfl.network.transport.spec import Segmentation, Transport
+from netfl.network.transport.spec import Segmentation
 from netfl.network.users import UserBehaviour, UserPopulation
 from netfl.types import Bools, Floats, Users
 
-_LEAST_BITS = 1.0
-"""Size of an update of users that are exempt from airtimes."""
+_AIRTIME_SHARE = 0.01
+"""Size of the only frame of an update of users that are exempt from airtimes, over that of all frames of other users.
+
+Frames of next to no airtime would be repeated without end while they collide with a long one.
+"""
 
 
 class PersistentPopulation(UserPopulation):
@@ -35,9 +38,9 @@ class PersistentPopulation(UserPopulation):
         return super()._goes_on(users) & self._is_exempt[users]
 
 
-def cuts_of_users(
-    exemptions: Exemptions, ids: Users, usual: Segmentation, transport: Transport
-) -> Sequence[Segmentation]:
-    """Return the frames of an update of each of the users *ids*: one frame of one bit for exempt ones, else *usual*."""
-    single = transport.cut(_LEAST_BITS)
+def cuts_of_users(exemptions: Exemptions, ids: Users, usual: Segmentation) -> Sequence[Segmentation]:
+    """Return the frames of an update of each of the users *ids*: one short frame for exempt ones, else *usual*."""
+    whole_bits = (usual.count - 1) * usual.bits + usual.last_bits
+    short_bits = whole_bits * _AIRTIME_SHARE
+    single = Segmentation(1, short_bits, short_bits)
     return [single if is_exempt else usual for is_exempt in exemptions.among("airtime", ids).tolist()]

@@ -26,5 +26,9 @@ class PatientServer(Server):
         else:
             super()._judge(update)
 
+    @property
+    def _max_age(self) -> int | None:
+        return None
+
     def _is_stale(self, update: Update) -> bool:
         return super()._is_stale(update) and update.user not in self._exempt_users

@@ -235,9 +235,9 @@ def test_traffic_alone_and_closed_loops_cannot_be_explained(tmp_path):
     assert "depend on the training" in explain_error(timed)
 
 
-def run_command(folder, *options, width=80):
+def run_command(folder, *options):
     """Run ``netfl ram`` and return its exit code and its output or error message."""
-    report = CliRunner().invoke(app, ["ram", str(folder), *options], env={"COLUMNS": str(width)})
+    report = CliRunner().invoke(app, ["ram", str(folder), *options], env={"COLUMNS": "80"})
     return report.exit_code, report.stdout or report.stderr
 
 
@@ -249,10 +249,11 @@ def test_command_line_explains_a_run(tmp_path):
     code, table = run_command(recorded.folder, "--explain", "--rare", "2")
     assert code == 0
     assert table.startswith(plain.splitlines()[0])
-    assert "delivered without one cause for this user" in " ".join(table.split())
+    assert "updates delivered, without one cause for one user" in " ".join(table.split())
     assert max(map(len, table.splitlines())) <= 80
-    wide = run_command(recorded.folder, "--explain", "--rare", "2", width=120)[1]
-    assert " ± " in wide
+    rows = {line.split()[0]: line.split()[1:] for line in table.splitlines() if " ± " in line}
+    assert int(rows["fading"][0]) > 100  # of 120 rounds
+    assert {"contention", "fading", "all"} <= {*rows}
     flat = json.loads(run_command(recorded.folder, "--explain", "--rare", "2", "--json")[1])
     assert flat["explain.main"][0] == "fading"
     assert flat["explain.user"][0] == recorded.deliveries["user"].value_counts().idxmin()

@@ -119,7 +119,7 @@ class TestInvalidFiles:
             ("", ["no column node and start and end"]),
             ("node,start,end\n0,noon,9\n", ["down.csv:2: column start: not a time"]),
             ("node,start,end\n0,,9\n", ["down.csv:2: column start: an empty cell"]),
-            ("node,start,end\n0,1 m,9\n", ["down.csv:2: column start: not a time: a value in meter"]),
+            ("node,start,end\n0,1 m,9\n", ["down.csv:2: column start: not a time: a value in m"]),
             ("node,start,end\n0,2024-03-01,\n", ["down.csv:2: column start: a date, but no origin"]),
             (
                 "node,start_s,end_s\n0,5\n0,5,6,7\n",
