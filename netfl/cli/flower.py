@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from netfl.cli.app import Out, Quiet, Report, ScenarioFile, app, echo
-from netfl.cli.common import handle_errors, print_warnings, report_outcome
+from netfl.cli.common import exit_interrupted, handle_errors, print_warnings, report_outcome
 from netfl.cli.options import ScenarioOptions, with_options
 
 flower = typer.Typer(help="Run Flower apps over a simulated network.", no_args_is_help=True)
@@ -24,17 +24,24 @@ App = Annotated[
 ]
 RunConfig = Annotated[
     list[str] | None,
-    typer.Option("--run-config", metavar="KEY=VALUE", help="Replace the value of one key of the app's run config."),
+    typer.Option(
+        "--run-config",
+        metavar="KEY=VALUE|FILE.toml",
+        help="Replace values of the app's run config: one key, or the keys of a TOML file.",
+    ),
 ]
 SizesOption = Annotated[
-    str, typer.Option("--sizes", help="Sizes of updates and broadcasts: arrays (of the messages) or scenario.")
+    str, typer.Option("--sizes", help="Sizes of updates and broadcasts: those of the messages, or of the scenario.")
+]
+RepliesOption = Annotated[
+    str, typer.Option("--replies", help="Replies that are computed: delivered, or all, also those that are lost.")
 ]
 EvaluationOption = Annotated[
     str, typer.Option("--evaluation", help="Path of evaluate messages: direct (no time passes) or network (as rounds).")
 ]
 MaxUpdateBits = Annotated[
     float | None,
-    typer.Option(min=1.0, help="Size of the largest reply, in bits. Default: that of the first broadcast."),
+    typer.Option(min=1.0, help="Size of the largest update, in bits. Default: that of the first round."),
 ]
 
 
@@ -51,7 +58,8 @@ def run(
     app_name: App,
     changes: ScenarioOptions,
     run_config: RunConfig = None,
-    sizes: SizesOption = "arrays",
+    sizes: SizesOption = "messages",
+    replies: RepliesOption = "delivered",
     evaluation: EvaluationOption = "direct",
     max_update_bits: MaxUpdateBits = None,
     out: Out = None,
@@ -78,15 +86,20 @@ def run(
             out,
             run_config=flower_app.config,
             sizes=sizes,  # type: ignore[arg-type]  # the grid checks it
+            replies=replies,  # type: ignore[arg-type]
             evaluation=evaluation,  # type: ignore[arg-type]
             max_update_bits=max_update_bits,
             name=app_name,
             observer=observer,
         )
     report_outcome(done, quiet, report=report)
+    for note in done.manifest.get("app_notes", ()):
+        echo(f"note: {note}", err=True)
     if failures := done.manifest.get("app_errors"):
         first, failed, calls = failures
         problem = f"the ClientApp failed {failed} times of {calls}, first with {first}; see {done.folder}/flower.log"
         echo(problem, err=True)
         if failed == calls:
             raise typer.Exit(1)
+    if done.manifest["replicas"] < loaded.replicas:
+        exit_interrupted(f"the run has {done.manifest['replicas']} of {loaded.replicas} replicas")

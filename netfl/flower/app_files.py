@@ -22,6 +22,7 @@ _NAMES = {"server": ("server_app", "server", "app"), "client": ("client_app", "c
 """Attributes of a module that may be the app, in this order."""
 _KINDS: dict[str, type] = {"server": ServerApp, "client": ClientApp}
 _KEY = "--app"
+_CONFIG_KEY = "--run-config"
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ def load_app(name: str, run_config: Sequence[str] = ()) -> FlowerApp:
         name: ``package.module`` with the attributes ``server_app`` and ``client_app``; ``package.module:server,client``
             with other attributes; ``package`` with the modules ``server_app`` and ``client_app``, each with the
             attribute ``app``; or the folder of a Flower project, whose ``pyproject.toml`` names both.
-        run_config: assignments ``key=value`` with TOML values, several in one text as Flower writes them.
+        run_config: assignments ``key=value`` with TOML values, several in one text as Flower writes them; or the path
+            of one TOML file.
 
     Raises:
         ScenarioError: the app cannot be loaded, or a key of the config does not exist.
@@ -81,33 +83,65 @@ def _read_project(folder: Path) -> tuple[dict[str, str], Config]:
     try:
         app = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["flwr"]["app"]
         components = app["components"]
-        return {part: str(components[part]) for part in ("serverapp", "clientapp")}, _flat(app.get("config", {}))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return {part: str(components[part]) for part in ("serverapp", "clientapp")}, _flat(app.get("config", {}), _KEY)
+    except ValueError as error:  # no UTF-8, or no TOML
         raise _error(f"{path} cannot be read: {error}", None, "correct it") from error
     except (KeyError, TypeError) as error:
         remedy = "give [tool.flwr.app.components] with serverapp and clientapp"
         raise _error(f"{path} describes no Flower app: {error} is missing", None, remedy) from error
 
 
-def _flat(config: Mapping[str, Any], prefix: str = "") -> Config:
-    """Return a config whose nested keys are joined by dots, as Flower does."""
+def _flat(config: Mapping[str, Any], key: str, prefix: str = "") -> Config:
+    """Return a config whose nested keys are joined by dots, as Flower does; errors have the place *key*."""
     flat: Config = {}
-    for key, value in config.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    for part, value in config.items():
+        name = f"{prefix}{part}"
+        if isinstance(value, Mapping):
+            flat |= _flat(value, key, f"{name}.")
+        elif isinstance(value, bool | float | int | str):
+            flat[name] = value
+        else:
+            problem = f"the value of {name} in the run config has a wrong type"
+            raise ScenarioError([Fault(key, problem, value, "give a number, a text or a boolean")])
     return flat
 
 
 def _overrides(texts: Sequence[str], config: Config) -> Config:
-    """Return the assignments in *texts*; where the app has a config, it must have these keys."""
+    """Return the values that *texts* assign; where the app has a config, it must have these keys."""
+    files = [text for text in texts if text.endswith(".toml") and "=" not in text]
+    if not files:
+        changes = _assignments(texts)
+    elif len(texts) == 1:
+        changes = _read_run_config(Path(files[0]))
+    else:
+        remedy = "give one file, or assignments"
+        raise ScenarioError([Fault(_CONFIG_KEY, "a file stands alone, as in Flower", files[0], remedy)])
+    unknown = [key for key in changes if config and key not in config]
+    if unknown:
+        raise ScenarioError([Fault(_CONFIG_KEY, "no such key", key, suggest(key, [*config])) for key in unknown])
+    return changes
+
+
+def _read_run_config(path: Path) -> Config:
+    """Return the values of a TOML file."""
+    try:
+        return _flat(tomllib.loads(path.expanduser().read_text(encoding="utf-8")), _CONFIG_KEY)
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}"
+    except ValueError as error:  # no UTF-8, or no TOML
+        problem = f"cannot be read: {error}"
+    raise ScenarioError([Fault(_CONFIG_KEY, problem, str(path), "give a TOML file with the keys of the run config")])
+
+
+def _assignments(texts: Sequence[str]) -> Config:
+    """Return the values of assignments ``key=value``."""
     changes: Config = {}
     for text in texts:
         for assignment in _split(text):
             key, equals, value = assignment.partition("=")
             if not (key and equals):
                 remedy = "write for example --run-config num-server-rounds=10"
-                raise ScenarioError([Fault("--run-config", "not of the form KEY=VALUE", assignment, remedy)])
-            if config and key not in config:
-                raise ScenarioError([Fault("--run-config", "no such key", key, suggest(key, [*config]))])
+                raise ScenarioError([Fault(_CONFIG_KEY, "not of the form KEY=VALUE", assignment, remedy)])
             changes[key] = _value(value)
     return changes
 

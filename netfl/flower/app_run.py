@@ -5,39 +5,41 @@ from __future__ import annotations
 import gc
 import logging
 import math
-import random
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
 from netfl.errors import Fault, ModelError, NetflError, ScenarioError
-from netfl.flower.grid import Evaluation, GridObserver, NetworkGrid, Sizes, check_scenario
+from netfl.flower.client_calls import seeded
+from netfl.flower.grid import Evaluation, GridObserver, NetworkGrid, Replies, Sizes, check_scenario
 from netfl.flower.strategy_metrics import StrategyObserver, recorded_strategies
 from netfl.flower.versions import check_flower
 from netfl.results.atomic_write import write_text
-from netfl.results.manifest import Manifest
-from netfl.results.run_reader import Run, open_run
+from netfl.results.locking import locked
+from netfl.results.manifest import Manifest, add_to_manifest
+from netfl.results.run_reader import EXTENSION, Run, open_run
 from netfl.results.run_writer import create_run_directory
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario
+from netfl.simulation.extend import merge_replicas
 from netfl.simulation.progress import python_display
 from netfl.simulation.run import OutageTracker, RunRecord, next_run_folder, recording
 from netfl.simulation.setup import RunSetup, prepare_run, warnings
-from netfl.streams import Streams
 from netfl.types import Divergence, Event, LearnerReport, Recorder, Round, RunObserver, RunProgress, RunStart
-
-if TYPE_CHECKING:
-    pass
 
 LOG_FILE = "flower.log"
 """File of a run directory that holds what Flower and the apps log."""
 
 _LANE = "ServerApp"
 """Name of the learner if the ServerApp has no strategy."""
+
+_COMMAND = "netfl flower run"
 
 
 def run(
@@ -47,7 +49,8 @@ def run(
     out: str | Path | None = None,
     *,
     run_config: Mapping[str, bool | float | int | str] | None = None,
-    sizes: Sizes = "arrays",
+    sizes: Sizes = "messages",
+    replies: Replies = "delivered",
     evaluation: Evaluation = "direct",
     max_update_bits: float | None = None,
     name: str = "",
@@ -59,63 +62,93 @@ def run(
     The directory is that of any run: reports, comparisons and diagnoses work on it.  The learner of its metrics is the
     strategy.  Metrics that ``evaluate_fn`` computes have their names; those of the ClientApps have the prefix
     ``clients_``, and those of training ``train_``.  The ServerApp decides on the number of rounds, up to that of the
-    scenario.  The app draws reproducibly from Python's and NumPy's global generators, whose state is restored at the
-    end; other generators, such as torch's, are those of the app.
+    scenario.  Replicas of the scenario run one after the other, each with a new call of the ServerApp.  The app draws
+    reproducibly from the global generators of Python, NumPy and torch: they are seeded for each replica by the seed of
+    the scenario, and restored at the end.
+
+    The manifest states what the app did that the network did not carry, or that led to no result: ``app_notes``.
 
     Args:
-        scenario: a scenario, or any other input of `netfl.load`; its learners do not run, and only the first replica is
-            simulated.
+        scenario: a scenario, or any other input of `netfl.load`; its learners do not run.
         server_app: the ServerApp.
         client_app: the ClientApp of all users.
         out: the run directory; by default the next free one below ``runs``.
         run_config: ``context.run_config`` of the apps.
         sizes: as in `netfl.flower.NetworkGrid`.
+        replies: as in `netfl.flower.NetworkGrid`.
         evaluation: as in `netfl.flower.NetworkGrid`.
         max_update_bits: as in `netfl.flower.NetworkGrid`.
         name: name of the app, for the manifest.
-        observer: an observer of the run, which may stop it.
+        observer: an observer of the run, which may stop it; the run then has the replicas that were finished.
         progress: show the progress on a terminal or in a notebook; an observer replaces it.
 
     Raises:
         ScenarioError: the scenario or the folder cannot be used, or it has fewer rounds than the ServerApp needs.
-        ModelError: the ServerApp, or a model of the network, failed; the run directory holds the rounds before.
+        ModelError: the ServerApp, or a model of the network, failed; the run directory holds the rounds before, and
+            after an error of a later replica the replicas before.
         MachineError: the machine failed.
     """
     version = check_flower()
     scenario = _flower_scenario(as_scenario(scenario))
+    options = {"run_config": run_config, "sizes": sizes, "replies": replies, "evaluation": evaluation}
     facts = {
         "app": name or "MODULE",
         "flwr": version,
         "sizes": sizes,
+        "replies": replies,
         "evaluation": evaluation,
         **({"run_config": dict(run_config)} if run_config else {}),
     }
+    app = _App(server_app, client_app, name, {**options, "max_update_bits": max_update_bits}, facts)
     with (
         create_run_directory(next_run_folder(scenario, out)) as folder,
         python_display(observer, progress=progress) as display,
         _logged(folder / LOG_FILE),
-        _seeded(Streams(scenario.seed).at("flower")),
         _frozen_heap(),
-        ExitStack() as resources,
     ):
-        setup = prepare_run(scenario, replicas=range(1), pulse=display.on_progress)
+        _run_replica(scenario, 0, app, folder, display)
+        for replica in range(1, scenario.replicas):
+            if open_run(folder).status != "done" or not _add_replica(scenario, replica, app, folder, display):
+                break
+    return open_run(folder)
+
+
+@dataclass(frozen=True)
+class _App:
+    """A ServerApp and a ClientApp, and how they run.
+
+    Args:
+        server: the ServerApp.
+        client: the ClientApp.
+        name: the name that the user gave.
+        options: arguments of the grid.
+        facts: facts for the manifest.
+    """
+
+    server: ServerApp
+    client: ClientApp
+    name: str
+    options: Mapping[str, Any]
+    facts: Mapping[str, object]
+
+
+def _run_replica(scenario: Scenario, replica: int, app: _App, folder: Path, display: RunObserver) -> None:
+    """Run one replica of *scenario* into *folder*."""
+    alone = scenario.model_copy(update={"replicas": replica + 1})
+    with seeded(alone.streams_of(replica).at("flower"), "strategy"), ExitStack() as resources:
+        setup = prepare_run(alone, replicas=range(replica, replica + 1), pulse=display.on_progress)
         events = _LateRecorder()
-        driver = _Driver(setup, folder, display, facts, resources, events)
+        title = scenario.name
+        if scenario.replicas > 1:
+            title = f"{scenario.name}, replica {replica + 1} of {scenario.replicas}"
+        driver = _Driver(setup, folder, title, display, app.facts, resources, events)
         grid = driver.grid = resources.enter_context(
-            NetworkGrid(
-                scenario,
-                client_app,
-                run_config=run_config,
-                sizes=sizes,
-                evaluation=evaluation,
-                max_update_bits=max_update_bits,
-                setup=setup.with_recorders([events]),
-                observer=driver,
-            )
+            NetworkGrid(alone, app.client, setup=setup.with_recorders([events]), observer=driver, **app.options)
         )
         with recorded_strategies(driver):
             try:
-                server_app(grid, grid.server_context())
+                app.server(grid, grid.server_context())
+                grid.finish()
             except ScenarioError as error:
                 if not grid.round:
                     raise
@@ -126,9 +159,62 @@ def run(
             except BaseException as error:
                 logging.getLogger("flwr").exception("The ServerApp raised an exception")
                 problem = f"{type(error).__name__}: {error}"
-                raise ModelError(f"ServerApp {name}".strip(), problem, time_s=grid.time_s) from error
+                model = f"ServerApp {app.name}".strip()
+                raise ModelError(model, problem, time_s=grid.time_s) from error
         driver.end()
-    return open_run(folder)
+
+
+def _add_replica(scenario: Scenario, replica: int, app: _App, folder: Path, display: RunObserver) -> bool:
+    """Run a further replica, and append it to the run in *folder*; return whether it is done.
+
+    A replica that is stopped, or fails, leaves the run as it was.
+    """
+    part = folder / EXTENSION
+    part.mkdir()
+    try:
+        with locked(part):
+            _run_replica(scenario, replica, app, part, display)
+        added = open_run(part)
+        is_done = added.status == "done"
+        if is_done:
+            before = open_run(folder)
+            rounds = max(before.manifest["rounds"], added.manifest["rounds"])
+            extended = scenario.model_copy(update={"replicas": replica + 1, "rounds": rounds})
+            facts = {"rounds": rounds, "rounds_done": rounds, **_joined_facts(before, added, replica)}
+            merge_replicas(before, extended, replica, _COMMAND, facts)
+        else:
+            _note_end(folder, scenario, replica, "was stopped")
+    except (ScenarioError, ModelError) as error:
+        _note_end(folder, scenario, replica, f"failed: {error}")
+        raise ModelError(f"replica {replica}", str(error)) from error.__cause__
+    except KeyboardInterrupt:
+        _note_end(folder, scenario, replica, "was stopped")
+        raise
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return is_done
+
+
+def _note_end(folder: Path, scenario: Scenario, replica: int, reason: str) -> None:
+    """Note that a run has fewer replicas than its scenario, as *replica* did not end."""
+    notes = open_run(folder).manifest.get("app_notes", [])
+    note = f"the run has {replica} of {scenario.replicas} replicas: replica {replica} {reason}"
+    add_to_manifest(folder, app_notes=[*notes, note])
+
+
+def _joined_facts(before: Run, added: Run, replica: int) -> dict[str, object]:
+    """Return the errors and notes of an app in a run, with those of a further replica."""
+    manifests = [before.manifest, added.manifest]
+    calls = sum(manifest["app_calls"] for manifest in manifests)
+    facts: dict[str, object] = {"app_calls": calls}
+    errors = [manifest["app_errors"] for manifest in manifests if "app_errors" in manifest]
+    if errors:
+        facts["app_errors"] = [errors[0][0], sum(count for _, count, _ in errors), calls]
+    notes = [*before.manifest.get("app_notes", ())]
+    notes += [f"{note} (replica {replica})" for note in added.manifest.get("app_notes", ())]
+    if notes:
+        facts["app_notes"] = notes
+    return facts
 
 
 class _StoppedError(BaseException):
@@ -174,46 +260,56 @@ class _Driver(GridObserver, StrategyObserver):
         self,
         setup: RunSetup,
         folder: Path,
+        title: str,
         display: RunObserver,
         facts: Mapping[str, object],
         resources: ExitStack,
         events: _LateRecorder,
     ) -> None:
-        self._setup, self._folder, self._display, self._facts = setup, folder, display, facts
-        self._resources, self._events = resources, events
+        self._setup = setup
+        self._folder = folder
+        self._title = title
+        self._display = display
+        self._facts = facts
+        self._resources = resources
+        self._events = events
         self._record: RunRecord | None = None
         self._manifest: Manifest | None = None
         self._outages: OutageTracker | None = None
         self._name = self._prefix = ""
+        self._lanes: list[tuple[str, int]] = []
         self._values: dict[str, float] = {}
         self._latest: dict[str, np.ndarray] = {}
         self._diverged: list[Divergence] = []
         self._planned = setup.scenario.steps
         self.is_stopped = False
 
-    def on_strategy(self, name: str, rounds: int) -> None:
-        available = self._setup.scenario.steps - self.grid.round
-        if rounds > available:
-            problem = f"{name} needs {rounds} rounds, and the scenario has {available} left"
-            remedy = f"add --set rounds={self.grid.round + rounds}, or let the strategy do fewer"
-            raise ScenarioError([Fault("rounds", problem, self._setup.scenario.steps, remedy)])
-        exchanges = 2 if self._facts["evaluation"] == "network" else 1
-        self._planned = self.grid.round + min(available, exchanges * rounds)
+    def on_strategy(self, name: str, rounds: int | None) -> None:
+        if rounds is not None:
+            self._plan(name, rounds)
         if self._record is None:
             self._open(name)
         self._prefix = "" if name == self._name else f"{name}."
 
     def on_values(self, values: Mapping[str, float]) -> None:
         self._values |= {f"{self._prefix}{name}": value for name, value in values.items()}
+        if values:
+            self.grid.activity.rounds_with_metrics.add(self.grid.round)
+
+    def on_aggregation(self, *, is_aggregated: bool) -> None:
+        self.grid.activity.add_aggregation(is_aggregated=is_aggregated)
+
+    def on_call(self) -> None:
+        observers = [self._display] if self._record is None else self._record.observers
+        if any(observer.stop for observer in observers):
+            self.is_stopped = True
+            raise _StoppedError
 
     def before_round(self) -> None:
         if self._record is None:
             self._open(_LANE)
         self._report_values()
-        assert self._record is not None
-        if any(observer.stop for observer in self._record.observers):
-            self.is_stopped = True
-            raise _StoppedError
+        self.on_call()  # the observers of these values may stop the run
 
     def after_round(self, round: Round) -> None:
         assert self._record is not None
@@ -225,7 +321,7 @@ class _Driver(GridObserver, StrategyObserver):
             delivered=tuple(delivery.user for delivery in round.deliveries),
             down=self._outages.down,
             metrics=self._latest,
-            lanes=[(self._name, 0)],
+            lanes=self._lanes,
             results=[round],
             diverged=self._diverged,
         )
@@ -240,34 +336,61 @@ class _Driver(GridObserver, StrategyObserver):
             self._open(_LANE)
         assert self._record is not None
         assert self._manifest is not None
+        self.grid.close()
         self._report_values()
+        self._add_app_facts()
         if self.is_stopped:
-            self.grid.close()
             self._record.end("interrupted")
             return
-        self.grid.finish()
         if 0 < self.grid.round < self._setup.scenario.steps:
             scenario = self._setup.scenario.model_copy(update={"rounds": self.grid.round})
             write_text(self._folder / "scenario.yaml", scenario.to_yaml())
             self._record.writer.scenario = scenario
             self._manifest.add_facts(rounds=self.grid.round)
-        if self.grid.app_errors:
-            failures = [self.grid.app_errors[0], len(self.grid.app_errors), self.grid.app_calls]
-            self._manifest.add_facts(app_errors=failures)
         self._record.end("done")
+
+    def _plan(self, name: str, rounds: int) -> None:
+        """Check that the scenario has the rounds that a strategy needs, and plan for them."""
+        available = self._setup.scenario.steps - self.grid.round
+        if rounds > available:
+            problem = f"{name} needs {rounds} rounds, and the scenario has {available} left"
+            remedy = f"add --set rounds={self.grid.round + rounds}, or let the strategy do fewer"
+            raise ScenarioError([Fault("rounds", problem, self._setup.scenario.steps, remedy)])
+        exchanges = 2 if self._facts["evaluation"] == "network" else 1
+        self._planned = self.grid.round + min(available, exchanges * rounds)
 
     def _open(self, name: str) -> None:
         """Open the record of the run, with the learner *name*."""
         scenario, self._name = self._setup.scenario, name
-        facts = {"flower": dict(self._facts), "learners": [name]}
-        self._manifest = Manifest(self._folder, scenario, learning=True, warnings=[*warnings(scenario)], facts=facts)
-        start = RunStart(self._folder, scenario.name, self._planned, lanes=[(name, 0)])
-        self._record = self._resources.enter_context(
-            recording(self._setup, self._manifest, start, [], [self._display], "netfl flower run")
+        replica = self._setup.replicas.start
+        self._lanes = [(name, replica)]
+        self._manifest = Manifest(
+            self._folder,
+            scenario,
+            learning=True,
+            first=replica,
+            warnings=[*warnings(scenario)],
+            facts={"flower": dict(self._facts), "learners": [name]},
         )
-        self._resources.callback(self._report_values)  # before the record ends, also after an error
+        start = RunStart(self._folder, self._title, self._planned, lanes=self._lanes)
+        self._record = self._resources.enter_context(
+            recording(self._setup, self._manifest, start, [], [self._display], _COMMAND)
+        )
+        self._resources.callback(self._add_app_facts)  # before the record ends, also after an error
+        self._resources.callback(self._report_values)
         self._outages = OutageTracker(self._record.writer.recorders[0])
         self._events.inner = self._outages
+
+    def _add_app_facts(self) -> None:
+        """Add the errors of the ClientApp, and the notes on what the app did, to the manifest."""
+        assert self._manifest is not None
+        clients = self.grid.clients
+        facts: dict[str, object] = {"app_calls": clients.calls}
+        if clients.errors:
+            facts["app_errors"] = [clients.errors[0], len(clients.errors), clients.calls]
+        if notes := [*self.grid.activity.notes()]:
+            facts["app_notes"] = notes
+        self._manifest.add_facts(**facts)
 
     def _report_values(self) -> None:
         """Pass the metrics since the last round on to the observers."""
@@ -276,7 +399,7 @@ class _Driver(GridObserver, StrategyObserver):
             broken = [name for name in self._values if name.endswith("loss") and not math.isfinite(self._values[name])]
             if broken and not self._diverged:
                 problem = f"the {broken[0]} after round {self.grid.round} is not finite; a smaller step size may help"
-                self._diverged.append(Divergence(self._name, 0, self.grid.round, None, problem))
+                self._diverged.append(Divergence(*self._lanes[0], self.grid.round, None, problem))
             self._values = {}
             self._latest = {**self._latest, **report.metrics}
             for observer in self._record.observers:
@@ -284,13 +407,12 @@ class _Driver(GridObserver, StrategyObserver):
 
 
 def _flower_scenario(scenario: Scenario) -> Scenario:
-    """Return *scenario* as a Flower app runs it: one replica, and no evaluation of netfl's learners."""
+    """Return *scenario* as a Flower app runs it: without an evaluation of netfl's learners."""
     check_scenario(scenario)
-    changes: dict[str, object] = {"replicas": 1}
-    if scenario.evaluate is not None:
-        unused: dict[str, object] = {"choose": {}, "targets": (), "metrics": (), "levels": (), "validation": None}
-        changes["evaluate"] = scenario.evaluate.model_copy(update=unused)
-    return scenario.model_copy(update=changes)
+    if scenario.evaluate is None:
+        return scenario
+    unused: dict[str, object] = {"choose": {}, "targets": (), "metrics": (), "levels": (), "validation": None}
+    return scenario.model_copy(update={"evaluate": scenario.evaluate.model_copy(update=unused)})
 
 
 @contextmanager
@@ -317,17 +439,3 @@ def _frozen_heap() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
-
-
-@contextmanager
-def _seeded(streams: Streams) -> Iterator[None]:
-    """Seed the global generators of Python and NumPy, with which strategies sample, and restore them at the end."""
-    states = random.getstate(), np.random.get_state()  # noqa: NPY002
-    words = streams.rng("strategy").integers(0, 2**32, 2).tolist()
-    random.seed(words[0])
-    np.random.seed(words[1])  # noqa: NPY002
-    try:
-        yield
-    finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])  # noqa: NPY002

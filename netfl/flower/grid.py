@@ -1,22 +1,20 @@
 """The grid: Flower's messages over a simulated network.
 
 A train exchange is one round of the network.  `NetworkGrid.send_and_receive` sends the messages of a strategy as the
-broadcast of the round, and runs the ClientApp of each user whose update the network delivers: nothing else is computed.
+broadcast of the round, and uses the reply of each user whose update the network delivers.
 """
 
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from copy import deepcopy
 from dataclasses import dataclass, replace
-from threading import RLock
+from threading import RLock, get_ident
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
-from flwr.app import Error, Message, RecordDict
+from flwr.app import Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.common import DEFAULT_TTL
 from flwr.common.constant import SUPERLINK_NODE_ID, ErrorCode
@@ -25,54 +23,72 @@ from flwr.serverapp import Grid
 from netfl.access import OpenAccess
 from netfl.errors import Fault, NetflError, ScenarioError
 from netfl.flower import versions
+from netfl.flower.app_notes import AppActivity
+from netfl.flower.client_calls import FIRST_NODE, RUN_ID, ClientCalls, ClientReply, error_reply
 from netfl.flower.examples import NetworkContext
+from netfl.flower.message_sizes import has_arrays, message_bits
+from netfl.flower.node_waits import NodePolls, checked_client_manager
 from netfl.registry import kind_of
 from netfl.results.tables import EventRecorder, MemoryTable
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario
 from netfl.simulation.setup import RunSetup, locate_faults, prepare_run
 from netfl.types import OUTCOMES, Delivery, Event, Ints, Recorder, Round, RoundControls
 
-Sizes = Literal["arrays", "scenario"]
+Sizes = Literal["messages", "scenario"]
 """Source of the sizes of updates and broadcasts: the records in the messages, or the scenario."""
+
+Replies = Literal["delivered", "all"]
+"""Replies that are computed: those that the network delivers, or those of all users that receive a message."""
 
 Evaluation = Literal["direct", "network"]
 """Path of evaluate messages: past the network, without time, or through it as rounds of their own."""
-
-FIRST_NODE = 1000
-"""Flower's number of the node of user 0; that of user k is higher by k.  Flower reserves the numbers 0 and 1."""
-
-RUN_ID = 1
-_BITS = 8
-_LOG = logging.getLogger("flwr")
 
 
 class GridObserver:
     """Observer of a `NetworkGrid`; derive from it and override what is needed."""
 
+    def on_call(self) -> None:
+        """Observe a call of the grid by the ServerApp; an exception ends the ServerApp."""
+
     def before_round(self) -> None:
         """Observe that a round of the network is about to begin; an exception ends the ServerApp."""
 
     def after_round(self, round: Round) -> None:
-        """Observe a round of the network, before a ClientApp runs."""
+        """Observe a round of the network, before the replies of its deliveries are used."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Request:
     """A train message, or an evaluate message that crosses the network.
 
     Args:
         message: the message.
         user: the user that it is for.
+        bits: its size.
         timeout_s: simulated seconds after which a reply counts no more.
         version: the version of the model, as the network numbers them, with which it was sent first.
         opened_s: when that was.
+        reply: the reply, if it is computed already.
+        is_used: the reply has taken effect on the context of the user.
+        is_waiting: no reply and no error has answered the message.
+        is_delivered: a reply has arrived, in time or not.
     """
 
     message: Message
     user: int
+    bits: float
     timeout_s: float
     version: int = -1
     opened_s: float = math.nan
+    reply: ClientReply | None = None
+    is_used: bool = False
+    is_waiting: bool = True
+    is_delivered: bool = False
+
+    @property
+    def is_sent(self) -> bool:
+        """The message has been part of a round."""
+        return self.version >= 0
 
     @property
     def category(self) -> str:
@@ -80,9 +96,29 @@ class _Request:
         return _category(self.message)
 
     @property
+    def kind(self) -> tuple[int, str, float]:
+        """User, type and size of the message; replies to messages of one kind are taken to be of one size."""
+        return self.user, str(self.message.metadata.message_type), self.bits
+
+    @property
     def number(self) -> str:
         """Flower's number of the message."""
         return str(self.message.metadata.message_id)
+
+
+@dataclass(frozen=True, eq=False)
+class _Arrival:
+    """A reply, or an error in its place, that the ServerApp has not fetched.
+
+    Args:
+        number: Flower's number of the message that it answers.
+        reply: the reply.
+        late_for: the category of the message, if an error has answered it in an earlier exchange; otherwise empty.
+    """
+
+    number: str
+    reply: Message
+    late_for: str = ""
 
 
 class NetworkGrid(Grid):
@@ -94,36 +130,44 @@ class NetworkGrid(Grid):
             result = FedAvg().start(grid, initial_arrays=arrays, num_rounds=10)
 
     **Nodes.**  Every user is a node, connected or not.  Its ``context.node_config`` has ``partition-id``, the number of
-    the user, and ``num-partitions``.  ``context.state`` is kept between messages.
+    the user, and ``num-partitions``.  ``context.state`` is kept between messages.  An app that waits for more nodes is
+    refused.
 
     **Train messages.**  One `send_and_receive` is one round of the network.  The users that it addresses are the
     selected users, and its largest message is the broadcast.  The access and its round rule decide which updates are
-    delivered, and when.  Only then the ClientApps of the delivered updates run, in the order of arrival.  Every other
-    message is answered by an error whose reason names the outcome: `REPLY_MESSAGE_UNAVAILABLE`, or `NODE_UNAVAILABLE`
-    if the message had not reached the user when the round closed.  Where the network delivers an update of an earlier
-    round, as with ``round: asynchronous``, its reply is among those of the round in which it arrives.
+    delivered, and when.  The ClientApps of the delivered updates reply, in the order of arrival.  Every other message
+    is answered by an error whose reason names the outcome: `REPLY_MESSAGE_UNAVAILABLE`, or `NODE_UNAVAILABLE` if the
+    message had not reached the user when the round closed.  Where the network delivers an update of an earlier round,
+    as with ``round: asynchronous``, its reply is among those of the round in which it arrives.  One update carries the
+    replies to all messages that a user has received.
 
     **Asynchronous strategies.**  `push_messages` sends with the next round, and `pull_messages` simulates a round if
-    none of the replies is there yet.  A message stays pending until its update is delivered, or ends otherwise.
+    none of the replies is there yet.  A message stays pending until its update is delivered, or ends otherwise.  What
+    was pushed precedes what follows: a round is simulated before the next exchange, the next message to the same node,
+    any message that is answered at once, and the end.
 
     **Other messages.**  Query messages and, by default, evaluate messages are answered at once, by all users.
 
     **Timeouts** are simulated seconds from the start of the round, as is the TTL of a message, if it is given.  A reply
     that arrives later is an error.  The round itself still closes by the rule of the scenario.
 
-    **Sizes.**  The size of a broadcast is that of the arrays in the message, in the form in which Flower sends them.
-    The size of a reply must be known before its ClientApp runs.  In the first exchange it is that of the broadcast,
-    then that of the arrays in the largest reply of the last round with replies.  Replies to evaluate messages have the
-    size of all their records.
+    **Sizes.**  A message has the size of all its records.  The size of a reply must be known before the network sends
+    it.  It is that of the user's last reply to a message of the same type and size.  Where there is none, the ClientApp
+    is called in advance.  Its reply is used if the network delivers it, and has no effect on the context otherwise.
+
+    **Random numbers.**  Python's, NumPy's and torch's global generators are seeded for each call of a ClientApp, by the
+    seed of the scenario, the user and the message.  They are restored after the call.
 
     Args:
         scenario: a scenario, or any other input of `netfl.load`; its learners do not run.
         client_app: the ClientApp of all users.
         run_config: ``context.run_config`` of the apps.
-        sizes: ``arrays`` as above, or ``scenario`` for the sizes that ``netfl run`` uses.
+        sizes: ``messages`` as above, or ``scenario`` for the sizes that ``netfl run`` uses.
+        replies: ``all`` lets every user that receives a message reply, delivered or not: its context goes on as on a
+            real device, and all sizes are those of the replies themselves.
         evaluation: ``network`` sends evaluate messages through the network, each exchange as a round of its own.
-        max_update_bits: size of the largest reply, for which the network is designed; by default that of the first
-            broadcast.
+        max_update_bits: size of the largest update, for which a network is designed; by default that of the largest
+            message or reply of the first round.
         setup: the prepared scenario with the recorder of one replica; by default it is prepared here, and events are
             kept in memory.
         observer: an observer.
@@ -131,8 +175,8 @@ class NetworkGrid(Grid):
     Attributes:
         scenario: the scenario.
         setup: the prepared scenario.
-        app_calls: number of calls of the ClientApp.
-        app_errors: errors that the ClientApp raised, as text.
+        clients: the ClientApps, with the number of replies and their errors.
+        activity: counts of what the app did.
 
     Raises:
         ScenarioError: the scenario cannot be simulated, or Flower cannot drive it.
@@ -144,24 +188,22 @@ class NetworkGrid(Grid):
         client_app: ClientApp,
         *,
         run_config: Mapping[str, bool | float | int | str] | None = None,
-        sizes: Sizes = "arrays",
+        sizes: Sizes = "messages",
+        replies: Replies = "delivered",
         evaluation: Evaluation = "direct",
         max_update_bits: float | None = None,
         setup: RunSetup | None = None,
         observer: GridObserver | None = None,
     ) -> None:
         _check_choice("sizes", sizes, get_args(Sizes))
+        _check_choice("replies", replies, get_args(Replies))
         _check_choice("evaluation", evaluation, get_args(Evaluation))
         self.scenario = as_scenario(scenario)
         check_scenario(self.scenario)
-        self._client_app = client_app
-        self._run_config = dict(run_config or {})
-        self._sizes = sizes
+        self._replies = replies
         self._evaluation = evaluation
         self._max_update_bits = max_update_bits
         self._observer = observer or GridObserver()
-        self.app_calls = 0
-        self.app_errors: list[str] = []
 
         # the network: opened in the first round, when the sizes of the messages are known
         self._events = MemoryTable("events")
@@ -170,22 +212,30 @@ class NetworkGrid(Grid):
             setup = setup.with_recorders([EventRecorder(self._events, 0, self.scenario.keeping)])
         self._recorder = _OutcomeRecorder(setup.contexts[0].recorder)
         self.setup = setup.with_recorders([self._recorder])
-        self._controls = RoundControls(can_select=self.scenario.access.info.has_selection)
+        self._info = self.scenario.access.info
+        self._is_sized = sizes == "messages" and self._info.can_resize_updates
+        self._controls = RoundControls(can_select=self._info.has_selection)
         self._access: OpenAccess | None = None
+        self._first_bits = 0.0
 
         # messages, and the apps that answer them
+        self.clients = ClientCalls(self.setup, client_app, dict(run_config or {}))
+        self.activity = AppActivity()
         self._run = versions.empty_run(RUN_ID)
-        self._contexts: dict[int, NetworkContext] = {}
         self._messages = 0
         self._waiting: list[_Request] = []
         self._requests: dict[int, list[_Request]] = {}
-        self._replies: dict[str, Message] = {}
-        self._early: dict[str, list[Message]] = {}
-        self._reply_bits: dict[str, float] = {}
+        self._arrivals: list[_Arrival] = []
+        self._reply_bits: dict[tuple[int, str, float], float] = {}
+
+        # the thread of the ServerApp, besides which older versions of Flower have others
+        self._polls = NodePolls(self.scenario.users)
+        self._thread = get_ident()
         self._is_closed = False
         self._lock = RLock()
         self._resources = ExitStack()
         self._resources.enter_context(versions.task_identity(RUN_ID, SUPERLINK_NODE_ID))
+        self._resources.enter_context(checked_client_manager(self.scenario.users))
 
     def __enter__(self) -> Self:
         return self
@@ -218,10 +268,15 @@ class NetworkGrid(Grid):
 
     def server_context(self) -> NetworkContext:
         """Return a context for a ServerApp."""
-        return self._new_context(None, 0, {})
+        return self.clients.server_context()
 
     def finish(self) -> None:
-        """End the run after the last round that the ServerApp needed: outstanding updates end as ``unfinished``."""
+        """End the run after the last round that the ServerApp needed: outstanding updates end as ``unfinished``.
+
+        Messages that no round has sent get one, if the scenario has rounds left.
+        """
+        while self._unsent and (self._access is None or not self._access.is_done):
+            self._run_round(self._unsent[0].category)
         if self._access is not None:
             with locate_faults(self.scenario, "access"):
                 self._access.finish()
@@ -230,6 +285,7 @@ class NetworkGrid(Grid):
     def close(self) -> None:
         """End the simulation; the grid answers no more."""
         self._is_closed = True
+        self.activity.waiting = len(self._waiting)
         if self._access is not None:
             self._access.close()
         self._resources.close()
@@ -255,8 +311,14 @@ class NetworkGrid(Grid):
         return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self) -> Iterable[int]:
-        """Return the numbers of the nodes of all users."""
+        """Return the numbers of the nodes of all users.
+
+        Raises:
+            ScenarioError: the app asks again and again, and so waits for more nodes.
+        """
         self._check_open()
+        if get_ident() == self._thread:
+            self._polls.add()
         return list(range(FIRST_NODE, FIRST_NODE + self.scenario.users))
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
@@ -266,22 +328,25 @@ class NetworkGrid(Grid):
             The numbers of the messages, for `pull_messages`.
 
         Raises:
-            ValueError: a message is for a node that does not exist.
+            ValueError: a message is for a node that does not exist; none is sent.
         """
         with self._lock:
             self._check_open()
-            return [self._push(message, math.inf) for message in messages]
+            batch = self._addressed(messages)
+            users_with_unsent = {request.user for request in self._unsent}
+            if any(user in users_with_unsent or not self._is_networked(message) for message, user in batch):
+                self._run_pending()
+            return self._send(batch, math.inf)
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Return the replies to messages that have arrived; simulate a round if there are none yet."""
         with self._lock:
             self._check_open()
             wanted = set(message_ids)
-            is_pending = any(request.number in wanted for request in self._waiting)
-            if is_pending and not wanted & self._replies.keys():
-                for reply in self._run_round():
-                    self._store(reply)
-            return [self._replies.pop(name) for name in [*self._replies] if name in wanted]
+            pending = [request for request in self._waiting if request.number in wanted]
+            if pending and not any(arrival.number in wanted for arrival in self._arrivals):
+                self._run_round(pending[0].category)
+            return self._fetch(wanted)
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Send messages, and return all replies.
@@ -293,137 +358,208 @@ class NetworkGrid(Grid):
             timeout: simulated seconds after which a reply is an error.
 
         Raises:
-            ValueError: a message is for a node that does not exist, or a node has two messages.
-            ScenarioError: all rounds of the scenario are over.
+            ValueError: a message is for a node that does not exist; none is sent.
+            ScenarioError: all rounds of the scenario are over, or the network is not designed for the replies.
         """
         with self._lock:
             self._check_open()
-            pushed = {self._push(message, math.inf if timeout is None else timeout): None for message in messages}
-            requests = [request for request in self._waiting if request.number in pushed]
-            replies = []
-            if requests:
-                others = {request.number for request in self._waiting} - pushed.keys()
-                for reply in self._run_round():
-                    if reply.metadata.reply_to_message_id in others:
-                        self._store(reply)
-                    else:
-                        replies.append(reply)
-                for request in requests:
-                    if request in self._waiting:  # its update is still outstanding
-                        self._waiting.remove(request)
-                        replies.append(self._failure(request))
-            return [*(self._replies.pop(name) for name in pushed if name in self._replies), *replies]
+            batch = self._addressed(messages)
+            self._run_pending()
+            numbers = set(self._send(batch, math.inf if timeout is None else timeout))
+            requests = [request for request in self._waiting if request.number in numbers]
+            categories = dict.fromkeys(request.category for request in requests)
+            for category in categories:
+                self._run_round(category)
+            for request in requests:
+                if request.is_waiting:  # its update is still outstanding
+                    self._fail(request)
+            return self._fetch(numbers, categories)
 
-    def _push(self, message: Message, timeout_s: float) -> str:
-        """Send a message with the next round, or answer it now; return its number."""
-        metadata, user = message.metadata, self._user_of(message)
-        self._messages += 1
-        fields = {"_message_id": f"{self._messages}", "_run_id": RUN_ID, "_src_node_id": SUPERLINK_NODE_ID}
-        metadata.__dict__.update(fields)
-        if _category(message) == "train" or (_category(message) == "evaluate" and self._evaluation == "network"):
-            ttl_s = math.inf if metadata.ttl == DEFAULT_TTL else float(metadata.ttl)
-            self._waiting.append(_Request(message, user, min(timeout_s, ttl_s)))
-        else:
-            self._store(self._execute(message, user))
-        return str(metadata.message_id)
+    @property
+    def _unsent(self) -> list[_Request]:
+        """Messages that were pushed since the last round."""
+        return [request for request in self._waiting if not request.is_sent]
 
-    def _store(self, reply: Message) -> None:
-        self._replies[reply.metadata.reply_to_message_id] = reply
+    def _addressed(self, messages: Iterable[Message]) -> list[tuple[Message, int]]:
+        """Return messages with their users, before one of them is sent."""
+        self._polls.restart()
+        batch = []
+        for message in messages:
+            user = message.metadata.dst_node_id - FIRST_NODE
+            if not 0 <= user < self.scenario.users:
+                raise ValueError(f"there is no node {message.metadata.dst_node_id}; get_node_ids() returns the nodes")
+            batch.append((message, int(user)))
+        return batch
 
-    def _run_round(self) -> list[Message]:
-        """Simulate the next round for all waiting requests, and return the replies of updates that ended in it."""
-        requests = [*self._waiting]
-        category = requests[0].category
-        users = {request.user for request in requests}
-        if {request.category for request in requests} != {category}:
-            raise ValueError("train and evaluate messages cannot share a round; send them one after the other")
-        if len(users) < len(requests):
-            raise ValueError("two messages are on the way to one node; wait for the reply to the first")
+    def _is_networked(self, message: Message) -> bool:
+        """Return whether a message crosses the network."""
+        category = _category(message)
+        return category == "train" or (category == "evaluate" and self._evaluation == "network")
+
+    def _send(self, batch: Sequence[tuple[Message, int]], timeout_s: float) -> list[str]:
+        """Send messages with the next round, or answer them now; return their numbers."""
+        bits_of: dict[int, float] = {}  # by content, which the messages of a strategy share
+        numbers = []
+        for message, user in batch:
+            metadata = message.metadata
+            self._messages += 1
+            fields = {"_message_id": f"{self._messages}", "_run_id": RUN_ID, "_src_node_id": SUPERLINK_NODE_ID}
+            metadata.__dict__.update(fields)
+            numbers.append(metadata.message_id)
+            content = id(message.content)
+            if content not in bits_of:
+                bits_of[content] = message_bits(message)
+            if self._is_networked(message):
+                ttl_s = math.inf if metadata.ttl == DEFAULT_TTL else float(metadata.ttl)
+                self._waiting.append(_Request(message, user, bits_of[content], min(timeout_s, ttl_s)))
+            else:
+                reply = self.clients.use(self.clients.reply_to(message, user), user)
+                self._arrivals.append(_Arrival(metadata.message_id, reply))
+                self.activity.add_direct(_category(message), bits_of[content] + message_bits(reply))
+        return numbers
+
+    def _fetch(self, numbers: Collection[str], categories: Collection[str] = ()) -> list[Message]:
+        """Return the replies to some messages, and the late replies of some *categories*, in the order of arrival."""
+        fetched: list[Message] = []
+        kept: list[_Arrival] = []
+        for arrival in self._arrivals:
+            if arrival.number in numbers or arrival.late_for in categories:
+                fetched.append(arrival.reply)
+            else:
+                kept.append(arrival)
+        self._arrivals = kept
+        return fetched
+
+    def _run_pending(self) -> None:
+        """Simulate rounds for the messages that were pushed since the last round, as they precede what follows."""
+        while self._unsent:
+            self._run_round(self._unsent[0].category)
+
+    def _run_round(self, category: str) -> None:
+        """Simulate the next round, for all waiting messages of a category; its replies arrive."""
+        requests = [request for request in self._waiting if request.category == category]
         self._observer.before_round()
-        result = self._step(requests)
+        try:
+            result = self._step(requests)
+        except NetflError:  # the messages are refused, and the grid stays usable
+            self._waiting = [request for request in self._waiting if request.is_sent]
+            raise
         for request in requests:
-            if request.version < 0:  # it was sent in this round
+            if not request.is_sent:
                 request.version = result.index - 1
                 request.opened_s = result.opened_s
                 self._requests.setdefault(request.user, []).append(request)
         self._observer.after_round(result)
-        replies = self._early.pop(category, [])
+
+        before = len(self._arrivals)
+        if self._replies == "all":
+            self._use_received(result)
         for delivery in result.deliveries:
-            answered, reply = self._answer(delivery)
-            if answered is None or reply is None:
-                continue
-            if answered.category == category:
-                replies.append(reply)
-            else:  # of an earlier exchange: it is among the replies of the next one of its category
-                self._early.setdefault(answered.category, []).append(reply)
-        sizes = [_reply_bits(category, reply.content) for reply in replies if reply.has_content()]
-        if sizes:
-            self._reply_bits[category] = max(sizes)
+            for request in self._answered_by(delivery.user, delivery.base):
+                self._answer(request, delivery)
         for request in requests:
             is_late = result.closed_s - request.opened_s > request.timeout_s
-            if request in self._waiting and (is_late or self._recorder.has_failed(request.user)):
-                self._waiting.remove(request)
-                replies.append(self._failure(request))
+            if request.is_waiting and (is_late or self._recorder.has_failed(request.user)):
+                self._fail(request)
         self._forget(result)
-        return replies
 
-    def _answer(self, delivery: Delivery) -> tuple[_Request | None, Message | None]:
-        """Return the request that a delivered update answers, and the reply of its ClientApp, or an error if late."""
-        request = self._request_of(delivery)
-        if request is None:
-            return None, None
-        is_waiting = request in self._waiting
-        delay_s = delivery.arrived_s - request.opened_s
-        if is_waiting:
-            self._waiting.remove(request)
-        if delay_s <= request.timeout_s:
-            return request, self._execute(request.message, request.user)
-        if not is_waiting:
-            return request, None
-        reason = f"the update arrived after {delay_s:.6g} s, later than the timeout of {request.timeout_s:g} s"
-        return request, self._error(request.message, ErrorCode.REPLY_MESSAGE_UNAVAILABLE, reason)
-
-    def _bits(self, requests: Sequence[_Request]) -> tuple[float, float]:
-        """Return the size of each update and of the broadcast of *requests*."""
         contents = [request.message.content for request in requests]
-        category = requests[0].category
-        broadcast_bits = max(map(_array_bits, contents))
-        if category in self._reply_bits:
-            update_bits = self._reply_bits[category]
-        elif category == "train":
-            update_bits = broadcast_bits
-        else:
-            update_bits = max(map(_content_bits, contents)) - broadcast_bits
-        return max(update_bits, _BITS), max(broadcast_bits, _BITS)
+        contents += [arrival.reply.content for arrival in self._arrivals[before:] if arrival.reply.has_content()]
+        self.activity.add_exchange(has_arrays=any(map(has_arrays, contents)))
+
+    def _answer(self, request: _Request, delivery: Delivery) -> None:
+        """Let the reply to a request arrive with a delivered update, or an error if it is late."""
+        delay_s = delivery.arrived_s - request.opened_s
+        was_waiting = request.is_waiting
+        request.is_delivered = True
+        if delay_s <= request.timeout_s:
+            late_for = "" if was_waiting else request.category
+            self._settle(request, self._use(request), late_for)
+        elif was_waiting:
+            reason = f"the update arrived after {delay_s:.6g} s, later than the timeout of {request.timeout_s:g} s"
+            self._settle(request, self._error(request, ErrorCode.REPLY_MESSAGE_UNAVAILABLE, reason))
+
+    def _settle(self, request: _Request, reply: Message, late_for: str = "") -> None:
+        """Let the answer to a request arrive."""
+        if request.is_waiting:
+            request.is_waiting = False
+            self._waiting.remove(request)
+        self._arrivals.append(_Arrival(request.number, reply, late_for))
+
+    def _compute(self, request: _Request) -> ClientReply:
+        """Return the reply to a request, which takes effect once it is used."""
+        reply = request.reply
+        if reply is None or not (request.is_used or self.clients.is_current(reply, request.user)):
+            reply = request.reply = self.clients.reply_to(request.message, request.user)
+            bits = message_bits(reply.message)
+            if request.is_sent and self._is_sized and bits != self._reply_bits[request.kind]:
+                self.activity.resized += 1
+            self._reply_bits[request.kind] = bits
+        return reply
+
+    def _use(self, request: _Request) -> Message:
+        """Let the reply to a request take effect, and return it."""
+        reply = self._compute(request)
+        if request.is_used:
+            return reply.message
+        request.is_used = True
+        return self.clients.use(reply, request.user)
+
+    def _use_received(self, result: Round) -> None:
+        """Let the replies of all users that have received their message take effect."""
+        for user in self._requests:
+            version = self._recorder.received_version(user, result.index - 1)
+            for request in self._answered_by(user, version):
+                self._use(request)
 
     def _step(self, requests: Sequence[_Request]) -> Round:
         """Simulate the next round, in which the users of *requests* may take part."""
-        if self._sizes == "arrays":
-            self._set_sizes(*self._bits(requests))
-        if self._access is None:
-            self._access = self._open_access()
-        if self._access.is_done:
+        if self._access is not None and self._access.is_done:
             count = self.scenario.steps
             problem = f"the ServerApp needs more than the {count} rounds of the scenario"
             raise ScenarioError([Fault("rounds", problem, count, "--set more rounds")])
+        selected = self._selected({request.user for request in requests})
+        if self._is_sized:
+            self._set_sizes(requests)
+        if self._access is None:
+            self._access = self._open_access()
         self._recorder.clear()
-        self._controls.selected = self._selected([request.user for request in requests])
+        self._controls.selected = selected
         with locate_faults(self.scenario, "access"):
             return self._access.next_round()
 
-    def _set_sizes(self, update_bits: float, broadcast_bits: float) -> None:
-        """Set the sizes of the next round, which must fit into what the network is designed for."""
-        design_bits = self._controls.design_bits or self._max_update_bits or max(update_bits, broadcast_bits)
-        if update_bits > design_bits:
-            problem = f"a reply has {update_bits:g} bits, and the network is designed for {design_bits:g}"
-            remedy = (
-                "give the size of the largest update (--max-update-bits), or reply with the types of the first "
-                "broadcast: FedAdam, for example, sends float64 from its second round on"
-            )
-            raise ScenarioError([Fault("max_update_bits", problem, self._max_update_bits, remedy)])
-        self._controls.design_bits = design_bits
-        self._controls.broadcast_bits = broadcast_bits
-        self._controls.update_bits = np.full(self.scenario.users, update_bits)
+    def _set_sizes(self, requests: Sequence[_Request]) -> None:
+        """Set the sizes of the next round: of the update of each user, and of the broadcast."""
+        update_bits: dict[int, float] = {}
+        sent_bits: dict[int, float] = {}
+        for request in requests:
+            if self._replies == "all" or request.kind not in self._reply_bits:
+                self._compute(request)
+            update_bits[request.user] = update_bits.get(request.user, 0.0) + self._reply_bits[request.kind]
+            sent_bits[request.user] = sent_bits.get(request.user, 0.0) + request.bits
+        largest_bits = max(update_bits.values())
+        broadcast_bits = max(sent_bits.values())
+
+        controls = self._controls
+        if controls.design_bits is None:
+            controls.design_bits = self._max_update_bits or max(largest_bits, broadcast_bits)
+            controls.update_bits = np.full(self.scenario.users, largest_bits)
+            self._first_bits = largest_bits
+        if self._info.is_networked and largest_bits > controls.design_bits:
+            raise self._growth(largest_bits, controls.design_bits)
+        assert controls.update_bits is not None
+        controls.update_bits = controls.update_bits.copy()
+        controls.update_bits[[*update_bits]] = [*update_bits.values()]
+        controls.broadcast_bits = broadcast_bits
+
+    def _growth(self, bits: float, design_bits: float) -> ScenarioError:
+        """Return the error of an update that is larger than those that the network is designed for."""
+        problem = f"the largest update has {bits:g} bits"
+        if bits > self._first_bits:
+            problem = f"the largest update has grown from {self._first_bits:g} to {bits:g} bits"
+        problem += f", and the network is designed for {design_bits:g}"
+        remedy = "give the size of the largest update of the run (--max-update-bits)"
+        return ScenarioError([Fault("max_update_bits", problem, self._max_update_bits, remedy)])
 
     def _open_access(self) -> OpenAccess:
         """Open the access, designed for the sizes of the first round."""
@@ -434,30 +570,37 @@ class NetworkGrid(Grid):
         setup = replace(self.setup, contexts=[context])
         return setup.open_access(setup.replicas[0])
 
-    def _selected(self, users: Sequence[int]) -> Ints | None:
+    def _selected(self, users: set[int]) -> Ints | None:
         """Return the selection to impose; ``None`` for an access without one, which needs all users."""
         if self._controls.can_select:
-            return np.sort(np.array(users, np.int64))
+            return np.array(sorted(users), np.int64)
         if len(users) < self.scenario.users:
             kind = kind_of(type(self.scenario.access))
             problem = "no selection can be imposed on this access"
             raise ScenarioError([Fault("access", problem, kind, "let the strategy sample all nodes")])
         return None
 
-    def _request_of(self, delivery: Delivery) -> _Request | None:
-        """Return the newest request that the user of *delivery* had when its base was sent; ``None`` without one."""
-        known = [each for each in self._requests.get(delivery.user, ()) if each.version <= delivery.base]
-        return known[-1] if known else None
+    def _answered_by(self, user: int, base: int) -> list[_Request]:
+        """Return the requests that an update of *user* answers which starts from version *base*.
+
+        These are the newest that the user had when this version was sent, and those before it that still wait.
+        """
+        known = [each for each in self._requests.get(user, ()) if each.version <= base]
+        return [
+            each for each in known if not each.is_delivered and (each.is_waiting or each.version == known[-1].version)
+        ]
 
     def _forget(self, result: Round) -> None:
         """Forget requests whose updates can no longer be delivered."""
         for user, known in self._requests.items():
-            newest = [each for each in known if each.version <= result.oldest][-1:]
-            kept = [each for each in known if each.version > result.oldest or each in self._waiting]
-            self._requests[user] = [*(each for each in newest if each not in kept), *kept]
+            older = [each for each in known if each.version <= result.oldest]
+            newest = older[-1].version if older else -1
+            self._requests[user] = [
+                each for each in known if each.version > result.oldest or each.is_waiting or each.version == newest
+            ]
 
-    def _failure(self, request: _Request) -> Message:
-        """Return the reply to a request whose update was not delivered in its round."""
+    def _fail(self, request: _Request) -> None:
+        """Answer a request whose update was not delivered in its round by an error."""
         ended, code = self._recorder.ended.get(request.user), ErrorCode.REPLY_MESSAGE_UNAVAILABLE
         if self._recorder.has_failed(request.user) and ended is not None:
             cause = f" ({ended.detail})" if ended.detail else ""
@@ -467,55 +610,16 @@ class NetworkGrid(Grid):
         else:
             code = ErrorCode.NODE_UNAVAILABLE
             reason = f"user not reached when the round closed at {self.time_s:.6g} s of simulated time"
-        return self._error(request.message, code, reason)
+        self._settle(request, self._error(request, code, reason))
 
-    def _error(self, message: Message, code: int, reason: str) -> Message:
-        user = self._user_of(message)
-        reply = Message(Error(code=code, reason=f"user {user}: {reason}"), reply_to=message)
-        reply.metadata.__dict__["_message_id"] = f"reply-{message.metadata.message_id}"
-        return reply
-
-    def _execute(self, message: Message, user: int) -> Message:
-        """Run the ClientApp of *user* for a message, and return its reply, or the error that it raised."""
-        if user not in self._contexts:
-            config = {"partition-id": user, "num-partitions": self.scenario.users}
-            self._contexts[user] = self._new_context(user, FIRST_NODE + user, config)
-        self.app_calls += 1
-        try:
-            reply: Any = self._client_app(deepcopy(message), self._contexts[user])
-            if not isinstance(reply, Message):
-                raise TypeError(f"the ClientApp returned {type(reply).__name__} instead of a Message")  # noqa: TRY301
-        except NetflError:
-            raise
-        except Exception as error:
-            text = f"{type(error).__name__}: {error}"
-            self.app_errors.append(f"user {user}: {text}")
-            _LOG.exception("The ClientApp of user %d raised an exception", user)
-            return self._error(message, ErrorCode.CLIENT_APP_RAISED_EXCEPTION, text)
-        reply = deepcopy(reply)
-        reply.metadata.__dict__["_message_id"] = f"reply-{message.metadata.message_id}"
-        return reply
-
-    def _new_context(self, user: int | None, node_id: int, config: dict[str, Any]) -> NetworkContext:
-        return NetworkContext(
-            self.setup,
-            user,
-            run_id=RUN_ID,
-            node_id=node_id,
-            node_config=config,
-            state=RecordDict(),
-            run_config=dict(self._run_config),
-        )
-
-    def _user_of(self, message: Message) -> int:
-        user = message.metadata.dst_node_id - FIRST_NODE
-        if not 0 <= user < self.scenario.users:
-            raise ValueError(f"there is no node {message.metadata.dst_node_id}; get_node_ids() returns the nodes")
-        return int(user)
+    def _error(self, request: _Request, code: int, reason: str) -> Message:
+        return error_reply(request.message, code, f"user {request.user}: {reason}")
 
     def _check_open(self) -> None:
         if self._is_closed:
             raise versions.run_ended()
+        if get_ident() == self._thread:
+            self._observer.on_call()
 
 
 @dataclass(frozen=True, slots=True)
@@ -555,6 +659,16 @@ class _OutcomeRecorder:
         if ended is None or ended.outcome in {"delivered", "superseded"}:
             return False
         return ended.base < 0 or ended.base >= self._versions.get(user, -1)
+
+    def received_version(self, user: int, version: int) -> int:
+        """Return the newest version that *user* received; -1 without one.
+
+        A direct access states only outcomes: a user with an outcome received *version*, that of the round.
+        """
+        ended = self.ended.get(user)
+        if ended is not None and ended.base < 0:
+            return version
+        return self._versions.get(user, -1)
 
     def wants(self, kind: str) -> bool:
         """Return whether events of *kind* are needed here or by the receiver."""
@@ -599,17 +713,3 @@ def _check_choice(key: str, value: str, known: Sequence[str]) -> None:
 def _category(message: Message) -> str:
     """Return the part of the type of a message before its action: ``train``, ``evaluate``, ``query`` or another."""
     return str(message.metadata.message_type).partition(".")[0]
-
-
-def _array_bits(content: RecordDict) -> float:
-    return float(_BITS * sum(record.count_bytes() for record in content.array_records.values()))
-
-
-def _reply_bits(category: str, content: RecordDict) -> float:
-    """Return the size of a reply: of its arrays, or of all records where these are metrics."""
-    return _array_bits(content) if category == "train" else _content_bits(content)
-
-
-def _content_bits(content: RecordDict) -> float:
-    """Return the size of all records of a message."""
-    return float(_BITS * sum(record.count_bytes() for record in content.values()))

@@ -1,58 +1,73 @@
 """Metrics of Flower's strategies while they run, for both of Flower's strategy interfaces.
 
-Flower gives a strategy's metrics back at the end.  `recorded_strategies` observes each round of a strategy instead, and
-sends the messages of the older interface as one exchange, which Flower sends one by one, from threads.
+Flower gives a strategy's metrics back at the end.  `recorded_strategies` observes the methods of all strategy classes
+instead, also of those with a loop of their own.  It sends the messages of the older interface as one exchange, which
+Flower sends one by one, from threads.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from numbers import Real
 from typing import Any
 
 from flwr.server import server as legacy_server
-from flwr.server.history import History
+from flwr.server.strategy import Strategy as LegacyStrategy
 from flwr.serverapp.strategy import Strategy
 
 from netfl.flower.legacy_clients import evaluate_clients, fit_clients
+from netfl.flower.patching import replaced
 
-MetricValues = Mapping[str, float | int | Sequence[float]]
+_PREFIXES = {"aggregate_train": "train_", "aggregate_fit": "train_", "aggregate_evaluate": "clients_", "evaluate": ""}
+"""Prefixes of the metrics that methods of strategies return."""
 
-_LEGACY_PREFIXES = {
-    "add_loss_centralized": "",
-    "add_metrics_centralized": "",
-    "add_loss_distributed": "clients_",
-    "add_metrics_distributed": "clients_",
-    "add_metrics_distributed_fit": "train_",
+_METHODS = {
+    Strategy: ("configure_train", "aggregate_train", "configure_evaluate", "aggregate_evaluate"),
+    LegacyStrategy: (
+        "initialize_parameters",
+        "configure_fit",
+        "aggregate_fit",
+        "configure_evaluate",
+        "aggregate_evaluate",
+        "evaluate",
+    ),
 }
-"""Prefixes of the metrics that the methods of `History` add."""
+"""Methods that a loop calls, in Flower or in an app."""
 
 
 class StrategyObserver:
     """Observer of strategies; derive from it and override what is needed."""
 
-    def on_strategy(self, name: str, rounds: int) -> None:
-        """Observe the start of a strategy: the name of its class, and its number of rounds."""
+    def on_strategy(self, name: str, rounds: int | None) -> None:
+        """Observe a strategy that starts or continues: the name of its class, and its number of rounds, if known."""
 
     def on_values(self, values: Mapping[str, float]) -> None:
         """Observe metrics by name, after a round or an evaluation."""
 
+    def on_aggregation(self, *, is_aggregated: bool) -> None:
+        """Observe that a strategy aggregated the updates of a round, or could not."""
+
 
 @contextmanager
 def recorded_strategies(observer: StrategyObserver) -> Iterator[None]:
-    """Pass the metrics of all strategies that run inside to *observer*."""
-    with (
-        _replaced(Strategy, "start", lambda start: _observed_start(start, observer)),
-        _replaced(legacy_server.Server, "fit", lambda fit: _observed_fit(fit, observer)),
-        _replaced(legacy_server, "fit_clients", lambda _: fit_clients),
-        _replaced(legacy_server, "evaluate_clients", lambda _: evaluate_clients),
-        _recorded_history(observer),
-    ):
+    """Pass the names and metrics of all strategies that run inside to *observer*."""
+    with ExitStack() as replacements:
+        calls = _StrategyCalls(observer)
+        for base, names in _METHODS.items():
+            observe = _observe_methods(names, calls, replacements)
+            for strategy_class in _with_subclasses(base):
+                observe(strategy_class)
+            replacements.enter_context(replaced(base, "__init_subclass__", _observed_subclass(observe)))
+        replacements.enter_context(replaced(legacy_server.Server, "fit", calls.observed_fit))
+        replacements.enter_context(replaced(legacy_server, "fit_clients", lambda _: fit_clients))
+        replacements.enter_context(replaced(legacy_server, "evaluate_clients", lambda _: evaluate_clients))
         yield
 
 
-def named_values(prefix: str, values: MetricValues | None) -> dict[str, float]:
+def named_values(prefix: str, values: Mapping[str, Any] | None) -> dict[str, float]:
     """Return the metrics of a record by netfl's names.
 
     A metric of training has the prefix ``train_``, one of the ClientApps' evaluation ``clients_``.  A list becomes one
@@ -66,92 +81,133 @@ def named_values(prefix: str, values: MetricValues | None) -> dict[str, float]:
         name = (key if key.startswith(prefix) else prefix + key).replace("/", "_")
         if isinstance(value, (list, tuple)):
             named |= {f"{name}/item:{place}": float(item) for place, item in enumerate(value)}
-        elif isinstance(value, (int, float)):
+        elif isinstance(value, Real):
             named[name] = float(value)
     return named
 
 
-def _observed_start(start: Callable[..., Any], observer: StrategyObserver) -> Callable[..., Any]:
-    """Return `Strategy.start` that also passes on the metrics of each round."""
-    signature = inspect.signature(start)
+def _observe_methods(names: tuple[str, ...], calls: _StrategyCalls, replacements: ExitStack) -> Callable[[type], None]:
+    """Return a function that lets a strategy class pass on calls of its own methods *names*, and of ``start``."""
 
-    def observed(strategy: Strategy, *args: Any, **kwargs: Any) -> Any:
-        call = signature.bind(strategy, *args, **kwargs)
-        call.apply_defaults()
-        observer.on_strategy(type(strategy).__name__, int(call.arguments["num_rounds"]))
-        evaluate = call.arguments["evaluate_fn"]
-        if evaluate is not None:
+    def observe(strategy_class: type) -> None:
+        for name in names:
+            method = vars(strategy_class).get(name)
+            if inspect.isfunction(method) and not getattr(method, "__isabstractmethod__", False):
+                replacements.enter_context(replaced(strategy_class, name, calls.observed_method))
+        if inspect.isfunction(vars(strategy_class).get("start")):
+            replacements.enter_context(replaced(strategy_class, "start", calls.observed_start))
 
-            def evaluate_and_record(*values: Any) -> Any:
-                metrics = evaluate(*values)
-                if not (metrics is None or isinstance(metrics, Mapping)):
-                    raise TypeError(f"evaluate_fn returned {type(metrics).__name__} instead of a MetricRecord")
-                observer.on_values(named_values("", metrics))
-                return metrics
-
-            call.arguments["evaluate_fn"] = evaluate_and_record
-        with (
-            _replaced(strategy, "aggregate_train", lambda method: _recorded(method, "train_", observer)),
-            _replaced(strategy, "aggregate_evaluate", lambda method: _recorded(method, "clients_", observer)),
-        ):
-            return start(*call.args, **call.kwargs)
-
-    return observed
+    return observe
 
 
-def _observed_fit(fit: Callable[..., Any], observer: StrategyObserver) -> Callable[..., Any]:
-    """Return `Server.fit` that also announces its strategy."""
+def _observed_subclass(observe: Callable[[type], None]) -> Callable[[Any], Any]:
+    """Return a replacement of ``__init_subclass__`` that lets *observe* see classes that are defined later."""
 
-    def observed(server: Any, num_rounds: int, timeout: float | None) -> Any:
-        observer.on_strategy(type(server.strategy).__name__, num_rounds)
-        return fit(server, num_rounds, timeout)
+    def init_subclass(cls: type, /, **_: Any) -> None:
+        observe(cls)
 
-    return observed
-
-
-def _recorded(method: Callable[..., Any], prefix: str, observer: StrategyObserver) -> Callable[..., Any]:
-    """Return *method*, which aggregates, so that it also passes on the metrics that it returns."""
-
-    def recorded(*args: Any, **kwargs: Any) -> Any:
-        result = method(*args, **kwargs)
-        observer.on_values(named_values(prefix, result[1] if isinstance(result, tuple) else result))
-        return result
-
-    return recorded
+    return lambda _: classmethod(init_subclass)
 
 
-@contextmanager
-def _recorded_history(observer: StrategyObserver) -> Iterator[None]:
-    """Pass on all that is added to a `History`."""
-
-    def observed(method: Callable[..., Any], prefix: str) -> Callable[..., Any]:
-        def add(history: History, server_round: int, value: Any = None, **named: Any) -> Any:
-            (given,) = named.values() if named else (value,)
-            observer.on_values(named_values(prefix, given if isinstance(given, Mapping) else {"loss": given}))
-            return method(history, server_round, given)
-
-        return add
-
-    originals = {name: getattr(History, name) for name in _LEGACY_PREFIXES}
-    for name, prefix in _LEGACY_PREFIXES.items():
-        setattr(History, name, observed(originals[name], prefix))
-    try:
-        yield
-    finally:
-        for name, method in originals.items():
-            setattr(History, name, method)
+def _with_subclasses(base: type) -> Iterator[type]:
+    """Yield a class and all that derive from it, each once."""
+    classes = [base]
+    for strategy_class in classes:
+        yield strategy_class
+        derived: list[type] = strategy_class.__subclasses__()
+        classes += [each for each in derived if each not in classes]
 
 
-@contextmanager
-def _replaced(owner: Any, name: str, replace: Callable[[Any], Any]) -> Iterator[None]:
-    """Replace an attribute of *owner* until the context ends."""
-    is_own = name in vars(owner)
-    original = getattr(owner, name)
-    setattr(owner, name, replace(original))
-    try:
-        yield
-    finally:
-        if is_own:
-            setattr(owner, name, original)
-        else:
-            delattr(owner, name)
+class _StrategyCalls:
+    """Calls of strategies' methods that are under way.
+
+    A strategy may call its base class, or another strategy that it wraps.  The outermost call counts.
+
+    Args:
+        observer: the observer.
+    """
+
+    def __init__(self, observer: StrategyObserver) -> None:
+        self._observer = observer
+        self._methods: list[str] = []
+        self._name = ""
+        self._knows_rounds = False
+
+    def observed_method(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """Return *method* of a strategy class, which also passes on the metrics that it returns."""
+        name = method.__name__
+
+        @wraps(method)
+        def observed(strategy: Any, *args: Any, **kwargs: Any) -> Any:
+            is_inner = name in self._methods
+            with self._call(strategy, name):
+                result = method(strategy, *args, **kwargs)
+            if not is_inner and name in _PREFIXES:
+                self._pass_on(name, result)
+            return result
+
+        return observed
+
+    def observed_start(self, start: Callable[..., Any]) -> Callable[..., Any]:
+        """Return ``start`` of a strategy class, which also passes on its rounds and the metrics of ``evaluate_fn``."""
+        signature = inspect.signature(start)
+
+        @wraps(start)
+        def observed(strategy: Any, *args: Any, **kwargs: Any) -> Any:
+            call = signature.bind(strategy, *args, **kwargs)
+            call.apply_defaults()
+            evaluate = call.arguments.get("evaluate_fn")
+            if callable(evaluate):
+                call.arguments["evaluate_fn"] = self._observed_evaluation(evaluate)
+            with self._call(strategy, "start", call.arguments.get("num_rounds")):
+                return start(*call.args, **call.kwargs)
+
+        return observed
+
+    def observed_fit(self, fit: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `Server.fit`, which also passes on the strategy's rounds."""
+
+        def observed(server: Any, num_rounds: int, timeout: float | None) -> Any:
+            with self._call(server.strategy, "fit", num_rounds):
+                return fit(server, num_rounds, timeout)
+
+        return observed
+
+    @contextmanager
+    def _call(self, strategy: Any, method: str, rounds: int | None = None) -> Iterator[None]:
+        """Announce the strategy of an outermost call, and its number of rounds once."""
+        if not self._methods:
+            self._name = type(strategy).__name__
+            self._knows_rounds = False
+        if not self._methods or (rounds is not None and not self._knows_rounds):
+            self._observer.on_strategy(self._name, rounds)
+            self._knows_rounds = rounds is not None
+        self._methods.append(method)
+        try:
+            yield
+        finally:
+            self._methods.pop()
+
+    def _observed_evaluation(self, evaluate: Callable[..., Any]) -> Callable[..., Any]:
+        """Return ``evaluate_fn``, which also passes on its metrics."""
+        if getattr(evaluate, "is_observed", False):  # by the ``start`` that calls this one
+            return evaluate
+
+        def observed(*args: Any, **kwargs: Any) -> Any:
+            metrics = evaluate(*args, **kwargs)
+            if not (metrics is None or isinstance(metrics, Mapping)):
+                raise TypeError(f"evaluate_fn returned {type(metrics).__name__} instead of a MetricRecord")
+            self._observer.on_values(named_values("", metrics))
+            return metrics
+
+        observed.is_observed = True  # type: ignore[attr-defined]
+        return observed
+
+    def _pass_on(self, method: str, result: Any) -> None:
+        """Pass on the metrics that *method* returned: alone, with a model, or with a loss."""
+        first, metrics = result if isinstance(result, tuple) else (None, result)
+        if method in {"aggregate_train", "aggregate_fit"}:
+            self._observer.on_aggregation(is_aggregated=first is not None)
+        elif first is not None:
+            metrics = {"loss": first, **(metrics or {})}
+        self._observer.on_values(named_values(_PREFIXES[method], metrics))

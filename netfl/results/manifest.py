@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import logging
 import os
 import platform
@@ -136,6 +137,12 @@ def write_extended(folder: Path, manifest: Mapping[str, Any], part: Mapping[str,
         "extensions": [*manifest.get("extensions", []), added],
     }
     write_json(folder / "manifest.json", digests.signed({**manifest, **more}))
+
+
+def add_to_manifest(folder: Path, **facts: object) -> None:
+    """Add facts to the manifest of the finished run in *folder*, or replace them."""
+    path = folder / "manifest.json"
+    write_json(path, digests.signed(json.loads(path.read_text(encoding="utf-8")) | facts))
 
 
 @cache

@@ -92,7 +92,9 @@ class _Manifest(_Entries):
     error: str = ""
     payload: _Words = {}
     flower: dict[str, Any] = {}
+    app_calls: int = 0
     app_errors: tuple[str, int, int] = ("", 0, 0)
+    app_notes: list[str] = []
     versions: _Words = {}
     versions_before: list[_Words] = []
     machine: dict[str, str | int | None] = {}

@@ -9,7 +9,9 @@ continues.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.results.atomic_write import publish_file, publish_folder, sync, write_json, write_text
@@ -82,8 +84,7 @@ def extend(
                     perform_run(setup, learner, part, display, command)
             if _manifest(part).get("status") == "done":  # and not stopped by the observer
                 with note_continuation(folder, command):
-                    _merge(finished, scenario, first, command)
-                    _replace_files(folder, command)
+                    merge_replicas(finished, scenario, first, command)
         except ScenarioError:
             shutil.rmtree(part, ignore_errors=True)
             raise
@@ -124,8 +125,18 @@ def _manifest(part: Path) -> dict[str, object]:
         return {}
 
 
-def _merge(run: Run, scenario: Scenario, first: int, command: str) -> None:
-    """Write all files of the extended run, and let one rename decide that these count."""
+def merge_replicas(
+    run: Run, scenario: Scenario, first: int, command: str, facts: Mapping[str, object] = MappingProxyType({})
+) -> None:
+    """Add the finished run in the folder `EXTENSION` of *run*; one rename decides that the extended run counts.
+
+    Args:
+        run: the run.
+        scenario: the scenario with all replicas.
+        first: the first of the new replicas.
+        command: the command that continues after a failure of the machine.
+        facts: facts for the manifest, beside those of every extension.
+    """
     part = run.folder / EXTENSION
     added = Run(part)
     merged = part / MERGED
@@ -139,12 +150,13 @@ def _merge(run: Run, scenario: Scenario, first: int, command: str) -> None:
     summary = summarize_run(scenario, metrics)
     write_text(merged / "scenario.yaml", scenario.to_yaml())
     write_json(merged / "summary.json", summary)
-    write_extended(merged, run.manifest, added.manifest)
+    write_extended(merged, {**run.manifest, **facts}, added.manifest)
     trackers = open_trackers(scenario.track, run.folder, scenario.plain(), (), command)
     trackers.log_summary(summary)
     trackers.on_end("done")
     sync(*(path for path in merged.rglob("*") if path.is_file()))
     publish_folder(merged, run.folder / MERGED)
+    _replace_files(run.folder, command)
 
 
 def _replace_files(folder: Path, command: str) -> None:

@@ -7,6 +7,8 @@ import pytest
 pytestmark = pytest.mark.extra
 pytest.importorskip("flwr", reason="netfl-sim[flower] is not installed")
 
+from support.error_messages import assert_messages
+
 from netfl.errors import ScenarioError
 from netfl.flower.app_files import load_app
 
@@ -84,6 +86,24 @@ def test_a_project_folder_with_its_config(folder):
         load_app("elsewhere", ["num-rounds=7"])
     with pytest.raises(ScenarioError, match=r"--run-config: not of the form KEY=VALUE \('seven'\)"):
         load_app("elsewhere", ["seven"])
+
+
+def test_a_run_config_may_be_a_file(folder):
+    write(folder, mymodule=SERVER.format(name="server_app") + CLIENT.format(name="client_app"))
+    (folder / "mine.toml").write_text("rounds = 3\n[net]\nname = 'small'\n")
+    assert load_app("mymodule", ["mine.toml"]).config == {"rounds": 3, "net.name": "small"}
+    (folder / "list.toml").write_text("sizes = [1, 2]\n")
+    (folder / "bad.toml").write_text("sizes =\n")
+    cases = [
+        (["mine.toml", "rounds=4"], "--run-config: a file stands alone … ('mine.toml')"),
+        (["none.toml"], "--run-config: cannot be read: No such file … ('none.toml')"),
+        (["bad.toml"], "--run-config: cannot be read: … line 1 … ('bad.toml')"),
+        (["list.toml"], "--run-config: the value of sizes … ([1, 2])"),
+    ]
+    for texts, pattern in cases:
+        with pytest.raises(ScenarioError) as caught:
+            load_app("mymodule", texts)
+        assert_messages([str(caught.value)], [pattern])
 
 
 @pytest.mark.parametrize(

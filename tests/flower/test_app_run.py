@@ -14,7 +14,7 @@ pytestmark = pytest.mark.extra
 pytest.importorskip("flwr", reason="netfl-sim[flower] is not installed")
 
 import flwr.serverapp.strategy as strategies
-from flwr.app import MetricRecord
+from flwr.app import Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 from support.flower_apps import START, adding_client, arrays, averaging, server_of
@@ -147,9 +147,16 @@ def test_a_server_that_fails_keeps_what_was_recorded(tmp_path):
 
 
 def test_an_error_of_the_scenario_in_the_middle_keeps_what_was_recorded(tmp_path):
-    growing, _ = adding_client(size=500)
-    with pytest.raises(ModelError, match=r"max_update_bits: a reply has .* FedAdam, for example"):
-        run_app(tmp_path / "run", client=growing, evaluate=accuracy_of)
+    app = ClientApp()
+
+    @app.train()
+    def train(message, context):
+        padding = np.zeros(100 * message.content["config"]["server-round"])
+        metrics = MetricRecord({"num-examples": 1})
+        return Message(RecordDict({"arrays": arrays(padding), "metrics": metrics}), reply_to=message)
+
+    with pytest.raises(ModelError, match=r"max_update_bits: the largest update has grown from \d+ to \d+ bits"):
+        run_app(tmp_path / "run", client=app)
     failed = netfl.open_run(tmp_path / "run")
     assert (failed.status, failed.rounds["round"].tolist()) == ("failed", [1])
 
@@ -227,22 +234,20 @@ def test_a_server_without_strategy_records_its_rounds(tmp_path):
 
     @server.main()
     def main(grid, context):
-        from flwr.app import Message, RecordDict
-
         for _ in range(context.run_config["exchanges"]):
             content = RecordDict({"arrays": arrays(START)})
             grid.send_and_receive([Message(content, node, "train") for node in grid.get_node_ids()])
 
     client, calls = adding_client()
-    run = netfl.flower.run(rural(), server, client, tmp_path / "run", run_config={"exchanges": 3}, progress=False)
+    config = {"exchanges": 3}
+    run = netfl.flower.run(
+        rural(), server, client, tmp_path / "run", run_config=config, sizes="scenario", progress=False
+    )
     assert (run.status, len(run.rounds), len(calls)) == ("done", 3, 3)
     assert run.metrics.empty
 
 
 def test_apps_get_the_data_of_the_scenario(tmp_path):
-    from flwr.app import Message, RecordDict
-    from flwr.clientapp import ClientApp
-
     server, client, held = ServerApp(), ClientApp(), {}
 
     @client.query()

@@ -18,6 +18,7 @@ import netfl
 from netfl.errors import ScenarioError
 from netfl.flower import NetworkGrid
 from netfl.flower.grid import FIRST_NODE
+from netfl.flower.message_sizes import message_bits
 
 WHOLE = {"kind": "first", "m": 4}
 FAST = {"speed": 2.0, "samples": 1}
@@ -143,33 +144,20 @@ def test_a_client_that_fails_is_an_error_as_in_flower():
         delivered, errors = split(grid.send_and_receive(messages_of(grid)))
         assert sorted(delivered) == [0, 1, 3]
         assert errors[2].code == ErrorCode.CLIENT_APP_RAISED_EXCEPTION
-        assert grid.app_errors == ["user 2: ZeroDivisionError: two"]
+        assert grid.clients.errors == ["user 2: ZeroDivisionError: two"]
 
 
-def test_sizes_come_from_the_arrays():
-    with NetworkGrid(scenario_of(), adding_client()[0]) as grid:
-        messages = messages_of(grid)
-        bits = 8 * messages[0].content["arrays"].count_bytes()
-        split(grid.send_and_receive(messages))
-        events = grid.events
-        assert set(events.query("kind == 'broadcast'")["value"]) == {bits}
-        assert set(events.query("kind == 'sent'")["value"]) == {bits}
-        frame_s = bits / 1000  # at 1 kbps
-        assert np.diff(grid.events.query("kind == 'delivered'")["time_s"]) == pytest.approx([frame_s] * 3)
-
-
-def test_sizes_of_replies_follow_the_last_ones():
-    client, _ = adding_client(size=100)
-    with NetworkGrid(scenario_of(), client, max_update_bits=20000) as grid:
+def test_sizes_are_those_of_the_messages_and_replies():
+    with NetworkGrid(scenario_of(), adding_client(size=100)[0]) as grid:
         for _ in range(2):
-            replies = list(grid.send_and_receive(messages_of(grid)))
-        sent = grid.events.query("kind == 'sent'").groupby("round")["value"].unique()
-        first = 8 * messages_of(grid)[0].content["arrays"].count_bytes()
-        assert [sorted(values) for values in sent] == [[first], [8 * replies[0].content["arrays"].count_bytes()]]
-    with NetworkGrid(scenario_of(), client) as grid:
-        grid.send_and_receive(messages_of(grid))
-        with pytest.raises(ScenarioError, match=r"max_update_bits: a reply has \d+ bits, and the network is designed"):
-            grid.send_and_receive(messages_of(grid))
+            messages = messages_of(grid, x=1)
+            replies = list(grid.send_and_receive(messages))
+        events = grid.events
+        assert set(events.query("kind == 'broadcast'")["value"]) == {message_bits(messages[0])}
+        assert set(events.query("kind == 'sent'")["value"]) == {message_bits(replies[0])}
+        frame_s = message_bits(replies[0]) / 1000  # at 1 kbps
+        times_s = events.query("kind == 'delivered' and round == 1")["time_s"]
+        assert np.diff(times_s) == pytest.approx([frame_s] * 3)
 
 
 def test_sizes_of_the_scenario_give_the_trace(tmp_path):
@@ -273,7 +261,7 @@ def test_an_update_of_an_earlier_round_is_a_reply_of_the_round_in_which_it_arriv
 def test_direct_accesses_and_replays_work(tmp_path):
     direct = {"name": "direct", "users": 6, "rounds": 8, "access": {"kind": "bernoulli", "probability": 0.4}}
     client, calls = adding_client()
-    with NetworkGrid(direct, client) as grid:
+    with NetworkGrid(direct, client, sizes="scenario") as grid:
         result = averaging().start(grid, arrays(np.zeros((4, 5))), num_rounds=8)
         delivered = grid.events.query("kind == 'delivered'")["user"].tolist()
     assert calls == delivered
@@ -290,14 +278,6 @@ def test_direct_accesses_and_replays_work(tmp_path):
         grid.send_and_receive(messages_of(grid, users=[1]))
 
 
-def test_wrong_messages_are_refused():
-    with NetworkGrid(scenario_of(), adding_client()[0]) as grid:
-        with pytest.raises(ValueError, match="there is no node 1004"):
-            grid.push_messages(messages_of(grid, users=[4]))
-        with pytest.raises(ValueError, match="two messages are on the way to one node"):
-            grid.send_and_receive(messages_of(grid, users=[1, 1]))
-
-
 def test_rounds_of_the_scenario_are_the_limit():
     with NetworkGrid(scenario_of(rounds=2), adding_client()[0]) as grid:
         for _ in range(2):
@@ -309,7 +289,8 @@ def test_rounds_of_the_scenario_are_the_limit():
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"sizes": "many"}, r"sizes: no such value \('many'\); write arrays or scenario"),
+        ({"sizes": "many"}, r"sizes: no such value \('many'\); write messages or scenario"),
+        ({"replies": "no"}, r"replies: no such value \('no'\); write delivered or all"),
         ({"evaluation": "never"}, r"evaluation: no such value \('never'\); write direct or network"),
     ],
 )
