@@ -92,7 +92,7 @@ class _Manifest(_Entries):
     error: str = ""
     payload: _Words = {}
     flower: dict[str, Any] = {}
-    app_errors: tuple[str, int, int] = ("", 0, 0)
+    app_errors: Annotated[list[str | int], Field(min_length=3, max_length=3)] = ["", 0, 0]
     versions: _Words = {}
     versions_before: list[_Words] = []
     machine: dict[str, str | int | None] = {}
