@@ -93,7 +93,7 @@ class _Manifest(_Entries):
     payload: _Words = {}
     flower: dict[str, Any] = {}
     app_calls: int = 0
-    app_errors: tuple[str, int, int] = ("", 0, 0)
+    app_errors: Annotated[list[str | int], Field(min_length=3, max_length=3)] = ["", 0, 0]
     app_notes: list[str] = []
     versions: _Words = {}
     versions_before: list[_Words] = []
