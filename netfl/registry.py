@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, cast, get_args, get_origin
 
@@ -50,6 +51,8 @@ else:
 _Result = TypeVar("_Result")
 _MAX_DIGITS = 4000
 """Largest number of digits of a number in a scenario; Python converts up to 4,300."""
+_MAX_ENTRIES, _MAX_CHARACTERS = 4, 40
+"""Number of entries of a list, and of characters of each, that a remedy shows."""
 
 
 FAMILIES = (
@@ -174,6 +177,37 @@ def _number_remedy(value: object, wanted: str = "a number") -> str:
     return f"write {bare.removeprefix('+')}"
 
 
+def _list_remedy(value: object) -> str:
+    """Return the list that *value* probably stands for, as the remedy.
+
+    >>> _list_remedy("0,1"), _list_remedy(5), _list_remedy({"kind": "rayleigh", "coherence": 1})
+    ('write [0, 1]', 'write [5]', 'write [{kind: rayleigh, …}]')
+    >>> _list_remedy({"a": 1, "b": 2}), _list_remedy({"a": {"b": 2}}), _list_remedy(None)
+    ('write [1, 2]', 'write [{b: 2}]', 'write a list, such as [1, 2]')
+    """
+    if isinstance(value, str):
+        return f"write [{', '.join(_shown_entry(part.strip()) for part in value.split(','))}]"
+    if isinstance(value, int | float):
+        return f"write [{_shown_entry(value)}]"
+    if isinstance(value, Mapping) and value and "kind" not in value:
+        return f"write [{', '.join(_shown_entry(entry) for entry in islice(value.values(), _MAX_ENTRIES))}]"
+    if isinstance(value, Mapping) and value:
+        return f"write [{_shown_entry(value)}]"
+    return "write a list, such as [1, 2]"
+
+
+def _shown_entry(value: object) -> str:
+    """Return an entry of a list as a remedy shows it, in YAML; the rest of a long one is left out."""
+    if isinstance(value, Mapping):
+        key, entry = next(iter(value.items()), ("", "…"))
+        key, entry = ("kind", value["kind"]) if "kind" in value else (key, entry)
+        return f"{{{key}: {_shown_entry(entry)}{', …' if len(value) > 1 else ''}}}"
+    if isinstance(value, list | tuple):
+        return "[…]"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"
+
+
 class _SpecClass(ModelMetaclass):
     """Class of all models: wrong arguments of a model that Python creates are a `ScenarioError`, as in a file."""
 
@@ -278,6 +312,20 @@ def is_set(spec: Spec, key: str) -> bool:
     """Return whether a key of *spec* has a value other than its default."""
     default = type(spec).model_fields[key].get_default(call_default_factory=True)
     return bool(getattr(spec, key) != default)
+
+
+def check_one_of(spec: Spec, *keys: str) -> None:
+    """Raise an error unless exactly one of *keys* is given: all others are ``None``.
+
+    Raises:
+        PydanticCustomError: none is given, or several are.
+    """
+    given = [key for key in keys if getattr(spec, key) is not None]
+    if len(given) == 1:
+        return
+    names = f"{', '.join(keys[:-1])} and {keys[-1]}"
+    problem = f"{' and '.join(given)} are given together" if given else f"none of {names} is given"
+    raise invalid(problem, f"give exactly one of {names}", "wrong")
 
 
 def no_effect(
@@ -584,12 +632,23 @@ _WORDS = {
     "finite_number": ("not a finite number", "write a finite number"),
     "model_type": ("not a mapping", "write a mapping of keys to values"),
     "dict_type": ("not a mapping", "write a mapping of keys to values"),
-    "tuple_type": ("not a list", "write a list"),
-    "list_type": ("not a list", "write a list"),
+    "tuple_type": ("not a list", ""),
+    "list_type": ("not a list", ""),
     "string_type": ("not a string", "put it in quotes"),
     "string_pattern_mismatch": ("not usable as a name", "begin it with a letter, and use no '/'"),
 }
 """Problem and remedy for pydantic's kinds of errors."""
+_REMEDIES = {
+    "greater_than": "write more than {gt}",
+    "greater_than_equal": "write {ge} or more",
+    "less_than": "write less than {lt}",
+    "less_than_equal": "write {le} or less",
+    "too_short": "give {min_length} or more",
+    "too_long": "give {max_length} or fewer",
+    "string_too_long": "write at most {max_length} characters",
+    "string_too_short": "write at least {min_length} characters",
+}
+"""Remedy for pydantic's kinds of errors about a limit, by pydantic's names of the limits."""
 
 
 class ByForm:
@@ -676,7 +735,11 @@ def _detail(model: type[Spec], error: Any) -> InitErrorDetails:
     if kind == "float_type" and isinstance(error["input"], int):
         kind = "finite_number"  # a float cannot hold it
     message, remedy = _WORDS.get(kind, (re.sub("^(Input|String|Tuple|List) should", "should", error["msg"]), ""))
-    if kind == "extra_forbidden":
+    if kind in _REMEDIES:
+        remedy = _REMEDIES[kind].format(**ctx)
+    if message == "not a list":
+        remedy = _list_remedy(error["input"])
+    elif kind == "extra_forbidden":
         kind, message, remedy = "unknown_key", "unknown key", _for_key(str(loc[-1]), [*model.model_fields])
     elif kind == "missing" and (line := re.search(rf"^{loc[0]}: .+", example(model), re.MULTILINE)):
         remedy = f"{remedy}, such as {line[0]}"
@@ -684,11 +747,11 @@ def _detail(model: type[Spec], error: Any) -> InitErrorDetails:
         known = re.findall("'(.*?)'", ctx["expected"])
         kind, message, remedy = "word", "unknown value", suggest(str(error["input"]), known)
     elif kind == "too_short":
-        kind, message, remedy = "few", "has too few entries", f"give {ctx['min_length']} or more"
+        kind, message = "few", "has too few entries"
     elif kind == "too_long":
-        kind, message, remedy = "many", "has too many entries", f"give {ctx['max_length']} or fewer"
+        kind, message = "many", "has too many entries"
     elif kind == "value_error":
-        kind, message = "wrong", str(ctx["error"])
+        kind, (message, _, remedy) = "wrong", str(ctx["error"]).partition("; ")
     return InitErrorDetails(type=invalid(message, remedy, kind), loc=loc, input=error["input"])
 
 
