@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from io import StringIO
 from pathlib import Path
 
@@ -300,7 +301,8 @@ def test_immediate_interruption_prints_the_command_to_continue(monkeypatch, comm
     with monkeypatch.context() as patch:
         patch.setattr("netfl.simulation.progress.ProgressDisplay.on_round", interrupt)
         code, output = call(command, "learning.yaml", "--out", "here", "-q")
-    assert (code, output) == (130, "stopped; continue with: netfl resume here\n")
+    newest = "there is no checkpoint yet; " if command == "run" else ""
+    assert (code, output) == (130, f"stopped; {newest}continue with: netfl resume here\n")
     assert netfl.resume("here", device="cpu").status == "done"
 
 
@@ -356,6 +358,27 @@ def test_error_of_node_layout_is_located(folder, command):
     )
 
 
+@pytest.mark.slow
+def test_second_interruption_names_the_newest_checkpoint():
+    changes = ["checkpoint={rounds: 1}", "rounds=1000000", "learners.FedAvg.local_steps=100"]
+    words = [sys.executable, "-m", "netfl", "run", "learning.yaml", "--out", "here", "--device", "cpu"]
+    words += [word for change in changes for word in ("--set", change)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline().endswith("→ here\n")
+        while not Path("here/checkpoint.pt").exists() and process.poll() is None:
+            time.sleep(0.05)
+        while process.poll() is None:  # the first asks to stop after the round, the second ends it
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.01)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert re.fullmatch(
+        r"stopped; the newest checkpoint is of round [1-9]\d*; continue with: netfl resume here\n"
+        r"|interrupted after round [1-9]\d* of 1000000; continue with: netfl resume here\n",
+        errors,
+    )
+
+
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.slow
 def test_tables_are_readable_after_a_signal(signal_number):
@@ -365,10 +388,12 @@ def test_tables_are_readable_after_a_signal(signal_number):
         process.send_signal(signal_number)
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors.splitlines() == ["interrupted; continue with: netfl resume here"]
     run = netfl.open_run("here")
+    assert errors == (
+        f"interrupted after round {run.manifest['rounds_done']} of 100000000; continue with: netfl resume here\n"
+    )
     assert run.manifest["status"] == "interrupted"
-    assert "interrupted in " in output
+    assert "interrupted" not in output
     assert len(run.rounds) == len(run.deliveries) == run.manifest["rounds_done"]
     assert not list(run.folder.glob("*.part"))
 
