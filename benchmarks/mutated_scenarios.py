@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +29,10 @@ def main() -> int:
         outcomes.append(outcome)
         if outcome.problem:
             print(f"{outcome.number} {outcome.scenario}: {'; '.join(outcome.changes)}\n  {outcome.problem}", flush=True)
+        for text, is_located, has_remedy in outcome.faults:
+            if not (is_located and has_remedy):
+                print(f"{outcome.number} no {'remedy' if is_located else 'place'}: {text}", flush=True)
     located = [fault for outcome in outcomes for fault in outcome.faults if fault[1]]
-    for text, count in Counter(text for text, _, has_remedy in located if not has_remedy).most_common():
-        print(f"no remedy ({count}): {text}")
     print(f"{len(outcomes)} mutants, {sum(outcome.exit_code == 0 for outcome in outcomes)} accepted")
     print(f"{sum(bool(outcome.problem) for outcome in outcomes)} with a defect")
     print(
