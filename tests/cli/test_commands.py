@@ -19,12 +19,14 @@ from support.small_network import SECTION, as_yaml
 from typer.testing import CliRunner
 
 import netfl
+from netfl import plots
 from netfl.cli import app
 from netfl.cli.views import print_columns
 from netfl.errors import ScenarioError
 from netfl.registry import FAMILIES, base_of, list_kinds
 from netfl.scenario.scenario import Scenario
 from netfl.scenario.yaml_document import parse
+from netfl.sweeps import LocalEngine
 
 GOOD = """\
 name: small
@@ -520,3 +522,31 @@ def test_metrics_are_complete_on_a_narrow_terminal():
     shown = output.getvalue()
     assert max(map(len, shown.splitlines())) <= 80
     assert all(word in shown for word in ("accuracy", "81.2 ± 2.1", "70.1 ± 0.3", "loss", "0.2"))
+
+
+@pytest.mark.parametrize("words", [["run", "learning.yaml"], ["sweep", "good.yaml"]])
+def test_no_workers_is_an_error_of_one_line(words):
+    code, output = call(*words, "--workers", "0", "--out", "here", "-q")
+    assert (code, output) == (2, "--workers: not a number of processes (0); write a whole number from 1 on\n")
+    assert not Path("here").exists()
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1.5, "2", True])
+def test_no_workers_of_python_is_an_error(workers):
+    with pytest.raises(ScenarioError, match="workers: not a number of processes"):
+        netfl.run("learning.yaml", "here", workers=workers)
+    with pytest.raises(ScenarioError, match="workers: not a number of processes"):
+        LocalEngine(workers)
+    assert not Path("here").exists()
+
+
+@pytest.mark.slow
+def test_unknown_metric_and_missing_folder_are_errors_of_one_line():
+    run = netfl.run("learning.yaml", "here", device="cpu")
+    code, output = call("report", "here", "--latex", "missing/table.tex")
+    assert code == 2
+    assert output.startswith("--latex: cannot be written: its folder does not exist ('missing/table.tex'); ")
+    with pytest.raises(ScenarioError, match=r"metric: no run has this metric \('acuracy'\); did you mean 'accuracy'\?"):
+        netfl.compare(run, "acuracy")
+    with pytest.raises(ValueError, match="no learner has the metric 'acuracy'; did you mean 'accuracy'"):
+        plots.curves(run.metrics, "acuracy")
