@@ -369,7 +369,7 @@ def test_second_interruption_names_the_newest_checkpoint():
         assert process.stdout.readline().endswith("→ here\n")
         while not Path("here/checkpoint.pt").exists() and process.poll() is None:
             time.sleep(0.05)
-        while process.poll() is None:  # the first asks to stop after the round, the second ends it
+        for _ in range(2):  # the first asks to stop after the round, the second ends it
             process.send_signal(signal.SIGINT)
             time.sleep(0.01)
         _, errors = process.communicate(timeout=60)
