@@ -88,7 +88,7 @@ class EngineOptions:
     """Processes that share one run."""
 
     workers: Annotated[
-        int, typer.Option(min=1, help="Number of single-threaded processes that share the learners and replicas.")
+        int, typer.Option(help="Number of single-threaded processes that share the learners and replicas.")
     ] = 1
     engine: Annotated[str, typer.Option(help="local (processes on this machine) or ray (a cluster).")] = "local"
     address: Annotated[
@@ -117,9 +117,7 @@ class SweepEngineOptions:
     """Processes or clusters that share the runs of a sweep."""
 
     engine: Annotated[str, typer.Option(help="local (this machine), ray or slurm (clusters).")] = "local"
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Number of parallel tasks. Default: the number of cores.")
-    ] = None
+    workers: Annotated[int | None, typer.Option(help="Number of parallel tasks. Default: the number of cores.")] = None
     address: Annotated[
         str | None, typer.Option(help="With --engine ray: the cluster's address, or auto. Default: start Ray here.")
     ] = None

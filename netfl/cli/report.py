@@ -32,7 +32,12 @@ def write_report(
     from netfl.sweeps import open_sweep
 
     if latex is not None:
-        compare(folders, known_metrics(folders)).to_latex(latex)
+        table = compare(folders, known_metrics(folders))
+        try:
+            table.to_latex(latex)
+        except OSError as error:
+            problem = f"cannot be written: {error.strerror or 'its folder does not exist'}"
+            raise ScenarioError([Fault("--latex", problem, str(latex), "name a file in an existing folder")]) from None
         echo(f"LaTeX:   {latex}")
     if len(folders) > 1:
         common.write_report(folders, out)

@@ -23,6 +23,7 @@ from netfl.registry import ByForm, FamilyMember, Spec, StrictScalars, faults_of,
 from netfl.scenario import examples
 from netfl.scenario import yaml_document as documents
 from netfl.scenario.html_card import html_card
+from netfl.scenario.key_search import place_remedy
 from netfl.scenario.recording import RECORDED, EventFilter, RecordSpec
 from netfl.scenario.sweep_axes import Sweeping
 from netfl.scenario.validation import WINDOWS, cross_faults
@@ -287,7 +288,10 @@ def validate(document: ScenarioDocument) -> Scenario:
     try:
         scenario = Scenario.model_validate(document.data, context=WRITTEN)
     except ValidationError as error:
-        faults = [*faults_of(error), *cross_faults(*_usable_parts(document.data))]
+        faults = [
+            *faults_of(error, lambda key: place_remedy(key, Scenario)),
+            *cross_faults(*_usable_parts(document.data)),
+        ]
         raise ScenarioError(document.located(faults)) from None
     scenario._document = document
     return scenario

@@ -187,7 +187,7 @@ def perform_run(
     if snapshots is not None:  # its files are complete before the manifest states that the run is done
         before.append(snapshots)
     with (
-        note_continuation(folder, command),
+        note_continuation(folder, command, session),
         recording(setup, manifest, start, before, [session, observer], command) as record,
     ):
         is_done = run_rounds(setup.with_recorders(record.writer.recorders), session, record.observers)
@@ -201,12 +201,17 @@ def perform_run(
 
 
 @contextmanager
-def note_continuation(folder: Path, command: str) -> Iterator[None]:
-    """Add the *command* that continues the run to an interruption, once the run exists."""
+def note_continuation(folder: Path, command: str, session: LearningSession | None = None) -> Iterator[None]:
+    """Add the *command* that continues the run to an interruption, once the run exists, and the newest checkpoint."""
     try:
         yield
     except KeyboardInterrupt as error:
         if (folder / "manifest.json").exists():
+            if session is not None and session.learner is not None:
+                newest = session.newest_checkpoint
+                error.add_note(
+                    f"the newest checkpoint is of round {newest}" if newest else "there is no checkpoint yet"
+                )
             error.add_note(f"continue with: {command}")
         raise
 

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from io import StringIO
 from pathlib import Path
 
@@ -18,12 +19,14 @@ from support.small_network import SECTION, as_yaml
 from typer.testing import CliRunner
 
 import netfl
+from netfl import plots
 from netfl.cli import app
 from netfl.cli.views import print_columns
 from netfl.errors import ScenarioError
 from netfl.registry import FAMILIES, base_of, list_kinds
 from netfl.scenario.scenario import Scenario
 from netfl.scenario.yaml_document import parse
+from netfl.sweeps import LocalEngine
 
 GOOD = """\
 name: small
@@ -300,7 +303,8 @@ def test_immediate_interruption_prints_the_command_to_continue(monkeypatch, comm
     with monkeypatch.context() as patch:
         patch.setattr("netfl.simulation.progress.ProgressDisplay.on_round", interrupt)
         code, output = call(command, "learning.yaml", "--out", "here", "-q")
-    assert (code, output) == (130, "stopped; continue with: netfl resume here\n")
+    newest = "there is no checkpoint yet; " if command == "run" else ""
+    assert (code, output) == (130, f"stopped; {newest}continue with: netfl resume here\n")
     assert netfl.resume("here", device="cpu").status == "done"
 
 
@@ -356,6 +360,27 @@ def test_error_of_node_layout_is_located(folder, command):
     )
 
 
+@pytest.mark.slow
+def test_second_interruption_names_the_newest_checkpoint():
+    changes = ["checkpoint={rounds: 1}", "rounds=1000000", "learners.FedAvg.local_steps=100"]
+    words = [sys.executable, "-m", "netfl", "run", "learning.yaml", "--out", "here", "--device", "cpu"]
+    words += [word for change in changes for word in ("--set", change)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline().endswith("→ here\n")
+        while not Path("here/checkpoint.pt").exists() and process.poll() is None:
+            time.sleep(0.05)
+        for _ in range(2):  # the first asks to stop after the round, the second ends it
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.01)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert re.fullmatch(
+        r"stopped; the newest checkpoint is of round [1-9]\d*; continue with: netfl resume here\n"
+        r"|interrupted after round [1-9]\d* of 1000000; continue with: netfl resume here\n",
+        errors,
+    )
+
+
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.slow
 def test_tables_are_readable_after_a_signal(signal_number):
@@ -365,10 +390,12 @@ def test_tables_are_readable_after_a_signal(signal_number):
         process.send_signal(signal_number)
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors.splitlines() == ["interrupted; continue with: netfl resume here"]
     run = netfl.open_run("here")
+    assert errors == (
+        f"interrupted after round {run.manifest['rounds_done']} of 100000000; continue with: netfl resume here\n"
+    )
     assert run.manifest["status"] == "interrupted"
-    assert "interrupted in " in output
+    assert "interrupted" not in output
     assert len(run.rounds) == len(run.deliveries) == run.manifest["rounds_done"]
     assert not list(run.folder.glob("*.part"))
 
@@ -495,3 +522,31 @@ def test_metrics_are_complete_on_a_narrow_terminal():
     shown = output.getvalue()
     assert max(map(len, shown.splitlines())) <= 80
     assert all(word in shown for word in ("accuracy", "81.2 ± 2.1", "70.1 ± 0.3", "loss", "0.2"))
+
+
+@pytest.mark.parametrize("words", [["run", "learning.yaml"], ["sweep", "good.yaml"]])
+def test_no_workers_is_an_error_of_one_line(words):
+    code, output = call(*words, "--workers", "0", "--out", "here", "-q")
+    assert (code, output) == (2, "--workers: not a number of processes (0); write a whole number from 1 on\n")
+    assert not Path("here").exists()
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1.5, "2", True])
+def test_no_workers_of_python_is_an_error(workers):
+    with pytest.raises(ScenarioError, match="workers: not a number of processes"):
+        netfl.run("learning.yaml", "here", workers=workers)
+    with pytest.raises(ScenarioError, match="workers: not a number of processes"):
+        LocalEngine(workers)
+    assert not Path("here").exists()
+
+
+@pytest.mark.slow
+def test_unknown_metric_and_missing_folder_are_errors_of_one_line():
+    run = netfl.run("learning.yaml", "here", device="cpu")
+    code, output = call("report", "here", "--latex", "missing/table.tex")
+    assert code == 2
+    assert output.startswith("--latex: cannot be written: its folder does not exist ('missing/table.tex'); ")
+    with pytest.raises(ScenarioError, match=r"metric: no run has this metric \('acuracy'\); did you mean 'accuracy'\?"):
+        netfl.compare(run, "acuracy")
+    with pytest.raises(ValueError, match="no learner has the metric 'acuracy'; did you mean 'accuracy'"):
+        plots.curves(run.metrics, "acuracy")

@@ -67,7 +67,7 @@ class Grid(Topology):
         for row, column in cells:
             if row >= self.rows or column >= self.columns:
                 last = [self.rows - 1, self.columns - 1]
-                raise ValueError(f"there is no router at {[row, column]}; the last is at {last}, counted from 0")
+                raise ValueError(f"there is no router at {[row, column]}; use one up to {last}, counted from 0")
         if self.towers != "all" and len(set(self.towers)) < len(self.towers):
             raise ValueError("towers lists a router twice; list each once")
         return self

@@ -58,7 +58,7 @@ class Ring(Topology):
             towers = self.towers
         for router in (*towers, self.server):
             if router >= self.routers:
-                raise ValueError(f"there is no router {router}; routers are numbered 0 to {self.routers - 1}")
+                raise ValueError(f"there is no router {router}; use one from 0 to {self.routers - 1}")
         if len(set(towers)) < len(towers):
             raise ValueError("towers lists a router twice; list each once")
         return self

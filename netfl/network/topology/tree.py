@@ -16,7 +16,7 @@ from netfl.network.placement._sampling import disk_distance_law, on_circle
 from netfl.network.placement.disk import Disk
 from netfl.network.topology import Topology
 from netfl.network.topology._graph import add_site, place_users
-from netfl.registry import FamilyMember
+from netfl.registry import FamilyMember, check_one_of
 from netfl.streams import Streams
 from netfl.types import Floats, Law
 from netfl.units import Bitrate, Metres, Seconds
@@ -58,12 +58,12 @@ class Tree(Topology):
 
     @model_validator(mode="after")
     def _check_positions(self) -> Tree:
-        if (self.ring is None) == (self.towers is None):
-            raise ValueError("give exactly one of ring and towers")
-        if (self.radius is None) == (self.placement is None):
-            raise ValueError("give exactly one of radius and placement")
+        check_one_of(self, "ring", "towers")
+        check_one_of(self, "radius", "placement")
         if self.towers is not None and len(self.towers) != prod(self.fanout):
-            raise ValueError(f"{len(self.towers)} tower positions for the {prod(self.fanout)} towers of fanout")
+            raise ValueError(
+                f"{len(self.towers)} tower positions for the {prod(self.fanout)} towers of fanout; give one for each"
+            )
         return self
 
     def open(self, users: int, streams: Streams) -> Layout:
