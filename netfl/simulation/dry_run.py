@@ -361,6 +361,8 @@ def _end_run(writer: RunWriter, status: str) -> _RunFiles:
 
 def _check_batches(scenario: Scenario, learner: Learner | None) -> None:
     """Check the mini-batches of all steps, of which the learner of the dry run makes only some."""
+    if learner is None:  # PyTorch is not needed
+        return
     from netfl.learning.learner import BatchedLearner
 
     if isinstance(learner, BatchedLearner):
