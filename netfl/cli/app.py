@@ -91,7 +91,7 @@ def number_option(*names: str, minimum: int | float, **settings: Any) -> Any:
     return typer.Option(*names, parser=_number_parser(minimum), metavar="INTEGER" if is_whole else "FLOAT", **settings)
 
 
-def _number_parser(smallest: int | float) -> Callable[[str], int | float]:
+def _number_parser(smallest: int | float) -> Callable[[str | int | float], int | float]:
     """Return a parser that refuses what Python accepts beside plain numbers, such as ``1_0``, ``+8`` and ``nan``."""
     if isinstance(smallest, int):
         pattern = r"-?[0-9]{1,4000}"
@@ -100,7 +100,8 @@ def _number_parser(smallest: int | float) -> Callable[[str], int | float]:
         pattern = r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
         meaning = "a number, such as 0.5"
 
-    def parse(text: str) -> int | float:
+    def parse(given: str | int | float) -> int | float:
+        text = str(given)  # a default is a number
         if not re.fullmatch(pattern, text):
             raise typer.BadParameter(f"{text!r} is not {meaning}.")
         value = type(smallest)(text)
