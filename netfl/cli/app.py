@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
@@ -75,6 +77,39 @@ def path_argument(metavar: str, meaning: str) -> Any:
 def path_option(metavar: str, meaning: str) -> Any:
     """Return an option that is a local path."""
     return typer.Option(parser=local, metavar=metavar, help=meaning)
+
+
+def number_option(*names: str, minimum: int | float, **settings: Any) -> Any:
+    """Return an option that is a number of the type of its minimum, written as in a scenario.
+
+    Args:
+        names: of the option; by default that of its parameter.
+        minimum: the smallest value.
+        settings: other settings of `typer.Option`.
+    """
+    is_whole = isinstance(minimum, int)
+    return typer.Option(*names, parser=_number_parser(minimum), metavar="INTEGER" if is_whole else "FLOAT", **settings)
+
+
+def _number_parser(smallest: int | float) -> Callable[[str | int | float], int | float]:
+    """Return a parser that refuses what Python accepts beside plain numbers, such as ``1_0``, ``+8`` and ``nan``."""
+    if isinstance(smallest, int):
+        pattern = r"-?[0-9]{1,4000}"
+        meaning = "a whole number, such as 8"
+    else:
+        pattern = r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
+        meaning = "a number, such as 0.5"
+
+    def parse(given: str | int | float) -> int | float:
+        text = str(given)  # a default is a number
+        if not re.fullmatch(pattern, text):
+            raise typer.BadParameter(f"{text!r} is not {meaning}.")
+        value = type(smallest)(text)
+        if value < smallest:
+            raise typer.BadParameter(f"{text} is less than {smallest}.")
+        return value
+
+    return parse
 
 
 ScenarioFile = Annotated[Path, path_argument("SCENARIO", "A scenario file.")]

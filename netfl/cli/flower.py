@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from netfl.cli.app import Out, Quiet, Report, ScenarioFile, app, echo
+from netfl.cli.app import Out, Quiet, Report, ScenarioFile, app, echo, number_option
 from netfl.cli.common import handle_errors, print_warnings, report_outcome
 from netfl.cli.options import ScenarioOptions, with_options
 
@@ -34,7 +34,7 @@ EvaluationOption = Annotated[
 ]
 MaxUpdateBits = Annotated[
     float | None,
-    typer.Option(min=1.0, help="Size of the largest reply, in bits. Default: that of the first broadcast."),
+    number_option(minimum=1.0, help="Size of the largest reply, in bits. Default: that of the first broadcast."),
 ]
 
 

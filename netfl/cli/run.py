@@ -7,7 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
-from netfl.cli.app import Device, Folder, NoPlugins, Out, Quiet, Report, ScenarioFile, app, echo, path_option
+from netfl.cli.app import (
+    Device,
+    Folder,
+    NoPlugins,
+    Out,
+    Quiet,
+    Report,
+    ScenarioFile,
+    app,
+    echo,
+    number_option,
+    path_option,
+)
 from netfl.cli.common import (
     check_device,
     exit_interrupted,
@@ -96,7 +108,7 @@ def resume(
 @handle_errors
 def extend(
     folder: Folder,
-    replicas: Annotated[int, typer.Option(min=1, help="Total number of replicas.", show_default=False)],
+    replicas: Annotated[int, number_option(minimum=1, help="Total number of replicas.", show_default=False)],
     device: Device = "auto",
     quiet: Quiet = False,
     no_plugins: NoPlugins = False,
@@ -128,7 +140,7 @@ def sweep(
         Path | None, path_option("PATH", "The sweep's folder, new or to continue. Default: runs/NAME-sweep.")
     ] = None,
     retries: Annotated[
-        int | None, typer.Option(min=0, help="Number of times to restart a task whose process or node died.")
+        int | None, number_option(minimum=0, help="Number of times to restart a task whose process or node died.")
     ] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Run the network without learning.")] = False,
     device: Device = "auto",

@@ -36,6 +36,17 @@ def clock(time_s: float) -> str:
     return f"{hours} h {minutes % 60:02d} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
 
 
+def format_disk(size: float) -> str:
+    """Format a number of bytes on a disk.
+
+    >>> format_disk(1234567), format_disk(2.5e9)
+    ('1.23 MB', '2.5 GB')
+    """
+    if size >= 1e9:
+        return f"{size / 1e9:,.3g} GB"
+    return f"{size / 1e6:,.3g} MB"
+
+
 def format_progress(progress: RoundProgress) -> str:
     """Return the progress of an open round in words.
 

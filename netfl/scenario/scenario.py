@@ -36,7 +36,7 @@ from netfl.units import WRITTEN, Seconds, Seed
 Name = Annotated[str, Field(pattern=rf"^[^\s/\\{CONTROLS}][^/\\{CONTROLS}]*$", max_length=100)]
 """A name that is valid in a table and in a file name."""
 
-MOST_USERS, MOST_ROUNDS, MOST_REPLICAS = 10**8, 10**12, 10**6
+MOST_USERS, MOST_ROUNDS, MOST_REPLICAS = 2 * 10**7, 10**12, 10**6
 """Limits beyond which no run would end; larger values are refused before memory is allocated."""
 
 _CARD_PARTS = ("topology", "channel", "mac", "outages", "traffic", "round")

@@ -29,6 +29,7 @@ from netfl.results.tracking import open_trackers
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario, load
 from netfl.simulation.learners import decision_regions, open_learner, open_session
 from netfl.simulation.learning_session import LearningSession
+from netfl.simulation.memory import check_disk
 from netfl.simulation.progress import python_display
 from netfl.simulation.setup import RunSetup, access_errors, locate_faults, prepare_run, warnings
 from netfl.simulation.workers.ray_cluster import Cluster
@@ -71,6 +72,7 @@ def run(
         create_run_directory(next_run_folder(scenario, out)) as folder,
         python_display(observer, progress=progress) as display,
     ):
+        check_disk(scenario, folder)
         setup = prepare_run(scenario, pulse=display.on_progress)
         with open_learner(setup, device, workers, learning=bool(scenario.learners)) as learner:
             return perform_run(setup, learner, folder, display)
@@ -93,6 +95,7 @@ def trace(
         create_run_directory(next_run_folder(scenario, out)) as folder,
         python_display(observer, progress=progress) as display,
     ):
+        check_disk(scenario, folder)
         setup = prepare_run(scenario, learning=False, pulse=display.on_progress)
         return perform_run(setup, None, folder, display)
 

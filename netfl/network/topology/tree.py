@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from math import prod
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from netfl.network.placement import Placement
 from netfl.network.placement._sampling import disk_distance_law, on_circle
 from netfl.network.placement.disk import Disk
 from netfl.network.topology import Topology
-from netfl.network.topology._graph import add_site, place_users
+from netfl.network.topology._graph import MAX_NODES, add_site, place_users
 from netfl.registry import FamilyMember, check_one_of
 from netfl.streams import Streams
 from netfl.types import Floats, Law
@@ -41,7 +42,7 @@ class Tree(Topology):
         delay: 2 ms
     """
 
-    fanout: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
+    fanout: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1, max_length=100)]
     """Children of each node, level by level from the server down; the last level is the towers."""
     ring: Annotated[Metres, Field(gt=0)] | None = None
     """Radius of the circle around the origin on which the towers are placed, evenly spread."""
@@ -58,6 +59,9 @@ class Tree(Topology):
 
     @model_validator(mode="after")
     def _check_positions(self) -> Tree:
+        nodes = sum(itertools.accumulate(self.fanout, operator.mul))
+        if nodes > MAX_NODES:
+            raise ValueError(f"fanout has {nodes:,} towers and routers, more than {MAX_NODES:,}; use fewer children")
         check_one_of(self, "ring", "towers")
         check_one_of(self, "radius", "placement")
         if self.towers is not None and len(self.towers) != prod(self.fanout):
