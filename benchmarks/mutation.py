@@ -228,18 +228,23 @@ class Campaign:
         return self._fails_always[name]
 
     def _tests_of(self, mutant: Mutant) -> list[pytest.Item]:
-        """Return the tests that run the line of a mutant, or the last line before it that any test runs."""
+        """Return the tests that run the line of a mutant, or the last line before it that any test runs.
+
+        The other tests of their files follow: a result that tests share is measured with the first of them.
+        """
         module = mutant.path.partition("/")[2]
         tests_by_line = self._lines.contexts_by_lineno(str(ROOT / mutant.path))
         tests_before = (set(tests_by_line.get(line, ())) - {""} for line in range(mutant.line, 0, -1))
         covering: set[str] = next(filter(None, tests_before), set())
+        files = {name.partition("::")[0] for name in covering}
 
-        def order(name: str) -> tuple[int, float]:
+        def order(name: str) -> tuple[bool, int, float]:
             tests = name.partition("::")[0].partition("/")[2].replace("/test_", "/")
             shared_folders = len(Path(os.path.commonpath([module, tests])).parts)
-            return -shared_folders, self._seconds[name]
+            return name not in covering, -shared_folders, self._seconds[name]
 
-        names = sorted(covering & self._items.keys() & self._seconds.keys(), key=order)
+        measured = self._items.keys() & self._seconds.keys()
+        names = sorted((name for name in measured if name.partition("::")[0] in files), key=order)
         ends_s = accumulate(self._seconds[name] for name in names)
         return [self._items[name] for name, end_s in zip(names, ends_s, strict=True) if end_s <= self._budget_s]
 
