@@ -34,7 +34,9 @@ EvaluationOption = Annotated[
 ]
 MaxUpdateBits = Annotated[
     float | None,
-    number_option(minimum=1.0, help="Size of the largest reply, in bits. Default: that of the first broadcast."),
+    number_option(
+        kind=float, minimum=1, help="Size of the largest reply, in bits. Default: that of the first broadcast."
+    ),
 ]
 
 

@@ -97,7 +97,9 @@ class EngineOptions:
     ] = None
     gpus: Annotated[
         float | None,
-        number_option(minimum=0.0, help="With --engine ray: the share of a GPU that each worker gets. Default: 0."),
+        number_option(
+            kind=float, minimum=0, help="With --engine ray: the share of a GPU that each worker gets. Default: 0."
+        ),
     ] = None
 
     def open(self) -> Cluster | int:
@@ -125,7 +127,9 @@ class SweepEngineOptions:
     gpus: Annotated[
         float | None,
         number_option(
-            minimum=0.0, help="With --engine ray: the share of a GPU of each task. With slurm: the GPUs of a job."
+            kind=float,
+            minimum=0,
+            help="With --engine ray: the share of a GPU of each task. With slurm: the GPUs of a job.",
         ),
     ] = None
     partition: Annotated[

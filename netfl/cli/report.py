@@ -56,7 +56,7 @@ def ram(
     users: Annotated[int | None, number_option(minimum=1, help="Number of users, for a table.")] = None,
     rounds: Annotated[int | None, number_option(minimum=1, help="Number of rounds, for a table.")] = None,
     alpha: Annotated[
-        list[float] | None, number_option(minimum=0.0, help="A level α of CVaR to examine. May be repeated.")
+        list[float] | None, number_option(kind=float, minimum=0, help="A level α of CVaR to examine. May be repeated.")
     ] = None,
     rare: Annotated[
         int | None,

@@ -31,7 +31,7 @@ def place_remedy(key: str, root: type[Spec]) -> str:
         for path in paths:
             if re.fullmatch(_pattern(path), f"{section}.{word}"):
                 return f"{word} is a key of kind: {' or '.join(found[path])}"
-        if paths:
+        if len(paths) == 1 or (paths and not section):  # from inside a section, several others are no hint
             return f"write it as {' or '.join(paths[:_MOST_PATHS])}"
     return ""
 
