@@ -382,9 +382,9 @@ def join_words(parts: Sequence[str]) -> str:
 
 
 def _plain(value: float) -> str:
-    if value == round(value) and abs(value) < 1e9:
+    if value == round(value) or abs(value) >= 1e4:
         return _grouped(value, 0)
-    return f"{value:.4g}" if abs(value) < 1e4 else _grouped(value, 0)
+    return f"{value:.4g}"
 
 
 def _grouped(value: float, digits: int) -> str:
