@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
+from netfl.synonyms import meanings
+
 __version__ = "0.1.0"
 """The version of netfl, by semantic versioning.  It is stated here alone, in a module that imports nothing slow."""
 
@@ -115,9 +117,21 @@ class MachineError(NetflError):
 
 
 def suggest(word: str, known: Sequence[str]) -> str:
-    """Return a hint for a misspelt *word*: the nearest of *known*, or all of them."""
-    near = get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known) or 'none'}"
+    """Return a hint for a misspelt *word*: the one of *known* that is meant, or all of them."""
+    near = find_meant(word, known) or next(iter(get_close_matches(word, known, n=1, cutoff=0.6)), "")
+    return f"did you mean '{near}'?" if near else f"known: {', '.join(known) or 'none'}"
+
+
+def find_meant(word: str, known: Sequence[str]) -> str:
+    """Return the one of *known* that *word* surely means: a synonym, or a word that is almost equal; or nothing.
+
+    >>> find_meant("FedAvg", ["average", "relay"]), find_meant("user", ["users"]), find_meant("mac", ["name"])
+    ('average', 'users', '')
+    """
+    for meaning in meanings(word):
+        if meaning in known:
+            return meaning
+    return next(iter(get_close_matches(word, known, n=1, cutoff=0.8)), "")
 
 
 @contextmanager

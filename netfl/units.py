@@ -185,7 +185,9 @@ def to_si(text: str, unit: str) -> float:
     """
     match = _QUANTITY.match(text)
     if not match:
-        raise QuantityError("not a number with a unit")
+        decimal = re.sub(r"(?<=[0-9]),(?=[0-9]{1,2}(?![0-9]))", ".", text)
+        remedy = f"write '{decimal}'" if _QUANTITY.match(decimal) else ""
+        raise QuantityError("not a number with a unit", remedy)
     number, written = float(match[1]), match[2]
     dimension = _DIMENSIONS[unit]
     if unit in _LEVELS and written in dimension.units:

@@ -157,7 +157,7 @@ def test_errors_in_nested_models_have_the_whole_path():
         "access.deliveris: unknown key; did you mean 'deliveries'?",
         "access.rho.1: not a number ('x'); write a number",
         "access.round_length: unknown unit: kg ('5 kg'); write a number in s, or a quantity such as '20 ms'",
-        "inners.a.size: should be greater than or equal to 1 (0)",
+        "inners.a.size: should be greater than or equal to 1 (0); write 1 or more",
         "inners.b.size: missing; give it a value",
         "inners.c: not a mapping (5); write a mapping of keys to values",
         "listed.1.shar: unknown key; did you mean 'share'?",

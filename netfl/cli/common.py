@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from netfl.sweeps import Sweep
 
 Arguments = ParamSpec("Arguments")
+_ARGUMENTS = ("out", "workers")
+"""Arguments of Python that are options of the command line."""
 
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C or SIGTERM ended: 128 + SIGINT, as in a shell."""
@@ -53,9 +55,9 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
 
 
 def _format_error(error: NetflError | Fault) -> str:
-    """Return the message of an error; the argument ``out`` of Python is the option ``--out`` here."""
-    if isinstance(error, Fault) and error.key == "out" and not error.where:
-        error = replace(error, key="--out")
+    """Return the message of an error; arguments of Python, such as ``out``, are options such as ``--out`` here."""
+    if isinstance(error, Fault) and error.key in _ARGUMENTS and not error.where:
+        error = replace(error, key=f"--{error.key}")
     return str(error)
 
 
@@ -94,15 +96,15 @@ def report_outcome(done: Run, quiet: bool, *, report: bool = False) -> None:
     if report:
         write_report(done, None)
     if done.status != "done":
-        is_flower = "flower" in done.manifest
-        exit_interrupted(
-            "the run of a Flower app cannot be continued" if is_flower else f"continue with: netfl resume {done.folder}"
-        )
+        remedy = f"continue with: netfl resume {done.folder}"
+        if "flower" in done.manifest:
+            remedy = "the run of a Flower app cannot be continued"
+        exit_interrupted(remedy, f"after round {done.manifest['rounds_done']} of {done.manifest['rounds']}")
 
 
-def exit_interrupted(remedy: str) -> NoReturn:
-    """Print that the command was interrupted, with the *remedy*, and exit."""
-    echo(f"interrupted; {remedy}", err=True)
+def exit_interrupted(remedy: str, progress: str) -> NoReturn:
+    """Print that the command was interrupted, with the *progress* so far and the *remedy*, and exit."""
+    echo(f"interrupted {progress}; {remedy}", err=True)
     raise typer.Exit(INTERRUPTED)
 
 

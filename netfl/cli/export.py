@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from netfl.cli.app import Folder, NoPlugins, app, echo, path_option
+from netfl.cli.app import Folder, NoPlugins, app, echo, number_option, path_option
 from netfl.cli.common import handle_errors
 from netfl.errors import Fault, MachineError, ScenarioError
 
@@ -33,7 +33,7 @@ def export(
         path_option("PATH", "The output path, with one of --perfetto, --csv and --positions. Default: in DIR."),
     ] = None,
     replica: Annotated[
-        int | None, typer.Option(min=0, help="The replica to export. Default: 0. --csv writes all.")
+        int | None, number_option(minimum=0, help="The replica to export. Default: 0. --csv writes all.")
     ] = None,
     rounds: Annotated[
         bool, typer.Option("--rounds", help="With --availability: the rounds of deliveries instead of seconds.")

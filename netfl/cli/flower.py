@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from netfl.cli.app import Out, Quiet, Report, ScenarioFile, app, echo
+from netfl.cli.app import Out, Quiet, Report, ScenarioFile, app, echo, number_option
 from netfl.cli.common import exit_interrupted, handle_errors, print_warnings, report_outcome
 from netfl.cli.options import ScenarioOptions, with_options
 
@@ -41,7 +41,7 @@ EvaluationOption = Annotated[
 ]
 MaxUpdateBits = Annotated[
     float | None,
-    typer.Option(min=1.0, help="Size of the largest update, in bits. Default: that of the first round."),
+    number_option(kind=float, minimum=1, help="Size of the largest update, in bits. Default: that of the first round."),
 ]
 
 
@@ -102,4 +102,5 @@ def run(
         if failed == calls:
             raise typer.Exit(1)
     if done.manifest["replicas"] < loaded.replicas:
-        exit_interrupted(f"the run has {done.manifest['replicas']} of {loaded.replicas} replicas")
+        progress = f"with {done.manifest['replicas']} of {loaded.replicas} replicas"
+        exit_interrupted("the run of a Flower app cannot be continued", progress)

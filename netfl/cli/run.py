@@ -7,9 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
-from netfl.cli.app import Device, Folder, NoPlugins, Out, Quiet, Report, ScenarioFile, app, echo, path_option
+from netfl.cli.app import (
+    Device,
+    Folder,
+    NoPlugins,
+    Out,
+    Quiet,
+    Report,
+    ScenarioFile,
+    app,
+    echo,
+    number_option,
+    path_option,
+)
 from netfl.cli.common import (
-    INTERRUPTED,
     check_device,
     exit_interrupted,
     handle_errors,
@@ -97,7 +108,7 @@ def resume(
 @handle_errors
 def extend(
     folder: Folder,
-    replicas: Annotated[int, typer.Option(min=1, help="Total number of replicas.", show_default=False)],
+    replicas: Annotated[int, number_option(minimum=1, help="Total number of replicas.", show_default=False)],
     device: Device = "auto",
     quiet: Quiet = False,
     no_plugins: NoPlugins = False,
@@ -113,7 +124,8 @@ def extend(
     with ProgressDisplay(open_console(), quiet=quiet) as observer:
         done = extend_run(folder, replicas, device=device, observer=observer)
     if done.manifest["replicas"] != replicas:
-        exit_interrupted(f"continue with: netfl extend {folder} --replicas {replicas}")
+        progress = f"with {done.manifest['replicas']} of {replicas} replicas"
+        exit_interrupted(f"continue with: netfl extend {folder} --replicas {replicas}", progress)
     report_outcome(done, quiet, report=needs_report)
 
 
@@ -128,7 +140,7 @@ def sweep(
         Path | None, path_option("PATH", "The sweep's folder, new or to continue. Default: runs/NAME-sweep.")
     ] = None,
     retries: Annotated[
-        int | None, typer.Option(min=0, help="Number of times to restart a task whose process or node died.")
+        int | None, number_option(minimum=0, help="Number of times to restart a task whose process or node died.")
     ] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Run the network without learning.")] = False,
     device: Device = "auto",
@@ -164,8 +176,12 @@ def sweep(
     if report:
         write_report(done, None)
     if done.status != "done":
+        remedy = "repeat the command to continue"
         unit = "points" if done.search is None else "trials"
-        problem = f"not all {unit} are done; repeat the command to continue"
+        if display.stop:
+            count = len(done.points) if done.search is None else done.search.trials
+            exit_interrupted(remedy, f"with {(done.points['status'] == 'done').sum()} of {count} {unit} done")
+        problem = f"not all {unit} are done; {remedy}"
         has_failed = done.search is not None and done.search.is_over
         echo("no trial is done: see their errors" if has_failed else problem, err=True)
-        raise typer.Exit(INTERRUPTED if display.stop else 1)
+        raise typer.Exit(1)

@@ -15,7 +15,7 @@ from netfl.learning.aggregation import Aggregation
 from netfl.learning.objective import Objective
 from netfl.learning.schedule import Schedule
 from netfl.learning.schedule.constant import Constant
-from netfl.registry import ByForm, FamilyMember, Spec, kind_of, no_effect
+from netfl.registry import ByForm, FamilyMember, Spec, check_one_of, kind_of, no_effect
 from netfl.types import Floats, Ints, ScenarioFacts
 from netfl.units import Seconds
 
@@ -94,8 +94,7 @@ class LearnerSpec(Spec):
 
     @model_validator(mode="after")
     def _require_one_amount(self) -> LearnerSpec:
-        if (self.local_epochs is None) == (self.local_steps is None):
-            raise ValueError("give exactly one of local_epochs and local_steps")
+        check_one_of(self, "local_epochs", "local_steps")
         return self
 
     @property
@@ -138,8 +137,7 @@ class CheckpointSpec(Spec):
 
     @model_validator(mode="after")
     def _require_one_interval(self) -> CheckpointSpec:
-        if (self.time is None) == (self.rounds is None):
-            raise ValueError("give exactly one of time and rounds")
+        check_one_of(self, "time", "rounds")
         return self
 
 

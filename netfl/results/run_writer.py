@@ -127,6 +127,7 @@ class RunWriter(RunObserver):
 
     Attributes:
         scenario: the scenario, of which a run that ends early has fewer rounds.
+        tables: the tables that grow.
     """
 
     def __init__(self, folder: Path, scenario: Scenario, replicas: range, lanes: Sequence[tuple[str, int]]) -> None:
@@ -137,8 +138,8 @@ class RunWriter(RunObserver):
         keeping = scenario.keeping
         optional = {"metrics": bool(lanes), "attempts": keeping.attempts}
         names = [name for name in GROWING if optional.get(name, True)]
-        self._tables = {name: TableWriter(folder, name, SCHEMAS[name]) for name in names}
-        tables = self._tables["events"], self._tables.get("attempts")
+        self.tables = {name: TableWriter(folder, name, SCHEMAS[name]) for name in names}
+        tables = self.tables["events"], self.tables.get("attempts")
         self.recorders = [EventRecorder(tables[0], replica, keeping, tables[1]) for replica in replicas]
         self._statistics = [RoundStatistics(scenario.users) for _ in replicas]
         self._waiting: list[Sequence[Round]] = []
@@ -173,7 +174,7 @@ class RunWriter(RunObserver):
         self._checkpoint_round = start.checkpoint_round or 0
 
     def on_round(self, progress: RunProgress) -> None:
-        if monotonic() - self._flushed_at >= FLUSH_EVERY_S or any(table.is_full for table in self._tables.values()):
+        if monotonic() - self._flushed_at >= FLUSH_EVERY_S or any(table.is_full for table in self.tables.values()):
             self._flush()
         self._round = progress.round
         for recorder in self.recorders:
@@ -190,7 +191,7 @@ class RunWriter(RunObserver):
         self._evaluations.append(report)
         places = np.array([replica for _, replica in self._lanes]) - self._replicas.start
         columns, kept = metric_columns(report, self._lanes, np.asarray(closed_s, float)[places])
-        self._tables["metrics"].append(columns, kept, self._round)
+        self.tables["metrics"].append(columns, kept, self._round)
 
     def on_end(self, status: str, error: BaseException | None = None) -> None:
         """Publish all tables, and the summary of a finished run.
@@ -216,7 +217,7 @@ class RunWriter(RunObserver):
 
     def abandon(self) -> None:
         """Remove the unfinished tables."""
-        for table in self._tables.values():
+        for table in self.tables.values():
             table.abandon()
 
     def _replica_values(self) -> list[dict[str, float]]:
@@ -240,8 +241,8 @@ class RunWriter(RunObserver):
         self._add_waiting()
         for recorder in self.recorders:
             recorder.flush()
-        for name in sorted(self._tables, key=lambda name: name == "rounds"):
-            self._tables[name].flush()
+        for name in sorted(self.tables, key=lambda name: name == "rounds"):
+            self.tables[name].flush()
         self._flushed_at = monotonic()
 
     def _add_waiting(self) -> None:
@@ -255,13 +256,13 @@ class RunWriter(RunObserver):
         for replica, batch in zip(self._replicas, batches, strict=True):
             for name, columns in batch.tables.items():
                 numbers = np.full(len(columns["round"]), replica)
-                self._tables[name].append([numbers, *columns.values()])
+                self.tables[name].append([numbers, *columns.values()])
 
     def _publish(self) -> None:
         self._add_waiting()
         for recorder in self.recorders:
             recorder.flush()
-        for table in self._tables.values():
+        for table in self.tables.values():
             table.finish()
-        for table in self._tables.values():
+        for table in self.tables.values():
             table.publish()

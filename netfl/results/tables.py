@@ -81,6 +81,9 @@ CHUNK = 1 << 16
 """Number of rows that are gathered before they are written, and of rows in a row group of a Parquet file."""
 
 
+STREAM_BYTES = 2000
+"""Bytes of a stream beside its rows: its schema and the headers of its batches."""
+
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 """Compression of streams: LZ4 takes little time, and about as much space as Parquet."""
 
@@ -212,6 +215,11 @@ class TableWriter:
     """Growing table: a sequence of streams until it is finished, then a Parquet file.
 
     Each stream holds rows of one replica, in their order.
+
+    Attributes:
+        places: place of each stream in the file, by replica.
+        rows: number of rows that are written.
+        stream_bytes: size of all streams.
     """
 
     def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
@@ -222,8 +230,9 @@ class TableWriter:
         self.append = self._rows.append
         self._path = stream_of(folder, name)
         self._file = pa.OSFile(str(self._path), "wb")
-        self._places: dict[int, list[int]] = {}
-        """Place of each stream in the file, by replica."""
+        self.places: dict[int, list[int]] = {}
+        self.rows = 0
+        self.stream_bytes = 0
 
     @property
     def is_full(self) -> bool:
@@ -235,10 +244,12 @@ class TableWriter:
         if not len(self._rows):
             return
         for replica, rows in split_by_replica(self._rows.sorted_rows()):
-            self._places.setdefault(replica, []).append(self._file.tell())
+            self.places.setdefault(replica, []).append(self._file.tell())
             with pa.ipc.new_stream(self._file, self._schema.with_metadata(STAMP), options=_COMPRESSED) as stream:
                 stream.write_table(rows)
         self._file.flush()
+        self.rows += len(self._rows)
+        self.stream_bytes = self._file.tell()
         self._rows.clear()
 
     def finish(self) -> None:
@@ -266,8 +277,8 @@ class TableWriter:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows replica by replica."""
         with pa.OSFile(str(self._path)) as file:
-            for replica in sorted(self._places):
-                for place in self._places[replica]:
+            for replica in sorted(self.places):
+                for place in self.places[replica]:
                     file.seek(place)
                     yield from pa.ipc.open_stream(file)
 

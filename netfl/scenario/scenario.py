@@ -23,6 +23,7 @@ from netfl.registry import ByForm, FamilyMember, Spec, StrictScalars, faults_of,
 from netfl.scenario import examples
 from netfl.scenario import yaml_document as documents
 from netfl.scenario.html_card import html_card
+from netfl.scenario.key_search import place_remedy
 from netfl.scenario.recording import RECORDED, EventFilter, RecordSpec
 from netfl.scenario.sweep_axes import Sweeping
 from netfl.scenario.validation import WINDOWS, cross_faults
@@ -35,7 +36,7 @@ from netfl.units import WRITTEN, Seconds, Seed
 Name = Annotated[str, Field(pattern=rf"^[^\s/\\{CONTROLS}][^/\\{CONTROLS}]*$", max_length=100)]
 """A name that is valid in a table and in a file name."""
 
-MOST_USERS, MOST_ROUNDS, MOST_REPLICAS = 10**8, 10**12, 10**6
+MOST_USERS, MOST_ROUNDS, MOST_REPLICAS = 2 * 10**7, 10**12, 10**6
 """Limits beyond which no run would end; larger values are refused before memory is allocated."""
 
 _CARD_PARTS = ("topology", "channel", "mac", "outages", "traffic", "round")
@@ -290,7 +291,10 @@ def validate(document: ScenarioDocument) -> Scenario:
     try:
         scenario = Scenario.model_validate(document.data, context=WRITTEN)
     except ValidationError as error:
-        faults = [*faults_of(error), *cross_faults(*_usable_parts(document.data))]
+        faults = [
+            *faults_of(error, lambda key: place_remedy(key, Scenario)),
+            *cross_faults(*_usable_parts(document.data)),
+        ]
         raise ScenarioError(document.located(faults)) from None
     scenario._document = document
     return scenario

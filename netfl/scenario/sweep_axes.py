@@ -28,7 +28,7 @@ from netfl.units import Seed
 
 def _check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
     if bounds[0] >= bounds[1]:
-        raise ValueError("the first bound is not below the second")
+        raise ValueError("the first bound is not below the second; put the smaller one first")
     return bounds
 
 

@@ -1,7 +1,7 @@
 """A dry run: run the first rounds of a scenario, to find errors that only show then, and to measure the processor time.
 
 The time is extrapolated linearly to all rounds, replicas, local steps and test examples, and so are the sizes of the
-tables; see docs/running.md.
+files; see docs/running.md.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from netfl.errors import Fault, ModelError, NetflError, ScenarioError, model_err
 from netfl.learning.evaluation_sets import thin_tests
 from netfl.learning.spec import LearnerSpec
 from netfl.network.radio.collision_repeats import RepeatedCollisions
-from netfl.results.formatting import clock, counted, format_progress
-from netfl.results.run_writer import RunWriter
+from netfl.results.digests import run_digests
+from netfl.results.formatting import clock, counted, format_disk, format_progress
+from netfl.results.run_writer import FLUSH_EVERY_S, RunWriter
+from netfl.results.tables import STREAM_BYTES
 from netfl.scenario.scenario import Scenario
 from netfl.simulation import memory
 from netfl.simulation.checkpoints import CheckpointStore
@@ -44,7 +46,9 @@ _MAX_ROUNDS = 1000
 _MAX_BATCHES = 10
 """Batches of rounds that are enough."""
 _MAX_REPLICAS = 8
-"""Replicas that are enough."""
+"""Replicas that are enough, unless they are short."""
+_MAX_USERS = 10_000
+"""Users of all replicas together that are enough for short replicas."""
 _MAX_TESTED = 500
 """Test examples that are enough."""
 _MIN_STEPS = 2
@@ -64,7 +68,7 @@ class DryRun:
     Args:
         seconds: processor time of the whole run, extrapolated; a lower bound if a round was cut.
         memory: estimated bytes of memory.
-        disk: estimated bytes of the tables of the rounds.
+        disk: estimated bytes of the files at the end of the run, when rows are in tables and in streams.
         rounds: number of complete rounds of each replica.
         cut: progress of the round that was cut; ``None`` without one.
         delivers: whether any update was delivered.
@@ -93,7 +97,7 @@ class DryRun:
             estimate = f"{spent} of processor time ({bounds}, extrapolated from {rounds})"
         needed = f"{memory.format_memory(self.memory)} of memory"
         if self.cut is None:
-            needed += f", {_format_disk(self.disk)} of disk"
+            needed += f", {format_disk(self.disk)} of disk"
         return f"{estimate} after the start of Python, {needed}"
 
     def shortages(self) -> Iterator[tuple[float, str]]:
@@ -104,12 +108,10 @@ class DryRun:
                 f"about {memory.format_memory(self.memory)} of memory, but {memory.format_memory(free)} are available"
             )
             yield free / self.memory, problem
-        # until a run ends, its rows are also in streams
-        needed = 2 * self.disk
         free = shutil.disk_usage(Path.cwd()).free
-        if needed > free:
-            problem = f"about {_format_disk(needed)} of disk, but {_format_disk(free)} are available in this folder"
-            yield free / needed, problem
+        if self.disk > free:
+            problem = f"about {format_disk(self.disk)} of disk, but {format_disk(free)} are available in this folder"
+            yield free / self.disk, problem
 
     def warnings(self) -> Iterator[str]:
         """Yield warnings about a long round, missing memory, rounds without deliveries, and synchronised users."""
@@ -130,11 +132,6 @@ class DryRun:
                 "for ever; let the MAC wait for a random time that is long against a frame, or let users begin at "
                 "different times (compute.spread, compute.jitter, traffic that is not synchronous)"
             )
-
-
-def _format_disk(size: float) -> str:
-    """Format a number of bytes in MB or GB."""
-    return f"{size / 1e9:,.3g} GB" if size >= 1e9 else f"{size / 1e6:,.3g} MB"
 
 
 class _CutError(NetflError):
@@ -275,7 +272,9 @@ def _cut_run(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
 
 def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
     """Run the first rounds, and extrapolate preparation, network, learning and evaluations to the whole run."""
-    replicas = min(scenario.replicas, _MAX_REPLICAS)
+    # many short replicas show what each of them costs beside its rounds
+    short_replicas = min(_MAX_ROUNDS // scenario.steps, _MAX_USERS // scenario.users)
+    replicas = min(scenario.replicas, max(_MAX_REPLICAS, short_replicas))
     setup = prepare_run(scenario, replicas=range(replicas), pulse=stopwatch.on_progress)
     seconds = stopwatch.elapsed_s
     with tempfile.TemporaryDirectory() as folder, _fast_learner(setup, _MIN_STEPS) as learner:
@@ -284,28 +283,40 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
             training = learner.training_method
         _check_batches(scenario, learner)
         session = _TimedSession(learner, Path(folder), stopwatch)
-        empty = _write_tables(RunWriter(Path(folder), scenario, setup.replicas, session.lanes))
+        empty = _end_run(RunWriter(Path(folder), scenario, setup.replicas, session.lanes), "interrupted")
         writer = RunWriter(Path(folder), scenario, setup.replicas, session.lanes)
+        started_s = time.process_time()
+        writer.write_replicas("users", [setup.users(replica) for replica in setup.replicas])
+        writer.write_replicas("nodes", [setup.nodes(replica) for replica in setup.replicas])
+        seconds += time.process_time() - started_s
         stopwatch.started_s = time.process_time()
         try:
             observers = [writer, stopwatch]
             run_rounds(setup.with_recorders(writer.recorders), session, observers, stopwatch.accesses.append)
-        except ModelError:
-            if not stopwatch.network_s:
-                raise  # an error of a later round is left to the run
-        finally:
-            tables = _write_tables(writer)
+        except NetflError as error:
+            is_later = isinstance(error, ModelError) and bool(stopwatch.network_s)
+            if not is_later:  # an error of a later round is left to the run
+                writer.abandon()
+                raise
+        files = _end_run(writer, "done")
     rounds = len(stopwatch.network_s)
-    seconds += _extrapolate(stopwatch.network_s, scenario.steps)
-    seconds += max(0.0, tables.seconds - empty.seconds) * scenario.steps / rounds
-    disk = empty.size + (tables.size - empty.size) * scenario.steps / rounds * scenario.replicas / replicas
+    lengthening = scenario.steps / rounds
+    round_s = _extrapolate(stopwatch.network_s, scenario.steps)
     if stopwatch.learning_s:
-        seconds += _extrapolate(stopwatch.learning_s, scenario.steps) * _stretch(setup, stopwatch)
+        round_s += _extrapolate(stopwatch.learning_s, scenario.steps) * _stretch(setup, stopwatch)
         evaluations = 2 + scenario.steps // scenario.evaluation.every  # also of version 0 and of the last round
         seconds += evaluations * _test_stride(setup) * stopwatch.evaluation_s
+    seconds += round_s + max(0.0, files.seconds - empty.seconds) * lengthening
+    share = scenario.replicas / replicas
+
+    # each replica begins new streams every few seconds
+    flushes = round_s * share // FLUSH_EVERY_S
+    disk = empty.size + (files.size - empty.size) * lengthening * share
+    disk += flushes * files.streams * STREAM_BYTES * share
     needed = memory.estimate_memory(scenario, stopwatch.max_deliveries, stopwatch.deliveries / (rounds * replicas))
+    needed += memory.recording_bytes(files.rows * lengthening * share, files.rows / rounds * share)
     return DryRun(
-        seconds * scenario.replicas / replicas,
+        seconds * share,
         needed,
         disk,
         rounds=rounds,
@@ -316,32 +327,42 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
 
 
 @dataclass(frozen=True, slots=True)
-class _WrittenTables:
-    """Tables that a writer has finished.
+class _RunFiles:
+    """Files of a run that has ended.
 
     Args:
-        seconds: processor time of the writer at the end of a run.
-        size: bytes of the tables.
+        seconds: processor time of the end of the run.
+        size: bytes of the tables, and of their streams.
+        streams: number of tables that have rows, in all replicas.
+        rows: number of recorded events and attempts.
     """
 
     seconds: float
     size: int
+    streams: int
+    rows: int
 
 
-def _write_tables(writer: RunWriter) -> _WrittenTables:
-    """Finish and remove the tables of *writer*, as at the end of a run."""
+def _end_run(writer: RunWriter, status: str) -> _RunFiles:
+    """End a run as *writer* and the manifest do, and remove its files."""
     started_s = time.process_time()
-    writer.on_end("interrupted")
+    writer.on_end(status)
+    run_digests(writer.folder)
     seconds = time.process_time() - started_s
-    paths = [*writer.folder.glob("*.parquet")]
-    size = sum(path.stat().st_size for path in paths)
+    size = sum(table.stream_bytes for table in writer.tables.values())
+    paths = [*writer.folder.glob("*.parquet"), *writer.folder.glob("summary.json")]
+    size += sum(path.stat().st_size for path in paths)
     for path in paths:
         path.unlink()
-    return _WrittenTables(seconds, size)
+    streams = sum(len(table.places) for table in writer.tables.values())
+    rows = sum(table.rows for name, table in writer.tables.items() if name in {"events", "attempts"})
+    return _RunFiles(seconds, size, streams, rows)
 
 
 def _check_batches(scenario: Scenario, learner: Learner | None) -> None:
     """Check the mini-batches of all steps, of which the learner of the dry run makes only some."""
+    if learner is None:  # PyTorch is not needed
+        return
     from netfl.learning.learner import BatchedLearner
 
     if isinstance(learner, BatchedLearner):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netfl.errors import Fault, ScenarioError
+from netfl.results.formatting import format_disk
+from netfl.results.tables import CHUNK, STREAM_BYTES
 
 if TYPE_CHECKING:
     from netfl.learning.spec import LearnerSpec
@@ -30,6 +33,14 @@ _ROUND_BYTES = 40
 """Memory of each round in each replica: its end, its costs, and room to grow."""
 _DELIVERY_BYTES = 24
 """Memory of each delivery: its delay, and a copy while quantiles are computed."""
+_ROW_BYTES = 1000
+"""Memory of each recorded row until it is written: its numbers, its words, and copies while it is sorted."""
+_CLOSING_ROW_BYTES = 200
+"""Memory of each further row of an open round, which is in columns already."""
+_ROUND_DISK_BYTES = 32
+"""Smallest disk space of a round: its two times, in the table and in its stream."""
+_REPLICA_DISK_BYTES = 2 * STREAM_BYTES
+"""Smallest disk space of a replica: the streams of its rounds and of their deliveries or events."""
 _LANE_MODELS = 6
 """Models of a lane beside the state of its aggregation: two versions, their messages, and a copy of each."""
 _BASELINE_MODELS = 2
@@ -224,6 +235,27 @@ def estimate_memory(scenario: Scenario, max_deliveries: int | None = None, mean_
     if max_deliveries is not None:
         estimate = replace(estimate, max_deliveries=max_deliveries)
     return needed + estimate.total_bytes
+
+
+def recording_bytes(rows: float, round_rows: float) -> float:
+    """Return the memory of *rows* that are recorded, *round_rows* of them in each round of all replicas."""
+    return _ROW_BYTES * min(rows, CHUNK) + _CLOSING_ROW_BYTES * max(0.0, round_rows - CHUNK)
+
+
+def check_disk(scenario: Scenario, folder: Path) -> None:
+    """Refuse a run of which not even the times of its rounds fit on the disk of *folder*.
+
+    Raises:
+        ScenarioError: the run does not fit.
+    """
+    free = shutil.disk_usage(folder).free
+    needs = {"rounds": _ROUND_DISK_BYTES * scenario.steps, "replicas": _REPLICA_DISK_BYTES}
+    for key, of_replica in needs.items():
+        needed = of_replica * scenario.replicas
+        if needed > free:
+            problem = f"they need at least {format_disk(needed)} of disk, but {format_disk(free)} are available"
+            remedy = f"use fewer {key}, or free some space"
+            raise ScenarioError(scenario.located([Fault(key, problem, None, remedy)]))
 
 
 def check_before_loading(scenario: Scenario, *, learning: bool) -> None:

@@ -90,7 +90,7 @@ class TestTables:
         writer = make_writer(run)
         for index in range(1, 51):
             add(writer, [a_round(index, [])])
-            assert not writer._tables["events"].is_full
+            assert not writer.tables["events"].is_full
             writer.recorders[0].record(Event("sent", [index] * 10, round=index + 1, user=range(10)))
         assert len(tables.read_stream(run / "events.arrows.part")) > 400
         writer.abandon()

@@ -133,7 +133,7 @@ class TestConditions:
     [
         ("{}", "bad.yaml:8: sweep: varies nothing; give a dotted path and a list of values"),
         ("{access.first: []}", "bad.yaml:8: sweep.grid.access.first: has too few entries ([]); give 1 or more"),
-        ("{access.first: 2}", "bad.yaml:8: sweep.grid.access.first: not a list (2); write a list"),
+        ("{access.first: 2}", "bad.yaml:8: sweep.grid.access.first: not a list (2); write [2]"),
         ("{replicas: [1, 2]}", "sweep.grid.replicas: cannot be varied; it is equal at all points"),
         ("{access.first: [1, 1]}", "sweep.grid.access.first: has a value twice; leave one of them out"),
         ("{seed: [1], zip: {seed: [2]}}", "seed: is varied twice; leave one of them out"),

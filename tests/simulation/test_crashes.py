@@ -281,8 +281,11 @@ class TestCheckpoints:
     @pytest.mark.parametrize(
         ("checkpoint", "message"),
         [
-            ({}, "checkpoint: give exactly one of time and rounds"),
-            ({"time": 3, "rounds": 3}, "checkpoint: give exactly one of time and rounds"),
+            ({}, "checkpoint: none of time and rounds is given; give exactly one of time and rounds"),
+            (
+                {"time": 3, "rounds": 3},
+                "checkpoint: time and rounds are given together; give exactly one of time and rounds",
+            ),
             ({"time": 0}, "checkpoint.time: should be greater than 0 (0)"),
             ({"rounds": 0}, "checkpoint.rounds: should be greater than or equal to 1 (0)"),
             ({"every": 3}, "checkpoint.every: unknown key; known: time, rounds"),

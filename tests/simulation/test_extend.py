@@ -403,4 +403,7 @@ class TestCommand:
         )
         code, output = self.call(two_replicas.folder, "--replicas", 4)
         assert code == 130
-        assert output == f"interrupted; continue with: netfl extend {two_replicas.folder} --replicas 4\n"
+        assert (
+            output
+            == f"interrupted with 2 of 4 replicas; continue with: netfl extend {two_replicas.folder} --replicas 4\n"
+        )

@@ -272,13 +272,13 @@ def test_run_that_exceeds_the_available_memory_gets_a_warning(monkeypatch):
     [
         (DryRun(1.0, 2.1e9), "the run would need about 2.1 GB of memory, but 1 GB are available"),
         (
-            DryRun(1.0, 9e8, disk=1.1e9),
+            DryRun(1.0, 9e8, disk=2.2e9),
             "the run would need about 2.2 GB of disk, but 1 GB are available in this folder",
         ),
     ],
 )
 def test_run_of_which_half_does_not_fit_is_refused(monkeypatch, need, problem):
-    """The estimates may be wrong by a factor of 2; until a run ends, its rows are on the disk twice."""
+    """The estimates may be wrong by a factor of 2."""
     monkeypatch.setattr(memory, "available", lambda: 10**9)
     monkeypatch.setattr(dry_run.shutil, "disk_usage", lambda _: SimpleNamespace(free=10**9))
     monkeypatch.setattr(dry_run, "_measure", lambda *_: need)
@@ -297,6 +297,17 @@ def test_too_many_rounds_and_replicas_are_refused_before_the_run(monkeypatch, se
     monkeypatch.setattr(memory, "available", lambda: 10**9)
     with pytest.raises(ScenarioError, match=f"{key}: they need .* of memory, but 1 GB are available; use fewer"):
         prepare_run(make_scenario(**DIRECT | {"record": "none"} | settings), learning=False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"), [({"rounds": 10**6}, "rounds"), ({"rounds": 1, "replicas": 1000}, "replicas")]
+)
+@pytest.mark.parametrize("act", [netfl.run, netfl.trace])
+def test_runs_without_disk_space_are_refused_before_they_begin(monkeypatch, tmp_path, act, settings, key):
+    monkeypatch.setattr(memory.shutil, "disk_usage", lambda _: SimpleNamespace(free=10**6))
+    with pytest.raises(ScenarioError, match=f"{key}: they need at least .* of disk, but 1 MB are available; use fewer"):
+        act(make_scenario(**DIRECT | settings), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("key", ["users", "rounds", "replicas"])

@@ -530,7 +530,7 @@ class TestCommand:
             (("s.yaml", "--engine", "slurm", "--time", "-1 h"), "--time: not above 0 ('-1 h')"),
             (("s.yaml", "--engine", "slurm", "--sbatch", "x"), "--sbatch: not of the form NAME=VALUE ('x')"),
             (("s.yaml", "--engine", "slurm", "--gpus", "0.5"), "--gpus: not a whole number of GPUs"),
-            (("s.yaml", "--set", "sweep.rounds=3"), "sweep.grid.rounds: not a list (3); write a list"),
+            (("s.yaml", "--set", "sweep.rounds=3"), "sweep.grid.rounds: not a list (3); write [3]"),
             (("s.yaml", "--out", "s.yaml"), "--out: s.yaml is a file; give a folder"),
             (("none.yaml",), "none.yaml: the file does not exist; check the path"),
         ],

@@ -22,16 +22,18 @@ _MANY = 6
 
 
 def show_run(run: Run, console: Console | None = None) -> None:
-    """Print the summary of a run, finished or not, on *console* or the terminal."""
+    """Print the summary of a run, finished or not, on *console* or the terminal.
+
+    The last line, on its duration and its folder, is that of a finished run; the command states how another continues.
+    """
     console = console or open_console()
     if run.summary:
         _print_outcomes(console, run.summary)
         _print_silence(console, run)
         _show_metrics(console, run)
         _show_learners(console, run)
-    status = run.manifest["status"]
-    timings = run.manifest["timings"]
-    console.print(f"{status} in {timings['total_s']:.1f} s: {run.folder}", soft_wrap=True)
+    if run.status == "done":
+        console.print(f"done in {run.manifest['timings']['total_s']:.1f} s: {run.folder}", soft_wrap=True)
 
 
 def _print_outcomes(console: Console, summary: dict[str, Any]) -> None:

@@ -28,7 +28,9 @@ class PerUserData(Data):
     @model_validator(mode="after")
     def _check_shares(self) -> PerUserData:
         if self.test_share + self.validation_share >= 1:
-            raise ValueError(f"shares of {self.test_share} and {self.validation_share} leave no training examples")
+            raise ValueError(
+                f"shares of {self.test_share} and {self.validation_share} leave no training examples; decrease them"
+            )
         return self
 
     def laws(self) -> tuple[Law, ...]:

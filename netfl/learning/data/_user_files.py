@@ -73,9 +73,11 @@ class UserExamples(Data):
     @model_validator(mode="after")
     def _check_shares(self) -> UserExamples:
         if self._test_share + self.validation_share >= 1:
-            raise ValueError("test_share and validation_share leave no training examples")
+            raise ValueError("test_share and validation_share leave no training examples; decrease them")
         if (self.labels is None) == (self.targets is None):
-            raise ValueError("give the number of labels or, for a regression, of targets")
+            raise ValueError(
+                "neither labels nor targets is given; give the number of labels or, for a regression, of targets"
+            )
         return self
 
     @property

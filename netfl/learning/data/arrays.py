@@ -43,13 +43,17 @@ class Arrays(UserFileData):
     @model_validator(mode="after")
     def _check_augment(self) -> Arrays:
         if self.augment is not None and len(self.features) != 3:
-            raise ValueError(f"augment needs images, [channels, rows, columns], not {[*self.features]}")
+            raise ValueError(
+                f"augment needs images, not features of {[*self.features]}; give [channels, rows, columns]"
+            )
         return self
 
     @model_validator(mode="after")
     def _check_tokens(self) -> Arrays:
         if self.tokens is not None and len(self.features) != 1:
-            raise ValueError(f"tokens needs rows, [length], not {[*self.features]}")
+            raise ValueError(
+                f"tokens needs rows, not features of {[*self.features]}; give features: [length], or leave it out"
+            )
         return self
 
     @property

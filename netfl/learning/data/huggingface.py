@@ -65,14 +65,18 @@ class Huggingface(UserExamples):
     @model_validator(mode="after")
     def _check_columns(self) -> Huggingface:
         if self.tokens is not None and len(self.features) != 1:
-            raise ValueError(f"tokens needs rows, [length], not {[*self.features]}")
+            raise ValueError(
+                f"tokens needs rows, not features of {[*self.features]}; give features: [length], or leave it out"
+            )
         if isinstance(self.label, tuple) and len(self.label) != self.targets:
-            raise ValueError("give one column as label or, in a regression, as many as targets")
+            raise ValueError(
+                "label has another number of columns; give one column or, in a regression, as many as targets"
+            )
         twice = {*_names(self.label)} & {*_names(self.x)}
         if twice:
-            raise ValueError(f"the column '{min(twice)}' cannot be both feature and label")
+            raise ValueError(f"the column '{min(twice)}' cannot be both feature and label; use another column")
         if self.test == self.split:
-            raise ValueError("split and test must be different splits")
+            raise ValueError("split and test are the same split; use different ones")
         return self
 
     @property

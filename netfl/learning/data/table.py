@@ -41,13 +41,15 @@ class Table(UserFileData):
     @model_validator(mode="after")
     def _check_columns(self) -> Table:
         if self.user in self._labels:
-            raise ValueError(f"the column '{self.user}' cannot be both label and user")
+            raise ValueError(f"the column '{self.user}' cannot be both label and user; use another column")
         if isinstance(self.label, tuple) and len(self.label) != self.targets:
-            raise ValueError("give one column as label or, in a regression, as many as targets")
+            raise ValueError(
+                "label has another number of columns; give one column or, in a regression, as many as targets"
+            )
         named = self.features if isinstance(self.features, tuple) else ()
         for role, column in (*(("label", name) for name in self._labels), ("user", self.user)):
             if column in named:
-                raise ValueError(f"the {role}'s column '{column}' is among the features, which would reveal it")
+                raise ValueError(f"the {role}'s column '{column}' is among the features; leave it out of them")
         return self
 
     @property

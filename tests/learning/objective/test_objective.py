@@ -182,7 +182,7 @@ def test_tilted_tends_to_erm():
 
 @pytest.mark.parametrize("tau", [0, float("nan")])
 def test_tilted_needs_a_finite_tau_other_than_0(tau):
-    with pytest.raises(ValidationError, match="use the objective 'erm'" if tau == 0 else "finite"):
+    with pytest.raises(ValidationError, match="a tilt of 0 is the mean loss" if tau == 0 else "finite"):
         Tilted.model_validate({"tau": tau})
 
 
