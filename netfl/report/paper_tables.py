@@ -99,8 +99,8 @@ def compare(
         metric: metrics of learners, such as ``accuracy``, or of the network, such as ``delay_mean_s`` or ``jain``.
         by: what distinguishes the rows: ``run``, ``learner``, an axis of a sweep, or a key of the scenario such as
             ``access.mac.kind``.  Values that are equal in these are pooled, but never those of several learners:
-            ``learner`` is then added.  Of pooled values with the same trace and replica the mean counts, as they are
-            not independent.  By default run, axes and learner.
+            ``learner`` is then added.  Pooled values with the same trace and replica depend on each other and count as
+            one value, their mean.  By default run, axes and learner.
         baseline: the learner, run or value that differences are taken to; by default the first learner, or the first
             row if there is only one learner.
 
