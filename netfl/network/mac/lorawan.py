@@ -84,9 +84,9 @@ class Lorawan(Mac):
 
     **Time on the air** is that of a LoRa frame of the update's bytes and 13 more of MAC headers, by the spreading
     factor (Semtech, SX1276 data sheet, §4.1.1.7).  An update may have 222 bytes at SF7 and SF8, 115 at SF9 and 51 above
-    (LoRaWAN Regional Parameters, EU868, where repeaters are allowed for).  With a fixed or random factor a larger one is an
-    error.  ``adaptive`` factors stay small enough for the update: a user whose signal needs a larger one sends in vain,
-    and `netfl check` warns of it.
+    (LoRaWAN Regional Parameters, EU868, where repeaters are allowed for).  With a fixed or random factor a larger one
+    is an error.  ``adaptive`` factors stay small enough for the update: a user whose signal needs a larger factor sends
+    in vain, and `netfl check` warns of it.
 
     **Duty cycle.**  After a time A on the air in a sub-band its sender leaves it for A / duty_cycle - A.  It picks
     any channel of the sub-bands that it may use, and waits for the first that it may use if there is none.
