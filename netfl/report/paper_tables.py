@@ -14,7 +14,7 @@ import pandas as pd
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.report.run_data import RunData, read_run_data
 from netfl.report.run_set import shared_rounds, welch
-from netfl.results.formatting import is_learned, is_share, metric_cell, metric_label, metric_title, unit_of
+from netfl.results.formatting import is_learned, is_share, metric_cell, metric_head, metric_label, unit_of
 from netfl.results.metrics import find_metric, metrics_in
 from netfl.results.payload import billing_kind
 from netfl.results.run_reader import Run, is_sweep, open_run
@@ -328,7 +328,7 @@ def _difference(values: pd.Series[float], other: pd.Series[float] | None) -> tup
 
 
 def _label(metric: str) -> str:
-    return (metric_title(metric) if is_learned(metric) else metric_label(metric)).lower()
+    return metric_head(metric) if is_learned(metric) else metric_label(metric)
 
 
 def _unit(metric: str, largest: float) -> tuple[float, str]:
