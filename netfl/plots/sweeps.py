@@ -117,10 +117,8 @@ def _learner_points(
     for learner, line in style.line_styles(learners).items():
         points = rows[rows["learner"] == learner]
         points = points.assign(place=points[x].map(place_of).astype(float)).sort_values("place")
-        yield (
-            line,
-            *(points[name].to_numpy() / unit for name, unit in (("place", 1.0), ("mean", scale), ("half", scale))),
-        )
+        mean, half = (points[name].to_numpy() / scale for name in ("mean", "half"))
+        yield line, points["place"].to_numpy(), mean, half
 
 
 def _scale_axes(ax: Axes, panels: pd.DataFrame, metric: str, x: str) -> None:

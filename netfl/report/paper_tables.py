@@ -53,8 +53,8 @@ class ComparisonTable(pd.DataFrame):
         shown = pd.concat([self[self._keys()].reset_index(drop=True), pd.DataFrame(rows)], axis="columns")
         if self["difference"].isna().all():
             shown = shown.drop(columns="difference")
-        limits = {"line_width": pd.get_option("display.width"), "max_rows": pd.get_option("display.max_rows")}
-        return shown.to_string(index=False, **limits)
+        line_width, max_rows = pd.get_option("display.width"), pd.get_option("display.max_rows")
+        return shown.to_string(index=False, line_width=line_width, max_rows=max_rows)
 
     def _keys(self) -> list[str]:
         """Return the columns that distinguish the groups."""

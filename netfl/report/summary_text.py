@@ -161,10 +161,10 @@ def participation_sentences(data: RunData) -> list[str]:
     rare = rare_users["user"].to_numpy()
     delivered = data.users["delivered"]
     if len(rare) and delivered.sum():
-        share = delivered[data.users["rare"]].sum() / delivered.sum()
-        most_frequent = rare_users.loc[rare_users["delivered"].idxmax()]
-        fewer = int((other_users["delivered"] < most_frequent["delivered"]).sum())
-        lines += sentences("rare_share", data, share, most_frequent["user"], fewer, len(other_users), where)
+        rare_share = delivered[data.users["rare"]].sum() / delivered.sum()
+        most_frequent = rare[rare_users["delivered"].to_numpy().argmax()]
+        fewer = int((other_users["delivered"] < rare_users["delivered"].max()).sum())
+        lines += sentences("rare_share", data, rare_share, most_frequent, fewer, len(other_users), where)
     if len(rare):
         gaps = aggregates.longest_silences(data.deliveries, rare, data.end_s)
         longest = (gaps["to_s"] - gaps["from_s"]).sort_values().index[-1]
