@@ -4,10 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import netfl
+from netfl.cli import app
 from netfl.registry import FAMILIES, base_of, list_kinds
 from netfl.results.tables import SCHEMAS
+from netfl.scenario.examples import example_names
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument, parse
 from netfl.types import KINDS
@@ -27,6 +30,27 @@ def test_shipped_scenarios_are_valid(path, monkeypatch):
     scenario = netfl.load(path)
     assert scenario.name == path.stem
     assert scenario.description
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(ROOT.glob("scenarios/networks/*.yaml")), ids=lambda path: path.stem)
+def test_networks_of_studies_have_no_warnings(path):
+    result = CliRunner().invoke(app, ["check", f"networks/{path.stem}"])
+    assert result.exit_code == 0
+    first, estimate = result.output.splitlines()
+    assert first.endswith(": valid")
+    assert "of processor time" in estimate
+
+
+def test_table_of_studies_names_scenarios():
+    """Each row names a packaged scenario, and each scenario of a network is in a row."""
+    page = (ROOT / "docs/choose.md").read_text()
+    rows = re.findall(r"^\|.*\|$", page.partition("## Frequent")[0], re.MULTILINE)[2:]
+    last_cells = [row.split("|")[-2] for row in rows]
+    known = {*example_names()}
+    for cell in last_cells:
+        assert known & {*re.findall(r"`([\w/]+)", cell)}, cell
+    assert {path.stem for path in ROOT.glob("scenarios/networks/*.yaml")} <= {*re.findall(r"networks/(\w+)", page)}
 
 
 def test_every_direct_access_has_a_small_scenario():
