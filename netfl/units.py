@@ -211,6 +211,44 @@ def _scaled(number: float, factor: Fraction) -> float:
         return math.copysign(math.inf, number)
 
 
+@dataclass(frozen=True, slots=True)
+class Quantities:
+    """Values of one dimension as numbers.
+
+    Args:
+        numbers: the numbers.
+        unit: their unit; empty without one.
+    """
+
+    numbers: tuple[float, ...]
+    unit: str = ""
+
+
+def read_quantities(values: Iterable[Any]) -> Quantities | None:
+    """Return texts as numbers in one unit, that of the largest; ``None`` if they are not quantities of one dimension.
+
+    >>> read_quantities(["2 min", "30 s"]), read_quantities(["1 min", "2 m"])
+    (Quantities(numbers=(2.0, 0.5), unit='min'), None)
+    >>> read_quantities(["14 dBm", "1 W"])
+    Quantities(numbers=(14.0, 30.0), unit='dBm')
+    """
+    texts = [*values]
+    if not texts or not all(isinstance(text, str) for text in texts):
+        return None
+    for symbol, dimension in _DIMENSIONS.items():
+        try:
+            numbers = [to_si(text, symbol) for text in texts]
+        except QuantityError:
+            continue
+        if symbol in _LEVELS:
+            return Quantities(tuple(numbers), symbol)
+        largest = _QUANTITY.match(texts[numbers.index(max(numbers, key=abs))])
+        assert largest is not None, "`to_si` has read it"
+        unit = largest[2]
+        return Quantities(tuple(_scaled(number, 1 / dimension.units[unit]) for number in numbers), unit)
+    return None
+
+
 def _unit_error(written: str, unit: str) -> QuantityError:
     """Return the error about a unit that is not of the dimension of *unit*, with the units that may be meant."""
     is_known = any(written in dimension.units for dimension in _DIMENSIONS.values())

@@ -57,17 +57,17 @@ def describe_tests(result: Diagnosis) -> Iterator[HypothesisTest]:
         yield HypothesisTest("second", question, "", None, None, "too few counts")
     else:
         yield HypothesisTest("second", question, "G² of all users", p, p <= LEVEL, "yes" if p <= LEVEL else "no")
-    question, p = "Geometric stays?", result.stays.p
+    question, p = "Unusual stay lengths?", result.stays.p
     if p is None:
         yield HypothesisTest("stays", question, "", None, None, "too few stays")
     else:
         tested = int(np.isfinite(np.concatenate([result.stays.on_p, result.stays.off_p])).sum())
-        answer = "no" if p <= LEVEL else "yes"
-        yield HypothesisTest("stays", question, f"χ² of {tested} run lengths", p, p > LEVEL, answer)
-    windows, is_even = result.windows, result.windows.p > LEVEL
-    question, answer = f"Same in {windows.windows} windows?", "yes" if is_even else "no"
+        answer = "yes" if p <= LEVEL else "no"
+        yield HypothesisTest("stays", question, f"χ² of {tested} run lengths", p, p <= LEVEL, answer)
+    windows, is_uneven = result.windows, result.windows.p <= LEVEL
+    question, answer = f"Do {windows.windows} windows differ?", "yes" if is_uneven else "no"
     statistic = f"χ² = {windows.statistic:.0f} of {windows.freedom:.0f}"
-    yield HypothesisTest("windows", question, statistic, windows.p, is_even, answer)
+    yield HypothesisTest("windows", question, statistic, windows.p, is_uneven, answer)
 
 
 def verdict_sentence(result: Diagnosis) -> str:

@@ -168,6 +168,10 @@ def _mac_warnings(spec: NetworkSpec, context: AccessContext, layout: Layout) -> 
     frame_bits = largest_frame_bits(spec, context)
     slowest_s = frame_bits / slowest_bps
     yield from spec.mac.warnings(frame_bits / max(spec.air_rates_bps), slowest_s)
+    if spec.radio is not None:
+        budget = LinkBudget(spec.radio, spec.channel, layout, context.streams)
+        users = np.arange(layout.users)
+        yield from spec.mac.link_warnings(frame_bits, lambda: budget.mean_snr_db(users, _INSTANTS_S))
     longest_s = slowest_s
     if any(traffic.size.distribution == "exponential" for traffic in spec.user_traffic):
         longest_s = math.inf  # the largest frame is that of the mean size only

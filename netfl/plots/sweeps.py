@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from netfl.plots.learning import format_metric_axis, learner_legend
 from netfl.results import formatting
 from netfl.results.statistics import metric_of
 from netfl.types import Floats
+from netfl.units import Quantities, read_quantities
 
 _SUMMARY_COLUMNS = ("point", "learner", "metric", "mean", "half", "replicas")
 """Columns of a summary that are not axes."""
@@ -36,7 +38,8 @@ def sweep_lines(
 ) -> Axes:
     """Draw a metric of each learner along one axis of a sweep, the mean over replicas with its 95 % t-interval.
 
-    A numeric axis is to scale, logarithmic from two decades on; other values are placed side by side.
+    An axis of numbers, or of quantities such as ``20 ms``, is to scale, logarithmic from two decades on; other values
+    are placed side by side.
 
     Args:
         summary: `Sweep.summary`.
@@ -58,57 +61,83 @@ def sweep_lines(
     return ax
 
 
-def axis_lines(rows: pd.DataFrame, metric: str, x: str, *, learners: Sequence[str], ax: Axes | None = None) -> Axes:
+def axis_lines(
+    rows: pd.DataFrame,
+    metric: str,
+    x: str,
+    *,
+    learners: Sequence[str],
+    panels: pd.DataFrame | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Draw a metric of each learner along an axis, from rows of a summary that vary in nothing else.
 
     Numbers are joined by lines with bands, other values have error bars.  Metrics of the network have the one learner
-    ``""``.
+    ``""``.  *panels* are the rows of all panels that share the axes, and thus their units; by default *rows*.
     """
-    if not is_numeric(rows[x]):
-        return axis_points(rows, metric, x, learners=learners, ax=ax)
+    panels = rows if panels is None else panels
+    if not is_numeric(panels[x]):
+        return axis_points(rows, metric, x, learners=learners, panels=panels, ax=ax)
     ax = style.new_axes(ax)
-    for line, at, mean, half in _learner_points(rows, metric, x, learners):
+    for line, at, mean, half in _learner_points(rows, metric, x, learners, panels):
         curve = pd.DataFrame({"at": at, "mean": mean, "low": mean - half, "high": mean + half})
         style.mean_curve(ax, curve, {"marker": "o", "markersize": 4, **line}, len(learners))
-    _scale_axes(ax, rows, metric, x)
+    _scale_axes(ax, panels, metric, x)
     return ax
 
 
-def axis_points(rows: pd.DataFrame, metric: str, x: str, *, learners: Sequence[str], ax: Axes | None = None) -> Axes:
+def axis_points(
+    rows: pd.DataFrame,
+    metric: str,
+    x: str,
+    *,
+    learners: Sequence[str],
+    panels: pd.DataFrame | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Draw what `axis_lines` draws, each point on its own with an error bar."""
+    panels = rows if panels is None else panels
     ax = style.new_axes(ax)
-    for index, (line, at, mean, half) in enumerate(_learner_points(rows, metric, x, learners)):
-        apart = 0.0 if is_numeric(rows[x]) else min(0.16, 0.7 / len(learners))
+    for index, (line, at, mean, half) in enumerate(_learner_points(rows, metric, x, learners, panels)):
+        apart = 0.0 if is_numeric(panels[x]) else min(0.16, 0.7 / len(learners))
         bars = line | {"linestyle": "none", "elinewidth": 1.2, "capsize": 2.5}
         ax.errorbar(at + (index - (len(learners) - 1) / 2) * apart, mean, half, marker="o", markersize=4.5, **bars)
-    _scale_axes(ax, rows, metric, x)
+    _scale_axes(ax, panels, metric, x)
     return ax
 
 
 def _learner_points(
-    rows: pd.DataFrame, metric: str, x: str, learners: Sequence[str]
+    rows: pd.DataFrame, metric: str, x: str, learners: Sequence[str], panels: pd.DataFrame
 ) -> Iterator[tuple[dict[str, Any], Floats, Floats, Floats]]:
     """Yield the line style of each learner, with places, means and half widths of its points."""
-    scale, values = si_scale(rows, metric)[0], rows[x].drop_duplicates().tolist()
+    scale = si_scale(panels, metric)[0]
+    values = sorted_values(panels[x])
+    numbers = axis_quantities(values)
+    place_of = dict(zip(values, range(len(values)) if numbers is None else numbers.numbers, strict=True))
     for learner, line in style.line_styles(learners).items():
         points = rows[rows["learner"] == learner]
-        if is_numeric(rows[x]):
-            points = points.sort_values(x)
-            at = points[x].to_numpy(float)
-        else:
-            at = np.array([values.index(value) for value in points[x]], float)
-        yield line, at, points["mean"].to_numpy() / scale, points["half"].to_numpy() / scale
+        points = points.assign(place=points[x].map(place_of).astype(float)).sort_values("place")
+        yield (
+            line,
+            *(points[name].to_numpy() / unit for name, unit in (("place", 1.0), ("mean", scale), ("half", scale))),
+        )
 
 
-def _scale_axes(ax: Axes, rows: pd.DataFrame, metric: str, x: str) -> None:
-    if not is_numeric(rows[x]):
-        values = rows[x].drop_duplicates().tolist()
+def _scale_axes(ax: Axes, panels: pd.DataFrame, metric: str, x: str) -> None:
+    values = sorted_values(panels[x])
+    quantities = axis_quantities(values)
+    label = x
+    if quantities is None:
         ax.set_xticks(range(len(values)), labels=[formatting.format_setting(value) for value in values])
         ax.set_xlim(-0.5, len(values) - 0.5)
-    elif rows[x].min() > 0 and rows[x].max() >= _LOG_RATIO * rows[x].min() * (1 - 1e-9):
-        style.set_logarithmic(ax, "x")
-    format_value_axis(ax, rows, metric)
-    ax.set_xlabel(x)
+    else:
+        low, high = quantities.numbers[0], quantities.numbers[-1]  # `values` are sorted
+        if quantities.unit:
+            label = f"{x} ({quantities.unit})"
+        if low > 0 and high >= _LOG_RATIO * low * (1 - 1e-9):
+            style.set_logarithmic(ax, "x")
+    format_value_axis(ax, panels, metric)
+    ax.set_xlabel(label)
 
 
 def sweep_heat(
@@ -205,15 +234,29 @@ def _trial_scale(trials: pd.DataFrame, metric: str) -> tuple[float, str]:
     return si_scale(rows, metric_of(metric))
 
 
+def axis_quantities(values: Sequence[Any]) -> Quantities | None:
+    """Return the values of an axis as numbers, those of quantities in one unit; ``None`` for others, such as names.
+
+    >>> axis_quantities(["100 ms", "2 s"]), axis_quantities([1, 0.5]), axis_quantities([True, False])
+    (Quantities(numbers=(0.1, 2.0), unit='s'), Quantities(numbers=(1.0, 0.5), unit=''), None)
+    """
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        return Quantities(tuple(map(float, values)))
+    return read_quantities(values)
+
+
 def is_numeric(values: pd.Series[Any]) -> bool:
-    """Return whether the values of an axis are numbers."""
-    return pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
+    """Return whether the values of an axis are numbers or quantities."""
+    return axis_quantities(values.drop_duplicates().tolist()) is not None
 
 
 def sorted_values(values: pd.Series[Any]) -> list[Any]:
-    """Return the values of an axis, numbers sorted, others in the order of the sweep."""
+    """Return the values of an axis, numbers and quantities sorted, others in the order of the sweep."""
     unique = values.drop_duplicates().tolist()
-    return sorted(unique) if is_numeric(values) else unique
+    quantities = axis_quantities(unique)
+    if quantities is None:
+        return unique
+    return [value for _, value in sorted(zip(quantities.numbers, unique, strict=True), key=itemgetter(0))]
 
 
 def mean_limits(rows: pd.DataFrame) -> tuple[float, float]:

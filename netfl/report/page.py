@@ -187,8 +187,8 @@ def _text_environment() -> Environment:
     environment = _environment().overlay(autoescape=False, trim_blocks=False, finalize=lambda value: value)
     functions = (
         formatting.clock,
+        formatting.compare_shares,
         formatting.format_count,
-        formatting.format_points,
         formatting.format_setting,
         formatting.format_signed,
         formatting.capitalized,

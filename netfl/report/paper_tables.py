@@ -14,7 +14,7 @@ import pandas as pd
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.report.run_data import RunData, read_run_data
 from netfl.report.run_set import shared_rounds, welch
-from netfl.results.formatting import is_learned, is_share, metric_cell, metric_label, metric_title, unit_of
+from netfl.results.formatting import is_learned, is_share, metric_cell, metric_head, metric_label, unit_of
 from netfl.results.metrics import find_metric, metrics_in
 from netfl.results.payload import billing_kind
 from netfl.results.run_reader import Run, is_sweep, open_run
@@ -28,9 +28,44 @@ _VALUES = ["metric", "mean", "half", "replicas", "difference", "difference_half"
 
 
 class ComparisonTable(pd.DataFrame):
-    """A table of `compare`, which can be written in LaTeX.  What pandas makes of it is a plain DataFrame."""
+    """A table of `compare`, printed with units and intervals, which can be written in LaTeX.
 
-    def to_latex(self, buf: Any = None, **options: Any) -> Any:
+    What pandas makes of it is a plain DataFrame.
+    """
+
+    def __repr__(self) -> str:
+        if not {*_VALUES} <= {*self.columns}:
+            return super().__repr__()
+        units = self._units()
+        rows = []
+        for row in self.to_dict("records"):
+            metric = row["metric"]
+            scale, unit = units[metric]
+            difference = metric_cell(metric, row["difference"] / scale, row["difference_half"] / scale)
+            rows.append(
+                {
+                    "metric": f"{_label(metric)} ({unit})" if unit else _label(metric),
+                    "mean": metric_cell(metric, row["mean"] / scale, row["half"] / scale),
+                    "difference": _signed(difference),
+                    "replicas": f"{row['replicas']} pairs" if row["paired"] else str(row["replicas"]),
+                }
+            )
+        shown = pd.concat([self[self._keys()].reset_index(drop=True), pd.DataFrame(rows)], axis="columns")
+        if self["difference"].isna().all():
+            shown = shown.drop(columns="difference")
+        limits = {"line_width": pd.get_option("display.width"), "max_rows": pd.get_option("display.max_rows")}
+        return shown.to_string(index=False, **limits)
+
+    def _keys(self) -> list[str]:
+        """Return the columns that distinguish the groups."""
+        return [name for name in self.columns if name not in _VALUES]
+
+    def _units(self) -> dict[str, tuple[float, str]]:
+        """Return the size and the name of the unit of each metric, which all its rows share."""
+        largest = self["mean"].abs().groupby(self["metric"]).max()
+        return {str(metric): _unit(str(metric), value) for metric, value in largest.items()}
+
+    def to_latex(self, buf: Any = None, *, differences: bool = True, **options: Any) -> Any:
         r"""Return the table in LaTeX, or write it to a file.
 
         Rows are groups.  For each metric a column has mean ± half width, another the difference to the baseline;
@@ -39,12 +74,12 @@ class ComparisonTable(pd.DataFrame):
 
         Args:
             buf: the file; by default the text is returned.
+            differences: whether each metric has a column with the difference to the baseline.
             options: options of `pandas.io.formats.style.Styler.to_latex`, such as ``caption`` and ``label``.
         """
-        keys = [name for name in self.columns if name not in _VALUES]
-        has_differences = self["difference"].notna().any()
-        largest = self["mean"].abs().groupby(self["metric"]).max()
-        units = {str(metric): _unit(str(metric), value) for metric, value in largest.items()}
+        keys = self._keys()
+        has_differences = differences and self["difference"].notna().any()
+        units = self._units()
         columns: dict[str, dict[tuple[str, ...], str]] = {}
         groups: dict[tuple[str, ...], None] = {}
         for row in self.to_dict("records"):
@@ -57,7 +92,7 @@ class ComparisonTable(pd.DataFrame):
             columns.setdefault(label, {})[group] = _math(cell)
             if has_differences:
                 gap = metric_cell(metric, row["difference"] / scale, row["difference_half"] / scale)
-                columns.setdefault(f"difference, {label}", {})[group] = _math(gap, signed=True)
+                columns.setdefault(f"difference, {label}", {})[group] = _math(_signed(gap))
         table = pd.DataFrame(
             [[*map(_escape, group), *(cells.get(group, "--") for cells in columns.values())] for group in groups],
             columns=[*map(_escape, keys), *columns],
@@ -99,8 +134,8 @@ def compare(
         metric: metrics of learners, such as ``accuracy``, or of the network, such as ``delay_mean_s`` or ``jain``.
         by: what distinguishes the rows: ``run``, ``learner``, an axis of a sweep, or a key of the scenario such as
             ``access.mac.kind``.  Values that are equal in these are pooled, but never those of several learners:
-            ``learner`` is then added.  Of pooled values with the same trace and replica the mean counts, as they are
-            not independent.  By default run, axes and learner.
+            ``learner`` is then added.  Pooled values with the same trace and replica depend on each other and count as
+            one value, their mean.  By default run, axes and learner.
         baseline: the learner, run or value that differences are taken to; by default the first learner, or the first
             row if there is only one learner.
 
@@ -293,7 +328,7 @@ def _difference(values: pd.Series[float], other: pd.Series[float] | None) -> tup
 
 
 def _label(metric: str) -> str:
-    return (metric_title(metric) if is_learned(metric) else metric_label(metric)).lower()
+    return metric_head(metric) if is_learned(metric) else metric_label(metric)
 
 
 def _unit(metric: str, largest: float) -> tuple[float, str]:
@@ -321,13 +356,19 @@ def _escape(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in text)
 
 
-def _math(cell: str, *, signed: bool = False) -> str:
+def _signed(cell: str) -> str:
+    """Return the cell of a difference with its sign.
+
+    >>> _signed("3.0 ± 0.2"), _signed("-1.5"), _signed("–")
+    ('+3.0 ± 0.2', '-1.5', '–')
+    """
+    return cell if cell.startswith(("-", "–")) else f"+{cell}"
+
+
+def _math(cell: str) -> str:
     r"""Return a cell such as ``81.2 ± 2.1`` in LaTeX.
 
-    >>> _math("81.2 ± 2.1"), _math("3.0", signed=True), _math("–")
+    >>> _math("81.2 ± 2.1"), _math("+3.0"), _math("–")
     ('$81.2 \\pm 2.1$', '$+3.0$', '--')
     """
-    if cell == "–":
-        return "--"
-    sign = "+" if signed and not cell.startswith("-") else ""
-    return f"${sign}{cell}$".replace("±", r"\pm")
+    return "--" if cell == "–" else f"${cell}$".replace("±", r"\pm")

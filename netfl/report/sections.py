@@ -155,14 +155,19 @@ def target_table(data: RunData) -> Iterator[Markup]:
     means = costs.groupby(["learner", "target", "cost"])["value"].mean()
     reached = costs[costs["cost"] == "rounds"].groupby(["learner", "target"]).size()
     learners, targets = (list(data.costs[name].unique()) for name in ("learner", "target"))
+    shown = {
+        key: text
+        for cost, values in means.groupby("cost")
+        for key, text in zip(values.index, formatting.format_column(str(cost), values), strict=True)
+    }
     rows = []
     for learner in learners:
         cells = []
         for target in targets:
             lines = [
-                form.format(formatting.format_metric(cost, means[learner, target, cost]))
+                form.format(shown[learner, target, cost])
                 for cost, form in metrics_in("target").items()
-                if (learner, target, cost) in means
+                if (learner, target, cost) in shown
             ]
             if 0 < reached.get((learner, target), 0) < len(data.replicas):
                 lines.append(f"{reached[learner, target]} of {len(data.replicas)} replicas")
@@ -452,15 +457,13 @@ def queues(data: RunData) -> Iterator[Markup]:
     style.without_legend(right)
     yield page.plot(figure, "queues", caption("queues", data, len(nodes), len(table)))
     dropped = events.loc[events["kind"] == "dropped", "node"].astype(str).value_counts()
+    shown = table.head(MAX_TABLE_ROWS)
+    stays = (formatting.format_column(name, shown[name]) for name in ("mean_s", "p95_s", "longest_s"))
     lines = [
-        [
-            str(row["node"]),
-            format_count(int(row["passed"])),
-            format_count(int(dropped.get(row["node"], 0))),
-            *(formatting.format_metric(name, float(row[name])) for name in ("mean_s", "p95_s", "longest_s")),
-            f"{row['held']:.3g}",
-        ]
-        for _, row in table.head(MAX_TABLE_ROWS).iterrows()
+        [node, format_count(int(passed)), format_count(int(dropped.get(node, 0))), *times, f"{held:.3g}"]
+        for node, passed, held, *times in zip(
+            shown["node"].astype(str), shown["passed"], shown["held"], *stays, strict=True
+        )
     ]
     head = ["Where", "Forwarded", "Dropped", "Mean stay", "95 % within", "Longest", "Messages on average"]
     yield page.table(head, lines, caption("queue_table", len(lines), len(table)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
@@ -340,17 +339,13 @@ def delay_table(runs: RunSet) -> Iterator[Markup]:
     columns = [name for name in heads if any(name in run.data.run.summary for run in runs.members)]
     if not columns:
         return
-    values = pd.DataFrame([run.data.run.summary for run in runs.members], columns=columns).apply(pd.to_numeric)
-    medians = {name: None if np.isnan(median) else median for name, median in values.median().items()}
-    rows = []
-    for run in runs.members:
-        summary = run.data.run.summary
-        cells = []
-        for name in columns:
-            half = summary.get(name + statistics.HALF)
-            number, spread, unit = formatting.format_parts(name, summary.get(name), half, medians[name])
-            cells.append(f"{number} {unit}".strip() + (f" ± {spread} {unit}".rstrip() if spread else ""))
-        rows.append([run.label, *cells])
+    halves = [name + statistics.HALF for name in columns]
+    summaries = [run.data.run.summary for run in runs.members]
+    values = pd.DataFrame(summaries, columns=[*columns, *halves]).apply(pd.to_numeric)
+    cells = [
+        formatting.format_column(name, values[name], values[half]) for name, half in zip(columns, halves, strict=True)
+    ]
+    rows = [list(row) for row in zip((run.label for run in runs.members), *cells, strict=True)]
     yield page.table(["Run", *(heads[name] for name in columns)], rows, caption("delay_table", runs))
     yield from billing_notes(runs.members)
 

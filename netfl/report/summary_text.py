@@ -157,13 +157,14 @@ def participation_sentences(data: RunData) -> list[str]:
     silent, others = (never.loc[never["rare"] == holds_rare, "user"].tolist() for holds_rare in (True, False))
     fewest = users[users["delivered"] == users["delivered"].min()]
     lines = sentences("participation", data, silent, others, fewest, where)
-    rare = users.loc[users["rare"], "user"].to_numpy()
+    rare_users, other_users = users[users["rare"]], users[~users["rare"]]
+    rare = rare_users["user"].to_numpy()
     delivered = data.users["delivered"]
-    is_rare = data.users["rare"]
-    if is_rare.any() and delivered.sum():
-        maximum = data.users[is_rare].groupby("replica")["delivered"].max()
-        fewer = int((~is_rare & (delivered < data.users["replica"].map(maximum))).sum())
-        lines += sentences("rare_share", data, delivered[is_rare].sum() / delivered.sum(), fewer)
+    if len(rare) and delivered.sum():
+        share = delivered[data.users["rare"]].sum() / delivered.sum()
+        most_frequent = rare_users.loc[rare_users["delivered"].idxmax()]
+        fewer = int((other_users["delivered"] < most_frequent["delivered"]).sum())
+        lines += sentences("rare_share", data, share, most_frequent["user"], fewer, len(other_users), where)
     if len(rare):
         gaps = aggregates.longest_silences(data.deliveries, rare, data.end_s)
         longest = (gaps["to_s"] - gaps["from_s"]).sort_values().index[-1]
@@ -314,9 +315,9 @@ def _network_ranges(data: SweepData) -> list[str]:
         if ends[0]["mean"] == ends[1]["mean"] or len(rows) < 2:
             ranges.append((title, "", formatting.format_metric(metric, ends[1]["mean"])))
             continue
+        cells = formatting.format_column(metric, [row["mean"] for row in ends], [row["half"] for row in ends])
         low, high = (
-            f"{formatting.format_metric(metric, row['mean'], row['half'])} at {data.describe_point(axes, row['point'])}"
-            for row in ends
+            f"{cell} at {data.describe_point(axes, row['point'])}" for cell, row in zip(cells, ends, strict=True)
         )
         ranges.append((title, low, high))
     return sentences("ranges", not data.sweep.summary.empty, ranges)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -170,11 +170,15 @@ def point_table(data: SweepData) -> Markup:
     columns = [(name, metric) for metric in metrics for name in learners if (name, metric) in known]
     shown = columns[:MAX_COLUMNS]
     axes = data.sweep.axes
+    points = data.sweep.points.head(MAX_POINTS)
+    cells = [
+        _column([values[metric].get((point, name)) for point in points["point"]], metric, data)
+        for name, metric in shown
+    ]
     rows = []
-    for point in data.sweep.points.head(MAX_POINTS).to_dict("records"):
-        cells = [_cell(values[metric].get((point["point"], name)), metric, data) for name, metric in shown]
+    for point, *row in zip(points.to_dict("records"), *cells, strict=True):
         settings = [formatting.format_setting(point[axis]) for axis in axes]
-        rows.append([str(point["point"]), *settings, str(point["status"]), *cells])
+        rows.append([str(point["point"]), *settings, str(point["status"]), *row])
     heads = [
         f"{name}: {formatting.metric_title(metric)}" if name else formatting.metric_label(metric)
         for name, metric in shown
@@ -183,12 +187,11 @@ def point_table(data: SweepData) -> Markup:
     return page.table(["Point", *axes, "Status", *heads], rows, text)
 
 
-def _cell(value: ConfidenceInterval | None, metric: str, data: SweepData) -> str:
-    if value is None:
-        return "–"
+def _column(values: Sequence[ConfidenceInterval | None], metric: str, data: SweepData) -> list[str]:
     if formatting.is_learned(metric):
-        return interval_cell(metric, value, data.replicas)
-    return formatting.format_metric(metric, value.mean, value.half)
+        return ["–" if value is None else interval_cell(metric, value, data.replicas) for value in values]
+    known = [interval([]) if value is None else value for value in values]
+    return formatting.format_column(metric, [value.mean for value in known], [value.half for value in known])
 
 
 def task_table(data: SweepData, folder: Path) -> Iterator[Markup]:
@@ -303,7 +306,7 @@ def line_plot(values: MetricRows, roles: AxisRoles) -> Markup:
     figure = page.new_figure(*size)
     cells = style.grid_axes(figure, len(panels), columns, sharex=True, sharey=True)
     for (title, rows), ax in zip(panels, cells, strict=True):
-        sweep_plots.axis_lines(rows, values.metric, roles.x, learners=values.learners, ax=ax)
+        sweep_plots.axis_lines(rows, values.metric, roles.x, learners=values.learners, panels=roles.rows, ax=ax)
         ax.set_title(title, fontsize=8 if len(title) > _LONG_TITLE else None)
     cells[0].autoscale(axis="y")
     sweep_plots.format_value_axis(cells[0], roles.rows, values.metric)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from netfl.learning.performance import metric_on_set, split_set
-from netfl.results.metrics import find_metric, metrics_in
+from netfl.results.metrics import UNITS, find_metric, metrics_in
 from netfl.results.statistics import HALF, ConfidenceInterval
 from netfl.types import RoundProgress
 
@@ -66,17 +68,16 @@ def axis_unit(over: str, size: float) -> tuple[float, str]:
     """Return the unit and the label of an axis of rounds, simulated time, bits or energy up to *size*.
 
     >>> axis_unit("time", 5000.0), axis_unit("bits", 3e7), axis_unit("round", 20.0)
-    ((60.0, 'simulated time (min)'), (1000000.0, 'sent on the uplink (Mb)'), (1.0, 'round'))
+    ((60.0, 'simulated time (min)'), (8000000.0, 'sent on the uplink (MB)'), (1.0, 'round'))
     """
     if over == "round":
         return 1.0, "round"
     if over == "time":
         unit, name = time_unit(size)
         return unit, f"simulated time ({name})"
-    label, symbol = {"bits": ("sent on the uplink", "b"), "energy": ("spent by users", "J")}[over]
-    scales = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
-    unit, prefix = next((scale for scale in scales if size >= 2.5 * scale[0]), scales[-1])
-    return unit, f"{label} ({prefix}{symbol})"
+    label, steps = {"bits": ("sent on the uplink", UNITS["bits"]), "energy": ("spent by users", UNITS["J"])}[over]
+    unit, symbol = next((step for step in steps if size >= 2.5 * step[0]), steps[-1])
+    return unit, f"{label} ({symbol})"
 
 
 def metric_label(name: str) -> str:
@@ -202,6 +203,27 @@ def format_parts(
     return _grouped(value / scale, digits), _grouped(half / scale, digits), unit
 
 
+def format_column(name: str, values: Iterable[float], halves: Iterable[float] = ()) -> list[str]:
+    """Format values of one metric that are compared, all in the unit of their median, NaN as a dash.
+
+    Args:
+        name: name of the metric.
+        values: its values in SI units.
+        halves: half widths of their intervals; NaN without one.
+
+    >>> format_column("delay_mean_s", [0.8, 2.0, 130.0, math.nan]), format_column("jain", [0.5], [0.1])
+    (['0.8 s', '2 s', '130 s', '–'], ['0.50 ± 0.10'])
+    """
+    values = [*values]
+    sizes = [abs(value) for value in values if math.isfinite(value)]
+    like = statistics.median(sizes) if sizes else None
+    cells = []
+    for value, half in zip_longest(values, halves, fillvalue=math.nan):
+        number, spread, unit = format_parts(name, value, half, like)
+        cells.append(" ".join(part for part in (number, spread and f"± {spread}", unit) if part))
+    return cells
+
+
 def aligned(names: Sequence[str], summary: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
     """Return `format_parts` of each of *names*; metrics of one kind, such as delays, share the unit of the first.
 
@@ -314,13 +336,21 @@ def end_alike(first: float, second: float, lead: ConfidenceInterval) -> bool:
     return lead.replicas > 0 and (lead.mean == 0.0 or (not lead.clear and percent(first) == percent(second)))
 
 
-def format_points(difference: float) -> str:
-    """Format a difference of two shares in percentage points.
+def compare_shares(first: float, second: float) -> tuple[str, str, str]:
+    """Format two shares in percent, and their distance in percentage points, so that a reader can check it.
 
-    >>> format_points(0.382)
-    '38.2 points'
+    The distance is that of the values as they are written, with as many digits as it takes to see it.
+
+    >>> compare_shares(0.90833, 0.80179), compare_shares(0.5, 0.50031)
+    (('90.8 %', '80.2 %', '10.6 points'), ('50 %', '50.03 %', '0.03 points'))
     """
-    return f"{100 * difference:.1f} points"
+    distance = 100.0 * abs(first - second)
+    if not distance >= 1e-6:
+        return percent(first), percent(second), "0 points"
+    digits = max(1, math.ceil(-math.log10(distance)))
+    values = [round(100.0 * share, digits) for share in (first, second)]
+    cells = [f"{value:.{0 if value == round(value) else digits}f} %" for value in values]
+    return cells[0], cells[1], f"{abs(values[0] - values[1]):.{digits}f} points"
 
 
 def format_signed(value: float) -> str:

@@ -57,8 +57,8 @@ def test_run_is_described(run, width):
     assert "replica 0 of 2" in words
     assert "not tested: one user per" in words
     assert "the 5 rarest users" in words
-    assert "α = 0.2 of CVaR can hold the 2 rarest users whole" in words
-    assert "α = 0.001 of narrow is below the reach of any user" in words
+    assert "The tail of α = 0.2 of CVaR covers all deliveries of the 2 rarest users" in words
+    assert "The tail of α = 0.001 of narrow covers no user completely" in words
     assert max(map(len, output.splitlines())) <= width
     assert "…" not in output
 

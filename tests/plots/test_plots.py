@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 import netfl
 from netfl import plots
+from netfl.plots.sweeps import axis_lines
 
 ROOT = "scenarios/rural_outage.yaml"
 
@@ -95,10 +96,10 @@ def test_curves_over_bits_and_energy_need_the_rounds(run):
     assert ax.get_xlabel().startswith("sent on the uplink (")
     sent = run.rounds.groupby("replica")["uplink_bits"].sum().min()
     unit = {
-        "sent on the uplink (kb)": 1e3,
-        "sent on the uplink (Mb)": 1e6,
-        "sent on the uplink (Gb)": 1e9,
-        "sent on the uplink (b)": 1.0,
+        "sent on the uplink (kB)": 8e3,
+        "sent on the uplink (MB)": 8e6,
+        "sent on the uplink (GB)": 8e9,
+        "sent on the uplink (B)": 8.0,
     }[ax.get_xlabel()]
     assert ax.lines[0].get_xdata()[-1] == pytest.approx(sent / unit)
 
@@ -166,6 +167,35 @@ def test_categorical_axes_have_points_without_lines():
     assert [text.get_text() for text in ax.get_xticklabels()] == ["tdma", "aloha"]
     assert {line.get_linestyle() for line in ax.lines} == {"None"}
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["B"]
+
+
+def test_quantities_are_numbers_in_one_unit():
+    """A text axis would place 10 s before 2 s, and 1 min first."""
+    summary = sweep_summary({"deadline": ["10 s", "1 min", "2 s"]})
+    ax = plots.sweep_lines(summary, "accuracy", "deadline").axes[0]
+    np.testing.assert_allclose(ax.lines[0].get_xdata(), [2 / 60, 10 / 60, 1.0])
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), [42.0, 40.0, 41.0])
+    assert ax.get_xlabel() == "deadline (min)"
+    heat = plots.sweep_heat(
+        sweep_summary({"deadline": ["10 s", "1 min", "2 s"], "users": [5, 10]}),
+        "accuracy",
+        "deadline",
+        "users",
+        learner="A",
+    ).axes[0]
+    assert [text.get_text() for text in heat.get_xticklabels()] == ["2 s", "10 s", "1 min"]
+
+
+def test_panels_share_the_units_of_their_axes():
+    """One of two panels has short delays, and not the longest deadline."""
+    table = sweep_summary({"deadline": ["2 s", "1 min"]}, metric="delay_mean_s", learners=[""])
+    table = table.assign(mean=[0.004, 40.0], half=0.001)
+    axes = [
+        axis_lines(rows, "delay_mean_s", "deadline", learners=[""], panels=table) for rows in (table, table.head(1))
+    ]
+    np.testing.assert_allclose(axes[1].lines[0].get_xdata(), axes[0].lines[0].get_xdata()[:1])
+    np.testing.assert_allclose(axes[1].lines[0].get_ydata(), axes[0].lines[0].get_ydata()[:1])
+    assert axes[0].get_ylabel() == axes[1].get_ylabel()
 
 
 def test_metrics_of_the_network_have_units():

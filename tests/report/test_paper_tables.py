@@ -100,9 +100,22 @@ def test_latex_has_booktabs_and_the_cells_of_reports(folders, tmp_path):
     text = table.to_latex()
     assert text.index(r"\toprule") < text.index(r"\midrule") < text.index(r"\bottomrule")
     assert rf"FedAvg & ${100 * table['mean'][0]:.1f} \pm {100 * table['half'][0]:.1f}$ & --" in text
+    assert "difference" in text
+    assert "difference" not in table.to_latex(differences=False)
     table.to_latex(tmp_path / "table.tex", caption="A caption")
     assert r"\caption{A caption}" in (tmp_path / "table.tex").read_text()
     assert type(table[["mean"]]) is pd.DataFrame
+
+
+def test_printed_table_has_units_and_intervals_in_80_columns(folders):
+    table = netfl.compare(folders, ["accuracy", "rare_accuracy"])
+    lines = str(table).splitlines()
+    assert len(lines) == 1 + len(table)
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split() == ["run", "learner", "metric", "mean", "difference", "replicas"]
+    gap = f"{100 * table['difference'][1]:+.1f} ± {100 * table['difference_half'][1]:.1f}"
+    assert lines[2].split("accuracy (%)")[1].strip().endswith(f"{gap}  3 pairs")
+    assert str(table.drop(columns="half")).split()[:2] == ["run", "learner"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The sentences of the report: correct, and only as certain as the replicas allow."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from netfl import diagnosis
 from netfl.formats import FORMAT
 from netfl.report import page, summary_text
 from netfl.report.run_data import RunData
+from netfl.results.formatting import compare_shares
 from netfl.results.run_reader import open_run
 
 
@@ -63,7 +65,19 @@ def test_ties_and_single_learners_are_described(ends):
 def test_values_that_look_equal_end_alike_unless_the_difference_is_significant(ends):
     assert "A and B end alike, at 50.3 %" in verdict(ends({"A": [0.50313], "B": [0.50291]}))
     assert "A and B end alike, at 50.3 %" in verdict(ends({"A": [0.402, 0.6046], "B": [0.406, 0.6]}))
-    assert "A ends 0.0 points above B: 50.3 % against 50.3 %" in verdict(ends({"A": [0.5031] * 3, "B": [0.5029] * 3}))
+    assert "A ends 0.02 points above B: 50.31 % against 50.29 %" in verdict(
+        ends({"A": [0.5031] * 3, "B": [0.5029] * 3})
+    )
+
+
+def test_differences_are_those_of_the_values_in_their_sentence(ends):
+    assert "A ends 10.6 points above B: 90.8 % against 80.2 %" in verdict(ends({"A": [0.90833], "B": [0.80179]}))
+
+
+@pytest.mark.parametrize(("first", "second"), np.random.default_rng(0).uniform(size=(40, 2)).tolist())
+def test_a_reader_can_subtract_what_a_sentence_compares(first, second):
+    higher, lower, distance = (float(cell.split()[0]) for cell in compare_shares(first, second))
+    assert distance == pytest.approx(abs(higher - lower), abs=1e-9)
 
 
 def test_learner_without_values_is_not_ranked(ends):
@@ -134,22 +148,28 @@ def test_sentences_on_one_of_several_replicas_name_it(make):
 @pytest.mark.slow
 def test_rare_users_with_more_deliveries_are_mentioned(make):
     view = RunData(make(users=6, rounds=2000, replicas=1, network=False))
-    assert not any("not those with the fewest deliveries" in sentence for sentence in summary_text.run_summary(view))
+    assert not any("had fewer deliveries" in sentence for sentence in summary_text.run_summary(view))
     delivered = view.run.deliveries
     other_run = RunData(make(users=6, rounds=2000, replicas=1, network=False, name="loud"))
     other_run.run.__dict__["deliveries"] = pd.concat(
         [delivered, *[delivered[delivered["user"] == 0].assign(user=5)] * 2]
     )
-    text = [
-        sentence
-        for sentence in summary_text.run_summary(other_run)
-        if "are not those with the fewest deliveries" in sentence
-    ]
+    text = [sentence for sentence in summary_text.run_summary(other_run) if "had fewer deliveries" in sentence]
     others = int((~other_run.first_users["rare"]).sum())
     assert text == [
-        "Users that hold rare classes are not those with the fewest deliveries: "
-        f"{others} other users had fewer than the most frequent of them."
+        f"Of {others} users without a rare class, {others} had fewer deliveries than user 5, which holds one."
     ]
+
+
+@pytest.mark.slow
+def test_users_are_counted_once_whatever_the_number_of_replicas(make):
+    view = RunData(make(users=6, rounds=200, replicas=4, network=False, name="counted"))
+    delivered = view.run.deliveries
+    view.run.__dict__["deliveries"] = pd.concat([delivered, *[delivered.assign(user=5)] * 2])
+    text = " ".join(summary_text.run_summary(view))
+    others = int((~view.first_users["rare"]).sum())
+    assert f"Of {others} users without a rare class, {others} had fewer deliveries in replica 0 than user 5" in text
+    assert all(int(count) <= 6 for count in re.findall(r"(\d+) (?:other )?users", text))
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from netfl.diagnosis.rates import DELIVERY_COUNTS
 from netfl.diagnosis.text import format_p_value
 from netfl.errors import NetflError
 from netfl.registry import kind_of
-from netfl.results.formatting import clock, shortened
+from netfl.results.formatting import clock, counted, shortened
 from netfl.results.run_reader import Run
 from netfl.screen import open_console
 from netfl.types import Ints
@@ -152,12 +152,13 @@ def _rarest(result: Diagnosis, rare: int, width: int, pooled: Ints | None) -> Ta
     names = ["user", "updates", "rho", f"{100 * (1 - result.level):g} % interval"]
     if stated is not None:
         names.append("stated")
-    names += ["least α", "age", "silence"]
+    names += ["min. α", "age", "silence"]
     title = f"the {len(order)} rarest users"
     table = new_table(*names, pad_edge=False, title=title, title_justify="left", caption_justify="left")
     which = "" if pooled is None else " in all replicas"
     table.caption = (
-        f"updates: delivered{which}; age: mean rounds since a delivery; silence: the longest; least α: below"
+        f"updates: delivered{which}; min. α: the smallest CVaR tail that covers this user and all rarer ones; "
+        "age: mean rounds since a delivery; silence: the longest"
     )
 
     min_alpha = dict(zip(result.reach.users.tolist(), result.reach.alpha.tolist(), strict=True))
@@ -179,32 +180,31 @@ def explain_meaning(result: Diagnosis, rare: int) -> list[str]:
     """Return sentences about the consequences for a learner."""
     reach, waits = result.reach, result.waits
     few = min(rare, len(reach.users))
-    lines = [
-        f"From α = {reach.min_alpha:.4f} on, a CVaR tail can hold the whole of the rarest user with deliveries, "
-        f"from α = {reach.alpha[few - 1]:.4f} on the {few} rarest."
-    ]
+    rarest = "the rarest user" + (" with deliveries" if reach.beyond else "")
+    line = f"A CVaR tail of α = {reach.min_alpha:.4f} covers all deliveries of {rarest}"
+    if few > 1:
+        line += f"; one of α = {reach.alpha[few - 1]:.4f} covers those of the {few} rarest"
+    lines = [f"{line}."]
     if reach.beyond:
         missing = "user" if len(reach.beyond) == 1 else f"{len(reach.beyond)} users"
-        lines.append(f"No α reaches the {missing} without deliveries: {_names(result, reach.beyond)}.")
+        lines.append(f"No tail covers the {missing} without deliveries: {_names(result, reach.beyond)}.")
     named = {} if result.expected is None or result.expected.alphas is None else result.expected.alphas
     labels = [""] * (len(reach.tails) - len(named)) + [f" of {name}" for name in named]
     for tail, label in zip(reach.tails, labels, strict=True):
         lines.append(_tail(tail.alpha, label, tail.whole, tail.part))
     slowest = int(reach.users[0])
-    until = [
-        f"{'once' if times == 1 else f'{times} times'}: {_rounds(waits.until(times)[slowest])}"
-        for times in DELIVERY_COUNTS
-    ]
-    lines.append(f"Mean rounds until the rarest of them is delivered {', '.join(until)}.")
+    until = [f"{_rounds(waits.until(times)[slowest])} for {counted(times, 'update')}" for times in DELIVERY_COUNTS]
+    lines.append(f"Rounds that {rarest} needs on average: {', '.join(until)}.")
     return lines
 
 
 def _tail(alpha: float, label: str, whole: int, part: float) -> str:
+    tail = f"The tail of α = {alpha:g}{label}"
     if not whole:
-        return f"α = {alpha:g}{label} is below the reach of any user: the rarest would fill it {1 / part:.1f} times."
+        return f"{tail} covers no user completely: the deliveries of the rarest would fill it {1 / part:.1f} times."
     users = "the rarest user" if whole == 1 else f"the {whole} rarest users"
-    more = f", and {100 * part:.0f} % of the next" if part > 0.005 else ""
-    return f"α = {alpha:g}{label} can hold {users} whole{more}."
+    more = f", and {100 * part:.0f} % of those of the next" if part > 0.005 else ""
+    return f"{tail} covers all deliveries of {users}{more}."
 
 
 def _rounds(value: float) -> str:

@@ -112,7 +112,7 @@ def _facts(user: UserExplanation) -> str:
     """Return what happened to the updates of *user*, in words."""
     facts = [f"its updates: {_counts(user.outcomes)}"]
     if user.failed:
-        facts.append(f"failed attempts, without those of updates superseded on the air: {_counts(user.failed)}")
+        facts.append(f"failed attempts, except those that a newer version cut short: {_counts(user.failed)}")
     bound = user.least_time
     if bound is not None:
         facts.append(f"trainings finished: {bound.finished} of {bound.trainings}, {clock(bound.train_s)} each")

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from netfl.cli.views import print_columns
 from netfl.results.formatting import (
-    format_metric,
+    format_column,
     format_setting,
     metric_cell,
     metric_head,
@@ -69,7 +69,8 @@ def _show_points(sweep: Sweep, console: Console) -> None:
             head = f"{name}\n{metric_head(metric)}"
             columns[head] = [metric_cell(metric, *value, replicas) for value in known]
         else:
-            columns[metric_label(metric)] = [format_metric(metric, *value[:2]) for value in known]
+            means, halves, _ = zip(*known, strict=True)
+            columns[metric_label(metric)] = format_column(metric, means, halves)
     if any(name for name, _ in wanted):
         has_choices = summary["metric"].str.endswith(LAST_ROUND).any()
         choices = f"; choices: {FINAL[LAST_ROUND]}" if has_choices else ""

@@ -233,6 +233,15 @@ class Mac(Spec):
         """
         yield from ()
 
+    def link_warnings(self, bits: float, mean_snr_db: Callable[[], Floats]) -> Iterator[str]:
+        """Yield warnings about users whose frames cannot be received in the mode that the MAC sets.
+
+        Args:
+            bits: payload of the largest frame.
+            mean_snr_db: computes the mean SNR of each user, ``[users]``.
+        """
+        yield from ()
+
     def airtime_faults(self, airtime_s: float) -> Iterator[Fault]:
         """Yield the errors of a scenario in which one update takes *airtime_s*; keys are relative to this model."""
         yield from ()

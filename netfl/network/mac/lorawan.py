@@ -18,7 +18,7 @@ from netfl.network.mac._unslotted import UnslottedCell
 from netfl.network.radio.bench import BenchSetup, attempt_outcomes, failed_attempts
 from netfl.network.radio.cell import Cell
 from netfl.network.reception import Reception
-from netfl.network.reception.lora import FACTORS, Lora, fastest_mode_of
+from netfl.network.reception.lora import FACTORS, Lora, fastest_mode, fastest_mode_of
 from netfl.registry import ByForm, Spec
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, StatisticClaim
@@ -84,7 +84,9 @@ class Lorawan(Mac):
 
     **Time on the air** is that of a LoRa frame of the update's bytes and 13 more of MAC headers, by the spreading
     factor (Semtech, SX1276 data sheet, §4.1.1.7).  An update may have 222 bytes at SF7 and SF8, 115 at SF9 and 51 above
-    (LoRaWAN Regional Parameters, EU868, where repeaters are allowed for); a larger one is an error.
+    (LoRaWAN Regional Parameters, EU868, where repeaters are allowed for).  With a fixed or random factor a larger one
+    is an error.  ``adaptive`` factors stay small enough for the update: a user whose signal needs a larger factor sends
+    in vain, and `netfl check` warns of it.
 
     **Duty cycle.**  After a time A on the air in a sub-band its sender leaves it for A / duty_cycle - A.  It picks
     any channel of the sub-bands that it may use, and waits for the first that it may use if there is none.
@@ -224,6 +226,24 @@ class Lorawan(Mac):
         if reception.modes > 1 and not isinstance(reception, Lora):
             problem = "lorawan sets the spreading factor, but the modes of this reception are no spreading factors"
             yield Fault("", problem, None, "take reception: lora, or one with a single mode")
+
+    def link_warnings(self, bits: float, mean_snr_db: Callable[[], Floats]) -> Iterator[str]:
+        """Warn of users whose signal needs a larger spreading factor than the one that holds their frames."""
+        payload = math.ceil(bits / 8.0)
+        if self.spreading_factor != "adaptive" or payload > MAX_PAYLOAD_BYTES[0]:
+            return  # a frame that is too large is an error
+        slowest_mode = _slowest_mode(payload)
+        needed_modes = fastest_mode(mean_snr_db())
+        users = np.flatnonzero(needed_modes > slowest_mode)
+        if not users.size:
+            return
+        needed = needed_modes.max()
+        yield (
+            f"frames too large for their spreading factor: the mean signal of {users.size} of {len(needed_modes)} "
+            f"users, such as user {users[0]}, needs up to SF{FACTORS[needed]}, which allows "
+            f"{MAX_PAYLOAD_BYTES[needed]} bytes; they send {payload} bytes at SF{FACTORS[slowest_mode]}, and are not "
+            "received; send smaller frames (access.transport)"
+        )
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         unslotted = UnslottedCell(cell)

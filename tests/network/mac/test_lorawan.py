@@ -357,6 +357,18 @@ def test_adaptive_factor_respects_update_size():
 
 
 @pytest.mark.parametrize(
+    ("size", "snr_db", "users"),
+    [(200, [0.0, -10.0, -10.1, -30.0], 2), (51, [0.0, -30.0], 0), (115, [-12.5, -12.6], 1), (300, [0.0, -8.0], 0)],
+)
+def test_frames_that_do_not_fit_into_the_factor_of_their_signal_are_reported(size, snr_db, users):
+    """SF8 receives from -10 dB on and holds 222 bytes, SF9 from -12.5 dB on and 115, SF10 and above hold 51."""
+    warnings = [*Lorawan().link_warnings(8.0 * size, lambda: np.array(snr_db))]
+    assert len(warnings) == (users > 0)
+    assert all(f"{users} of {len(snr_db)} users" in warning and f"send {size} bytes" in warning for warning in warnings)
+    assert [*Lorawan(spreading_factor=7).link_warnings(8.0 * size, lambda: np.array(snr_db))] == []
+
+
+@pytest.mark.parametrize(
     "overrides",
     [
         {"spreading_factor": 6},
