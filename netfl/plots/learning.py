@@ -17,6 +17,7 @@ from netfl.plots import style
 from netfl.results import aggregates
 from netfl.results.aggregates import Over
 from netfl.results.formatting import axis_unit, is_share, learning_label
+from netfl.results.metrics import find_metric
 
 
 def curves(
@@ -52,13 +53,12 @@ def curves(
         metrics = aggregates.with_cost(metrics, rounds)
     ax = style.new_axes(ax)
     learners = _learners(metrics, learners)
-    scale = 100.0 if is_share(metric) else 1.0
     window = aggregates.smoothing_window(metrics, metric, group)
     table = aggregates.curve(metrics, metric, group, over=over, smooth=window)
     raw = aggregates.curve(metrics, metric, group, over=over) if window > 1 else table.iloc[:0]
     end = float(table["at"].max()) if len(table) else 0.0
     unit, label = axis_unit(over, end)
-    table, raw = (in_units(rows, unit, scale) for rows in (table, raw))
+    table, raw = (in_units(rows, unit, metric) for rows in (table, raw))
     for learner, line in style.line_styles(learners).items():
         rows, thin = table[table["learner"] == learner], raw[raw["learner"] == learner]
         if window > 1:
@@ -74,14 +74,22 @@ def curves(
     return ax
 
 
-def in_units(table: pd.DataFrame, unit: float, scale: float) -> pd.DataFrame:
-    """Return curves of `aggregates.curve` with ``at`` in *unit* and values times *scale*."""
-    values = {name: scale * table[name] for name in ("mean", "low", "high")}
-    return table.assign(at=table["at"] / unit, **values)
+def in_units(table: pd.DataFrame, unit: float, metric: str) -> pd.DataFrame:
+    """Return curves of `aggregates.curve` with ``at`` in *unit*, shares in percent, and bands of possible values only.
+
+    An interval of Student's t knows no limits: that of two replicas at 90 and 95 % ends above 100 %.
+    """
+    scale = 100.0 if is_share(metric) else 1.0
+    lowest, highest = find_metric(metric).range
+    bands = {name: scale * table[name].clip(lowest, highest) for name in ("low", "high")}
+    return table.assign(at=table["at"] / unit, mean=scale * table["mean"], **bands)
 
 
 def format_metric_axis(ax: Axes, metric: str, table: pd.DataFrame) -> None:
-    """Label the y axis; keep a share within 0 and 100 %, and any other metric near its means, whatever the band."""
+    """Label the y axis; keep a share within 0 and 100 %, and any other metric near its means.
+
+    A band may reach beyond the means by as much as these differ; wider ones are cut.
+    """
     label = learning_label(metric)
     ax.set_ylabel(f"{label} (%)" if is_share(metric) else label)
     if is_share(metric):
@@ -90,7 +98,7 @@ def format_metric_axis(ax: Axes, metric: str, table: pd.DataFrame) -> None:
         ax.set_ylim(max(low - margin, -2.0), min(high + margin, 102.0))
     elif len(table):
         low, high = float(table["mean"].min()), float(table["mean"].max())
-        margin = 0.25 * (high - low) or 0.5
+        margin = (high - low) or 0.5
         bottom, top = ax.get_ylim()
         ax.set_ylim(max(bottom, low - margin), min(top, high + margin))
 

@@ -36,17 +36,20 @@ INK = "#010203"
 PAPER = "#fefdfc"
 """Background colour; an HTML page replaces it with its own."""
 
-PALETTE: tuple[str, ...] = tuple(sns.color_palette("colorblind").as_hex())
-"""Seaborn's palette for colour-blind readers."""
+_DARKER = {"#ece133": "#a89500", "#fbafe4": "#8c6bb1"}
+"""Substitutes for the yellow and the rose of the palette, which are invisible as lines on a white page."""
 
-BLUE, ORANGE, GREEN, RED, PINK, BROWN, ROSE, GREY, YELLOW, SKY = PALETTE
+PALETTE: tuple[str, ...] = tuple(_DARKER.get(hue, hue) for hue in sns.color_palette("colorblind").as_hex())
+"""Seaborn's palette for colour-blind readers, with a darker yellow, and violet in place of rose."""
+
+BLUE, ORANGE, GREEN, RED, PINK, BROWN, VIOLET, GREY, YELLOW, SKY = PALETTE
 """The palette by name; an HTML page replaces blue with its own, brighter on dark pages."""
 
 _DARK = "#262626"
 _EQUAL_CONTRAST = 0.22
 """Text on a coloured cell: its dark colour, and the luminance at which white has the same contrast."""
 
-_HUES = (BLUE, ORANGE, GREEN, PINK, SKY, GREY, RED, YELLOW, BROWN, ROSE)
+_HUES = (BLUE, ORANGE, GREEN, PINK, SKY, GREY, RED, YELLOW, BROWN, VIOLET)
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1.4)), (0, (6, 2, 1, 2)), (0, (9, 3)), (0, (3, 1.5, 1, 1.5, 1, 1.5)), (0, (2, 2)))
 """Colours and dashes of learners.  Their numbers share no factor, so that combinations do not repeat early."""
 

@@ -377,7 +377,7 @@ def outcomes(data: RunData) -> Iterator[Markup]:
     figure = page.new_figure(9.6, 0.5 + 2.2 * len(tables))
     column = style.grid_axes(figure, len(tables), 1, sharex=True)
     for index, (events, ax) in enumerate(zip(tables, column, strict=True)):
-        delivery_plots.outcomes(events, data.run.rounds, attempts=index == 1, ax=ax)
+        delivery_plots.outcomes(events, data.run.rounds, attempts=index == 1, every=thinned.get("every", 1), ax=ax)
         ax.label_outer(remove_inner_ticks=False)
     yield page.plot(figure, "outcomes", caption("outcomes", thinned, len(tables) > 1))
     counts = data.outcomes["outcome"].value_counts()

@@ -210,14 +210,24 @@ def failures(events: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(outcome=rows["detail"].astype(str).replace("", "unknown"))
 
 
-def outcome_bins(rows: pd.DataFrame, rounds: int, replicas: int, bins: int = 80) -> pd.DataFrame:
-    """Return the mean number of rows per round and replica: the first round of each bin × ``outcome``."""
-    width = max(1, math.ceil(rounds / bins))
+def outcome_bins(rows: pd.DataFrame, last_rounds: Collection[int], *, every: int = 1, bins: int = 80) -> pd.DataFrame:
+    """Return the mean number of rows per round and replica: the first round of each bin × ``outcome``.
+
+    A bin is averaged over the rounds that lie in it and were recorded, of the replicas that reached them.
+
+    Args:
+        rows: columns round and outcome.
+        last_rounds: last round of each replica.
+        every: one round in this number is recorded, from the first on.
+        bins: maximum number of bins.
+    """
+    last = max(last_rounds)
+    width = every * math.ceil(math.ceil(last / every) / bins)
     first = (rows["round"].to_numpy() - 1).clip(0) // width
-    table = pd.crosstab(first, rows["outcome"].to_numpy()).reindex(range(math.ceil(rounds / width)), fill_value=0)
-    lengths = np.minimum(width, rounds - table.index.to_numpy() * width)
-    table = table.div(lengths * replicas, axis="index")
-    return table.set_axis(table.index * width + 1)
+    table = pd.crosstab(first, rows["outcome"].to_numpy()).reindex(range(math.ceil(last / width)), fill_value=0)
+    starts = table.index.to_numpy() * width
+    covered = sum((np.clip(reached - starts, 0, width) + every - 1) // every for reached in last_rounds)
+    return table.div(covered, axis="index").set_axis(starts + 1)
 
 
 def outages(events: pd.DataFrame, end_s: float) -> pd.DataFrame:

@@ -115,7 +115,7 @@ def test_noisy_curve_is_drawn_raw_and_smoothed(make):
 @pytest.mark.slow
 def test_stacked_areas_reach_the_total(make):
     view = RunData(make())
-    table = aggregates.outcome_bins(view.outcomes, view.rounds, 3)
+    table = aggregates.outcome_bins(view.outcomes, 3 * [view.rounds])
     ax = drawn(deliveries.outcomes(view.run.events, view.run.rounds))
     top = ax.patches[-1].get_data().values
     assert np.allclose(top, table.sum(axis="columns"))
