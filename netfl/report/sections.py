@@ -82,7 +82,7 @@ def learning_sections(data: RunData) -> list[Section]:
     """Return the sections on learning."""
     if not data.learners:
         return []
-    tables = [final_table(data), *fairness_table(data), *target_table(data), *choice_table(data)]
+    tables = [final_table(data), *target_table(data), *choice_table(data)]
     shares = [*class_accuracy(data), *user_accuracy(data), *user_heat(data)]
     return [
         Section("final_metrics", "Final values", tables),
@@ -123,7 +123,7 @@ def access_sections(data: RunData) -> list[Section]:
 
 def final_table(data: RunData) -> Markup:
     """Return learners × final values, with 95 % t-intervals over replicas."""
-    metrics = [metric for metric in formatting.learner_metrics(data.run.test_sets) if data.has(metric)]
+    metrics = [metric for metric in formatting.learner_metrics(data.run.test_sets, in_report=True) if data.has(metric)]
     means = {
         (y, x): value.mean
         for x, metric in enumerate(metrics, 1)
@@ -136,15 +136,6 @@ def final_table(data: RunData) -> Markup:
         caption("final", data),
         page.best_cells(means, metrics),
     )
-
-
-def fairness_table(data: RunData) -> Iterator[Markup]:
-    """Yield learners × spread of accuracy over users, as in the table of Li et al. (q-FFL)."""
-    columns = metrics_in("fairness")
-    if all(map(data.has, columns)):
-        rows = [[name, *(data.cell(metric, name) for metric in columns)] for name in data.learners]
-        heads = [head or formatting.metric_title(metric) for metric, head in columns.items()]
-        yield page.table(["Learner", *heads], rows, caption("fairness", data))
 
 
 def target_table(data: RunData) -> Iterator[Markup]:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from netfl.results.formatting import format_count
 from netfl.results.statistics import final_values, is_final, t_factor
 from netfl.scenario.recording import evenly_spaced
 from netfl.types import OUTCOMES
@@ -167,7 +168,7 @@ def sample_users(users: pd.DataFrame, max_users: int, by: str = "delivered") -> 
     rows = users.sort_values([by, "user"], ascending=[by != "delivered", True])
     if len(rows) <= max_users:
         return rows, ""
-    remark = f"{max_users:,} of {len(rows):,} users, evenly spaced by rank"
+    remark = f"{format_count(max_users)} of {format_count(len(rows))} users, evenly spaced by rank"
     return rows.iloc[evenly_spaced(len(rows), max_users)], remark
 
 

@@ -26,7 +26,7 @@ UNITS: Mapping[str, tuple[tuple[float, str], ...]] = {
 
 View = Literal[
     "final",  # final values of the learners of a run
-    "fairness",  # spread of the accuracy over users
+    "report",  # further final values, in reports only
     "curves",  # curves over rounds and costs
     "others",  # curves of further metrics over the rounds
     "verdict",  # sentences that name the best learner
@@ -151,7 +151,6 @@ _LEARNING: tuple[Metric, ...] = (
         has_sets=True,
         views={
             "final": "",
-            "fairness": "Over data",
             "curves": "",
             "verdict": "Over all classes",
             "headline": "Test accuracy",
@@ -174,21 +173,21 @@ _LEARNING: tuple[Metric, ...] = (
             "points": "",
         },
     ),
-    Metric(name="accuracy_users_mean", label="mean over users", unit="%", views={"fairness": "Over users"}),
+    Metric(name="accuracy_users_mean", label="mean over users", unit="%", views={"report": ""}),
     Metric(
         name="accuracy_users_worst10",
         label="worst 10 % of users",
         head="worst 10 %",
         unit="%",
         has_sets=True,
-        views={"final": "", "fairness": "", "headline": "", "sweep": "accuracy of the worst 10 % of users"},
+        views={"final": "", "headline": "", "sweep": "accuracy of the worst 10 % of users"},
     ),
     Metric(
         name="accuracy_users_best10",
         label="best 10 % of users",
         head="best 10 %",
         unit="%",
-        views={"final": "", "fairness": ""},
+        views={"final": ""},
     ),
     Metric(
         name="accuracy_users_variance",
@@ -196,7 +195,7 @@ _LEARNING: tuple[Metric, ...] = (
         head="variance",
         unit="%²",
         low_is_good=True,
-        views={"final": "", "fairness": ""},
+        views={"final": ""},
     ),
     Metric(name="accuracy_users_jain", label="Jain index of accuracies", limits=_SHARE, views={"final": ""}),
     Metric(name="validation_accuracy", head="validation", unit="%", views={"final": "", "others": ""}),
