@@ -76,8 +76,8 @@ def participation_of_run(run: Run, replica: int | None = None) -> Participation:
     if names:
         others = int((run.deliveries["replica"] == number).sum()) - len(deliveries)
         notes = [
-            f"Of {format_count(users)} users only the {format_count(len(names))} with the most deliveries are analysed: "
-            f"all of them in {format_count(len(rounds))} rounds take too much memory; the others have "
+            f"Of {format_count(users)} users only the {format_count(len(names))} with the most deliveries are "
+            f"analysed: all of them in {format_count(len(rounds))} rounds take too much memory; the others have "
             f"{format_count(others)} deliveries in total.",
             *notes,
         ]

@@ -138,8 +138,9 @@ def class_accuracy(
     rows = aggregates.grouped_final_metrics(metrics, metric, "class", choices=choices)
     learners = [name for name in _learners(metrics, learners) if (rows["learner"] == name).any()]
     table = 100.0 * rows.pivot_table(index="learner", columns="number", values="value").reindex(learners)
-    bar = {"label": f"{learning_label(metric)} (%)", "pad": 0.02}
-    style.heat_map(table, ax=ax, max_cells=20 * len(table), fmt=".0f", vmin=0.0, vmax=100.0, cbar_kws=bar)
+    options: dict[str, Any] = {"fmt": ".0f", "norm": style.percent_norm(table), "cbar": False}
+    style.heat_map(table, ax=ax, max_cells=20 * len(table), **options)
+    style.percent_bar(ax, ax.collections[0], learning_label(metric), pad=0.02)
     ax.set(xlabel="class", ylabel="")
     ax.set_yticks(np.arange(len(learners)) + 0.5, labels=learners, rotation=0)
     labels = ax.get_xticklabels()
@@ -157,8 +158,9 @@ def user_heat(accuracy: pd.DataFrame, *, learners: Sequence[str], ax: Axes | Non
     order = accuracy.drop_duplicates("user").sort_values(["delivered", "user"], ascending=[False, True])
     learners = [name for name in learners if (accuracy["learner"] == name).any()]
     table = accuracy.pivot_table(index="learner", columns="user", values="value").reindex(learners)[order["user"]]
-    image = ax.imshow(100.0 * table.to_numpy(float), aspect="auto", cmap="cividis", vmin=0.0, vmax=100.0)
-    ax.figure.colorbar(image, ax=ax, label="accuracy (%)", pad=0.02)
+    percent = 100.0 * table.to_numpy(float)
+    image = ax.imshow(percent, aspect="auto", cmap="cividis", norm=style.percent_norm(percent))
+    style.percent_bar(ax, image, "accuracy", pad=0.02)
     ax.set_yticks(np.arange(len(learners)), labels=learners)
     labels = order["user"].astype(str).tolist() if len(order) <= 60 else []
     ax.set_xticks(range(len(labels)), labels=labels)

@@ -529,14 +529,16 @@ def user_maps(data: RunData) -> Iterator[Markup]:
     names = [name for name in data.learners if (accuracy["learner"] == name).any()][:2]
     for name in names:
         rows = accuracy.loc[accuracy["learner"] == name, ["user", "percent"]]
-        panels.append(("percent", f"accuracy of {name} (%)", users.merge(rows, on="user")))
+        panels.append(("percent", f"accuracy of {name}", users.merge(rows, on="user")))
     nodes = data.nodes if len(data.nodes) else None
     width = min(9.6, 3.6 * len(panels))
     figure = page.new_figure(width, 0.9 * width / len(panels) + 1.5)
     row = style.grid_axes(figure, len(panels), len(panels))
+    shares = style.percent_norm(accuracy.loc[accuracy["learner"].isin(names), "percent"])
     for (value, label, table), ax in zip(panels, row, strict=True):
         shown = aggregates.sample_users(table, MAX_USERS)[0]
-        network_plots.user_map(shown, value, label, nodes=nodes, ax=ax)
+        percent = shares if value == "percent" else None
+        network_plots.user_map(shown, value, label, nodes=nodes, percent=percent, ax=ax)
     for ax in row[1:]:
         style.without_legend(ax).set_ylabel("")
     yield page.plot(figure, "map", caption("map", data, panels[0][0], bool(names), _sample_remark(data)))
