@@ -153,7 +153,7 @@ def outcomes(
     ax = style.new_axes(ax)
     known = rows if rounds is None else rounds
     last_rounds = known.groupby("replica")["round"].max()
-    table = aggregates.outcome_bins(rows, last_rounds, every=every)
+    table = aggregates.outcome_bins(rows, last_rounds.tolist(), every=every)
     names = [name for name in OUTCOMES if name in table]
     names += sorted(set(map(str, table)) - set(names))
     edges = np.append(table.index, last_rounds.max() + 1)

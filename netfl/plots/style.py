@@ -200,7 +200,7 @@ class TopNorm(Normalize):
     Accuracies are often close to 100 % but for a few classes or users; on an even scale all of these look alike.
     """
 
-    def __call__(self, value: Any, clip: bool | None = None) -> np.ma.MaskedArray[Any, Any]:
+    def __call__(self, value: Any, clip: bool | None = None) -> Any:
         values, _ = self.process_value(value)
         low, high = self._limits
         return np.ma.asarray(1.0 - np.sqrt(np.ma.clip((high - values) / (high - low), 0.0, 1.0)))

@@ -227,7 +227,7 @@ def outcome_bins(rows: pd.DataFrame, last_rounds: Collection[int], *, every: int
     first = (rows["round"].to_numpy() - 1).clip(0) // width
     table = pd.crosstab(first, rows["outcome"].to_numpy()).reindex(range(math.ceil(last / width)), fill_value=0)
     starts = table.index.to_numpy() * width
-    covered = sum((np.clip(reached - starts, 0, width) + every - 1) // every for reached in last_rounds)
+    covered = np.sum([(np.clip(reached - starts, 0, width) + every - 1) // every for reached in last_rounds], axis=0)
     return table.div(covered, axis="index").set_axis(starts + 1)
 
 

@@ -32,8 +32,8 @@ def test_single_cause_is_named_with_its_effect():
     user = explained(together=101, gains={"fading": 98, "contention": 14}, typical={"fading": 1.02})
     assert user.named == ("fading",)
     assert user.sentence == (
-        "user 17 delivered 12 updates in 4\u202f000 rounds (fair share 100): fading; without fading, it would have delivered "
-        "98 updates (94 to 102), one in 40.8 s; a typical user would deliver +2 without fading"
+        "user 17 delivered 12 updates in 4\u202f000 rounds (fair share 100): fading; without fading, it would have "
+        "delivered 98 updates (94 to 102), one in 40.8 s; a typical user would deliver +2 without fading"
     )
 
 
