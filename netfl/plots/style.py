@@ -227,7 +227,8 @@ def percent_norm(values: ArrayLike) -> TopNorm:
 def percent_bar(ax: Axes, mappable: ScalarMappable, label: str, **options: Any) -> Colorbar:
     """Add a bar of the colours of `percent_norm`, whose label says that they cover the values shown."""
     bar = ax.figure.colorbar(mappable, ax=ax, label=f"{label} (%)\ncolours: values shown", **options)
-    ticks = mappable.norm.inverse(np.linspace(0.0, 1.0, 5))
+    norm: Any = mappable.norm  # matplotlib types it as one without an inverse
+    ticks = norm.inverse(np.linspace(0.0, 1.0, 5))
     bar.set_ticks(ticks, labels=[f"{tick:.3g}" for tick in ticks])
     bar.minorticks_off()
     return bar
