@@ -18,6 +18,7 @@ from netfl.plots.deliveries import MAX_USERS
 from netfl.report import animation, summary_text
 from netfl.report.run_data import read_run_data
 from netfl.results import aggregates
+from netfl.results.formatting import format_count
 from netfl.results.run_reader import open_run
 from netfl.results.statistics import RoundStatistics
 from netfl.results.tables import SCHEMAS, EventRecorder, TableWriter
@@ -172,21 +173,21 @@ def wide(tmp_path_factory):
 def test_plots_of_many_users_name_the_shown_ones(wide):
     users = wide.users.assign(delivered=np.arange(25_000) % 50, rare=False)
     rows, few = aggregates.sample_users(users, 2000)
-    assert (len(rows), few) == (2000, "2,000 of 25,000 users, evenly spaced by rank")
+    assert (len(rows), few) == (2000, "2\u202f000 of 25\u202f000 users, evenly spaced by rank")
     assert rows["delivered"].is_monotonic_decreasing
     assert rows["delivered"].value_counts().between(39, 41).all()
     assert aggregates.sample_users(users.head(9), 9)[1] == ""
     figures = plots.participation_bars(wide.users, wide.deliveries), plots.participation(wide.users, wide.deliveries)
     for ax in (figure.axes[0] for figure in figures):
-        assert "2,000 of 25,000" in ax.get_xlabel() + ax.get_ylabel()
+        assert "2\u202f000 of 25\u202f000" in ax.get_xlabel() + ax.get_ylabel()
     assert MAX_USERS == 2000
 
 
 @pytest.mark.slow
 def test_report_of_many_users_states_omissions(wide):
     text = report.write(wide, None).read_text(encoding="utf-8")
-    assert "2,000 of 25,000 users, evenly spaced by rank" in text
-    assert f"more than the limit of {animation.MAX_USERS:,}" in text
+    assert "2\u202f000 of 25\u202f000 users, evenly spaced by rank" in text
+    assert f"more than the limit of {format_count(animation.MAX_USERS)}" in text
     assert len(text) < 3e6
 
 
@@ -203,7 +204,7 @@ def test_diagnosis_with_little_memory_uses_most_delivered_users(wide, monkeypatc
     assert seen.users == 100
     assert {*counts.index.astype(str)} <= {*seen.names}
     assert seen.delivered.sum(axis=0).tolist() == [int(counts.get(int(name), 0)) for name in seen.names]
-    assert any("Of 25,000 users only the 100 with the most deliveries" in note for note in seen.notes)
+    assert any("Of 25\u202f000 users only the 100 with the most deliveries" in note for note in seen.notes)
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from netfl.errors import Fault, ScenarioError
 from netfl.files import unreadable_file
 from netfl.files.cells import parse_identifiers
 from netfl.files.tables import read_csv, read_table
+from netfl.results.formatting import format_count
 from netfl.results.run_reader import Run, open_run
 from netfl.types import Ints
 
@@ -75,8 +76,9 @@ def participation_of_run(run: Run, replica: int | None = None) -> Participation:
     if names:
         others = int((run.deliveries["replica"] == number).sum()) - len(deliveries)
         notes = [
-            f"Of {users:,} users only the {len(names):,} with the most deliveries are analysed: all of them in "
-            f"{len(rounds):,} rounds take too much memory; the others have {others:,} deliveries in total.",
+            f"Of {format_count(users)} users only the {format_count(len(names))} with the most deliveries are "
+            f"analysed: all of them in {format_count(len(rounds))} rounds take too much memory; the others have "
+            f"{format_count(others)} deliveries in total.",
             *notes,
         ]
     closed_s = rounds["closed_s"].to_numpy(float)

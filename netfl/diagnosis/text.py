@@ -11,7 +11,7 @@ from netfl.diagnosis.dependence import Dependence
 from netfl.diagnosis.memory import MAX_SHUFFLES, MarkovOrder
 from netfl.diagnosis.multiple_testing import HypothesisTest
 from netfl.diagnosis.periodicity import Periodicity
-from netfl.results.formatting import clock, join_words
+from netfl.results.formatting import clock, format_count, join_words
 
 if TYPE_CHECKING:
     from netfl.diagnosis.result import Diagnosis
@@ -72,7 +72,7 @@ def describe_tests(result: Diagnosis) -> Iterator[HypothesisTest]:
 
 def verdict_sentence(result: Diagnosis) -> str:
     """Write the verdict as a sentence, and further findings as a second one."""
-    size = f"in {result.participation.rounds} rounds of {result.participation.users} users"
+    size = f"in {format_count(result.participation.rounds)} rounds of {format_count(result.participation.users)} users"
     cycle = result.cycle
     duty = "" if cycle.duty is None else f", and users are available for {100 * cycle.duty:.0f} % of that"
     changes = ""

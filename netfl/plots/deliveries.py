@@ -14,13 +14,14 @@ from matplotlib.ticker import MaxNLocator
 
 from netfl.plots import style
 from netfl.results import aggregates
+from netfl.results.formatting import format_count
 from netfl.types import OUTCOMES
 
 OUTCOME_COLOURS = dict(
     zip(
         OUTCOMES,
         (
-            style.GREEN, style.YELLOW, "#8a6d00", style.ORANGE, style.PINK, style.BROWN, style.ROSE, style.SKY,
+            style.GREEN, "#c9b300", "#8a6d00", style.ORANGE, style.PINK, style.BROWN, style.VIOLET, style.SKY,
             "#aab0bb", "#7c8390",
         ),
         strict=True,
@@ -118,7 +119,9 @@ def participation(
     labels = rows["user"].astype(str).tolist() if len(rows) <= 60 else []
     ax.set_yticks(range(len(labels)), labels=labels, fontsize=7 if len(rows) > 12 else 9)
     ax.grid(visible=False)
-    ax.set(xlabel="round", ylabel=f"user ({len(rows):,} of {len(counts):,})" if remark else "user")
+    ax.set(
+        xlabel="round", ylabel=f"user ({format_count(len(rows))} of {format_count(len(counts))})" if remark else "user"
+    )
     return ax
 
 
@@ -127,6 +130,7 @@ def outcomes(
     rounds: pd.DataFrame | None = None,
     *,
     attempts: bool = False,
+    every: int = 1,
     inside: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
@@ -136,6 +140,7 @@ def outcomes(
         events: `Run.events`.
         rounds: `Run.rounds`, for the number of rounds and replicas; by default those with events.
         attempts: draw failed attempts by cause in place of updates.
+        every: events of one round in this number were recorded; see ``record`` in the scenario.
         inside: put the legend above the areas, inside the axes, instead of to their right.
         ax: axes to draw on.
 
@@ -147,10 +152,11 @@ def outcomes(
         raise ValueError("the table has no such events; the scenario's 'record' selects the events to keep")
     ax = style.new_axes(ax)
     known = rows if rounds is None else rounds
-    table = aggregates.outcome_bins(rows, max(1, int(known["round"].max())), known["replica"].nunique())
+    last_rounds = known.groupby("replica")["round"].max()
+    table = aggregates.outcome_bins(rows, last_rounds.tolist(), every=every)
     names = [name for name in OUTCOMES if name in table]
     names += sorted(set(map(str, table)) - set(names))
-    edges = np.append(table.index, table.index[-1] + (table.index[1] - table.index[0] if len(table) > 1 else 1))
+    edges = np.append(table.index, last_rounds.max() + 1)
     base = np.zeros(len(table))
     patches = []
     for index, name in enumerate(names):

@@ -211,7 +211,8 @@ def utilisation(final_metrics: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     positions = np.arange(len(shown))
     ax.barh(positions, means, color=np.where(is_link, style.SKY, COMMON), height=0.7)
     known = np.isfinite(halves)
-    ax.errorbar(means[known], positions[known], xerr=halves[known], fmt="none", ecolor=style.INK, elinewidth=1.0)
+    reach = np.minimum(halves, [means, 100.0 - means])[:, known]  # an interval of t may leave 0 to 100 %
+    ax.errorbar(means[known], positions[known], xerr=reach, fmt="none", ecolor=style.INK, elinewidth=1.0)
     ax.set_yticks(positions, labels=shown, fontsize=9 if len(shown) <= 16 else 7)
     ax.set(xlabel="share of the time in use (%)", ylim=(len(shown) - 0.4, -0.6), xlim=(0.0, None))
     ax.set_xlim(right=min(100.0, max(1e-3, ax.get_xlim()[1])))

@@ -18,6 +18,7 @@ from netfl.plots import style
 from netfl.results import aggregates
 from netfl.results.aggregates import Over
 from netfl.results.formatting import axis_unit, is_share, learning_label
+from netfl.results.metrics import find_metric
 
 
 def curves(
@@ -56,13 +57,12 @@ def curves(
         metrics = aggregates.with_cost(metrics, rounds)
     ax = style.new_axes(ax)
     learners = _learners(metrics, learners)
-    scale = 100.0 if is_share(metric) else 1.0
     window = aggregates.smoothing_window(metrics, metric, group)
     table = aggregates.curve(metrics, metric, group, over=over, smooth=window)
     raw = aggregates.curve(metrics, metric, group, over=over) if window > 1 else table.iloc[:0]
     end = float(table["at"].max()) if len(table) else 0.0
     unit, label = axis_unit(over, end)
-    table, raw = (in_units(rows, unit, scale) for rows in (table, raw))
+    table, raw = (in_units(rows, unit, metric) for rows in (table, raw))
     for learner, line in style.line_styles(learners).items():
         rows, thin = table[table["learner"] == learner], raw[raw["learner"] == learner]
         if window > 1:
@@ -78,14 +78,22 @@ def curves(
     return ax
 
 
-def in_units(table: pd.DataFrame, unit: float, scale: float) -> pd.DataFrame:
-    """Return curves of `aggregates.curve` with ``at`` in *unit* and values times *scale*."""
-    values = {name: scale * table[name] for name in ("mean", "low", "high")}
-    return table.assign(at=table["at"] / unit, **values)
+def in_units(table: pd.DataFrame, unit: float, metric: str) -> pd.DataFrame:
+    """Return curves of `aggregates.curve` with ``at`` in *unit*, shares in percent, and bands of possible values only.
+
+    An interval of Student's t knows no limits: that of two replicas at 90 and 95 % ends above 100 %.
+    """
+    scale = 100.0 if is_share(metric) else 1.0
+    lowest, highest = find_metric(metric).range
+    bands = {name: scale * table[name].clip(lowest, highest) for name in ("low", "high")}
+    return table.assign(at=table["at"] / unit, mean=scale * table["mean"], **bands)
 
 
 def format_metric_axis(ax: Axes, metric: str, table: pd.DataFrame) -> None:
-    """Label the y axis; keep a share within 0 and 100 %, and any other metric near its means, whatever the band."""
+    """Label the y axis; keep a share within 0 and 100 %, and any other metric near its means.
+
+    A band may reach beyond the means by as much as these differ; wider ones are cut.
+    """
     label = learning_label(metric)
     ax.set_ylabel(f"{label} (%)" if is_share(metric) else label)
     if is_share(metric):
@@ -94,7 +102,7 @@ def format_metric_axis(ax: Axes, metric: str, table: pd.DataFrame) -> None:
         ax.set_ylim(max(low - margin, -2.0), min(high + margin, 102.0))
     elif len(table):
         low, high = float(table["mean"].min()), float(table["mean"].max())
-        margin = 0.25 * (high - low) or 0.5
+        margin = (high - low) or 0.5
         bottom, top = ax.get_ylim()
         ax.set_ylim(max(bottom, low - margin), min(top, high + margin))
 
@@ -134,8 +142,9 @@ def class_accuracy(
     rows = aggregates.grouped_final_metrics(metrics, metric, "class", choices=choices)
     learners = [name for name in _learners(metrics, learners) if (rows["learner"] == name).any()]
     table = 100.0 * rows.pivot_table(index="learner", columns="number", values="value").reindex(learners)
-    bar = {"label": f"{learning_label(metric)} (%)", "pad": 0.02}
-    style.heat_map(table, ax=ax, max_cells=20 * len(table), fmt=".0f", vmin=0.0, vmax=100.0, cbar_kws=bar)
+    options: dict[str, Any] = {"fmt": ".0f", "norm": style.percent_norm(table), "cbar": False}
+    style.heat_map(table, ax=ax, max_cells=20 * len(table), **options)
+    style.percent_bar(ax, ax.collections[0], learning_label(metric), pad=0.02)
     ax.set(xlabel="class", ylabel="")
     ax.set_yticks(np.arange(len(learners)) + 0.5, labels=learners, rotation=0)
     labels = ax.get_xticklabels()
@@ -153,8 +162,9 @@ def user_heat(accuracy: pd.DataFrame, *, learners: Sequence[str], ax: Axes | Non
     order = accuracy.drop_duplicates("user").sort_values(["delivered", "user"], ascending=[False, True])
     learners = [name for name in learners if (accuracy["learner"] == name).any()]
     table = accuracy.pivot_table(index="learner", columns="user", values="value").reindex(learners)[order["user"]]
-    image = ax.imshow(100.0 * table.to_numpy(float), aspect="auto", cmap="cividis", vmin=0.0, vmax=100.0)
-    ax.figure.colorbar(image, ax=ax, label="accuracy (%)", pad=0.02)
+    percent = 100.0 * table.to_numpy(float)
+    image = ax.imshow(percent, aspect="auto", cmap="cividis", norm=style.percent_norm(percent))
+    style.percent_bar(ax, image, "accuracy", pad=0.02)
     ax.set_yticks(np.arange(len(learners)), labels=learners)
     labels = order["user"].astype(str).tolist() if len(order) <= 60 else []
     ax.set_xticks(range(len(labels)), labels=labels)

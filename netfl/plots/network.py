@@ -12,14 +12,22 @@ from matplotlib.collections import PolyCollection
 
 from netfl.plots import style
 from netfl.plots.deliveries import MAX_USERS, users_with_counts
+from netfl.plots.labels import place_labels, scale_length
 from netfl.results import aggregates
 from netfl.results.formatting import time_unit
+from netfl.types import Floats
 
 DOWN, TOWER_DOWN = style.BROWN, "#9aa1ad"
 """Colours of nodes and users that are down, and of users whose tower is down."""
 
 DELIVERED = style.GREEN
 """Colour of deliveries."""
+
+MAX_NUMBERS = 60
+"""Maximum number of users with numbers on a map."""
+
+_NUMBER_SIZE = 6.5
+"""Size of the numbers of users in points."""
 
 _NODE_MARKERS = {"tower": ("^", 70), "router": ("s", 40), "server": ("*", 150)}
 
@@ -98,30 +106,70 @@ def layout(
 
 
 def user_map(
-    users: pd.DataFrame, value: str, caption: str, *, nodes: pd.DataFrame | None = None, ax: Axes | None = None
+    users: pd.DataFrame,
+    value: str,
+    caption: str,
+    *,
+    nodes: pd.DataFrame | None = None,
+    percent: style.TopNorm | None = None,
+    ax: Axes | None = None,
 ) -> Axes:
     """Draw a map of users, coloured by the column *value*; users with rare classes have a ring.
 
-    The colour bar has the label *caption*; in ``(%)`` it runs from 0 to 100.
+    Up to 60 users have numbers, as far as there is room.
+
+    Args:
+        users: columns user, x_m, y_m, rare and *value*.
+        value: the column of the colours.
+        caption: label of the colour bar.
+        nodes: columns role, x_m, y_m.
+        percent: scale of the colours of shares in percent, from `style.percent_norm`; others begin at 0.
+        ax: axes to draw on.
     """
     ax = style.new_axes(ax)
     positions = pd.concat([users, nodes])[["x_m", "y_m"]].to_numpy(float)
     unit, name = (1e3, "km") if np.ptp(positions, axis=0).max() > 2000 else (1.0, "m")
+    positions = positions / unit
     x, y, rare = users["x_m"] / unit, users["y_m"] / unit, users["rare"]
     ax.scatter(x[rare], y[rare], s=130, facecolors="none", edgecolors=style.RED, linewidths=1.6)
-    top = 100.0 if caption.endswith("(%)") else None
-    dots = ax.scatter(x, y, c=users[value], cmap="viridis", vmin=0, vmax=top, s=42, edgecolors=style.INK, lw=0.5)
-    ax.figure.colorbar(dots, ax=ax, label=caption, location="bottom", shrink=0.85, aspect=28, pad=0.03)
-    if len(users) <= 60:
-        for user, *position in zip(users["user"], x, y, strict=True):
-            ax.annotate(str(user), (position[0], position[1]), xytext=(4, 4), textcoords="offset points", fontsize=6.5)
+    norm: dict[str, Any] = {"vmin": 0} if percent is None else {"norm": percent}
+    dots = ax.scatter(x, y, c=users[value], cmap="viridis", **norm, s=42, edgecolors=style.INK, lw=0.5)
+    bar: dict[str, Any] = {"location": "bottom", "shrink": 0.85, "aspect": 28, "pad": 0.03}
+    if percent is None:
+        ax.figure.colorbar(dots, ax=ax, label=caption, **bar)
+    else:
+        style.percent_bar(ax, dots, caption, **bar)
     if nodes is not None:
         _draw_nodes(ax, nodes, unit)
-    low, high = (positions / unit).min(axis=0), (positions / unit).max(axis=0)
-    reach, (east, north) = 0.56 * max(float((high - low).max()), 1e-9), (low + high) / 2
+    low, high = positions.min(axis=0), positions.max(axis=0)
+    reach, (east, north) = 0.6 * max(float((high - low).max()), 1e-9), (low + high) / 2
     ax.set(xlim=(east - reach, east + reach), ylim=(north - reach, north + reach), aspect="equal")
     ax.set(xlabel=f"east ({name})", ylabel=f"north ({name})")
+    if len(users) <= MAX_NUMBERS:
+        _number_users(ax, users, positions)
+    _draw_scale(ax, scale_length(2 * reach), name)
     return ax
+
+
+def _number_users(ax: Axes, users: pd.DataFrame, positions: Floats) -> None:
+    """Write the numbers of *users*, the first of *positions*, where they overlap nothing."""
+    points = 72.0 / ax.figure.dpi * min(ax.bbox.width, ax.bbox.height) / np.ptp(ax.get_xlim())  # in a unit of the map
+    texts = users["user"].astype(str).tolist()
+    sizes = np.array([(0.65 * len(text), 1.0) for text in texts]) * _NUMBER_SIZE
+    radii = np.full(len(positions), 5.0)  # of a dot and its edge; the larger marks of nodes are narrow
+    radii[: len(users)][users["rare"].to_numpy(bool)] = 7.5
+    for text, (east, north) in zip(texts, place_labels(positions * points, sizes, radii) / points, strict=True):
+        if np.isfinite(east):
+            ax.text(east, north, text, ha="center", va="center", fontsize=_NUMBER_SIZE)
+
+
+def _draw_scale(ax: Axes, length: float, unit: str) -> None:
+    """Draw a scale bar into the empty margin at the bottom of a map."""
+    (west, east), (south, north) = ax.get_xlim(), ax.get_ylim()
+    left, bottom = west + 0.03 * (east - west), south + 0.035 * (north - south)
+    ax.plot([left, left + length], [bottom, bottom], color=style.INK, linewidth=2.0, solid_capstyle="butt")
+    text = f" {length:g} {unit}"
+    ax.text(left + length, bottom, text, va="center", fontsize=_NUMBER_SIZE)
 
 
 def _bars(spans: pd.DataFrame, unit: float, hue: str) -> PolyCollection:

@@ -14,7 +14,7 @@ from netfl.plots import style
 from netfl.plots.deliveries import OUTCOME_COLOURS
 from netfl.plots.learning import format_metric_axis, in_units
 from netfl.results import aggregates
-from netfl.results.formatting import axis_unit, is_share
+from netfl.results.formatting import axis_unit
 from netfl.types import OUTCOMES
 
 MAX_POINTS = 400
@@ -71,7 +71,7 @@ def run_curves(
     ax = style.new_axes(ax)
     end = float(table["at"].max()) if len(table) else 0.0
     unit, label = axis_unit(over, end)
-    table = in_units(table, unit, 100.0 if is_share(metric) else 1.0)
+    table = in_units(table, unit, metric)
     for (run, learner), line in styles.items():
         style.mean_curve(ax, table[(table["run"] == run) & (table["learner"] == learner)], line, len(styles))
     ax.autoscale(axis="y")  # panels that share the axis may have been drawn before

@@ -19,12 +19,16 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colorbar import Colorbar
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from numpy.typing import ArrayLike
 
 from netfl.results.atomic_write import atomic_write
 
@@ -36,17 +40,20 @@ INK = "#010203"
 PAPER = "#fefdfc"
 """Background colour; an HTML page replaces it with its own."""
 
-PALETTE: tuple[str, ...] = tuple(sns.color_palette("colorblind").as_hex())
-"""Seaborn's palette for colour-blind readers."""
+_DARKER = {"#ece133": "#a89500", "#fbafe4": "#8c6bb1"}
+"""Substitutes for the yellow and the rose of the palette, which are invisible as lines on a white page."""
 
-BLUE, ORANGE, GREEN, RED, PINK, BROWN, ROSE, GREY, YELLOW, SKY = PALETTE
+PALETTE: tuple[str, ...] = tuple(_DARKER.get(hue, hue) for hue in sns.color_palette("colorblind").as_hex())
+"""Seaborn's palette for colour-blind readers, with a darker yellow, and violet in place of rose."""
+
+BLUE, ORANGE, GREEN, RED, PINK, BROWN, VIOLET, GREY, YELLOW, SKY = PALETTE
 """The palette by name; an HTML page replaces blue with its own, brighter on dark pages."""
 
 _DARK = "#262626"
 _EQUAL_CONTRAST = 0.22
 """Text on a coloured cell: its dark colour, and the luminance at which white has the same contrast."""
 
-_HUES = (BLUE, ORANGE, GREEN, PINK, SKY, GREY, RED, YELLOW, BROWN, ROSE)
+_HUES = (BLUE, ORANGE, GREEN, PINK, SKY, GREY, RED, YELLOW, BROWN, VIOLET)
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1.4)), (0, (6, 2, 1, 2)), (0, (9, 3)), (0, (3, 1.5, 1, 1.5, 1, 1.5)), (0, (2, 2)))
 """Colours and dashes of learners.  Their numbers share no factor, so that combinations do not repeat early."""
 
@@ -185,6 +192,46 @@ def mean_curve(ax: Axes, rows: pd.DataFrame, line: Mapping[str, Any], curves: in
     band = min(0.18, 0.6 / max(1, curves))
     ax.fill_between(rows["at"], rows["low"], rows["high"], color=line["color"], alpha=band, lw=0)
     ax.plot(rows["at"], rows["mean"], **line)
+
+
+class TopNorm(Normalize):
+    """Colours that differ most near the highest value, c = 1 - √((high - v) / (high - low)), between values shown.
+
+    Accuracies are often close to 100 % but for a few classes or users; on an even scale all of these look alike.
+    """
+
+    def __call__(self, value: Any, clip: bool | None = None) -> Any:
+        values, _ = self.process_value(value)
+        low, high = self._limits
+        return np.ma.asarray(1.0 - np.sqrt(np.ma.clip((high - values) / (high - low), 0.0, 1.0)))
+
+    def inverse(self, value: Any) -> Any:
+        """Return the values of colours."""
+        low, high = self._limits
+        return high - (high - low) * (1.0 - np.asarray(value)) ** 2
+
+    @property
+    def _limits(self) -> tuple[float, float]:
+        """The values at both ends, which are never equal."""
+        low, high = float(self.vmin or 0.0), float(self.vmax or 0.0)
+        return (low, high) if high > low else (low - 1.0, low)
+
+
+def percent_norm(values: ArrayLike) -> TopNorm:
+    """Return the scale of colours of shares in percent: over all *values* that are shown, NaN left out."""
+    known = np.asarray(values, float)
+    known = known[np.isfinite(known)]
+    return TopNorm(known.min(), known.max()) if known.size else TopNorm(0.0, 100.0)
+
+
+def percent_bar(ax: Axes, mappable: ScalarMappable, label: str, **options: Any) -> Colorbar:
+    """Add a bar of the colours of `percent_norm`, whose label says that they cover the values shown."""
+    bar = ax.figure.colorbar(mappable, ax=ax, label=f"{label} (%)\ncolours: values shown", **options)
+    norm: Any = mappable.norm  # matplotlib types it as one without an inverse
+    ticks = norm.inverse(np.linspace(0.0, 1.0, 5))
+    bar.set_ticks(ticks, labels=[f"{tick:.3g}" for tick in ticks])
+    bar.minorticks_off()
+    return bar
 
 
 def heat_map(table: pd.DataFrame, *, ax: Axes, max_cells: int, **options: Any) -> None:

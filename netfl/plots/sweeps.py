@@ -15,8 +15,8 @@ from netfl.errors import suggest
 from netfl.plots import style
 from netfl.plots.learning import format_metric_axis, learner_legend
 from netfl.results import formatting
+from netfl.results.metrics import find_metric
 from netfl.results.statistics import metric_of
-from netfl.types import Floats
 from netfl.units import Quantities, read_quantities
 
 _SUMMARY_COLUMNS = ("point", "learner", "metric", "mean", "half", "replicas")
@@ -79,8 +79,7 @@ def axis_lines(
     if not is_numeric(panels[x]):
         return axis_points(rows, metric, x, learners=learners, panels=panels, ax=ax)
     ax = style.new_axes(ax)
-    for line, at, mean, half in _learner_points(rows, metric, x, learners, panels):
-        curve = pd.DataFrame({"at": at, "mean": mean, "low": mean - half, "high": mean + half})
+    for line, curve in _learner_points(rows, metric, x, learners, panels):
         style.mean_curve(ax, curve, {"marker": "o", "markersize": 4, **line}, len(learners))
     _scale_axes(ax, panels, metric, x)
     return ax
@@ -98,27 +97,36 @@ def axis_points(
     """Draw what `axis_lines` draws, each point on its own with an error bar."""
     panels = rows if panels is None else panels
     ax = style.new_axes(ax)
-    for index, (line, at, mean, half) in enumerate(_learner_points(rows, metric, x, learners, panels)):
+    for index, (line, curve) in enumerate(_learner_points(rows, metric, x, learners, panels)):
         apart = 0.0 if is_numeric(panels[x]) else min(0.16, 0.7 / len(learners))
         bars = line | {"linestyle": "none", "elinewidth": 1.2, "capsize": 2.5}
-        ax.errorbar(at + (index - (len(learners) - 1) / 2) * apart, mean, half, marker="o", markersize=4.5, **bars)
+        at = curve["at"] + (index - (len(learners) - 1) / 2) * apart
+        reach = [curve["mean"] - curve["low"], curve["high"] - curve["mean"]]
+        ax.errorbar(at, curve["mean"], reach, marker="o", markersize=4.5, **bars)
     _scale_axes(ax, panels, metric, x)
     return ax
 
 
 def _learner_points(
     rows: pd.DataFrame, metric: str, x: str, learners: Sequence[str], panels: pd.DataFrame
-) -> Iterator[tuple[dict[str, Any], Floats, Floats, Floats]]:
-    """Yield the line style of each learner, with places, means and half widths of its points."""
+) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """Yield the line style of each learner, with its points: columns at, mean, low, high, as of `learning.in_units`."""
     scale = si_scale(panels, metric)[0]
     values = sorted_values(panels[x])
     numbers = axis_quantities(values)
     place_of = dict(zip(values, range(len(values)) if numbers is None else numbers.numbers, strict=True))
+    lowest, highest = find_metric(metric_of(metric)).range
     for learner, line in style.line_styles(learners).items():
         points = rows[rows["learner"] == learner]
-        points = points.assign(place=points[x].map(place_of).astype(float)).sort_values("place")
-        mean, half = (points[name].to_numpy() / scale for name in ("mean", "half"))
-        yield line, points["place"].to_numpy(), mean, half
+        curve = pd.DataFrame(
+            {
+                "at": points[x].map(place_of).astype(float),
+                "mean": points["mean"] / scale,
+                "low": (points["mean"] - points["half"]).clip(lowest, highest) / scale,
+                "high": (points["mean"] + points["half"]).clip(lowest, highest) / scale,
+            }
+        )
+        yield line, curve.sort_values("at")
 
 
 def _scale_axes(ax: Axes, panels: pd.DataFrame, metric: str, x: str) -> None:

@@ -72,7 +72,8 @@ def _draw_access(data: RunData, left: Axes, right: Axes) -> None:
     elif data.outcomes.empty or data.run.rounds.empty:
         _draw_note(right, "no outcomes were recorded")
     else:
-        delivery_plots.outcomes(data.outcomes, data.run.rounds, inside=True, ax=right)
+        every = (data.run.manifest.get("events_thinned") or {}).get("every", 1)
+        delivery_plots.outcomes(data.outcomes, data.run.rounds, every=every, inside=True, ax=right)
         right.set_title("Outcomes of updates")
 
 

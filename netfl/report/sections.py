@@ -82,7 +82,7 @@ def learning_sections(data: RunData) -> list[Section]:
     """Return the sections on learning."""
     if not data.learners:
         return []
-    tables = [final_table(data), *fairness_table(data), *target_table(data), *choice_table(data)]
+    tables = [final_table(data), *target_table(data), *choice_table(data)]
     shares = [*class_accuracy(data), *user_accuracy(data), *user_heat(data)]
     return [
         Section("final_metrics", "Final values", tables),
@@ -123,7 +123,7 @@ def access_sections(data: RunData) -> list[Section]:
 
 def final_table(data: RunData) -> Markup:
     """Return learners × final values, with 95 % t-intervals over replicas."""
-    metrics = [metric for metric in formatting.learner_metrics(data.run.test_sets) if data.has(metric)]
+    metrics = [metric for metric in formatting.learner_metrics(data.run.test_sets, in_report=True) if data.has(metric)]
     means = {
         (y, x): value.mean
         for x, metric in enumerate(metrics, 1)
@@ -136,15 +136,6 @@ def final_table(data: RunData) -> Markup:
         caption("final", data),
         page.best_cells(means, metrics),
     )
-
-
-def fairness_table(data: RunData) -> Iterator[Markup]:
-    """Yield learners × spread of accuracy over users, as in the table of Li et al. (q-FFL)."""
-    columns = metrics_in("fairness")
-    if all(map(data.has, columns)):
-        rows = [[name, *(data.cell(metric, name) for metric in columns)] for name in data.learners]
-        heads = [head or formatting.metric_title(metric) for metric, head in columns.items()]
-        yield page.table(["Learner", *heads], rows, caption("fairness", data))
 
 
 def target_table(data: RunData) -> Iterator[Markup]:
@@ -377,7 +368,7 @@ def outcomes(data: RunData) -> Iterator[Markup]:
     figure = page.new_figure(9.6, 0.5 + 2.2 * len(tables))
     column = style.grid_axes(figure, len(tables), 1, sharex=True)
     for index, (events, ax) in enumerate(zip(tables, column, strict=True)):
-        delivery_plots.outcomes(events, data.run.rounds, attempts=index == 1, ax=ax)
+        delivery_plots.outcomes(events, data.run.rounds, attempts=index == 1, every=thinned.get("every", 1), ax=ax)
         ax.label_outer(remove_inner_ticks=False)
     yield page.plot(figure, "outcomes", caption("outcomes", thinned, len(tables) > 1))
     counts = data.outcomes["outcome"].value_counts()
@@ -538,14 +529,16 @@ def user_maps(data: RunData) -> Iterator[Markup]:
     names = [name for name in data.learners if (accuracy["learner"] == name).any()][:2]
     for name in names:
         rows = accuracy.loc[accuracy["learner"] == name, ["user", "percent"]]
-        panels.append(("percent", f"accuracy of {name} (%)", users.merge(rows, on="user")))
+        panels.append(("percent", f"accuracy of {name}", users.merge(rows, on="user")))
     nodes = data.nodes if len(data.nodes) else None
     width = min(9.6, 3.6 * len(panels))
     figure = page.new_figure(width, 0.9 * width / len(panels) + 1.5)
     row = style.grid_axes(figure, len(panels), len(panels))
+    shares = style.percent_norm(accuracy.loc[accuracy["learner"].isin(names), "percent"])
     for (value, label, table), ax in zip(panels, row, strict=True):
         shown = aggregates.sample_users(table, MAX_USERS)[0]
-        network_plots.user_map(shown, value, label, nodes=nodes, ax=ax)
+        percent = shares if value == "percent" else None
+        network_plots.user_map(shown, value, label, nodes=nodes, percent=percent, ax=ax)
     for ax in row[1:]:
         style.without_legend(ax).set_ylabel("")
     yield page.plot(figure, "map", caption("map", data, panels[0][0], bool(names), _sample_remark(data)))

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from netfl.results.formatting import format_count
 from netfl.results.statistics import final_values, is_final, t_factor
 from netfl.scenario.recording import evenly_spaced
 from netfl.types import OUTCOMES
@@ -167,7 +168,7 @@ def sample_users(users: pd.DataFrame, max_users: int, by: str = "delivered") -> 
     rows = users.sort_values([by, "user"], ascending=[by != "delivered", True])
     if len(rows) <= max_users:
         return rows, ""
-    remark = f"{max_users:,} of {len(rows):,} users, evenly spaced by rank"
+    remark = f"{format_count(max_users)} of {format_count(len(rows))} users, evenly spaced by rank"
     return rows.iloc[evenly_spaced(len(rows), max_users)], remark
 
 
@@ -210,14 +211,24 @@ def failures(events: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(outcome=rows["detail"].astype(str).replace("", "unknown"))
 
 
-def outcome_bins(rows: pd.DataFrame, rounds: int, replicas: int, bins: int = 80) -> pd.DataFrame:
-    """Return the mean number of rows per round and replica: the first round of each bin × ``outcome``."""
-    width = max(1, math.ceil(rounds / bins))
+def outcome_bins(rows: pd.DataFrame, last_rounds: Collection[int], *, every: int = 1, bins: int = 80) -> pd.DataFrame:
+    """Return the mean number of rows per round and replica: the first round of each bin × ``outcome``.
+
+    A bin is averaged over the rounds that lie in it and were recorded, of the replicas that reached them.
+
+    Args:
+        rows: columns round and outcome.
+        last_rounds: last round of each replica.
+        every: one round in this number is recorded, from the first on.
+        bins: maximum number of bins.
+    """
+    last = max(last_rounds)
+    width = every * math.ceil(math.ceil(last / every) / bins)
     first = (rows["round"].to_numpy() - 1).clip(0) // width
-    table = pd.crosstab(first, rows["outcome"].to_numpy()).reindex(range(math.ceil(rounds / width)), fill_value=0)
-    lengths = np.minimum(width, rounds - table.index.to_numpy() * width)
-    table = table.div(lengths * replicas, axis="index")
-    return table.set_axis(table.index * width + 1)
+    table = pd.crosstab(first, rows["outcome"].to_numpy()).reindex(range(math.ceil(last / width)), fill_value=0)
+    starts = table.index.to_numpy() * width
+    covered = np.sum([(np.clip(reached - starts, 0, width) + every - 1) // every for reached in last_rounds], axis=0)
+    return table.div(covered, axis="index").set_axis(starts + 1)
 
 
 def outages(events: pd.DataFrame, end_s: float) -> pd.DataFrame:

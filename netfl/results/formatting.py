@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import Any
 
 from netfl.learning.performance import metric_on_set, split_set
-from netfl.results.metrics import UNITS, find_metric, metrics_in
+from netfl.results.metrics import CATALOGUE, UNITS, find_metric
 from netfl.results.statistics import HALF, ConfidenceInterval
 from netfl.types import RoundProgress
 
@@ -112,9 +112,15 @@ def learning_label(metric: str) -> str:
     return label + _on_set(test_set)
 
 
-def learner_metrics(sets: Iterable[str] = ()) -> list[str]:
-    """Return the metrics that tables of learners show, in their order, with those on further test *sets*."""
-    final = [*metrics_in("final")]
+def learner_metrics(sets: Iterable[str] = (), *, in_report: bool = False) -> list[str]:
+    """Return the metrics that tables of learners show, in their order, with those on further test *sets*.
+
+    Args:
+        sets: further test sets.
+        in_report: include those that only reports have room for.
+    """
+    views = {"final", "report"} if in_report else {"final"}
+    final = [metric.name for metric in CATALOGUE if not views.isdisjoint(metric.views)]
     return [*final, *(metric_on_set(metric, name) for name in sets for metric in final if find_metric(metric).has_sets)]
 
 
@@ -203,7 +209,7 @@ def format_parts(
     """Format a metric as number, half width (may be empty) and unit, chosen for the value *like* if given.
 
     >>> format_parts("delay_mean_s", 0.0123, 0.0004), format_parts("delay_p99_s", 1.2, like=0.01)
-    (('12.30', '0.40', 'ms'), ('1200', '', 'ms'))
+    (('12.30', '0.40', 'ms'), ('1 200', '', 'ms'))
     """
     if value is None or not math.isfinite(value):
         return "–", "", ""
@@ -238,14 +244,21 @@ def format_column(name: str, values: Iterable[float], halves: Iterable[float] = 
 def aligned(names: Sequence[str], summary: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
     """Return `format_parts` of each of *names*; metrics of one kind, such as delays, share the unit of the first.
 
-    >>> aligned(["delay_mean_s", "delay_p99_s"], {"delay_mean_s": 0.01, "delay_p99_s": 1.2})
-    {'delay_mean_s': ('10', '', 'ms'), 'delay_p99_s': ('1200', '', 'ms')}
+    >>> aligned(["delay_mean_s", "delay_p99_s"], {"delay_mean_s": 0.01, "delay_p99_s": 0.12})
+    {'delay_mean_s': ('10', '', 'ms'), 'delay_p99_s': ('120', '', 'ms')}
+    >>> aligned(["energy_J", "energy_per_delivery_J"], {"energy_J": 43570.0, "energy_per_delivery_J": 23.29})
+    {'energy_J': ('43.57', '', 'kJ'), 'energy_per_delivery_J': ('23.29', '', 'J')}
     """
-    like = {name.partition("_")[0]: summary[name] for name in reversed(names) if "_" in name}
-    return {
-        name: format_parts(name, summary[name], summary.get(f"{name}.ci95"), like.get(name.partition("_")[0]))
-        for name in names
-    }
+    first = {name.partition("_")[0]: summary[name] for name in reversed(names) if "_" in name}
+    parts = {}
+    for name in names:
+        value = summary[name]
+        like = first.get(name.partition("_")[0])
+        # a value that needs zeros in the unit of the first, or five digits, has its own
+        if like and value and not 0.1 <= abs(value) / unit_of(name, like)[0] < 1e4:
+            like = value
+        parts[name] = format_parts(name, value, summary.get(f"{name}.ci95"), like)
+    return parts
 
 
 def metric_cell(metric: str, mean: float, half: float = math.nan, replicas: int = 1, of: int = 1) -> str:
@@ -376,10 +389,10 @@ def format_signed(value: float) -> str:
 def format_count(number: int) -> str:
     """Format an integer with thin spaces between thousands.
 
-    >>> format_count(12000).split()
-    ['12', '000']
+    >>> format_count(12000).split(), format_count(2000).split()
+    (['12', '000'], ['2', '000'])
     """
-    return f"{number:,}".replace(",", "\u202f") if abs(number) >= 10_000 else str(number)
+    return f"{number:,}".replace(",", "\u202f")
 
 
 def counted(number: int, noun: str) -> str:
@@ -412,11 +425,10 @@ def join_words(parts: Sequence[str]) -> str:
 
 
 def _plain(value: float) -> str:
-    if value == round(value) or abs(value) >= 1e4:
+    if value == round(value) or abs(value) >= 1e3:
         return _grouped(value, 0)
     return f"{value:.4g}"
 
 
 def _grouped(value: float, digits: int) -> str:
-    text = f"{value:,.{digits}f}"
-    return text.replace(",", " ") if abs(value) >= 1e4 else text.replace(",", "")
+    return f"{value:,.{digits}f}".replace(",", " ")

@@ -6,6 +6,7 @@ and comparisons, and the reference read the declaration; a metric that is not de
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -25,7 +26,7 @@ UNITS: Mapping[str, tuple[tuple[float, str], ...]] = {
 
 View = Literal[
     "final",  # final values of the learners of a run
-    "fairness",  # spread of the accuracy over users
+    "report",  # further final values, in reports only
     "curves",  # curves over rounds and costs
     "others",  # curves of further metrics over the rounds
     "verdict",  # sentences that name the best learner
@@ -53,6 +54,8 @@ class Metric:
         head: head of its column in tables of learners, without a capital; by default the label.
         unit: a key of `UNITS`, ``%`` for a share of one, or ``%²`` for a variance of shares; by default the end of the
             name.
+        limits: smallest and largest possible value; by default 0 and 1 for a share, no limit below 0 for amounts in a
+            unit other than dB, and none for others.
         low_is_good: whether the lowest value is the best; ``None`` if values of learners are not comparable.
         rank: place in tables of the access; metrics of equal rank keep the order in which they are reported.
         is_learned: it is a metric of learners, not of the access.
@@ -68,6 +71,7 @@ class Metric:
     label: str = ""
     head: str = ""
     unit: str = ""
+    limits: tuple[float, float] | None = None
     low_is_good: bool | None = False
     rank: int = LAST_RANK
     is_learned: bool = False
@@ -92,6 +96,16 @@ class Metric:
     def steps(self) -> tuple[tuple[float, str], ...]:
         """Units for display, from the largest, with their size in SI units."""
         return UNITS.get(self.unit, ((1.0, ""),))
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Smallest and largest possible value."""
+        if self.limits is not None:
+            return self.limits
+        if self.is_share:
+            return 0.0, 1.0
+        is_amount = self.unit == "%²" or (self.unit in UNITS and self.unit != "db")
+        return (0.0 if is_amount else -math.inf), math.inf
 
     def matches(self, name: str) -> bool:
         """Return whether a metric of this *name*, or the one whose theoretical value it is, matches the pattern."""
@@ -126,6 +140,10 @@ def _words(name: str) -> str:
     return (words.replace(".", ", ") + (", theory" if theory else "") + more).replace("_", " ")
 
 
+_SHARE = (0.0, 1.0)
+_POSITIVE = (0.0, math.inf)
+"""Limits of shares that are not displayed in percent, and of amounts without a unit."""
+
 _LEARNING: tuple[Metric, ...] = (
     Metric(
         name="accuracy",
@@ -133,7 +151,6 @@ _LEARNING: tuple[Metric, ...] = (
         has_sets=True,
         views={
             "final": "",
-            "fairness": "Over data",
             "curves": "",
             "verdict": "Over all classes",
             "headline": "Test accuracy",
@@ -156,21 +173,21 @@ _LEARNING: tuple[Metric, ...] = (
             "points": "",
         },
     ),
-    Metric(name="accuracy_users_mean", label="mean over users", unit="%", views={"fairness": "Over users"}),
+    Metric(name="accuracy_users_mean", label="mean over users", unit="%", views={"report": ""}),
     Metric(
         name="accuracy_users_worst10",
         label="worst 10 % of users",
         head="worst 10 %",
         unit="%",
         has_sets=True,
-        views={"final": "", "fairness": "", "headline": "", "sweep": "accuracy of the worst 10 % of users"},
+        views={"final": "", "headline": "", "sweep": "accuracy of the worst 10 % of users"},
     ),
     Metric(
         name="accuracy_users_best10",
         label="best 10 % of users",
         head="best 10 %",
         unit="%",
-        views={"final": "", "fairness": ""},
+        views={"final": ""},
     ),
     Metric(
         name="accuracy_users_variance",
@@ -178,23 +195,38 @@ _LEARNING: tuple[Metric, ...] = (
         head="variance",
         unit="%²",
         low_is_good=True,
-        views={"final": "", "fairness": ""},
+        views={"final": ""},
     ),
-    Metric(name="accuracy_users_jain", label="Jain index of accuracies", views={"final": ""}),
+    Metric(name="accuracy_users_jain", label="Jain index of accuracies", limits=_SHARE, views={"final": ""}),
     Metric(name="validation_accuracy", head="validation", unit="%", views={"final": "", "others": ""}),
     Metric(name="validation_loss", low_is_good=True, views={"others": ""}),
-    Metric(name="weight_divergence", low_is_good=None, views={"others": ""}),
-    Metric(name="gradient_norm", low_is_good=None, views={"others": ""}),
-    Metric(name="staleness_mean", label="staleness", low_is_good=None, views={"others": ""}),
-    Metric(name="staleness_max", low_is_good=None),
+    Metric(name="weight_divergence", limits=_POSITIVE, low_is_good=None, views={"others": ""}),
+    Metric(name="gradient_norm", limits=_POSITIVE, low_is_good=None, views={"others": ""}),
+    Metric(name="staleness_mean", label="staleness", limits=_POSITIVE, low_is_good=None, views={"others": ""}),
+    Metric(name="staleness_max", limits=_POSITIVE, low_is_good=None),
     Metric(
         name="r2",
         label="R²",
+        limits=(-math.inf, 1.0),
         has_sets=True,
         views={"final": "", "curves": "", "headline": "R² on the test set", "points": ""},
     ),
-    Metric(name="mse", label="mean squared error", head="MSE", low_is_good=True, views={"final": "", "headline": ""}),
-    Metric(name="mae", label="mean absolute error", head="MAE", low_is_good=True, views={"final": ""}),
+    Metric(
+        name="mse",
+        label="mean squared error",
+        head="MSE",
+        limits=_POSITIVE,
+        low_is_good=True,
+        views={"final": "", "headline": ""},
+    ),
+    Metric(
+        name="mae",
+        label="mean absolute error",
+        head="MAE",
+        limits=_POSITIVE,
+        low_is_good=True,
+        views={"final": ""},
+    ),
     Metric(name="loss", low_is_good=True, views={"final": "", "points": ""}),
     Metric(name="t", low_is_good=None, views={"final": ""}),
     Metric(name="objective", low_is_good=None, views={"final": ""}),
@@ -231,8 +263,13 @@ _ACCESS: tuple[Metric, ...] = (
     Metric(name="duration_s", is_listed=False),
     Metric(name="warmup_s", is_listed=False),
     Metric(name="time_s", is_cost=True, views={"target": "{}"}),
-    Metric(name="rounds_per_hour", views={"sweep": "", "points": "", "costs": "Rounds per hour"}),
-    Metric(name="delivered_per_round", rank=2, views={"headline": "", "sweep": "", "points": ""}),
+    Metric(name="rounds_per_hour", limits=_POSITIVE, views={"sweep": "", "points": "", "costs": "Rounds per hour"}),
+    Metric(
+        name="delivered_per_round",
+        limits=_POSITIVE,
+        rank=2,
+        views={"headline": "", "sweep": "", "points": ""},
+    ),
     Metric(name="rounds_abandoned"),
     Metric(name="versions_superseded"),
     Metric(name="version_lag_max"),
@@ -257,7 +294,13 @@ _ACCESS: tuple[Metric, ...] = (
     Metric(name="packets_sent"),
     Metric(name="packets_retransmitted"),
     Metric(name="loss_ratio", label="lost, total", unit="%", rank=4, views={"sweep": "", "points": ""}),
-    Metric(name="jain", label="Jain index of deliveries", rank=8, views={"headline": "", "sweep": "", "points": ""}),
+    Metric(
+        name="jain",
+        label="Jain index of deliveries",
+        limits=_SHARE,
+        rank=8,
+        views={"headline": "", "sweep": "", "points": ""},
+    ),
     Metric(name="uplink_bits", label="sent on the uplink", views={"costs": "Sent up", "target": "{} up"}),
     Metric(name="downlink_bits", label="sent on the downlink", views={"target": "{} down"}),
     Metric(name="billed_uplink_bits", label="billed per update"),

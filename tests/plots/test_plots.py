@@ -6,11 +6,14 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+import seaborn as sns
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 import netfl
 from netfl import plots
+from netfl.plots import style
+from netfl.plots.deliveries import OUTCOME_COLOURS
 from netfl.plots.sweeps import axis_lines
 
 ROOT = "scenarios/rural_outage.yaml"
@@ -233,3 +236,47 @@ def test_invalid_selections_of_a_sweep_are_errors(arguments, problem):
 def test_a_heat_map_needs_one_learner():
     with pytest.raises(ValueError, match="A, B have the metric; choose one, such as learner='A'"):
         plots.sweep_heat(sweep_summary(TWO_AXES), "accuracy", "lr", "users")
+
+
+def two_replicas(metric, first, second):
+    """Return metrics of one learner in two replicas, whose t interval is wide."""
+    rows = [(replica, at, value) for replica, values in enumerate((first, second)) for at, value in enumerate(values)]
+    table = pd.DataFrame(rows, columns=["replica", "round", "value"])
+    return table.assign(learner="A", metric=metric, group="", time_s=table["round"].astype(float))
+
+
+def band(ax):
+    """Return the smallest and the largest y of the bands of axes."""
+    y = np.concatenate([path.vertices[:, 1] for area in ax.collections for path in area.get_paths()])
+    return y.min(), y.max()
+
+
+@pytest.mark.parametrize(
+    ("metric", "low", "high"),
+    [("accuracy", 0.0, 100.0), ("accuracy_users_jain", 0.0, 1.0), ("staleness_mean", 0.0, None), ("r2", None, 1.0)],
+)
+def test_bands_have_possible_values_only(metric, low, high):
+    ax = plots.curves(two_replicas(metric, [0.1, 0.9], [0.3, 0.6]), metric).axes[0]
+    lowest, highest = band(ax)
+    assert lowest == low if low is not None else lowest < -1.0
+    assert highest == high if high is not None else highest > 1.0
+
+
+def test_bands_and_bars_of_sweeps_have_possible_values_only():
+    summary = sweep_summary({"users": [5, 10]}, half=0.9)
+    assert band(plots.sweep_lines(summary, "accuracy", "users").axes[0]) == (0.0, 100.0)
+    ax = plots.sweep_lines(sweep_summary({"mac": ["a", "b"]}, half=0.9), "accuracy", "mac").axes[0]
+    ends = np.concatenate([segment[:, 1] for area in ax.collections for segment in area.get_segments()])
+    assert (ends.min(), ends.max()) == (0.0, 100.0)
+
+
+def contrast(hue, page):
+    """Return the contrast of two colours by WCAG 2."""
+    dark, light = sorted(sns.utils.relative_luminance(colour) for colour in (hue, page))
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("page", ["#ffffff", "#1b1f26"])
+def test_colours_are_visible_on_light_and_dark_pages(page):
+    for hue in (*style.PALETTE, *OUTCOME_COLOURS.values()):
+        assert contrast(hue, page) > 2.0, hue

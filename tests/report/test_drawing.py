@@ -2,6 +2,7 @@
 
 import io
 import re
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -115,7 +116,7 @@ def test_noisy_curve_is_drawn_raw_and_smoothed(make):
 @pytest.mark.slow
 def test_stacked_areas_reach_the_total(make):
     view = RunData(make())
-    table = aggregates.outcome_bins(view.outcomes, view.rounds, 3)
+    table = aggregates.outcome_bins(view.outcomes, 3 * [view.rounds])
     ax = drawn(deliveries.outcomes(view.run.events, view.run.rounds))
     top = ax.patches[-1].get_data().values
     assert np.allclose(top, table.sum(axis="columns"))
@@ -158,12 +159,57 @@ def test_map_is_to_scale_and_coloured():
     users = USERS.assign(x_m=[0.0, 4000.0, 0.0, 1000.0], y_m=[0.0, 0.0, 1000.0, 500.0])
     nodes = pd.DataFrame({"node": ["tower:0"], "role": ["tower"], "x_m": [8000.0], "y_m": [0.0]})
     ax = drawn(network.user_map(users, "delivered", "deliveries", nodes=nodes))
-    rings, dots, towers = ax.collections
+    rings, dots, towers = ax.collections[:3]
     assert rings.get_offsets().tolist() == [[4.0, 0.0], [1.0, 0.5]]
     assert np.asarray(dots.get_array()).tolist() == [5, 0, 9, 1]
     assert towers.get_offsets().tolist() == [[8.0, 0.0]]
     assert ax.get_aspect() == 1.0
     assert np.ptp(ax.get_xlim()) == pytest.approx(np.ptp(ax.get_ylim()))
+
+
+def test_numbers_of_crowded_users_do_not_overlap():
+    rng = np.random.default_rng(2)
+    xy = np.concatenate([rng.normal(0.0, 300.0, (12, 2)), rng.uniform(-8000.0, 8000.0, (18, 2))])
+    users = pd.DataFrame({"user": np.arange(30), "x_m": xy[:, 0], "y_m": xy[:, 1], "rare": False, "delivered": 1})
+    figure = Figure(figsize=(3.2, 4.4), layout="constrained")
+    ax = network.user_map(users, "delivered", "deliveries", ax=figure.add_subplot())
+    figure.draw_without_rendering()
+    numbers = [text for text in ax.texts if text.get_text().isdecimal()]
+    boxes = [text.get_window_extent() for text in numbers]
+    assert not any(first.overlaps(second) for first, second in combinations(boxes, 2))
+    dots = ax.transData.transform(ax.collections[1].get_offsets())
+    assert not any(box.contains(*dot) for box in boxes for dot in dots)
+    assert {*range(12, 30)} <= {int(text.get_text()) for text in numbers}, "there is room around those outside"
+
+
+def test_a_map_has_a_scale_bar():
+    users = USERS.assign(x_m=[0.0, 4000.0, 0.0, 1000.0], y_m=[0.0, 0.0, 1000.0, 500.0])
+    ax = drawn(network.user_map(users, "delivered", "deliveries"))
+    assert np.ptp(ax.lines[0].get_xdata()) == pytest.approx(1.0)
+    assert ax.texts[-1].get_text() == " 1 km"
+    assert ax.lines[0].get_ydata()[0] < 0.0, "below all users"
+
+
+def test_colours_of_accuracies_differ_near_the_highest_and_are_those_of_all_learners(make):
+    view = RunData(make(replicas=1))
+    ax = drawn(learning.class_accuracy(view.metrics, learners=LEARNERS))
+    mesh = ax.collections[0]
+    cells = np.asarray(mesh.get_array())
+    assert (mesh.norm.vmin, mesh.norm.vmax) == (cells.min(), cells.max())
+    norm = style.percent_norm([21.0, 40.0, 53.0, 95.0, 97.0, 100.0, np.nan])
+    places = norm([21.0, 40.0, 53.0, 95.0, 97.0, 100.0])
+    assert places[[0, -1]].tolist() == [0.0, 1.0]
+    assert (np.diff(places) > 0.05).all(), "95, 97 and 100 % can be told apart"
+    assert norm.inverse(places).tolist() == pytest.approx([21.0, 40.0, 53.0, 95.0, 97.0, 100.0])
+
+
+@pytest.mark.parametrize("values", [[97.0, 97.0], [], [np.nan]])
+def test_scale_of_equal_or_missing_values(values):
+    figure = Figure()
+    ax = figure.add_subplot()
+    image = ax.imshow(np.full((1, 2), 97.0), norm=style.percent_norm(values))
+    style.percent_bar(ax, image, "accuracy")
+    figure.draw_without_rendering()
 
 
 def test_regions_have_y_upwards():

@@ -178,13 +178,23 @@ def test_outcome_bins_keep_all_outcomes(rounds):
     rows = pd.DataFrame(
         {"round": rng.integers(1, rounds + 1, 5000), "outcome": rng.choice(["late", "delivered"], 5000)}
     )
-    table = aggregates.outcome_bins(rows, rounds, 2)
+    table = aggregates.outcome_bins(rows, [rounds, rounds])
     starts = table.index.to_numpy()
     lengths = np.diff(np.append(starts, rounds + 1))
     assert len(table) <= 80
     assert (table.sum(axis="columns").to_numpy() * lengths * 2).sum() == pytest.approx(5000)
     in_first = rows["round"] < starts[0] + lengths[0]
     assert table["late"].iloc[0] * lengths[0] * 2 == pytest.approx((in_first & (rows["outcome"] == "late")).sum())
+
+
+@pytest.mark.parametrize(("last_rounds", "every"), [([403], 1), ([200, 90], 1), ([403, 250], 3), ([90], 40)])
+def test_steady_outcomes_have_bins_of_equal_height(last_rounds, every):
+    """Two updates in each recorded round, whatever part of a bin is covered, by how many replicas."""
+    recorded = [number for last in last_rounds for number in range(1, last + 1, every)]
+    rows = pd.DataFrame({"round": np.repeat(recorded, 2), "outcome": "delivered"})
+    table = aggregates.outcome_bins(rows, last_rounds, every=every)
+    assert len(table) <= 80
+    assert table["delivered"].to_numpy() == pytest.approx(2.0)
 
 
 def test_delivery_shares_are_shares_of_rounds():

@@ -239,7 +239,7 @@ def test_report_of_killed_run_shows_its_tables(tmp_path):
     last = view.rounds
     assert last > 4
     text = report.write(run).read_text(encoding="utf-8")
-    assert f"This run is not finished (crashed): it has {last} of 5000 rounds." in text
+    assert f"This run is not finished (crashed): it has {last} of 5\u202f000 rounds." in text
     assert text.count("<svg") >= 8
     for section in ("final_metrics", "participation", "outcomes", "network", "replay"):
         assert f'<section id="{section}">' in text

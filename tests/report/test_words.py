@@ -104,7 +104,7 @@ def test_user_with_fewest_deliveries_is_named(make):
     patched = pd.concat([delivered, delivered.head(2).assign(user=5)])
     view.run.__dict__["deliveries"] = patched
     assert (
-        "user 5, which holds a rare class, had the fewest: 2 in 2000 rounds"
+        "user 5, which holds a rare class, had the fewest: 2 in 2\u202f000 rounds"
         in (summary_text.participation_sentences(view)[0])
     )
 

@@ -248,7 +248,7 @@ def test_dry_run_simulates_direct_rounds_in_batches(call):
     direct = {"kind": "stationary", "rho": {"zipf": 1}}
     scenario = {"name": "a", "users": 200_000, "rounds": 1000, "record": "none", "access": direct}
     _, output, _ = call("check", scenario)
-    assert "extrapolated from 1000 rounds" in output
+    assert "extrapolated from 1\u202f000 rounds" in output
     assert re.search(r"(under 1|[\d.]+) s of processor time", output)
 
 

@@ -216,7 +216,7 @@ class UserExplanation:
     def sentence(self) -> str:
         """The explanation in words."""
         updates = counted(self.deliveries, "update") if self.deliveries else "no update"
-        head = f"user {self.user} delivered {updates} in {self.rounds} rounds"
+        head = f"user {self.user} delivered {updates} in {counted(self.rounds, 'round')}"
         if self.standing is Standing.ABOVE:
             return f"{head}, more than its fair share of {self.fair:.3g}"
         if self.deliveries == self.fair and self.deliveries:

@@ -1,8 +1,8 @@
 """The network replay of a report: one replica, drawn in place and played in simulated time.
 
 `AnimationData` takes it from the tables and packs it, and the scripts beside this file play it: ``data.js`` unpacks,
-``moment.js`` computes the state at any instant, ``scene.js`` draws it with ``brush.js``, ``words.js`` lists events,
-``player.js`` is the controls.
+``moment.js`` computes the state at any instant, ``scene.js`` draws it with ``brush.js`` and places texts with
+``labels.js``, ``words.js`` lists events, ``player.js`` is the controls.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from netfl.report.animation.data import AnimationData, pack_data
 from netfl.report.page import Section
 from netfl.report.run_data import RunData
 
-SCRIPTS = ("data.js", "moment.js", "words.js", "brush.js", "scene.js", "player.js")
+SCRIPTS = ("data.js", "moment.js", "words.js", "brush.js", "labels.js", "scene.js", "player.js")
 """The scripts, in the order of their dependencies."""
 
 MAX_USERS = 20_000

@@ -91,17 +91,23 @@ class Brush {
     this.pen.fillRect(x - size / 2, y - size / 2, size, size);
   }
 
-  /** Text beside a place, on the side that has room; the page's colour around it lets it be read on anything. */
-  label(text, [x, y], away, colour, bold) {
+  /** Text around a place; the page's colour around it lets it be read on anything. */
+  label(text, [x, y], colour, bold) {
     const { pen } = this;
     pen.font = `${bold ? 600 : 400} 11px system-ui, sans-serif`;
-    const left = x + away + pen.measureText(text).width > this.width;
-    pen.textAlign = left ? "right" : "left";
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
     pen.lineJoin = "round";
     this.begin(this.page, 3);
-    pen.strokeText(text, left ? x - away : x + away, y);
+    pen.strokeText(text, x, y);
     pen.fillStyle = colour;
-    pen.fillText(text, left ? x - away : x + away, y);
+    pen.fillText(text, x, y);
+  }
+
+  /** The width of a text in pixels, bold so that it has room in either case. */
+  measure(text) {
+    this.pen.font = "600 11px system-ui, sans-serif";
+    return this.pen.measureText(text).width;
   }
 
   begin(colour, width, dashes = []) {

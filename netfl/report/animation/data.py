@@ -139,6 +139,7 @@ class AnimationData:
             "details": self._details,
             "learners": self.data.learners,
             "coloured": self.scores.user_learners,
+            "metres": self.layout.has_positions,
         }
 
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -21,8 +21,8 @@ class Player {
     this.offerColours();
     this.listScores();
     part("step").textContent = film.step;
-    part("rounds").textContent = `of ${film.round_open.length}`;
-    part("users").textContent = `of ${film.users}`;
+    part("rounds").textContent = `of ${grouped(film.round_open.length)}`;
+    part("users").textContent = `of ${grouped(film.users)}`;
     part("rare").hidden = !film.rare.some((one) => one);
     this.listen();
     this.show();
@@ -54,7 +54,7 @@ class Player {
 
   writeScale() {
     part("low").textContent = this.learner < 0 ? "0 deliveries" : "accuracy 0 %";
-    part("high").textContent = this.learner < 0 ? `${this.scene.most}` : "100 %";
+    part("high").textContent = this.learner < 0 ? `${this.scene.most}` : "100 %, 75 % in the middle";
   }
 
   listScores() {
@@ -135,9 +135,9 @@ class Player {
     const { film, moment } = this;
     this.scene.draw(moment, this.learner, this.calm);
     const [users, others] = moment.downs;
-    part("round").textContent = moment.round;
+    part("round").textContent = grouped(moment.round);
     part("clock").textContent = this.clock(moment.at);
-    part("down").textContent = users;
+    part("down").textContent = grouped(users);
     part("broken").textContent = others;
     part("cursor").value = Math.round((SLIDER * moment.at) / film.end_s);
     part("cursor").setAttribute("aria-valuetext", `${film.step} ${moment.round}, ${this.clock(moment.at)}`);
@@ -183,7 +183,7 @@ class Player {
     line.className = FAILED.includes(kind) ? "failed" : kind;
     Object.assign(line.dataset, { first, last });
     time.textContent = this.eventClock(film.event_time[first]);
-    words.textContent = words.title = sentence(film, first) + (last > first ? `, and ${last - first} more alike` : "");
+    words.textContent = words.title = sentence(film, first) + (last > first ? `, and ${grouped(last - first)} more alike` : "");
     line.append(time, words);
     return line;
   }

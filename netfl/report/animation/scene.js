@@ -29,6 +29,7 @@ class Scene {
       brush.width / 2 + (x - (left + right) / 2) * scale,
       brush.height / 2 - (y - (south + north) / 2) * scale,
     ];
+    this.scale = scale;
     this.radius = Math.min(9, Math.max(1.3, 0.2 * Math.sqrt((brush.width * brush.height) / film.users)));
     this.users = null;
     this.nodes = this.spread();
@@ -49,7 +50,11 @@ class Scene {
   /** Draw *moment*, users coloured by a learner's accuracy or, if that is -1, by how often they were delivered. */
   draw(moment, learner, calm) {
     this.brush.clear();
-    if (!this.users || this.film.frames.length) this.users = this.standing(moment.places);
+    if (!this.users || this.film.frames.length) {
+      this.users = this.standing(moment.places);
+      this.texts = this.arrange();
+    }
+    this.drawScale();
     this.drawLinks(moment);
     if (!calm) this.drawBroadcast(moment);
     const waiting = this.drawWays(moment);
@@ -59,6 +64,28 @@ class Scene {
 
   standing(places) {
     return Array.from({ length: this.film.users }, (_, user) => this.place(places[2 * user], places[2 * user + 1]));
+  }
+
+  /** Centres of the names of nodes and, after them, of the numbers of users; nothing where there is no room. */
+  arrange() {
+    const { film, brush, nodes, nobody, radius, users } = this;
+    const names = nobody <= NAMED ? nodes.map((at, node) => ({ at, away: 13, width: brush.measure(named(film, film.users + node)) })) : [];
+    const numbered = film.users <= NUMBERED ? users : [];
+    const numbers = numbered.map((at, user) => ({ at, away: radius + 5, width: brush.measure(String(user)) }));
+    const disks = [...nodes.map(([x, y]) => [x, y, 9]), ...numbered.map(([x, y]) => [x, y, radius])];
+    const found = placeTexts([...names, ...numbers], disks, brush.width, brush.height);
+    return { nodes: found.slice(0, names.length), users: found.slice(names.length) };
+  }
+
+  /** A bar of a round length, where positions are in metres. */
+  drawScale() {
+    const { film, brush, scale } = this;
+    if (!film.metres) return;
+    const metres = roundLength(brush.width / 4 / scale);
+    const [left, y, end] = [12, brush.height - 12, 12 + metres * scale];
+    brush.line([[left, y - 4], [left, y], [end, y], [end, y - 4]], brush.text, 1.5);
+    const text = metres < 1000 ? `${metres} m` : `${metres / 1000} km`;
+    brush.label(text, [end + 6 + brush.measure(text) / 2, y - 2], brush.text, false);
   }
 
   drawLinks(moment) {
@@ -126,7 +153,9 @@ class Scene {
 
   drawUsers(moment, learner) {
     const { film } = this;
-    const [shares, winners] = [moment.shares(learner, this.most), moment.winners];
+    const shares = moment.shares(learner, this.most);
+    const winners = moment.winners;
+    if (learner >= 0) shares.forEach((share, user) => (shares[user] = 1 - Math.sqrt(1 - share))); // finer near 100 %
     for (let user = 0; user < film.users; user++) this.drawUser(user, shares[user], moment.down[user]);
     if (film.users <= NUMBERED) this.users.forEach((_, user) => this.badge(user, winners.has(user)));
     else winners.forEach((user) => this.crown(user));
@@ -144,10 +173,10 @@ class Scene {
   /** What a user wears where there are few: its number, a ring if it holds a rare class, one if it was delivered last. */
   badge(user, won) {
     const { film, brush, radius } = this;
-    const [x, y] = this.users[user];
-    if (film.rare[user]) brush.ring([x, y], radius + 2.5, brush.rare, 2);
+    if (film.rare[user]) brush.ring(this.users[user], radius + 2.5, brush.rare, 2);
     if (won) this.crown(user);
-    brush.label(String(user), [x, y - radius], radius + (won ? 9 : 4), won ? brush.text : brush.soft, won);
+    const centre = this.texts.users[user];
+    if (centre) brush.label(String(user), centre, won ? brush.text : brush.soft, won);
   }
 
   /** The ring of those who were delivered last. */
@@ -163,7 +192,8 @@ class Scene {
       brush.shape(film.roles[node], place, broken ? brush.page : brush.text, broken ? brush.down : brush.page);
       if (broken) brush.cross(place, 12, brush.down);
       const colour = broken ? brush.down : brush.text;
-      if (this.nobody <= NAMED) brush.label(named(film, film.users + node), [place[0], place[1] + 14], 13, colour, true);
+      const centre = this.texts.nodes[node];
+      if (centre) brush.label(named(film, film.users + node), centre, colour, true);
       this.drawQueue([place[0], place[1] - 18], waiting[node]);
     });
   }
@@ -172,7 +202,7 @@ class Scene {
   drawQueue([x, y], count) {
     const { brush } = this;
     for (let one = 0; one < Math.min(count, 8); one++) brush.box(x + 9 * one, y, 7, brush.blue);
-    if (count > 8) brush.label(String(count), [x, y + 4], 74, brush.text, true);
+    if (count > 8) brush.label(String(count), [x + 74 + brush.measure(String(count)) / 2, y], brush.text, true);
   }
 
   /** The user nearest to a point on the canvas; nothing if none is near. */

@@ -65,5 +65,8 @@ function span(seconds) {
   return `${Number((seconds / (unit || 1e-6)).toPrecision(2))} ${name}`;
 }
 
+/** An integer with thin spaces between thousands. */
+const grouped = (number) => String(number).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+
 /** A share in percent. */
 const percent = (share) => (Number.isNaN(share) ? "–" : `${(100 * share).toFixed(1)} %`);

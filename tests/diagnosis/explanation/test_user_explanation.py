@@ -32,8 +32,8 @@ def test_single_cause_is_named_with_its_effect():
     user = explained(together=101, gains={"fading": 98, "contention": 14}, typical={"fading": 1.02})
     assert user.named == ("fading",)
     assert user.sentence == (
-        "user 17 delivered 12 updates in 4000 rounds (fair share 100): fading; without fading, it would have delivered "
-        "98 updates (94 to 102), one in 40.8 s; a typical user would deliver +2 without fading"
+        "user 17 delivered 12 updates in 4\u202f000 rounds (fair share 100): fading; without fading, it would have "
+        "delivered 98 updates (94 to 102), one in 40.8 s; a typical user would deliver +2 without fading"
     )
 
 
@@ -107,7 +107,7 @@ def test_airtime_against_the_end_of_the_round_needs_no_replay():
     assert user.is_starving
     assert user.named == ("airtime", "deadline")
     assert user.sentence == (
-        "user 17 delivered no update in 4000 rounds (fair share 100), like 45 other users: airtime against the "
+        "user 17 delivered no update in 4\u202f000 rounds (fair share 100), like 45 other users: airtime against the "
         "deadline: 8 packets × 4 min 39 s (2.79 s on the air, the rest silence) = 37 min 12 s, and rounds close after "
         "at most 10 min 00 s"
     )
@@ -139,7 +139,7 @@ def test_bound_names_what_exceeds_the_round(train_s, frame_s, finished, causes):
 )
 def test_user_that_is_not_rare_is_not_called_so(standing, deliveries, end):
     user = explained(deliveries, standing=standing)
-    assert user.sentence == f"user 17 delivered {deliveries} updates in 4000 rounds, {end}"
+    assert user.sentence == f"user 17 delivered {deliveries} updates in 4\u202f000 rounds, {end}"
     assert not user.is_starving
 
 

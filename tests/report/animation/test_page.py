@@ -3,6 +3,7 @@
 import json
 import struct
 import time
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -190,6 +191,38 @@ def test_users_are_coloured_by_accuracy_or_deliveries(filmed, page):
     choose(page, "hue", "0", "change")
 
 
+def test_texts_of_crowded_places_do_not_overlap(page):
+    script = files("netfl.report.animation").joinpath("labels.js").read_text(encoding="utf-8")
+    rng = np.random.default_rng(4)
+    places = np.concatenate([rng.uniform(180, 260, (10, 2)), rng.uniform(20, 400, (12, 2)), [[2.0, 2.0]]])
+    texts = [{"at": place, "away": 12, "width": 14} for place in places.tolist()]
+    disks = [[*place, 9] for place in places.tolist()]
+    call = f"placeTexts({json.dumps(texts)}, {json.dumps(disks)}, 420, 420).map((at) => at ?? null)"
+    centres = page.js(f"(() => {{ {script}; return {call}; }})()")
+    boxes = np.array([[x - 7, y - 6, x + 7, y + 6] for x, y in filter(None, centres)])
+    assert len(boxes) >= 15
+    assert boxes.min() >= 0.0
+    for number, (left, top, right, bottom) in enumerate(boxes):
+        others = boxes[:number]
+        apart = (others[:, 0] >= right) | (others[:, 2] <= left) | (others[:, 1] >= bottom) | (others[:, 3] <= top)
+        assert apart.all()
+        nearest = places.clip([left, top], [right, bottom])
+        assert np.hypot(*(nearest - places).T).min() >= 9.0 - 1e-9
+    lengths = page.js(f"(() => {{ {script}; return [7600, 1999, 0.3].map(roundLength); }})()")
+    assert lengths == pytest.approx([5000, 1000, 0.2])
+
+
+@pytest.mark.parametrize("width", [420, 1280])
+def test_events_are_not_cut(filmed, tmp_path, width):
+    with Browser(tmp_path / "browser") as page:
+        page.ask("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
+        page.open(filmed.folder / "report.html", READY)
+        move(page, 0.9, RunData(filmed).end_s)
+        cut = "[...document.querySelectorAll('#replay-events span')].filter((one) => one.scrollWidth > one.clientWidth)"
+        assert page.js(f"{cut}.length") == 0
+        assert page.js("document.querySelectorAll('#replay-events li').length") == 14
+
+
 def test_moving_back_restores_the_picture(filmed, page):
     end_s = RunData(filmed).end_s
     move(page, 0.3, end_s)
@@ -234,7 +267,7 @@ def test_replay_of_ten_thousand_users_is_drawn(tmp_path, monkeypatch):
     report.write(run)
     with Browser(tmp_path / "browser") as page:
         page.open(run.folder / "report.html", READY)
-        assert text(page, "users") == "of 10000"
+        assert text(page, "users") == "of 10\u202f000"
         before = page.js(PIXELS)
         move(page, 0.6, RunData(run).end_s)
         assert page.js(PIXELS) != before
