@@ -285,11 +285,12 @@ class _TimedSession(LearningSession):
         return report
 
     def step(self, rounds: Sequence[Round]) -> LearnerReport:
+        if self.learner is None:
+            return super().step(rounds)
         started_s = time.process_time()
         with self._stopwatch.limit.paused():
             report = super().step(rounds)
-        if self.learner is not None:
-            self._stopwatch.learning_s.append(time.process_time() - started_s)
+        self._stopwatch.learning_s.append(time.process_time() - started_s)
         return report
 
 

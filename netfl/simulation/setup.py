@@ -136,16 +136,17 @@ def prepare_run(
         dataset = _load_data(scenario, scenario.data, learning=learning)
         mean_held = len(dataset.train_y) / scenario.users
 
+    # the order of the users, as if all held equally many examples
+    orders: list[NDArray[np.int64] | None] = []
+    with limit():
+        for replica in replicas:
+            preliminary = access_context(scenario, replica, np.full(scenario.users, mean_held), pulse)
+            orders.append(_users_by_participation(scenario, preliminary))
+
     splits: list[list[NDArray[np.int64]]] = []
     contexts: list[AccessContext] = []
-    orders: list[NDArray[np.int64] | None] = []
     validation: list[Examples] = []
-    for replica in replicas:
-        # the order of the users, as if all held equally many examples
-        preliminary = access_context(scenario, replica, np.full(scenario.users, mean_held), pulse)
-        with limit():
-            order = _users_by_participation(scenario, preliminary)
-        orders.append(order)
+    for replica, order in zip(replicas, orders, strict=True):
         if dataset is None:
             splits.append([])
             contexts.append(access_context(scenario, replica, pulse=pulse))

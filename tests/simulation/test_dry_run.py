@@ -211,7 +211,7 @@ class TestDryRun:
 
     def test_estimate_scales_with_the_number_of_rounds(self, monkeypatch):
         """The clock advances by a fixed time per call, so each round takes equally long."""
-        monkeypatch.setattr("netfl.simulation.dry_run.time.process_time", itertools.count(0.0, 0.002).__next__)
+        monkeypatch.setattr("netfl.simulation.dry_run.time.process_time", itertools.count(0.0, 0.004).__next__)
         short = {"round": SHORT, "mac": "tdma"}
         short_run, long_run = (
             run_dry(make_scenario(rounds=rounds, access=COLLIDING | short)) for rounds in (1000, 9000)
