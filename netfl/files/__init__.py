@@ -62,7 +62,7 @@ def refuse_special_file(path: Path) -> None:
 
 
 @contextmanager
-def open_file(path: Path, max_bytes: int | None = None) -> Iterator[BinaryIO]:
+def open_file(path: Path, max_bytes: int | None = None) -> Iterator[io.BufferedReader]:
     """Open a file for reading.
 
     Raises:
