@@ -1,6 +1,7 @@
 """Readers of files accept any bytes or report the problem, in little time."""
 
 import json
+import os
 import random
 import re
 import time
@@ -11,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from support import file_reader_seeds as reader_seeds
 from support.file_readers import READERS
+
+from netfl.errors import NetflError
 
 LIMIT_S = 2.0
 LONG = {"manifest", "summary"}
@@ -66,6 +69,17 @@ def test_nearly_valid_files_are_read_or_rejected(folder, name):
         start_s = time.process_time()
         reader.target(folder, data)
         assert time.process_time() - start_s < LIMIT_S, data
+
+
+@pytest.mark.parametrize("name", sorted(READERS.keys() - {"leaf", "vehicle"}))  # their files are copied before
+def test_named_pipes_are_refused(name, tmp_path):
+    """Opening one would wait for ever."""
+    reader_seeds.lay(tmp_path)
+    path = tmp_path / READERS[name].file
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    with pytest.raises(NetflError):
+        READERS[name].read(path)
 
 
 def with_array(name, array):

@@ -85,7 +85,10 @@ def check(
                 echo(f"  training: {dry_run.training}")
             if billing := billing_of(scenario):
                 echo(f"  {billing.note}")
-            for text in [*dry_run.warnings(), *warnings(scenario)]:
+            texts = [*dry_run.warnings()]
+            if dry_run.is_set_up:  # the warnings need the network
+                texts += warnings(scenario)
+            for text in texts:
                 echo(f"  {text}", err=True)
             for key, model in find_plugins(scenario):
                 if problem := law_problem(model):

@@ -51,16 +51,24 @@ def absolute_path(path: Path) -> str:
     return str(path.absolute())
 
 
-@contextmanager
-def open_file(path: Path, max_bytes: int | None = None) -> Iterator[BinaryIO]:
-    """Open a file for reading.
+def refuse_special_file(path: Path) -> None:
+    """Refuse a file that is not regular: opening a named pipe would wait for ever, and a device may have no end.
 
     Raises:
-        OSError: the file cannot be read, is larger than *max_bytes*, or is no regular file.  Opening a named pipe would
-            wait for ever.
+        OSError: it is such a file.
     """
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise OSError(errno.EINVAL, "not a regular file", str(path))
+
+
+@contextmanager
+def open_file(path: Path, max_bytes: int | None = None) -> Iterator[io.BufferedReader]:
+    """Open a file for reading.
+
+    Raises:
+        OSError: the file cannot be read, is larger than *max_bytes*, or is no regular file.
+    """
+    refuse_special_file(path)
     with path.open("rb") as file:
         if max_bytes is not None and os.fstat(file.fileno()).st_size > max_bytes:
             raise OSError(errno.EFBIG, f"larger than {max_bytes / 1e6:g} MB", str(path))
@@ -116,6 +124,7 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
         ScenarioError: a newer netfl wrote the file.
     """
     try:
+        refuse_special_file(path)
         file = pq.ParquetFile(absolute_path(path), page_checksum_verification=True)
     except _DAMAGE as error:
         raise unreadable_file(path, error) from error

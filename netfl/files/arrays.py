@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, ScenarioError, suggest
-from netfl.files import open_file
+from netfl.files import open_file, refuse_special_file
 
 _MANY_STEPS = 65_536
 """Steps of a number of 32 bits across the span of a column with which only few values can coincide."""
@@ -26,6 +26,7 @@ def read_arrays(path: Path, names: Sequence[str], optional: Sequence[str] = ()) 
         ScenarioError: it is no such file, or has other arrays; the keys are empty.
         Exception: the file is damaged.
     """
+    refuse_special_file(path)
     if not is_zipfile(path):  # NumPy would propose to load a pickle
         problem = "cannot be read: it is damaged, or not a NumPy file .npz"
         raise ScenarioError([Fault("", problem, str(path), "write it with numpy.savez")])

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from netfl.errors import MachineError
+from netfl.files import refuse_special_file
 from netfl.types import LearnerReport
 
 _KEYS = {"round", "digest", "learner", "reports", "answers"}
@@ -55,6 +56,7 @@ def load(path: Path) -> dict[str, Any]:
         MachineError: the file is damaged, or not a checkpoint.
     """
     try:
+        refuse_special_file(path)
         content = dict(torch.load(path, map_location="cpu", weights_only=True))
     except Exception as error:  # torch's reader lets many kinds of exceptions out
         raise MachineError(f"{path} is not a complete checkpoint") from error

@@ -82,7 +82,8 @@ def check_target(path: Path) -> None:
     Raises:
         ScenarioError: *path* is something else.
     """
-    if path.is_dir() or (path.exists() and MARK not in path.read_text(encoding="utf-8", errors="replace")[:4096]):
+    is_page = path.is_file() and MARK in path.read_text(encoding="utf-8", errors="replace")[:4096]
+    if path.exists() and not is_page:
         problem = f"{path} already exists and is not a report of netfl"
         raise ScenarioError([Fault("--out", problem, None, "use another file, or remove it")])
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
-from netfl.files import open_parquet, unreadable_file
+from netfl.files import open_file, open_parquet, unreadable_file
 from netfl.results.differing_keys import differing_keys
 from netfl.results.model_snapshots import VERSIONS
 from netfl.results.run_reader import MERGED, Run, open_run
@@ -61,7 +61,7 @@ def _other_files(folder: Path) -> list[str]:
 
 def _file_digest(path: Path) -> str:
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return file_digest(file, lambda: blake2b(digest_size=_BYTES)).hexdigest()
     except OSError as error:
         raise unreadable_file(path, error) from error

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.files import refuse_special_file
 
 _NAME = ".lock"
 
@@ -82,10 +83,10 @@ def locked(folder: Path) -> Iterator[None]:
     """Lock *folder* for writing; the system releases it when the process ends.
 
     Raises:
-        ScenarioError: another process has locked it, or it contains links that lead elsewhere.
+        ScenarioError: another process has locked it, or it contains links or special files.
         MachineError: it cannot be written.
     """
-    refuse_links(folder)
+    refuse_special_files(folder)
     with ExitStack() as held:
         try:
             held.enter_context(_exclusive(folder / _NAME))
@@ -97,16 +98,20 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def refuse_links(folder: Path) -> None:
-    """Refuse a folder that contains links, as files would be read or written where they lead.
+def refuse_special_files(folder: Path) -> None:
+    """Refuse a folder with links, as files would be read or written where they lead, or with named pipes or devices.
 
     Raises:
-        ScenarioError: it, or a folder in it, contains a link.
+        ScenarioError: it, or a folder in it, contains a link, a named pipe, a socket or a device.
     """
-    linked = next((path for path in (*folder.glob("*"), *folder.glob("*/*")) if path.is_symlink()), None)
-    if linked is not None:
-        problem = f"{linked} is a link, but netfl does not follow links in its folders"
-        raise ScenarioError([Fault("", problem, None, "replace it with the file")])
+    for path in (*folder.glob("*"), *folder.glob("*/*")):
+        if path.is_symlink():
+            problem = f"{path} is a link, but netfl does not follow links in its folders"
+            raise ScenarioError([Fault("", problem, None, "replace it with the file")])
+        try:
+            refuse_special_file(path)
+        except OSError as error:
+            raise ScenarioError([Fault("", f"{path} is {error.strerror}", None, "remove it")]) from error
 
 
 def is_locked(folder: Path) -> bool:

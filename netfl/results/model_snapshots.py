@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
 from netfl.errors import MachineError
-from netfl.files import unreadable_file
+from netfl.files import open_file, unreadable_file
 from netfl.results.atomic_write import atomic_write, sync, sync_directory
 from netfl.results.run_schema import first_problem
 from netfl.types import RunObserver, RunProgress, RunStart
@@ -184,7 +184,7 @@ class ModelSnapshots(Mapping[int, Mapping[str, NDArray[Any]]]):
 
     def __init__(self, path: Path) -> None:
         try:
-            with path.open("rb") as file:
+            with open_file(path) as file:
                 size = path.stat().st_size
                 begin = 8 + int.from_bytes(file.read(8), "little")
                 header = _Header.model_validate_json(file.read(min(begin, size) - 8), strict=True)

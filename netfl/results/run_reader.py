@@ -18,7 +18,7 @@ from netfl.errors import Fault, MachineError, ScenarioError, suggest
 from netfl.files import local_path, unreadable_file
 from netfl.formats import check_folder_format
 from netfl.results.formatting import clock, learner_metrics, metric_cell, metric_head
-from netfl.results.locking import is_locked, refuse_links
+from netfl.results.locking import is_locked, refuse_special_files
 from netfl.results.model_snapshots import VERSIONS, ModelSnapshots
 from netfl.results.run_schema import OTHER_TABLES, check_document, check_numbering, read_table
 from netfl.results.statistics import FINAL, LAST_TENTH, final_name, interval
@@ -355,7 +355,7 @@ def open_run(folder: str | Path) -> Run:
 
     Raises:
         ScenarioError: there is no run, a netfl of another format wrote it, or the folder contains links, which may
-            lead to files of somebody else.
+            lead to files of somebody else, or special files such as named pipes.
     """
     path = local_path(folder)
     problem = ""
@@ -373,7 +373,7 @@ def open_run(folder: str | Path) -> Run:
         problem = str(error.strerror or error)
     if problem:
         raise ScenarioError([Fault("", f"{path} is not a run directory: {problem}", None, remedy)])
-    refuse_links(path)
+    refuse_special_files(path)
     with suppress(MachineError):  # a report states what is lost with a damaged manifest
         _ = Run(path).manifest
     return Run(path)

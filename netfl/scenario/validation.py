@@ -57,27 +57,35 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
             yield from _payload_faults(parts)
     if parts["users"] is None or parts["access"] is None or (parts["rounds"] is None and parts["duration"] is None):
         return
+    facts = facts_of(parts)
     if parts["record"] is not None:
-        yield from _record_faults(parts)
+        yield from _record_faults(parts, facts)
     cases = [
-        [fault for name, part in parts.items() for fault in nested_faults(part, name, facts)]
-        for facts in _possible(parts, unread)
+        [fault for name, part in parts.items() for fault in nested_faults(part, name, possible_facts)]
+        for possible_facts in _possible(facts, unread)
     ]
     yield from (fault for fault in cases[0] if all(fault in others for others in cases[1:]))
 
 
 def facts_of(parts: Mapping[str, Any]) -> ScenarioFacts:
-    """Return what models may know about the scenario of *parts*."""
+    """Return what models may know about the scenario of *parts*.
+
+    Rates of users, which are arrays, are only asked for where learning may need them.
+    """
     access: Access = parts["access"]
     data, model = parts["data"], parts["model"]
     rounds = WINDOWS if parts["rounds"] is None else parts["rounds"]
-    participation = access.participation_rates(parts["users"], Streams(0), np.ones((parts["users"], 1)))
+    rho = None
+    participation = None
+    if parts["learners"] or parts["partition"] is not None:
+        rho = access.rates(parts["users"], Streams(0))
+        participation = access.participation_rates(parts["users"], Streams(0), np.ones((parts["users"], 1)))
     return ScenarioFacts(
         users=parts["users"],
         rounds=rounds,
         classes=None if data is None else data.classes,
         max_deliveries=access.max_deliveries(parts["users"], rounds),
-        rho_known=access.rates(parts["users"], Streams(0)) is not None,
+        rho_known=rho is not None,
         participation_known=participation is not None,
         placed=access.info.has_positions,
         ranked=access.info.has_ranking,
@@ -91,9 +99,8 @@ def facts_of(parts: Mapping[str, Any]) -> ScenarioFacts:
     )
 
 
-def _possible(parts: Mapping[str, Any], unread: AbstractSet[str]) -> list[ScenarioFacts]:
+def _possible(facts: ScenarioFacts, unread: AbstractSet[str]) -> list[ScenarioFacts]:
     """Return the facts and, if a section could not be read, the facts as they may be once it is corrected."""
-    facts = facts_of(parts)
     if not unread & {"data", "model", "learners"}:
         return [facts]
     classes = _ANY_CLASSES if "data" in unread else facts.classes
@@ -205,18 +212,20 @@ def _payload_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
         yield Fault("access.payload", problem, None, remedy)
 
 
-def _record_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
+def _record_faults(parts: Mapping[str, Any], facts: ScenarioFacts) -> Iterator[Fault]:
     """Yield an error if more outcomes of updates would be stored than `_MAX_EVENTS`."""
     record = parts["record"]
     if not isinstance(record, RecordSpec):
         record = RecordSpec(events=record)
-    facts = facts_of(parts)
+    records_superseded = record.events == "all" or "superseded" in record.events
+    if not records_superseded or facts.users * facts.rounds * facts.replicas <= _MAX_EVENTS:
+        return  # before the rates of all users are computed
     rows = parts["access"].min_updates(facts.users, facts.rounds) * facts.replicas // record.every
     if isinstance(record.users, int):
         rows = rows * record.users // facts.users
     elif record.users is not None:
         rows = rows * len(record.users) // facts.users
-    if rows > _MAX_EVENTS and (record.events == "all" or "superseded" in record.events):
+    if rows > _MAX_EVENTS:
         problem = (
             f"the outcomes of {rows:,} updates would be stored, most of them superseded: more than {_MAX_EVENTS:,}"
         )

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING
 
 from netfl.access import OpenAccess
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from netfl.simulation.learning_session import Learner
 
 LIMIT_S = 10.0
-"""Processor time after which an open round is cut."""
+"""Processor time after which the set-up of the network or an open round is cut."""
 SAMPLE_S = 1.0
 """Processor time of rounds, learning included, that is enough to extrapolate from."""
 _MAX_ROUNDS = 1000
@@ -70,7 +72,7 @@ class DryRun:
         memory: estimated bytes of memory.
         disk: estimated bytes of the files at the end of the run, when rows are in tables and in streams.
         rounds: number of complete rounds of each replica.
-        cut: progress of the round that was cut; ``None`` without one.
+        cut: progress of the round that was cut, which is round 0 in the set-up; ``None`` without one.
         delivers: whether any update was delivered.
         training: a sentence about how models are trained; empty for the usual way.
         synchronised: towers whose users stay synchronised, and how often these collide again.
@@ -100,6 +102,11 @@ class DryRun:
             needed += f", {format_disk(self.disk)} of disk"
         return f"{estimate} after the start of Python, {needed}"
 
+    @property
+    def is_set_up(self) -> bool:
+        """Whether the network was set up within the limit of time."""
+        return self.cut is None or self.cut.round > 0
+
     def shortages(self) -> Iterator[tuple[float, str]]:
         """Yield what the machine lacks: the share of the need that is available, and the problem in words."""
         free = memory.available()
@@ -115,9 +122,11 @@ class DryRun:
 
     def warnings(self) -> Iterator[str]:
         """Yield warnings about a long round, missing memory, rounds without deliveries, and synchronised users."""
-        if self.cut is not None:
+        if self.cut is not None and self.is_set_up:
             state = format_progress(self.cut)
             yield f"long: round {self.cut.round} did not end within {LIMIT_S:g} s; its state: {state}"
+        elif self.cut is not None:
+            yield f"long: the network was not set up within {LIMIT_S:g} s"
         for _, problem in self.shortages():
             yield f"large: the run needs {problem}"
         if self.rounds and not self.delivers:
@@ -135,14 +144,62 @@ class DryRun:
 
 
 class _CutError(NetflError):
-    """A round took longer than `LIMIT_S`."""
+    """The set-up of the network or a round took longer than `LIMIT_S`."""
+
+
+class _TimeLimit:
+    """Limit of the processor time of a network, without learning.
+
+    The time is checked at each report of progress.  A timer also checks it in the main thread of a POSIX system,
+    whatever the network does: the set-up of a large topology, or outages up to a distant time, report no progress.
+    """
+
+    def __init__(self) -> None:
+        self._since_s = time.process_time()
+        self._has_timer = hasattr(signal, "setitimer") and current_thread() is main_thread()
+
+    def check(self) -> None:
+        """Raise `_CutError` if the time is over."""
+        if time.process_time() - self._since_s > LIMIT_S:
+            raise _CutError
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Limit the time of what happens inside."""
+        self._since_s = time.process_time()
+        if not self._has_timer:
+            yield
+            return
+        former_handler = signal.signal(signal.SIGPROF, lambda *_: self._expire())
+        signal.setitimer(signal.ITIMER_PROF, LIMIT_S)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
+            signal.signal(signal.SIGPROF, former_handler)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave out the time of what happens inside."""
+        paused_s = time.process_time()
+        left_s = 0.0
+        if self._has_timer:
+            left_s, _ = signal.setitimer(signal.ITIMER_PROF, 0.0)
+        yield
+        self._since_s += time.process_time() - paused_s
+        if left_s:
+            signal.setitimer(signal.ITIMER_PROF, left_s)
+
+    def _expire(self) -> None:
+        raise _CutError
 
 
 class _Stopwatch(RunObserver):
     """Observer that measures the rounds of the network, and stops the dry run when they are enough.
 
     Attributes:
-        last: the last progress of an open round.
+        limit: limit of the time of the network.
+        last: the last progress of an open round; of round 0 in the set-up.
         rounds: the rounds of all replicas.
         network_s: processor time of each round without learning.
         batches: number of batches of rounds.
@@ -155,7 +212,8 @@ class _Stopwatch(RunObserver):
     """
 
     def __init__(self) -> None:
-        self.last: RoundProgress | None = None
+        self.limit = _TimeLimit()
+        self.last = RoundProgress(0, 0.0, 0, 0)
         self.rounds: list[Sequence[Round]] = []
         self.network_s: list[float] = []
         self.batches = 0
@@ -181,10 +239,15 @@ class _Stopwatch(RunObserver):
 
     def on_progress(self, progress: RoundProgress) -> None:
         self.last = progress
-        if self.elapsed_s > LIMIT_S:
-            raise _CutError
+        self.limit.check()
+
+    def on_open(self, access: OpenAccess) -> None:
+        """Add the access of a replica, whose first round begins."""
+        self.accesses.append(access)
+        self.last = RoundProgress(1, 0.0, 0, 0)
 
     def on_round(self, progress: RunProgress) -> None:
+        self.last = RoundProgress(progress.round + 1, progress.time_s, self.last.attempts, 0)
         elapsed_s = self.elapsed_s
         network_s = elapsed_s - sum(self.network_s) - sum(self.learning_s)
         batches = [batch for batch in progress.results if isinstance(batch, RoundBatch)]
@@ -212,7 +275,7 @@ class _TimedSession(LearningSession):
         self._stopwatch = stopwatch
 
     def start(self) -> LearnerReport:
-        with model_errors("learning", 0.0):
+        with model_errors("learning", 0.0), self._stopwatch.limit.paused():
             if self.learner is not None:
                 self.learner.start()  # the first evaluation takes longer
             started_s = time.process_time()
@@ -222,10 +285,12 @@ class _TimedSession(LearningSession):
         return report
 
     def step(self, rounds: Sequence[Round]) -> LearnerReport:
+        if self.learner is None:
+            return super().step(rounds)
         started_s = time.process_time()
-        report = super().step(rounds)
-        if self.learner is not None:
-            self._stopwatch.learning_s.append(time.process_time() - started_s)
+        with self._stopwatch.limit.paused():
+            report = super().step(rounds)
+        self._stopwatch.learning_s.append(time.process_time() - started_s)
         return report
 
 
@@ -260,12 +325,13 @@ def run_dry(scenario: Scenario) -> DryRun:
 def _cut_run(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
     """Return the result of a dry run whose last round was cut: the whole run takes at least 1 / share times as long."""
     last = stopwatch.last
-    assert last is not None
     if scenario.duration is None:
         share = last.round / scenario.steps
     else:
         share = min(1.0, last.time_s / scenario.duration)
-    seconds = stopwatch.elapsed_s / max(share, 1e-9)
+    seconds = stopwatch.elapsed_s
+    if share:  # else nothing is known of the rounds
+        seconds /= max(share, 1e-9)
     needed = memory.estimate_memory(scenario)
     return DryRun(seconds, needed, cut=last, synchronised=stopwatch.synchronised)
 
@@ -275,7 +341,8 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
     # many short replicas show what each of them costs beside its rounds
     short_replicas = min(_MAX_ROUNDS // scenario.steps, _MAX_USERS // scenario.users)
     replicas = min(scenario.replicas, max(_MAX_REPLICAS, short_replicas))
-    setup = prepare_run(scenario, replicas=range(replicas), pulse=stopwatch.on_progress)
+    limit = stopwatch.limit
+    setup = prepare_run(scenario, replicas=range(replicas), pulse=stopwatch.on_progress, limit=limit.running)
     seconds = stopwatch.elapsed_s
     with tempfile.TemporaryDirectory() as folder, _fast_learner(setup, _MIN_STEPS) as learner:
         training = ""
@@ -286,13 +353,15 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
         empty = _end_run(RunWriter(Path(folder), scenario, setup.replicas, session.lanes), "interrupted")
         writer = RunWriter(Path(folder), scenario, setup.replicas, session.lanes)
         started_s = time.process_time()
-        writer.write_replicas("users", [setup.users(replica) for replica in setup.replicas])
-        writer.write_replicas("nodes", [setup.nodes(replica) for replica in setup.replicas])
+        with limit.running():
+            writer.write_replicas("users", [setup.users(replica) for replica in setup.replicas])
+            writer.write_replicas("nodes", [setup.nodes(replica) for replica in setup.replicas])
         seconds += time.process_time() - started_s
         stopwatch.started_s = time.process_time()
         try:
             observers = [writer, stopwatch]
-            run_rounds(setup.with_recorders(writer.recorders), session, observers, stopwatch.accesses.append)
+            with limit.running():
+                run_rounds(setup.with_recorders(writer.recorders), session, observers, stopwatch.on_open)
         except NetflError as error:
             is_later = isinstance(error, ModelError) and bool(stopwatch.network_s)
             if not is_later:  # an error of a later round is left to the run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -101,6 +101,7 @@ def prepare_run(
     learning: bool = True,
     replicas: range | None = None,
     pulse: Callable[[RoundProgress], None] = ignore_progress,
+    limit: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> RunSetup:
     """Load and partition what a run of *scenario* needs.
 
@@ -109,6 +110,7 @@ def prepare_run(
         learning: whether learners run; without them the data are loaded only if the access depends on them.
         replicas: the replicas to prepare; by default all.
         pulse: called with the progress of rounds: those that the partition needs now, and those of the run.
+        limit: returns a context for what the partition needs of the access; by default one without effect.
 
     Raises:
         ScenarioError: the run is too large, data are missing or cannot be partitioned, or the access needs learners.
@@ -134,15 +136,17 @@ def prepare_run(
         dataset = _load_data(scenario, scenario.data, learning=learning)
         mean_held = len(dataset.train_y) / scenario.users
 
+    # the order of the users, as if all held equally many examples
+    orders: list[NDArray[np.int64] | None] = []
+    with limit():
+        for replica in replicas:
+            preliminary = access_context(scenario, replica, np.full(scenario.users, mean_held), pulse)
+            orders.append(_users_by_participation(scenario, preliminary))
+
     splits: list[list[NDArray[np.int64]]] = []
     contexts: list[AccessContext] = []
-    orders: list[NDArray[np.int64] | None] = []
     validation: list[Examples] = []
-    for replica in replicas:
-        # the order of the users, as if all held equally many examples
-        preliminary = access_context(scenario, replica, np.full(scenario.users, mean_held), pulse)
-        order = _users_by_participation(scenario, preliminary)
-        orders.append(order)
+    for replica, order in zip(replicas, orders, strict=True):
         if dataset is None:
             splits.append([])
             contexts.append(access_context(scenario, replica, pulse=pulse))

@@ -17,8 +17,8 @@ class ScenarioFacts:
         rounds: the number of rounds.
         classes: number of labels in the data; ``None`` without data.
         max_deliveries: the largest number of deliveries in a round.
-        rho_known: whether the access states each user's participation rate, up to a factor.
-        participation_known: whether it states each user's participation rate exactly.
+        rho_known: whether the access states each user's participation rate, up to a factor; not without learning.
+        participation_known: whether it states each user's participation rate exactly; not without learning.
         placed: whether users have positions.
         ranked: whether the access has a recorded order of the users by participation.
         sized: whether the model gives the size of an update.

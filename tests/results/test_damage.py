@@ -303,6 +303,17 @@ def test_no_command_follows_links(damaged, tmp_path):
         netfl.open_run(damaged)
 
 
+@pytest.mark.parametrize("name", ["rounds.parquet", "versions/A-0.safetensors", "new.part", ".lock", "report.html"])
+def test_no_command_opens_a_named_pipe(name, damaged):
+    """Opening one would wait for ever."""
+    (damaged / name).unlink(missing_ok=True)
+    os.mkfifo(damaged / name)
+    for words in (("verify", "DIR"), ("export", "DIR", "--csv"), ("resume", "DIR"), ("report", "DIR")):
+        result = CliRunner().invoke(app, [word.replace("DIR", str(damaged)) for word in words])
+        assert result.exit_code == 2
+        assert f"{damaged / name} is not a regular file; remove it" in result.output.replace("\n", "")
+
+
 def test_an_older_folder_is_refused_by_name(damaged):
     put(damaged / "manifest.json", ("format",), 1)
     with pytest.raises(ScenarioError) as error:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from support.error_messages import assert_messages
 
 import netfl
+from netfl.access.bernoulli import Bernoulli
 from netfl.errors import ModelError, ScenarioError
 from netfl.scenario.scenario import EventKind, Scenario, load, validate
 from netfl.scenario.validation import unusual_values
@@ -570,3 +571,15 @@ def test_examples_without_features_are_an_error():
             )
         )
     assert [(fault.key, fault.problem) for fault in error.value.faults] == [("data", "the examples have no features")]
+
+
+def test_rates_of_users_are_not_computed_without_learning(monkeypatch):
+    def refuse(*_):
+        raise AssertionError("an array of all users")
+
+    for method in ("rates", "participation_rates"):
+        monkeypatch.setattr(Bernoulli, method, refuse)
+    access = {"kind": "bernoulli", "probability": 0.3}
+    assert load({"name": "a", "users": 2 * 10**7, "rounds": 1, "access": access}).users == 2 * 10**7
+    with pytest.raises(ScenarioError, match="users: should be less than or equal to"):
+        load({"name": "a", "users": 10**8, "rounds": 1, "access": access})

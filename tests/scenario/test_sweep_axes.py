@@ -172,6 +172,10 @@ MANY = {"seed": [*range(300)], "access.probability": [share / 200 for share in r
 @pytest.mark.parametrize(
     ("sweep", "message"),
     [
+        (
+            {f"access.{key}": [*range(1, 1001)] for key in ("probability", "interval", "round_length")},
+            "sweep: has 1,000,000,000 combinations, more than 10,000",
+        ),
         (MANY, "sweep: has 60,000 combinations, more than 10,000; use fewer values or draws, or divide"),
         (MANY | {"users": [5, 6], "exclude": "users == 5"}, "sweep: has 120,000 combinations, more than 100,000"),
         (MANY | {"exclude": "seed == 5"}, "sweep: the 60,000 combinations leave more than 10,000 points"),

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import signal
 import time
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +15,7 @@ from typer.testing import CliRunner
 import netfl
 from netfl.access.bernoulli import Bernoulli
 from netfl.cli import app
-from netfl.errors import ModelError, ScenarioError
+from netfl.errors import ModelError, NetflError, ScenarioError
 from netfl.learning.aggregation.average import Average
 from netfl.report.run_data import RunData
 from netfl.report.summary_text import run_status
@@ -137,6 +138,13 @@ SPARSE = {
 """A hundred users, with about five deliveries in a round."""
 
 
+def _compute(seconds):
+    """Take processor time."""
+    end_s = time.process_time() + seconds
+    while time.process_time() < end_s:
+        pass
+
+
 class TestDryRun:
     def test_endless_round_is_cut(self, monkeypatch):
         clock = iter(np.arange(0.0, 1e4, 3.0))
@@ -170,9 +178,40 @@ class TestDryRun:
         timed = {"name": "a", "users": 20, "duration": 1e7, "access": access}
         assert run_dry(validate(ScenarioDocument(timed, "a"))).cut is not None
 
+    def test_outages_up_to_a_distant_time_are_cut(self, monkeypatch):
+        monkeypatch.setattr(dry_run, "LIMIT_S", 0.1)
+        short_times = {"distribution": "exponential", "mean": "1 ms"}
+        outage = {"kind": "renewal", "nodes": "users", "up": short_times, "down": short_times}
+        changes = {"outages": [outage], "compute": {"speed": 1e-9, "samples": 1}}  # training takes 30 years
+        result = run_dry(make_scenario(access=COLLIDING | changes))
+        assert result.cut is not None
+        assert result.cut.round == 1
+
+    def test_set_up_of_a_large_network_is_cut(self, monkeypatch, tmp_path):
+        monkeypatch.setattr(dry_run, "LIMIT_S", 0.1)
+        former_handler = signal.getsignal(signal.SIGPROF)
+        topology = {"kind": "grid", "rows": 60, "columns": 60, "spacing": "200 m"}
+        path = tmp_path / "large.yaml"
+        path.write_text(dump({"name": "a", "users": 6, "rounds": 2, "access": COLLIDING | {"topology": topology}}))
+        result = CliRunner().invoke(app, ["check", str(path)])
+        assert result.exit_code == 0
+        assert "long: the network was not set up within 0.1 s" in result.output
+        assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
+        assert signal.getsignal(signal.SIGPROF) is former_handler
+
+    def test_time_of_learning_is_not_limited(self, monkeypatch):
+        monkeypatch.setattr(dry_run, "LIMIT_S", 0.05)
+        limit = dry_run._TimeLimit()
+        with limit.running():
+            with limit.paused():
+                _compute(0.06)
+            limit.check()
+        with pytest.raises(NetflError), limit.running():
+            _compute(0.1)
+
     def test_estimate_scales_with_the_number_of_rounds(self, monkeypatch):
         """The clock advances by a fixed time per call, so each round takes equally long."""
-        monkeypatch.setattr("netfl.simulation.dry_run.time.process_time", itertools.count(0.0, 0.002).__next__)
+        monkeypatch.setattr("netfl.simulation.dry_run.time.process_time", itertools.count(0.0, 0.004).__next__)
         short = {"round": SHORT, "mac": "tdma"}
         short_run, long_run = (
             run_dry(make_scenario(rounds=rounds, access=COLLIDING | short)) for rounds in (1000, 9000)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.errors import Fault, ScenarioError
+from netfl.files import open_file
 from netfl.files.arrays import nested_numbers
 from netfl.files.json_documents import parse_json
 from netfl.learning.data import Dataset
@@ -101,7 +102,8 @@ def read_leaf(folder: Path) -> dict[str, _Examples]:
         raise_fault("", "has no .json files", str(folder), "name the folder with train/ and test/, or with the files")
     for path in files:
         try:
-            content = parse_json(path.read_bytes().decode("utf-8-sig"))
+            with open_file(path) as file:
+                content = parse_json(file.read().decode("utf-8-sig"))
             _check_counts(content)
             for name, examples in content["user_data"].items():
                 x = nested_numbers(examples["x"]).astype(np.float32)

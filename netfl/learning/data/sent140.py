@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.errors import Fault
+from netfl.files import open_text
 from netfl.learning.data import Dataset, Examples
 from netfl.learning.data._download import read_files
 from netfl.learning.data._splits import PerUserData, choose_users, split_by_user, split_dataset
@@ -60,7 +61,7 @@ class Glove(Spec):
     def _read_vectors(self, words: Set[str]) -> Iterator[tuple[str, NDArray[np.float32]]]:
         """Yield the vectors of *words*; raise a ScenarioError if the file cannot be read or has other vectors."""
         try:
-            with self.file.open(encoding="utf-8") as lines:
+            with open_text(self.file, is_limited=False) as lines:
                 for number, line in enumerate(lines, 1):
                     word, *values = line.rstrip().rsplit(" ", self.dimensions)
                     if len(values) < self.dimensions or (number == 1 and " " in word):  # some later words have blanks

@@ -1,6 +1,7 @@
 """LEAF's JSON files: users, several files, folders train and test, and errors."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -51,6 +52,13 @@ def test_parts_of_a_user_in_two_files_are_joined(folder):
     write(folder / "train/all_data_2.json", {"ada": [0]})
     data = leaf(folder).load(STREAMS)
     assert sorted(data.train_y[data.train_user == 0].tolist()) == [0, 1, 1]
+
+
+def test_a_named_pipe_is_refused(folder):
+    """Opening one would wait for ever."""
+    os.mkfifo(folder / "train/all_data_2.json")
+    with pytest.raises(ScenarioError, match=r"all_data_2\.json.* not a regular file"):
+        leaf(folder).load(STREAMS)
 
 
 def test_small_users_are_left_out_and_some_are_chosen(folder):
