@@ -74,6 +74,7 @@ class AccessInfo:
         can_run_timed: the access accepts ``AccessContext.duration_s``: it then observes its own traffic in place of
             updates, cuts the time into ``AccessContext.rounds`` equal windows without deliveries, and records its
             metrics at the end.
+        can_stop: the rounds end with the last one that closes at or before ``AccessContext.stop_s``.
         has_positions: users have positions.
         has_energy: the energy that users spend is simulated.
         has_ranking: `Access.ranking` is on record.
@@ -96,6 +97,7 @@ class AccessInfo:
     is_networked: bool = False
     can_resize_updates: bool = False
     can_run_timed: bool = False
+    can_stop: bool = False
     has_positions: bool = False
     has_energy: bool = False
     has_ranking: bool = False
@@ -118,12 +120,20 @@ class Access(Spec):
     def rounds(self, context: AccessContext) -> Generator[Round, LearnerReport | None, None]:
         """Yield ``context.rounds`` rounds in order; the value sent back is the learner's report on the round.
 
+        There are fewer if ``context.stop_s`` ends them (`AccessInfo.can_stop`).
         Draws come from ``context.streams`` only, so that equal contexts give equal rounds.
         """
 
     def open(self, context: AccessContext) -> OpenAccess:
         """Return the rounds as an object that a caller drives; an access with a network states its simulator."""
         return OpenAccess(self, context, self.rounds(context))
+
+    def rounds_within(self, stop_s: float) -> int | None:
+        """Return how many rounds close at or before *stop_s*; ``None`` if that is known only once they are simulated.
+
+        Where it is known, ``AccessContext.rounds`` is at most this number.
+        """
+        return None
 
     def round_batches(self, context: AccessContext) -> Iterator[RoundBatch] | None:
         """Yield and record the same rounds as arrays of many rounds; ``None`` if that is not faster.
@@ -209,6 +219,7 @@ class OpenAccess:
 
     Attributes:
         last: the last round; ``None`` before the first.
+        has_ended: whether ``context.stop_s`` has ended the rounds.
     """
 
     access: Access
@@ -216,6 +227,7 @@ class OpenAccess:
     rounds: Generator[Round, LearnerReport | None, None]
     network: NetworkSimulator | None = None
     last: Round | None = field(default=None, init=False)
+    has_ended: bool = field(default=False, init=False)
 
     @property
     def kind(self) -> str:
@@ -239,10 +251,10 @@ class OpenAccess:
     @property
     def is_done(self) -> bool:
         """``True`` after the last round."""
-        return self.round >= self.context.rounds
+        return self.has_ended or self.round >= self.context.rounds
 
-    def next_round(self, report: LearnerReport | None = None) -> Round:
-        """Return the next round.
+    def next_round(self, report: LearnerReport | None = None) -> Round | None:
+        """Return the next round; ``None`` if ``context.stop_s`` is reached before it closes.
 
         Args:
             report: the learners' report on the last round; only closed loops need it.
@@ -257,6 +269,9 @@ class OpenAccess:
             try:
                 self.last = self.rounds.send(report)
             except StopIteration:
+                if self.context.stop_s is not None:
+                    self.has_ended = True
+                    return None
                 problem = f"the network ends after round {self.round} of {self.context.rounds}"
                 raise ModelError(self.kind, problem, time_s=self.time_s) from None
         return self.last

@@ -18,6 +18,7 @@ from netfl.access.selection._base import SelectionState, WithSelection
 from netfl.access.selection.all import All
 from netfl.columns import complete_columns
 from netfl.errors import Fault, ModelError
+from netfl.network.periods import period_of
 from netfl.rates import chances_of
 from netfl.registry import invalid, kind_of, no_effect
 from netfl.streams import Streams
@@ -111,6 +112,9 @@ class DirectAccess(WithSelection):
         if self.selects_all and not self.has_absent_users:
             return users * rounds
         return 0
+
+    def rounds_within(self, stop_s: float) -> int | None:
+        return period_of(stop_s, self.round_length)
 
     def has_exact_rates(self, users: int) -> bool:
         """Return whether `rates` are exact: all candidates are delivered, without a selection or a lower limit."""

@@ -97,6 +97,9 @@ class Adversarial(Access):
         """The adversary acts from the first round to the last, without a budget."""
         return self.first_round == 1 and self.last_round is None and self.budget is None
 
+    def rounds_within(self, stop_s: float) -> int | None:
+        return self.inner.rounds_within(stop_s)
+
     def max_deliveries(self, users: int, rounds: int) -> int:
         return self.inner.max_deliveries(users, rounds)
 

@@ -60,8 +60,8 @@ class NetworkAccess(NetworkSpec, WithSelection):
     **Uplink.**  Towers and routers store and forward, by default along the route of least delay.  A message is
     dropped if a queue rejects it, and lost if its node or link is down on arrival or goes down while it is there.
 
-    **Traffic.**  Packets that are sent beside the updates share the same air, ports and links.  With ``duration`` in
-    place of ``rounds`` there are no updates, and the network carries traffic alone.
+    **Traffic.**  Packets that are sent beside the updates share the same air, ports and links.  Without ``round`` there
+    are no updates, and the network carries traffic alone for the ``duration`` of the scenario.
 
     Example::
 
@@ -95,7 +95,8 @@ class NetworkAccess(NetworkSpec, WithSelection):
             can_resize_updates=True,
             update_bits=self.update_size,
             billing=self.payload,
-            can_run_timed=bool(self.traffic) or self.probe is not None,
+            can_run_timed=self.round is None and (bool(self.traffic) or self.probe is not None),
+            can_stop=self.round is not None,
             has_positions=True,
             has_energy=self.energy is not None,
         )
@@ -159,7 +160,7 @@ class NetworkAccess(NetworkSpec, WithSelection):
         simulator = NetworkSimulator(config, context.streams, context.recorder, context.pulse, context.controls)
         if context.duration_s is None:
             admission = build_admission(self.selection, config, context)
-            rounds = simulator.rounds(context.rounds, admission)
+            rounds = simulator.rounds(context.rounds, admission, context.stop_s)
         else:
             rounds = simulator.windows(context.rounds, context.duration_s, context.warmup_s)
         return OpenAccess(self, context, rounds, simulator)

@@ -20,6 +20,7 @@ from netfl.columns import REPLICA, ROUND, USER, Column, columns_of, missing_defa
 from netfl.errors import Fault, ScenarioError, prefix_faults
 from netfl.files import open_parquet
 from netfl.files.tables import UserTable, read_table
+from netfl.network.periods import after_rounding
 from netfl.types import (
     AccessContext,
     Bools,
@@ -62,10 +63,12 @@ class Replay(Access):
 
     def rounds(self, context: AccessContext) -> Generator[Round, LearnerReport | None, None]:
         recording = _Recording(self.run)
-        faults = [*recording.faults([context.replica], context.users, context.rounds)]
+        faults = [*recording.faults([context.replica], context.users, context.rounds, context.stop_s)]
         if faults:
             raise ScenarioError(faults)
         rounds, deliveries = recording.replica(context.replica)
+        if context.stop_s is not None:
+            rounds = rounds[rounds["closed_s"] <= after_rounding(context.stop_s)]
         updates = _rows(deliveries, columns_of(Delivery))
         # the last round in which an update from each version arrives
         last_round = dict(zip(deliveries["base"].tolist(), deliveries["round"].tolist(), strict=True))
@@ -93,7 +96,7 @@ class Replay(Access):
 
     @property
     def info(self) -> AccessInfo:
-        return replace(super().info, has_ranking=self._has_ranking, billing="recorded")
+        return replace(super().info, has_ranking=self._has_ranking, billing="recorded", can_stop=True)
 
     @property
     def _has_ranking(self) -> bool:
@@ -124,7 +127,17 @@ class Replay(Access):
             problem = f"{recorded} replicas are recorded, the scenario has {facts.replicas}"
             yield Fault("run", problem, remedy="set fewer replicas")
         replicas = range(max(1, min(recorded, facts.replicas)))
-        yield from recording.faults(replicas, facts.users, facts.rounds)
+        yield from recording.faults(replicas, facts.users, facts.rounds, facts.stop_s)
+
+    def warnings(self, context: AccessContext) -> Iterator[str]:
+        """Yield a warning about a recording that ends more than its longest round before ``context.stop_s``."""
+        if context.stop_s is None:
+            return
+        rounds, _ = _Recording(self.run).replica(context.replica)
+        end_s = float(rounds["closed_s"].iloc[-1])
+        longest_s = float((rounds["closed_s"] - rounds["opened_s"]).max())
+        if len(rounds) < context.rounds and end_s + longest_s < context.stop_s:
+            yield f"short recording: {self.run} ends at {end_s:.6g} s, before the duration of {context.stop_s:.6g} s"
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("a recording: nothing is drawn"),)
@@ -157,14 +170,17 @@ class _Recording:
             parts.append(table.iloc[first:last])
         return parts[0], parts[1]
 
-    def faults(self, replicas: Iterable[int], users: int, wanted: int) -> Iterator[Fault]:
-        """Yield the reasons why *replicas* cannot serve this number of *users* and *wanted* rounds."""
+    def faults(self, replicas: Iterable[int], users: int, wanted: int, stop_s: float | None) -> Iterator[Fault]:
+        """Yield the reasons why *replicas* cannot serve this number of *users* and *wanted* rounds.
+
+        With *stop_s*, fewer rounds than *wanted* may close in time, so that any number is enough.
+        """
         for replica in replicas:
             rounds, deliveries = self.replica(replica)
             if rounds.empty:
                 yield Fault("run", "no such replica is recorded", remedy="set fewer replicas")
                 continue
-            if len(rounds) < wanted:
+            if stop_s is None and len(rounds) < wanted:
                 problem = f"{len(rounds)} rounds are recorded, the scenario has {wanted}"
                 yield Fault("run", problem, remedy="set fewer rounds")
             self._check_rounds(rounds, deliveries)

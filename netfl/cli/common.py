@@ -108,8 +108,10 @@ def exit_interrupted(remedy: str, progress: str) -> NoReturn:
     raise typer.Exit(INTERRUPTED)
 
 
-def write_report(source: Run | Sweep | Sequence[Path], out: Path | None) -> None:
+def write_report(source: Run | Sweep | Sequence[Path], out: Path | None, at: str | None = None) -> None:
     """Write the report of a run, of a sweep or of several runs to *out*, and print its path.
+
+    Several runs are compared *at* a simulated time; by default see `netfl.report.common_time.choose_time`.
 
     By default it is ``report.html`` in the folder of the run or the sweep.  A run also has a plot there.
     """
@@ -126,6 +128,6 @@ def write_report(source: Run | Sweep | Sequence[Path], out: Path | None) -> None
             console.print(f"report:  {report.write(source, out)}", soft_wrap=True)
             console.print(f"plot:    {report.picture(source)}", soft_wrap=True)
         else:
-            console.print(f"report:  {report.write_several(source, out or Path('report.html'))}", soft_wrap=True)
+            console.print(f"report:  {report.write_several(source, out or Path('report.html'), at)}", soft_wrap=True)
     except OSError as error:
         raise MachineError(f"cannot write the report: {error.filename}: {error.strerror}") from error

@@ -63,6 +63,7 @@ def check(
 ) -> None:
     """Check scenario files and report all errors."""
     from netfl.registry import find_plugins, kind_of
+    from netfl.results.formatting import clock
     from netfl.results.payload import billing_of
     from netfl.scenario.sweep_axes import SearchSpec
     from netfl.simulation.dry_run import run_dry
@@ -81,6 +82,9 @@ def check(
             dry_run = run_dry(scenario)
             echo(f"{path}: valid" + (f", at all {len(points)} {where}" if points else ""))
             echo(f"  {dry_run}")
+            if scenario.stop_s is not None:
+                length = f", after about {dry_run.expected:.3g} rounds" if dry_run.expected else ""
+                echo(f"  ends by {clock(scenario.stop_s)} of simulated time{length}")
             if dry_run.training:
                 echo(f"  training: {dry_run.training}")
             if billing := billing_of(scenario):

@@ -24,6 +24,12 @@ def write_report(
     latex: Annotated[
         Path | None, path_option("FILE", "Also write the final values as a LaTeX table with booktabs.")
     ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at", metavar="TIME", help="Compare several runs, or write the table, at a simulated time, such as '2 h'."
+        ),
+    ] = None,
     no_plugins: NoPlugins = False,
 ) -> None:
     """Write a report with plots: one HTML page about a run, several runs or a sweep."""
@@ -31,8 +37,11 @@ def write_report(
     from netfl.results.run_reader import is_sweep, open_run
     from netfl.sweeps import open_sweep
 
+    if at is not None and latex is None and len(folders) == 1:
+        problem = "has no effect on the page of one run or sweep, which shows all times"
+        raise ScenarioError([Fault("--at", problem, at, "give several runs, or --latex")])
     if latex is not None:
-        table = compare(folders, known_metrics(folders))
+        table = compare(folders, known_metrics(folders), at=at)
         try:
             table.to_latex(latex)
         except OSError as error:
@@ -40,7 +49,7 @@ def write_report(
             raise ScenarioError([Fault("--latex", problem, str(latex), "name a file in an existing folder")]) from None
         echo(f"LaTeX:   {latex}")
     if len(folders) > 1:
-        common.write_report(folders, out)
+        common.write_report(folders, out, at)
     else:
         common.write_report(open_sweep(folders[0]) if is_sweep(folders[0]) else open_run(folders[0]), out)
 

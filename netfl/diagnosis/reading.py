@@ -58,8 +58,8 @@ def read_participation(
 
 def participation_of_run(run: Run, replica: int | None = None) -> Participation:
     """Return participation in one replica of a run, finished or not; by default in the first replica."""
-    if run.scenario.get("duration") is not None:
-        problem = "this run has a duration instead of rounds: it has no updates and no deliveries"
+    if run.duration_s is not None:
+        problem = "this run is one of traffic: it has no updates and no deliveries"
         raise ScenarioError([Fault("", problem, None, "diagnose a run that has rounds")])
     table = run.rounds
     if table.empty:
@@ -85,7 +85,8 @@ def participation_of_run(run: Run, replica: int | None = None) -> Participation:
     read = from_table(deliveries, users=len(names) or users, rounds=len(rounds), closed_s=closed_s)
     if run.status not in {"done", "unknown"}:
         planned = run.scenario.get("rounds") or run.manifest.get("rounds")
-        notes = [f"The run is not finished ({run.status}): it has {len(rounds)} of {planned} rounds.", *notes]
+        length = f"{len(rounds)} of {planned} rounds" if planned else f"{len(rounds)} rounds so far"
+        notes = [f"The run is not finished ({run.status}): it has {length}.", *notes]
     return replace(read, names=names or read.names, notes=tuple(notes))
 
 

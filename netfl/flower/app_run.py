@@ -153,6 +153,8 @@ def _run_replica(scenario: Scenario, replica: int, app: _App, folder: Path, disp
                 if not grid.round:
                     raise
                 raise ModelError("Flower", str(error), time_s=grid.time_s) from None  # the rounds so far are kept
+            except _TimeOverError:
+                pass  # the app ends with the duration of the scenario
             except (_StoppedError, NetflError, OSError, KeyboardInterrupt):
                 if not driver.is_stopped:
                     raise
@@ -178,9 +180,12 @@ def _add_replica(scenario: Scenario, replica: int, app: _App, folder: Path, disp
         is_done = added.status == "done"
         if is_done:
             before = open_run(folder)
-            rounds = max(before.manifest["rounds"], added.manifest["rounds"])
-            extended = scenario.model_copy(update={"replicas": replica + 1, "rounds": rounds})
-            facts = {"rounds": rounds, "rounds_done": rounds, **_joined_facts(before, added, replica)}
+            rounds = max(before.manifest["rounds_done"], added.manifest["rounds_done"])
+            extended = scenario.model_copy(update={"replicas": replica + 1})
+            facts = {"rounds_done": rounds, **_joined_facts(before, added, replica)}
+            if scenario.stop_s is None:  # which leaves the number of rounds open
+                extended = extended.model_copy(update={"rounds": rounds})
+                facts["rounds"] = rounds
             merge_replicas(before, extended, replica, _COMMAND, facts)
         else:
             _note_end(folder, scenario, replica, "was stopped")
@@ -219,6 +224,10 @@ def _joined_facts(before: Run, added: Run, replica: int) -> dict[str, object]:
 
 class _StoppedError(BaseException):
     """An observer stops the run; an app does not catch it by accident."""
+
+
+class _TimeOverError(BaseException):
+    """The duration of the scenario is over; an app does not catch it by accident."""
 
 
 class _LateRecorder:
@@ -281,8 +290,9 @@ class _Driver(GridObserver, StrategyObserver):
         self._values: dict[str, float] = {}
         self._latest: dict[str, np.ndarray] = {}
         self._diverged: list[Divergence] = []
-        self._planned = setup.scenario.steps
+        self._planned = setup.scenario.planned_rounds
         self.is_stopped = False
+        self._is_time_over = False
 
     def on_strategy(self, name: str, rounds: int | None) -> None:
         if rounds is not None:
@@ -305,6 +315,10 @@ class _Driver(GridObserver, StrategyObserver):
             self.is_stopped = True
             raise _StoppedError
 
+    def on_time_over(self) -> None:
+        self._is_time_over = True
+        raise _TimeOverError
+
     def before_round(self) -> None:
         if self._record is None:
             self._open(_LANE)
@@ -316,7 +330,7 @@ class _Driver(GridObserver, StrategyObserver):
         assert self._outages is not None
         progress = RunProgress(
             round=round.index,
-            rounds=max(self._planned, round.index),
+            rounds=None if self._planned is None else max(self._planned, round.index),
             time_s=round.closed_s,
             delivered=tuple(delivery.user for delivery in round.deliveries),
             down=self._outages.down,
@@ -324,6 +338,7 @@ class _Driver(GridObserver, StrategyObserver):
             lanes=self._lanes,
             results=[round],
             diverged=self._diverged,
+            stop_s=self._setup.scenario.stop_s,
         )
         for observer in self._record.observers:
             observer.on_round(progress)
@@ -342,7 +357,7 @@ class _Driver(GridObserver, StrategyObserver):
         if self.is_stopped:
             self._record.end("interrupted")
             return
-        if 0 < self.grid.round < self._setup.scenario.steps:
+        if 0 < self.grid.round < self._setup.scenario.steps and not self._is_time_over:
             scenario = self._setup.scenario.model_copy(update={"rounds": self.grid.round})
             write_text(self._folder / "scenario.yaml", scenario.to_yaml())
             self._record.writer.scenario = scenario
@@ -351,11 +366,12 @@ class _Driver(GridObserver, StrategyObserver):
 
     def _plan(self, name: str, rounds: int) -> None:
         """Check that the scenario has the rounds that a strategy needs, and plan for them."""
-        available = self._setup.scenario.steps - self.grid.round
+        scenario = self._setup.scenario
+        available = (scenario.rounds or scenario.steps) - self.grid.round  # a duration may end the run before
         if rounds > available:
             problem = f"{name} needs {rounds} rounds, and the scenario has {available} left"
             remedy = f"add --set rounds={self.grid.round + rounds}, or let the strategy do fewer"
-            raise ScenarioError([Fault("rounds", problem, self._setup.scenario.steps, remedy)])
+            raise ScenarioError([Fault("rounds", problem, scenario.rounds, remedy)])
         exchanges = 2 if self._facts["evaluation"] == "network" else 1
         self._planned = self.grid.round + min(available, exchanges * rounds)
 
@@ -372,7 +388,7 @@ class _Driver(GridObserver, StrategyObserver):
             warnings=[*warnings(scenario)],
             facts={"flower": dict(self._facts), "learners": [name]},
         )
-        start = RunStart(self._folder, self._title, self._planned, lanes=self._lanes)
+        start = RunStart(self._folder, self._title, self._planned, stop_s=scenario.stop_s, lanes=self._lanes)
         self._record = self._resources.enter_context(
             recording(self._setup, self._manifest, start, [], [self._display], _COMMAND)
         )

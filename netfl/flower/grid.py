@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from threading import RLock, get_ident
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, NoReturn, Self, get_args
 
 import numpy as np
 from flwr.app import Message, RecordDict
@@ -55,6 +55,9 @@ class GridObserver:
 
     def after_round(self, round: Round) -> None:
         """Observe a round of the network, before the replies of its deliveries are used."""
+
+    def on_time_over(self) -> None:
+        """Observe that the duration of the scenario is over; an exception ends the ServerApp."""
 
 
 @dataclass(eq=False)
@@ -515,9 +518,7 @@ class NetworkGrid(Grid):
     def _step(self, requests: Sequence[_Request]) -> Round:
         """Simulate the next round, in which the users of *requests* may take part."""
         if self._access is not None and self._access.is_done:
-            count = self.scenario.steps
-            problem = f"the ServerApp needs more than the {count} rounds of the scenario"
-            raise ScenarioError([Fault("rounds", problem, count, "--set more rounds")])
+            self._refuse_round(self._access.round)
         selected = self._selected({request.user for request in requests})
         if self._is_sized:
             self._set_sizes(requests)
@@ -526,7 +527,20 @@ class NetworkGrid(Grid):
         self._recorder.clear()
         self._controls.selected = selected
         with locate_faults(self.scenario, "access"):
-            return self._access.next_round()
+            result = self._access.next_round()
+        if result is None:
+            self._refuse_round(self._access.round)
+        return result
+
+    def _refuse_round(self, done: int) -> NoReturn:
+        """Raise the error of a round after the *done* ones, the last of the scenario."""
+        count = self.scenario.rounds
+        if done == count:
+            problem = f"the ServerApp needs more than the {count} rounds of the scenario"
+            raise ScenarioError([Fault("rounds", problem, count, "--set more rounds")])
+        self._observer.on_time_over()
+        problem = f"the duration is over before round {done + 1} of the ServerApp closes"
+        raise ScenarioError([Fault("duration", problem, self.scenario.duration, "--set a longer duration")])
 
     def _set_sizes(self, requests: Sequence[_Request]) -> None:
         """Set the sizes of the next round: of the update of each user, and of the broadcast."""
@@ -696,8 +710,8 @@ def check_scenario(scenario: Scenario) -> None:
         ScenarioError: it has no rounds, or its access needs the reports of netfl's learners.
     """
     faults = []
-    if scenario.rounds is None:
-        faults.append(Fault("duration", "Flower needs rounds", scenario.duration, "give rounds instead"))
+    if not scenario.has_rounds:
+        faults.append(Fault("duration", "Flower needs rounds", scenario.duration, "add access.round"))
     if scenario.access.info.is_closed_loop:
         problem = "the access needs the reports of netfl's learners, which do not run under Flower"
         faults.append(Fault("access", problem, kind_of(type(scenario.access)), "use another selection, or another MAC"))

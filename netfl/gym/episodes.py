@@ -171,12 +171,12 @@ def load_scenario(
     """Return the scenario of an environment, with *rounds* if they are given.
 
     Raises:
-        ScenarioError: the scenario or an override is wrong, or it has no rounds.
+        ScenarioError: the scenario or an override is wrong, or it has a duration.
     """
     values = dict(overrides or {}) | ({} if rounds is None else {"rounds": rounds})
     scenario = load(source, values, named)
-    if scenario.rounds is None:
-        problem = "the scenario has a duration, and an environment needs rounds"
+    if scenario.duration is not None:
+        problem = "the scenario has a duration, and an environment needs a number of rounds"
         raise ScenarioError([Fault("duration", problem, scenario.duration, "give rounds instead")])
     return scenario
 

@@ -126,7 +126,9 @@ class ResourceAllocation(NetworkEnvironment[Any]):
         return shares
 
     def _simulate(self, action: Any) -> Round:
-        return self.simulation.step(controls=None if action is None else self.settings(action))
+        result = self.simulation.step(controls=None if action is None else self.settings(action))
+        assert result is not None  # only a duration, which environments refuse, ends rounds
+        return result
 
     def _not_an_action(self, action: Any) -> ScenarioError:
         return ScenarioError([Fault("action", "not in the action space", action, f"give one of {self.action_space}")])

@@ -46,7 +46,9 @@ class UserSelection(NetworkEnvironment[Any]):
         }[action]
 
     def _simulate(self, action: Any) -> Round:
-        return self.simulation.step(None if action is None else self._selected(action))
+        result = self.simulation.step(None if action is None else self._selected(action))
+        assert result is not None  # only a duration, which environments refuse, ends rounds
+        return result
 
     def _selected(self, action: Any) -> Ints:
         """Return the users that may take part.

@@ -32,15 +32,16 @@ class Cohort:
     repeats: Ints | None = None
 
     @classmethod
-    def of(cls, rounds: Sequence[Round]) -> Cohort:
-        """Collect the deliveries of one round of each replica."""
+    def of(cls, rounds: Sequence[Round | None]) -> Cohort:
+        """Collect the deliveries of one round of each replica; a replica that has ended has ``None``."""
+        deliveries = [() if round_ is None else round_.deliveries for round_ in rounds]
         rows = [
             (replica, delivery.user, delivery.base)
-            for replica, round_ in enumerate(rounds)
-            for delivery in round_.deliveries
+            for replica, of_replica in enumerate(deliveries)
+            for delivery in of_replica
         ]
         replicas, users, bases = np.array(rows, np.int64).reshape(-1, 3).T.copy()  # contiguous, as uploads need it
-        ends = accumulate((len(round_.deliveries) for round_ in rounds), initial=0)
+        ends = accumulate(map(len, deliveries), initial=0)
         parts = tuple(slice(begin, end) for begin, end in pairwise(ends) if begin < end)
         return cls(replicas, users, bases, parts)
 

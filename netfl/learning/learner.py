@@ -133,11 +133,12 @@ class BatchedLearner:
         return LearnerReport(0, metrics, diverged=self._servers.new_divergences((), 0.0))
 
     @torch.inference_mode()
-    def step(self, rounds: Sequence[Round]) -> LearnerReport:
+    def step(self, rounds: Sequence[Round | None]) -> LearnerReport:
         """Make the next version of every lane.
 
         Args:
-            rounds: one of each replica, in order, all with the same index.
+            rounds: one of each replica, in order, all with the same index.  ``None`` is a replica that has ended: its
+                lanes keep their versions, and have no metrics.
 
         Returns:
             The evaluation of the version, if one is due, the answers to accesses, and the lanes that diverged.
@@ -146,12 +147,14 @@ class BatchedLearner:
             ModelError: all lanes have diverged, or one whose feedback an access needs; or an answer is not finite.
         """
         index = self._versions.number + 1
-        if len(rounds) != self._replica_count or any(round_.index != index for round_ in rounds):
+        open_rounds = [round_ for round_ in rounds if round_ is not None]
+        if len(rounds) != self._replica_count or any(round_.index != index for round_ in open_rounds):
             raise ValueError(f"round {index} of {self._replica_count} replicas is expected")
-        closed_s = max(round_.closed_s for round_ in rounds)
+        closed_s = max((round_.closed_s for round_ in open_rounds), default=0.0)
         following, cohort = [*self._versions.newest.unbind()], self._repeats.count(Cohort.of(rounds))
         for lane, current in enumerate(following):
-            if not rounds[lane % self._replica_count].deliveries:
+            of_lane = rounds[lane % self._replica_count]
+            if of_lane is not None and not of_lane.deliveries:
                 following[lane] = self._servers.idle(lane, current, index)
         if len(cohort.users):
             self._metrics.add_deliveries(index, cohort)
@@ -164,10 +167,13 @@ class BatchedLearner:
         self._versions.add(versions, self._servers.messages(), rounds)
         self._repeats.forget(self._versions.oldest)
         is_due = index % self._task.evaluate.every == 0 or index == self._task.rounds
-        feedback_lanes = self._feedback_lanes if any(round_.queries for round_ in rounds) else range(0)
+        feedback_lanes = self._feedback_lanes if any(round_.queries for round_ in open_rounds) else range(0)
         if is_due or feedback_lanes:
             self._servers.find_diverged()
         metrics = self._metrics.evaluate(self._versions.newest, index) if is_due else {}
+        if len(open_rounds) < len(rounds):
+            has_ended = np.tile([round_ is None for round_ in rounds], len(self._task.learners))
+            metrics = {name: np.where(has_ended, np.nan, values) for name, values in metrics.items()}
         diverged = self._servers.new_divergences(feedback_lanes, closed_s)
         return LearnerReport(index, metrics, self._answer(rounds) if feedback_lanes else (), diverged)
 
@@ -363,14 +369,14 @@ class BatchedLearner:
         number = 0 if name is None else names.index(name)
         return range(number * self._replica_count, (number + 1) * self._replica_count)
 
-    def _answer(self, rounds: Sequence[Round]) -> tuple[Mapping[str, Floats], ...]:
+    def _answer(self, rounds: Sequence[Round | None]) -> tuple[Mapping[str, Floats], ...]:
         """Answer the queries of each replica's access about the newest version: a value for each user of a query."""
         lanes = self._feedback_lanes
         group = LearnerGroup({0: self._specs[lanes[0]]}, self._architecture, self._data)
         queries = {
             (lane, query): np.array(users, np.int64)
             for lane, round_ in zip(lanes, rounds, strict=True)
-            for query, users in round_.queries.items()
+            for query, users in ({} if round_ is None else round_.queries).items()
         }
         answers = read_together(
             {(lane, query): self._answer_query(query, group, lane, users) for (lane, query), users in queries.items()}

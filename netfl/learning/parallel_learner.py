@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from netfl.errors import MachineError, ModelError
 from netfl.learning.learner import BatchedLearner, LearningTask
 from netfl.learning.sharding import LaneShard, merge_states, shard_lanes, split_state
-from netfl.types import Divergence, Floats, Ints, LearnerReport, Round
+from netfl.types import Divergence, Floats, Ints, LearnerReport, Round, round_number
 
 _MAX_PENDING = 16
 """Rounds that may be sent before their answers are received."""
@@ -79,22 +79,26 @@ class ParallelLearner:
         """Evaluate version 0."""
         return self._merge_reports(0, self._call_all("start"), 0.0)
 
-    def step(self, rounds: Sequence[Round]) -> LearnerReport:
+    def step(self, rounds: Sequence[Round | None]) -> LearnerReport:
         """Send *rounds*; return their report if it is due, or else an empty one.
 
         Raises:
             ModelError: as of `BatchedLearner.step`, for these rounds or earlier ones.
             MachineError: a worker has ended.
         """
-        index, is_asked = rounds[0].index, any(round_.queries for round_ in rounds)
+        open_rounds = [round_ for round_ in rounds if round_ is not None]
+        index, is_asked = round_number(rounds), any(round_.queries for round_ in open_rounds)
         if is_asked and not any(self._has_feedback):
             raise ValueError("an access uses the learners' reports, but does not name a learner")
         for worker, shard, has_feedback in zip(self._workers, self._shards, self._has_feedback, strict=True):
             shard_rounds = [rounds[replica] for replica in shard.replicas]
             if not has_feedback:
-                shard_rounds = [replace(round_, queries={}) if round_.queries else round_ for round_ in shard_rounds]
+                shard_rounds = [
+                    replace(round_, queries={}) if round_ is not None and round_.queries else round_
+                    for round_ in shard_rounds
+                ]
             worker.send(("step", shard_rounds))
-        self._pending_s.append(max(round_.closed_s for round_ in rounds))
+        self._pending_s.append(max(round_.closed_s for round_ in open_rounds))
         is_due = is_asked or index % self._task.evaluate.every == 0 or index == self._task.rounds
         report = self._receive_reports(0 if is_due else _MAX_PENDING)
         return report if is_due else LearnerReport(index, diverged=report.diverged)

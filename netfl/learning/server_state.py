@@ -339,10 +339,12 @@ class ModelVersions:
         """The number of the oldest version in use."""
         return min(self._versions)
 
-    def add(self, version: Tensor, messages: Mapping[int, Tensor], rounds: Sequence[Round]) -> None:
+    def add(self, version: Tensor, messages: Mapping[int, Tensor], rounds: Sequence[Round | None]) -> None:
         """Add the newest *version* and its *messages*; drop versions from which no update starts after *rounds*."""
         needed: set[int] = set()
         for round_ in rounds:
+            if round_ is None:  # no update follows in a replica that has ended
+                continue
             later = (old for old in self._versions if old >= round_.oldest)
             needed.update(later if round_.needed is None else round_.needed)
         self.number += 1

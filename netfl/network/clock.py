@@ -32,6 +32,8 @@ class Stage(IntEnum):
     """Deadlines and time-outs expire: an arrival at a deadline is in time."""
     VERSIONS = 3
     """Users receive versions: one that starts to send at this instant is on the air."""
+    STOP = 4
+    """The run ends: a round that closes at this instant belongs to it."""
 
 
 class Clock(simpy.Environment):

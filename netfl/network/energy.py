@@ -69,7 +69,7 @@ class Energy(EnergyCosts):
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         if facts.duration_s is None:
             return
-        reason = "with a duration, in which no user trains and no version is sent"
+        reason = "without access.round: no user trains, and no version is sent"
         for key, costs in self.each():
             yield from no_effect(costs, _ROUNDS, reason, prefix=key)
 

@@ -59,6 +59,8 @@ class EventLog:
         records_packets: whether the outcomes of packets of traffic are recorded.
         packet_rows: time, sender and delay of each packet that ended, one after the other, until `flush_packets`; by
             class and ending.
+        holds_deliveries: whether deliveries are recorded only when the round closes, by `release_deliveries`, as the
+            run may end before.
     """
 
     def __init__(
@@ -79,6 +81,8 @@ class EventLog:
         self.traffic = TrafficCounters(nodes, traffic)
         self.records_packets = record_packets
         self.packet_rows: dict[tuple[str, Ending], array[float]] = defaultdict(lambda: array("d"))
+        self.holds_deliveries = False
+        self._held: list[tuple[Ending, ArrayLike, ArrayLike, ArrayLike]] = []
         self.open_round(0)  # none is open before the first
 
     @property
@@ -121,7 +125,20 @@ class EventLog:
         if outcome == "delivered":
             self.failed_attempts = 0
             self.lost_trainings = 0
+            if self.holds_deliveries:
+                self._held.append((ending, time_s, users, base))
+                return
         self._recorder.record(Event(outcome, time_s, self.round, users, node, base, detail))
+
+    def release_deliveries(self, unfinished_s: float | None = None) -> None:
+        """Record the deliveries that are held; as unfinished at *unfinished_s*, if the round does not close."""
+        for ending, time_s, users, base in self._held:
+            if unfinished_s is None:
+                event = Event(ending.outcome, time_s, self.round, users, ending.node, base)
+            else:
+                event = Event("unfinished", unfinished_s, self.round, users, "", base)
+            self._recorder.record(event)
+        self._held = []
 
     def count_failures(self, count: int, now_s: float) -> None:
         """Count failed attempts that are followed by others.

@@ -152,6 +152,8 @@ class NetworkSimulator:
         self._outstanding = OutstandingUpdates(layout.users, self._close_exhausted)
         self._server: Server | None = None
         self._deliveries = 0
+        self._is_stopped = False
+        self._is_finished = False
 
         # ports, from the server on; towers at their other ends, with a MAC for each cell; traffic of nodes
         with prefix_faults("routing"):
@@ -169,12 +171,16 @@ class NetworkSimulator:
         self._links_busy_s = (self._fast_traffic or self._routes).busy_by_s
         self._warmup_busy_s: dict[str, float] = {}
 
-    def rounds(self, count: int, admission: Admission | None = None) -> Generator[Round, LearnerReport | None, None]:
+    def rounds(
+        self, count: int, admission: Admission | None = None, stop_s: float | None = None
+    ) -> Generator[Round, LearnerReport | None, None]:
         """Yield rounds, one after the other; send back the learners' report on each.
 
         Args:
-            count: number of rounds.
+            count: number of rounds, at most.
             admission: selects the users of each round; by default all.
+            stop_s: time at which the network ends.  A round that closes then is the last one; a round that is open then
+                is not yielded, and its updates are unfinished.
 
         Raises:
             ModelError: a model failed, or the round can never close.
@@ -185,8 +191,14 @@ class NetworkSimulator:
         layout = self._config.layout
         downlink = self._open_downlink(service)
         server = self._open_server(service, downlink, admission or Admission(layout.users))
+        if stop_s is not None:
+            log.holds_deliveries = True
+            call_after(self.env, stop_s, lambda _: self.env.at_end(Stage.STOP, self._stop))
         report: LearnerReport | None = None
-        for index in range(1, count + 1):
+        is_last = False
+        index = 0
+        while not is_last:
+            index += 1
             opened_s = self._open_round(index)
             if self._controls is not None:
                 self._apply(self._controls, service, downlink)
@@ -198,20 +210,26 @@ class NetworkSimulator:
                 self._close()
             self._run_round()
 
-            result = server.collect_round_result()
-            self._deliveries += len(result.deliveries)
             now_s = self.env.now
-            for tower in self._towers.values():
-                tower.record_trainings()
-            record_outages(log, self._config, opened_s, now_s)
+            if self._is_stopped:
+                log.release_deliveries(unfinished_s=now_s)
+                self._record_activity(opened_s)
+                self._finish(now_s)
+                return
+
+            result = server.collect_round_result()
+            log.release_deliveries()
+            self._deliveries += len(result.deliveries)
+            self._record_activity(opened_s)
             if server.unreachable:
                 raise ModelError("network", "every user is permanently cut off from the server", time_s=now_s)
 
             queries: Mapping[str, tuple[int, ...]] = {}
-            if index < count:
-                queries = server.admission.queries(index + 1)
-            else:
+            is_last = index == count or (stop_s is not None and now_s >= before_rounding(stop_s))
+            if is_last:
                 self._finish(now_s)
+            else:
+                queries = server.admission.queries(index + 1)
             energy_j = None
             if self._config.energy is not None:
                 energy_j = self._config.energy.total_j(now_s)
@@ -257,7 +275,8 @@ class NetworkSimulator:
 
     def finish(self) -> None:
         """End the network after the last round that its caller needs, if more rounds could follow."""
-        self._finish(float(self.env.now))
+        if not self._is_finished:
+            self._finish(float(self.env.now))
 
     def synchronised_cells(self) -> dict[str, RepeatedCollisions]:
         """Return the towers whose users stay synchronised, and how often they collide again."""
@@ -346,6 +365,12 @@ class NetworkSimulator:
             server.admission = InclusiveAdmission(self._config.exemptions, admission)
         self._server = server
         return server
+
+    def _record_activity(self, opened_s: float) -> None:
+        """Record the trainings and outages since *opened_s*."""
+        for tower in self._towers.values():
+            tower.record_trainings()
+        record_outages(self._log, self._config, opened_s, self.env.now)
 
     def _apply(self, controls: RoundControls, service: RoundServiceConfig, downlink: DownlinkPath) -> None:
         """Let the settings of *controls* take effect."""
@@ -436,6 +461,12 @@ class NetworkSimulator:
 
         call_after(self.env, deadline_s, lambda _: self.env.at_end(Stage.TIMERS, close))
 
+    def _stop(self) -> None:
+        """End the network within the open round, unless it has closed at this instant."""
+        if not self._round_closed.triggered:
+            self._is_stopped = True
+            self._close()
+
     def _fail(self, error: NetflError) -> None:
         self._failure = error
         self._close()
@@ -447,6 +478,7 @@ class NetworkSimulator:
 
     def _finish(self, now_s: float) -> None:
         """End all frames and updates, and record the metrics of the run."""
+        self._is_finished = True
         self._outstanding.on_end = None
         self._log.attempts.finish([transmission for cell in self._cells for transmission in cell.transmissions])
         for tower in self._towers.values():

@@ -11,7 +11,7 @@ from netfl.network.traffic import class_names
 from netfl.registry import no_effect
 from netfl.types import ScenarioFacts
 
-NO_ROUNDS = "with a duration, in which no rounds are served"
+NO_ROUNDS = "without round: no rounds are served"
 """Reason why a key of rounds has no effect."""
 _LINK = ("channel", "capture", "interference", "unreachable")
 _ROUNDS = (
@@ -103,8 +103,8 @@ def _round_faults(spec: NetworkSpec, facts: ScenarioFacts, *, selects_all: bool)
     """Missing parts of rounds, and keys that have no effect on them."""
     for name, part in (("round", spec.round), ("compute", spec.compute)):
         if part is None:
-            yield Fault(name, "missing; rounds need it", None, f"give {name}, or a duration in place of rounds")
-    remedy = "leave it out, or give a duration in place of rounds"
+            yield Fault(name, "missing; rounds need it", None, f"give {name}, or traffic and a duration without rounds")
+    remedy = "leave it out, or give traffic and a duration without rounds"
     yield from no_effect(spec, ("probe", "theory"), "on rounds", remedy)
     if spec.exempt is not None:
         for cause, reason in inactive_causes(spec, facts, selects_all=selects_all).items():

@@ -147,6 +147,8 @@ def _files_outside(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
         end_s = context.duration_s
     else:
         end_s = context.rounds * (deadline_s or _LONG_ROUND_S)
+        if context.stop_s is not None:
+            end_s = min(end_s, context.stop_s)
     models: list[tuple[str, Outage | Motion]] = [
         (f"access.outages.{index}", outage) for index, outage in enumerate(spec.outages)
     ]

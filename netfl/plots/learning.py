@@ -126,6 +126,7 @@ def class_accuracy(
     rare: Collection[int] = (),
     learners: Sequence[str] | None = None,
     choices: Collection[str] = (),
+    rounds: pd.DataFrame | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw learners × classes: accuracy in percent, the mean over the last tenth of the rounds and over replicas.
@@ -136,10 +137,11 @@ def class_accuracy(
         rare: classes whose labels are bold.
         learners: the rows; learners without these values are left out.
         choices: learners that choose among others, whose values are those of the last evaluation.
+        rounds: `Run.rounds`, for replicas that do not end in the same round.
         ax: axes to draw on.
     """
     ax = style.new_axes(ax)
-    rows = aggregates.grouped_final_metrics(metrics, metric, "class", choices=choices)
+    rows = aggregates.grouped_final_metrics(metrics, metric, "class", choices=choices, rounds=rounds)
     learners = [name for name in _learners(metrics, learners) if (rows["learner"] == name).any()]
     table = 100.0 * rows.pivot_table(index="learner", columns="number", values="value").reindex(learners)
     options: dict[str, Any] = {"fmt": ".0f", "norm": style.percent_norm(table), "cbar": False}
@@ -176,17 +178,26 @@ def user_heat(accuracy: pd.DataFrame, *, learners: Sequence[str], ax: Axes | Non
     return ax
 
 
-def user_accuracy(metrics: pd.DataFrame, *, learners: Sequence[str] | None = None, ax: Axes | None = None) -> Axes:
+def user_accuracy(
+    metrics: pd.DataFrame,
+    *,
+    learners: Sequence[str] | None = None,
+    rounds: pd.DataFrame | None = None,
+    ax: Axes | None = None,
+) -> Axes:
     """Draw the distribution of accuracy over users: the share of users with at most this accuracy.
 
     Args:
         metrics: `Run.metrics`, or final values with columns learner and value.
         learners: the learners, in the order of their colours.
+        rounds: `Run.rounds`, for replicas that do not end in the same round.
         ax: axes to draw on.
     """
     ax = style.new_axes(ax)
     learners = _learners(metrics, learners)
-    rows = aggregates.grouped_final_metrics(metrics, "accuracy", "user") if "metric" in metrics else metrics
+    rows = metrics
+    if "metric" in metrics:
+        rows = aggregates.grouped_final_metrics(metrics, "accuracy", "user", rounds=rounds)
     for learner, line in style.line_styles(learners).items():
         sns.ecdfplot(100.0 * rows.loc[rows["learner"] == learner, "value"], ax=ax, **line, stat="percent", lw=1.7)
     ax.set(xlabel="accuracy on the user's data (%)", ylabel="users with at most this (%)", xlim=(-2, 102))
@@ -201,6 +212,7 @@ def user_scatter(
     *,
     rare: Collection[int] = (),
     learners: Sequence[str] | None = None,
+    rounds: pd.DataFrame | None = None,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw final accuracy against the number of deliveries for each user; rings mark users with a rare class.
@@ -211,6 +223,7 @@ def user_scatter(
         deliveries: `Run.deliveries`.
         rare: the rare classes.
         learners: the learners, in the order of their colours.
+        rounds: `Run.rounds`, for replicas that do not end in the same round.
         ax: axes to draw on.
     """
     ax = style.new_axes(ax)
@@ -218,7 +231,8 @@ def user_scatter(
     table = metrics
     if users is not None and deliveries is not None:
         counts = aggregates.with_delivery_counts(users, deliveries, rare)[["replica", "user", "delivered", "rare"]]
-        values = aggregates.grouped_final_metrics(metrics, "accuracy", "user").rename(columns={"number": "user"})
+        values = aggregates.grouped_final_metrics(metrics, "accuracy", "user", rounds=rounds)
+        values = values.rename(columns={"number": "user"})
         table = values.merge(counts, on=["replica", "user"])
     table = table.assign(percent=100 * table["value"])
     _dots_by_learner(table, "percent", learners, ax)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,11 @@ from typing import Any
 import pandas as pd
 
 from netfl.errors import Fault, ScenarioError, suggest
+from netfl.network.periods import after_rounding
+from netfl.report.common_time import choose_time
 from netfl.report.run_data import RunData, read_run_data
 from netfl.report.run_set import shared_rounds, welch
+from netfl.results import aggregates
 from netfl.results.formatting import is_learned, is_share, metric_cell, metric_head, metric_label, unit_of
 from netfl.results.metrics import find_metric, metrics_in
 from netfl.results.payload import billing_kind
@@ -25,6 +28,8 @@ Runs = Run | Sweep | str | Path
 """A run, a sweep, or the folder of one."""
 
 _VALUES = ["metric", "mean", "half", "replicas", "difference", "difference_half", "paired"]
+_TIME = "at_s"
+"""Column of the time at which runs are compared, if it is not their end."""
 
 
 class ComparisonTable(pd.DataFrame):
@@ -32,6 +37,11 @@ class ComparisonTable(pd.DataFrame):
 
     What pandas makes of it is a plain DataFrame.
     """
+
+    @property
+    def note(self) -> str:
+        """A sentence on the simulated time of the values; empty if all runs end alike and are compared at the end."""
+        return str(self.attrs.get("note", ""))
 
     def __repr__(self) -> str:
         if not {*_VALUES} <= {*self.columns}:
@@ -58,7 +68,7 @@ class ComparisonTable(pd.DataFrame):
 
     def _keys(self) -> list[str]:
         """Return the columns that distinguish the groups."""
-        return [name for name in self.columns if name not in _VALUES]
+        return [name for name in self.columns if name not in {*_VALUES, _TIME}]
 
     def _units(self) -> dict[str, tuple[float, str]]:
         """Return the size and the name of the unit of each metric, which all its rows share."""
@@ -70,7 +80,7 @@ class ComparisonTable(pd.DataFrame):
 
         Rows are groups.  For each metric a column has mean ± half width, another the difference to the baseline;
         ``--`` stands for a missing value.  The header of a column has its unit; accuracies are in percent.  The
-        preamble needs ``\usepackage{booktabs}``.
+        preamble needs ``\usepackage{booktabs}``.  A `note` is a comment in the first line.
 
         Args:
             buf: the file; by default the text is returned.
@@ -99,7 +109,16 @@ class ComparisonTable(pd.DataFrame):
         )
         alignment = "l" * len(keys) + "r" * len(columns)
         settings: dict[str, Any] = {"hrules": True, "column_format": alignment} | options
-        return table.style.hide(axis="index").to_latex(buf, **settings)
+        text = table.style.hide(axis="index").to_latex(**settings)
+        if self.note:
+            text = f"% {self.note}\n{text}"
+        if buf is None:
+            return text
+        if hasattr(buf, "write"):
+            buf.write(text)
+        else:
+            Path(buf).write_text(text, encoding="utf-8")
+        return None
 
 
 @dataclass(frozen=True)
@@ -122,12 +141,14 @@ def compare(
     metric: str | Sequence[str] = "accuracy",
     by: str | Sequence[str] | None = None,
     baseline: str | None = None,
+    at: float | str | None = None,
 ) -> ComparisonTable:
     """Compare final values over replicas: mean, 95 % interval, and the difference to a baseline.
 
     A final value is the mean of the last 10 % of rounds, as in all outputs of netfl; see
-    `netfl.results.statistics.final_values`.  Rows with the same trace, such as the learners of one run, are compared by
-    replica (Student's t of the differences), others by Welch's t.
+    `netfl.results.statistics.final_values`.  Learners of runs that end at different times are compared at the earliest
+    end, unless all runs have equally many rounds; `ComparisonTable.note` states it.  Rows with the same trace, such as
+    the learners of one run, are compared by replica (Student's t of the differences), others by Welch's t.
 
     Args:
         runs: a run or a sweep, or several of them; or their folders.
@@ -138,25 +159,35 @@ def compare(
             one value, their mean.  By default run, axes and learner.
         baseline: the learner, run or value that differences are taken to; by default the first learner, or the first
             row if there is only one learner.
+        at: simulated time of the values of learners, in seconds or as a quantity such as ``2 h``: a final value is then
+            the mean of the last 10 % of the rounds until this time.
 
     Returns:
         A row for each group and metric.  ``half`` is half the width of the interval, ``replicas`` the number of values,
         ``difference`` the mean difference to the baseline, and ``paired`` states whether it is by replica.  Costs have
         a column ``billing`` if learners do not pay what they send: ``largest``, ``given`` or ``recorded``; see
-        `netfl.results.payload.Billing`.
+        `netfl.results.payload.Billing`.  Values at a common or chosen time have a column ``at_s``.
 
     Raises:
-        ScenarioError: there is no such run, metric, key or baseline, or one of the runs does not have the metric.
+        ScenarioError: there is no such run, metric, key or baseline, one of the runs does not have the metric or ends
+            before *at*, or *at* is given for a metric of the network.
 
     >>> netfl.compare("runs/first", metric=["accuracy", "rare_accuracy"])  # doctest: +SKIP
     """
     opened = [_open(run) for run in ([runs] if isinstance(runs, Runs) else runs)]
+    read = {str(run.folder): read_run_data(run) for run in opened if isinstance(run, Run)}
+    time = choose_time({Path(folder).name: data for folder, data in read.items()}, at)
+    if time.at_s is not None:
+        read = {folder: replace(data, until_s=time.at_s) for folder, data in read.items()}
     rows = []
     for name in [metric] if isinstance(metric, str) else metric:
-        samples = [*_samples(opened, name)]
+        samples = [*_samples(opened, read, time.at_s, name)]
         if not samples:
             known = sorted({metric for run in opened for metric in _metrics(run)})
             raise ScenarioError([Fault("metric", "no run has this metric", name, suggest(name, known))])
+        if at is not None and not is_learned(name):
+            problem = "values of the network are those of whole runs"
+            raise ScenarioError([Fault("at", problem, name, "give metrics of learners, or leave it out")])
         samples = _pool(samples, [by] if isinstance(by, str) else by)
         for sample in samples:
             estimate = interval(sample.values)
@@ -166,10 +197,14 @@ def compare(
             billing = {}
             if sample.billing and find_metric(name).is_cost:
                 billing = {"billing": " and ".join(sorted(sample.billing))}
-            rows.append({**sample.keys, **billing, **dict(zip(_VALUES, found, strict=True))})
+            of_time = {} if time.at_s is None or not is_learned(name) else {_TIME: time.at_s}
+            rows.append({**sample.keys, **billing, **dict(zip(_VALUES, found, strict=True)), **of_time})
     table = pd.DataFrame(rows)
-    keys = [column for column in table.columns if column not in _VALUES]
-    return ComparisonTable(table[[*keys, *_VALUES]].fillna(dict.fromkeys(keys, "")))
+    keys = [column for column in table.columns if column not in {*_VALUES, _TIME}]
+    values = [*_VALUES, *([_TIME] if _TIME in table else [])]
+    compared = ComparisonTable(table[[*keys, *values]].fillna(dict.fromkeys(keys, "")))
+    compared.attrs["note"] = time.sentence
+    return compared
 
 
 def known_metrics(runs: Sequence[Runs]) -> list[str]:
@@ -217,8 +252,16 @@ def _open(run: Runs) -> Run | Sweep:
     return run
 
 
-def _samples(runs: Sequence[Run | Sweep], metric: str) -> Iterator[_Sample]:
+def _samples(
+    runs: Sequence[Run | Sweep], data_of: Mapping[str, RunData], at_s: float | None, metric: str
+) -> Iterator[_Sample]:
     """Yield the values of *metric*, one sample for each run or point and learner.
+
+    Args:
+        runs: the runs and sweeps.
+        data_of: the runs by folder.
+        at_s: time of the values; ``None`` for the end.
+        metric: name of the metric.
 
     Raises:
         ScenarioError: some runs have the metric, and another does not.
@@ -228,11 +271,11 @@ def _samples(runs: Sequence[Run | Sweep], metric: str) -> Iterator[_Sample]:
     for number, run in enumerate(runs):
         named = {"run": run.folder.name} if len(runs) > 1 else {}
         if isinstance(run, Sweep):
-            of_points = [*_sweep_samples(run, metric, named, number)]
+            of_points = [*_sweep_samples(run, metric, named, number, at_s)]
             lacking += [] if of_points else [str(run.folder)]
             yield from of_points
             continue
-        data = read_run_data(run)
+        data = data_of[str(run.folder)]
         same = (at for at, other in enumerate(read) if shared_rounds(data, other))
         trace = f"run {next(same, len(read))}"
         read.append(data)
@@ -253,10 +296,16 @@ def _samples(runs: Sequence[Run | Sweep], metric: str) -> Iterator[_Sample]:
         raise ScenarioError([Fault("metric", problem, metric, remedy)])
 
 
-def _sweep_samples(sweep: Sweep, metric: str, named: Mapping[str, str], number: int) -> Iterator[_Sample]:
-    wanted = [metric, final_name(metric), final_name(metric, is_choice=True)]
-    table = sweep.final_metrics
-    table = table[table["metric"].isin(wanted)].merge(sweep.points[["point", "trace"]], on="point")
+def _sweep_samples(
+    sweep: Sweep, metric: str, named: Mapping[str, str], number: int, at_s: float | None
+) -> Iterator[_Sample]:
+    if at_s is None:
+        wanted = [metric, final_name(metric), final_name(metric, is_choice=True)]
+        table = sweep.final_metrics
+        table = table[table["metric"].isin(wanted)]
+    else:
+        table = _values_at(sweep, metric, at_s)
+    table = table.merge(sweep.points[["point", "trace"]], on="point")
     scenario_at = cache(lambda point: sweep.scenario_at(point).plain())
     for _, rows in table.groupby(["point", "learner"], sort=False):
         first = rows.iloc[0]
@@ -265,6 +314,28 @@ def _sweep_samples(sweep: Sweep, metric: str, named: Mapping[str, str], number: 
         keys.read_scenario = partial(scenario_at, int(first["point"]))
         values = _indexed(rows.set_index("replica")["value"].dropna(), f"sweep {number} {first['trace']}")
         yield _Sample(keys, values, sweep.billing)
+
+
+def _values_at(sweep: Sweep, metric: str, at_s: float) -> pd.DataFrame:
+    """Return the final values of all points at a time: columns point, learner, replica, value.
+
+    Raises:
+        ScenarioError: a replica ends before.
+    """
+    until_s = after_rounding(at_s)
+    ends_s = sweep.rounds.groupby(["trace", "replica"])["closed_s"].max()
+    longest_s = (sweep.rounds["closed_s"] - sweep.rounds["opened_s"]).max()
+    if (ends_s + longest_s < at_s).any():
+        problem = f"a point of {sweep.folder} ends before, at {ends_s.min():.6g} s"
+        raise ScenarioError([Fault("at", problem, at_s, "choose an earlier time")])
+    rounds = sweep.rounds[sweep.rounds["closed_s"] <= until_s]
+    metrics = sweep.metrics[sweep.metrics["time_s"] <= until_s]
+    parts = []
+    for point, trace in sweep.points[["point", "trace"]].itertuples(index=False):
+        of_point = metrics[metrics["point"] == point]
+        values = aggregates.final(of_point, metric, rounds=rounds[rounds["trace"] == trace])
+        parts.append(values.rename("value").reset_index().assign(point=point))
+    return pd.concat(parts)
 
 
 class _Keys(dict[str, str]):

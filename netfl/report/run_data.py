@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +15,7 @@ import pandas as pd
 from netfl import diagnosis
 from netfl.diagnosis.reading import participation_of_run
 from netfl.errors import ScenarioError
+from netfl.network.periods import after_rounding
 from netfl.report.salvage import salvage_run
 from netfl.results import aggregates, formatting, statistics
 from netfl.results.run_reader import Run
@@ -21,10 +23,17 @@ from netfl.results.run_reader import Run
 
 @dataclass(frozen=True)
 class RunData:
-    """A run for its report, finished or not, with sentences on what is missing in its folder."""
+    """A run for its report, finished or not, with sentences on what is missing in its folder.
+
+    Args:
+        run: the run.
+        damage: sentences on what is missing.
+        until_s: simulated time of the final values: those of the last evaluations at or before it; by default the end.
+    """
 
     run: Run
     damage: tuple[str, ...] = ()
+    until_s: float = math.inf
     _finals: dict[str, dict[str, pd.Series[float]]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
@@ -86,11 +95,23 @@ class RunData:
         """The last recorded round."""
         return max((int(table["round"].max()) for table in (self.run.rounds, self.metrics) if len(table)), default=0)
 
-    @cached_property
+    @property
+    def ends(self) -> pd.DataFrame | None:
+        """The rounds until `until_s`, with the last of each replica; ``None`` if they are lost."""
+        if self.lacks("rounds"):
+            return None
+        return self._until(self.run.rounds, "closed_s")
+
+    def _until(self, table: pd.DataFrame, time: str) -> pd.DataFrame:
+        """Return the rows of *table* at or before `until_s`, by its column *time*."""
+        if math.isinf(self.until_s):
+            return table
+        return table[table[time] <= after_rounding(self.until_s)]
+
+    @property
     def duration_s(self) -> float | None:
         """Simulated duration of a run of traffic; ``None`` for a run of rounds."""
-        duration = self.run.scenario.get("duration", self.run.manifest.get("duration_s"))
-        return None if duration is None else float(duration)
+        return self.run.duration_s
 
     @cached_property
     def warmup_s(self) -> float:
@@ -236,7 +257,9 @@ class RunData:
 
     def user_values(self, metric: str) -> pd.DataFrame:
         """Return a final metric of each user under each learner: learner, replica, user, value, delivered, rare."""
-        rows = aggregates.grouped_final_metrics(self.metrics, metric, "user", choices=self.run.choices)
+        rows = aggregates.grouped_final_metrics(
+            self.metrics, metric, "user", choices=self.run.choices, rounds=self.ends
+        )
         counts = self.users[["replica", "user", "delivered", "rare"]]
         return rows.rename(columns={"number": "user"}).merge(counts, on=["replica", "user"], how="inner")
 
@@ -252,7 +275,7 @@ class RunData:
     @cached_property
     def tail(self) -> tuple[int, int, int]:
         """Number, first and last round of the evaluations that a final value is the mean of."""
-        metrics = self.metrics
+        metrics = self._until(self.metrics, "time_s")
         at = np.sort(metrics.loc[(metrics["metric"] == "loss") & (metrics["group"] == ""), "round"].unique())
         last = at[statistics.is_final(at)] if len(at) else np.zeros(1, int)
         return len(last), int(last[0]), int(last[-1])
@@ -270,8 +293,10 @@ class RunData:
     def final(self, metric: str) -> dict[str, pd.Series[float]]:
         """Return the final value of each learner by replica; of a choice that of its last evaluation."""
         if metric not in self._finals:
-            values = aggregates.final(self.metrics, metric, choices=self.run.choices).groupby("learner", sort=False)
-            self._finals[metric] = {str(name): rows.droplevel("learner") for name, rows in values}
+            metrics = self._until(self.metrics, "time_s")
+            values = aggregates.final(metrics, metric, choices=self.run.choices, rounds=self.ends)
+            by_learner = values.groupby("learner", sort=False)
+            self._finals[metric] = {str(name): rows.droplevel("learner") for name, rows in by_learner}
         return self._finals[metric]
 
     def intervals(self, metric: str) -> dict[str, statistics.ConfidenceInterval]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from netfl.errors import Fault, ScenarioError
+from netfl.report.common_time import ComparisonTime, choose_time
 from netfl.report.run_data import RunData, read_run_data
 from netfl.results.formatting import shortened
 from netfl.results.run_reader import open_run
@@ -48,10 +49,11 @@ class NamedRun:
 
 @dataclass(frozen=True)
 class RunSet:
-    """Runs of one page, and the problem of each folder that is not readable."""
+    """Runs of one page, the problem of each folder that is not readable, and the time of the final values."""
 
     members: tuple[NamedRun, ...]
     refused: tuple[str, ...] = ()
+    time: ComparisonTime = field(default_factory=ComparisonTime)
 
     @property
     def letters(self) -> list[str]:
@@ -78,11 +80,15 @@ class RunSet:
         return [run for run in self.members if run.data.has(metric)]
 
 
-def gather_runs(folders: Sequence[Path]) -> RunSet:
+def gather_runs(folders: Sequence[Path], at: str | None = None) -> RunSet:
     """Read the runs in *folders*, in that order.
 
+    Args:
+        folders: run directories.
+        at: time of the final values, such as ``2 h``; by default see `choose_time`.
+
     Raises:
-        ScenarioError: there are more than 26, or none holds a run.
+        ScenarioError: there are more than 26, none holds a run, or one ends before *at*.
     """
     if len(folders) > len(LETTERS):
         problem = f"{len(folders)} runs are too many for one page"
@@ -101,7 +107,10 @@ def gather_runs(folders: Sequence[Path]) -> RunSet:
     names = [
         f"{data.name} ({data.run.folder.absolute().name})" if counts[data.name] > 1 else data.name for data in runs
     ]
-    return RunSet(tuple(map(NamedRun, LETTERS, names, runs)), tuple(refused))
+    time = choose_time(dict(zip(LETTERS, runs, strict=False)), at)
+    if time.at_s is not None:
+        runs = [replace(data, until_s=time.at_s) for data in runs]
+    return RunSet(tuple(map(NamedRun, LETTERS, names, runs)), tuple(refused), time)
 
 
 def shared_rounds(first: RunData, second: RunData) -> int:

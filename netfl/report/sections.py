@@ -223,14 +223,14 @@ def class_accuracy(data: RunData) -> Iterator[Markup]:
     """Yield learners × classes."""
     for name in ("", *data.run.test_sets):
         metric = metric_on_set("accuracy", name) if name else "accuracy"
-        if aggregates.grouped_final_metrics(data.metrics, metric, "class").empty:
+        if aggregates.grouped_final_metrics(data.metrics, metric, "class", rounds=data.ends).empty:
             continue
         figure = page.new_figure(9.6, 1.1 + 0.42 * len(data.learners))
         rare = data.rare_classes
         choices = data.run.choices
         ax = figure.add_subplot()
         options: dict[str, Any] = {"rare": rare, "learners": data.learners, "choices": choices, "ax": ax}
-        learning_plots.class_accuracy(data.metrics, metric, **options)
+        learning_plots.class_accuracy(data.metrics, metric, rounds=data.ends, **options)
         yield page.plot(figure, f"classes-{name}" if name else "classes", caption("classes", data, name))
 
 

@@ -50,18 +50,21 @@ _NO_PAIRS = {"other": "none: the same seed, another trace", "other_seed": "none:
 _X_AXES: tuple[aggregates.Over, ...] = ("round", "time", "bits", "energy")
 
 
-def write_several(folders: Sequence[Path], out: Path) -> Path:
+def write_several(folders: Sequence[Path], out: Path, at: str | None = None) -> Path:
     """Write the report of the runs in *folders*, finished or not; folders without a run are named in it.
 
     Args:
         folders: run directories.
         out: the file to write.
+        at: simulated time of the final values, such as ``2 h``; by default the end, or the earliest end of all runs if
+            they end at different times.
 
     Returns:
         The file written.
 
     Raises:
-        ScenarioError: none of the folders holds a run, or *out* exists and is not a page of netfl.
+        ScenarioError: none of the folders holds a run, one ends before *at*, or *out* exists and is not a page of
+            netfl.
     """
     for folder in folders:
         if (folder / "report.html").resolve() == out.resolve():
@@ -69,7 +72,7 @@ def write_several(folders: Sequence[Path], out: Path) -> Path:
             raise ScenarioError([Fault("--out", problem, None, "use another file")])
     page.check_target(out)
     with style.theme():
-        runs = gather_runs(folders)
+        runs = gather_runs(folders, at)
         members = [run.data for run in runs.members]
         keys = differing_keys([run.data.run.scenario for run in runs.described])
         title = f"{len(members)} runs: {', '.join(dict.fromkeys(data.name for data in members))}"

@@ -197,6 +197,8 @@ def comparison_summary(runs: RunSet, keys: list[str]) -> list[str]:
     """
     lines = sentences("differences", runs, keys, list(dict.fromkeys(key.partition(".")[0] for key in keys)))
     lines += [f"{run.letter}: {line}" for run in runs.members for line in run_status(run.data)]
+    if runs.time.sentence:
+        lines.append(runs.time.sentence)
     for metric in verdict_metrics():
         lines += _winners(runs, metric)
     members = [run for run in runs.members if len(run.data.run.deliveries)]
@@ -235,7 +237,7 @@ def _winners(runs: RunSet, metric: str) -> list[str]:
     common = next(iter(rare)) if len(rare) == 1 else ()
     top = max(tops, key=lambda top: top[0]) if len(tops) > 1 else None
     ordered = dict(sorted(groups.items(), key=lambda group: not group[0][0]))
-    return sentences("winners", verdict_metrics()[metric], common, ordered, top)
+    return sentences("winners", verdict_metrics()[metric], common, ordered, top, runs.time.scope)
 
 
 def sweep_summary(data: SweepData) -> list[str]:

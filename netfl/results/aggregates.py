@@ -54,17 +54,46 @@ def metric_table(metrics: pd.DataFrame, metric: str, group: str = "", values: st
     return table.sort_index().sort_index(axis="columns")
 
 
-def final(metrics: pd.DataFrame, metric: str, group: str = "", *, choices: Collection[str] = ()) -> pd.Series[float]:
-    """Return the final value of a metric by (learner, replica); see `netfl.results.statistics.final_values`."""
+def final(
+    metrics: pd.DataFrame,
+    metric: str,
+    group: str = "",
+    *,
+    choices: Collection[str] = (),
+    rounds: pd.DataFrame | None = None,
+) -> pd.Series[float]:
+    """Return the final value of a metric by (learner, replica); see `netfl.results.statistics.final_values`.
+
+    Args:
+        metrics: the metrics table.
+        metric: name of the metric.
+        group: group of the metric.
+        choices: names of choices among learners.
+        rounds: `Run.rounds`, for the last round of each replica; by default all end alike.
+    """
     table = metric_table(metrics, metric, group)
     if table.empty:
         return pd.Series(dtype=float, index=table.columns)
     is_choice = table.columns.get_level_values("learner").isin(list(choices))
-    return pd.Series(final_values(table.index, table, is_choice), table.columns)
+    last = _last_rounds(table.columns.get_level_values("replica"), rounds)
+    return pd.Series(final_values(table.index, table, is_choice, last), table.columns)
+
+
+def _last_rounds(replicas: pd.Index[int], rounds: pd.DataFrame | None) -> NDArray[np.float64]:
+    """Return the last round of each of *replicas*; infinite without *rounds*, as all end alike then."""
+    if rounds is None:
+        return np.full(len(replicas), math.inf)
+    last = rounds.groupby("replica")["round"].max()
+    return last.reindex(replicas, fill_value=0).to_numpy(float)
 
 
 def grouped_final_metrics(
-    metrics: pd.DataFrame, metric: str, kind: str, *, choices: Collection[str] = ()
+    metrics: pd.DataFrame,
+    metric: str,
+    kind: str,
+    *,
+    choices: Collection[str] = (),
+    rounds: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Return final values for each ``kind:number`` group of a metric: columns learner, replica, number, value.
 
@@ -73,17 +102,20 @@ def grouped_final_metrics(
         metric: name of the metric.
         kind: ``class`` or ``user``.
         choices: names of choices among learners; see `netfl.results.statistics.final_values`.
+        rounds: `Run.rounds`, for the last round of each replica; by default all end alike.
     """
     columns, prefix = ["learner", "replica", "number"], f"{kind}:"
     rows = metrics[metrics["metric"] == metric].astype({"learner": str, "group": str})
     rows = rows[rows["group"].str.startswith(prefix)]
     rows = rows.assign(number=rows["group"].str.removeprefix(prefix).astype(int))
-    rows = rows[is_final(rows["round"])]
+    if rounds is None:
+        rows = rows[is_final(rows["round"])]
     if rows.empty:
         return rows.loc[:, [*columns, "value"]]
     table = rows.drop_duplicates(["round", *columns], keep="last").pivot(index="round", columns=columns, values="value")
     is_choice = table.columns.get_level_values("learner").isin(list(choices))
-    values = pd.Series(final_values(table.index, table, is_choice), table.columns, name="value")
+    last = _last_rounds(table.columns.get_level_values("replica"), rounds)
+    values = pd.Series(final_values(table.index, table, is_choice, last), table.columns, name="value")
     return values.dropna().reset_index()
 
 

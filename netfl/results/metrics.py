@@ -261,6 +261,7 @@ _ACCESS: tuple[Metric, ...] = (
     Metric(name="replicas", is_listed=False),
     Metric(name="simulated_s", is_cost=True, is_listed=False),
     Metric(name="duration_s", is_listed=False),
+    Metric(name="stop_s", is_listed=False),
     Metric(name="warmup_s", is_listed=False),
     Metric(name="time_s", is_cost=True, views={"target": "{}"}),
     Metric(name="rounds_per_hour", limits=_POSITIVE, views={"sweep": "", "points": "", "costs": "Rounds per hour"}),

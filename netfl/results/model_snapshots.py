@@ -88,7 +88,8 @@ class SnapshotWriter(RunObserver):
         learner: the learners.
         layout: content of a version.
         trained: the learners whose objectives train a t.
-        rounds: the rounds whose versions are kept, in order; 0 is the start.
+        rounds: the rounds whose versions are kept, in order; 0 is the start.  The version of the last round of each
+            replica is kept, too.
     """
 
     def __init__(
@@ -105,6 +106,8 @@ class SnapshotWriter(RunObserver):
         self._constants = {name: _to_stored_type(array) for name, array in layout.constants.items()}
         self._tied = layout.tied
         self._checkpoint_round = -1
+        self._round = 0
+        self._last_rounds: dict[int, int] = {}  # of each replica that has ended, by its place
 
     def on_start(self, start: RunStart) -> None:
         """Keep version 0, or continue after the versions that the checkpoint counts on.
@@ -126,16 +129,26 @@ class SnapshotWriter(RunObserver):
         self._add_if_due(0)
 
     def on_round(self, progress: RunProgress) -> None:
+        for place, result in enumerate(progress.results):
+            if result is None:
+                self._last_rounds.setdefault(place, self._round)
+        self._round = progress.round
         self._add_if_due(progress.round)
 
     def on_end(self, status: str, error: BaseException | None = None) -> None:
         """Write the safetensors files of a finished run."""
         if status != "done":
             return
-        for name, layout in zip(self._names, self._layouts, strict=True):
+        first = min((replica for _, replica in self._learner.lanes), default=0)
+        for lane, (name, layout) in enumerate(zip(self._names, self._layouts, strict=True)):
             raw, path = self._part(name), self._folder / f"{name}.safetensors"
+            last = self._last_rounds.get(self._learner.lanes[lane][1] - first, self._round)
+            kept = [*self._rounds[: bisect_right(self._rounds, last)]]
+            os.truncate(raw, len(kept) * _row_bytes(layout))  # without those after the end of its replica
+            if last not in kept:
+                kept.append(last)
+                self._add_version(lane)
             with atomic_write(path) as new, raw.open("rb") as rows, new.open("wb") as file:
-                kept = self._rounds[: raw.stat().st_size // _row_bytes(layout)]
                 file.write(_header(layout, kept, self._constants, self._tied))
                 shutil.copyfileobj(rows, file, 1 << 20)
                 for array in self._constants.values():
@@ -155,10 +168,14 @@ class SnapshotWriter(RunObserver):
         place = bisect_left(self._rounds, index)
         if index <= self._checkpoint_round or place >= len(self._rounds) or self._rounds[place] != index:
             return
-        for lane, (name, layout) in enumerate(zip(self._names, self._layouts, strict=True)):
-            with self._part(name).open("ab") as file:
-                version = self._learner.version(lane)
-                file.write(version[: _row_bytes(layout) // _FLOAT.itemsize].astype(_FLOAT).tobytes())
+        for lane in range(len(self._names)):
+            self._add_version(lane)
+
+    def _add_version(self, lane: int) -> None:
+        """Add the current version of *lane* to its numbers."""
+        with self._part(self._names[lane]).open("ab") as file:
+            version = self._learner.version(lane)
+            file.write(version[: _row_bytes(self._layouts[lane]) // _FLOAT.itemsize].astype(_FLOAT).tobytes())
 
     def _part(self, name: str) -> Path:
         return self._folder / f"{name}.part"

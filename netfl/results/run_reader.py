@@ -134,6 +134,23 @@ class Run:
         return self.scenario[section]
 
     @property
+    def duration_s(self) -> float | None:
+        """Simulated time of a run of traffic; ``None`` for a run with rounds."""
+        if self.manifest:
+            duration = self.manifest.get("duration_s")
+        else:  # it is lost: a network without rounds carries traffic
+            access = self.scenario.get("access") or {}
+            is_of_traffic = access.get("kind") == "network" and not access.get("round")
+            duration = self.scenario.get("duration") if is_of_traffic else None
+        return None if duration is None else float(duration)
+
+    @property
+    def stop_s(self) -> float | None:
+        """Simulated time that ends a run with rounds, as its scenario states it; ``None`` if only their number does."""
+        duration = self.scenario.get("duration", self.manifest.get("stop_s"))
+        return None if duration is None or self.duration_s is not None else float(duration)
+
+    @property
     def recorded_kinds(self) -> Sequence[str]:
         """Kinds of the events that the scenario records."""
         record = self.scenario.get("record", "all")

@@ -83,6 +83,7 @@ class _Manifest(_Entries):
     first: Annotated[int, Field(ge=0)] = 0
     rounds: _Count = 1
     duration_s: FiniteFloat = 0.0
+    stop_s: FiniteFloat = 0.0
     events_thinned: dict[str, int] = {}
     learning: bool = False
     learners: list[str] = []
@@ -110,8 +111,9 @@ class _Manifest(_Entries):
 class _Summary(_Entries):
     __pydantic_extra__: dict[str, FiniteFloat | None]
     replicas: _Count = 1
-    rounds: _Count = 1
+    rounds: FiniteFloat = 1
     duration_s: FiniteFloat = 0.0
+    stop_s: FiniteFloat = 0.0
     warmup_s: FiniteFloat = 0.0
     simulated_s: FiniteFloat = 0.0
 

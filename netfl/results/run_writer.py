@@ -109,10 +109,14 @@ def append_replicas(table: Path, more: Path, first: int, out: Path) -> None:
 
 def summarize_run(scenario: Scenario, values: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     """Return the summary of a finished run: its length, and the metrics of its replicas over all replicas."""
-    length: dict[str, Any] = {"rounds": scenario.rounds}
-    if scenario.duration is not None:
-        length = {"duration_s": scenario.duration}
+    length: dict[str, Any]
+    if not scenario.has_rounds:
+        length = {"duration_s": scenario.traffic_s}
         length |= {"warmup_s": scenario.warmup} if scenario.warmup else {}
+    elif scenario.stop_s is not None:  # the number of rounds is a metric of each replica
+        length = {"stop_s": scenario.stop_s}
+    else:
+        length = {"rounds": scenario.rounds}
     return {**length, "replicas": len(values), **summary(values)}
 
 
@@ -142,7 +146,7 @@ class RunWriter(RunObserver):
         tables = self.tables["events"], self.tables.get("attempts")
         self.recorders = [EventRecorder(tables[0], replica, keeping, tables[1]) for replica in replicas]
         self._statistics = [RoundStatistics(scenario.users) for _ in replicas]
-        self._waiting: list[Sequence[Round]] = []
+        self._waiting: list[Sequence[Round | None]] = []
         self._evaluations: list[LearnerReport] = []
         self._round = self._checkpoint_round = 0
         self._flushed_at = monotonic()
@@ -182,7 +186,7 @@ class RunWriter(RunObserver):
         if isinstance(progress.results[0], RoundBatch):
             self._add_batches(cast("Sequence[RoundBatch]", progress.results))
             return
-        self._waiting.append(cast("Sequence[Round]", progress.results))
+        self._waiting.append(cast("Sequence[Round | None]", progress.results))
         if len(self._waiting) >= _AT_ONCE:
             self._add_waiting()
 
@@ -222,14 +226,17 @@ class RunWriter(RunObserver):
 
     def _replica_values(self) -> list[dict[str, float]]:
         evaluation = self.scenario.evaluation
-        has_rounds = self.scenario.duration is None
-        learned = learning_summary(self._lanes, self._evaluations, evaluation.choose)
+        has_rounds = self.scenario.has_rounds
         by_replica = dict(zip(self._replicas, self._statistics, strict=True))
+        last_rounds = {replica: statistics.rounds for replica, statistics in by_replica.items()}
+        learned = learning_summary(self._lanes, self._evaluations, evaluation.choose, last_rounds)
         billing = billing_of(self.scenario) if self._lanes else None
         billed = {} if billing is None else billing.metrics
         costs = cost_to_target(self._lanes, self._evaluations, by_replica, evaluation.targets)
+        counts_rounds = self.scenario.stop_s is not None  # which decides their number
         return [
-            (statistics.final_metrics(recorder.counts) if has_rounds else {"simulated_s": statistics.simulated_s})
+            ({"rounds": float(statistics.rounds)} if counts_rounds else {})
+            | (statistics.final_metrics(recorder.counts) if has_rounds else {"simulated_s": statistics.simulated_s})
             | recorder.values
             | learned.get(replica, {})
             | costs.get(replica, {})
@@ -247,13 +254,16 @@ class RunWriter(RunObserver):
 
     def _add_waiting(self) -> None:
         if self._waiting:
-            self._add_batches([RoundBatch.of(rounds) for rounds in zip(*self._waiting, strict=True)])
+            of_replicas = [[each for each in rounds if each is not None] for rounds in zip(*self._waiting, strict=True)]
+            self._add_batches([RoundBatch.of(rounds) if rounds else None for rounds in of_replicas])
             self._waiting = []
 
-    def _add_batches(self, batches: Sequence[RoundBatch]) -> None:
-        for statistics, batch in zip(self._statistics, batches, strict=True):
+    def _add_batches(self, batches: Sequence[RoundBatch | None]) -> None:
+        """Add a batch of each replica; ``None`` for one that has ended."""
+        for replica, statistics, batch in zip(self._replicas, self._statistics, batches, strict=True):
+            if batch is None:
+                continue
             statistics.extend(batch)
-        for replica, batch in zip(self._replicas, batches, strict=True):
             for name, columns in batch.tables.items():
                 numbers = np.full(len(columns["round"]), replica)
                 self.tables[name].append([numbers, *columns.values()])

@@ -69,7 +69,9 @@ def is_final(rounds: ArrayLike) -> NDArray[np.bool_]:
     return np.asarray(at >= 0.9 * at.max(initial=0.0))
 
 
-def final_values(rounds: ArrayLike, values: ArrayLike, is_choice: ArrayLike = False) -> NDArray[np.float64]:
+def final_values(
+    rounds: ArrayLike, values: ArrayLike, is_choice: ArrayLike = False, last: ArrayLike = math.inf
+) -> NDArray[np.float64]:
     """Return the final value of each lane: the mean of the last 10 % of rounds, the one statistic of all outputs.
 
     With few deliveries in a round, the value of a single round depends on the users of the last update.  A choice may
@@ -79,14 +81,25 @@ def final_values(rounds: ArrayLike, values: ArrayLike, is_choice: ArrayLike = Fa
         rounds: the round of each evaluation, ascending; at least one.
         values: a row for each evaluation, a column for each lane.
         is_choice: for each lane, whether it is a choice among learners.
+        last: the last round of each lane, whose replica may end before others; by default all have all evaluations.
 
     The value is NaN where one of the values that it depends on is missing, as training diverged.
 
     >>> final_values([50, 90, 100], [[0.0, 0.0], [1.0, 1.0], [3.0, 3.0]], [False, True])
     array([2., 3.])
+    >>> final_values([0, 10, 20], [[0.0, 0.0], [1.0, 1.0], [3.0, math.nan]], last=[20, 13])
+    array([3., 1.])
     """
     table = np.asarray(values, float)
-    return np.asarray(np.where(is_choice, table[-1], table[is_final(rounds)].mean(axis=0)), float)
+    at = np.asarray(rounds)
+    lasts = np.broadcast_to(last, table.shape[1:])
+    found = np.empty(table.shape[1:])
+    for end in np.unique(lasts):  # mostly one
+        known = table[at <= end]
+        is_alike = lasts == end
+        ends = np.where(is_choice, known[-1], known[is_final(at[at <= end])].mean(axis=0))
+        found[is_alike] = ends[is_alike]
+    return found
 
 
 def final_name(metric: str, *, is_choice: bool = False) -> str:
@@ -140,6 +153,7 @@ class RoundStatistics:
     """Statistics of the rounds of one replica.
 
     Attributes:
+        rounds: number of rounds.
         simulated_s: simulated time in seconds.
     """
 
@@ -147,7 +161,7 @@ class RoundStatistics:
         self._delivered = np.zeros(users, np.int64)
         self._delays = array("d")
         self._attempts = 0
-        self._rounds = 0
+        self.rounds = 0
         self.simulated_s = 0.0
         self._uplink_bits = self._downlink_bits = 0.0
         self._totals = array("d")
@@ -160,7 +174,7 @@ class RoundStatistics:
         self._attempts += int(deliveries["attempts"].sum())
         opened_s = np.repeat(rounds["opened_s"], batch.delivered)
         self._delays.frombytes((deliveries["arrived_s"] - opened_s).tobytes())
-        self._rounds = int(batch.index[-1])
+        self.rounds = int(batch.index[-1])
         self.simulated_s = float(batch.closed_s[-1])
         # the sums begin with the bits of the rounds before, so that they do not depend on the sizes of batches
         uplink_bits = np.cumsum([self._uplink_bits, *rounds["uplink_bits"]])[1:]
@@ -174,7 +188,7 @@ class RoundStatistics:
         """Return the cost until the end of round *index*: time, bits on uplink and downlink, and joules if counted."""
         names = ("time_s", "uplink_bits", "downlink_bits", "energy_J")
         start = len(names) * (index - 1)
-        has_energy = not math.isnan(self._totals[-1])
+        has_energy = self.rounds > 0 and not math.isnan(self._totals[-1])
         totals = self._totals[start : start + len(names)] if index else [0.0] * len(names)
         costs = dict(zip(names, totals, strict=True))
         return costs if has_energy else {name: cost for name, cost in costs.items() if name != "energy_J"}
@@ -188,8 +202,8 @@ class RoundStatistics:
         updates = sum(outcomes[outcome] for outcome in OUTCOMES)
         return {
             "simulated_s": self.simulated_s,
-            "rounds_per_hour": _ratio(3600.0 * self._rounds, self.simulated_s),
-            "delivered_per_round": _ratio(delivered, self._rounds),
+            "rounds_per_hour": _ratio(3600.0 * self.rounds, self.simulated_s),
+            "delivered_per_round": _ratio(delivered, self.rounds),
             **delays(np.frombuffer(self._delays)),
             "attempts_mean": _ratio(self._attempts, delivered),
             "jain": jain(self._delivered),
@@ -201,20 +215,25 @@ class RoundStatistics:
 
 
 def learning_summary(
-    lanes: Sequence[tuple[str, int]], reports: Sequence[LearnerReport], choices: Collection[str] = ()
+    lanes: Sequence[tuple[str, int]],
+    reports: Sequence[LearnerReport],
+    choices: Collection[str] = (),
+    last_rounds: Mapping[int, int] | None = None,
 ) -> dict[int, dict[str, float]]:
     """Return the final values of learning, by replica: ``<learner>.<metric>.last_tenth``, of choices ``.last_round``.
 
     See `final_values`.  A metric that a lane never had is omitted; one that it no longer has is NaN.  A lane is a
-    learner and a replica; *choices* are names of choices among learners.
+    learner and a replica; *choices* are names of choices among learners, *last_rounds* the last of each replica; by
+    default all replicas have all evaluations.
     """
     found: dict[int, dict[str, float]] = {replica: {} for _, replica in lanes}
+    last = [math.inf if last_rounds is None else last_rounds[replica] for _, replica in lanes]
     is_choice = [learner in choices for learner, _ in lanes]
     names = dict.fromkeys(name for report in reports for name in report.metrics)
     for metric in (name for name in names if "/user:" not in name and "/layer:" not in name):
         evaluated = [report for report in reports if metric in report.metrics]
         values = np.array([report.metrics[metric] for report in evaluated])
-        final = final_values([report.round for report in evaluated], values, is_choice)
+        final = final_values([report.round for report in evaluated], values, is_choice, last)
         for lane in np.flatnonzero(~np.isnan(values).all(axis=0)).tolist():
             learner, replica = lanes[lane]
             found[replica][f"{learner}.{final_name(metric, is_choice=is_choice[lane])}"] = float(final[lane])

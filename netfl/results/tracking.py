@@ -54,7 +54,8 @@ class MetricTracker(RunObserver):
         for place, lane in enumerate(self._lanes if shared and self._logs else ()):
             values = {name: float(row[place]) for name, row in shared.items() if not np.isnan(row[place])}
             time_s = float(closed_s[lane[1] - self._first])
-            self._each(methodcaller("log_metrics", lane, report.round, time_s, values))
+            if values:  # none of a replica that has ended
+                self._each(methodcaller("log_metrics", lane, report.round, time_s, values))
 
     def on_end(self, status: str, error: BaseException | None = None) -> None:
         """Close the logs, after the summary of a finished run; an extension leaves the summary to the whole run."""

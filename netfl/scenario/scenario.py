@@ -26,7 +26,7 @@ from netfl.scenario.html_card import html_card
 from netfl.scenario.key_search import place_remedy
 from netfl.scenario.recording import RECORDED, EventFilter, RecordSpec
 from netfl.scenario.sweep_axes import Sweeping
-from netfl.scenario.validation import WINDOWS, cross_faults
+from netfl.scenario.validation import MOST_ROUNDS, cross_faults, planned_rounds
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.streams import Streams
 from netfl.tracker import Tracker
@@ -36,7 +36,7 @@ from netfl.units import WRITTEN, Seconds, Seed
 Name = Annotated[str, Field(pattern=rf"^[^\s/\\{CONTROLS}][^/\\{CONTROLS}]*$", max_length=100)]
 """A name that is valid in a table and in a file name."""
 
-MOST_USERS, MOST_ROUNDS, MOST_REPLICAS = 2 * 10**7, 10**12, 10**6
+MOST_USERS, MOST_REPLICAS = 2 * 10**7, 10**6
 """Limits beyond which no run would end; larger values are refused before memory is allocated."""
 
 _CARD_PARTS = ("topology", "channel", "mac", "outages", "traffic", "round")
@@ -69,11 +69,12 @@ class Scenario(Spec):
     users: Annotated[int, Field(ge=1, le=MOST_USERS)]
     """Number of users that hold data and train."""
     rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS)] | None = None
-    """Number of rounds; give this or ``duration``."""
+    """Number of rounds; give this, ``duration``, or both."""
     duration: Annotated[Seconds, Field(gt=0)] | None = None
-    """Simulated time of a network that carries its own traffic instead of updates; give this or ``rounds``."""
+    """Simulated time of the run.  The last round is the last that closes at or before it; with ``rounds``, the run ends
+    with the first of both.  A network without ``access.round`` carries its own traffic for this time."""
     warmup: Annotated[Seconds, Field(ge=0)] = 0.0
-    """Time at the start of ``duration`` that the metrics leave out."""
+    """Time at the start of the ``duration`` of traffic that the metrics leave out."""
     access: Annotated[Access, FamilyMember()]
     """The random access model: given directly, a replay of a run, or a network."""
     data: Annotated[Data, FamilyMember()] | None = None
@@ -115,14 +116,35 @@ class Scenario(Spec):
 
     @property
     def versions_kept(self) -> Sequence[int]:
-        """The rounds after which the learners' models are kept, in order; 0 is the start."""
+        """The rounds after which the learners' models are kept, besides the last; 0 is the start.  Empty if none is."""
         every = int(self.recording.versions)
-        return sorted({*range(0, self.steps, every), self.steps}) if every else ()
+        return range(0, self.steps + 1, every) if every else range(0)
+
+    @property
+    def has_rounds(self) -> bool:
+        """True if rounds are served; false if a network carries traffic alone."""
+        return self.duration is None or not self.access.info.can_run_timed
+
+    @property
+    def traffic_s(self) -> float | None:
+        """Simulated time of a run of traffic; ``None`` with rounds."""
+        return None if self.has_rounds else self.duration
+
+    @property
+    def stop_s(self) -> float | None:
+        """Simulated time that ends a run with rounds; ``None`` if only their number does, and for traffic."""
+        return self.duration if self.has_rounds else None
+
+    @property
+    def planned_rounds(self) -> int | None:
+        """Largest number of rounds, or the windows of traffic; ``None`` if only ``duration`` limits it, unknown yet."""
+        return planned_rounds(self.rounds, self.duration, self.access)
 
     @property
     def steps(self) -> int:
-        """The number of rounds to simulate: ``rounds``, or the windows of ``duration``."""
-        return WINDOWS if self.rounds is None else self.rounds
+        """Bound on the number of rounds to simulate: `planned_rounds`, or the largest that netfl simulates."""
+        planned = self.planned_rounds
+        return MOST_ROUNDS if planned is None else planned
 
     @property
     def payloads(self) -> Mapping[str, Payload]:

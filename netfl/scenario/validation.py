@@ -24,6 +24,8 @@ _OPTIONAL = ("evaluate", "checkpoint", "precision")
 _LEARNING = ("data", "partition", "model", *_OPTIONAL)
 WINDOWS = 100
 """Number of equal windows of a ``duration``.  Each counts as a round, for progress and for stopping a run."""
+MOST_ROUNDS = 10**12
+"""Largest number of rounds."""
 _MAX_EVENTS = 10**9
 """Largest number of events that a run may store, as far as it is known before the run."""
 _ANY_CLASSES = 1 << 30
@@ -74,7 +76,13 @@ def facts_of(parts: Mapping[str, Any]) -> ScenarioFacts:
     """
     access: Access = parts["access"]
     data, model = parts["data"], parts["model"]
-    rounds = WINDOWS if parts["rounds"] is None else parts["rounds"]
+    planned = planned_rounds(parts["rounds"], parts["duration"], access)
+    rounds = MOST_ROUNDS if planned is None else max(1, planned)
+    duration_s = stop_s = None
+    if access.info.can_run_timed:
+        duration_s = parts["duration"]
+    else:
+        stop_s = parts["duration"]
     rho = None
     participation = None
     if parts["learners"] or parts["partition"] is not None:
@@ -91,12 +99,23 @@ def facts_of(parts: Mapping[str, Any]) -> ScenarioFacts:
         ranked=access.info.has_ranking,
         sized=data is not None and model is not None,
         trained=bool(parts["learners"]),
-        duration_s=parts["duration"],
+        duration_s=duration_s,
+        stop_s=stop_s,
         replicas=parts["replicas"] or 1,
         learners=tuple(parts["learners"] or ()),
         networked=access.info.is_networked,
         weighed=any(learner.aggregation.has_user_weights for learner in (parts["learners"] or {}).values()),
     )
+
+
+def planned_rounds(rounds: int | None, duration_s: float | None, access: Access) -> int | None:
+    """Return the largest number of rounds of a run, or its number of windows; ``None`` if only the time limits it."""
+    if duration_s is None:
+        return rounds
+    if access.info.can_run_timed:
+        return WINDOWS
+    limits = [limit for limit in (rounds, access.rounds_within(duration_s)) if limit is not None]
+    return min(limits, default=None)
 
 
 def _possible(facts: ScenarioFacts, unread: AbstractSet[str]) -> list[ScenarioFacts]:
@@ -108,32 +127,45 @@ def _possible(facts: ScenarioFacts, unread: AbstractSet[str]) -> list[ScenarioFa
 
 
 def _length_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iterator[Fault]:
-    """Yield the errors of ``rounds`` and ``duration``; a duration needs an access with traffic, and no learners."""
+    """Yield the errors of ``rounds``, ``duration`` and ``warmup``."""
     access: Access | None = parts["access"]
     duration_s, warmup_s = parts["duration"], parts["warmup"]
-    if "duration" not in unread and duration_s is None:
-        if parts["rounds"] is None and "rounds" not in unread:
-            yield Fault("rounds", "missing", None, "give it, or 'duration' for a network with traffic")
-        if warmup_s:
-            yield Fault("warmup", "has no effect without 'duration'", warmup_s, "leave it out")
-        return
-    if parts["rounds"] is not None or "rounds" in unread:
-        yield Fault("duration", "is given together with 'rounds'", duration_s, "leave one of them out")
-        return
-    for name in ("learners", *_LEARNING):
-        if parts[name] or name in unread:
-            yield Fault(name, "has no effect with 'duration'", None, "leave it out, or give 'rounds' in its place")
     if duration_s is None:
+        if parts["rounds"] is None and unread.isdisjoint({"rounds", "duration"}):
+            yield Fault("rounds", "missing", None, "give it, or 'duration'")
+        if warmup_s and "duration" not in unread:
+            yield Fault("warmup", "has no effect without 'duration'", warmup_s, "leave it out")
         return
     if problem := clock_problem(duration_s):
         yield Fault("duration", problem, None, "make it shorter")
+    if access is None:
+        return
+    if access.info.can_run_timed:
+        yield from _traffic_faults(parts, unread)
+        return
+    within = access.rounds_within(duration_s)
+    if within is None and not access.info.can_stop:
+        remedy = "give 'rounds' in place of 'duration'"
+        if access.info.is_networked:
+            remedy = "give access.round, or access.traffic"
+        yield Fault("duration", "this access has neither rounds that end at a time, nor traffic", duration_s, remedy)
+    elif within == 0:
+        yield Fault("duration", "no round closes by then", duration_s, "make it longer")
+    if warmup_s:
+        yield Fault("warmup", "has no effect on rounds", warmup_s, "leave it out")
+
+
+def _traffic_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iterator[Fault]:
+    """Yield the errors of a ``duration`` of traffic alone, which has no rounds and no learners."""
+    duration_s, warmup_s = parts["duration"], parts["warmup"]
+    for name in ("rounds", "learners", *_LEARNING):
+        if parts[name] or name in unread:
+            problem = "has no effect on traffic alone: the network serves no rounds"
+            yield Fault(name, problem, None, "leave it out, or add access.round")
     if warmup_s is not None and warmup_s >= duration_s:
         yield Fault(
             "warmup", f"is not shorter than the duration, {duration_s:g} s", warmup_s, "make it shorter than 'duration'"
         )
-    if access is not None and not access.info.can_run_timed:
-        remedy = "give access.traffic (kind: network), or 'rounds' in place of 'duration'"
-        yield Fault("duration", "this access has no traffic to simulate for a duration", duration_s, remedy)
 
 
 def _learning_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iterator[Fault]:
@@ -141,14 +173,14 @@ def _learning_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iter
     access: Access | None = parts["access"]
     learners = parts["learners"] or {}
     learns = bool(learners) or "learners" in unread
-    timed = parts["duration"] is not None or "duration" in unread
+    is_of_traffic = parts["duration"] is not None and access is not None and access.info.can_run_timed
     may_need_data = access is None or access.info.needs_label_mix or access.info.needs_sample_counts
     present = {name for name in _LEARNING if parts[name] is not None or name in unread}
     for name in _LEARNING:
         if learns and name not in present and name not in _OPTIONAL:
             yield Fault(name, "missing; learners need it", None, f"add a section '{name}'")
-        is_used = timed or (may_need_data and name in {"data", "partition"})
-        if not learns and name in present and not is_used:
+        is_stated = is_of_traffic or (may_need_data and name in {"data", "partition"})
+        if not learns and name in present and not is_stated:
             yield Fault(name, "has no effect without learners", None, "add 'learners', or leave it out")
     if access is None:
         return

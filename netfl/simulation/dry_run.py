@@ -72,6 +72,7 @@ class DryRun:
         memory: estimated bytes of memory.
         disk: estimated bytes of the files at the end of the run, when rows are in tables and in streams.
         rounds: number of complete rounds of each replica.
+        expected: number of rounds of the whole run, extrapolated if only its duration is known; 0 if a round was cut.
         cut: progress of the round that was cut, which is round 0 in the set-up; ``None`` without one.
         delivers: whether any update was delivered.
         training: a sentence about how models are trained; empty for the usual way.
@@ -82,6 +83,7 @@ class DryRun:
     memory: float = 0.0
     disk: float = 0.0
     rounds: int = 0
+    expected: float = 0.0
     cut: RoundProgress | None = None
     delivers: bool = True
     training: str = ""
@@ -200,9 +202,10 @@ class _Stopwatch(RunObserver):
     Attributes:
         limit: limit of the time of the network.
         last: the last progress of an open round; of round 0 in the set-up.
-        rounds: the rounds of all replicas.
+        rounds: the rounds of all replicas; ``None`` in one that has ended.
         network_s: processor time of each round without learning.
         batches: number of batches of rounds.
+        time_s: simulated time of the rounds, in the first replica.
         deliveries: deliveries in all rounds of all replicas.
         max_deliveries: largest number of deliveries in a round of a replica.
         learning_s: processor time of each round's learning.
@@ -214,9 +217,10 @@ class _Stopwatch(RunObserver):
     def __init__(self) -> None:
         self.limit = _TimeLimit()
         self.last = RoundProgress(0, 0.0, 0, 0)
-        self.rounds: list[Sequence[Round]] = []
+        self.rounds: list[Sequence[Round | None]] = []
         self.network_s: list[float] = []
         self.batches = 0
+        self.time_s = 0.0
         self.deliveries = 0
         self.max_deliveries = 0
         self.learning_s: list[float] = []
@@ -249,6 +253,7 @@ class _Stopwatch(RunObserver):
     def on_round(self, progress: RunProgress) -> None:
         self.last = RoundProgress(progress.round + 1, progress.time_s, self.last.attempts, 0)
         elapsed_s = self.elapsed_s
+        self.time_s = progress.time_s
         network_s = elapsed_s - sum(self.network_s) - sum(self.learning_s)
         batches = [batch for batch in progress.results if isinstance(batch, RoundBatch)]
         if batches:
@@ -260,8 +265,8 @@ class _Stopwatch(RunObserver):
             self.stop = elapsed_s > SAMPLE_S or self.batches >= _MAX_BATCHES
             return
         self.network_s.append(network_s)
+        self.rounds.append([each if isinstance(each, Round) else None for each in progress.results])
         rounds = [each for each in progress.results if isinstance(each, Round)]
-        self.rounds.append(rounds)
         self.deliveries += sum(len(each.deliveries) for each in rounds)
         self.max_deliveries = max(self.max_deliveries, *(len(each.deliveries) for each in rounds))
         self.stop = elapsed_s > SAMPLE_S or len(self.rounds) >= _MAX_ROUNDS
@@ -284,7 +289,7 @@ class _TimedSession(LearningSession):
         self._stopwatch.evaluation_s = self._stopwatch.started_s - started_s
         return report
 
-    def step(self, rounds: Sequence[Round]) -> LearnerReport:
+    def step(self, rounds: Sequence[Round | None]) -> LearnerReport:
         if self.learner is None:
             return super().step(rounds)
         started_s = time.process_time()
@@ -314,10 +319,10 @@ def run_dry(scenario: Scenario) -> DryRun:
         problem = f"the run would take more than a year: {dry_run}"
     if problem:
         remedy = "make it shorter, or use fewer users or replicas"
-        if scenario.duration is None:
-            fault = Fault("rounds", problem, scenario.rounds, remedy)
-        else:
+        if scenario.rounds is None:
             fault = Fault("duration", problem, scenario.duration, remedy)
+        else:
+            fault = Fault("rounds", problem, scenario.rounds, remedy)
         raise ScenarioError(scenario.located([fault]))
     return dry_run
 
@@ -325,10 +330,11 @@ def run_dry(scenario: Scenario) -> DryRun:
 def _cut_run(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
     """Return the result of a dry run whose last round was cut: the whole run takes at least 1 / share times as long."""
     last = stopwatch.last
-    if scenario.duration is None:
+    share = 0.0
+    if scenario.has_rounds:
         share = last.round / scenario.steps
-    else:
-        share = min(1.0, last.time_s / scenario.duration)
+    if scenario.duration is not None:
+        share = max(share, min(1.0, last.time_s / scenario.duration))
     seconds = stopwatch.elapsed_s
     if share:  # else nothing is known of the rounds
         seconds /= max(share, 1e-9)
@@ -369,11 +375,12 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
                 raise
         files = _end_run(writer, "done")
     rounds = len(stopwatch.network_s)
-    lengthening = scenario.steps / rounds
-    round_s = _extrapolate(stopwatch.network_s, scenario.steps)
+    expected = _expected_rounds(scenario, stopwatch)
+    lengthening = expected / rounds
+    round_s = _extrapolate(stopwatch.network_s, expected)
     if stopwatch.learning_s:
-        round_s += _extrapolate(stopwatch.learning_s, scenario.steps) * _stretch(setup, stopwatch)
-        evaluations = 2 + scenario.steps // scenario.evaluation.every  # also of version 0 and of the last round
+        round_s += _extrapolate(stopwatch.learning_s, expected) * _stretch(setup, stopwatch)
+        evaluations = 2 + expected // scenario.evaluation.every  # also of version 0 and of the last round
         seconds += evaluations * _test_stride(setup) * stopwatch.evaluation_s
     seconds += round_s + max(0.0, files.seconds - empty.seconds) * lengthening
     share = scenario.replicas / replicas
@@ -382,17 +389,27 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
     flushes = round_s * share // FLUSH_EVERY_S
     disk = empty.size + (files.size - empty.size) * lengthening * share
     disk += flushes * files.streams * STREAM_BYTES * share
-    needed = memory.estimate_memory(scenario, stopwatch.max_deliveries, stopwatch.deliveries / (rounds * replicas))
+    mean_deliveries = stopwatch.deliveries / (rounds * replicas)
+    needed = memory.estimate_memory(scenario, stopwatch.max_deliveries, mean_deliveries, expected)
     needed += memory.recording_bytes(files.rows * lengthening * share, files.rows / rounds * share)
     return DryRun(
         seconds * share,
         needed,
         disk,
         rounds=rounds,
+        expected=expected,
         delivers=stopwatch.max_deliveries > 0,
         training=training,
         synchronised=stopwatch.synchronised,
     )
+
+
+def _expected_rounds(scenario: Scenario, stopwatch: _Stopwatch) -> float:
+    """Return the number of rounds of the run; where only its duration is known, by the pace of the first rounds."""
+    if scenario.stop_s is None:
+        return scenario.steps
+    rounds = len(stopwatch.network_s)
+    return min(scenario.steps, max(rounds, rounds * scenario.stop_s / stopwatch.time_s))
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,7 +536,7 @@ def _total(seconds: Sequence[float]) -> float:
     return sum(seconds[1:] or seconds)
 
 
-def _extrapolate(seconds: Sequence[float], rounds: int) -> float:
+def _extrapolate(seconds: Sequence[float], rounds: float) -> float:
     """Return the processor time of all *rounds*: that of the first, and the mean of the others for each further one."""
     mean_s = _total(seconds) / max(1, len(seconds) - 1)
     return seconds[0] + mean_s * (rounds - 1)

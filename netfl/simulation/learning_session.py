@@ -15,7 +15,7 @@ from netfl.errors import MachineError
 from netfl.learning.model_selection import ModelSelection
 from netfl.results.model_snapshots import SnapshotWriter
 from netfl.simulation.checkpoints import CheckpointStore
-from netfl.types import Divergence, LearnerReport, Round, RunObserver, RunProgress
+from netfl.types import Divergence, LearnerReport, Round, RunObserver, RunProgress, round_number
 
 if TYPE_CHECKING:
     from netfl.learning.learner import BatchedLearner
@@ -105,13 +105,13 @@ class LearningSession(RunObserver):
             return self._restored_report(0)
         return self._add_report(self.learner.start())
 
-    def step(self, rounds: Sequence[Round]) -> LearnerReport:
-        """Return the report after *rounds*, one of each replica.
+    def step(self, rounds: Sequence[Round | None]) -> LearnerReport:
+        """Return the report after *rounds*, one of each replica; ``None`` is a replica that has ended.
 
         Raises:
             MachineError: the rounds are not those that the checkpoint was written after.
         """
-        index = rounds[0].index
+        index = round_number(rounds)
         if self.learner is None:
             return LearnerReport(index)
         self._digest.update(repr(rounds).encode())

@@ -212,19 +212,27 @@ class MemoryEstimate:
         return self.number_bytes * (self.parameters + 1)
 
 
-def estimate_memory(scenario: Scenario, max_deliveries: int | None = None, mean_deliveries: float = 0.0) -> float:
+def estimate_memory(
+    scenario: Scenario,
+    max_deliveries: int | None = None,
+    mean_deliveries: float = 0.0,
+    rounds: float | None = None,
+) -> float:
     """Estimate the bytes that a run of *scenario* in one process needs, without those on a GPU if there is one.
 
     Args:
         scenario: the scenario to run.
         max_deliveries: largest number of deliveries in a round of a replica; by default the largest possible one.
         mean_deliveries: mean number of deliveries in a round of a replica.
+        rounds: number of rounds; by default that of the scenario, or 0 where it does not state one.
     """
+    if rounds is None:
+        rounds = scenario.planned_rounds or 0
     needed = _RUN_BYTES
     if scenario.learners:
         needed = _LEARNING_RUN_BYTES
-    needed += sum(_bytes_before_loading(scenario, learning=True).values())
-    needed += _DELIVERY_BYTES * mean_deliveries * scenario.steps * scenario.replicas
+    needed += sum(_bytes_before_loading(scenario, rounds, learning=True).values())
+    needed += _DELIVERY_BYTES * mean_deliveries * rounds * scenario.replicas
     if scenario.model is None or scenario.data is None:
         return needed
     from netfl.learning.tensors import device_of, runs_on_gpu
@@ -271,20 +279,21 @@ def check_before_loading(scenario: Scenario, *, learning: bool) -> None:
         "replicas": "use fewer replicas",
         "data": "use fewer examples",
     }
-    for key, needed in _bytes_before_loading(scenario, learning=learning).items():
+    rounds = scenario.planned_rounds or 0  # a duration states none, and the dry run estimates them
+    for key, needed in _bytes_before_loading(scenario, rounds, learning=learning).items():
         if free is not None and needed > free:
             problem = f"they need {format_memory(needed)} of memory, but {format_memory(free)} are available"
             raise ScenarioError(scenario.located([Fault(key, problem, None, remedies[key])]))
 
 
-def _bytes_before_loading(scenario: Scenario, *, learning: bool) -> dict[str, float]:
-    """Return the bytes of the users, rounds, replicas and generated examples, by the key of the scenario."""
+def _bytes_before_loading(scenario: Scenario, rounds: float, *, learning: bool) -> dict[str, float]:
+    """Return the bytes of the users, *rounds*, replicas and generated examples, by the key of the scenario."""
     user_bytes = _USER_BYTES
     if learning and scenario.learners:
         user_bytes = _LEARNING_USER_BYTES
     needed = {
         "users": float(user_bytes) * scenario.users * scenario.replicas,
-        "rounds": float(_ROUND_BYTES) * scenario.steps * scenario.replicas,
+        "rounds": float(_ROUND_BYTES) * rounds * scenario.replicas,
         "replicas": _REPLICA_BYTES * scenario.replicas,
     }
     if scenario.data is not None and (learning or scenario.access.info.needs_data):

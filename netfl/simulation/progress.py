@@ -107,7 +107,7 @@ class ProgressDisplay(StopOnSignal, RunObserver):
         self._round_at = now  # start of the round
         self._within_at = now  # the last progress line within a round
         self._printed_at = now  # the last line of a round
-        self._printed_round = 0  # its number
+        self._printed_share = 0.0  # of the run that was over then
         self._task = self._screen.add_task("round", total=None, position="", visible=False)
 
     def ask_to_stop(self) -> None:
@@ -121,7 +121,7 @@ class ProgressDisplay(StopOnSignal, RunObserver):
         self._is_open = True
         self._duration_s = start.duration_s
         self._screen.within = ""
-        self._screen.update(self._task, total=start.rounds, visible=True)
+        self._screen.update(self._task, total=1.0, visible=True)
         if not self._quiet:
             self._console.print(f"{start.name} → {start.folder}", soft_wrap=True)
             if start.training:
@@ -164,21 +164,21 @@ class ProgressDisplay(StopOnSignal, RunObserver):
         self._screen.within = ""
         if now - self._printed_at < self._every_s:
             return
-        pace_s = (now - self._printed_at) / (progress.round - self._printed_round)  # of a round
+        pace_s = (now - self._printed_at) / max(progress.share - self._printed_share, 1e-9)  # of the whole run
         self._printed_at = now
-        self._printed_round = progress.round
+        self._printed_share = progress.share
         state: list[str] = []
         if self._duration_s is None:
-            position = f"round {progress.round}/{progress.rounds}"
+            position = _describe_position(progress)
             state = [_describe_network(progress), *_describe_learners(progress)]
         else:  # traffic alone
             position = f"{clock(progress.time_s)} of {clock(self._duration_s)}"
         if self._screen.disable:
-            left_s = pace_s * (progress.rounds - progress.round)
+            left_s = pace_s * (1.0 - progress.share)
             self._console.print(" · ".join([position, *state, f"{left_s:.0f} s left"]), soft_wrap=True)
         else:
             self._screen.state = state
-            self._screen.update(self._task, completed=progress.round, position=position)
+            self._screen.update(self._task, completed=progress.share, position=position)
 
     @property
     def _every_s(self) -> float:
@@ -218,9 +218,8 @@ class NotebookDisplay(RunObserver):
         now = time.monotonic()
         if now - self._shown_at >= SCREEN_EVERY_S or progress.round == progress.rounds:
             self._shown_at = now
-            position = f"round {progress.round:,} of {progress.rounds:,}"
-            lines = [position, _describe_network(progress), *_describe_learners(progress)]
-            bar = f'<progress style="width: 20em" value="{progress.round}" max="{progress.rounds}"></progress>'
+            lines = [_describe_position(progress), _describe_network(progress), *_describe_learners(progress)]
+            bar = f'<progress style="width: 20em" value="{progress.share:.4f}" max="1"></progress>'
             self._show(f"{bar} {'<br>'.join(map(escape, lines))}")
 
     def on_end(self, status: str, error: BaseException | None = None) -> None:
@@ -258,12 +257,22 @@ def is_notebook() -> bool:
     return shell is not None and "IPKernelApp" in shell.config
 
 
+def _describe_position(progress: RunProgress) -> str:
+    """Return the number of the last round, with that of all rounds if it is known."""
+    if progress.rounds is None:
+        return f"round {progress.round}"
+    return f"round {progress.round}/{progress.rounds}"
+
+
 def _describe_network(progress: RunProgress) -> str:
     """Return the time, the deliveries of the last round, and all that is down, in a line."""
     delivered = "none"
     if progress.delivered:
         delivered = _format_users(progress.delivered)
-    parts = [f"{clock(progress.time_s)} simulated", f"delivered {delivered}"]
+    simulated = clock(progress.time_s)
+    if progress.stop_s is not None:
+        simulated += f" of {clock(progress.stop_s)}"
+    parts = [f"{simulated} simulated", f"delivered {delivered}"]
     down = [entity for entity in progress.down if isinstance(entity, str)]
     users = [entity for entity in progress.down if not isinstance(entity, str)]
     if users:

@@ -180,8 +180,9 @@ def perform_run(
     start = RunStart(
         folder=folder,
         name=scenario.name,
-        rounds=scenario.steps,
-        duration_s=scenario.duration,
+        rounds=scenario.planned_rounds,
+        duration_s=scenario.traffic_s,
+        stop_s=scenario.stop_s,
         lanes=session.lanes,
         checkpoint_round=session.checkpoint_round,
         training=training,
@@ -306,7 +307,8 @@ def run_rounds(
     """Run all rounds of all replicas, or until an observer stops the run.
 
     In each round the access of each replica delivers updates to its server, and the learners compute the next version
-    of every lane as one batch.  The access receives their report with the broadcast of that version.
+    of every lane as one batch.  The access receives their report with the broadcast of that version.  A replica whose
+    time is over has no further rounds; its lanes keep their models until the others have ended, too.
 
     Args:
         setup: the prepared run, with the recorders of its replicas.
@@ -320,7 +322,7 @@ def run_rounds(
     scenario = setup.scenario
     outages = OutageTracker(setup.contexts[0].recorder)
     setup = setup.with_recorders([outages, *(context.recorder for context in setup.contexts[1:])])
-    if session.learner is None:
+    if session.learner is None and scenario.planned_rounds is not None:
         batches = _open_batches(setup)
         if batches:
             return _run_batches(scenario, batches, observers)
@@ -338,24 +340,30 @@ def run_rounds(
             return False
         with locate_faults(scenario, "access"):
             rounds = [access.next_round(report.to(number)) for number, access in enumerate(accesses)]
-        with model_errors("learning", rounds[0].closed_s):
+        if all(each is None for each in rounds):
+            if index == 1:
+                fault = Fault("duration", "no round closes by then", scenario.duration, "make it longer")
+                raise ScenarioError(scenario.located([fault]))
+            break
+        with model_errors("learning", max(access.time_s for access in accesses)):
             report = session.step(rounds)
         if report.metrics:
             evaluation = report
         progress = RunProgress(
             round=index,
-            rounds=scenario.steps,
-            time_s=rounds[0].closed_s,
-            delivered=tuple(delivery.user for delivery in rounds[0].deliveries),
+            rounds=scenario.planned_rounds,
+            time_s=accesses[0].time_s,
+            delivered=() if rounds[0] is None else tuple(delivery.user for delivery in rounds[0].deliveries),
             down=outages.down,
             metrics=evaluation.metrics,
             lanes=session.lanes,
             results=rounds,
             diverged=session.diverged,
+            stop_s=scenario.stop_s,
         )
         for observer in observers:
             observer.on_round(progress)
-        _announce(report, [each.closed_s for each in rounds], observers)
+        _announce(report, [access.time_s for access in accesses], observers)
     with locate_faults(scenario, "access"):
         for number, access in enumerate(accesses):
             access.finish(report.to(number))
@@ -382,10 +390,11 @@ def _run_batches(
         last_delivered = first.user[len(first.user) - first.delivered[-1] :]
         progress = RunProgress(
             round=index,
-            rounds=scenario.steps,
+            rounds=scenario.planned_rounds,
             time_s=float(first.closed_s[-1]),
             delivered=tuple(last_delivered.tolist()),
             results=results,
+            stop_s=scenario.stop_s,
         )
         for observer in observers:
             observer.on_round(progress)

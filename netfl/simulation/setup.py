@@ -308,7 +308,8 @@ def access_context(
         uplink_bits=payload.uplink_bits,
         downlink_bits=payload.downlink_bits,
         recorder=NullRecorder(),
-        duration_s=scenario.duration,
+        duration_s=scenario.traffic_s,
+        stop_s=scenario.stop_s,
         warmup_s=scenario.warmup,
         pulse=pulse,
     )

@@ -80,6 +80,8 @@ class Simulation:
                 selected = simulation.state.snr_db > 0
                 round = simulation.step(selected)
 
+    Where the scenario has a ``duration``, the last `step` may return ``None``: the time was over before a round closed.
+
     The rounds come from the access of the scenario: a network, a random access model that is given directly, or a
     replay.  An access that draws one user per round (``deliveries: 1``) needs a selection from the first round on; its
     draws then differ from those of a trace.  The network's clock is a SimPy environment, `env`, in which a caller can
@@ -164,7 +166,7 @@ class Simulation:
         self.close()
 
     def __repr__(self) -> str:
-        position = f"round {self.round} of {self.scenario.steps}, {clock(self.time_s)}"
+        position = f"round {self.round}{self._planned}, {clock(self.time_s)}"
         return f"<Simulation {self.scenario.name!r}, replica {self.replica}, {position}{self._ended}>"
 
     def _repr_html_(self) -> str:
@@ -173,7 +175,7 @@ class Simulation:
             "seed": self.scenario.seed,
             "users": f"{self.scenario.users:,}",
             "access": self._kind,
-            "round": f"{self.round:,} of {self.scenario.steps:,}{self._ended}",
+            "round": f"{self.round:,}{self._planned}{self._ended}",
             "simulated": clock(self.time_s),
             "delivered": f"{self._delivered.sum():,}",
             "learners": ", ".join(self.scenario.learners) if self._learner is not None else None,
@@ -201,8 +203,8 @@ class Simulation:
 
     @property
     def is_done(self) -> bool:
-        """``True`` after the last round of the scenario."""
-        return self.round >= self.scenario.steps
+        """``True`` after the last round of the scenario, or when its ``duration`` is over."""
+        return self._access is not None and self._access.is_done
 
     @property
     def env(self) -> Environment:
@@ -309,7 +311,7 @@ class Simulation:
         broadcast_bits: float | None = None,
         controls: Mapping[str, ArrayLike] | None = None,
         report: LearnerReport | None = None,
-    ) -> Round:
+    ) -> Round | None:
         """Simulate the next round.
 
         Args:
@@ -323,6 +325,9 @@ class Simulation:
             report: the learners' report on the last round, which only closed loops use; by default that of the learners
                 that train here.
 
+        Returns:
+            The round; ``None`` if the ``duration`` of the scenario is over before it closes.
+
         Raises:
             ScenarioError: all rounds are over, *selected* names no users, or an option cannot have an effect here.
             ModelError: a model, or a process of the caller, failed; or the access has no more rounds.
@@ -333,8 +338,7 @@ class Simulation:
             problem = f"the simulation has failed in round {self.round + 1} ({one_line(self._failure)})"
             raise ScenarioError([Fault("", problem, None, "correct this, and create another one")])
         if self.is_done:
-            problem = f"all {self.scenario.steps} rounds are done"
-            raise ScenarioError([Fault("rounds", problem, self.scenario.steps, "increase it")])
+            self._refuse_step()
         users = None
         if selected is not None:
             users = _user_ids(selected, self.scenario.users)
@@ -354,7 +358,8 @@ class Simulation:
         try:
             with locate_faults(self.scenario, "access"):
                 result = access.next_round(report)
-            self._note(result)
+            if result is not None:
+                self._note(result)
         except Exception as error:
             self._failure = error  # the round is not over, and no other one can begin
             raise
@@ -381,6 +386,21 @@ class Simulation:
         if self._access is not None:
             self._access.close()
         self._resources.close()
+
+    def _refuse_step(self) -> NoReturn:
+        """Raise the error of a step after the end of the scenario."""
+        if self.round == self.scenario.rounds or self.scenario.stop_s is None:
+            fault = Fault("rounds", f"all {self.scenario.steps} rounds are done", self.scenario.steps, "increase it")
+        else:
+            problem = f"the duration is over: the last round closed at {self.time_s:.6g} s"
+            fault = Fault("duration", problem, self.scenario.stop_s, "increase it")
+        raise ScenarioError([fault])
+
+    @property
+    def _planned(self) -> str:
+        """The number of all rounds, for the repr of a simulation; empty if it is not known."""
+        planned = self.scenario.planned_rounds
+        return "" if planned is None else f" of {planned:,}"
 
     @property
     def _ended(self) -> str:
@@ -423,7 +443,7 @@ class Simulation:
     @property
     def _has_selection(self) -> bool:
         """A caller can select the users of rounds; traffic for a duration has no rounds."""
-        return self._info.has_selection and self.scenario.duration is None
+        return self._info.has_selection and self.scenario.has_rounds
 
     def _check_selectable(self) -> None:
         """Check that a selection has an effect in the next round."""
@@ -462,7 +482,7 @@ class Simulation:
 
     def _sizes(self, bits: ArrayLike, key: str = "update_bits") -> Floats:
         """Return sizes in bits, ``[users]``, that can have an effect and fit into what the network is designed for."""
-        if not self._info.can_resize_updates or self.scenario.duration is not None:
+        if not self._info.can_resize_updates or not self.scenario.has_rounds:
             problem = "this access does not use the sizes of updates"
             raise ScenarioError([Fault(key, problem, self._kind, f"leave out {key}")])
         sizes = self._per_user(bits, key, np.nextafter(0.0, 1.0), np.inf)

@@ -94,12 +94,12 @@ class SweepDisplay(StopOnSignal, SweepObserver):
         if update.ended:
             self._end(update)
         else:
-            self._progress[update.task] = update.round / update.rounds if update.rounds else 0.0
+            self._progress[update.task] = update.share
             if update.task not in self._bars:
                 self._bars[update.task] = self._screen.add_task(self._names[update.task], total=None, position="")
             bar = self._bars[update.task]
-            position = f"round {update.round}/{update.rounds}"
-            self._screen.update(bar, completed=update.round, total=update.rounds or None, position=position)
+            position = f"round {update.round}/{update.rounds}" if update.rounds else f"round {update.round}"
+            self._screen.update(bar, completed=update.share, total=1.0, position=position)
         self._show_whole()
         if self._screen.disable and not self._quiet and time.monotonic() - self._printed_at >= PLAIN_EVERY_S:
             self._printed_at = time.monotonic()

@@ -33,7 +33,8 @@ class TaskUpdate:
     Args:
         task: key of the task.
         round: number of complete rounds.
-        rounds: number of rounds of the run; 0 until it is known.
+        rounds: number of rounds of the run; 0 if it is unknown.
+        share: share of the run that is over.
         ended: ``True`` in the last update of the task.
         error: error that ended the task; empty otherwise.
         stopped: ``True`` if the task ended before its last round and can be continued.
@@ -43,6 +44,7 @@ class TaskUpdate:
     task: str
     round: int = 0
     rounds: int = 0
+    share: float = 0.0
     ended: bool = False
     error: str = ""
     stopped: bool = False
@@ -66,28 +68,42 @@ class TaskReporter(RunObserver):
         self, task: Task, send: Callable[[TaskUpdate], object], should_stop: Callable[[], bool] = lambda: False
     ) -> None:
         self._task, self._send, self._should_stop, self._sent_at = task, send, should_stop, -math.inf
-        self._rounds, self._learners = 0, np.array([])
+        self._rounds, self._share = 0, 0.0
+        self._learners, self._places = np.array([]), np.array([], np.int64)
+        self._has_ended, self._watched = np.array([], bool), np.array([])
 
     def on_start(self, start: RunStart) -> None:
-        self._rounds, self._learners = start.rounds, np.array([learner for learner, _ in start.lanes])
-        self._report(0, start.rounds)
+        self._rounds = start.rounds or 0
+        self._learners = np.array([learner for learner, _ in start.lanes])
+        replicas = np.array([replica for _, replica in start.lanes], np.int64)
+        self._places = np.unique(replicas, return_inverse=True)[1]
+        self._has_ended = np.zeros(len(replicas), bool)
+        self._watched = np.full(len(replicas), np.nan)
+        self._report(0)
 
     def on_metrics(self, report: LearnerReport, closed_s: Sequence[float]) -> None:
         """Send the watched metric of the task, if it has one."""
         found = report.metrics.get(self._task.watched)
-        if found is not None and report.round:
+        if found is None:
+            return
+        self._watched = np.where(self._has_ended, self._watched, found)  # the last values of replicas that have ended
+        if report.round:
             values = {
-                name: float(found[self._learners == name].mean()) for name in dict.fromkeys(self._learners.tolist())
+                name: float(self._watched[self._learners == name].mean())
+                for name in dict.fromkeys(self._learners.tolist())
             }
-            self._post(TaskUpdate(self._task.key, report.round, self._rounds, values=values))
+            self._post(TaskUpdate(self._task.key, report.round, self._rounds, self._share, values=values))
 
     def on_round(self, progress: RunProgress) -> None:
-        self._report(progress.round, progress.rounds)
+        self._share = progress.share
+        if len(self._places) and None in progress.results:
+            self._has_ended = np.array([result is None for result in progress.results])[self._places]
+        self._report(progress.round)
 
-    def _report(self, round: int, rounds: int) -> None:
+    def _report(self, round: int) -> None:
         if time.monotonic() - self._sent_at >= _UPDATE_EVERY_S:
             self._sent_at = time.monotonic()
-            self._post(TaskUpdate(self._task.key, round, rounds))
+            self._post(TaskUpdate(self._task.key, round, self._rounds, self._share))
         self.stop |= self._should_stop()
 
     def _post(self, update: TaskUpdate) -> None:

@@ -13,7 +13,7 @@ from netfl.types.laws import Law, Rows, StatisticClaim
 from netfl.types.learner_reports import QUERIES, Divergence, LearnerReport
 from netfl.types.observers import RunObserver, RunProgress, RunStart
 from netfl.types.payload import Payload
-from netfl.types.rounds import Delivery, Round, RoundBatch, RoundProgress, ignore_progress
+from netfl.types.rounds import Delivery, Round, RoundBatch, RoundProgress, ignore_progress, round_number
 
 __all__ = [
     "KINDS",
@@ -45,4 +45,5 @@ __all__ = [
     "StatisticClaim",
     "Users",
     "ignore_progress",
+    "round_number",
 ]

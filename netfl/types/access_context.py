@@ -43,7 +43,7 @@ class AccessContext:
 
     Args:
         users: the number of users.
-        rounds: the number of rounds.
+        rounds: the number of rounds, at most.
         replica: the number of the replica, from 0.
         streams: this replica's random streams for the access.
         samples: training samples that each user processes for one update, ``[users]``.
@@ -53,6 +53,8 @@ class AccessContext:
         label_mix: shares of the labels in each user's data, ``[users, classes]``; only where the access needs it.
         duration_s: how long a network with traffic in place of rounds is simulated; ``None`` with rounds.  `rounds` is
             then the number of equal windows of that time.
+        stop_s: simulated time at which a run with rounds ends: its last round is the last that closes at or before
+            this time; ``None`` if only their number ends it.
         warmup_s: time at the start that does not count in the metrics.
         held: number of training examples of each user, ``[users]``; ``None`` without data.
         pulse: called now and then with the progress of the open round; an exception that it raises ends the round.
@@ -69,6 +71,7 @@ class AccessContext:
     recorder: Recorder
     label_mix: Floats | None = None
     duration_s: float | None = None
+    stop_s: float | None = None
     warmup_s: float = 0.0
     held: Floats | None = None
     pulse: Callable[[RoundProgress], None] = ignore_progress

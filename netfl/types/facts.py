@@ -14,7 +14,7 @@ class ScenarioFacts:
 
     Args:
         users: the number of users.
-        rounds: the number of rounds.
+        rounds: the number of rounds, or where only `stop_s` ends the run, a bound that no run reaches.
         classes: number of labels in the data; ``None`` without data.
         max_deliveries: the largest number of deliveries in a round.
         rho_known: whether the access states each user's participation rate, up to a factor; not without learning.
@@ -24,6 +24,7 @@ class ScenarioFacts:
         sized: whether the model gives the size of an update.
         trained: whether there are learners, whose work gives the computing time of a user.
         duration_s: simulated time of a run with traffic in place of rounds; ``None`` with rounds.
+        stop_s: simulated time at which a run with rounds ends; ``None`` if only their number ends it.
         replicas: the number of replicas.
         learners: the learners' names.
         networked: whether participation emerges from a network.
@@ -41,6 +42,7 @@ class ScenarioFacts:
     sized: bool = False
     trained: bool = False
     duration_s: float | None = None
+    stop_s: float | None = None
     replicas: int = 1
     learners: tuple[str, ...] = ()
     networked: bool = False

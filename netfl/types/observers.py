@@ -18,8 +18,9 @@ class RunStart:
     Args:
         folder: the run directory.
         name: the scenario's name.
-        rounds: the number of rounds.
+        rounds: the number of rounds; ``None`` if only `stop_s` ends the run.
         duration_s: the simulated time of a run that has traffic in place of rounds; ``None`` otherwise.
+        stop_s: the simulated time at which a run with rounds ends; ``None`` if only their number ends it.
         lanes: learner and replica of each lane; empty in a trace.
         checkpoint_round: the round of the checkpoint that the run continues from; ``None`` without one.
         training: a sentence about how models are trained; empty for the usual way.
@@ -27,8 +28,9 @@ class RunStart:
 
     folder: Path
     name: str
-    rounds: int
+    rounds: int | None
     duration_s: float | None = None
+    stop_s: float | None = None
     lanes: Sequence[tuple[str, int]] = ()
     checkpoint_round: int | None = None
     training: str = ""
@@ -40,25 +42,34 @@ class RunProgress:
 
     Args:
         round: the last round that closed.
-        rounds: the number of rounds of the run.
+        rounds: the number of rounds of the run; ``None`` if only `RunStart.stop_s` ends it.
         time_s: simulated time of the first replica.
         delivered: users with a delivery in that round, in the first replica.
         down: nodes such as ``tower:0``, and users, that are down in the first replica, where outages are recorded.
         metrics: the newest evaluation, by metric over lanes; empty before the first.
         lanes: learner and replica of each lane.
-        results: the round, or the batch of rounds, of each replica.
+        results: the round, or the batch of rounds, of each replica; ``None`` for a replica that has ended.
         diverged: the lanes whose training has diverged so far.
+        stop_s: as `RunStart.stop_s`.
     """
 
     round: int
-    rounds: int
+    rounds: int | None
     time_s: float
     delivered: tuple[int, ...] = ()
     down: tuple[int | str, ...] = ()
     metrics: Mapping[str, Floats] = field(default_factory=dict)
     lanes: Sequence[tuple[str, int]] = ()
-    results: Sequence[Round] | Sequence[RoundBatch] = ()
+    results: Sequence[Round | None] | Sequence[RoundBatch] = ()
     diverged: Sequence[Divergence] = ()
+    stop_s: float | None = None
+
+    @property
+    def share(self) -> float:
+        """Share of the run that is over: of its rounds, or of its time if that is more."""
+        of_rounds = self.round / self.rounds if self.rounds else 0.0
+        of_time = self.time_s / self.stop_s if self.stop_s else 0.0
+        return max(of_rounds, of_time)
 
 
 class RunObserver:

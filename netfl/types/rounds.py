@@ -71,6 +71,11 @@ class Round:
     ] = None
 
 
+def round_number(rounds: Sequence[Round | None]) -> int:
+    """Return the number of *rounds*, one of each replica; ``None`` is a replica that has ended."""
+    return next(each.index for each in rounds if each is not None)
+
+
 @dataclass(frozen=True, slots=True)
 class RoundBatch:
     """Consecutive rounds as arrays, with their deliveries end to end.

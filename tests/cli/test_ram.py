@@ -190,7 +190,7 @@ def test_run_with_duration_is_reported(watched, tmp_path):
     run = netfl.trace(netfl.load(tmp_path / "w.yaml"), tmp_path / "run")
     code, output = call(run.folder)
     assert code == 2
-    assert "has a duration instead of rounds" in output
+    assert "is one of traffic" in output
 
 
 @pytest.mark.slow

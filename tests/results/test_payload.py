@@ -146,7 +146,7 @@ def test_a_duration_has_no_payload():
         "traffic": {"kind": "poisson", "rate": 1, "size": {"distribution": "fixed", "mean": "100 bit"}},
         "payload": "largest",
     }
-    with pytest.raises(ScenarioError, match=r"access.payload: has no effect with a duration"):
+    with pytest.raises(ScenarioError, match=r"access.payload: has no effect without round"):
         netfl.load({"name": "timed", "users": 2, "duration": 10, "access": access})
 
 

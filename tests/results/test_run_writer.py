@@ -52,7 +52,7 @@ def make_writer(folder, replicas=1, event_filter=ALL, lanes=(), first=0):
     """Return a writer of a run with *replicas* replicas."""
     evaluation = SimpleNamespace(choose={}, targets=())
     scenario = SimpleNamespace(
-        keeping=event_filter, users=10, rounds=100, duration=None, evaluation=evaluation, model=None
+        keeping=event_filter, users=10, rounds=100, has_rounds=True, stop_s=None, evaluation=evaluation, model=None
     )
     return RunWriter(folder, scenario, range(first, first + replicas), lanes)
 

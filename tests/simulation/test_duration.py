@@ -10,6 +10,7 @@ from support.stop_run import StopAfter
 from typer.testing import CliRunner
 
 import netfl
+from netfl.access import AccessInfo
 from netfl.cli import app
 from netfl.cli.views.run_summary import _shortened, show_run
 from netfl.errors import ScenarioError
@@ -61,17 +62,14 @@ def messages_of(scenario):
 
 
 class TestErrors:
-    def test_exactly_one_of_rounds_and_duration_is_required(self, messages_of):
+    def test_traffic_has_a_duration_and_no_rounds(self, messages_of):
+        problem = "has no effect on traffic alone: the network serves no rounds; leave it out, or add access.round"
         assert messages_of(TOY) == []
-        assert messages_of(TOY.replace("duration: 20 s\n", "")) == [
-            "s.yaml: rounds: missing; give it, or 'duration' for a network with traffic"
-        ]
-        assert messages_of(TOY + "rounds: 5\n") == [
-            "s.yaml:3: duration: is given together with 'rounds' (20.0); leave one of them out"
-        ]
+        assert messages_of(TOY.replace("duration: 20 s\n", "")) == ["s.yaml: rounds: missing; give it, or 'duration'"]
+        assert messages_of(TOY + "rounds: 5\n") == [f"s.yaml:5: rounds: {problem}"]
         assert messages_of(TOY + "rounds: many\n") == [
-            "s.yaml:3: duration: is given together with 'rounds' (20.0); leave one of them out",
             "s.yaml:5: rounds: not a whole number ('many'); write a whole number",
+            f"s.yaml:5: rounds: {problem}",
         ]
 
     @pytest.mark.parametrize(
@@ -86,12 +84,12 @@ class TestErrors:
     def test_invalid_durations(self, messages_of, duration, message):
         assert messages_of(TOY.replace("20 s", duration)) == [message]
 
-    def test_duration_requires_an_access_with_traffic(self, messages_of):
-        text = "name: x\nusers: 2\nduration: 20 s\naccess: {kind: bernoulli, probability: 0.5}\n"
-        assert messages_of(text) == [
-            "s.yaml:3: duration: this access has no traffic to simulate for a duration (20.0); "
-            "give access.traffic (kind: network), or 'rounds' in place of 'duration'"
-        ]
+    def test_duration_requires_traffic_or_rounds_that_end_at_a_time(self, messages_of, monkeypatch):
+        problem = "s.yaml:3: duration: this access has neither rounds that end at a time, nor traffic (20.0)"
+        monkeypatch.setattr("watched.Watched.info", AccessInfo())
+        assert messages_of(TOY) == [f"{problem}; give 'rounds' in place of 'duration'"]
+        network = TOY.replace('"watched:Watched"', "network, topology: {kind: star, radius: 1 km}")
+        assert f"{problem}; give access.round, or access.traffic" in messages_of(network)
 
     def test_warmup_is_shorter_than_the_duration(self, messages_of):
         assert messages_of(TOY + "warmup: 19 s\n") == []
@@ -106,12 +104,13 @@ class TestErrors:
 
     def test_learning_sections_have_no_effect(self, messages_of):
         assert [line.split(": ", 2)[1:] for line in messages_of(TOY + LEARNING)] == [
-            [key, "has no effect with 'duration'; leave it out, or give 'rounds' in its place"]
+            [key, "has no effect on traffic alone: the network serves no rounds; leave it out, or add access.round"]
             for key in ("data", "partition", "model", "learners", "evaluate")
         ]
         assert messages_of(TOY + "data: digts\n") == [
             "s.yaml:5: data: no such learning/data: 'digts'; did you mean 'digits'?",
-            "s.yaml:5: data: has no effect with 'duration'; leave it out, or give 'rounds' in its place",
+            "s.yaml:5: data: has no effect on traffic alone: the network serves no rounds; leave it out, or add "
+            "access.round",
         ]
 
 

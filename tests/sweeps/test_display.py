@@ -32,7 +32,7 @@ class Engine:
 
     def run(self, tasks, folder, report, stop):
         first, second = tasks
-        report(TaskUpdate(first.key, 1, 2))
+        report(TaskUpdate(first.key, 1, 2, 0.5))
         report(TaskUpdate(first.key, 2, 2, ended=True))
         report(TaskUpdate(second.key, ended=True, error="a < b"))
 

@@ -47,7 +47,7 @@ def _print_outcomes(console: Console, summary: dict[str, Any]) -> None:
             for key, count in summary.items()
             if key.startswith("outcome.") and count
         )
-        lines = [f"{summary['rounds']} rounds in {clock(summary['simulated_s'])} simulated", f"updates: {outcomes}"]
+        lines = [f"{summary['rounds']:.6g} rounds in {clock(summary['simulated_s'])} simulated", f"updates: {outcomes}"]
     line = " · ".join(lines)
     console.print(line if len(line) <= console.width else "\n".join(lines))
     if summary.get("replicas", 1) > 1:

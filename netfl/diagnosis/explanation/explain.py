@@ -269,6 +269,9 @@ class _Explainer:
 def _load_network(run: Run) -> tuple[Scenario, NetworkAccess]:
     """Return the scenario of a run and its network.
 
+    A run that its duration ended becomes one of the rounds that all of its replicas have, so that replays are compared
+    round by round.
+
     Raises:
         ScenarioError: the network cannot be simulated again.
     """
@@ -276,10 +279,13 @@ def _load_network(run: Run) -> tuple[Scenario, NetworkAccess]:
         problem = f"the run in {run.folder} is not finished ({run.status})"
         raise ScenarioError([Fault("--explain", problem, None, f"finish it first: netfl resume {run.folder}")])
     scenario = load(run.folder / "scenario.yaml")
+    if scenario.stop_s is not None:
+        common = int(run.rounds.groupby("replica")["round"].max().min())
+        scenario = scenario.model_copy(update={"rounds": common, "duration": None})
     access = scenario.access
     kind = kind_of(type(access))
-    if scenario.duration is not None:
-        problem = "this run has a duration instead of rounds: it has no updates"
+    if not scenario.has_rounds:
+        problem = "this run is one of traffic: it has no updates"
         remedy = "explain a run that has rounds"
     elif kind == "replay":
         problem = "this run replays the deliveries of another"
@@ -297,7 +303,12 @@ def _load_network(run: Run) -> tuple[Scenario, NetworkAccess]:
 
 def _notes(run: Run, original: Replay, replica: int | None) -> list[str]:
     notes = []
-    recorded = run.deliveries
+    rounds = original.shape[1]
+    recorded = run.deliveries[run.deliveries["round"] <= rounds]
+    if run.rounds["round"].max() > rounds:
+        notes.append(
+            f"Replicas end after different numbers of rounds: the first {rounds} rounds of each are explained."
+        )
     if replica is not None:
         recorded = recorded[recorded["replica"] == replica].assign(replica=0)  # the only place
     rows = recorded[["replica", "round", "user", "base"]].to_numpy().tolist()

@@ -79,7 +79,7 @@ class AdaptiveAloha(SlottedMac):
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         if facts.duration_s is not None:
             remedy = "use mac.kind: multichannel_aloha with adaptive: known"
-            yield from no_effect(self, ["metric"], "with a duration, in which no rounds are served", remedy)
+            yield from no_effect(self, ["metric"], "without access.round: no rounds are served", remedy)
 
     def serve(self, cell: Cell) -> Generator[simpy.Event, Any, None]:
         pick = channel_picker(cell, self.channels) if self.channels > 1 else None

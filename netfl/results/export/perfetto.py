@@ -62,7 +62,7 @@ def write_trace(run: Run, path: Path, replica: int = 0) -> str:
             rounds["opened_s"].tolist(),
             is_network=network,
             restarts=access.get("on_new_version", "restart") == "restart",
-            packets=run.scenario.get("duration") is not None,
+            packets=run.duration_s is not None,
             has_attempts=not run.attempts.empty,
         )
         events = run.events

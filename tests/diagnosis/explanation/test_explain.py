@@ -230,7 +230,7 @@ def test_traffic_alone_and_closed_loops_cannot_be_explained(tmp_path):
     packets = {"kind": "poisson", "rate": 1.0, "size": {"distribution": "fixed", "mean": 1000}}
     unset = dict.fromkeys(("round", "compute", "broadcast_rate", "update_size"))
     timed = run(tmp_path, "timed", ROUNDS=None, DURATION=50.0, traffic=packets, **unset)
-    assert "has a duration instead of rounds" in explain_error(timed)
+    assert "is one of traffic" in explain_error(timed)
     path = timed.folder / "scenario.yaml"
     path.write_text(netfl.load("scenarios/closed_loop.yaml").to_yaml())
     assert "depend on the training" in explain_error(timed)

@@ -1,0 +1,110 @@
+"""The simulated time at which the learners of several runs are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from netfl.errors import Fault, ScenarioError
+from netfl.network.periods import after_rounding
+from netfl.report.run_data import RunData
+from netfl.results.formatting import clock, join_words
+from netfl.units import QuantityError, to_si
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonTime:
+    """Time of the final values that a comparison shows.
+
+    Args:
+        at_s: simulated time of the values; ``None`` for those at the end of each run.
+        ends_s: end of each run by name, if they differ by more than one round; else empty.
+        is_chosen: whether the user chose the time.
+    """
+
+    at_s: float | None = None
+    ends_s: Mapping[str, float] = field(default_factory=dict)
+    is_chosen: bool = False
+
+    @property
+    def scope(self) -> str:
+        """What the values are comparable in, in words: all, a time, or the number of rounds."""
+        if self.at_s is not None:
+            return f"at {clock(self.at_s)}"
+        return "at equally many rounds" if self.ends_s else "of all"
+
+    @property
+    def sentence(self) -> str:
+        """A sentence on the time of the values; empty if the runs end alike and at the end."""
+        if self.is_chosen:
+            return f"Final values are those at {clock(self.at_s or 0.0)} of simulated time."
+        if not self.ends_s:
+            return ""
+        ends = join_words([f"{name} at {clock(end_s)}" for name, end_s in self.ends_s.items()])
+        if self.at_s is None:
+            return f"Final values are those after equally many rounds, which end at different times: {ends}."
+        earliest = f"{clock(self.at_s)} of simulated time, the earliest end"
+        return f"Final values are those at {earliest}, as the runs end at different times: {ends}."
+
+
+def choose_time(runs: Mapping[str, RunData], at: float | str | None = None) -> ComparisonTime:
+    """Return the time at which the learners of *runs* are compared.
+
+    Runs whose ends differ by more than one round are compared at the earliest end, unless all have equally many rounds.
+
+    Args:
+        runs: the runs by name.
+        at: a time in seconds, or a quantity such as ``2 h``, that the user chose; ``None`` to decide.
+
+    Raises:
+        ScenarioError: *at* is no time, or a run ends before it.
+    """
+    learning = {name: data for name, data in runs.items() if data.learners and not data.lacks("rounds")}
+    ends = {name: _ends_s(data) for name, data in learning.items() if len(data.run.rounds)}
+    if at is not None:
+        return ComparisonTime(_chosen_s(at, ends), is_chosen=True)
+    if len(ends) < 2:
+        return ComparisonTime()
+    mean_ends_s = {name: float(of_run.mean()) for name, of_run in ends.items()}
+    counts = {name: learning[name].run.rounds.groupby("replica").size() for name in ends}
+    round_s = max(float((ends[name] / counts[name]).mean()) for name in ends)  # of the run with the longest rounds
+    if max(mean_ends_s.values()) - min(mean_ends_s.values()) <= round_s:
+        return ComparisonTime()
+    if len(np.unique(np.concatenate([*counts.values()]))) == 1:
+        return ComparisonTime(ends_s=mean_ends_s)
+    return ComparisonTime(float(min(of_run.min() for of_run in ends.values())), mean_ends_s)
+
+
+def _ends_s(data: RunData) -> pd.Series[float]:
+    """Return the end of each replica: that of its last round, or the duration if this has ended it."""
+    ends_s = data.ends_s
+    if data.run.stop_s is None:
+        return ends_s
+    limit = data.run.scenario.get("rounds") or np.inf
+    is_limited = data.run.rounds.groupby("replica").size() >= limit
+    return ends_s.where(is_limited, data.run.stop_s)
+
+
+def _seconds(at: float | str) -> float:
+    """Return a number of seconds, or a quantity such as ``2 h``, in seconds."""
+    try:
+        return float(at)
+    except ValueError:
+        return to_si(str(at), "s")
+
+
+def _chosen_s(at: float | str, ends: Mapping[str, pd.Series[float]]) -> float:
+    """Return the chosen time in seconds, which no run ends before."""
+    try:
+        at_s = _seconds(at)
+    except QuantityError as error:
+        raise ScenarioError([Fault("at", str(error), at, "write a time, such as '2 h'")]) from None
+    for name, of_run in ends.items():
+        end_s = float(of_run.min())
+        if at_s > after_rounding(end_s):
+            remedy = f"choose at most {end_s:.6g} s, or extend the duration or the rounds of this run"
+            raise ScenarioError([Fault("at", f"{name} ends before, at {clock(end_s)}", at, remedy)])
+    return at_s
