@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NoReturn, TextIO
+from typing import NoReturn, TextIO
 
 import pandas as pd
 import pyarrow as pa
