@@ -32,7 +32,7 @@ LIMIT_S = 2.0
 LIMIT_BYTES = 16_384
 INSTRUMENTED = ["netfl", "ruamel", "tarfile", "zipfile", "gzip", "csv", "json"]
 """Packages whose coverage guides the search."""
-PLAIN = ["pandas", "torch", "scipy.io", "matplotlib", "pint"]
+PLAIN = ["pandas", "torch", "scipy.io", "matplotlib"]
 """Packages imported first, so that they are not instrumented, which would be slow."""
 _STATE = re.compile(r"#(\d+)\s+(?:INITED|NEW|REDUCE|pulse|DONE|RELOAD)\s+cov: (\d+) ft: (\d+)")
 

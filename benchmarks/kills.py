@@ -23,12 +23,10 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pandas as pd
-
 import netfl
 from netfl.learning import learner as _torch  # noqa: F401 - imported once, before all forks
 from netfl.results import tables
-from netfl.results.run_reader import EXTENSION
+from netfl.results.run_reader import EXTENSION, MERGED
 from netfl.scenario.scenario import Scenario
 
 SCENARIO = Path(__file__).parents[1] / "scenarios/emergent_stationary.yaml"
@@ -99,6 +97,8 @@ def kill(pid: int, folder: Path, aim: int, seconds: float, rng: random.Random) -
 def phase(folder: Path, extending: bool) -> str:
     """Return the phase in which the run was killed, derived from its files."""
     place = folder / EXTENSION if extending else folder
+    if extending and (folder / MERGED).exists():
+        return PHASES[4]
     if not (place / "manifest.json").exists():
         return PHASES[5] if extending and netfl.open_run(folder).manifest["replicas"] == MORE else PHASES[0]
     if netfl.open_run(place).status == "done":
@@ -114,9 +114,7 @@ def differences(one: Path, other: Path) -> list[str]:
     found = [str(name) for name in names if name.name.endswith((".part", ".pt")) or not (one / name).exists()]
     for name in (one / name for name in names if (one / name).exists()):
         twin = other / name.relative_to(one)
-        if name.suffix == ".parquet" and not pd.read_parquet(name).equals(pd.read_parquet(twin)):
-            found.append(str(name))
-        if name.suffix in {".safetensors", ".yaml"} and name.read_bytes() != twin.read_bytes():
+        if name.suffix in {".parquet", ".safetensors", ".yaml"} and name.read_bytes() != twin.read_bytes():
             found.append(str(name))
     same = netfl.open_run(one).summary == netfl.open_run(other).summary
     return found if same else [*found, "summary.json"]
@@ -143,7 +141,8 @@ def main() -> None:
 
     def finish(folder: Path) -> object:
         if extending:
-            return netfl.open_run(folder) if netfl.open_run(folder).manifest["replicas"] == MORE else begin(folder)
+            is_done = netfl.open_run(folder).manifest["replicas"] == MORE and not (folder / MERGED).exists()
+            return netfl.open_run(folder) if is_done else begin(folder)
         if not (folder / "manifest.json").exists():
             return begin(folder)
         if netfl.open_run(folder).status == "done":

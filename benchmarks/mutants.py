@@ -1,9 +1,11 @@
-"""Mutants of a module: small changes inside its functions."""
+"""Mutants of modules: small changes inside their functions."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
@@ -14,6 +16,8 @@ from mutmut.mutation import mutators
 
 _SWAPS = {"min": "max", "minimum": "maximum", "floor": "ceil", "any": "all", '"left"': '"right"'}
 _SWAPS |= {second: first for first, second in _SWAPS.items()}
+
+_WITH_OPERATOR = cst.BinaryOperation, cst.UnaryOperation, cst.BooleanOperation, cst.ComparisonTarget, cst.AugAssign
 
 
 def swapped(node: cst.Name | cst.SimpleString) -> Iterator[cst.CSTNode]:
@@ -33,8 +37,8 @@ OPERATORS: list[tuple[Any, Any]] = [
     (cst.Name, mutators.operator_name),
     (cst.AugAssign, mutators.operator_augmented_assignment),
     (cst.UnaryOperation, mutators.operator_remove_unary_ops),
-    (cst.CSTNode, mutators.operator_keywords),
-    (cst.CSTNode, mutators.operator_swap_op),
+    ((cst.BaseCompOp, cst.Break, cst.Continue), mutators.operator_keywords),
+    (_WITH_OPERATOR, mutators.operator_swap_op),
     (cst.IfExp, mutators.operator_if_exp),
     ((cst.Name, cst.SimpleString), swapped),
     ((cst.If, cst.While), negated),
@@ -45,17 +49,14 @@ OPERATORS: list[tuple[Any, Any]] = [
 class Mutant:
     """A change: its function, the line before and after, the text of the module, and the outcome."""
 
+    path: str
     function: str
+    line: int
     was: str
     now: str
     text: str
     outcome: str = ""
     by: str = ""
-
-    @property
-    def name(self) -> tuple[str, str, str]:
-        """The key of the mutant in `mutation.toml`."""
-        return self.function, self.was, self.now
 
 
 class Finder(cst.CSTVisitor):
@@ -89,16 +90,32 @@ class Finder(cst.CSTVisitor):
         return True
 
 
-def mutants(path: Path, most: int, rng: random.Random) -> tuple[int, list[Mutant]]:
-    """Return the number of mutants of a module and a random sample of at most *most*."""
-    text, finder = path.read_text(), Finder()
+def draw_mutants(paths: Sequence[Path], most: int, seed: int) -> tuple[int, list[Mutant]]:
+    """Return the number of mutants of all modules and a random sample of at most *most*.
+
+    Each mutant has a random number of its own, so changes of other functions leave the sample nearly as it is.
+    """
+    candidates = []
+    for path in paths:
+        finder = Finder()
+        cst.parse_module(path.read_text()).visit(finder)
+        counts: Counter[str] = Counter()
+        for place, (function, _, _) in enumerate(finder.found):
+            counts[function] += 1
+            candidates.append((random.Random(f"{seed} {path} {function} {counts[function]}").random(), path, place))
+    drawn = sorted(candidates)[:most]
+    return len(candidates), [mutant_of(path, place) for _, path, place in drawn]
+
+
+def mutant_of(path: Path, place: int) -> Mutant:
+    """Return one of the mutants of a module."""
+    text = path.read_text()
+    finder = Finder()
     module = cst.parse_module(text)
     module.visit(finder)
-    drawn = []
-    for place in sorted(rng.sample(range(len(finder.found)), min(most, len(finder.found)))):
-        function, node, mutation = finder.found[place]
-        changed = module.deep_replace(node, mutation).code  # type: ignore[union-attr]
-        lines = list(unified_diff(text.splitlines(), changed.splitlines(), n=0, lineterm=""))[3:]
-        was, now = (" ".join(line[1:].strip() for line in lines if line[0] == sign) for sign in "-+")
-        drawn.append(Mutant(function, was, now, changed))
-    return len(finder.found), drawn
+    function, node, mutation = finder.found[place]
+    changed = module.deep_replace(node, mutation).code  # type: ignore[union-attr]
+    _, _, header, *lines = unified_diff(text.splitlines(), changed.splitlines(), n=0, lineterm="")
+    line = int(re.findall(r"\d+", header)[0])
+    was, now = (" ".join(line[1:].strip() for line in lines if line[0] == sign) for sign in "-+")
+    return Mutant(str(path), function, line, was, now, changed)

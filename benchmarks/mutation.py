@@ -1,18 +1,21 @@
-"""Change the code of models in small ways, one at a time, and count how many changes the tests detect.
+"""Change the code in small ways, one at a time, and count how many changes the tests detect.
 
-`mutation.toml` lists the modules, the tests that must detect their mutants, and equivalent mutants with the reason.
 Most operators are those of mutmut (``pip install mutmut``), without those that make code raise at once (arguments and
 values that become ``None``) and those that change text.  Only code inside functions is mutated, except `laws`, with
-which the tests compare the rest.
+which the tests compare the rest.  `mutation.toml` lists equivalent mutants, with the reason.
 
-    python benchmarks/mutation.py                        # a sample of each module's mutants
-    python benchmarks/mutation.py --only mac --sample 1000
+    python benchmarks/mutation.py                        # 200 mutants
+    python benchmarks/mutation.py --only network/mac --sample 1000
 
-The tests are collected once; each mutant is a fork of that process, in which the functions get their changed code and
-the tests of the module run, the fastest first, until one fails.  Code that runs at import, and processes started by
-tests, cannot be mutated.  The slowest tests beyond a total of ``--most`` seconds of processor time are left out, so the
-score is a lower bound.
-A mutant that takes three times as long as the original counts as killed, with the outcome "ended".
+The first call measures which quick tests run which lines, and how long each takes: about 15 minutes.  A later call
+measures the new tests, and tries only mutants that no test has detected before.  All this is kept in `build/mutation`;
+remove the folder after larger changes.
+
+The tests are collected once.  Each mutant is a fork of that process, in which the functions get their changed code.
+The tests of its line run until one fails: first those whose folders resemble the module's, among equals the fastest.
+Code that runs at import, and processes started by tests, cannot be mutated.  Tests beyond ``--budget`` seconds of
+processor time are omitted, so the score is a lower bound.  A mutant that takes more than 120 s, where the original does
+not, counts as killed, with the outcome "ended".
 """
 
 from __future__ import annotations
@@ -20,19 +23,18 @@ from __future__ import annotations
 import argparse
 import functools
 import gc
+import importlib
 import io
 import json
 import math
 import multiprocessing
 import os
-import random
 import resource
 import sys
 import time
 import tomllib
-from bisect import bisect
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import asdict
 from itertools import accumulate, pairwise
@@ -40,15 +42,20 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+import coverage
 import pytest
 from _pytest.runner import runtestprotocol
-from mutants import mutants
+from mutants import Mutant, draw_mutants
 
 ROOT = Path(__file__).parents[1]
+PACKAGES = "network", "learning", "access", "results"
+BUILD = ROOT / "build/mutation"
+LINES, SECONDS, OUTCOMES = BUILD / "lines", BUILD / "seconds.json", BUILD / "outcomes.json"
 PLAN = ROOT / "benchmarks/mutation.toml"
+KEYS = "path", "function", "was", "now"
 _FORK = multiprocessing.get_context("fork")
-_TIMES, _MORE_S, _WALL, _MOST_BYTES = 3.0, 2.0, 300.0, 16 << 30
-_LONG_S = 120.0
+_LIMIT_S, _MOST_BYTES = 120, 16 << 30
+_BATCH = 500
 
 
 def codes(code: CodeType) -> Iterator[CodeType]:
@@ -59,12 +66,12 @@ def codes(code: CodeType) -> Iterator[CodeType]:
             yield from codes(item)
 
 
-def place_of(code: CodeType) -> tuple[str, int]:
+def key_of(code: CodeType) -> tuple[str, int]:
     """Return the key that identifies a function's code in a mutated module."""
     return code.co_qualname, code.co_firstlineno
 
 
-def live() -> tuple[list[FunctionType], list[Any]]:
+def live_objects() -> tuple[list[FunctionType], list[Any]]:
     """Return all functions of imported modules, and all caches."""
     objects = gc.get_objects()
     kinds = FunctionType, functools._lru_cache_wrapper
@@ -72,102 +79,172 @@ def live() -> tuple[list[FunctionType], list[Any]]:
     return functions, caches
 
 
-def mutate(path: Path, text: str, functions: list[FunctionType], caches: list[Any]) -> bool:
-    """Replace the code of a module by that in *text* and clear caches; return whether any code changed."""
-    new = {place_of(item): item for item in codes(compile(text, str(path), "exec", dont_inherit=True))}
+def apply_mutant(mutant: Mutant, functions: list[FunctionType], caches: list[Any]) -> None:
+    """Replace the code of the module's functions and clear caches; raise if no function changes."""
+    path = str(ROOT / mutant.path)
+    mutated = {key_of(code): code for code in codes(compile(mutant.text, path, "exec", dont_inherit=True))}
     changed = False
-    for item in functions:
-        if item.__code__.co_filename == str(path):
-            code = new[place_of(item.__code__)]
-            changed |= code != item.__code__
-            item.__code__ = code
-    for item in caches:
-        item.cache_clear()
-    return changed
+    for function in functions:
+        if function.__code__.co_filename == path:
+            code = mutated[key_of(function.__code__)]
+            changed |= code != function.__code__
+            function.__code__ = code
+    for cache in caches:
+        cache.cache_clear()
+    if not changed:
+        raise RuntimeError(f"{mutant.path}: no function of the running module has changed")
 
 
-def trial(pipe: Any, items: Sequence[pytest.Item], limit_s: float, *change: Any) -> None:
-    """Run the tests under a *change* in this process; send the first failed test and the end of each test."""
-    seconds = math.ceil(limit_s)
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-    resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
-    if change and not mutate(*change):
-        pipe.send(RuntimeError(f"{change[0]}: no function of the running module has changed"))
-    failed, ends_s = "", [time.process_time()]
+def run_item(item: pytest.Item, following: pytest.Item | None) -> bool:
+    """Run a test and return whether it passed or was skipped."""
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        for item, following in zip(items, [*items[1:], None], strict=True):
-            if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
-                failed = item.nodeid
-                break
-            ends_s.append(time.process_time())
-    pipe.send((failed, ends_s))
+        return not any(report.failed for report in runtestprotocol(item, log=False, nextitem=following))
+
+
+def first_failure(items: Sequence[pytest.Item], change: Callable[[], None]) -> str:
+    """Return the name of the first test that fails after a change, empty if all pass."""
+    change()
+    for item, following in pairwise([*items, None]):
+        if not run_item(item, following):
+            return item.nodeid
+    return ""
+
+
+def read_seconds() -> dict[str, float | None]:
+    """Return the processor time of each test that has been measured."""
+    return json.loads(SECONDS.read_text()) if SECONDS.exists() else {}
+
+
+def measure(items: Sequence[pytest.Item]) -> None:
+    """Add the lines that each test runs, and its processor time; ``None`` for a test that fails."""
+    seconds = read_seconds()
+    tracer = coverage.Coverage(LINES, source=[str(ROOT / "netfl" / name) for name in PACKAGES], config_file=False)
+    tracer.load()
+    tracer.start()
+    for item, following in pairwise([*items, None]):
+        tracer.switch_context(item.nodeid)
+        begin_s = time.process_time()
+        passed = run_item(item, following)
+        seconds[item.nodeid] = time.process_time() - begin_s if passed else None
+    tracer.stop()
+    tracer.save()
+    SECONDS.write_text(json.dumps(seconds, indent=0))
+
+
+def answer(pipe: Any, limit_s: int, function: Callable[..., Any], *arguments: Any) -> None:
+    """Send the result of a function, or its error, and end this process."""
+    resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
+    try:
+        pipe.send(function(*arguments))
+    except Exception as error:
+        pipe.send(error)
     os._exit(0)
 
 
-def run_trial(items: Sequence[pytest.Item], limit_s: float, *change: Any) -> tuple[str, list[float]] | None:
-    """Return the result of `trial`, or ``None`` if it exceeds the limit of processor time."""
+def run_in_fork(limit_s: int, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return the result of a function in a fork of this process, ``None`` if it exceeds the limit of processor time.
+
+    A fork that waits for something ends after six times the limit.
+    """
     receiver, sender = _FORK.Pipe(duplex=False)
-    process = _FORK.Process(target=trial, args=(sender, items, limit_s, *change))
+    process = _FORK.Process(target=answer, args=(sender, limit_s, function, *arguments))
     process.start()
     sender.close()
     try:
-        answer = receiver.recv() if receiver.poll(_WALL * limit_s) else None
+        result = receiver.recv() if receiver.poll(6 * limit_s) else None
     except EOFError:
-        answer = None
+        result = None
     finally:
         process.kill()
         process.join()
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 class Campaign:
     """A pytest plugin that runs the collected tests on each mutant."""
 
-    def __init__(self, modules: Sequence[dict[str, Any]], options: argparse.Namespace) -> None:
-        self._modules, self._options = modules, options
-        self.results: list[dict[str, Any]] = []
+    def __init__(self, sample: Sequence[Mutant], budget_s: float) -> None:
+        self._sample = sample
+        self._budget_s = budget_s
+        self._fails_always: dict[str, bool] = {}
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Test the mutants of all modules."""
+        """Test all mutants of the sample without an outcome."""
         if session.testsfailed:
             raise session.Failed("some tests cannot even be collected")
-        self._running = live()
+        for path in {mutant.path for mutant in self._sample}:
+            importlib.import_module(path.removesuffix(".py").replace("/", "."))
+        self._items = {item.nodeid: item for item in session.items}
+        self._live = live_objects()
         gc.freeze()
-        for module in self._modules:
-            items = [item for item in session.items if item.nodeid.startswith(tuple(module["tests"]))]
-            self._module(module, items)
+        measured = read_seconds()
+        new = [item for item in session.items if item.nodeid not in measured]
+        for start in range(0, len(new), _BATCH):
+            run_in_fork(7200, measure, new[start : start + _BATCH])
+        self._seconds = {name: seconds for name, seconds in read_seconds().items() if seconds is not None}
+        self._lines = coverage.CoverageData(str(LINES))
+        self._lines.read()
+        for number, mutant in enumerate(self._sample, start=1):
+            if not mutant.outcome:
+                self._try(mutant)
+            if mutant.outcome == "survived":
+                print(
+                    f"\n{mutant.path}:{mutant.line} {mutant.function}\n  - {mutant.was}\n  + {mutant.now}", flush=True
+                )
+            if number % 10 == 0:
+                print(line_of(f"the first {number}", self._sample[:number]), flush=True)
+                write_outcomes(self._sample)
         return True
 
-    def _module(self, module: dict[str, Any], items: list[pytest.Item]) -> None:
-        """Test a sample of the mutants of one module."""
-        path, rng = ROOT / module["path"], random.Random(f"{self._said.seed} {module['path']}")
-        answer = run_trial(items, _LONG_S)
-        if answer is None or answer[0] or not items:
-            sys.exit(f"{module['path']}: without any change, {answer and answer[0]} fails, of {len(items)} tests")
-        spans_s = [end_s - begin_s for begin_s, end_s in pairwise(answer[1])]
-        order = sorted(range(len(items)), key=spans_s.__getitem__)
-        upto_s = list(accumulate(spans_s[place] for place in order))
-        number = max(1, bisect(upto_s, self._options.most))
-        items, whole_s = [items[place] for place in order[:number]], upto_s[number - 1]
-        number, sample = mutants(path, self._options.sample, rng)
-        equivalent = {(mutant["function"], mutant["was"], mutant["now"]) for mutant in module.get("equivalent", ())}
-        print(f"\n{module['path']}: {len(items)} tests take {whole_s:.1f} s, {number} mutants", flush=True)
-        for mutant in sample:
-            if mutant.name in equivalent:
-                mutant.outcome = "equivalent"
-                continue
-            limit_s = _TIMES * whole_s + _MORE_S
-            answer = run_trial(items, limit_s, path, mutant.text, *self._running)
-            mutant.by = answer[0] if answer else ""
-            mutant.outcome = "ended" if answer is None else "killed" if mutant.by else "survived"
-            if mutant.outcome == "survived":
-                print(f"  {mutant.function}\n    - {mutant.was}\n    + {mutant.now}", flush=True)
-        self.results.append({"path": module["path"], "mutants": number, "tried": [asdict(mutant) for mutant in sample]})
-        print(line_of(self.results[-1]), flush=True)
-        if self._options.out:
-            self._options.out.write_text(json.dumps(self.results, indent=1))
+    def _try(self, mutant: Mutant) -> None:
+        """Run the tests of a mutant's line.
+
+        A test that fails without the mutant, too, does not count, nor does a time that is also exceeded without it.
+        """
+        items = self._tests_of(mutant)
+        change = functools.partial(apply_mutant, mutant, *self._live)
+        while mutant.outcome == "":
+            failed = run_in_fork(_LIMIT_S, first_failure, items, change)
+            if failed is None:
+                is_slow = run_in_fork(_LIMIT_S, first_failure, items, lambda: None) is None
+                mutant.outcome = "survived" if is_slow else "ended"
+            elif failed == "":
+                mutant.outcome = "survived"
+            elif self._fails_unchanged(failed):
+                items = [item for item in items if item.nodeid != failed]
+            else:
+                mutant.outcome = "killed"
+                mutant.by = failed
+
+    def _fails_unchanged(self, name: str) -> bool:
+        """Return whether a test fails alone, without any mutant."""
+        if name not in self._fails_always:
+            self._fails_always[name] = run_in_fork(_LIMIT_S, first_failure, [self._items[name]], lambda: None) != ""
+        return self._fails_always[name]
+
+    def _tests_of(self, mutant: Mutant) -> list[pytest.Item]:
+        """Return the tests that run the line of a mutant, or the last line before it that any test runs.
+
+        The other tests of their files follow: a result that tests share is measured with the first of them.
+        """
+        module = mutant.path.partition("/")[2]
+        tests_by_line = self._lines.contexts_by_lineno(str(ROOT / mutant.path))
+        tests_before = (set(tests_by_line.get(line, ())) - {""} for line in range(mutant.line, 0, -1))
+        covering: set[str] = next(filter(None, tests_before), set())
+        files = {name.partition("::")[0] for name in covering}
+
+        def order(name: str) -> tuple[bool, int, float]:
+            tests = name.partition("::")[0].partition("/")[2].replace("/test_", "/")
+            shared_folders = len(Path(os.path.commonpath([module, tests])).parts)
+            return name not in covering, -shared_folders, self._seconds[name]
+
+        measured = self._items.keys() & self._seconds.keys()
+        names = sorted((name for name in measured if name.partition("::")[0] in files), key=order)
+        ends_s = accumulate(self._seconds[name] for name in names)
+        return [self._items[name] for name, end_s in zip(names, ends_s, strict=True) if end_s <= self._budget_s]
 
 
 def wilson(good: int, number: int) -> tuple[float, float]:
@@ -178,57 +255,65 @@ def wilson(good: int, number: int) -> tuple[float, float]:
     return middle - half, middle + half
 
 
-def counts_of(result: dict[str, Any]) -> tuple[Counter[str], int, int]:
-    """Return the outcomes of a module's mutants, the number of detected ones and of those not equivalent."""
-    outcomes = Counter(item["outcome"] for item in result["tried"])
-    return outcomes, outcomes["killed"] + outcomes["ended"], outcomes.total() - outcomes["equivalent"]
-
-
-def line_of(result: dict[str, Any]) -> str:
-    """Return the line of a module."""
-    outcomes, good, number = counts_of(result)
-    low, high = wilson(good, number)
+def line_of(name: str, sample: Sequence[Mutant]) -> str:
+    """Return a line with the outcomes of mutants."""
+    outcomes = Counter(mutant.outcome for mutant in sample)
+    good = outcomes["killed"] + outcomes["ended"]
+    number = good + outcomes["survived"]
+    low, high = wilson(good, number) if number else (0.0, 1.0)
     return (
-        f"{result['path']:45} {number:4} of {result['mutants']:4}  {good:4} killed ({outcomes['ended']:2} ended)"
-        f"  {outcomes['equivalent']:2} equivalent  {good / number:6.1%}  [{low:.0%}, {high:.0%}]"
+        f"{name:16} {len(sample):4} mutants  {good:4} killed ({outcomes['ended']:2} ended)"
+        f"  {outcomes['equivalent']:3} equivalent  {good / max(number, 1):6.1%}  [{low:.0%}, {high:.0%}]"
     )
 
 
-def total_of(results: Sequence[dict[str, Any]]) -> str:
-    """Return the score of all modules, weighted by their mutants, with a 95 % interval for the sampling."""
-    score = variance = 0.0
-    weight = sum(result["mutants"] for result in results)
-    for result in results:
-        _, good, number = counts_of(result)
-        share, rest = result["mutants"] / weight, 1 - len(result["tried"]) / result["mutants"]
-        soft = (good + 1) / (number + 2)
-        score += share * good / number
-        variance += share**2 * rest * soft * (1 - soft) / number
-    tried_ = sum(len(result["tried"]) for result in results)
-    return f"{score:.1%} ± {1.96 * math.sqrt(variance):.1%} of {weight} mutants, {tried_} of them drawn"
+def read_outcomes(sample: Sequence[Mutant]) -> None:
+    """Set the outcomes of equivalent mutants, and of those that were detected before."""
+    equivalent = {tuple(item[key] for key in KEYS) for item in tomllib.loads(PLAN.read_text())["equivalent"]}
+    earlier = json.loads(OUTCOMES.read_text()) if OUTCOMES.exists() else []
+    detected = {tuple(item[key] for key in KEYS): item for item in earlier if item["outcome"] in ("killed", "ended")}
+    for mutant in sample:
+        key = tuple(getattr(mutant, name) for name in KEYS)
+        if key in equivalent:
+            mutant.outcome = "equivalent"
+        elif key in detected:
+            mutant.outcome = detected[key]["outcome"]
+            mutant.by = detected[key]["by"]
+
+
+def write_outcomes(sample: Sequence[Mutant]) -> None:
+    """Write all fields of the mutants but the text of the module."""
+    OUTCOMES.write_text(json.dumps([{**asdict(mutant), "text": ""} for mutant in sample], indent=1))
 
 
 def main() -> None:
-    """Print every survivor, the score of each module and the total score."""
+    """Print every survivor and the scores."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", default="", help="only modules whose path has this in it")
-    parser.add_argument("--sample", type=int, default=25, help="mutants of each module, at most")
-    parser.add_argument("--most", type=float, default=4.0, help="seconds of all tests of a module")
+    parser.add_argument("--only", default="", help="modules whose path contains this")
+    parser.add_argument("--sample", type=int, default=200, help="number of mutants")
+    parser.add_argument("--budget", type=float, default=40.0, help="seconds of all tests of a mutant")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="a JSON file for all mutants and their outcomes")
     options = parser.parse_args()
-    plan = tomllib.loads(PLAN.read_text())["module"]
-    modules = [item for item in plan if any(part in item["path"] for part in options.only.split(","))]
-    campaign, os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = Campaign(modules, options), "1"
     os.chdir(ROOT)
-    files = sorted(
-        {str(file) for item in modules for test in item["tests"] for file in ROOT.glob(test.split("::")[0] + "*")}
-    )
+    os.environ["OMP_NUM_THREADS"] = "1"  # threads do not survive a fork
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    BUILD.mkdir(parents=True, exist_ok=True)
+    paths = [
+        path for name in PACKAGES for path in sorted(Path("netfl", name).rglob("*.py")) if options.only in str(path)
+    ]
+    number, sample = draw_mutants(paths, options.sample, options.seed)
+    print(f"{len(sample)} of {number} mutants of {len(paths)} modules", flush=True)
+    read_outcomes(sample)
     sys.path = [place for place in sys.path if Path(place) != PLAN.parent]  # tests import modules of the same names
-    arguments = ["-q", "--no-header", "--tb=native", "--assert=plain", "--override-ini=addopts=--import-mode=importlib"]
-    if code := pytest.main([*arguments, "-p", "no:cacheprovider", *files], plugins=[campaign]):
+    campaign = Campaign(sample, options.budget)
+    if code := pytest.main(
+        ["-q", "--no-header", "--tb=native", "--assert=plain", "-m", "not slow and not extra"], [campaign]
+    ):
         sys.exit(code)
-    print("\n" + "\n".join([*map(line_of, campaign.results), total_of(campaign.results)]))
+    write_outcomes(sample)
+    for name in PACKAGES:
+        print(line_of(name, [mutant for mutant in sample if mutant.path.startswith(f"netfl/{name}/")]))
+    print(line_of("all", sample))
 
 
 if __name__ == "__main__":

@@ -6,13 +6,39 @@ simulated time of a failure, and `MachineError` is a failure of the machine, suc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
+from netfl.synonyms import meanings
+
 __version__ = "0.1.0"
 """The version of netfl, by semantic versioning.  It is stated here alone, in a module that imports nothing slow."""
+
+
+CONTROLS = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
+"""Characters that a name must not have, for a class of a regular expression: control characters, among them those of
+terminals (C0, C1), marks that reorder text, and separators of lines."""
+_UNSAFE = re.compile(f"[{CONTROLS}\ud800-\udfff]")
+_UNSAFE_IN_LINES = re.compile(f"(?![\t\n])[{CONTROLS}\ud800-\udfff]")
+
+
+def printable(text: str, *, is_line: bool = False) -> str:
+    r"""Return *text* with escapes such as ``\x1b`` in place of characters that change what a screen shows.
+
+    All text from files that netfl shows passes through here: `Fault` and `netfl.screen`.
+
+    Args:
+        text: any text.
+        is_line: escape ends of lines and tabs, too.
+
+    >>> printable("name\x1b[31m\n"), printable("a\nb", is_line=True)
+    ('name\\x1b[31m\n', 'a\\nb')
+    """
+    unsafe = _UNSAFE if is_line else _UNSAFE_IN_LINES
+    return unsafe.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 class NetflError(Exception):
@@ -47,7 +73,10 @@ class Fault:
         shown = "" if self.value is None else f" ({_short(self.value)})"
         head = ": ".join(part for part in (self.where, self.key) if part)
         tail = f"; {self.remedy}" if self.remedy else ""
-        return f"{head}: {self.problem}{shown}{tail}" if head else f"{self.problem}{shown}{tail}"
+        text = f"{self.problem}{shown}{tail}"
+        if head:
+            text = f"{head}: {text}"
+        return printable(text, is_line=True)
 
 
 class ScenarioError(NetflError):
@@ -82,9 +111,21 @@ class MachineError(NetflError):
 
 
 def suggest(word: str, known: Sequence[str]) -> str:
-    """Return a hint for a misspelt *word*: the nearest of *known*, or all of them."""
-    near = get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known) or 'none'}"
+    """Return a hint for a misspelt *word*: the one of *known* that is meant, or all of them."""
+    near = find_meant(word, known) or next(iter(get_close_matches(word, known, n=1, cutoff=0.6)), "")
+    return f"did you mean '{near}'?" if near else f"known: {', '.join(known) or 'none'}"
+
+
+def find_meant(word: str, known: Sequence[str]) -> str:
+    """Return the one of *known* that *word* surely means: a synonym, or a word that is almost equal; or nothing.
+
+    >>> find_meant("FedAvg", ["average", "relay"]), find_meant("user", ["users"]), find_meant("mac", ["name"])
+    ('average', 'users', '')
+    """
+    for meaning in meanings(word):
+        if meaning in known:
+            return meaning
+    return next(iter(get_close_matches(word, known, n=1, cutoff=0.8)), "")
 
 
 @contextmanager
@@ -108,5 +149,8 @@ def prefix_faults(key: str) -> Iterator[None]:
 
 
 def _short(value: object, limit: int = 80) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        text = "too long to print"
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -11,7 +11,7 @@ from netfl.errors import Fault, ScenarioError, __version__
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMAT = 1
+FORMAT = 2
 """Format number of scenario files, run directories, tables and sweep folders; a file without a number has format 1.
 
 It increases whenever an older file would be misread or could not be read.
@@ -35,6 +35,24 @@ def check_format(number: object, where: str) -> None:
     if isinstance(number, int) and number > FORMAT:
         problem = f"newer than {FORMAT}, the newest format that netfl {__version__} reads"
         raise ScenarioError([Fault("format", problem, number, "install a newer version of netfl", where)])
+
+
+def check_folder_format(number: object, path: Path) -> None:
+    """Refuse a run directory or the folder of a sweep that an older or a newer netfl wrote.
+
+    Args:
+        number: the ``format`` that its *path* states; without one, the format is 1.
+        path: the file that states it.
+
+    Raises:
+        ScenarioError: *number* is not `FORMAT`.
+    """
+    check_format(number, str(path))
+    stated = 1 if number is None else number
+    if stated != FORMAT:
+        problem = f"older than {FORMAT}, the format of folders that netfl {__version__} reads"
+        remedy = f"convert the folder: python benchmarks/migrate.py {path.parent}"
+        raise ScenarioError([Fault("format", problem, stated, remedy, str(path))])
 
 
 def check_stamp(metadata: Mapping[bytes, bytes] | None, path: Path) -> None:

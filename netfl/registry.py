@@ -22,9 +22,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, cast, get_args, get_origin
 
+import numpy as np
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -37,7 +39,8 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
-from netfl.errors import Fault, ScenarioError, suggest
+from netfl.errors import Fault, ScenarioError, find_meant, suggest
+from netfl.synonyms import meanings
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
@@ -47,6 +50,10 @@ else:
     ModelMetaclass = type(BaseModel)
 
 _Result = TypeVar("_Result")
+_MAX_DIGITS = 4000
+"""Largest number of digits of a number in a scenario; Python converts up to 4,300."""
+_MAX_ENTRIES, _MAX_CHARACTERS = 4, 40
+"""Number of entries of a list, and of characters of each, that a remedy shows."""
 
 
 FAMILIES = (
@@ -73,6 +80,139 @@ FAMILIES = (
     "tracker",
 )
 """All families, as paths of their packages below ``netfl``."""
+
+
+_SUBSCHEMAS = ("schema", "items_schema", "values_schema", "choices", "fields")
+"""Keys below which a schema of pydantic has the schemas of its parts."""
+_PLAIN_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+"""A number, without unit, blanks or digit separators."""
+
+
+_WHOLE = "a whole number"
+
+
+class StrictScalars:
+    """Annotation of a type whose numbers are read from numbers alone, and whose booleans from booleans alone.
+
+    pydantic also reads ``true`` as 1, and ``"8.0"``, ``" 8 "``, ``"+8"`` and ``"1_0"`` as numbers.  A number with an
+    integral value, such as ``1e3`` or ``2000.0``, remains a whole number.
+    """
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        schema = handler(source)
+        resolved = handler.resolve_ref_schema(schema)
+        strict: core_schema.CoreSchema = _strict_schema(resolved)
+        if strict is resolved:
+            return schema  # its parts are changed in place
+        return strict
+
+
+def _strict_schema(schema: Any) -> Any:
+    """Return *schema* with a check before each number and boolean at or below it; parts are replaced in place."""
+    check = _SCALAR_CHECKS.get(schema["type"])
+    if check is not None:
+        return core_schema.no_info_before_validator_function(check, schema)
+    if schema["type"] == "function-before" and schema["function"]["function"] in _SCALAR_CHECKS.values():
+        return schema  # a model inside this one has done it
+    if schema.get("keys_schema", {}).get("type") == "int":
+        schema["keys_schema"] = core_schema.no_info_before_validator_function(_check_key, schema["keys_schema"])
+    for key in _SUBSCHEMAS:
+        part = schema.get(key)
+        if isinstance(part, list):
+            schema[key] = [_strict_schema(entry) if isinstance(entry, dict) else entry for entry in part]
+        elif isinstance(part, dict) and isinstance(part.get("type"), str):
+            schema[key] = _strict_schema(part)
+        elif isinstance(part, dict):  # by name
+            schema[key] = {name: _strict_schema(entry) for name, entry in part.items()}
+    return schema
+
+
+def _check_float(value: Any) -> Any:
+    if isinstance(value, bool | np.bool_ | str | bytes):
+        raise invalid("not a number", _number_remedy(value))
+    return value
+
+
+def _check_int(value: Any) -> Any:
+    if isinstance(value, bool | np.bool_ | str | bytes):
+        raise invalid("not a whole number", _number_remedy(value, _WHOLE))
+    return value
+
+
+def _check_key(value: Any) -> Any:
+    """Check a key of a mapping by whole numbers, which a file has as text."""
+    if isinstance(value, str) and re.fullmatch(r"0|-?[1-9][0-9]{0,18}", value):
+        return int(value)
+    return _check_int(value)
+
+
+def _check_bool(value: Any) -> Any:
+    if not isinstance(value, bool | np.bool_):
+        raise invalid("neither true nor false", "write true or false")
+    return value
+
+
+_SCALAR_CHECKS: Mapping[str, Callable[[Any], Any]] = {"float": _check_float, "int": _check_int, "bool": _check_bool}
+"""Checks of values before pydantic reads them, by pydantic's name of the type."""
+
+
+def _number_remedy(value: object, wanted: str = "a number") -> str:
+    """Return the number that a text probably stands for, as the remedy.
+
+    >>> _number_remedy("8.0"), _number_remedy("1_000"), _number_remedy("10 %"), _number_remedy("0,5")
+    ('write 8.0 without quotes', 'write 1000', 'write 0.1', 'write 0.5')
+    >>> _number_remedy(True), _number_remedy("10%", _WHOLE), _number_remedy("9" * 5000)
+    ('write a number', 'write a whole number', 'write a number of fewer digits')
+    """
+    if not isinstance(value, str):
+        return f"write {wanted}"
+    if len(value) > _MAX_DIGITS:
+        return f"write {wanted} of fewer digits"
+    text = re.sub(r"[\s_]", "", value)
+    bare = text.removesuffix("%")
+    if re.fullmatch(r"[-+]?[0-9]+,[0-9]{1,2}", bare):  # three digits after a comma may be thousands
+        bare = bare.replace(",", ".")
+    if not _PLAIN_NUMBER.fullmatch(bare):
+        return f"write {wanted}"
+    number = bare.removeprefix("+")
+    if text.endswith("%"):
+        number = f"{float(bare) / 100:.12g}"
+    if wanted == _WHOLE and not float(number).is_integer():
+        return f"write {wanted}"
+    if number == value.removeprefix("+"):
+        number += " without quotes"
+    return f"write {number}"
+
+
+def _list_remedy(value: object) -> str:
+    """Return the list that *value* probably stands for, as the remedy.
+
+    >>> _list_remedy("0,1"), _list_remedy(5), _list_remedy({"kind": "rayleigh", "coherence": 1})
+    ('write [0, 1]', 'write [5]', 'write [{kind: rayleigh, …}]')
+    >>> _list_remedy({"a": 1, "b": 2}), _list_remedy({"a": {"b": 2}}), _list_remedy(None)
+    ('write [1, 2]', 'write [{b: 2}]', 'write a list, such as [1, 2]')
+    """
+    if isinstance(value, str):
+        return f"write [{', '.join(_shown_entry(part.strip()) for part in value.split(','))}]"
+    if isinstance(value, int | float):
+        return f"write [{_shown_entry(value)}]"
+    if isinstance(value, Mapping) and value and "kind" not in value:
+        return f"write [{', '.join(_shown_entry(entry) for entry in islice(value.values(), _MAX_ENTRIES))}]"
+    if isinstance(value, Mapping) and value:
+        return f"write [{_shown_entry(value)}]"
+    return "write a list, such as [1, 2]"
+
+
+def _shown_entry(value: object) -> str:
+    """Return an entry of a list as a remedy shows it, in YAML; the rest of a long one is left out."""
+    if isinstance(value, Mapping):
+        key, entry = next(iter(value.items()), ("", "…"))
+        key, entry = ("kind", value["kind"]) if "kind" in value else (key, entry)
+        return f"{{{key}: {_shown_entry(entry)}{', …' if len(value) > 1 else ''}}}"
+    if isinstance(value, list | tuple):
+        return "[…]"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"
 
 
 class _SpecClass(ModelMetaclass):
@@ -105,6 +245,11 @@ class Spec(BaseModel, ABC, metaclass=_SpecClass):
         A contract overrides this for objects that its users have, such as a `torch.nn.Module` for a model.
         """
         return None
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """Read numbers and booleans by `StrictScalars` in all fields."""
+        return StrictScalars().__get_pydantic_core_schema__(source, handler)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -174,6 +319,20 @@ def is_set(spec: Spec, key: str) -> bool:
     """Return whether a key of *spec* has a value other than its default."""
     default = type(spec).model_fields[key].get_default(call_default_factory=True)
     return bool(getattr(spec, key) != default)
+
+
+def check_one_of(spec: Spec, *keys: str) -> None:
+    """Raise an error unless exactly one of *keys* is given: all others are ``None``.
+
+    Raises:
+        PydanticCustomError: none is given, or several are.
+    """
+    given = [key for key in keys if getattr(spec, key) is not None]
+    if len(given) == 1:
+        return
+    names = f"{', '.join(keys[:-1])} and {keys[-1]}"
+    problem = f"{' and '.join(given)} are given together" if given else f"none of {names} is given"
+    raise invalid(problem, f"give exactly one of {names}", "wrong")
 
 
 def no_effect(
@@ -334,9 +493,21 @@ def find_model(base: type[Spec], kind: str) -> type[Spec]:
     known = list_kinds(base)
     if kind not in known:
         remedy = suggest(kind, known)
-        remedy += ", or package.module:Class of your own" if remedy.startswith("known") else ""
+        if not find_meant(kind, known) and (place := _place_of_kind(kind)):
+            remedy = place
+        elif remedy.startswith("known"):
+            remedy += ", or package.module:Class of your own"
         raise invalid(f"no such {family_of(base)}: '{kind}'", remedy, "kind")
     return _only_spec(importlib.import_module(f"{base.__module__}.{kind}"), base)
+
+
+def _place_of_kind(kind: str) -> str:
+    """Return the family that has *kind* or its synonym, as a remedy; empty if none has."""
+    for word in meanings(kind):
+        for family in FAMILIES:
+            if word in list_kinds(base_of(family)):
+                return f"'{word}' is a model of {family}; write it there"
+    return ""
 
 
 def example(model: type[Spec]) -> str:
@@ -480,18 +651,30 @@ _WORDS = {
     "finite_number": ("not a finite number", "write a finite number"),
     "model_type": ("not a mapping", "write a mapping of keys to values"),
     "dict_type": ("not a mapping", "write a mapping of keys to values"),
-    "tuple_type": ("not a list", "write a list"),
-    "list_type": ("not a list", "write a list"),
+    "tuple_type": ("not a list", ""),
+    "list_type": ("not a list", ""),
     "string_type": ("not a string", "put it in quotes"),
     "string_pattern_mismatch": ("not usable as a name", "begin it with a letter, and use no '/'"),
 }
 """Problem and remedy for pydantic's kinds of errors."""
+_REMEDIES = {
+    "greater_than": "write more than {limit}",
+    "greater_than_equal": "write {limit} or more",
+    "less_than": "write less than {limit}",
+    "less_than_equal": "write {limit} or less",
+    "too_short": "give {min_length} or more",
+    "too_long": "give {max_length} or fewer",
+    "string_too_long": "write at most {max_length} characters",
+    "string_too_short": "write at least {min_length} characters",
+}
+"""Remedy for pydantic's kinds of errors about a limit, by pydantic's names of the limits."""
 
 
 class ByForm:
     """Annotation of a field of a union type: the form of a value chooses its part, so that one mistake is one error.
 
-    A text is a word of the ``Literal``, a mapping a model with its keys, a list the tuple, anything else the number.
+    A text is a word of the ``Literal``, a mapping a model with its keys, a list the tuple, true and false the ``bool``,
+    anything else the number.
 
     Example::
 
@@ -500,7 +683,9 @@ class ByForm:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         models = [part for part in get_args(source) if _form_of(part) == "model"]
-        parts: dict[str, TypeAdapter[Any]] = {_form_of(part): TypeAdapter(part) for part in get_args(source)}
+        parts: dict[str, TypeAdapter[Any]] = {
+            _form_of(part): TypeAdapter(cast(Any, Annotated[part, StrictScalars()])) for part in get_args(source)
+        }
 
         def choose(value: object, info: ValidationInfo) -> object:
             if isinstance(value, BaseModel):
@@ -512,7 +697,13 @@ class ByForm:
                     faults = [Fault(str(key), "unknown key", None, _for_key(str(key), known)) for key in value]
                     raise ValidationError.from_exception_data("", [to_line_error(fault) for fault in faults])
                 return (fitting or models)[0].model_validate(value, context=info.context)
-            form = "list" if isinstance(value, list | tuple) else "text" if isinstance(value, str) else "number"
+            form = "number"
+            if isinstance(value, list | tuple):
+                form = "list"
+            elif isinstance(value, str):
+                form = "text"
+            elif isinstance(value, bool):
+                form = "boolean"
             part = next(parts[key] for key in (form, "number", "list", "model") if key in parts)
             return part.validate_python(value, context=info.context)
 
@@ -524,19 +715,27 @@ def _form_of(part: Any) -> str:
     bare = get_args(part)[0] if get_origin(part) is Annotated else part
     if inspect.isclass(bare) and issubclass(bare, BaseModel):
         return "model"
+    if bare is bool:
+        return "boolean"
     return {tuple: "list", Literal: "text"}.get(get_origin(bare), "number")
 
 
-def faults_of(error: ValidationError) -> list[Fault]:
-    """Return the errors that pydantic found, each with its dotted key, value and remedy."""
+def faults_of(error: ValidationError, place_remedy: Callable[[str], str] = lambda key: "") -> list[Fault]:
+    """Return the errors that pydantic found, each with its dotted key, value and remedy.
+
+    Args:
+        error: pydantic's error.
+        place_remedy: remedy for a dotted key that its section does not have, and is not close to one that it has.
+    """
     faults = []
     for entry in error.errors(include_url=False):
         key = ".".join(str(part) for part in entry["loc"] if part != "[key]")
-        adds_nothing = entry["type"] in {"missing", "unknown_key", "kind"}  # missing, or part of the message
+        adds_nothing = entry["type"] in {"missing", "unknown_key", "misspelt_key", "kind"}  # or part of the message
         value = None if adds_nothing or isinstance(entry["input"], Mapping | BaseModel) else entry["input"]
-        faults.append(
-            Fault(key, entry["msg"].removeprefix("Value error, "), value, str(entry.get("ctx", {}).get("remedy", "")))
-        )
+        remedy = str(entry.get("ctx", {}).get("remedy", ""))
+        if entry["type"] == "unknown_key":
+            remedy = place_remedy(key) or remedy
+        faults.append(Fault(key, entry["msg"].removeprefix("Value error, "), value, remedy))
     return faults
 
 
@@ -558,27 +757,42 @@ def _detail(model: type[Spec], error: Any) -> InitErrorDetails:
     kind, loc, ctx = error["type"], error["loc"], error.get("ctx", {})
     if "remedy" in ctx:  # a model inside this one has explained it
         return InitErrorDetails(type=invalid(error["msg"], ctx["remedy"], kind), loc=loc, input=error["input"])
+    if kind == "float_type" and isinstance(error["input"], int):
+        kind = "finite_number"  # a float cannot hold it
     message, remedy = _WORDS.get(kind, (re.sub("^(Input|String|Tuple|List) should", "should", error["msg"]), ""))
-    if kind == "extra_forbidden":
+    if kind in _REMEDIES:
+        remedy = _REMEDIES[kind].format(limit=message.rpartition(" ")[2], **ctx)
+    if message == "not a list":
+        remedy = _list_remedy(error["input"])
+    elif kind == "extra_forbidden":
         kind, message, remedy = "unknown_key", "unknown key", _for_key(str(loc[-1]), [*model.model_fields])
+        if find_meant(str(loc[-1]), [*model.model_fields]) or str(loc[-1]).isdecimal():
+            kind = "misspelt_key"
     elif kind == "missing" and (line := re.search(rf"^{loc[0]}: .+", example(model), re.MULTILINE)):
         remedy = f"{remedy}, such as {line[0]}"
     elif kind == "literal_error":
         known = re.findall("'(.*?)'", ctx["expected"])
         kind, message, remedy = "word", "unknown value", suggest(str(error["input"]), known)
     elif kind == "too_short":
-        kind, message, remedy = "few", "has too few entries", f"give {ctx['min_length']} or more"
+        kind, message = "few", "has too few entries"
     elif kind == "too_long":
-        kind, message, remedy = "many", "has too many entries", f"give {ctx['max_length']} or fewer"
+        kind, message = "many", "has too many entries"
     elif kind == "value_error":
-        kind, message = "wrong", str(ctx["error"])
+        kind, (message, _, remedy) = "wrong", str(ctx["error"]).partition("; ")
     return InitErrorDetails(type=invalid(message, remedy, kind), loc=loc, input=error["input"])
 
 
 def _for_key(key: str, known: Sequence[str]) -> str:
-    """Return the remedy for an unknown *key*; ``{power:14 dBm}`` is a single key in YAML."""
+    """Return the remedy for an unknown *key*.
+
+    In YAML, ``{power:14 dBm}`` is a single key, and ``{lr: 0,1}`` has the keys ``lr`` and ``1``.
+    """
     name, colon, value = key.partition(":")
-    return f"write a space after the colon: '{name}: {value}'" if colon and name in known else suggest(key, known)
+    if colon and name in known:
+        return f"write a space after the colon: '{name}: {value}'"
+    if key.isdecimal():
+        return f"write a decimal point, as in 0.{key}: a comma begins the next key"
+    return suggest(key, known)
 
 
 def _follows(error: Any, errors: Sequence[Any]) -> bool:

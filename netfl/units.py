@@ -1,7 +1,8 @@
 """Units: strings with units become SI numbers once, when a scenario is read.
 
 The type of a model's field states its dimension (`Seconds`, `Bitrate`, `Decibels`, …).  A scenario gives a plain number
-in SI units or a string such as ``"5 Mbps"``; a string of another dimension is an error.  A level in decibels always
+in SI units or a string such as ``"5 Mbps"``.  Each dimension has a closed list of units (`units_of`), which are written
+exactly so: a string of another dimension, or with a unit that differs in case, is an error.  A level in decibels always
 needs its unit: ``"14 dBm"``, ``"25 mW"``, ``"3 dB"``.  Inside netfl all quantities are floats in SI units or decibels,
 and their names end in the unit.
 """
@@ -10,11 +11,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
+from fractions import Fraction
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,82 +26,209 @@ from pydantic_core import core_schema
 
 from netfl.registry import invalid
 
-if TYPE_CHECKING:
-    from pint import UnitRegistry
-
-
 _QUANTITY = re.compile(r"\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*([^\W\d].*?)\s*\Z")
 """A number and a unit, without decimal commas or blanks between digits."""
 WRITTEN: Mapping[str, bool] = MappingProxyType({"written": True})
 """The context in which pydantic validates a scenario file, not values from Python."""
-_EXAMPLES = {
-    "s": "20 ms",
-    "m": "2 km",
-    "Hz": "868 MHz",
-    "bit/s": "5 Mbps",
-    "bit": "100 kB",
-    "byte": "64 kB",
-    "m/s": "3 km/h",
-    "J": "15 Wh",
-    "W": "30 mW",
-    "dB": "6 dB",
-    "dBm": "14 dBm",
+
+
+@dataclass(frozen=True, slots=True)
+class _Dimension:
+    """Dimension of a quantity.
+
+    Args:
+        name: the name in messages.
+        example: a quantity for remedies.
+        units: the factor to the SI unit of each unit; for levels in decibels the offset to add.
+    """
+
+    name: str
+    example: str
+    units: Mapping[str, Fraction]
+
+
+_PREFIXES = {
+    "n": ("nano", Fraction(1, 10**9)),
+    "u": ("micro", Fraction(1, 10**6)),
+    "µ": ("micro", Fraction(1, 10**6)),  # the sign of Latin-1
+    "μ": ("micro", Fraction(1, 10**6)),  # the Greek letter
+    "m": ("milli", Fraction(1, 10**3)),
+    "c": ("centi", Fraction(1, 10**2)),
+    "k": ("kilo", Fraction(10**3)),
+    "M": ("mega", Fraction(10**6)),
+    "G": ("giga", Fraction(10**9)),
+    "T": ("tera", Fraction(10**12)),
+    "Ki": ("kibi", Fraction(2**10)),
+    "Mi": ("mebi", Fraction(2**20)),
+    "Gi": ("gibi", Fraction(2**30)),
+    "Ti": ("tebi", Fraction(2**40)),
 }
-_LEVELS = {"dB": {"dB": 0.0, "dBi": 0.0}, "dBm": {"dBm": 0.0, "dBW": 30.0}}
-"""Units of levels in decibels, with the offset to add."""
+_LARGE = "k M G T"
+"""Prefixes of units whose thousandths nobody means: ``mbps`` and ``mHz`` are mistakes for ``Mbps`` and ``MHz``."""
 
 
-@cache
-def _pint() -> UnitRegistry[Any]:
-    """Return pint's registry, created for the first string with a unit."""
-    import pint
-
-    units: UnitRegistry[Any] = pint.UnitRegistry(cache_folder=None)
-    for prefix, factor in (("k", 1e3), ("M", 1e6), ("G", 1e9)):  # pint alone finds two readings of "kbps"
-        units.define(f"{prefix}bps = {factor:g} bit / second")
+def _with_prefixes(symbols: str, words: str, prefixes: str, factor: int = 1) -> dict[str, Fraction]:
+    """Return units, such as ``W watt watts``, alone and with each of *prefixes*."""
+    units = dict.fromkeys([*symbols.split(), *words.split()], Fraction(factor))
+    for prefix in prefixes.split():
+        word, scale = _PREFIXES[prefix]
+        units |= {prefix + symbol: factor * scale for symbol in symbols.split()}
+        units |= {word + name: factor * scale for name in words.split()}
     return units
 
 
+_SMALL_TIMES = _with_prefixes("s sec", "second seconds", "n u µ μ m")
+_LONG_TIMES = {
+    **dict.fromkeys(("min", "minute", "minutes"), Fraction(60)),
+    **dict.fromkeys(("h", "hr", "hour", "hours"), Fraction(3600)),
+    **dict.fromkeys(("d", "day", "days"), Fraction(86400)),
+    **dict.fromkeys(("week", "weeks"), Fraction(7 * 86400)),
+}
+_LENGTHS = {
+    **_with_prefixes("m", "metre metres meter meters", "m c k"),
+    **dict.fromkeys(("mi", "mile", "miles"), Fraction("1609.344")),
+    **dict.fromkeys(("ft", "foot", "feet"), Fraction("0.3048")),
+    "nmi": Fraction(1852),
+}
+_SPEEDS = {
+    "m/s": Fraction(1),
+    "km/s": Fraction(1000),
+    "km/h": Fraction(1000, 3600),
+    "mph": Fraction("1609.344") / 3600,
+    **dict.fromkeys(("kn", "knot", "knots"), Fraction(1852, 3600)),
+}
+_DATA_PREFIXES = f"{_LARGE} Ki Mi Gi Ti"
+_BITS = {
+    **_with_prefixes("bit bits b", "", _DATA_PREFIXES),
+    **_with_prefixes("B", "byte bytes", _DATA_PREFIXES, factor=8),
+}
+_BIT_RATES = {
+    **{f"{unit}/s": factor for unit, factor in _BITS.items()},
+    **{f"{unit}ps": factor for unit, factor in _BITS.items() if unit[-1] in "bB"},
+}
+_POWERS = _with_prefixes("W", "watt watts", "n u µ μ m k M G")
+_ENERGIES = {
+    **_with_prefixes("J", "joule joules", "n u µ μ m k M G"),
+    **_with_prefixes("Wh", "", "u µ μ m k M G", factor=3600),
+    "Ws": Fraction(1),
+}
+_DIMENSIONS: Mapping[str, _Dimension] = MappingProxyType(
+    {
+        "s": _Dimension("a time", "20 ms", _SMALL_TIMES | _LONG_TIMES),
+        "m": _Dimension("a length", "2 km", _LENGTHS),
+        "Hz": _Dimension("a frequency", "868 MHz", _with_prefixes("Hz", "hertz", _LARGE)),
+        "bit/s": _Dimension("a bit rate", "5 Mbps", _BIT_RATES),
+        "bit": _Dimension("an amount of data", "100 kB", _BITS),
+        "byte": _Dimension("an amount of data", "64 kB", {unit: factor / 8 for unit, factor in _BITS.items()}),
+        "m/s": _Dimension("a speed", "3 km/h", _SPEEDS),
+        "J": _Dimension("an energy", "15 Wh", _ENERGIES),
+        "W": _Dimension("a power", "30 mW", _POWERS),
+        "dB": _Dimension("a value in dB", "6 dB", {"dB": Fraction(0), "dBi": Fraction(0)}),
+        "dBm": _Dimension("a value in dBm", "14 dBm", {"dBm": Fraction(0), "dBW": Fraction(30)}),
+    }
+)
+_LEVELS = ("dB", "dBm")
+"""Units of levels in decibels."""
+_USUAL: Mapping[str, tuple[float, float, str]] = MappingProxyType(
+    {
+        "m": (0.0, 1e9, "above 1,000,000 km"),
+        "Hz": (0.0, 3e11, "above 300 GHz"),
+        "bit/s": (1.0, 1e13, "not between 1 bit/s and 10 Tbps"),
+        "bit": (1.0, 8e15, "not between 1 bit and 1 PB"),
+        "byte": (0.125, 1e15, "not between 1 bit and 1 PB"),
+        "m/s": (0.0, 1e5, "above 100 km/s"),
+        "J": (0.0, 1e10, "above 10 GJ"),
+        "W": (0.0, 1e3, "above 1 kW"),
+        "dB": (0.0, 300.0, "above 300 dB"),
+        "dBm": (0.0, 60.0, "above 1 kW"),
+    }
+)
+"""Usual magnitudes above 0 in each unit: the smallest, the largest, and the words for others."""
+_CLOCK_STEP_S = 1e-6
+"""Longest step between two times that a run distinguishes."""
+
+
+class QuantityError(ValueError):
+    """A text is not a quantity of the dimension that is needed.
+
+    Args:
+        problem: the problem in words.
+        remedy: the unit that is probably meant; empty if unknown.
+    """
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        self.remedy = remedy
+        super().__init__(problem)
+
+
+@cache
+def units_of(unit: str) -> tuple[str, ...]:
+    """Return all units in which a text can state a quantity in *unit*, the SI unit or ``dB`` or ``dBm``.
+
+    >>> units_of("dBm")[:4], "Mbps" in units_of("bit/s"), "mbps" in units_of("bit/s")
+    (('dBm', 'dBW', 'W', 'watt'), True, False)
+    """
+    units = [*_DIMENSIONS[unit].units]
+    if unit == "dBm":
+        units += _POWERS
+    return tuple(units)
+
+
 def to_si(text: str, unit: str) -> float:
-    """Return the quantity *text* in *unit*.
+    """Return the quantity *text* in *unit*; a decimal number is converted without a rounding error of its own.
 
     >>> to_si("20 ms", "s"), to_si("5 Mbps", "bit/s"), to_si("25 mW", "dBm") > 13.9
     (0.02, 5000000.0, True)
 
     Raises:
-        ValueError: *text* is not a quantity, or has another dimension.
+        QuantityError: *text* is not a quantity, has another dimension, or a unit that is not in `units_of`.
     """
     match = _QUANTITY.match(text)
     if not match:
-        raise ValueError("not a number with a unit")
+        decimal = re.sub(r"(?<=[0-9]),(?=[0-9]{1,2}(?![0-9]))", ".", text)
+        remedy = f"write '{decimal}'" if _QUANTITY.match(decimal) else ""
+        raise QuantityError("not a number with a unit", remedy)
     number, written = float(match[1]), match[2]
-    if written in (offsets := _LEVELS.get(unit, {})):
-        return number + offsets[written]
-    if unit == "dB" or any(written in known for known in _LEVELS.values()):
-        raise ValueError(f"a value in {written} instead of {_dimension(unit)}")
+    dimension = _DIMENSIONS[unit]
+    if unit in _LEVELS and written in dimension.units:
+        return number + float(dimension.units[written])
+    if written not in units_of(unit):
+        raise _unit_error(written, unit)
     if unit != "dBm":
-        return _linear(number, written, unit)
-    power_mw = _linear(number, written, "mW")
+        return _scaled(number, dimension.units[written])
+    power_mw = _scaled(number, _POWERS[written] * 1000)
     if power_mw <= 0:
-        raise ValueError("not a power above zero, which decibels need")
+        raise QuantityError("not a power above zero, which decibels need")
     return 10.0 * math.log10(power_mw)
 
 
-def _linear(number: float, written: str, unit: str) -> float:
+def _scaled(number: float, factor: Fraction) -> float:
+    """Return *number* times *factor*, rounded once: ``9 ms`` are 0.009 s, not 0.009000000000000001 s."""
+    if not math.isfinite(number):
+        return number
+    exact = Fraction(repr(number)) * factor  # the digits that were written, not the binary number next to them
     try:
-        quantity: Any = _pint().Quantity(number, written)
-        given, wanted = quantity.to_root_units().units, _pint().Quantity(1.0, unit).to_root_units().units
-    except Exception as error:  # pint's parser lets many kinds of exceptions out
-        raise ValueError(f"unknown unit: {written}") from error
-    if given != wanted:  # stricter than dimensions, which pint has none of for bits: to it 5 MHz would be a bit rate
-        raise ValueError(f"a value in {given} instead of {_dimension(unit)}")
-    return float(quantity.to(unit).magnitude)
+        return float(exact)
+    except OverflowError:
+        return math.copysign(math.inf, number)
 
 
-def _dimension(unit: str) -> str:
-    names = {"s": "a time", "m": "a length", "Hz": "a frequency", "bit/s": "a bit rate", "bit": "an amount of data"}
-    names |= {"J": "an energy", "W": "a power"}
-    return (names | {"byte": names["bit"]}).get(unit, f"a value in {unit}")
+def _unit_error(written: str, unit: str) -> QuantityError:
+    """Return the error about a unit that is not of the dimension of *unit*, with the units that may be meant."""
+    is_known = any(written in dimension.units for dimension in _DIMENSIONS.values())
+    problem = f"unknown unit: {written}"
+    if is_known:
+        problem = f"a value in {written} instead of {_DIMENSIONS[unit].name}"
+    units = units_of(unit)
+    meant = [known for known in units if known.casefold() == written.casefold()]
+    meant.sort(key=lambda known: sum(letter != other for letter, other in zip(known, written, strict=False)))
+    if not meant and not is_known:
+        same_letter = [known for known in units if known[0] == written[0]]  # another prefix is another quantity
+        meant = get_close_matches(written, same_letter, n=1, cutoff=0.7)
+    if not meant:
+        return QuantityError(problem)
+    names = " or ".join(f"'{name}'" for name in meant)
+    return QuantityError(problem, f"did you mean {names}?")
 
 
 def readings(number: float, unit: str) -> str:
@@ -125,6 +255,10 @@ class Unit:
 
     symbol: str
 
+    def __post_init__(self) -> None:
+        if self.symbol not in _DIMENSIONS:
+            raise ValueError(f"no unit of netfl: {self.symbol!r}; known: {', '.join(_DIMENSIONS)}")
+
     @property
     def is_level(self) -> bool:
         """``True`` for levels in decibels."""
@@ -138,14 +272,26 @@ class Unit:
             return value
         try:
             return to_si(value, self.symbol)
-        except ValueError as error:
-            raise invalid(str(error), self.remedy) from None
+        except QuantityError as error:
+            raise invalid(str(error), error.remedy or self.remedy) from None
 
     @property
     def remedy(self) -> str:
         """Advice on what to write."""
-        example = f"a quantity such as '{_EXAMPLES.get(self.symbol, self.symbol)}'"
+        example = f"a quantity such as '{_DIMENSIONS[self.symbol].example}'"
         return f"write {example}" if self.is_level else f"write a number in {self.symbol}, or {example}"
+
+    def doubt(self, value: float) -> str:
+        """Return why *value* is probably not intended, such as ``above 1 kW``; empty for usual values."""
+        if self.symbol not in _USUAL or not value or math.isinf(value):
+            return ""
+        smallest, largest, words = _USUAL[self.symbol]
+        magnitude = abs(value)
+        if self.symbol == "dBm":
+            magnitude = value
+        if magnitude > largest or 0 < magnitude < smallest:
+            return words
+        return ""
 
     def dump(self, value: float) -> str:
         """Return a level as a string that `parse` reads back exactly."""
@@ -156,6 +302,34 @@ class Unit:
             core_schema.plain_serializer_function_ser_schema(self.dump, when_used="json") if self.is_level else None
         )
         return core_schema.with_info_before_validator_function(self.parse, handler(source), serialization=written)
+
+
+def find_unit(annotations: Iterable[Any]) -> Unit | None:
+    """Return the unit in *annotations* of a field or, if its type is a union or a list, in those of its parts.
+
+    >>> find_unit([tuple[Metres, ...] | None])
+    Unit(symbol='m')
+    """
+    for annotation in annotations:
+        unit = annotation if isinstance(annotation, Unit) else find_unit(get_args(annotation))
+        if unit is not None:
+            return unit
+    return None
+
+
+def clock_problem(time_s: float) -> str:
+    """Return why *time_s* is too late on a clock of 64-bit floats; empty if one step is at most 1 µs (272 years).
+
+    >>> clock_problem(3e9), clock_problem(1e10)
+    ('', 'one step of the clock is 1.9 µs at 1e+10 s, more than 1 µs, so that near times would become equal')
+    """
+    step_s = math.ulp(time_s)
+    if step_s <= _CLOCK_STEP_S:
+        return ""
+    return (
+        f"one step of the clock is {step_s * 1e6:.2g} µs at {time_s:.6g} s, more than {_CLOCK_STEP_S * 1e6:g} µs, so "
+        "that near times would become equal"
+    )
 
 
 def _check_carrier(frequency_hz: float) -> float:
@@ -193,6 +367,8 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 """A probability."""
 PositiveProbability = Annotated[float, Field(gt=0, le=1)]
 """A probability, or a share, above 0."""
+Seed = Annotated[int, Field(ge=0, lt=2**128)]
+"""A seed of random draws, with up to 128 bits as NumPy's own."""
 UserNumbers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
 """A list of users."""
 

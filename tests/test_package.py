@@ -17,7 +17,7 @@ ROOT = Path(netfl.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 TRACE = "from netfl.cli import app; app(['trace', 's.yaml', '--out', 'run'], standalone_mode=False)"
-HEAVY = "{'torch', 'simpy', 'pandas', 'pyarrow', 'pint', 'networkx', 'pydantic', 'matplotlib'}"
+HEAVY = "{'torch', 'simpy', 'pandas', 'pyarrow', 'networkx', 'pydantic', 'matplotlib'}"
 
 
 @functools.cache
@@ -53,10 +53,10 @@ def test_help_imports_nothing_heavy():
 
 
 @pytest.mark.slow
-def test_scenario_without_units_imports_neither_pint_nor_torch(tmp_path):
+def test_loading_a_scenario_imports_no_torch(tmp_path):
     (tmp_path / "s.yaml").write_text("name: x\nusers: 2\nrounds: 5\naccess: {kind: stationary, rho: [0.5, 0.5]}\n")
     used = imported_by("import netfl; netfl.load('s.yaml')", tmp_path)
-    assert not used & {"torch", "pint", "matplotlib", "simpy"}
+    assert not used & {"torch", "matplotlib", "simpy"}
 
 
 @pytest.mark.slow

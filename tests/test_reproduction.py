@@ -29,6 +29,7 @@ from run_results import (
 from scipy import stats
 
 import netfl
+from netfl.formats import FORMAT
 from netfl.results.statistics import interval
 
 SHORT = {"rounds": 300, "evaluate.every": 25}
@@ -229,7 +230,7 @@ def test_script_of_an_experiment(run, tmp_path, capsys, monkeypatch):
 )
 @pytest.mark.slow
 def test_script_reports_problem_of_a_folder(problem, message, run, tmp_path, monkeypatch):
-    texts = {"unfinished": '{"status": "interrupted"}', "damaged": '{"status": '}
+    texts = {"unfinished": f'{{"format": {FORMAT}, "status": "interrupted"}}', "damaged": '{"status": '}
     if problem in texts:
         (tmp_path / "manifest.json").write_text(texts[problem])
     folder = run.folder if problem == "another" else tmp_path

@@ -35,12 +35,21 @@ def test_infinite_number_is_a_located_error(tmp_path, word):
     assert f"{path}:6: access.interval" in str(raised.value)
 
 
-def test_endless_file_is_read_up_to_the_limit(tmp_path, monkeypatch):
+def test_files_that_are_too_large_or_endless_are_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "MAX_BYTES", 1000)
-    with pytest.raises(OSError, match=r"larger than 0\.001 MB"):
-        files.read_text(files.Path("/dev/zero"))
-    with pytest.raises(ScenarioError, match=r"cannot be read: larger than 0\.001 MB"):
-        load("/dev/zero")
+    large = tmp_path / "large.yaml"
+    large.write_bytes(bytes(1001))
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path, problem in [
+        (large, r"larger than 0\.001 MB"),
+        (pipe, "not a regular file"),
+        ("/dev/zero", "not a regular"),
+    ]:
+        with pytest.raises(OSError, match=problem):
+            files.read_text(files.Path(path))
+        with pytest.raises(ScenarioError, match=f"cannot be read: {problem}"):
+            load(path)
 
 
 @pytest.mark.parametrize("name", ["a\\0b", "a\\eb", "../x", "a\\nb"])
@@ -153,10 +162,21 @@ def test_versions_with_wrong_sizes_are_rejected(tmp_path):
     path.write_bytes((2**62).to_bytes(8, "little") + b"{}")
     with pytest.raises(MachineError, match="cannot be read"):
         ModelSnapshots(path)
-    for entry in ({"shape": [10**12], "data_offsets": [0, 4]}, {"shape": [1], "data_offsets": [400, 404]}):
-        head = json.dumps({"0/w": {"dtype": "F32", **entry}}).encode()
+    one = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
+    for entries, problem in (
+        ({"0/w": one | {"shape": [10**12]}}, "0/w of the shape .* is not at the bytes 0 to"),
+        ({"0/w": one | {"data_offsets": [400, 404]}}, "is not at the bytes 0 to 4"),
+        ({"0/w": one | {"shape": [-1]}}, "greater than or equal to 0"),
+        ({"0/w": one | {"shape": [True]}}, "0/w.shape.0"),
+        ({"0/w": one | {"dtype": "F64"}}, "0/w.dtype"),
+        ({"w": one}, "w"),
+        ({}, "it has 4 bytes of numbers in place of 0"),
+        ({"0/w": one, "1/w": one}, "1/w of the shape .* is not at the bytes 4 to 8"),
+        ({"0/w": one, "1/b": one | {"shape": [0], "data_offsets": [4, 4]}}, "its versions have different arrays"),
+    ):
+        head = json.dumps(entries).encode()
         path.write_bytes(len(head).to_bytes(8, "little") + head + bytes(4))
-        with pytest.raises(MachineError, match="0/w does not match the header"):
+        with pytest.raises(MachineError, match=problem):
             ModelSnapshots(path)
 
 
@@ -183,7 +203,7 @@ def test_links_in_run_directory_are_not_followed(tmp_path):
 def test_arrays_of_objects_are_rejected(tmp_path):
     path = tmp_path / "x.npz"
     np.savez(path, x=np.array([{}], object), label=[0])
-    with pytest.raises(ValueError, match="allow_pickle=False"):
+    with pytest.raises(ScenarioError, match="array x holds Python objects, a pickle, which netfl never reads"):
         arrays.Arrays(file=path, labels=2, features=(1,)).read(path)
 
 

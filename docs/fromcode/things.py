@@ -17,7 +17,7 @@ from netfl.results.metrics import CATALOGUE, Metric, find_metric
 from netfl.results.tables import SCHEMAS, TABLES
 from netfl.scenario.scenario import Scenario
 from netfl.types import KINDS, OUTCOMES
-from netfl.units import Unit
+from netfl.units import Unit, units_of
 
 
 def scenario() -> str:
@@ -38,17 +38,25 @@ def units() -> str:
         for unit in get_args(getattr(netfl.units, name))[1:]
         if isinstance(unit, Unit)
     ]
+    symbols = dict.fromkeys(symbol for symbol, *_ in rows)
     return words.page(
         "Types and units",
-        "A quantity is a plain number in the unit of its key, or a string with a unit, such as `5 Mbps`.  All units "
-        "and prefixes of [Pint](https://pint.readthedocs.io) are accepted, also `KiB` and `MiB`.  A gain needs the "
-        "unit `dB`, a power in dBm needs `dBm` or watts.  A quantity of another dimension is an error.",
+        "A quantity is a plain number in the unit of its key, or a string with a unit, such as `5 Mbps`.  A gain needs "
+        "the unit `dB`, a power in dBm needs `dBm`, `dBW` or watts.  A quantity of another dimension is an error.",
         words.table(("type in the tables", "meaning", "text in errors", "a field's type in Python"), rows),
+        "These are all units.  Upper and lower case differ: `b` is a bit, `B` a byte of 8 bits; `M` is 10⁶ and `Mi` "
+        "is 2²⁰.  A unit that is not in the list is an error, which names what is probably meant.  There are no "
+        "thousandths of a bit or of a hertz, since `mbps` and `mHz` are mistakes for `Mbps` and `MHz`.",
+        words.table(("type in the tables", "units"), [(symbol, " ".join(units_of(symbol))) for symbol in symbols]),
         "The other types:",
         words.table(
             ("type in the tables", "notation in YAML"),
             [
-                ("number, whole number", "a number; the type includes bounds such as `>= 0`"),
+                (
+                    "number, whole number",
+                    "a number without quotes, `_` or blanks; the type includes bounds such as `>= 0`. "
+                    "`1e3` and `2000.0` are whole numbers",
+                ),
                 ("text", "a string"),
                 ("true | false", "one of the two"),
                 ("a | b", "one of these words"),

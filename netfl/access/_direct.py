@@ -34,7 +34,7 @@ from netfl.types import (
     RoundBatch,
     ScenarioFacts,
 )
-from netfl.units import Seconds
+from netfl.units import Seconds, clock_problem
 
 _BLOCK = 1 << 16
 """Random numbers drawn at a time."""
@@ -122,6 +122,8 @@ class DirectAccess(WithSelection):
         return self.rates(users, streams)
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
+        if problem := clock_problem(facts.rounds * self.round_length):
+            yield Fault("round_length", problem, self.round_length, "make it shorter, or use fewer rounds")
         selected = self.selection.max_selected(facts.users)
         yield from facts.too_many_users("deliveries", self.deliveries)
         if selected < (self.deliveries or 0) <= facts.users:

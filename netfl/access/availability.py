@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from netfl.access._direct import DirectAccess, parse_number, shuffled_users
 from netfl.errors import Fault, ScenarioError
+from netfl.files.cells import TimeScale
+from netfl.files.tables import limit_faults
 from netfl.network.outage._availability_file import (
+    AvailabilityFile,
     AvailabilitySchedule,
     UserSchedule,
-    limit_faults,
-    read_availability,
+    changes_within,
     schedule_faults,
 )
 from netfl.network.periods import SLACK, STEPS
@@ -25,13 +25,17 @@ from netfl.types import AccessContext, Bools, Floats, Ints, Law, ScenarioFacts
 from netfl.units import Seconds
 
 
-class Availability(DirectAccess):
+class Availability(AvailabilityFile, DirectAccess):
     """Users are available at the times in a file; they are delivered in random order, all or the first few.
 
     The file has one row for each user, in CSV ``user,start,times…`` or in JSON ``[{"user": 0, "start": "on", "times":
     [5, 9]}]``: the state at time 0 (``on``, ``off``; ``true``, ``false``; 1, 0), and the ascending times at
     which it changes.  A Parquet file has the columns ``user``, ``start`` and ``times``, lists, and is the fastest to
     read.  ``netfl export DIR --availability FILE`` writes one of any run.
+
+    Or the file has one row for each interval [start, end) in which a user is available, ``user,start,end``, with
+    numbers, quantities such as ``2 h`` or, with ``origin``, dates.  An empty end is never; a row with neither start nor
+    end is a user that is never available.
 
     Round r is the time from ``(r - 1)`` to ``r`` round lengths, and a user is available in it if it is at its end; a
     change at the very end counts from the next round on.  So a user that starts away and has the times 2 and 5, in
@@ -45,14 +49,18 @@ class Availability(DirectAccess):
         repeat: 20
     """
 
-    file: Annotated[Path, AfterValidator(Path.absolute)]
-    """The CSV, JSON or Parquet file; a relative path starts at the current directory."""
     unit: Literal["s", "rounds"] = "s"
     """Unit of the times: seconds, of which `round_length` make a round, or rounds."""
     repeat: Annotated[Seconds, Field(gt=0)] | None = None
     """Period after which the file repeats, in that unit; by default each user stays as it is after its last change."""
 
     _check_unit = field_validator("repeat", mode="before")(parse_number)
+
+    @model_validator(mode="after")
+    def _check_origin(self) -> Availability:
+        if self.origin is not None and self.unit == "rounds":
+            raise ValueError("origin has no effect, as the unit is rounds; set unit: s, or leave origin out")
+        return self
 
     def candidates(self, context: AccessContext, limit: int | None = None) -> Iterator[Ints]:
         rows, faults = self._read(context.users)
@@ -100,6 +108,16 @@ class Availability(DirectAccess):
         _, faults = self._read(facts.users)
         yield from faults
 
+    def warnings(self, context: AccessContext) -> Iterator[str]:
+        yield from super().warnings(context)
+        rows, _ = self._read(context.users)
+        end = context.rounds * self._round_length
+        if not changes_within(rows, end):
+            yield (
+                f"access.file: no change in {self.file.name} falls into the run, which ends at {end:g} {self.unit}; "
+                "check the unit of its times"
+            )
+
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("the times are given: only the order of the deliveries is drawn"),)
 
@@ -110,22 +128,23 @@ class Availability(DirectAccess):
             return 1.0
         return self.round_length
 
-    @cached_property
-    def _file(self) -> tuple[list[UserSchedule], list[Fault]]:
-        return read_availability(self.file)
+    @property
+    def scale(self) -> TimeScale:
+        return TimeScale(self.origin, self.unit)
+
+    @property
+    def period(self) -> float:
+        return np.inf if self.repeat is None else self.repeat
 
     def _read(self, users: int) -> tuple[list[UserSchedule], list[Fault]]:
         """Return the rows of the file, and the errors of a scenario with that many *users*."""
-        rows, faults = self._file
-        period = np.inf
-        if self.repeat is not None:
-            period = self.repeat
-        faults = [*faults, *schedule_faults(rows, users, period)]
+        rows, faults = self.content
+        faults = faults or limit_faults([*schedule_faults(rows, users, self.period)])
         missing = np.setdiff1d(np.arange(users), [row.user for row in rows])
         if missing.size and not faults:
             problem = f"{self.file.name} has no rows for some users"
-            faults.append(Fault("file", problem, missing.tolist(), f"give a row for each of the {users} users"))
-        return rows, limit_faults(faults)
+            faults = [Fault("file", problem, missing.tolist(), f"give a row for each of the {users} users")]
+        return rows, faults
 
     def _availability(self, schedule: AvailabilitySchedule, rounds: int) -> Iterator[Bools]:
         """Yield whether each user is available at the end of each round, by the changes up to that time."""

@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import AfterValidator
 
 from netfl.access import Access, AccessInfo
 from netfl.columns import REPLICA, ROUND, USER, Column, columns_of, missing_defaults
-from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.errors import Fault, ScenarioError, prefix_faults
 from netfl.files import open_parquet
-from netfl.types import AccessContext, Delivery, Event, Ints, Law, LearnerReport, Round, ScenarioFacts
-
-if TYPE_CHECKING:
-    import pandas as pd
+from netfl.files.tables import UserTable, read_table
+from netfl.types import (
+    AccessContext,
+    Bools,
+    Delivery,
+    Event,
+    Floats,
+    Ints,
+    Law,
+    LearnerReport,
+    Round,
+    ScenarioFacts,
+)
 
 _RANK = Column("rank", "int64", "place of the user in the ranking, from 0")
+_LOWEST = {"round": 1, "attempts": 1}
+"""Lowest values of columns; those of the others are 0."""
 
 
 class Replay(Access):
@@ -34,6 +47,10 @@ class Replay(Access):
     perhaps attempts, in the order of arrival.  The defaults of columns that are missing are those of `Round` and
     `Delivery`.
 
+    A recording has to be possible: rounds are numbered 1, 2, 3, … in each replica; times are finite and ordered; an
+    update is sent before it arrives, within its round, with at least one attempt; and its base is a version before the
+    round that is not older than ``oldest`` of the round before.
+
     Example::
 
         kind: replay
@@ -44,10 +61,11 @@ class Replay(Access):
     """The run directory, or any folder with the two tables; a relative path starts at the current directory."""
 
     def rounds(self, context: AccessContext) -> Generator[Round, LearnerReport | None, None]:
-        rounds, deliveries = self._replica(context.replica)
-        faults = [*_recording_faults(rounds, deliveries, context.users, context.rounds)]
+        recording = _Recording(self.run)
+        faults = [*recording.faults([context.replica], context.users, context.rounds)]
         if faults:
             raise ScenarioError(faults)
+        rounds, deliveries = recording.replica(context.replica)
         updates = _rows(deliveries, columns_of(Delivery))
         # the last round in which an update from each version arrives
         last_round = dict(zip(deliveries["base"].tolist(), deliveries["round"].tolist(), strict=True))
@@ -68,9 +86,9 @@ class Replay(Access):
     def max_deliveries(self, users: int, rounds: int) -> int:
         """Return the largest recorded number; 1 if the recording cannot be read, which is an error elsewhere."""
         try:
-            table = self._table("rounds", columns_of(Round))
+            table, _ = _read_columns(self.run, "rounds", (REPLICA, *columns_of(Round)))
             return int(table["delivered"][table["round"] <= rounds].max())
-        except (ScenarioError, MachineError, ValueError):
+        except (ScenarioError, ValueError):
             return 1
 
     @property
@@ -83,65 +101,33 @@ class Replay(Access):
         if not path.is_file():
             return False
         with open_parquet(path) as file:
-            return "rank" in file.schema_arrow.names
+            return _RANK.name in file.schema_arrow.names
 
     def ranking(self, context: AccessContext) -> Ints | None:
         """Return the ranking of the recorded run, so that the same users hold the same data."""
         if not self._has_ranking:
             return None
-        table = self._table("users", (REPLICA, USER, _RANK))
+        table, read = _read_columns(self.run, "users", (REPLICA, USER, _RANK))
+        with prefix_faults("run"):
+            read.check()
         ranked = table[table["replica"] == context.replica].sort_values("rank")
         return np.asarray(ranked["user"], np.int64)
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        """Check the number of replicas and the first replica; others are checked when they are opened."""
         try:
-            recorded = int(self._table("rounds", (REPLICA,))["replica"].nunique())
-            if 0 < recorded < facts.replicas:
-                problem = f"{recorded} replicas are recorded, the scenario has {facts.replicas}"
-                yield Fault("run", problem, remedy="set fewer replicas")
-            yield from _recording_faults(*self._replica(0), facts.users, facts.rounds)
+            recording = _Recording(self.run)
         except ScenarioError as error:
             yield from error.faults
-        except MachineError as error:
-            yield Fault("run", str(error), remedy="name another recording")
+            return
+        recorded = int(recording.rounds["replica"].nunique())
+        if 0 < recorded < facts.replicas:
+            problem = f"{recorded} replicas are recorded, the scenario has {facts.replicas}"
+            yield Fault("run", problem, remedy="set fewer replicas")
+        replicas = range(max(1, min(recorded, facts.replicas)))
+        yield from recording.faults(replicas, facts.users, facts.rounds)
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("a recording: nothing is drawn"),)
-
-    def _replica(self, replica: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the rounds and the deliveries of a replica, in the order of the rounds."""
-        rounds = self._table("rounds", (REPLICA, *columns_of(Round)))
-        deliveries = self._table("deliveries", (REPLICA, ROUND, *columns_of(Delivery)))
-        rounds = rounds[rounds["replica"] == replica].sort_values("round", kind="stable")
-        deliveries = deliveries[deliveries["replica"] == replica].sort_values("round", kind="stable")
-        return rounds, deliveries
-
-    def _table(self, name: str, columns: Sequence[Column]) -> pd.DataFrame:
-        """Read *columns* of a table; those that the file does not have get their defaults."""
-        path = self.run / f"{name}.parquet"
-        if not path.is_file():
-            problem = f"there is no folder {self.run}"
-            if self.run.is_dir():
-                problem = f"there is no file {path}"
-            raise ScenarioError([Fault("run", problem, remedy="name the folder of a finished run")])
-        try:
-            with open_parquet(path) as file:
-                names = file.schema_arrow.names
-                present = [column for column in columns if column.name in names]
-                missing = [column.name for column in columns if column.default is None and column.name not in names]
-                if missing:
-                    raise MachineError(f"{path} has no column {', '.join(missing)}")
-                read = file.read(columns=[column.name for column in present])
-            read = read.cast(pa.schema({column.name: pa.from_numpy_dtype(column.dtype) for column in present}))
-        except (OSError, pa.ArrowException) as error:
-            raise MachineError(f"{path} cannot be read: {error}") from error
-        # only a column whose default is NaN may have rows without a value
-        full = [column.name for column in present if not column.can_be_empty]
-        if any(read[name].null_count for name in full):
-            raise MachineError(f"{path} has empty cells")
-        table: pd.DataFrame = read.to_pandas()
-        return table.assign(**missing_defaults(columns, names))
 
 
 def _rows(table: pd.DataFrame, columns: Sequence[Column]) -> Iterator[tuple[Any, ...]]:
@@ -149,34 +135,138 @@ def _rows(table: pd.DataFrame, columns: Sequence[Column]) -> Iterator[tuple[Any,
     return zip(*(table[column.name].tolist() for column in columns), strict=True)
 
 
-def _recording_faults(rounds: pd.DataFrame, deliveries: pd.DataFrame, users: int, wanted: int) -> Iterator[Fault]:
-    """Yield the reasons why a replica's recording cannot serve this number of *users* and *wanted* rounds."""
-    index = rounds["round"].to_numpy()
-    if not len(index):
-        yield Fault("run", "no such replica is recorded", remedy="set fewer replicas")
-        return
-    if len(index) < wanted:
-        yield Fault("run", f"{len(index)} rounds are recorded, the scenario has {wanted}", remedy="set fewer rounds")
-    if not np.array_equal(index, np.arange(1, len(index) + 1)):
-        yield Fault("run", "the recorded rounds are not numbered 1, 2, 3, …", remedy="correct the recording")
-        return
-    times_s = rounds[["opened_s", "closed_s"]].to_numpy()
-    if not np.isfinite(times_s).all() or (np.diff(times_s.ravel()) < 0).any():
-        problem = "the recorded times of the rounds are not finite or not ascending"
-        yield Fault("run", problem, remedy="correct the recording")
-    delivery_round = deliveries["round"].to_numpy()
-    user = deliveries["user"].to_numpy()
-    base = deliveries["base"].to_numpy()
-    if len(user) and not 0 <= user.min() <= user.max() < users:
-        unknown = user.max()
-        if user.min() < 0:
-            unknown = user.min()
-        problem = f"it has user {unknown}, but there are {users} users"
-        yield Fault("run", problem, remedy="set the recording's number of users")
-    if not np.all((base >= 0) & (base < delivery_round)):
-        yield Fault("run", "a delivery starts from a version later than its round", remedy="correct the recording")
-    if not np.array_equal(index.repeat(rounds["delivered"]), delivery_round):
-        yield Fault("run", "rounds and deliveries disagree on the delivered users", remedy="correct the recording")
+class _Recording:
+    """The rounds and deliveries of all replicas, by replica and round, with their rows in the files as index.
+
+    Raises:
+        ScenarioError: a table cannot be read; the key is ``run``.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        order = ["replica", "round"]
+        rounds, self._round_rows = _read_columns(folder, "rounds", (REPLICA, *columns_of(Round)))
+        deliveries, self._delivery_rows = _read_columns(folder, "deliveries", (REPLICA, ROUND, *columns_of(Delivery)))
+        self.rounds = rounds.sort_values(order, kind="stable")
+        self.deliveries = deliveries.sort_values(order, kind="stable")
+
+    def replica(self, replica: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the rounds and the deliveries of a replica."""
+        parts = []
+        for table in (self.rounds, self.deliveries):
+            first, last = np.searchsorted(table["replica"], [replica, replica + 1])
+            parts.append(table.iloc[first:last])
+        return parts[0], parts[1]
+
+    def faults(self, replicas: Iterable[int], users: int, wanted: int) -> Iterator[Fault]:
+        """Yield the reasons why *replicas* cannot serve this number of *users* and *wanted* rounds."""
+        for replica in replicas:
+            rounds, deliveries = self.replica(replica)
+            if rounds.empty:
+                yield Fault("run", "no such replica is recorded", remedy="set fewer replicas")
+                continue
+            if len(rounds) < wanted:
+                problem = f"{len(rounds)} rounds are recorded, the scenario has {wanted}"
+                yield Fault("run", problem, remedy="set fewer rounds")
+            self._check_rounds(rounds, deliveries)
+            self._check_deliveries(rounds, deliveries, users)
+        for table in (self._round_rows, self._delivery_rows):
+            yield from (fault.under("run") for fault in table.faults)
+
+    def _check_rounds(self, rounds: pd.DataFrame, deliveries: pd.DataFrame) -> None:
+        table = _Rows(self._round_rows, rounds)
+        number = rounds["round"].to_numpy()
+        table.refuse(number != np.arange(1, len(number) + 1), "rounds are not numbered 1, 2, 3, …", "round")
+        opened_s = rounds["opened_s"].to_numpy()
+        closed_s = rounds["closed_s"].to_numpy()
+        before_s = np.concatenate([[-np.inf], closed_s[:-1]])
+        table.refuse(opened_s < before_s, "times are not ascending: it opens before the last one closed", "opened_s")
+        table.refuse(closed_s < opened_s, "times are not ascending: it closes before it opens", "closed_s")
+        table.refuse(rounds["oldest"].to_numpy() > number, "oldest is a later version", "oldest")
+        for name in ("uplink_bits", "downlink_bits", "energy_J"):
+            table.refuse(rounds[name].to_numpy() < 0.0, f"{name} is below 0", name)
+        first, last = (np.searchsorted(deliveries["round"], number, side) for side in ("left", "right"))
+        table.refuse(
+            rounds["delivered"].to_numpy() != last - first,
+            "rounds and deliveries disagree on the number of deliveries",
+            "delivered",
+        )
+
+    def _check_deliveries(self, rounds: pd.DataFrame, deliveries: pd.DataFrame, users: int) -> None:
+        table = _Rows(self._delivery_rows, deliveries)
+        round_ = deliveries["round"].to_numpy()
+        is_known = (round_ >= 1) & (round_ <= len(rounds))
+        table.refuse(~is_known, "no such round is recorded", "round")
+        place = np.where(is_known, round_ - 1, 0)
+        table.refuse(deliveries["user"].to_numpy() >= users, f"no such user: there are {users} users", "user")
+        base = deliveries["base"].to_numpy()
+        table.refuse(base >= round_, "it starts from a version later than its round", "base")
+        oldest = np.maximum.accumulate(rounds["oldest"].to_numpy())
+        kept = np.concatenate([[0], oldest[:-1]])  # the oldest version that the rounds before have left
+        table.refuse(base < kept[place], "it starts from a version older than oldest of the round before", "base")
+        sent_s = deliveries["sent_s"].to_numpy()
+        arrived_s = deliveries["arrived_s"].to_numpy()
+        table.refuse(arrived_s < sent_s, "it arrives before it is sent", "arrived_s")
+        opened_s = rounds["opened_s"].to_numpy()[place]
+        closed_s = rounds["closed_s"].to_numpy()[place]
+        is_outside = (arrived_s < opened_s) | (arrived_s > closed_s)
+        table.refuse(is_outside, "it arrives outside of its round", "arrived_s")
+        is_earlier = np.diff(arrived_s, prepend=-np.inf) < 0.0
+        is_same_round = np.diff(round_, prepend=0) == 0
+        table.refuse(
+            is_earlier & is_same_round, "it arrives before the row above: times are not ascending", "arrived_s"
+        )
+
+
+class _Rows:
+    """Some rows of a table, in another order; their index is the row in the table."""
+
+    def __init__(self, table: UserTable, rows: pd.DataFrame) -> None:
+        self._table = table
+        self._rows = rows
+
+    def refuse(self, is_wrong: Bools, problem: str, column: str) -> None:
+        """Refuse rows for their value in *column*."""
+        wrong = np.zeros(len(self._table), bool)
+        wrong[self._rows.index[is_wrong]] = True
+        self._table.refuse(
+            wrong,
+            lambda row: Fault("", f"{column}: {problem}", self._rows[column].loc[row].item(), "correct the recording"),
+        )
+
+
+def _read_columns(folder: Path, name: str, columns: Sequence[Column]) -> tuple[pd.DataFrame, UserTable]:
+    """Read *columns* of a table as numbers, and the table with the errors of its cells.
+
+    Columns that the file does not have get their defaults.
+
+    Raises:
+        ScenarioError: the file cannot be read, or a column is missing; the key is ``run``.
+    """
+    path = folder / f"{name}.parquet"
+    if not path.is_file():
+        problem = f"there is no folder {folder}"
+        if folder.is_dir():
+            problem = f"there is no file {path}"
+        raise ScenarioError([Fault("run", problem, remedy="name the folder of a finished run")])
+    with prefix_faults("run"):
+        table = read_table(path)
+        table.require(*(column.name for column in columns if column.default is None))
+    present = [column for column in columns if column.name in table]
+    values = {column.name: _read_column(table, column) for column in present}
+    return pd.DataFrame(values).assign(**missing_defaults(columns, values)), table
+
+
+def _read_column(table: UserTable, column: Column) -> Floats | Ints:
+    if column.name == USER.name:
+        return table.users(column.name)
+    if column.dtype is np.int64:
+        return table.integers(column.name, lowest=_LOWEST.get(column.name, 0))
+    if not column.can_be_empty:
+        return table.numbers(column.name)
+    cells = table.columns[column.name]
+    if pa.types.is_floating(cells.type):  # netfl writes NaN where there is no value
+        table.columns[column.name] = pc.if_else(pc.is_nan(cells), None, cells)
+    return table.numbers(column.name, empty=math.nan)
 
 
 def _record(context: AccessContext, recorded: Round) -> None:

@@ -5,10 +5,11 @@ The commands that run a scenario are in `netfl.cli.run`.
 
 from __future__ import annotations
 
-import typer
+import sys
+from io import TextIOWrapper
 
 from netfl.cli import export, flower, inspect, report, run
-from netfl.cli.app import app
+from netfl.cli.app import app, echo
 from netfl.cli.distribution import conflict
 
 __all__ = ["app", "export", "flower", "inspect", "main", "report", "run"]
@@ -16,6 +17,9 @@ __all__ = ["app", "export", "flower", "inspect", "main", "report", "run"]
 
 def main() -> None:
     """Run the command line.  The working folder joins the import path only when a scenario names a model in it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # print ? for characters that its encoding lacks
+            stream.reconfigure(errors="replace")
     if (problem := conflict()) is not None:
-        typer.echo(problem, err=True)
+        echo(problem, err=True)
     app()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from netfl.errors import __version__
+from netfl.errors import __version__, printable
 
 _UsageError: Any = typer.BadParameter.__base__
 """The usage error of the click that typer is built on."""
@@ -46,6 +48,11 @@ app = typer.Typer(
 )
 
 
+def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print *text*, which may have names from files, on the standard output or error."""
+    typer.echo(printable(text), err=err, nl=nl)
+
+
 def local(text: str) -> Path:
     """Parse a path argument.
 
@@ -70,6 +77,39 @@ def path_argument(metavar: str, meaning: str) -> Any:
 def path_option(metavar: str, meaning: str) -> Any:
     """Return an option that is a local path."""
     return typer.Option(parser=local, metavar=metavar, help=meaning)
+
+
+def number_option(
+    *names: str, kind: type[int] | type[float] = int, minimum: float | None = None, **settings: Any
+) -> Any:
+    """Return an option that is a number, written as in a scenario.
+
+    Args:
+        names: of the option; by default that of its parameter.
+        kind: whole numbers or all.
+        minimum: the smallest value; by default there is none.
+        settings: other settings of `typer.Option`.
+    """
+    metavar = "INTEGER" if kind is int else "FLOAT"
+    return typer.Option(*names, parser=_number_parser(kind, minimum), metavar=metavar, **settings)
+
+
+def _number_parser(kind: type[int] | type[float], minimum: float | None) -> Callable[[str | int | float], int | float]:
+    """Return a parser that refuses what Python accepts beside plain numbers, such as ``1_0``, ``+8`` and ``nan``."""
+    pattern, meaning = r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?", "a number, such as 0.5"
+    if kind is int:
+        pattern, meaning = r"-?[0-9]{1,4000}", "a whole number, such as 8"
+
+    def parse(given: str | int | float) -> int | float:
+        text = str(given)  # a default is a number
+        if not re.fullmatch(pattern, text):
+            raise typer.BadParameter(f"{text!r} is not {meaning}.")
+        value = kind(text)
+        if minimum is not None and value < minimum:
+            raise typer.BadParameter(f"{text} is less than {minimum}.")
+        return value
+
+    return parse
 
 
 ScenarioFile = Annotated[Path, path_argument("SCENARIO", "A scenario file.")]
@@ -101,7 +141,7 @@ NoPlugins = Annotated[
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(f"netfl {__version__}")
+        echo(f"netfl {__version__}")
         raise typer.Exit
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn, ParamSpec
 
 import typer
 
+from netfl.cli.app import echo
 from netfl.errors import Fault, MachineError, ModelError, NetflError, ScenarioError
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from netfl.sweeps import Sweep
 
 Arguments = ParamSpec("Arguments")
+_ARGUMENTS = ("out", "workers")
+"""Arguments of Python that are options of the command line."""
 
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C or SIGTERM ended: 128 + SIGINT, as in a shell."""
@@ -34,7 +37,7 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
             command(*args, **kwargs)
         except NetflError as error:
             if isinstance(error, ModelError) and error.__cause__ is not None:
-                typer.echo("".join(format_exception(error.__cause__)), err=True)  # for the author of the model
+                echo("".join(format_exception(error.__cause__)), err=True)  # for the author of the model
             message = "\n".join(map(_format_error, getattr(error, "faults", [error])))
             code = error.exit_code
         except MemoryError as error:
@@ -45,16 +48,16 @@ def handle_errors(command: Callable[Arguments, None]) -> Callable[Arguments, Non
             code = INTERRUPTED
         else:
             return
-        typer.echo(message, err=True)
+        echo(message, err=True)
         raise typer.Exit(code)
 
     return guarded
 
 
 def _format_error(error: NetflError | Fault) -> str:
-    """Return the message of an error; the argument ``out`` of Python is the option ``--out`` here."""
-    if isinstance(error, Fault) and error.key == "out" and not error.where:
-        error = replace(error, key="--out")
+    """Return the message of an error; arguments of Python, such as ``out``, are options such as ``--out`` here."""
+    if isinstance(error, Fault) and error.key in _ARGUMENTS and not error.where:
+        error = replace(error, key=f"--{error.key}")
     return str(error)
 
 
@@ -71,9 +74,9 @@ def print_warnings(scenario: Scenario, quiet: bool) -> None:
     if quiet:
         return
     if scenario.sweep is not None:
-        typer.echo("this is one run; the sweep is ignored. To run it: netfl sweep", err=True)
+        echo("this is one run; the sweep is ignored. To run it: netfl sweep", err=True)
     for warning in warnings(scenario):
-        typer.echo(warning, err=True)
+        echo(warning, err=True)
 
 
 def report_outcome(done: Run, quiet: bool, *, report: bool = False) -> None:
@@ -89,19 +92,19 @@ def report_outcome(done: Run, quiet: bool, *, report: bool = False) -> None:
     if not quiet:
         show_run(done)
     for name in done.diverged:
-        typer.echo(f"diverged: {name}", err=True)
+        echo(f"diverged: {name}", err=True)
     if report:
         write_report(done, None)
     if done.status != "done":
-        is_flower = "flower" in done.manifest
-        exit_interrupted(
-            "the run of a Flower app cannot be continued" if is_flower else f"continue with: netfl resume {done.folder}"
-        )
+        remedy = f"continue with: netfl resume {done.folder}"
+        if "flower" in done.manifest:
+            remedy = "the run of a Flower app cannot be continued"
+        exit_interrupted(remedy, f"after round {done.manifest['rounds_done']} of {done.manifest['rounds']}")
 
 
-def exit_interrupted(remedy: str) -> NoReturn:
-    """Print that the command was interrupted, with the *remedy*, and exit."""
-    typer.echo(f"interrupted; {remedy}", err=True)
+def exit_interrupted(remedy: str, progress: str) -> NoReturn:
+    """Print that the command was interrupted, with the *progress* so far and the *remedy*, and exit."""
+    echo(f"interrupted {progress}; {remedy}", err=True)
     raise typer.Exit(INTERRUPTED)
 
 
@@ -111,8 +114,8 @@ def write_report(source: Run | Sweep | Sequence[Path], out: Path | None) -> None
     By default it is ``report.html`` in the folder of the run or the sweep.  A run also has a plot there.
     """
     from netfl import report
-    from netfl.cli.views import open_console
     from netfl.results.run_reader import Run
+    from netfl.screen import open_console
     from netfl.sweeps import Sweep
 
     console = open_console()

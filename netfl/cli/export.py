@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from netfl.cli.app import Folder, NoPlugins, app, path_option
+from netfl.cli.app import Folder, NoPlugins, app, echo, number_option, path_option
 from netfl.cli.common import handle_errors
 from netfl.errors import Fault, MachineError, ScenarioError
 
@@ -32,7 +33,7 @@ def export(
         path_option("PATH", "The output path, with one of --perfetto, --csv and --positions. Default: in DIR."),
     ] = None,
     replica: Annotated[
-        int | None, typer.Option(min=0, help="The replica to export. Default: 0. --csv writes all.")
+        int | None, number_option(minimum=0, help="The replica to export. Default: 0. --csv writes all.")
     ] = None,
     rounds: Annotated[
         bool, typer.Option("--rounds", help="With --availability: the rounds of deliveries instead of seconds.")
@@ -54,22 +55,22 @@ def export(
             from netfl.results.export.perfetto import write_trace
 
             path = out or folder / "trace.json"
-            typer.echo(f"{path}: {write_trace(run, path, chosen_replica)}")
+            echo(f"{path}: {write_trace(run, path, chosen_replica)}")
         if csv:
             from netfl.results.export.csv import write_tables
             from netfl.results.payload import billing_note
 
             path = out or folder / "csv"
             for name, length in write_tables(run, path):
-                typer.echo(f"{path / name}.csv: {length} rows")
+                echo(f"{path / name}.csv: {length} rows")
             if note := billing_note(run.manifest):
-                typer.echo(note)
+                echo(note)
         if positions:
             from netfl.simulation.positions import write_positions
 
             path = out or folder / "positions.csv"
             places, times = write_positions(run, path, chosen_replica, None if every is None else _seconds(every))
-            typer.echo(f"{path}: {places} users and nodes, at {times} time{'s' if times > 1 else ''}")
+            echo(f"{path}: {places} users and nodes, at {times} time{'s' if times > 1 else ''}")
         if availability is not None:
             from netfl.network.outage._availability_file import write_availability
             from netfl.results.export.availability import availability as availability_of
@@ -78,7 +79,7 @@ def export(
             write_availability(availability, rows)
             unit = "; the times are rounds: an access reads them with 'unit: rounds', an outage does not"
             changes = sum(len(row.times) for row in rows)
-            typer.echo(f"{availability}: {len(rows)} users, {changes} changes{unit if rounds else ''}")
+            echo(f"{availability}: {len(rows)} users, {changes} changes{unit if rounds else ''}")
     except OSError as error:
         raise MachineError(f"cannot write {error.filename or folder}: {error.strerror or error}") from error
 
@@ -106,15 +107,16 @@ def _check(forms: Mapping[str, bool], out: Path | None, options: Mapping[str, ob
 
 def _seconds(text: str) -> float:
     """Parse a positive time with its unit, or a number of seconds."""
-    from netfl.units import to_si
+    from netfl.units import QuantityError, to_si
 
+    remedy = "write seconds, or a time such as '1 min'"
     try:
-        time_s, problem = (
-            float(text) if text.replace(".", "", 1).isdecimal() else to_si(text, "s"),
-            "not a time above 0",
-        )
-    except ValueError as error:
-        time_s, problem = 0.0, str(error)
-    if time_s <= 0:
-        raise ScenarioError([Fault("--every", problem, text, "write seconds, or a time such as '1 min'")])
+        if text.replace(".", "", 1).isdecimal():
+            time_s = float(text)
+        else:
+            time_s = to_si(text, "s")
+    except QuantityError as error:
+        raise ScenarioError([Fault("--every", str(error), text, error.remedy or remedy)]) from None
+    if not 0 < time_s < math.inf:
+        raise ScenarioError([Fault("--every", "not a time above 0", text, remedy)])
     return time_s

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from netfl.cli.app import Out, Quiet, Report, ScenarioFile, app
+from netfl.cli.app import Out, Quiet, Report, ScenarioFile, app, echo, number_option
 from netfl.cli.common import handle_errors, print_warnings, report_outcome
 from netfl.cli.options import ScenarioOptions, with_options
 
@@ -34,7 +34,9 @@ EvaluationOption = Annotated[
 ]
 MaxUpdateBits = Annotated[
     float | None,
-    typer.Option(min=1.0, help="Size of the largest reply, in bits. Default: that of the first broadcast."),
+    number_option(
+        kind=float, minimum=1, help="Size of the largest reply, in bits. Default: that of the first broadcast."
+    ),
 ]
 
 
@@ -62,9 +64,9 @@ def run(
     from netfl.flower.versions import check_flower
 
     check_flower()
-    from netfl.cli.views import open_console
     from netfl.flower.app_files import load_app
     from netfl.flower.app_run import run as run_app
+    from netfl.screen import open_console
     from netfl.simulation.progress import ProgressDisplay
 
     loaded = changes.load(scenario)
@@ -87,6 +89,6 @@ def run(
     if failures := done.manifest.get("app_errors"):
         first, failed, calls = failures
         problem = f"the ClientApp failed {failed} times of {calls}, first with {first}; see {done.folder}/flower.log"
-        typer.echo(problem, err=True)
+        echo(problem, err=True)
         if failed == calls:
             raise typer.Exit(1)

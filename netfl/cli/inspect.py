@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from netfl.cli.app import NoPlugins, app, path_argument, path_option
+from netfl.cli.app import NoPlugins, app, echo, path_argument, path_option
 from netfl.cli.common import handle_errors
 from netfl.cli.options import ScenarioOptions, with_options
 from netfl.errors import NetflError, __version__
@@ -79,19 +79,19 @@ def check(
             points = points_of(scenario) if scenario.sweep is not None else []
             where = "points of the space to search" if isinstance(scenario.sweep, SearchSpec) else "points of its sweep"
             dry_run = run_dry(scenario)
-            typer.echo(f"{path}: valid" + (f", at all {len(points)} {where}" if points else ""))
-            typer.echo(f"  {dry_run}")
+            echo(f"{path}: valid" + (f", at all {len(points)} {where}" if points else ""))
+            echo(f"  {dry_run}")
             if dry_run.training:
-                typer.echo(f"  training: {dry_run.training}")
+                echo(f"  training: {dry_run.training}")
             if billing := billing_of(scenario):
-                typer.echo(f"  {billing.note}")
+                echo(f"  {billing.note}")
             for text in [*dry_run.warnings(), *warnings(scenario)]:
-                typer.echo(f"  {text}", err=True)
+                echo(f"  {text}", err=True)
             for key, model in find_plugins(scenario):
                 if problem := law_problem(model):
-                    typer.echo(f"  {key}: {kind_of(type(model))} {problem}", err=True)
+                    echo(f"  {key}: {kind_of(type(model))} {problem}", err=True)
         except NetflError as error:
-            typer.echo(str(error), err=True)
+            echo(str(error), err=True)
             failed = max(failed, error.exit_code)
     raise typer.Exit(failed)
 
@@ -119,7 +119,7 @@ def print_schema() -> None:
     """Print the JSON Schema of scenarios, which editors use for completion and checks."""
     from netfl.scenario.json_schema import schema_text
 
-    typer.echo(schema_text(), nl=False)
+    echo(schema_text(), nl=False)
 
 
 @app.command("scenarios")
@@ -141,10 +141,10 @@ def copy_scenarios(
     if not names:
         width = get_terminal_size().columns
         for name in examples.example_names():
-            typer.echo(shorten(f"{name}: {examples.description(name)}", width, placeholder=" …"))
+            echo(shorten(f"{name}: {examples.description(name)}", width, placeholder=" …"))
     for name in names or ():
         for path in examples.copy(name):
-            typer.echo(f"{path}")
+            echo(f"{path}")
 
 
 def environment_info() -> Iterator[tuple[str, str]]:
@@ -181,7 +181,7 @@ def environment_info() -> Iterator[tuple[str, str]]:
 def show_version() -> None:
     """Show versions, machine, devices, data folder and installed extras for a bug report."""
     for name, text in environment_info():
-        typer.echo(f"{name} {text}" if name == "netfl" else f"{name}: {text}")
+        echo(f"{name} {text}" if name == "netfl" else f"{name}: {text}")
 
 
 @app.command()
@@ -195,7 +195,7 @@ def new(
     from netfl.cli.scaffold import write_starter
     from netfl.cli.views.model_list import family_named
 
-    typer.echo(write_starter(family_named(family), name, out))
+    echo(write_starter(family_named(family), name, out))
 
 
 @app.command()
@@ -203,15 +203,15 @@ def new(
 def verify(
     folders: Annotated[list[Path], path_argument("DIR...", "Run directories.")],
 ) -> None:
-    """Check the tables of finished runs against their manifests, and compare several runs with the first."""
+    """Check the files of finished runs against their manifests, and compare several runs with the first."""
     from netfl.results.digests import verify_runs
 
     total = bad = 0
     for folder in folders:
         for verdict in verify_runs(folder, folders[0]):
-            typer.echo(str(verdict))
+            echo(str(verdict))
             total, bad = total + 1, bad + (not verdict.good)
-    typer.echo(f"tables that do not agree: {bad} of {total}" if bad else f"all {total} tables agree")
+    echo(f"files that do not agree: {bad} of {total}" if bad else f"all {total} files agree")
     raise typer.Exit(1 if bad else 0)
 
 
@@ -230,4 +230,4 @@ def data_fetch(name: Annotated[str, typer.Argument(help="A data set, such as mni
     """Download a data set into the cache and check it."""
     from netfl.learning.data import _download
 
-    typer.echo(f"{_download.fetch_dataset(name)}")
+    echo(f"{_download.fetch_dataset(name)}")

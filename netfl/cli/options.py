@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from netfl.cli.app import number_option
 from netfl.errors import Fault, ScenarioError, suggest
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class ScenarioOptions:
         list[str] | None,
         typer.Option("--override", metavar="NAME", help="Apply a block of the scenario's `overrides`."),
     ] = None
-    seed: Annotated[int | None, typer.Option(min=0, help="Replace the scenario's seed.")] = None
+    seed: Annotated[int | None, number_option(minimum=0, help="Replace the scenario's seed.")] = None
 
     def load(self, path: Path, further_overrides: Iterable[str] = ()) -> Scenario:
         """Load the scenario in *path* with these changes and, after the overrides, *further_overrides*."""
@@ -88,7 +89,7 @@ class EngineOptions:
     """Processes that share one run."""
 
     workers: Annotated[
-        int, typer.Option(min=1, help="Number of single-threaded processes that share the learners and replicas.")
+        int, number_option(help="Number of single-threaded processes that share the learners and replicas.")
     ] = 1
     engine: Annotated[str, typer.Option(help="local (processes on this machine) or ray (a cluster).")] = "local"
     address: Annotated[
@@ -96,7 +97,9 @@ class EngineOptions:
     ] = None
     gpus: Annotated[
         float | None,
-        typer.Option(min=0.0, help="With --engine ray: the share of a GPU that each worker gets. Default: 0."),
+        number_option(
+            kind=float, minimum=0, help="With --engine ray: the share of a GPU that each worker gets. Default: 0."
+        ),
     ] = None
 
     def open(self) -> Cluster | int:
@@ -117,16 +120,16 @@ class SweepEngineOptions:
     """Processes or clusters that share the runs of a sweep."""
 
     engine: Annotated[str, typer.Option(help="local (this machine), ray or slurm (clusters).")] = "local"
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Number of parallel tasks. Default: the number of cores.")
-    ] = None
+    workers: Annotated[int | None, number_option(help="Number of parallel tasks. Default: the number of cores.")] = None
     address: Annotated[
         str | None, typer.Option(help="With --engine ray: the cluster's address, or auto. Default: start Ray here.")
     ] = None
     gpus: Annotated[
         float | None,
-        typer.Option(
-            min=0.0, help="With --engine ray: the share of a GPU of each task. With slurm: the GPUs of a job."
+        number_option(
+            kind=float,
+            minimum=0,
+            help="With --engine ray: the share of a GPU of each task. With slurm: the GPUs of a job.",
         ),
     ] = None
     partition: Annotated[
@@ -135,7 +138,9 @@ class SweepEngineOptions:
     time: Annotated[
         str | None, typer.Option(metavar="TIME", help="With --engine slurm: the time limit of a job. Default: '1 h'.")
     ] = None
-    cpus: Annotated[int | None, typer.Option(min=1, help="With --engine slurm: the cores of a job. Default: 1.")] = None
+    cpus: Annotated[
+        int | None, number_option(minimum=1, help="With --engine slurm: the cores of a job. Default: 1.")
+    ] = None
     mem: Annotated[
         str | None, typer.Option(metavar="SIZE", help="With --engine slurm: the memory of a job, such as '4 GB'.")
     ] = None
@@ -213,14 +218,13 @@ def _refuse(options: Mapping[str, object], engine: str) -> None:
 
 def _quantity(option: str, text: str, unit: str) -> float:
     """Parse a positive quantity with its unit."""
-    from netfl.units import to_si
+    from netfl.units import QuantityError, to_si
 
+    remedy = "write a number with a unit, such as '2 h' or '4 GB'"
     try:
         value = to_si(text, unit)
-        problem = "not above 0"
-    except ValueError as error:
-        value = 0.0
-        problem = str(error)
+    except QuantityError as error:
+        raise ScenarioError([Fault(option, str(error), text, error.remedy or remedy)]) from None
     if not value > 0:
-        raise ScenarioError([Fault(option, problem, text, "write a number with a unit, such as '2 h' or '4 GB'")])
+        raise ScenarioError([Fault(option, "not above 0", text, remedy)])
     return value

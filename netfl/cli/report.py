@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from netfl.cli import common
-from netfl.cli.app import NoPlugins, app, path_argument, path_option
+from netfl.cli.app import NoPlugins, app, echo, number_option, path_argument, path_option
 from netfl.cli.common import handle_errors
 from netfl.errors import Fault, ScenarioError
 
@@ -32,8 +32,13 @@ def write_report(
     from netfl.sweeps import open_sweep
 
     if latex is not None:
-        compare(folders, known_metrics(folders)).to_latex(latex)
-        typer.echo(f"LaTeX:   {latex}")
+        table = compare(folders, known_metrics(folders))
+        try:
+            table.to_latex(latex)
+        except OSError as error:
+            problem = f"cannot be written: {error.strerror or 'its folder does not exist'}"
+            raise ScenarioError([Fault("--latex", problem, str(latex), "name a file in an existing folder")]) from None
+        echo(f"LaTeX:   {latex}")
     if len(folders) > 1:
         common.write_report(folders, out)
     else:
@@ -47,25 +52,27 @@ def ram(
         Path,
         path_argument("DIR_OR_TABLE", "A run directory, or a CSV or Parquet file with the columns round and user."),
     ],
-    replica: Annotated[int | None, typer.Option(min=0, help="The replica to analyse. Default: the first.")] = None,
-    users: Annotated[int | None, typer.Option(min=1, help="Number of users, for a table.")] = None,
-    rounds: Annotated[int | None, typer.Option(min=1, help="Number of rounds, for a table.")] = None,
-    alpha: Annotated[list[float] | None, typer.Option(help="A level α of CVaR to examine. May be repeated.")] = None,
+    replica: Annotated[int | None, number_option(minimum=0, help="The replica to analyse. Default: the first.")] = None,
+    users: Annotated[int | None, number_option(minimum=1, help="Number of users, for a table.")] = None,
+    rounds: Annotated[int | None, number_option(minimum=1, help="Number of rounds, for a table.")] = None,
+    alpha: Annotated[
+        list[float] | None, number_option(kind=float, minimum=0, help="A level α of CVaR to examine. May be repeated.")
+    ] = None,
     rare: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of rarest users to show (default 5) and to explain (default 3)."),
+        number_option(minimum=1, help="Number of rarest users to show (default 5) and to explain (default 3)."),
     ] = None,
     level: Annotated[
         float,
         typer.Option(help="The probability of any false alarm, and of any interval that does not contain its rate."),
     ] = 0.05,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of the Monte-Carlo tests.")] = 0,
+    seed: Annotated[int, number_option(minimum=0, help="The seed of the Monte-Carlo tests.")] = 0,
     explain: Annotated[
         bool, typer.Option("--explain", help="Replay the network and print what each cause cost the rarest users.")
     ] = False,
     named: Annotated[
         list[int] | None,
-        typer.Option("--user", min=0, help="A user to --explain instead of the rarest. May be repeated."),
+        number_option("--user", minimum=0, help="A user to --explain instead of the rarest. May be repeated."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as one flat JSON object.")] = False,
     no_plugins: NoPlugins = False,

@@ -7,9 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
-from netfl.cli.app import Device, Folder, NoPlugins, Out, Quiet, Report, ScenarioFile, app, path_option
+from netfl.cli.app import (
+    Device,
+    Folder,
+    NoPlugins,
+    Out,
+    Quiet,
+    Report,
+    ScenarioFile,
+    app,
+    echo,
+    number_option,
+    path_option,
+)
 from netfl.cli.common import (
-    INTERRUPTED,
     check_device,
     exit_interrupted,
     handle_errors,
@@ -34,7 +45,7 @@ def run(
     report: Report = False,
 ) -> None:
     """Run a scenario: network and learners."""
-    from netfl.cli.views import open_console
+    from netfl.screen import open_console
     from netfl.simulation import run as simulation
     from netfl.simulation.progress import ProgressDisplay
 
@@ -58,7 +69,7 @@ def trace(
     no_plugins: NoPlugins = False,
 ) -> None:
     """Run the network of a scenario without learning."""
-    from netfl.cli.views import open_console
+    from netfl.screen import open_console
     from netfl.simulation import run as simulation
     from netfl.simulation.progress import ProgressDisplay
 
@@ -81,7 +92,7 @@ def resume(
     report: Report = False,
 ) -> None:
     """Continue a run after a stop or a crash, and update its report if it has one."""
-    from netfl.cli.views import open_console
+    from netfl.screen import open_console
     from netfl.simulation import run as simulation
     from netfl.simulation.progress import ProgressDisplay
 
@@ -97,14 +108,14 @@ def resume(
 @handle_errors
 def extend(
     folder: Folder,
-    replicas: Annotated[int, typer.Option(min=1, help="Total number of replicas.", show_default=False)],
+    replicas: Annotated[int, number_option(minimum=1, help="Total number of replicas.", show_default=False)],
     device: Device = "auto",
     quiet: Quiet = False,
     no_plugins: NoPlugins = False,
     report: Report = False,
 ) -> None:
     """Add replicas to a finished run without repeating the others, and update its report if it has one."""
-    from netfl.cli.views import open_console
+    from netfl.screen import open_console
     from netfl.simulation.extend import extend as extend_run
     from netfl.simulation.progress import ProgressDisplay
 
@@ -113,7 +124,8 @@ def extend(
     with ProgressDisplay(open_console(), quiet=quiet) as observer:
         done = extend_run(folder, replicas, device=device, observer=observer)
     if done.manifest["replicas"] != replicas:
-        exit_interrupted(f"continue with: netfl extend {folder} --replicas {replicas}")
+        progress = f"with {done.manifest['replicas']} of {replicas} replicas"
+        exit_interrupted(f"continue with: netfl extend {folder} --replicas {replicas}", progress)
     report_outcome(done, quiet, report=needs_report)
 
 
@@ -128,7 +140,7 @@ def sweep(
         Path | None, path_option("PATH", "The sweep's folder, new or to continue. Default: runs/NAME-sweep.")
     ] = None,
     retries: Annotated[
-        int | None, typer.Option(min=0, help="Number of times to restart a task whose process or node died.")
+        int | None, number_option(minimum=0, help="Number of times to restart a task whose process or node died.")
     ] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Run the network without learning.")] = False,
     device: Device = "auto",
@@ -162,8 +174,12 @@ def sweep(
     if report:
         write_report(done, None)
     if done.status != "done":
+        remedy = "repeat the command to continue"
         unit = "points" if done.search is None else "trials"
-        problem = f"not all {unit} are done; repeat the command to continue"
+        if display.stop:
+            count = len(done.points) if done.search is None else done.search.trials
+            exit_interrupted(remedy, f"with {(done.points['status'] == 'done').sum()} of {count} {unit} done")
+        problem = f"not all {unit} are done; {remedy}"
         has_failed = done.search is not None and done.search.is_over
-        typer.echo("no trial is done: see their errors" if has_failed else problem, err=True)
-        raise typer.Exit(INTERRUPTED if display.stop else 1)
+        echo("no trial is done: see their errors" if has_failed else problem, err=True)
+        raise typer.Exit(1)

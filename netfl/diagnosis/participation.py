@@ -16,7 +16,7 @@ MAX_BYTES = 2 * 10**9
 """Memory limit of participation, one byte for each user in each round."""
 _MAX_ROUNDS = 10_000_000
 """Largest number of a round."""
-_TIME_COLUMNS = ("closed_s", "arrived_s", "time_s")
+TIME_COLUMNS = ("closed_s", "arrived_s", "time_s")
 """Time columns of a table of deliveries, in order of preference."""
 
 
@@ -191,7 +191,7 @@ def _closing_times(
     table: pd.DataFrame, index: NDArray[np.int64], rounds: int, first: int
 ) -> NDArray[np.float64] | None:
     """Return the end of each round: the last time of its rows, interpolated for rounds without rows."""
-    name = next((name for name in _TIME_COLUMNS if name in table), None)
+    name = next((name for name in TIME_COLUMNS if name in table), None)
     if name is None:
         return None
     value = pd.to_numeric(table[name], errors="coerce").to_numpy(float)

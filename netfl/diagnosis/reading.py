@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from netfl.diagnosis.participation import MAX_BYTES, Participation, from_table
-from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.files import absolute_path, read_frame, unreadable_file
+from netfl.diagnosis.participation import MAX_BYTES, TIME_COLUMNS, Participation, from_table
+from netfl.errors import Fault, ScenarioError
+from netfl.files import unreadable_file
+from netfl.files.cells import parse_identifiers
+from netfl.files.tables import read_csv, read_table
 from netfl.results.run_reader import Run, open_run
 from netfl.types import Ints
 
@@ -140,20 +144,22 @@ def _choose_replica(column: pd.Series[int], wanted: int | None) -> tuple[int, li
 
 
 def _read_table(path: Path) -> pd.DataFrame:
-    """Read Parquet by its suffix, other files as text separated by commas, semicolons or tabs."""
+    """Read the columns that a diagnosis uses: from Parquet by its suffix, else from text.
+
+    Cells of text are separated by commas, semicolons or tabs.
+    """
+    if path.suffix.lower() in {".parquet", ".pq"}:
+        table = read_table(path)
+    else:
+        table = read_csv(path, separators=",;\t", is_limited=False)
+    table.require("round", "user")
+    columns: dict[str, NDArray[Any]] = {"round": table.integers("round"), "user": table.names("user")}
+    if "replica" in table:
+        columns["replica"] = table.integers("replica")
+    columns |= {name: table.numbers(name) for name in TIME_COLUMNS if name in table}
+    table.check()
     try:
-        if path.suffix in {".parquet", ".pq"}:
-            return read_frame(path)
-        with path.open(encoding="utf-8-sig") as file:
-            head = file.readline()
-        sign = max(",;\t", key=head.count)
-        table = pd.read_csv(absolute_path(path), sep=sign, encoding="utf-8-sig", skipinitialspace=True)
-        return table.rename(columns=str.strip)
-    except pd.errors.EmptyDataError:
-        remedy = "give a table with the columns round and user"
-        raise ScenarioError([Fault("", f"{path} is empty", None, remedy)]) from None
-    except (MachineError, ValueError, pd.errors.ParserError) as error:
-        reason = str(error.__cause__ or error).strip().splitlines()[0]
-        raise ScenarioError([Fault("", f"{path} is not a table: {reason}", None, "give CSV or Parquet")]) from error
-    except OSError as error:
-        raise MachineError(f"{path} cannot be read: {error.strerror or error}") from error
+        columns["user"] = parse_identifiers(columns["user"])
+    except ValueError as error:
+        raise ScenarioError([Fault("user", str(error), None, "name users by whole numbers or text")]) from error
+    return pd.DataFrame(columns)

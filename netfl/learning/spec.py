@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from netfl.errors import Fault, suggest
+from netfl.errors import CONTROLS, Fault, suggest
 from netfl.learning.aggregation import Aggregation
 from netfl.learning.objective import Objective
 from netfl.learning.schedule import Schedule
 from netfl.learning.schedule.constant import Constant
-from netfl.registry import ByForm, FamilyMember, Spec, kind_of, no_effect
+from netfl.registry import ByForm, FamilyMember, Spec, check_one_of, kind_of, no_effect
 from netfl.types import Floats, Ints, ScenarioFacts
 from netfl.units import Seconds
 
@@ -94,8 +94,7 @@ class LearnerSpec(Spec):
 
     @model_validator(mode="after")
     def _require_one_amount(self) -> LearnerSpec:
-        if (self.local_epochs is None) == (self.local_steps is None):
-            raise ValueError("give exactly one of local_epochs and local_steps")
+        check_one_of(self, "local_epochs", "local_steps")
         return self
 
     @property
@@ -138,8 +137,7 @@ class CheckpointSpec(Spec):
 
     @model_validator(mode="after")
     def _require_one_interval(self) -> CheckpointSpec:
-        if (self.time is None) == (self.rounds is None):
-            raise ValueError("give exactly one of time and rounds")
+        check_one_of(self, "time", "rounds")
         return self
 
 
@@ -168,7 +166,7 @@ class EvaluateSpec(Spec):
     examples; ``weight_divergence``, which trains a centralized baseline beside every learner."""
     targets: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
     """Test accuracies for which a run reports the first round that reaches them, and its cost."""
-    sets: Mapping[Annotated[str, Field(pattern=r"^[^\s/@.]+$", max_length=100)], Mapping[str, Any]] = Field(
+    sets: Mapping[Annotated[str, Field(pattern=rf"^[^\s/@.{CONTROLS}]+$", max_length=100)], Mapping[str, Any]] = Field(
         default_factory=dict
     )
     """Further test sets, by name: keys of ``data`` with other values, such as ``{test_scale: raw}``. The accuracies and
@@ -178,9 +176,9 @@ class EvaluateSpec(Spec):
     validation: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Share of each user's training examples, rounded down, that is used for validation and not for training; for data
     without validation examples of their own."""
-    choose: Mapping[Annotated[str, Field(pattern=r"^[^\s/][^/\n]*$", max_length=100)], ChoiceSpec] = Field(
-        default_factory=dict
-    )
+    choose: Mapping[
+        Annotated[str, Field(pattern=rf"^[^\s/{CONTROLS}][^/{CONTROLS}]*$", max_length=100)], ChoiceSpec
+    ] = Field(default_factory=dict)
     """Selections by validation, by the name under which the tables list them beside the learners."""
 
     @property

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
 from netfl.errors import Fault
-from netfl.registry import NotWith, Spec, no_effect
+from netfl.registry import NotWith, Spec, check_one_of, no_effect
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law, ScenarioFacts, StatisticClaim
 
@@ -35,8 +35,7 @@ class Device(Spec):
 
     @model_validator(mode="after")
     def _one_way(self) -> Device:
-        if (self.share is None) == (self.users is None):
-            raise ValueError("give exactly one of share and users")
+        check_one_of(self, "share", "users")
         return self
 
     @property
@@ -89,8 +88,7 @@ class Compute(Spec):
 
     @model_validator(mode="after")
     def _one_source(self) -> Compute:
-        if (self.speed is None) == (self.devices is None):
-            raise ValueError("give exactly one of speed and devices")
+        check_one_of(self, "speed", "devices")
         devices = (self.devices or {}).values()
         shares = [device.share for device in devices if device.share is not None]
         if shares and len(shares) < len(devices):

@@ -51,7 +51,7 @@ class EnergyCosts(Spec):
     @model_validator(mode="after")
     def _one_power(self) -> EnergyCosts:
         if self.transmit is not None and self.efficiency is not None:
-            raise ValueError("give only one of transmit and efficiency")
+            raise ValueError("transmit and efficiency are given together; give only one of them")
         return self
 
 

@@ -43,6 +43,7 @@ from netfl.network.updates import OutstandingUpdates, UpdateCarrier
 from netfl.registry import kind_of
 from netfl.streams import Streams
 from netfl.types import Ints, LearnerReport, Recorder, Round, RoundControls, RoundProgress, ignore_progress
+from netfl.units import clock_problem
 
 
 def record_outages(log: EventLog, config: NetworkConfig, start_s: float, end_s: float) -> None:
@@ -377,6 +378,8 @@ class NetworkSimulator:
             raise ModelError("network", problem, time_s=self.env.now) from error
         if self._failure is not None:
             raise self._failure
+        if problem := clock_problem(self.env.now):
+            raise ModelError("network", problem, time_s=self.env.now)
         self._log.attempts.flush()
 
     def _report_progress(self, now_s: float) -> None:

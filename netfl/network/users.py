@@ -38,12 +38,16 @@ class TrainingPower:
     connection: Connection
     samples: Floats
 
+    def is_on(self, ids: Users, at_s: Floats) -> Bools:
+        """Return whether no battery has switched each user off at its *at_s*, ``[n]``."""
+        return self.connection.off_s(ids, at_s, at_s) > at_s
+
     def pay(self, ids: Users, at_s: Floats) -> Floats:
         """Take the energy of trainings that begin at *at_s*; return the share that each had, ``[n]``.
 
         A user that is switched off has none, and spends none.
         """
-        is_on = self.connection.off_s(ids, at_s, at_s) > at_s
+        is_on = self.is_on(ids, at_s)
         shares = is_on.astype(float)
         paid = self.connection.train(ids[is_on], at_s[is_on], self.samples[ids[is_on]])
         if paid is not None:  # else trainings are free
@@ -197,11 +201,17 @@ class UserPopulation:
         self._log.event("missed", now_s, user=self._ids[users], node=self._tower, value=version, detail=cause)
 
     def has_to_wait(self, users: Users) -> Bools:
-        """Return whether each of *users*, without an update, can do nothing but wait for a version, ``[n]``."""
+        """Return whether each of *users*, without an update, can do nothing but wait for a version, ``[n]``.
+
+        It cannot train again without a version that still counts, nor without energy.
+        """
         if not self._trains_again:
             return np.ones(len(users), np.bool_)
         oldest_useful = max(0, self._outstanding.min_version)  # users without any version have -1
-        return np.asarray(self.version[users] < oldest_useful)
+        has_to_wait: Bools = self.version[users] < oldest_useful
+        if self._power is not None:
+            has_to_wait |= ~self._power.is_on(self._ids[users], np.full(len(users), self._power.env.now))
+        return has_to_wait
 
     def dismiss(self, users: Users, now_s: float) -> None:
         """Let *users*, which are not selected, abandon their updates."""

@@ -13,6 +13,8 @@ from netfl.network.channel._fading import carriers_hz, with_carrier
 from netfl.network.channel._motion_pace import COHERENCE_FACTOR, MotionPace
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.least_time import counts_until_close, least_times
+from netfl.network.motion import Motion
+from netfl.network.outage import Outage
 from netfl.network.radio.link_budget import LinkBudget
 from netfl.network.sizes import broadcast_bits, largest_frame_bits, update_cut
 from netfl.network.spec import NetworkSpec
@@ -24,6 +26,8 @@ _INSTANTS_S = tuple(977.0 * number for number in range(64))
 _MAX_LINKS, _MAX_LISTED = 1_000, 3
 """Links whose gain is checked, spread over all users, and those that a warning lists."""
 _ROUNDING_DB = 1e-9
+_LONG_ROUND_S = 86400.0
+"""Length that rounds without a deadline are assumed not to reach."""
 
 
 def network_warnings(spec: NetworkSpec, context: AccessContext, max_selected: int) -> Iterator[str]:
@@ -39,6 +43,7 @@ def network_warnings(spec: NetworkSpec, context: AccessContext, max_selected: in
     yield from _fast_fading(spec, context, layout)
     yield from _unfit_paces(spec, layout)
     yield from _costly_uses(spec, context)
+    yield from _files_outside(spec, context)
     yield from _mac_warnings(spec, context, layout)
     if context.duration_s is None:
         yield from _fragile_updates(spec, context)
@@ -133,6 +138,26 @@ def _costly_uses(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
     for index, outage in enumerate(spec.outages):
         for warning in outage.warnings(frame_bits, training_samples):
             yield f"access.outages.{index}, {kind_of(type(outage))}: {warning}"
+
+
+def _files_outside(spec: NetworkSpec, context: AccessContext) -> Iterator[str]:
+    """Outages and motions from files all whose times lie outside of the run."""
+    deadline_s = None if spec.round is None else spec.round.deadline_s
+    if context.duration_s is not None:
+        end_s = context.duration_s
+    else:
+        end_s = context.rounds * (deadline_s or _LONG_ROUND_S)
+    models: list[tuple[str, Outage | Motion]] = [
+        (f"access.outages.{index}", outage) for index, outage in enumerate(spec.outages)
+    ]
+    if spec.motion is not None:
+        models.append(("access.motion", spec.motion))
+    for key, model in models:
+        if not model.has_times_within(end_s):
+            yield (
+                f"{key}, {kind_of(type(model))}: no time in its file falls into the run, which ends before {end_s:.6g} "
+                "s of simulated time unless rounds are very long; check the unit of the times and the origin"
+            )
 
 
 def _mac_warnings(spec: NetworkSpec, context: AccessContext, layout: Layout) -> Iterator[str]:

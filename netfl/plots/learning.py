@@ -13,6 +13,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import FigureBase
 from matplotlib.ticker import MaxNLocator
 
+from netfl.errors import suggest
 from netfl.plots import style
 from netfl.results import aggregates
 from netfl.results.aggregates import Over
@@ -44,8 +45,11 @@ def curves(
         ax: axes to draw on.
 
     Raises:
-        ValueError: bits or energy without *rounds*.
+        ValueError: bits or energy without *rounds*, or no learner has the metric.
     """
+    known = metrics.loc[metrics["group"] == group, "metric"].drop_duplicates().astype(str).tolist()
+    if len(metrics) and metric not in known:
+        raise ValueError(f"no learner has the metric '{metric}'; {suggest(metric, known)}")
     if over in ("bits", "energy") and aggregates.COST_COLUMNS[over] not in metrics:
         if rounds is None:
             raise ValueError(f"over={over!r} needs the table of rounds: rounds=run.rounds")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -119,7 +118,11 @@ def compare(
     opened = [_open(run) for run in ([runs] if isinstance(runs, Runs) else runs)]
     rows = []
     for name in [metric] if isinstance(metric, str) else metric:
-        samples = _pool([*_samples(opened, name)], [by] if isinstance(by, str) else by, name)
+        samples = [*_samples(opened, name)]
+        if not samples:
+            known = sorted({metric for run in opened for metric in _metrics(run)})
+            raise ScenarioError([Fault("metric", "no run has this metric", name, suggest(name, known))])
+        samples = _pool(samples, [by] if isinstance(by, str) else by)
         for sample in samples:
             estimate = interval(sample.values)
             other = _baseline(samples, sample.keys, baseline)
@@ -151,6 +154,16 @@ def known_metrics(runs: Sequence[Runs]) -> list[str]:
         raise ScenarioError([Fault("", f"no headline metric is in all of {folders}", None, "compare fewer of them")])
     of_learners = [metric for metric in metrics_in("headline", is_learned=True) if metric in common]
     return of_learners or [metric for metric in metrics_in("headline", is_learned=False) if metric in common]
+
+
+def _metrics(run: Run | Sweep) -> Iterator[str]:
+    """Yield the names of the metrics of learners and of the network that *run* has, without those of groups."""
+    learners = [] if isinstance(run, Sweep) else run.learners
+    for text in run.final_metrics["metric"].astype(str).unique():
+        learner = next((name for name in learners if text.startswith(f"{name}.")), "")
+        metric, _, group = metric_of(text.removeprefix(f"{learner}.")).partition("/")
+        if not group:
+            yield metric
 
 
 def _known_metrics(run: Run | Sweep) -> Iterator[str]:
@@ -193,7 +206,8 @@ def _samples(runs: Sequence[Run | Sweep], metric: str) -> Iterator[_Sample]:
             table = run.final_metrics[run.final_metrics["metric"] == metric]
             finals = {"": table.set_index("replica")["value"]} if len(table) else {}
         billing = frozenset(filter(None, [billing_kind(run.manifest)]))
-        for learner in sorted(finals, key=[*run.learners, ""].index):
+        places = {name: place for place, name in enumerate(run.learners)}
+        for learner in sorted(finals, key=lambda name: places.get(name, len(places))):
             keys = _Keys({**named, **({"learner": learner} if learner else {})})
             keys.read_scenario = partial(getattr, run, "scenario")
             yield _Sample(keys, _indexed(finals[learner].dropna(), trace), billing)
@@ -235,12 +249,8 @@ def _indexed(values: pd.Series[float], trace: str) -> pd.Series[float]:
     return pd.Series(values.to_numpy(float), index)
 
 
-def _pool(samples: Sequence[_Sample], by: Sequence[str] | None, metric: str) -> list[_Sample]:
+def _pool(samples: Sequence[_Sample], by: Sequence[str] | None) -> list[_Sample]:
     """Pool the samples that are equal in the keys *by* and in the learner."""
-    if not samples:
-        raise ScenarioError(
-            [Fault("metric", "no run has this metric", metric, "see run.metrics and run.summary; a regression has r2")]
-        )
     has_learners = len({sample.keys.get("learner") for sample in samples}) > 1
     if by is not None and has_learners and "learner" not in by:
         by = [*by, "learner"]
@@ -303,8 +313,22 @@ def _unit(metric: str, largest: float) -> tuple[float, str]:
     return (1.0, "") if math.isnan(largest) else unit_of(metric, largest)
 
 
+_LATEX = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+}
+"""LaTeX of its special characters."""
+
+
 def _escape(text: str) -> str:
-    return re.sub(r"([&%$#_{}])", r"\\\1", text)
+    r"""Return *text* in LaTeX.
+
+    >>> _escape("a_1 ~ 10^2 %")
+    'a\\_1 \\textasciitilde{} 10\\textasciicircum{}2 \\%'
+    """
+    return "".join(_LATEX.get(character, character) for character in text)
 
 
 def _math(cell: str, *, signed: bool = False) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -22,12 +21,6 @@ from netfl.results.tables import TABLES
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _MAX_LABEL = 28
 """Maximum length of a name in plots and heads of columns."""
-
-ABSENT = "–"
-"""Value of a key that a scenario does not have."""
-
-_IGNORED_KEYS = frozenset({"name", "description", "overrides", "sweep", "track"})
-"""Keys of a scenario that do not affect the run."""
 
 _TRACE_COLUMNS = [column.name for column in TABLES["deliveries"] if column.default is None]
 """Columns of deliveries that are equal in runs with the same trace: those that every recording has."""
@@ -102,48 +95,13 @@ def gather_runs(folders: Sequence[Path]) -> RunSet:
         except ScenarioError as error:
             refused.append(error.faults[0].problem)
     if not runs:
-        problem = f"none of these folders is a run directory: {', '.join(map(str, folders))}"
+        problem = f"none of these folders can be read as a run: {'; '.join(refused)}"
         raise ScenarioError([Fault("", problem, None, "give folders that netfl wrote")])
     counts = Counter(data.name for data in runs)
     names = [
         f"{data.name} ({data.run.folder.absolute().name})" if counts[data.name] > 1 else data.name for data in runs
     ]
     return RunSet(tuple(map(NamedRun, LETTERS, names, runs)), tuple(refused))
-
-
-def differing_keys(scenarios: Sequence[Mapping[str, object]], max_chars: int = 60) -> dict[str, list[str]]:
-    """Return each dotted key that differs with its value in each of *scenarios*, cut to *max_chars*.
-
-    >>> differing_keys([{"seed": 1, "mac": {"kind": "tdma"}}, {"seed": 1, "mac": {"kind": "aloha", "p": 0.5}}])
-    {'mac.kind': ['tdma', 'aloha'], 'mac.p': ['–', '0.5']}
-    """
-    leaves = [dict(_leaves({key: spec[key] for key in spec if key not in _IGNORED_KEYS})) for spec in scenarios]
-    keys = dict.fromkeys(key for values in leaves for key in values)
-    table = {key: [values.get(key, ABSENT) for values in leaves] for key in keys}
-    return {
-        key: [shortened(" ".join(value.split()), max_chars) for value in row]
-        for key, row in table.items()
-        if len(set(row)) > 1
-    }
-
-
-def _leaves(value: object, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the values in nested mappings and lists of mappings with their dotted keys."""
-    items: list[tuple[object, object]] = []
-    if isinstance(value, Mapping) and value:
-        items = list(value.items())
-    elif isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value):
-        items = list(enumerate(value))
-    elif value is not None:
-        yield key, _leaf_text(value)
-    for name, child in items:
-        yield from _leaves(child, f"{key}.{name}".lstrip("."))
-
-
-def _leaf_text(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    return f"{value:.10g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def shared_rounds(first: RunData, second: RunData) -> int:

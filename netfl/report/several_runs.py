@@ -22,13 +22,13 @@ from netfl.report.page import Page, Section, caption
 from netfl.report.run_set import (
     NamedRun,
     RunSet,
-    differing_keys,
     final_difference,
     gather_runs,
     relate_traces,
 )
 from netfl.report.summary_text import verdict_metrics
 from netfl.results import aggregates, formatting, statistics
+from netfl.results.differing_keys import differing_keys
 from netfl.results.formatting import clock, format_count, percent, shortened
 from netfl.results.metrics import metrics_in
 from netfl.results.payload import billing_note

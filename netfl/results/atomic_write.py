@@ -59,6 +59,15 @@ def publish_file(part: Path, path: Path) -> None:
     sync_directory(path.parent)
 
 
+def publish_folder(part: Path, path: Path) -> None:
+    """Synchronize the names in the folder *part*, whose files are synchronized, and rename it to *path*."""
+    for folder in (part, *(each for each in part.rglob("*") if each.is_dir())):
+        sync_directory(folder)
+    os.replace(part, path)  # noqa: PTH105 - as in `publish_file`
+    sync_directory(part.parent)
+    sync_directory(path.parent)
+
+
 def sync(*files: Path) -> None:
     """Synchronize the content of *files* to the disk."""
     for path in files:

@@ -1,30 +1,34 @@
-"""Digests of a run's tables, and the verification of a run by them.
+"""Digests of the files of a run, and the verification of a run by them.
 
-A digest depends on the content of a table, not on the file that holds it.  Rows are taken replica by replica, in their
-order within a replica.  Of each column count the name and the values: integers and booleans as 64-bit integers, -1
-where a value is missing; floats as their 64 bits, all NaN alike; words as the first 8 bytes of the BLAKE2b of their
-UTF-8; all little-endian.
+The digest of a table depends on its content, not on the file that holds it.  Rows are taken replica by replica, in
+their order within a replica.  Of each column count the name and the values: integers and booleans as 64-bit integers,
+-1 where a value is missing; floats as their 64 bits, all NaN alike; words as the first 8 bytes of the BLAKE2b of their
+UTF-8; all little-endian.  The digest of another file is that of its bytes, and that of the manifest one of its entries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from hashlib import blake2b
+from hashlib import blake2b, file_digest
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from netfl.errors import Fault, ScenarioError
-from netfl.files import open_parquet
-from netfl.results.run_reader import Run, open_run
-from netfl.results.tables import CHUNK
+from netfl.errors import Fault, MachineError, NetflError, ScenarioError
+from netfl.files import open_parquet, unreadable_file
+from netfl.results.differing_keys import differing_keys
+from netfl.results.model_snapshots import VERSIONS
+from netfl.results.run_reader import MERGED, Run, open_run
+from netfl.results.run_schema import read_rows
 
-NETWORK = frozenset({"rounds", "deliveries", "events", "users", "nodes", "energy"})
+NETWORK = frozenset({"rounds", "deliveries", "events", "attempts", "users", "nodes", "energy"})
 """Tables that the scenario and its seed determine; without learning, ``final_metrics`` too."""
 DIGITS = 9
 """Digits to which tables agree between processors, whose logarithms may differ in the last bit."""
@@ -44,18 +48,44 @@ def run_digests(folder: Path, digits: int | None = None) -> dict[str, str]:
     return {path.stem: table_digest(path, digits) for path in sorted(folder.glob("*.parquet"))}
 
 
+def file_digests(folder: Path) -> dict[str, str]:
+    """Return the digest of each other file of results in a run directory, by name: scenario, summary and versions."""
+    return {name: _file_digest(folder / name) for name in _other_files(folder)}
+
+
+def _other_files(folder: Path) -> list[str]:
+    """Return the names of the files of results that are no tables."""
+    paths = [folder / "scenario.yaml", folder / "summary.json", *sorted(folder.glob(f"{VERSIONS}/*.safetensors"))]
+    return [path.relative_to(folder).as_posix() for path in paths if path.exists()]
+
+
+def _file_digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file_digest(file, lambda: blake2b(digest_size=_BYTES)).hexdigest()
+    except OSError as error:
+        raise unreadable_file(path, error) from error
+
+
+def signed(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest with the digest of its other entries."""
+    entries = {key: value for key, value in manifest.items() if key != "digest"}
+    text = json.dumps(entries, sort_keys=True, separators=(",", ":"))
+    return {**entries, "digest": blake2b(text.encode(), digest_size=_BYTES).hexdigest()}
+
+
 def table_digest(path: Path, digits: int | None = None) -> str:
     """Return the digest of one Parquet file, in 32 hexadecimal digits, as `run_digests`; it is read in pieces."""
     hashes: dict[int, list[blake2b]] = {}
     sizes: dict[int, int] = {}
     with open_parquet(path) as file:
         names = file.schema_arrow.names
-        for batch in file.iter_batches(CHUNK):
-            for replica, part in _by_replica(batch):
-                columns = hashes.setdefault(replica, [blake2b(digest_size=_BYTES) for _ in names])
-                sizes[replica] = sizes.get(replica, 0) + part.num_rows
-                for each, column in zip(columns, part.columns, strict=True):
-                    each.update(_canonical(column, digits).tobytes())
+    for batch in read_rows(path):
+        for replica, part in _by_replica(batch):
+            columns = hashes.setdefault(replica, [blake2b(digest_size=_BYTES) for _ in names])
+            sizes[replica] = sizes.get(replica, 0) + part.num_rows
+            for each, column in zip(columns, part.columns, strict=True):
+                each.update(_canonical(column, digits).tobytes())
     whole = blake2b(b"".join(map(_code, names)), digest_size=_BYTES)
     for replica in sorted(hashes):
         whole.update(np.array([replica, sizes[replica]], "<i8").tobytes())
@@ -64,14 +94,10 @@ def table_digest(path: Path, digits: int | None = None) -> str:
     return whole.hexdigest()
 
 
-def deterministic_tables(tables: Iterable[str], *, learning: bool) -> set[str]:
-    """Return those of *tables* that the scenario determines to the bit; the others depend on learning."""
-    return {name for name in tables if name in NETWORK or (name == "final_metrics" and not learning)}
-
-
 def _by_replica(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the rows of each replica; a table without that column counts as replica 0."""
-    if "replica" not in batch.schema.names or not batch.num_rows:
+    """Yield the rows of each replica; a table without these numbers counts as replica 0."""
+    has_numbers = "replica" in batch.schema.names and pa.types.is_integer(batch.schema.field("replica").type)
+    if not has_numbers or not batch.num_rows:
         yield 0, batch
         return
     replicas = batch.column("replica").to_numpy(zero_copy_only=False)
@@ -103,13 +129,13 @@ def _code(word: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class VerificationResult:
-    """Result for one table.
+    """Result for one file.
 
     Args:
         file: the file.
-        digest: digest of its present content; empty where it is missing.
+        digest: digest of its present content; empty where it is missing or damaged.
         problem: the difference in words; empty without one.
-        good: whether the table is as it must be.
+        good: whether the file is as it must be.
     """
 
     file: Path
@@ -122,49 +148,110 @@ class VerificationResult:
 
 
 def verify_runs(folder: str | Path, like: str | Path | None = None) -> Iterator[VerificationResult]:
-    """Yield the result for each table of a run.
+    """Yield the result for each file of a run: manifest, scenario, summary, tables and versions.
 
-    Other processors may give other last bits, so tables that are equal to `DIGITS` digits are
-    good.  Tables that depend on learning are good whatever they differ by, which the result states.
+    Other processors may give other last bits, so tables that are equal to `DIGITS` digits are good.  Files that depend
+    on learning are good whatever they differ by if the scenarios agree, which the result states.
 
     Args:
         folder: the run directory.
-        like: the directory of another run, whose tables this run must have too.
+        like: the directory of another run, whose files this run must have too.
 
     Raises:
         ScenarioError: there is no such run, it is not done, or its manifest has no digests.
-        MachineError: a table is damaged.
+        MachineError: a manifest is damaged.
     """
     run = open_run(folder)
-    written, current = _manifest_digests(run), run_digests(run.folder)
-    other = written if like is None else _manifest_digests(open_run(like))
-    deterministic = deterministic_tables(written.keys() | other.keys(), learning=bool(run.manifest["learning"]))
-    for name in sorted(written.keys() | current.keys() | other.keys()):
-        file, digest = run.folder / f"{name}.parquet", current.get(name, "")
-        if digest != written.get(name, ""):
-            problem = "is not the table that the run wrote" if digest else "is missing"
-            yield VerificationResult(file, digest, problem, good=False)
-        elif digest != other.get(name, ""):
-            yield _differing(file, digest, Path(like or "") / file.name, is_deterministic=name in deterministic)
-        else:
-            yield VerificationResult(file, digest)
+    written = _written_digests(run)
+    other = None if like is None or Path(like) == run.folder else open_run(like)
+    others: Mapping[str, str] = {} if other is None else _written_digests(other)
+    yield _verify_manifest(run)
+    for name in sorted(written.keys() | _present_files(run) | others.keys()):
+        result = _verify_file(run, name, written.get(name))
+        if result.good and other is not None and result.digest != others.get(name):
+            result = _compare_file(run, other, name, result.digest)
+        yield result
 
 
-def _differing(file: Path, digest: str, other: Path, *, is_deterministic: bool) -> VerificationResult:
-    """Return the result for a table that differs from that of another run in at least one bit."""
-    if not is_deterministic:
-        return VerificationResult(file, digest, f"differs from {other} by rounding in the training")
-    if not (file.exists() and other.exists()):
-        return VerificationResult(file, digest, f"only one of it and {other} exists", good=False)
-    if table_digest(file, DIGITS) == table_digest(other, DIGITS):
-        return VerificationResult(file, digest, f"is the same as {other} to {DIGITS} digits, as on another processor")
-    return VerificationResult(file, digest, f"differs from {other}", good=False)
+def check_files(run: Run) -> None:
+    """Check that the files of a finished run are those that it wrote.
+
+    Raises:
+        ScenarioError: its manifest has no digests.
+        MachineError: a file is missing, damaged or changed.
+    """
+    written = _written_digests(run)
+    results = (_verify_file(run, name, digest) for name, digest in written.items())
+    wrong = next((result for result in (_verify_manifest(run), *results) if not result.good), None)
+    if wrong is not None:
+        remedy = "Restore it from a copy, or repeat the run that wrote it."
+        raise MachineError(f"{wrong.file} {wrong.problem.removesuffix(remedy).rstrip(' .')}. {remedy}")
 
 
-def _manifest_digests(run: Run) -> dict[str, str]:
-    if run.status != "done" or "digests" not in run.manifest:
-        why = f"it is not finished ({run.status})" if run.status != "done" else "an earlier version of netfl wrote it"
+def _verify_manifest(run: Run) -> VerificationResult:
+    digest = signed(run.manifest)["digest"]
+    is_written = digest == run.manifest.get("digest")
+    problem = "" if is_written else "is not the file that the run wrote"
+    return VerificationResult(run.path_of("manifest.json"), digest, problem, is_written)
+
+
+def _verify_file(run: Run, name: str, written: str | None) -> VerificationResult:
+    """Return the result for a file with the digest that the run has *written*; ``None`` if it had no such file."""
+    file = run.path_of(name)
+    if not file.exists():
+        return VerificationResult(file, "", "is missing", good=False)
+    try:
+        digest = table_digest(file) if file.suffix == ".parquet" else _file_digest(file)
+    except NetflError as error:
+        return VerificationResult(file, "", str(error).removeprefix(f"{file} "), good=False)
+    if digest != written:
+        return VerificationResult(file, digest, "is not the file that the run wrote", good=False)
+    return VerificationResult(file, digest)
+
+
+def _compare_file(run: Run, other: Run, name: str, digest: str) -> VerificationResult:
+    """Return the result for a file that differs from that of another run in at least one bit."""
+    file, like = run.path_of(name), other.path_of(name)
+    keys = differing_keys([run.scenario, other.scenario])
+    if name == "scenario.yaml":
+        differences = ", ".join(f"{key} ({' / '.join(values)})" for key, values in keys.items())
+        return VerificationResult(file, digest, f"differs from {like}: {differences}" if keys else "", good=not keys)
+    learns = bool(run.fact("learning"))
+    is_network = not name.startswith(VERSIONS) and (file.stem in NETWORK or not learns)
+    if not is_network and learns != other.fact("learning"):
+        problem = f"is not compared with {like}, as only one of the runs has learners"
+        return VerificationResult(file, digest, problem)
+    if not like.exists():
+        return VerificationResult(file, digest, f"is not in {like.parent}", good=False)
+    if not is_network and not keys:
+        return VerificationResult(file, digest, f"differs from {like} by rounding in the training")
+    if is_network and _rounded_digest(file) == _rounded_digest(like):
+        return VerificationResult(file, digest, f"is the same as {like} to {DIGITS} digits, as on another processor")
+    return VerificationResult(file, digest, f"differs from {like}", good=False)
+
+
+def _rounded_digest(path: Path) -> str:
+    """Return the digest of a table, or of a summary, whose numbers are rounded to `DIGITS` digits."""
+    if path.suffix == ".parquet":
+        return table_digest(path, DIGITS)
+    values = {
+        name: value if value is None else float(f"{value:.{DIGITS - 1}e}")
+        for name, value in json.loads(path.read_text(encoding="utf-8")).items()
+    }
+    return str(signed(values)["digest"])
+
+
+def _present_files(run: Run) -> set[str]:
+    """Return the names of the files of results that a run has."""
+    tables = (f"{name}.parquet" for name in run.tables)
+    return {*tables, *_other_files(run.folder), *_other_files(run.folder / MERGED)}
+
+
+def _written_digests(run: Run) -> dict[str, str]:
+    """Return the digest of each file that the run wrote, by name."""
+    if run.status != "done" or not {"digests", "files"} <= run.manifest.keys():
+        why = f"it is not finished ({run.status})" if run.status != "done" else "they were removed"
         problem = f"the manifest of {run.folder} has no digests: {why}"
         remedy = f"finish it: netfl resume {run.folder}" if run.status != "done" else "run its scenario.yaml again"
         raise ScenarioError([Fault("", problem, None, remedy)])
-    return dict(run.manifest["digests"])
+    return {**{f"{name}.parquet": each for name, each in run.manifest["digests"].items()}, **run.manifest["files"]}

@@ -36,6 +36,17 @@ def clock(time_s: float) -> str:
     return f"{hours} h {minutes % 60:02d} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
 
 
+def format_disk(size: float) -> str:
+    """Format a number of bytes on a disk.
+
+    >>> format_disk(1234567), format_disk(2.5e9)
+    ('1.23 MB', '2.5 GB')
+    """
+    if size >= 1e9:
+        return f"{size / 1e9:,.3g} GB"
+    return f"{size / 1e6:,.3g} MB"
+
+
 def format_progress(progress: RoundProgress) -> str:
     """Return the progress of an open round in words.
 
@@ -371,9 +382,9 @@ def join_words(parts: Sequence[str]) -> str:
 
 
 def _plain(value: float) -> str:
-    if value == round(value) and abs(value) < 1e9:
+    if value == round(value) or abs(value) >= 1e4:
         return _grouped(value, 0)
-    return f"{value:.4g}" if abs(value) < 1e4 else _grouped(value, 0)
+    return f"{value:.4g}"
 
 
 def _grouped(value: float, digits: int) -> str:

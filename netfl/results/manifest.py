@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import logging
 import os
 import platform
@@ -72,6 +71,7 @@ class Manifest(RunObserver):
             "format": FORMAT,
             "scenario": scenario.name,
             "seed": scenario.seed,
+            "users": scenario.users,
             "replicas": scenario.replicas,
             **({"first": first} if first else {}),
             "rounds": scenario.steps,
@@ -95,7 +95,7 @@ class Manifest(RunObserver):
         timings = {"total_s": seconds, "rounds_kept": self._rounds_kept, "rounds_per_s": pace}
         diverged = sorted(self._diverged, key=lambda lane: (lane.round, lane.learner, lane.replica))
         state = {"rounds_done": done, "diverged": [asdict(lane) for lane in diverged], "timings": timings}
-        write_json(self._path, {"status": status, **self._facts, **state, **more})
+        write_json(self._path, digests.signed({"status": status, **self._facts, **state, **more}))
 
     def add_facts(self, **facts: object) -> None:
         """Add facts, or replace them."""
@@ -110,7 +110,8 @@ class Manifest(RunObserver):
     def on_end(self, status: str, error: BaseException | None = None) -> None:
         """Write the final status; after an error only if the disk permits it."""
         if status == "done":
-            self.write("done", digests=digests.run_digests(self._path.parent))
+            folder = self._path.parent
+            self.write("done", digests=digests.run_digests(folder), files=digests.file_digests(folder))
             return
         if not isinstance(error, OSError):
             self._rounds_done = max(self._rounds_done, self._rounds_kept)
@@ -122,21 +123,19 @@ class Manifest(RunObserver):
             self.write("failed", error=f"error of the machine: {error}" if isinstance(error, OSError) else reason)
 
 
-def write_extended(folder: Path, part: Mapping[str, Any]) -> None:
-    """Add the replicas of the manifest *part* to the manifest of *folder*."""
-    path = folder / "manifest.json"
-    manifest = json.loads(path.read_text(encoding="utf-8"))
+def write_extended(folder: Path, manifest: Mapping[str, Any], part: Mapping[str, Any]) -> None:
+    """Write a *manifest* with the replicas of the manifest *part* added, beside the merged files in *folder*."""
     added = {name: part[name] for name in ("first", "replicas", "started", "versions", "machine", "timings")}
     timings = manifest["timings"] | {"total_s": round(manifest["timings"]["total_s"] + part["timings"]["total_s"], 3)}
-    diverged = [*manifest.get("diverged", []), *part["diverged"]]
     more = {
         "replicas": part["replicas"],
-        "diverged": diverged,
+        "diverged": [*manifest.get("diverged", []), *part["diverged"]],
         "timings": timings,
-        "digests": digests.run_digests(folder),
+        "digests": manifest["digests"] | digests.run_digests(folder),
+        "files": manifest["files"] | digests.file_digests(folder),
         "extensions": [*manifest.get("extensions", []), added],
     }
-    write_json(path, manifest | more)
+    write_json(folder / "manifest.json", digests.signed({**manifest, **more}))
 
 
 @cache

@@ -13,13 +13,16 @@ import shutil
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from netfl.errors import MachineError
+from netfl.files import unreadable_file
 from netfl.results.atomic_write import atomic_write, sync, sync_directory
+from netfl.results.run_schema import first_problem
 from netfl.types import RunObserver, RunProgress, RunStart
 
 if TYPE_CHECKING:
@@ -29,6 +32,18 @@ if TYPE_CHECKING:
 VERSIONS = "versions"
 """Folder of a run directory that holds the files."""
 _FLOAT = np.dtype("<f4")
+_Size = Annotated[int, Field(ge=0)]
+
+
+class _ArrayEntry(BaseModel):
+    """Entry of the header for an array: its type, its shape, and its first byte and the one after its last."""
+
+    dtype: Literal["F32"]
+    shape: tuple[_Size, ...]
+    data_offsets: tuple[_Size, _Size]
+
+
+_HEADER = TypeAdapter(dict[Annotated[str, Field(pattern=r"^\d{1,18}/")], _ArrayEntry])
 _ALIGNED = 8
 
 
@@ -121,24 +136,17 @@ class ModelSnapshots(Mapping[int, Mapping[str, NDArray[np.float32]]]):
     """
 
     def __init__(self, path: Path) -> None:
-        self._places: dict[int, dict[str, tuple[tuple[int, ...], int, int]]] = {}
-        misplaced = []
         try:
             with path.open("rb") as file:
-                length = int.from_bytes(file.read(8), "little")
-                entries = json.loads(file.read(min(length, path.stat().st_size)))
-            self._numbers = np.memmap(path, _FLOAT, "r", offset=8 + length)
-            for key, entry in entries.items():
-                index, _, name = key.partition("/")
-                begin, end = (place // _FLOAT.itemsize for place in entry["data_offsets"])
-                shape = tuple(entry["shape"])
-                self._places.setdefault(int(index), {})[name] = shape, begin, end
-                if not (0 <= begin <= end <= len(self._numbers) and math.prod(shape) == end - begin):
-                    misplaced.append(key)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise MachineError(f"{path} cannot be read: {error}") from error
-        if misplaced:
-            raise MachineError(f"{path} cannot be read: {misplaced[0]} does not match the header")
+                size = path.stat().st_size
+                begin = 8 + int.from_bytes(file.read(8), "little")
+                header = _HEADER.validate_json(file.read(min(begin, size) - 8), strict=True)
+            self._places = _find_arrays(header, size - begin)
+            self._numbers = np.memmap(path, _FLOAT, "r", offset=begin) if begin < size else np.empty(0, _FLOAT)
+        except ValidationError as error:
+            raise unreadable_file(path, ValueError(first_problem(error))) from error
+        except (OSError, ValueError, RecursionError) as error:
+            raise unreadable_file(path, error) from error
 
     def __getitem__(self, index: int) -> Mapping[str, NDArray[np.float32]]:
         return {
@@ -151,6 +159,36 @@ class ModelSnapshots(Mapping[int, Mapping[str, NDArray[np.float32]]]):
 
     def __len__(self) -> int:
         return len(self._places)
+
+
+def _find_arrays(
+    header: Mapping[str, _ArrayEntry], size: int
+) -> dict[int, dict[str, tuple[tuple[int, ...], int, int]]]:
+    """Return the shape, and the first number and the one after the last, of each array of each version.
+
+    Args:
+        header: the entries of the arrays, which follow one another from the begin of the numbers on.
+        size: the size of all numbers in bytes.
+
+    Raises:
+        ValueError: an array is not where its shape is, or versions differ in their arrays.
+    """
+    places: dict[int, dict[str, tuple[tuple[int, ...], int, int]]] = {}
+    end = 0
+    for key, entry in sorted(header.items(), key=lambda item: item[1].data_offsets):
+        index, _, name = key.partition("/")
+        begin = end
+        end += _FLOAT.itemsize * math.prod(entry.shape)
+        if entry.data_offsets != (begin, end):
+            raise ValueError(f"{key} of the shape {[*entry.shape]} is not at the bytes {begin} to {end}")
+        place = entry.shape, begin // _FLOAT.itemsize, end // _FLOAT.itemsize
+        places.setdefault(int(index), {})[name] = place
+    if end != size:
+        raise ValueError(f"it has {size} bytes of numbers in place of {end}")
+    shapes = [{name: shape for name, (shape, *_) in arrays.items()} for arrays in places.values()]
+    if any(of_version != shapes[0] for of_version in shapes):
+        raise ValueError("its versions have different arrays")
+    return places
 
 
 def _row_bytes(layout: Mapping[str, tuple[int, ...]]) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,20 +13,24 @@ from typing import Any
 import pandas as pd
 
 from netfl import files
-from netfl.columns import missing_defaults
+from netfl.columns import REPLICA, USER
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.files import local_path, read_frame, unreadable_file
-from netfl.formats import check_format
+from netfl.files import local_path, unreadable_file
+from netfl.formats import check_folder_format
 from netfl.results.formatting import clock, learner_metrics, metric_cell, metric_head
-from netfl.results.locking import is_locked
+from netfl.results.locking import is_locked, refuse_links
 from netfl.results.model_snapshots import VERSIONS, ModelSnapshots
+from netfl.results.run_schema import check_document, check_numbering, read_table
 from netfl.results.statistics import FINAL, LAST_TENTH, final_name, interval
-from netfl.results.tables import SCHEMAS, TABLES, read_stream, stream_of
+from netfl.results.tables import SCHEMAS, read_stream, stream_of
 from netfl.scenario.html_card import html_card
 from netfl.types import KINDS
 
 EXTENSION = "extension"
 """Folder in a run directory for the replicas that extend the run."""
+
+MERGED = "merged"
+"""Folder in a run directory for the files of an extended run that replace those before it."""
 
 SWEEP = "sweep.json"
 """File that marks the folder of a sweep."""
@@ -56,11 +59,22 @@ class Run:
 
         Raises:
             MachineError: the file is damaged.
-            ScenarioError: a newer netfl wrote it.
+            ScenarioError: a newer netfl wrote it, or an older one whose folders this one does not read.
         """
         manifest = self._json("manifest.json")
-        check_format(manifest.get("format"), str(self.folder / "manifest.json"))
+        if manifest:
+            check_folder_format(manifest.get("format"), self.folder / "manifest.json")
         return manifest
+
+    def fact(self, key: str) -> Any:
+        """Return an entry of the manifest that every run has.
+
+        Raises:
+            MachineError: it is missing.
+        """
+        if key not in self.manifest:
+            raise unreadable_file(self.folder / "manifest.json", ValueError(f"it has no '{key}'"))
+        return self.manifest[key]
 
     @property
     def status(self) -> str:
@@ -70,21 +84,16 @@ class Run:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """Metrics over replicas; empty until the end of the run, and while an extension replaces it."""
-        summary = self._json("summary.json")
-        is_changing = (self.folder / EXTENSION).exists() and summary.get("replicas") != self.manifest.get("replicas")
-        return {} if is_changing else summary
+        """Metrics over replicas; empty until the end of the run."""
+        return self._json("summary.json")
 
     @property
     def diverged(self) -> list[str]:
         """Lanes whose training diverged, in words."""
         lines = []
-        try:
-            for lane in self.manifest.get("diverged", []):
-                user = "" if lane["user"] is None else f", user {lane['user']}"
-                lines.append(f"{lane['learner']}, replica {lane['replica']}{user}: {lane['problem']}")
-        except (TypeError, KeyError) as error:
-            raise unreadable_file(self.folder / "manifest.json", ValueError(f"diverged: {error}")) from error
+        for lane in self.manifest.get("diverged", []):
+            user = "" if lane["user"] is None else f", user {lane['user']}"
+            lines.append(f"{lane['learner']}, replica {lane['replica']}{user}: {lane['problem']}")
         return lines
 
     @cached_property
@@ -92,13 +101,14 @@ class Run:
         """Resolved scenario as plain data."""
         from netfl.scenario import yaml_document
 
-        path = self.folder / "scenario.yaml"
+        path = self.path_of("scenario.yaml")
+        if not self._has(path.name):
+            return {}
         try:
-            if not self._has(path.name):
-                return {}
-            return dict(yaml_document.parse(files.read_text(path), str(path)))
+            content = yaml_document.parse(files.read_text(path), str(path))
         except (OSError, ValueError, TypeError, ScenarioError) as error:
             raise unreadable_file(path, error) from error
+        return check_document(path, content)
 
     def required_section(self, section: str) -> Any:
         """Return a required section of the scenario.
@@ -211,25 +221,38 @@ class Run:
     def table(self, name: str) -> pd.DataFrame:
         """Return a table by name; empty, with its columns, while it is unfinished or where the run has none.
 
-        The replicas of an extension appear when all of them are complete.
+        Raises:
+            MachineError: the file is damaged, or its columns are not those of the table.
         """
         path = self.file_of(name)
         if path == stream_of(self.folder, name):
-            rows: pd.DataFrame = read_stream(path).to_pandas()
-            return rows
-        if not self._has(path.name):
-            return SCHEMAS[name].empty_table().to_pandas() if name in SCHEMAS else pd.DataFrame()
-        table = read_frame(path)
-        if defaults := missing_defaults(TABLES.get(name, ()), table.columns):
-            table = table.assign(**defaults)  # an earlier version of netfl did not have these columns
-        if "replica" in table and (self.folder / EXTENSION).exists():
-            table = table[table["replica"] < self.manifest.get("replicas", math.inf)]
+            rows = read_stream(path)
+        elif self._has(path.name):
+            rows = read_table(path)
+            limits = {REPLICA.name: self.manifest.get("replicas"), USER.name: self.manifest.get("users")}
+            check_numbering(path, rows, {column: limit for column, limit in limits.items() if limit is not None})
+        elif name in SCHEMAS:
+            rows = SCHEMAS[name].empty_table()
+        else:
+            return pd.DataFrame()
+        table: pd.DataFrame = rows.to_pandas(ignore_metadata=True)
         return table
+
+    def path_of(self, name: str) -> Path:
+        """Return a file of the run by its name; of an extended run whose files are being replaced, the new one."""
+        merged = self.folder / MERGED / name
+        return merged if merged.exists() else self.folder / name
+
+    @property
+    def tables(self) -> list[str]:
+        """Names of the tables that have files."""
+        paths = [*self.folder.glob("*.parquet"), *(self.folder / MERGED).glob("*.parquet")]
+        return sorted({path.stem for path in paths})
 
     def file_of(self, name: str) -> Path:
         """Return the file that a table is read from."""
         stream = stream_of(self.folder, name)
-        return stream if self._growing and self._has(stream.name) else self.folder / f"{name}.parquet"
+        return stream if self._growing and self._has(stream.name) else self.path_of(f"{name}.parquet")
 
     @cached_property
     def _growing(self) -> bool:
@@ -244,7 +267,7 @@ class Run:
         if not self._has(whole.name):
             return True
         with suppress(MachineError):
-            return len(read_stream(stream)) > len(read_frame(whole))
+            return len(read_stream(stream)) > len(read_table(whole))
         return False
 
     def versions(self, learner: str, replica: int = 0) -> ModelSnapshots:
@@ -254,7 +277,7 @@ class Run:
             ScenarioError: the run has not recorded them, or is not finished.
             MachineError: the file is damaged.
         """
-        path = self.folder / VERSIONS / f"{learner}-{replica}.safetensors"
+        path = self.path_of(f"{VERSIONS}/{learner}-{replica}.safetensors")
         if not path.exists():
             problem = f"{path} does not exist"
             raise ScenarioError([Fault("", problem, None, "finish a run with record: {versions: true}")])
@@ -300,22 +323,26 @@ class Run:
         return html_card(f"Run {self.folder}", facts, table)
 
     def _has(self, name: str) -> bool:
-        return name not in self.without and (self.folder / name).exists()
+        return name not in self.without and self.path_of(name).exists()
 
     def _json(self, name: str) -> dict[str, Any]:
         """Return the content of a JSON file; empty where there is none."""
-        path = self.folder / name
+        path = self.path_of(name)
+        if not self._has(name):
+            return {}
         try:
-            return dict(json.loads(files.read_text(path))) if self._has(name) else {}
-        except (OSError, ValueError, TypeError, RecursionError) as error:
+            content = json.loads(files.read_text(path))
+        except (OSError, ValueError, RecursionError) as error:
             raise unreadable_file(path, error) from error
+        return check_document(path, content)
 
 
 def open_run(folder: str | Path) -> Run:
     """Open the run in *folder*, finished or not.
 
     Raises:
-        ScenarioError: there is no run.
+        ScenarioError: there is no run, a netfl of another format wrote it, or the folder contains links, which may
+            lead to files of somebody else.
     """
     path = local_path(folder)
     problem = ""
@@ -333,6 +360,9 @@ def open_run(folder: str | Path) -> Run:
         problem = str(error.strerror or error)
     if problem:
         raise ScenarioError([Fault("", f"{path} is not a run directory: {problem}", None, remedy)])
+    refuse_links(path)
+    with suppress(MachineError):  # a report states what is lost with a damaged manifest
+        _ = Run(path).manifest
     return Run(path)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from time import monotonic
 from typing import Any, cast
@@ -13,18 +14,16 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.files import absolute_path, open_parquet, read_batches
-from netfl.formats import with_stamp
+from netfl.files import open_parquet
 from netfl.results.atomic_write import atomic_write, write_json
 from netfl.results.locking import locked
 from netfl.results.payload import billing_of
+from netfl.results.run_schema import read_rows
 from netfl.results.statistics import RoundStatistics, cost_to_target, learning_summary, summary
 from netfl.results.tables import (
-    CHUNK,
     GROWING,
     SCHEMAS,
     TABLES,
@@ -32,6 +31,7 @@ from netfl.results.tables import (
     MemoryTable,
     TableWriter,
     metric_columns,
+    write_parquet,
 )
 from netfl.scenario.scenario import Scenario
 from netfl.types import LearnerReport, Round, RoundBatch, RunObserver, RunProgress, RunStart
@@ -43,11 +43,16 @@ _AT_ONCE = 256
 """Number of rounds that are added to the tables at once, which takes less time than one by one."""
 
 
+_BEFORE_MANIFEST = frozenset({".lock", "scenario.yaml", "scenario.yaml.part", "manifest.json.part"})
+"""Files in the folder of a run that was killed before it had a manifest."""
+
+
 @contextmanager
 def create_run_directory(folder: Path) -> Iterator[Path]:
     """Make a run directory, and lock it for writing.
 
-    The directory is removed again if the run fails before its manifest is written, or if the scenario cannot be run.
+    A folder is used if it is empty, or if a run was killed in it before its first manifest.  The directory is removed
+    again if the run fails before its manifest is written, or if the scenario cannot be run.
 
     Raises:
         ScenarioError: it exists and is not empty.
@@ -55,7 +60,7 @@ def create_run_directory(folder: Path) -> Iterator[Path]:
     """
     try:
         existed = folder.exists()
-        if existed and not (folder.is_dir() and {path.name for path in folder.iterdir()} <= {".lock"}):
+        if existed and not (folder.is_dir() and _is_unused(folder)):
             problem = "already exists and is not empty" if folder.is_dir() else "is a file"
             remedy = "use another folder, or give none for a new one"
             raise ScenarioError([Fault("out", f"{folder} {problem}", None, remedy)])
@@ -74,6 +79,12 @@ def create_run_directory(folder: Path) -> Iterator[Path]:
             raise
 
 
+def _is_unused(folder: Path) -> bool:
+    """Return whether a folder is empty, or was locked for a run that has written no manifest."""
+    names = {path.name for path in folder.iterdir()}
+    return not names or (".lock" in names and names <= _BEFORE_MANIFEST)
+
+
 def append_replicas(table: Path, more: Path, first: int, out: Path) -> None:
     """Write the rows of *table*, with those of *more* in place of its replicas from *first* on, to *out*.
 
@@ -82,16 +93,18 @@ def append_replicas(table: Path, more: Path, first: int, out: Path) -> None:
     with open_parquet(more) as file:
         schema = file.schema_arrow
     defaults = {column.name: column.default for column in TABLES.get(table.stem, ())}
-    with pq.ParquetWriter(absolute_path(out), schema) as writer:
-        for path in (table, more):
-            for batch in read_batches(path, CHUNK):
-                rows = pa.Table.from_batches([batch])
-                for name in schema.names:
-                    if name not in rows.column_names:
-                        added = pa.array([defaults.get(name)] * len(rows), schema.field(name).type)
-                        rows = rows.append_column(name, added)
-                rows = rows.select(schema.names).cast(schema)
-                writer.write_table(rows if path == more else rows.filter(pc.less(rows["replica"], first)))
+
+    def complete_rows(path: Path) -> Iterator[pa.Table]:
+        for batch in read_rows(path):
+            rows = pa.Table.from_batches([batch])
+            for name in schema.names:
+                if name not in rows.column_names:
+                    added = pa.array([defaults.get(name)] * len(rows), schema.field(name).type)
+                    rows = rows.append_column(name, added)
+            yield rows.select(schema.names).cast(schema)
+
+    earlier = (rows.filter(pc.less(rows["replica"], first)) for rows in complete_rows(table))
+    write_parquet(out, schema, chain(earlier, complete_rows(more)))
 
 
 def summarize_run(scenario: Scenario, values: Sequence[Mapping[str, float]]) -> dict[str, Any]:
@@ -114,6 +127,7 @@ class RunWriter(RunObserver):
 
     Attributes:
         scenario: the scenario, of which a run that ends early has fewer rounds.
+        tables: the tables that grow.
     """
 
     def __init__(self, folder: Path, scenario: Scenario, replicas: range, lanes: Sequence[tuple[str, int]]) -> None:
@@ -124,8 +138,8 @@ class RunWriter(RunObserver):
         keeping = scenario.keeping
         optional = {"metrics": bool(lanes), "attempts": keeping.attempts}
         names = [name for name in GROWING if optional.get(name, True)]
-        self._tables = {name: TableWriter(folder, name, SCHEMAS[name]) for name in names}
-        tables = self._tables["events"], self._tables.get("attempts")
+        self.tables = {name: TableWriter(folder, name, SCHEMAS[name]) for name in names}
+        tables = self.tables["events"], self.tables.get("attempts")
         self.recorders = [EventRecorder(tables[0], replica, keeping, tables[1]) for replica in replicas]
         self._statistics = [RoundStatistics(scenario.users) for _ in replicas]
         self._waiting: list[Sequence[Round]] = []
@@ -137,7 +151,7 @@ class RunWriter(RunObserver):
         """Write a whole table at once."""
         rows = table if isinstance(table, pa.Table) else pa.Table.from_pandas(table, preserve_index=False)
         with atomic_write(self.folder / f"{name}.parquet") as part:
-            pq.write_table(with_stamp(rows), absolute_path(part))
+            write_parquet(part, rows.schema, [rows])
 
     def write_replicas(self, name: str, columns: Sequence[Mapping[str, NDArray[Any]]]) -> None:
         """Write a table such as ``users`` from its columns in each replica; nothing if there are none."""
@@ -160,9 +174,11 @@ class RunWriter(RunObserver):
         self._checkpoint_round = start.checkpoint_round or 0
 
     def on_round(self, progress: RunProgress) -> None:
-        if monotonic() - self._flushed_at >= FLUSH_EVERY_S:
+        if monotonic() - self._flushed_at >= FLUSH_EVERY_S or any(table.is_full for table in self.tables.values()):
             self._flush()
         self._round = progress.round
+        for recorder in self.recorders:
+            recorder.closed = progress.round
         if isinstance(progress.results[0], RoundBatch):
             self._add_batches(cast("Sequence[RoundBatch]", progress.results))
             return
@@ -174,7 +190,8 @@ class RunWriter(RunObserver):
         """Add the metrics of an evaluation, of each lane those that it has."""
         self._evaluations.append(report)
         places = np.array([replica for _, replica in self._lanes]) - self._replicas.start
-        self._tables["metrics"].append(*metric_columns(report, self._lanes, np.asarray(closed_s, float)[places]))
+        columns, kept = metric_columns(report, self._lanes, np.asarray(closed_s, float)[places])
+        self.tables["metrics"].append(columns, kept, self._round)
 
     def on_end(self, status: str, error: BaseException | None = None) -> None:
         """Publish all tables, and the summary of a finished run.
@@ -200,7 +217,7 @@ class RunWriter(RunObserver):
 
     def abandon(self) -> None:
         """Remove the unfinished tables."""
-        for table in self._tables.values():
+        for table in self.tables.values():
             table.abandon()
 
     def _replica_values(self) -> list[dict[str, float]]:
@@ -224,8 +241,8 @@ class RunWriter(RunObserver):
         self._add_waiting()
         for recorder in self.recorders:
             recorder.flush()
-        for name in sorted(self._tables, key=lambda name: name == "rounds"):
-            self._tables[name].flush()
+        for name in sorted(self.tables, key=lambda name: name == "rounds"):
+            self.tables[name].flush()
         self._flushed_at = monotonic()
 
     def _add_waiting(self) -> None:
@@ -236,20 +253,16 @@ class RunWriter(RunObserver):
     def _add_batches(self, batches: Sequence[RoundBatch]) -> None:
         for statistics, batch in zip(self._statistics, batches, strict=True):
             statistics.extend(batch)
-        tables_by_batch = [batch.tables for batch in batches]
-        for name in tables_by_batch[0]:
-            tables = [by_name[name] for by_name in tables_by_batch]
-            sizes = [len(table["round"]) for table in tables]
-            columns = {"replica": np.repeat(np.array(self._replicas), sizes)}
-            columns |= {column: np.concatenate([table[column] for table in tables]) for column in tables[0]}
-            order = np.argsort(columns["round"], kind="stable")  # by round, then by replica
-            self._tables[name].append([column[order] for column in columns.values()])
+        for replica, batch in zip(self._replicas, batches, strict=True):
+            for name, columns in batch.tables.items():
+                numbers = np.full(len(columns["round"]), replica)
+                self.tables[name].append([numbers, *columns.values()])
 
     def _publish(self) -> None:
         self._add_waiting()
         for recorder in self.recorders:
             recorder.flush()
-        for table in self._tables.values():
+        for table in self.tables.values():
             table.finish()
-        for table in self._tables.values():
+        for table in self.tables.values():
             table.publish()

@@ -1,14 +1,17 @@
 """Tables of a run directory, written in chunks during the run.
 
-A table grows in ``<name>.arrows.part``, a stream of record batches that stays readable up to the point of a crash.  At
-the end of the run it becomes ``<name>.parquet``, which gets its name when it is complete.  Memory is bounded: a chunk
-is written as soon as it is full.
+A table grows in ``<name>.arrows.part``, a sequence of Arrow streams that stays readable up to the point of a crash.  At
+the end of the run it becomes ``<name>.parquet``, which gets its name when it is complete.  Memory is bounded by the
+rows of one round: a chunk is written when the first round closes at which it is full.
+
+Rows are sorted as rounds close (`netfl.results.row_order`), and the rows of a replica are together in the Parquet file,
+so that the file does not depend on when chunks were written.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,11 +23,13 @@ from numpy.typing import NDArray
 
 from netfl.columns import REPLICA, ROUND, USER, Column, columns_of
 from netfl.errors import MachineError
+from netfl.files import absolute_path
 from netfl.formats import STAMP, check_stamp
 from netfl.network.attempt_log import Attempt
 from netfl.results.atomic_write import publish_file, temp_path
+from netfl.results.row_order import TIMES, row_order, split_by_replica
 from netfl.scenario.recording import EventFilter
-from netfl.types import KINDS, Delivery, Event, LearnerReport, Round
+from netfl.types import KINDS, Delivery, Event, Ints, LearnerReport, Round
 
 _METRIC = Column("metric", "word", "name of the metric")
 _VALUE = Column("value", "double", "value of the metric")
@@ -73,8 +78,11 @@ GROWING = ("rounds", "deliveries", "events", "attempts", "metrics")
 """Tables that grow during a run; the others are written at once."""
 
 CHUNK = 1 << 16
-"""Number of rows that are gathered before they are written."""
+"""Number of rows that are gathered before they are written, and of rows in a row group of a Parquet file."""
 
+
+STREAM_BYTES = 2000
+"""Bytes of a stream beside its rows: its schema and the headers of its batches."""
 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 """Compression of streams: LZ4 takes little time, and about as much space as Parquet."""
@@ -97,74 +105,160 @@ def read_stream(path: Path) -> pa.Table:
     """
     schema = SCHEMAS[path.name.partition(".")[0]]
     batches = []
-    with suppress(OSError, pa.ArrowException):  # rows end where the file ends or is damaged
-        for batch in _batches(path):
-            batches.append(batch)  # noqa: PERF402 - keeps the batches before the damage
+    with suppress(OSError, pa.ArrowException), pa.OSFile(str(path)) as file:  # rows end where the file is damaged
+        while file.tell() < file.size():
+            for batch in pa.ipc.open_stream(file):
+                batches.append(batch)  # noqa: PERF402 - keeps the batches before the damage
     if batches:
         check_stamp(batches[0].schema.metadata, path)
         if not batches[0].schema.equals(schema):
             raise MachineError(f"{path} cannot be read: its columns are {', '.join(batches[0].schema.names)}")
-    return pa.Table.from_batches(batches, schema).unify_dictionaries()
+    rows = pa.Table.from_batches(batches, schema).unify_dictionaries()
+    return rows.take(pa.array(np.argsort(rows["replica"].to_numpy(), kind="stable")))
 
 
-def _batch(columns: Sequence[Any], schema: pa.Schema, kept: NDArray[np.bool_] | None = None) -> pa.RecordBatch:
-    """Return rows from whole columns in the order of *schema*; of these the rows that *kept* marks, if it is given."""
-    fields = zip(columns, schema, strict=True)
-    arrays = [column if isinstance(column, pa.Array) else pa.array(column, field.type) for column, field in fields]
-    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-    return batch if kept is None or kept.all() else batch.filter(pa.array(kept))
+def write_parquet(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch | pa.Table]) -> None:
+    """Write rows to a Parquet file with checksums of its pages; the same rows give the same bytes.
+
+    Args:
+        path: the file.
+        schema: the columns.
+        batches: the rows, divided in any way.
+    """
+    schema = schema.with_metadata({**(schema.metadata or {}), **STAMP})
+    held: list[pa.Table] = []
+    size = 0
+    with pq.ParquetWriter(absolute_path(path), schema, write_page_checksum=True) as writer:
+        for batch in batches:
+            rows = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
+            held.append(rows)
+            size += len(rows)
+            while size >= CHUNK:
+                gathered = pa.concat_tables(held)
+                writer.write_table(_row_group(gathered.slice(0, CHUNK), schema))
+                held = [gathered.slice(CHUNK)]
+                size -= CHUNK
+        if size:
+            writer.write_table(_row_group(pa.concat_tables(held), schema))
 
 
-def _batches(path: Path) -> Iterator[pa.RecordBatch]:
-    with pa.OSFile(str(path)) as file:
-        yield from pa.ipc.open_stream(file)
+def _row_group(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return *rows* with dictionaries of the words that occur in them, in the order of their first occurrence."""
+    columns = []
+    for column, field in zip(rows.columns, schema, strict=True):
+        if pa.types.is_dictionary(field.type):
+            whole = column.cast(field.type.value_type).combine_chunks()
+            columns.append(whole.dictionary_encode().cast(field.type))
+        else:
+            columns.append(column)
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+class _GatheredRows:
+    """Rows that are gathered until they are sorted.
+
+    Args:
+        name: the table.
+        schema: its columns.
+    """
+
+    def __init__(self, name: str, schema: pa.Schema) -> None:
+        self._time = TIMES.get(name)
+        self._schema = schema
+        self._chunks: list[pa.RecordBatch] = []
+        self._closed: list[Ints] = []
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def append(
+        self,
+        columns: Sequence[pa.Array | NDArray[np.generic]],
+        kept: NDArray[np.bool_] | None = None,
+        closed: Ints | int = 0,
+    ) -> None:
+        """Add rows as whole columns in the order of the schema.
+
+        Args:
+            columns: the columns.
+            kept: mask of the rows that are added; ``None`` for all.
+            closed: number of the last round that had closed when the rows were recorded, one for all or one for each.
+        """
+        fields = zip(columns, self._schema, strict=True)
+        arrays = [column if isinstance(column, pa.Array) else pa.array(column, field.type) for column, field in fields]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        of_rows = np.broadcast_to(np.asarray(closed, np.int64), batch.num_rows)
+        if kept is not None and not kept.all():
+            batch = batch.filter(pa.array(kept))
+            of_rows = of_rows[kept]
+        self._chunks.append(batch)
+        self._closed.append(of_rows)
+        self._size += batch.num_rows
+
+    def sorted_rows(self) -> pa.Table:
+        """Return the rows in their order."""
+        rows = pa.Table.from_batches(self._chunks, self._schema).unify_dictionaries()
+        if self._time is None or not self._size:
+            return rows
+        rows = rows.combine_chunks()
+        return rows.take(pa.array(row_order(rows, self._time, np.concatenate(self._closed))))
+
+    def clear(self) -> None:
+        """Remove all rows."""
+        self._chunks = []
+        self._closed = []
+        self._size = 0
 
 
 class TableWriter:
-    """Growing table: a stream until it is finished, then a Parquet file."""
+    """Growing table: a sequence of streams until it is finished, then a Parquet file.
+
+    Each stream holds rows of one replica, in their order.
+
+    Attributes:
+        places: place of each stream in the file, by replica.
+        rows: number of rows that are written.
+        stream_bytes: size of all streams.
+    """
 
     def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
         self._final = folder / f"{name}.parquet"
         self._part = temp_path(self._final)
         self._schema = schema
-        self._chunks: list[pa.RecordBatch] = []
-        self._rows = 0
+        self._rows = _GatheredRows(name, schema)
+        self.append = self._rows.append
         self._path = stream_of(folder, name)
         self._file = pa.OSFile(str(self._path), "wb")
-        self._stream = pa.ipc.new_stream(self._file, schema.with_metadata(STAMP), options=_COMPRESSED)
+        self.places: dict[int, list[int]] = {}
+        self.rows = 0
+        self.stream_bytes = 0
 
-    def append(self, columns: Sequence[pa.Array | NDArray[np.generic]], kept: NDArray[np.bool_] | None = None) -> None:
-        """Add rows as whole columns in the order of the schema; of these the rows that *kept* marks, if it is given."""
-        batch = _batch(columns, self._schema, kept)
-        self._chunks.append(batch)
-        self._rows += batch.num_rows
-        if self._rows >= CHUNK:
-            self.flush()
+    @property
+    def is_full(self) -> bool:
+        """True if a chunk can be written."""
+        return len(self._rows) >= CHUNK
 
     def flush(self) -> None:
-        """Write the gathered rows to the stream."""
-        if self._chunks:
-            self._stream.write_table(pa.Table.from_batches(self._chunks, self._schema).unify_dictionaries())
-            self._file.flush()
-        self._chunks = []
-        self._rows = 0
+        """Write the gathered rows, which are those of whole rounds."""
+        if not len(self._rows):
+            return
+        for replica, rows in split_by_replica(self._rows.sorted_rows()):
+            self.places.setdefault(replica, []).append(self._file.tell())
+            with pa.ipc.new_stream(self._file, self._schema.with_metadata(STAMP), options=_COMPRESSED) as stream:
+                stream.write_table(rows)
+        self._file.flush()
+        self.rows += len(self._rows)
+        self.stream_bytes = self._file.tell()
+        self._rows.clear()
 
     def finish(self) -> None:
         """Write all rows as a Parquet file, which `publish` gives its name."""
         if self._file.closed:
             return
         self.flush()
-        self._stop()
-        schema = self._schema.with_metadata(STAMP)
-        with pa.OSFile(str(self._part), "wb") as file, pq.ParquetWriter(file, schema) as writer:
-            held: list[pa.RecordBatch] = []
-            for batch in _batches(self._path):
-                held.append(batch)
-                if sum(each.num_rows for each in held) >= CHUNK:
-                    writer.write_table(pa.Table.from_batches(held).unify_dictionaries())
-                    held = []
-            if held:
-                writer.write_table(pa.Table.from_batches(held).unify_dictionaries())
+        self._file.close()
+        write_parquet(self._part, self._schema, self._batches())
 
     def publish(self) -> None:
         """Give the finished file its name, unless it has it."""
@@ -174,16 +268,19 @@ class TableWriter:
 
     def abandon(self) -> None:
         """Remove the unfinished files, for example after a disk error."""
-        self._chunks = []
+        self._rows.clear()
         with suppress(OSError):  # the disk may fail again
-            self._stop()
+            self._file.close()
         for path in (self._path, self._part):
             path.unlink(missing_ok=True)
 
-    def _stop(self) -> None:
-        if not self._file.closed:
-            with self._file:
-                self._stream.close()
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows replica by replica."""
+        with pa.OSFile(str(self._path)) as file:
+            for replica in sorted(self.places):
+                for place in self.places[replica]:
+                    file.seek(place)
+                    yield from pa.ipc.open_stream(file)
 
 
 class MemoryTable:
@@ -191,18 +288,15 @@ class MemoryTable:
 
     def __init__(self, name: str) -> None:
         self._schema = SCHEMAS[name]
-        self._batches: list[pa.RecordBatch] = []
-
-    def append(self, columns: Sequence[pa.Array | NDArray[np.generic]], kept: NDArray[np.bool_] | None = None) -> None:
-        """Add rows; see `TableWriter.append`."""
-        self._batches.append(_batch(columns, self._schema, kept))
+        self._rows = _GatheredRows(name, self._schema)
+        self.append = self._rows.append
 
     def __len__(self) -> int:
-        return sum(batch.num_rows for batch in self._batches)
+        return len(self._rows)
 
     def read(self) -> pa.Table:
-        """Return all rows."""
-        return pa.Table.from_batches(self._batches, self._schema).unify_dictionaries()
+        """Return all rows, as they are in the file of a run."""
+        return _row_group(self._rows.sorted_rows(), self._schema)
 
 
 def dictionary_column(values: Sequence[str], counts: NDArray[np.int64] | None = None) -> pa.Array:
@@ -241,9 +335,10 @@ def metric_columns(
 
 
 class _RecordedEvents(NamedTuple):
-    """Words of the events of one call of `EventRecorder.record`, and their number."""
+    """Words of the events of one call of `EventRecorder.record`, their number, and the last round that had closed."""
 
     size: int
+    closed: int
     kind: str
     round: int
     node: str
@@ -264,6 +359,7 @@ class EventRecorder:
         counts: number of events of each kind.
         values: metrics of the whole replica.
         by_user: columns ``[users]`` of the tables ``users`` and ``energy`` that are known at the end of the replica.
+        closed: number of the last round that has closed.
     """
 
     def __init__(
@@ -283,6 +379,7 @@ class EventRecorder:
         self.counts = dict.fromkeys(KINDS, 0)
         self.values: dict[str, float] = {}
         self.by_user: dict[str, Mapping[str, NDArray[Any]]] = {}
+        self.closed = 0
 
     def wants(self, kind: str) -> bool:
         """Return whether events of *kind*, or rows of the table ``attempts``, are recorded."""
@@ -309,7 +406,8 @@ class EventRecorder:
         for buffer, part in ((self._times_s, times_s), (self._users, users), (self._values, values)):
             of_each = part if part.size == size else np.full(size, part)
             buffer.frombytes(of_each.tobytes())
-        self._calls.append(_RecordedEvents(size, event.kind, event.round, event.node, event.detail, event.traffic))
+        call = _RecordedEvents(size, self.closed, event.kind, event.round, event.node, event.detail, event.traffic)
+        self._calls.append(call)
         if len(self._users) >= CHUNK:
             self.flush()
 
@@ -325,13 +423,13 @@ class EventRecorder:
         assert self._attempts is not None, "attempts are recorded only if they are wanted"
         replica = np.full(len(columns["user"]), self._replica)
         kept = self._keeping.of(columns[USER.name]) & self._keeping.of_rounds(columns[ROUND.name])
-        self._attempts.append([replica, *(columns[column.name] for column in columns_of(Attempt))], kept)
+        self._attempts.append([replica, *(columns[column.name] for column in columns_of(Attempt))], kept, self.closed)
 
     def flush(self) -> None:
         """Pass the gathered events to the table."""
         if not self._calls:
             return
-        sizes, kinds, rounds, nodes, details, traffic = zip(*self._calls, strict=True)
+        sizes, closed, kinds, rounds, nodes, details, traffic = zip(*self._calls, strict=True)
         counts = np.array(sizes)
         self._table.append(
             [
@@ -344,7 +442,8 @@ class EventRecorder:
                 np.array(self._values),
                 dictionary_column(details, counts),
                 dictionary_column(traffic, counts),
-            ]
+            ],
+            closed=np.repeat(np.array(closed, np.int64), counts),
         )
         self._calls = []
         for buffer in (self._times_s, self._users, self._values):

@@ -1,7 +1,7 @@
 """The JSON Schema of scenarios, with which editors complete and check them.
 
 The schema is generated from the pydantic models.  A family is a choice among its models by ``kind``.  The schema covers
-keys, types, bounds and common units; `netfl check` also finds sections that do not fit together.
+keys, types, bounds and units; `netfl check` also finds sections that do not fit together.
 """
 
 from __future__ import annotations
@@ -18,17 +18,11 @@ from pydantic_core import core_schema
 
 from netfl.registry import FAMILIES, Spec, base_of, find_model, list_kinds
 from netfl.scenario.scenario import Scenario
-from netfl.units import Unit, to_si
+from netfl.units import Unit, units_of
 
 DIALECT = "http://json-schema.org/draft-07/schema#"
 """The version of JSON Schema that most editors support."""
 _NUMBER = r"^\s*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\s*"
-_COMMON = (
-    *("ns", "us", "µs", "ms", "s", "min", "h", "hour", "hours", "day", "days", "mm", "cm", "m", "km", "m/s", "km/h"),
-    *("Hz", "kHz", "MHz", "GHz", "bps", "kbps", "Mbps", "Gbps", "bit/s", "bit", "kbit", "Mbit", "byte", "bytes", "B"),
-    *("kB", "MB", "GB", "KiB", "MiB", "mJ", "J", "kJ", "Wh", "kWh", "uW", "mW", "W", "dB", "dBi", "dBm", "dBW"),
-)
-"""Common units, for which an editor can report a wrong dimension."""
 _BOUNDS = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}
 _OUTSIDE = {
     "type": "string",
@@ -59,17 +53,9 @@ class _Generator(GenerateJsonSchema):
 
 @cache
 def _quantity(symbol: str) -> str:
-    """Return the pattern of a number with a unit, without common units of another dimension.
-
-    Rare units pass, right or wrong, since only pint knows them all.
-    """
-    wrong = []
-    for unit in _COMMON:
-        try:
-            to_si(f"1 {unit}", symbol)
-        except ValueError:
-            wrong.append(unit)
-    return rf"{_NUMBER}(?![eE][-+]?[0-9])(?!({'|'.join(wrong)})\s*$)[^\s0-9.+-].*$"
+    """Return the pattern of a number with one of the units that `netfl.units.units_of` lists."""
+    units = "|".join(re.escape(unit) for unit in units_of(symbol))
+    return rf"{_NUMBER}({units})\s*$"
 
 
 def scenario_schema() -> dict[str, Any]:

@@ -74,7 +74,7 @@ class RecordSpec(Spec):
     """Store the events of the first round and of every ``every``-th round after it."""
     attempts: bool = False
     """Store the table ``attempts``: every attempt over the air of these users, in these rounds."""
-    versions: bool | Annotated[int, Field(ge=1)] = False
+    versions: Annotated[bool | Annotated[int, Field(ge=1)], ByForm()] = False
     """Keep every version of each learner's model in ``versions/<learner>-<replica>.safetensors``; a number n keeps the
     start, every n-th round and the last."""
 

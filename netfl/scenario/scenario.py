@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import numpy as np
-from pydantic import BeforeValidator, Field, PrivateAttr, TypeAdapter, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, TypeAdapter, ValidationError, model_validator
 
 from netfl.access import Access
-from netfl.errors import Fault, ScenarioError, suggest
+from netfl.errors import CONTROLS, Fault, ScenarioError, suggest
 from netfl.files import local_path
 from netfl.formats import FORMAT
 from netfl.learning.data import Data
@@ -19,10 +19,11 @@ from netfl.learning.partition import Partition
 from netfl.learning.payload import largest_payload, learner_payloads, model_payload
 from netfl.learning.spec import CheckpointSpec, EvaluateSpec, LearnerSpec
 from netfl.network.compute import as_tuple
-from netfl.registry import ByForm, FamilyMember, Spec, faults_of, invalid, list_kinds, to_line_error
+from netfl.registry import ByForm, FamilyMember, Spec, StrictScalars, faults_of, invalid, list_kinds, to_line_error
 from netfl.scenario import examples
 from netfl.scenario import yaml_document as documents
 from netfl.scenario.html_card import html_card
+from netfl.scenario.key_search import place_remedy
 from netfl.scenario.recording import RECORDED, EventFilter, RecordSpec
 from netfl.scenario.sweep_axes import Sweeping
 from netfl.scenario.validation import WINDOWS, cross_faults
@@ -30,12 +31,12 @@ from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.streams import Streams
 from netfl.tracker import Tracker
 from netfl.types import EventKind, Payload
-from netfl.units import WRITTEN, Seconds
+from netfl.units import WRITTEN, Seconds, Seed
 
-Name = Annotated[str, Field(pattern=r"^[^\s/\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*$", max_length=100)]
+Name = Annotated[str, Field(pattern=rf"^[^\s/\\{CONTROLS}][^/\\{CONTROLS}]*$", max_length=100)]
 """A name that is valid in a table and in a file name."""
 
-MOST_USERS, MOST_ROUNDS, MOST_REPLICAS = 10**8, 10**12, 10**6
+MOST_USERS, MOST_ROUNDS, MOST_REPLICAS = 2 * 10**7, 10**12, 10**6
 """Limits beyond which no run would end; larger values are refused before memory is allocated."""
 
 _CARD_PARTS = ("topology", "channel", "mac", "outages", "traffic", "round")
@@ -59,9 +60,9 @@ class Scenario(Spec):
     """Name of the run and of its directory."""
     description: str = ""
     """A few sentences on what the scenario shows; the report begins with them."""
-    format: Annotated[int, Field(ge=1, le=FORMAT)] = 1
-    """Version of the file format; a file without it has format 1."""
-    seed: Annotated[int, Field(ge=0)] = 0
+    format: Annotated[int, Field(ge=1, le=FORMAT), AfterValidator(lambda _: FORMAT)] = FORMAT
+    """Version of the file format, by default 1; once a file is read, it is the current one."""
+    seed: Seed = 0
     """Seed of every random draw."""
     replicas: Annotated[int, Field(ge=1, le=MOST_REPLICAS)] = 1
     """Independent repetitions of the network and of learning."""
@@ -236,10 +237,15 @@ def load(
     _apply_named(document, [named] if isinstance(named, str) else named)
     known = [*_learners(document)]
     for key, value in (overrides or {}).items():
-        shown = value if isinstance(value, str | int | float | np.generic | None) else "…"
-        document.put(key, copy_containers(value), f"--set {key}={shown}")
+        document.put(key, copy_containers(value), f"--set {key}={_shown(value)}")
     _check_learners(document, known, overrides or {})
     return validate(document)
+
+
+def _shown(value: object) -> object:
+    """Return *value* as the name of an option shows it: mappings, lists and objects are left out."""
+    is_number = isinstance(value, float | np.generic) or (isinstance(value, int) and value.bit_length() <= 128)
+    return value if is_number or isinstance(value, str | None) else "…"
 
 
 def _open_document(source: ScenarioSource) -> ScenarioDocument:
@@ -282,7 +288,10 @@ def validate(document: ScenarioDocument) -> Scenario:
     try:
         scenario = Scenario.model_validate(document.data, context=WRITTEN)
     except ValidationError as error:
-        faults = [*faults_of(error), *cross_faults(*_usable_parts(document.data))]
+        faults = [
+            *faults_of(error, lambda key: place_remedy(key, Scenario)),
+            *cross_faults(*_usable_parts(document.data)),
+        ]
         raise ScenarioError(document.located(faults)) from None
     scenario._document = document
     return scenario
@@ -334,7 +343,9 @@ def _usable_parts(data: Mapping[str, Any]) -> tuple[dict[str, Any], set[str]]:
         if name not in data:
             parts[name] = None if field.is_required() else field.get_default(call_default_factory=True)
             continue
-        adapter: TypeAdapter[Any] = TypeAdapter(cast(Any, Annotated[cast(Any, field.annotation), field]))
+        adapter: TypeAdapter[Any] = TypeAdapter(
+            cast(Any, Annotated[cast(Any, field.annotation), field, StrictScalars()])
+        )
         try:
             parts[name] = adapter.validate_python(data[name], context=WRITTEN)
         except ValidationError:

@@ -23,11 +23,12 @@ from netfl.registry import ByForm, Spec
 from netfl.scenario.sweep_condition import Condition
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts
+from netfl.units import Seed
 
 
 def _check_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
     if bounds[0] >= bounds[1]:
-        raise ValueError("the first bound is not below the second")
+        raise ValueError("the first bound is not below the second; put the smaller one first")
     return bounds
 
 
@@ -104,6 +105,15 @@ _TAKEN = frozenset(
 )  # fmt: skip
 """Columns of a sweep's tables, whose names no axis may have."""
 
+MAX_COMBINATIONS = 100_000
+"""Largest number of combinations of a sweep, with those that it excludes."""
+MAX_POINTS = 10_000
+"""Largest number of points of a sweep, each of which is validated before anything runs: about half a minute."""
+
+_MAX_PATHS = 200
+"""Largest number of keys that a sweep varies."""
+_FEWER_POINTS = "use fewer values or draws, or divide it into several sweeps"
+
 Values = Annotated[tuple[Any, ...], Field(min_length=1)]
 """The values of one axis."""
 
@@ -111,11 +121,11 @@ Values = Annotated[tuple[Any, ...], Field(min_length=1)]
 class RandomSpec(Spec):
     """Axes with random values.  More draws keep the earlier ones."""
 
-    draws: Annotated[int, Field(ge=1)]
+    draws: Annotated[int, Field(ge=1, le=MAX_POINTS)]
     """Number of points."""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     """Seed of the draws alone."""
-    parameters: Annotated[dict[str, Draw], Field(min_length=1)]
+    parameters: Annotated[dict[str, Draw], Field(min_length=1, max_length=_MAX_PATHS)]
     """Dotted paths and their distributions."""
 
     def values(self) -> list[dict[str, Any]]:
@@ -172,7 +182,11 @@ class SweepSpec(SweepAxes):
     """Dotted paths and lists of equal length: the first values together, then the second, and so on."""
     random: RandomSpec | None = None
     """Random draws from distributions."""
-    exclude: Annotated[tuple[str, ...], BeforeValidator(lambda text: (text,) if isinstance(text, str) else text)] = ()
+    exclude: Annotated[
+        tuple[str, ...],
+        Field(max_length=_MAX_PATHS),
+        BeforeValidator(lambda text: (text,) if isinstance(text, str) else text),
+    ] = ()
     """Conditions that leave out combinations.  Axes have short names there: the last part of the path, with as many
     parts before it as make it unique."""
 
@@ -201,6 +215,7 @@ class SweepSpec(SweepAxes):
         conditions = [Condition.read(text, [*names.values()]) for text in self.exclude]
         zipped = [dict(zip(self.zip, values, strict=True)) for values in zip(*self.zip.values(), strict=True)] or [{}]
         drawn = [{}] if self.random is None else self.random.values()
+        points = 0
         for *values, side, draw in product(*self.grid.values(), zipped, drawn):
             point = {**dict(zip(self.grid, values, strict=True)), **side, **draw}
             named = {names[path]: value for path, value in point.items()}
@@ -209,8 +224,20 @@ class SweepSpec(SweepAxes):
             except ValueError as error:
                 remedy = "compare numbers with numbers, and text with text"
                 raise ScenarioError([Fault("exclude", str(error), None, remedy)]) from None
-            if not is_excluded:
-                yield point
+            if is_excluded:
+                continue
+            points += 1
+            if points > MAX_POINTS:
+                problem = f"the {self._combinations:,} combinations leave more than {MAX_POINTS:,} points"
+                raise ScenarioError([Fault("", problem, None, _FEWER_POINTS)])
+            yield point
+
+    @property
+    def _combinations(self) -> int:
+        """The number of combinations, with those that are excluded."""
+        draws = 1 if self.random is None else self.random.draws
+        zipped = max(map(len, self.zip.values()), default=1)
+        return math.prod(map(len, self.grid.values())) * zipped * draws
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         faults = [*self._axis_faults()]
@@ -220,6 +247,10 @@ class SweepSpec(SweepAxes):
             except ValueError as error:
                 problem, _, remedy = str(error).partition("; ")
                 faults.append(Fault(f"exclude.{number}", problem, text, remedy))
+        if self._combinations > MAX_COMBINATIONS or (not self.exclude and self._combinations > MAX_POINTS):
+            limit = MAX_COMBINATIONS if self.exclude else MAX_POINTS
+            problem = f"has {self._combinations:,} combinations, more than {limit:,}"
+            faults.append(Fault("", problem, None, _FEWER_POINTS))
         yield from faults
         if faults:
             return
@@ -232,6 +263,9 @@ class SweepSpec(SweepAxes):
     def _axis_faults(self) -> Iterator[Fault]:
         if not self.paths:
             yield Fault("", "varies nothing", None, "give a dotted path and a list of values")
+        if len(self.paths) > _MAX_PATHS:
+            yield Fault("", f"varies {len(self.paths):,} keys, more than {_MAX_PATHS}", None, "write constants outside")
+            return
         random = () if self.random is None else self.random.parameters
         for section, paths in (("grid", self.grid), ("zip", self.zip), ("random.parameters", random)):
             yield from self._path_faults(section, paths)
@@ -255,7 +289,7 @@ class SearchSpec(SweepAxes):
 
     engine: Literal["optuna"]
     """``optuna``."""
-    trials: Annotated[int, Field(ge=1)]
+    trials: Annotated[int, Field(ge=1, le=MAX_POINTS)]
     """Number of trials.  More trials continue the search."""
     metric: Annotated[str, Field(min_length=1)]
     """Metric to optimise: a final value of a learner, such as ``accuracy``, or of the network, such as
@@ -264,15 +298,15 @@ class SearchSpec(SweepAxes):
     """Learner that has the metric; needed if there are several."""
     direction: Literal["maximize", "minimize"] = "maximize"
     """Direction of the search: the best value is the largest or the smallest."""
-    parameters: Annotated[dict[str, Draw], Field(min_length=1)]
+    parameters: Annotated[dict[str, Draw], Field(min_length=1, max_length=_MAX_PATHS)]
     """Dotted paths and the distributions that span the space to search."""
     sampler: Literal["tpe", "gp", "random"] = "tpe"
     """Algorithm that chooses the values: tree-structured Parzen estimators, a Gaussian process, or random draws."""
     pruner: Literal["none", "median", "successive_halving"] = "none"
     """Rule that ends a trial early whose metric is poor, after an evaluation of a learner."""
-    batch: Annotated[int, Field(ge=1)] = 1
+    batch: Annotated[int, Field(ge=1, le=MAX_POINTS)] = 1
     """Number of trials that are chosen together; those that share a trace are learned as one batch."""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     """Seed of the sampler alone."""
 
     @property

@@ -22,11 +22,18 @@ def _comparable(left: object, right: object) -> bool:
     return True
 
 
+def _number(value: object) -> Any:
+    """Refuse arithmetic with texts and lists, whose multiples fill the memory."""
+    if not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is not a number")
+    return value
+
+
 _OPERATIONS: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
+    ast.Add: lambda left, right: _number(left) + _number(right),
+    ast.Sub: lambda left, right: _number(left) - _number(right),
+    ast.Mult: lambda left, right: _number(left) * _number(right),
+    ast.Div: lambda left, right: _number(left) / _number(right),
     ast.Eq: lambda left, right: _comparable(left, right) and left == right,
     ast.NotEq: lambda left, right: _comparable(left, right) and left != right,
     ast.Lt: operator.lt,
@@ -71,7 +78,7 @@ class Condition:
         places = iter(quoted)
         try:
             tree = ast.parse(_QUOTED.sub(lambda _: f"_{next(places)}", text).strip(), mode="eval").body
-        except (SyntaxError, ValueError):
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two if it is nested deeply
             raise ValueError("not a condition; write one such as alpha > 0.5 and gamma == 0") from None
         for node in ast.walk(tree):
             if isinstance(node, ast.Name):
@@ -93,7 +100,7 @@ class Condition:
         """
         try:
             return bool(_value(self.tree, values))
-        except (TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
+        except (TypeError, ValueError, ZeroDivisionError, OverflowError, RecursionError) as error:
             raise ValueError(f"'{self.text}': {error}") from None
 
 

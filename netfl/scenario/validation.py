@@ -18,6 +18,7 @@ from netfl.registry import Spec, kind_of
 from netfl.scenario.recording import RecordSpec
 from netfl.streams import Streams
 from netfl.types import ScenarioFacts
+from netfl.units import clock_problem, find_unit
 
 _OPTIONAL = ("evaluate", "checkpoint", "precision")
 _LEARNING = ("data", "partition", "model", *_OPTIONAL)
@@ -117,6 +118,8 @@ def _length_faults(parts: Mapping[str, Any], unread: AbstractSet[str]) -> Iterat
             yield Fault(name, "has no effect with 'duration'", None, "leave it out, or give 'rounds' in its place")
     if duration_s is None:
         return
+    if problem := clock_problem(duration_s):
+        yield Fault("duration", problem, None, "make it shorter")
     if warmup_s is not None and warmup_s >= duration_s:
         yield Fault(
             "warmup", f"is not shorter than the duration, {duration_s:g} s", warmup_s, "make it shorter than 'duration'"
@@ -220,15 +223,37 @@ def _record_faults(parts: Mapping[str, Any]) -> Iterator[Fault]:
         yield Fault("record", problem, None, "set record: none, or thin them: record: {users: 1000, every: 100}")
 
 
+def unusual_values(part: object, key: str = "") -> Iterator[Fault]:
+    """Yield a warning for each quantity below *part* whose magnitude is probably a mistake in its unit."""
+    for name, entry in _entries(part):
+        below = f"{key}.{name}" if key else str(name)
+        yield from unusual_values(entry, below)
+        if not isinstance(part, Spec):
+            continue
+        field = type(part).model_fields[str(name)]
+        unit = find_unit((field.annotation, *field.metadata))
+        if unit is None:
+            continue
+        values = entry if isinstance(entry, tuple) else (entry,)
+        for value in values:
+            if isinstance(value, float) and (doubt := unit.doubt(value)):
+                yield Fault(below, f"{doubt} ({value:g} {unit.symbol}), which is unusual", None, "check its unit")
+
+
 def nested_faults(part: object, key: str, facts: ScenarioFacts) -> Iterator[Fault]:
     """Yield the errors that each model below *part* finds."""
-    entries: Iterable[tuple[object, object]] = ()
     if isinstance(part, Spec):
         yield from (fault.under(key) for fault in part.faults(facts))
-        entries = ((name, getattr(part, name)) for name in type(part).model_fields)
-    elif isinstance(part, Mapping):
-        entries = part.items()
-    elif isinstance(part, tuple):
-        entries = enumerate(part)
-    for name, entry in entries:
+    for name, entry in _entries(part):
         yield from nested_faults(entry, f"{key}.{name}" if key else str(name), facts)
+
+
+def _entries(part: object) -> Iterable[tuple[object, object]]:
+    """Return the parts of a model, a mapping or a list, by name or number."""
+    if isinstance(part, Spec):
+        return ((name, getattr(part, name)) for name in type(part).model_fields)
+    if isinstance(part, Mapping):
+        return part.items()
+    if isinstance(part, tuple):
+        return enumerate(part)
+    return ()

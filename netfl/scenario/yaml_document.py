@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 from ruamel.yaml.representer import SafeRepresenter
+from ruamel.yaml.resolver import VersionedResolver
 
 from netfl import files
 from netfl.errors import Fault, ScenarioError
+from netfl.files.json_documents import RepeatedKeyError, parse_json
 from netfl.formats import check_format
 from netfl.scenario import examples
 
@@ -27,6 +29,29 @@ MAX_VALUES = 250_000
 """Most keys and values of a YAML text; nested aliases can make memory-filling data of a short one."""
 JSON_FROM = 100_000
 """Texts of at least this many characters are read as JSON if they are; their keys then have no lines."""
+
+_PLAIN_VALUES = (
+    ("null", r"~|null|Null|NULL|", "~nN"),
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?[0-9]{1,4000}|0o[0-7]{1,4000}|0x[0-9a-fA-F]{1,3000}", "-+0123456789"),
+    ("float", r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+", "-+.0123456789"),
+    ("float", r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", "-+."),
+    ("merge", "<<", "<"),
+)
+"""Values without quotes by the core schema of YAML 1.2 (section 10.3.2), and merge keys: the tag, the pattern, and the
+characters that can begin it.  Longer integers remain text, since Python does not convert them."""
+
+
+class _CoreResolver(VersionedResolver):
+    """Resolver by the core schema alone, where ruamel.yaml also reads ``1_0`` as 10, ``0b11`` as 3, and dates."""
+
+    versioned_resolver: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
+
+
+for _tag, _pattern, _first in _PLAIN_VALUES:
+    for _character in (*_first, *([""] if _tag == "null" else [])):
+        _entry = (f"tag:yaml.org,2002:{_tag}", re.compile(f"(?:{_pattern})$"))
+        _CoreResolver.versioned_resolver.setdefault(_character, []).append(_entry)
 
 
 def parse(text: str, name: str) -> Any:
@@ -45,11 +70,16 @@ def parse(text: str, name: str) -> Any:
 def _load(text: str, name: str) -> tuple[Any, dict[str, str]]:
     """Return the data of `parse`, and the place ``file:line`` of each dotted key."""
     if len(text) >= JSON_FROM and text.startswith("{"):
-        with suppress(ValueError, RecursionError):
-            return json.loads(text), {}
+        try:
+            return parse_json(text), {}
+        except RepeatedKeyError as error:
+            raise _error(name, f"invalid JSON: {error}", "leave one of them out") from None
+        except ValueError:
+            pass  # YAML in braces
     if len(text) > MAX_BYTES:
         raise _error(name, f"larger than {MAX_BYTES / 1e6:g} MB", "move large parts to separate files")
     yaml = YAML(typ="safe", pure=True)
+    yaml.Resolver = _CoreResolver
     try:
         node = yaml.compose(text)
         if node is not None and _size(node, {}) > MAX_VALUES:
@@ -82,8 +112,21 @@ def _size(node: Node, known: dict[int, int]) -> int:
 def _plain(value: Any) -> Any:
     """Return *value* with keys that are texts, and with a copy for each alias."""
     if isinstance(value, dict):
-        return {str(key): _plain(entry) for key, entry in value.items()}
+        return _distinct([(str(key), _plain(entry)) for key, entry in value.items()])
     return [_plain(entry) for entry in value] if isinstance(value, list) else value
+
+
+def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a mapping.
+
+    Raises:
+        ValueError: a key occurs twice, such as ``2`` and ``"2"`` in YAML.
+    """
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        raise ValueError(f"the key '{counts.most_common(1)[0][0]}' occurs twice")
+    return mapping
 
 
 def _lines(node: Node | None, above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from netfl.errors import MachineError
+from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.learning.spec import CheckpointSpec
 from netfl.results.atomic_write import atomic_write
 from netfl.types import LearnerReport
@@ -64,6 +64,7 @@ class CheckpointStore:
 
         Raises:
             MachineError: there are checkpoints but none is intact, or it is that of another scenario.
+            ScenarioError: the scenario has other learners than the checkpoint.
         """
         from netfl.learning import checkpoint_file
 
@@ -135,7 +136,15 @@ class CheckpointStore:
 
         Raises:
             MachineError: learning depends on something that has changed.
+            ScenarioError: learners were added, removed or moved.
         """
+        names = [*self._facts.get("learners", {})]
+        saved_names = [*saved_facts.get("learners", names)]
+        if names and names != saved_names:
+            problem = f"these are not the learners of {path}, which are {', '.join(saved_names)}"
+            remedy = f"restore the section. {self.remedy}"
+            where = str(path.with_name("scenario.yaml"))
+            raise ScenarioError([Fault("learners", problem, ", ".join(names), remedy, where)])
         difference = next(_differences(saved_facts, self._facts), None)
         if difference is not None:
             key, saved, current = difference

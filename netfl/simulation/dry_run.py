@@ -1,11 +1,13 @@
 """A dry run: run the first rounds of a scenario, to find errors that only show then, and to measure the processor time.
 
-The time is extrapolated linearly to all rounds, local steps and test examples; see docs/running.md.
+The time is extrapolated linearly to all rounds, replicas, local steps and test examples, and so are the sizes of the
+files; see docs/running.md.
 """
 
 from __future__ import annotations
 
 import math
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,8 +21,10 @@ from netfl.errors import Fault, ModelError, NetflError, ScenarioError, model_err
 from netfl.learning.evaluation_sets import thin_tests
 from netfl.learning.spec import LearnerSpec
 from netfl.network.radio.collision_repeats import RepeatedCollisions
-from netfl.results.formatting import clock, counted, format_progress
-from netfl.results.run_writer import RunWriter
+from netfl.results.digests import run_digests
+from netfl.results.formatting import clock, counted, format_disk, format_progress
+from netfl.results.run_writer import FLUSH_EVERY_S, RunWriter
+from netfl.results.tables import STREAM_BYTES
 from netfl.scenario.scenario import Scenario
 from netfl.simulation import memory
 from netfl.simulation.checkpoints import CheckpointStore
@@ -37,8 +41,14 @@ LIMIT_S = 10.0
 """Processor time after which an open round is cut."""
 SAMPLE_S = 1.0
 """Processor time of rounds, learning included, that is enough to extrapolate from."""
-_MAX_ROUNDS = 100
+_MAX_ROUNDS = 1000
 """Rounds that are enough, even if they take less time."""
+_MAX_BATCHES = 10
+"""Batches of rounds that are enough."""
+_MAX_REPLICAS = 8
+"""Replicas that are enough, unless they are short."""
+_MAX_USERS = 10_000
+"""Users of all replicas together that are enough for short replicas."""
 _MAX_TESTED = 500
 """Test examples that are enough."""
 _MIN_STEPS = 2
@@ -58,6 +68,7 @@ class DryRun:
     Args:
         seconds: processor time of the whole run, extrapolated; a lower bound if a round was cut.
         memory: estimated bytes of memory.
+        disk: estimated bytes of the files at the end of the run, when rows are in tables and in streams.
         rounds: number of complete rounds of each replica.
         cut: progress of the round that was cut; ``None`` without one.
         delivers: whether any update was delivered.
@@ -67,6 +78,7 @@ class DryRun:
 
     seconds: float
     memory: float = 0.0
+    disk: float = 0.0
     rounds: int = 0
     cut: RoundProgress | None = None
     delivers: bool = True
@@ -83,17 +95,31 @@ class DryRun:
             bounds = f"{clock(self.seconds / _RANGE)} to {clock(self.seconds * _RANGE)}"
             rounds = counted(self.rounds, "round")
             estimate = f"{spent} of processor time ({bounds}, extrapolated from {rounds})"
-        return f"{estimate} after the start of Python, {memory.format_memory(self.memory)} of memory"
+        needed = f"{memory.format_memory(self.memory)} of memory"
+        if self.cut is None:
+            needed += f", {format_disk(self.disk)} of disk"
+        return f"{estimate} after the start of Python, {needed}"
+
+    def shortages(self) -> Iterator[tuple[float, str]]:
+        """Yield what the machine lacks: the share of the need that is available, and the problem in words."""
+        free = memory.available()
+        if free is not None and self.memory > free:
+            problem = (
+                f"about {memory.format_memory(self.memory)} of memory, but {memory.format_memory(free)} are available"
+            )
+            yield free / self.memory, problem
+        free = shutil.disk_usage(Path.cwd()).free
+        if self.disk > free:
+            problem = f"about {format_disk(self.disk)} of disk, but {format_disk(free)} are available in this folder"
+            yield free / self.disk, problem
 
     def warnings(self) -> Iterator[str]:
         """Yield warnings about a long round, missing memory, rounds without deliveries, and synchronised users."""
         if self.cut is not None:
             state = format_progress(self.cut)
             yield f"long: round {self.cut.round} did not end within {LIMIT_S:g} s; its state: {state}"
-        free = memory.available()
-        if free is not None and self.memory > free:
-            needed = memory.format_memory(self.memory)
-            yield f"large: the run needs about {needed} of memory, but {memory.format_memory(free)} are available"
+        for _, problem in self.shortages():
+            yield f"large: the run needs {problem}"
         if self.rounds and not self.delivers:
             yield (
                 f"silent: {counted(self.rounds, 'round')} of the dry run delivered no update; after a run, netfl ram "
@@ -119,6 +145,8 @@ class _Stopwatch(RunObserver):
         last: the last progress of an open round.
         rounds: the rounds of all replicas.
         network_s: processor time of each round without learning.
+        batches: number of batches of rounds.
+        deliveries: deliveries in all rounds of all replicas.
         max_deliveries: largest number of deliveries in a round of a replica.
         learning_s: processor time of each round's learning.
         evaluation_s: processor time of an evaluation.
@@ -130,6 +158,8 @@ class _Stopwatch(RunObserver):
         self.last: RoundProgress | None = None
         self.rounds: list[Sequence[Round]] = []
         self.network_s: list[float] = []
+        self.batches = 0
+        self.deliveries = 0
         self.max_deliveries = 0
         self.learning_s: list[float] = []
         self.evaluation_s = 0.0
@@ -158,14 +188,18 @@ class _Stopwatch(RunObserver):
         elapsed_s = self.elapsed_s
         network_s = elapsed_s - sum(self.network_s) - sum(self.learning_s)
         batches = [batch for batch in progress.results if isinstance(batch, RoundBatch)]
-        if batches:  # the first one is enough
-            self.network_s = [network_s / progress.round] * progress.round
-            self.max_deliveries = max(int(batch.delivered.max()) for batch in batches)
-            self.stop = True
+        if batches:
+            rounds_in_batch = progress.round - len(self.network_s)
+            self.network_s += [network_s / rounds_in_batch] * rounds_in_batch
+            self.batches += 1
+            self.deliveries += sum(int(batch.delivered.sum()) for batch in batches)
+            self.max_deliveries = max(self.max_deliveries, *(int(batch.delivered.max()) for batch in batches))
+            self.stop = elapsed_s > SAMPLE_S or self.batches >= _MAX_BATCHES
             return
         self.network_s.append(network_s)
         rounds = [each for each in progress.results if isinstance(each, Round)]
         self.rounds.append(rounds)
+        self.deliveries += sum(len(each.deliveries) for each in rounds)
         self.max_deliveries = max(self.max_deliveries, *(len(each.deliveries) for each in rounds))
         self.stop = elapsed_s > SAMPLE_S or len(self.rounds) >= _MAX_ROUNDS
 
@@ -199,15 +233,21 @@ def run_dry(scenario: Scenario) -> DryRun:
     """Prepare *scenario*, and run its first rounds in every replica.
 
     Raises:
-        NetflError: any error of a run that shows in its first rounds, or the run would not end in a year.
+        NetflError: any error of a run that shows in its first rounds, or the run would not end in a year, or half of
+            what it needs does not fit into the memory or on the disk of this machine.
     """
     stopwatch = _Stopwatch()
     try:
         dry_run = _measure(scenario, stopwatch)
     except _CutError:
         dry_run = _cut_run(scenario, stopwatch)
+    problem = ""
+    for share, shortage in dry_run.shortages():
+        if share < 1 / _RANGE:
+            problem = f"the run would need {shortage}"
     if dry_run.seconds > ENDLESS_S:
         problem = f"the run would take more than a year: {dry_run}"
+    if problem:
         remedy = "make it shorter, or use fewer users or replicas"
         if scenario.duration is None:
             fault = Fault("rounds", problem, scenario.rounds, remedy)
@@ -232,7 +272,10 @@ def _cut_run(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
 
 def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
     """Run the first rounds, and extrapolate preparation, network, learning and evaluations to the whole run."""
-    setup = prepare_run(scenario, pulse=stopwatch.on_progress)
+    # many short replicas show what each of them costs beside its rounds
+    short_replicas = min(_MAX_ROUNDS // scenario.steps, _MAX_USERS // scenario.users)
+    replicas = min(scenario.replicas, max(_MAX_REPLICAS, short_replicas))
+    setup = prepare_run(scenario, replicas=range(replicas), pulse=stopwatch.on_progress)
     seconds = stopwatch.elapsed_s
     with tempfile.TemporaryDirectory() as folder, _fast_learner(setup, _MIN_STEPS) as learner:
         training = ""
@@ -240,33 +283,86 @@ def _measure(scenario: Scenario, stopwatch: _Stopwatch) -> DryRun:
             training = learner.training_method
         _check_batches(scenario, learner)
         session = _TimedSession(learner, Path(folder), stopwatch)
+        empty = _end_run(RunWriter(Path(folder), scenario, setup.replicas, session.lanes), "interrupted")
         writer = RunWriter(Path(folder), scenario, setup.replicas, session.lanes)
+        started_s = time.process_time()
+        writer.write_replicas("users", [setup.users(replica) for replica in setup.replicas])
+        writer.write_replicas("nodes", [setup.nodes(replica) for replica in setup.replicas])
+        seconds += time.process_time() - started_s
+        stopwatch.started_s = time.process_time()
         try:
             observers = [writer, stopwatch]
             run_rounds(setup.with_recorders(writer.recorders), session, observers, stopwatch.accesses.append)
-        except ModelError:
-            if not stopwatch.network_s:
-                raise  # an error of a later round is left to the run
-        finally:
-            writer.abandon()
-    seconds += _extrapolate(stopwatch.network_s, scenario.steps)
+        except NetflError as error:
+            is_later = isinstance(error, ModelError) and bool(stopwatch.network_s)
+            if not is_later:  # an error of a later round is left to the run
+                writer.abandon()
+                raise
+        files = _end_run(writer, "done")
+    rounds = len(stopwatch.network_s)
+    lengthening = scenario.steps / rounds
+    round_s = _extrapolate(stopwatch.network_s, scenario.steps)
     if stopwatch.learning_s:
-        seconds += _extrapolate(stopwatch.learning_s, scenario.steps) * _stretch(setup, stopwatch)
+        round_s += _extrapolate(stopwatch.learning_s, scenario.steps) * _stretch(setup, stopwatch)
         evaluations = 2 + scenario.steps // scenario.evaluation.every  # also of version 0 and of the last round
         seconds += evaluations * _test_stride(setup) * stopwatch.evaluation_s
-    needed = memory.estimate_memory(scenario, stopwatch.max_deliveries)
+    seconds += round_s + max(0.0, files.seconds - empty.seconds) * lengthening
+    share = scenario.replicas / replicas
+
+    # each replica begins new streams every few seconds
+    flushes = round_s * share // FLUSH_EVERY_S
+    disk = empty.size + (files.size - empty.size) * lengthening * share
+    disk += flushes * files.streams * STREAM_BYTES * share
+    needed = memory.estimate_memory(scenario, stopwatch.max_deliveries, stopwatch.deliveries / (rounds * replicas))
+    needed += memory.recording_bytes(files.rows * lengthening * share, files.rows / rounds * share)
     return DryRun(
-        seconds,
+        seconds * share,
         needed,
-        rounds=len(stopwatch.network_s),
+        disk,
+        rounds=rounds,
         delivers=stopwatch.max_deliveries > 0,
         training=training,
         synchronised=stopwatch.synchronised,
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _RunFiles:
+    """Files of a run that has ended.
+
+    Args:
+        seconds: processor time of the end of the run.
+        size: bytes of the tables, and of their streams.
+        streams: number of tables that have rows, in all replicas.
+        rows: number of recorded events and attempts.
+    """
+
+    seconds: float
+    size: int
+    streams: int
+    rows: int
+
+
+def _end_run(writer: RunWriter, status: str) -> _RunFiles:
+    """End a run as *writer* and the manifest do, and remove its files."""
+    started_s = time.process_time()
+    writer.on_end(status)
+    run_digests(writer.folder)
+    seconds = time.process_time() - started_s
+    size = sum(table.stream_bytes for table in writer.tables.values())
+    paths = [*writer.folder.glob("*.parquet"), *writer.folder.glob("summary.json")]
+    size += sum(path.stat().st_size for path in paths)
+    for path in paths:
+        path.unlink()
+    streams = sum(len(table.places) for table in writer.tables.values())
+    rows = sum(table.rows for name, table in writer.tables.items() if name in {"events", "attempts"})
+    return _RunFiles(seconds, size, streams, rows)
+
+
 def _check_batches(scenario: Scenario, learner: Learner | None) -> None:
     """Check the mini-batches of all steps, of which the learner of the dry run makes only some."""
+    if learner is None:  # PyTorch is not needed
+        return
     from netfl.learning.learner import BatchedLearner
 
     if isinstance(learner, BatchedLearner):

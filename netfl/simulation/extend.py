@@ -1,7 +1,9 @@
 """Extension of a finished run by more replicas.
 
-The new replicas run in a folder of the run directory, and are then appended to its tables.  Until then the run reads as
-before; after a stop, a crash or a full disk the same call continues.
+The new replicas run in the folder `EXTENSION` of the run directory.  All files of the extended run are then written
+there, and the folder that holds them becomes `MERGED` by one rename: before it the run reads as it was, and after it as
+extended, while the files take the places of the old ones.  After a stop, a crash or a full disk the same call
+continues.
 """
 
 from __future__ import annotations
@@ -10,14 +12,13 @@ import shutil
 from pathlib import Path
 
 from netfl.errors import Fault, MachineError, ScenarioError
-from netfl.files import read_batches
-from netfl.results.atomic_write import publish_file, write_json, write_text
+from netfl.results.atomic_write import publish_file, publish_folder, sync, write_json, write_text
+from netfl.results.digests import check_files
 from netfl.results.locking import locked
 from netfl.results.manifest import warn_of_versions, write_extended
 from netfl.results.model_snapshots import VERSIONS
-from netfl.results.run_reader import EXTENSION, Run, open_run
+from netfl.results.run_reader import EXTENSION, MERGED, Run, open_run
 from netfl.results.run_writer import append_replicas, summarize_run
-from netfl.results.tables import CHUNK, GROWING
 from netfl.results.tracking import open_trackers
 from netfl.scenario import yaml_document as documents
 from netfl.scenario.scenario import Scenario, validate
@@ -57,13 +58,18 @@ def extend(
     part = folder / EXTENSION
     command = f"netfl extend {folder} --replicas {replicas}"
     with locked(folder), python_display(observer, progress=progress) as display:
+        if (folder / MERGED).exists():  # a stop has interrupted the last step of an extension
+            _replace_files(folder, command)
+            finished = open_run(folder)
+            if finished.fact("replicas") == replicas:
+                return finished
         check_repeatable(finished, "extended")
         first = _first_new_replica(finished, replicas)
         document = documents.read(folder / "scenario.yaml")
         document.put("replicas", replicas, f"--replicas {replicas}")
         scenario = validate(document)
-        learning = bool(finished.manifest["learning"])
-        _check_tables(finished)
+        learning = bool(finished.fact("learning"))
+        check_files(finished)
         try:
             if not _is_extension(part, scenario, first):
                 shutil.rmtree(part, ignore_errors=True)
@@ -76,7 +82,8 @@ def extend(
                     perform_run(setup, learner, part, display, command)
             if _manifest(part).get("status") == "done":  # and not stopped by the observer
                 with note_continuation(folder, command):
-                    _merge(folder, part, scenario, first, command)
+                    _merge(finished, scenario, first, command)
+                    _replace_files(folder, command)
         except ScenarioError:
             shutil.rmtree(part, ignore_errors=True)
             raise
@@ -93,23 +100,12 @@ def _first_new_replica(run: Run, replicas: int) -> int:
         problem = f"the run in {run.folder} is not finished ({run.status})"
         remedy = f"finish it first: netfl resume {run.folder}"
         raise ScenarioError([Fault("", problem, None, remedy)])
-    existing = int(run.manifest["replicas"])
+    existing = int(run.fact("replicas"))
     if replicas <= existing:
         problem = f"the run in {run.folder} already has {existing}"
         remedy = f"give more than {existing}: it is the total number"
         raise ScenarioError([Fault("--replicas", problem, replicas, remedy)])
     return existing
-
-
-def _check_tables(run: Run) -> None:
-    """Read all tables of *run* before new replicas are computed for them.
-
-    Raises:
-        MachineError: a table is missing or damaged.
-    """
-    for name in run.manifest.get("digests", GROWING):
-        for _ in read_batches(run.file_of(name), CHUNK):
-            pass
 
 
 def _is_extension(part: Path, scenario: Scenario, first: int) -> bool:
@@ -128,37 +124,47 @@ def _manifest(part: Path) -> dict[str, object]:
         return {}
 
 
-def _merge(folder: Path, part: Path, scenario: Scenario, first: int, command: str) -> None:
-    """Append the new replicas to the tables of the run; the manifest, written last, makes them count.
-
-    All new tables are complete before the first replaces one of the run, as a full disk or damage then changes nothing.
-    """
+def _merge(run: Run, scenario: Scenario, first: int, command: str) -> None:
+    """Write all files of the extended run, and let one rename decide that these count."""
+    part = run.folder / EXTENSION
     added = Run(part)
-    metrics = [
-        *Run(folder).final_metrics_of(range(first)),
-        *added.final_metrics_of(range(first, scenario.replicas)),
-    ]
-
-    # complete tables, which then replace those of the run
-    merged = part / "merged"
-    merged.mkdir(exist_ok=True)
-    tables = sorted(part.glob("*.parquet"))
-    for table in tables:
-        append_replicas(folder / table.name, table, first, merged / table.name)
-    for table in tables:
-        publish_file(merged / table.name, folder / table.name)
+    merged = part / MERGED
+    shutil.rmtree(merged, ignore_errors=True)
+    (merged / VERSIONS).mkdir(parents=True)
+    for table in sorted(part.glob("*.parquet")):
+        append_replicas(run.folder / table.name, table, first, merged / table.name)
     for file in (part / VERSIONS).glob("*.safetensors"):
-        publish_file(file, folder / VERSIONS / file.name)
-    for name in FINAL_FILES:
-        if not name.endswith((".json", ".parquet")):  # reports and plots of the old replicas
-            (folder / name).unlink(missing_ok=True)
-
-    # the summary, and the manifest last
+        shutil.copyfile(file, merged / VERSIONS / file.name)
+    metrics = [*run.final_metrics_of(range(first)), *added.final_metrics_of(range(first, scenario.replicas))]
     summary = summarize_run(scenario, metrics)
-    trackers = open_trackers(scenario.track, folder, scenario.plain(), (), command)
+    write_text(merged / "scenario.yaml", scenario.to_yaml())
+    write_json(merged / "summary.json", summary)
+    write_extended(merged, run.manifest, added.manifest)
+    trackers = open_trackers(scenario.track, run.folder, scenario.plain(), (), command)
     trackers.log_summary(summary)
     trackers.on_end("done")
-    write_text(folder / "scenario.yaml", scenario.to_yaml())
-    write_json(folder / "summary.json", summary)
-    write_extended(folder, added.manifest)
-    shutil.rmtree(part, ignore_errors=True)
+    sync(*(path for path in merged.rglob("*") if path.is_file()))
+    publish_folder(merged, run.folder / MERGED)
+
+
+def _replace_files(folder: Path, command: str) -> None:
+    """Give the files of an extended run their places; from the rename on, readers take them from where they are.
+
+    Raises:
+        MachineError: a file cannot be replaced; the run reads as extended.
+    """
+    merged = folder / MERGED
+    try:
+        for name in FINAL_FILES:
+            if not name.endswith((".json", ".parquet")):  # reports and plots of the old replicas
+                (folder / name).unlink(missing_ok=True)
+        for file in sorted(merged.rglob("*")):
+            if file.is_file():
+                place = folder / file.relative_to(merged)
+                place.parent.mkdir(exist_ok=True)
+                publish_file(file, place)
+    except OSError as error:
+        problem = f"cannot finish to extend {folder}: {error.strerror or error}; its new replicas are complete"
+        raise MachineError(f"{problem}. Fix this, then repeat: {command}") from error
+    shutil.rmtree(folder / EXTENSION, ignore_errors=True)
+    shutil.rmtree(merged, ignore_errors=True)  # the last step, as it marks that there is something left to do

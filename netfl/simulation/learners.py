@@ -19,14 +19,14 @@ from netfl.simulation import memory
 from netfl.simulation.checkpoints import CheckpointStore
 from netfl.simulation.learning_session import LearningSession
 from netfl.simulation.setup import RunSetup, locate_faults
-from netfl.simulation.workers.process import process_workers
+from netfl.simulation.workers.process import check_workers, process_workers
 from netfl.simulation.workers.ray_cluster import Cluster, ray_workers
 
 if TYPE_CHECKING:
     from netfl.learning.learner import LearningTask
     from netfl.simulation.learning_session import Learner
 
-_LEARNT = {"seed", "users", "data", "partition", "model", "learners", "evaluate", "precision"}
+_LEARNT = {"seed", "users", "replicas", "data", "partition", "model", "learners", "evaluate", "precision"}
 """Sections of a scenario that learning depends on, besides its rounds."""
 _GRID = 160
 """Points of the grid of `decision_regions` on each axis."""
@@ -106,7 +106,13 @@ def _learning_task(setup: RunSetup, device: str) -> LearningTask:
 def open_learner(
     setup: RunSetup, device: str, workers: int | Cluster = 1, *, learning: bool
 ) -> Iterator[Learner | None]:
-    """Build the learners if *learning*, and set the machine up for them."""
+    """Build the learners if *learning*, and set the machine up for them.
+
+    Raises:
+        ScenarioError: *workers* is not a number of processes, or an error of `build_learner`.
+    """
+    if not isinstance(workers, Cluster):
+        check_workers(workers)
     if not learning:
         yield None
         return

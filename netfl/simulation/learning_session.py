@@ -82,6 +82,11 @@ class LearningSession(RunObserver):
         return self.learner.diverged
 
     @property
+    def newest_checkpoint(self) -> int:
+        """The round of the newest checkpoint; 0 without one."""
+        return max(0, self._store.newest)
+
+    @property
     def checkpoint_round(self) -> int | None:
         """Round of the checkpoint that the run continues from; ``None`` without one."""
         if self._checkpoint is None:

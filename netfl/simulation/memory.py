@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netfl.errors import Fault, ScenarioError
+from netfl.results.formatting import format_disk
+from netfl.results.tables import CHUNK, STREAM_BYTES
 
 if TYPE_CHECKING:
     from netfl.learning.spec import LearnerSpec
@@ -24,6 +27,20 @@ _USER_BYTES = 400
 """Memory of each user in each replica without learning."""
 _LEARNING_USER_BYTES = 2000
 """Memory of each user in each replica with learning."""
+_REPLICA_BYTES = 40e3
+"""Memory of each replica: its context, its random streams and its recorder."""
+_ROUND_BYTES = 40
+"""Memory of each round in each replica: its end, its costs, and room to grow."""
+_DELIVERY_BYTES = 24
+"""Memory of each delivery: its delay, and a copy while quantiles are computed."""
+_ROW_BYTES = 1000
+"""Memory of each recorded row until it is written: its numbers, its words, and copies while it is sorted."""
+_CLOSING_ROW_BYTES = 200
+"""Memory of each further row of an open round, which is in columns already."""
+_ROUND_DISK_BYTES = 32
+"""Smallest disk space of a round: its two times, in the table and in its stream."""
+_REPLICA_DISK_BYTES = 2 * STREAM_BYTES
+"""Smallest disk space of a replica: the streams of its rounds and of their deliveries or events."""
 _LANE_MODELS = 6
 """Models of a lane beside the state of its aggregation: two versions, their messages, and a copy of each."""
 _BASELINE_MODELS = 2
@@ -195,17 +212,19 @@ class MemoryEstimate:
         return self.number_bytes * (self.parameters + 1)
 
 
-def estimate_memory(scenario: Scenario, max_deliveries: int | None = None) -> float:
+def estimate_memory(scenario: Scenario, max_deliveries: int | None = None, mean_deliveries: float = 0.0) -> float:
     """Estimate the bytes that a run of *scenario* in one process needs, without those on a GPU if there is one.
 
     Args:
         scenario: the scenario to run.
         max_deliveries: largest number of deliveries in a round of a replica; by default the largest possible one.
+        mean_deliveries: mean number of deliveries in a round of a replica.
     """
     needed = _RUN_BYTES
     if scenario.learners:
         needed = _LEARNING_RUN_BYTES
     needed += sum(_bytes_before_loading(scenario, learning=True).values())
+    needed += _DELIVERY_BYTES * mean_deliveries * scenario.steps * scenario.replicas
     if scenario.model is None or scenario.data is None:
         return needed
     from netfl.learning.tensors import device_of, runs_on_gpu
@@ -218,14 +237,40 @@ def estimate_memory(scenario: Scenario, max_deliveries: int | None = None) -> fl
     return needed + estimate.total_bytes
 
 
+def recording_bytes(rows: float, round_rows: float) -> float:
+    """Return the memory of *rows* that are recorded, *round_rows* of them in each round of all replicas."""
+    return _ROW_BYTES * min(rows, CHUNK) + _CLOSING_ROW_BYTES * max(0.0, round_rows - CHUNK)
+
+
+def check_disk(scenario: Scenario, folder: Path) -> None:
+    """Refuse a run of which not even the times of its rounds fit on the disk of *folder*.
+
+    Raises:
+        ScenarioError: the run does not fit.
+    """
+    free = shutil.disk_usage(folder).free
+    needs = {"rounds": _ROUND_DISK_BYTES * scenario.steps, "replicas": _REPLICA_DISK_BYTES}
+    for key, of_replica in needs.items():
+        needed = of_replica * scenario.replicas
+        if needed > free:
+            problem = f"they need at least {format_disk(needed)} of disk, but {format_disk(free)} are available"
+            remedy = f"use fewer {key}, or free some space"
+            raise ScenarioError(scenario.located([Fault(key, problem, None, remedy)]))
+
+
 def check_before_loading(scenario: Scenario, *, learning: bool) -> None:
-    """Refuse a run whose users or generated examples do not fit into memory.
+    """Refuse a run whose users, rounds, replicas or generated examples do not fit into memory.
 
     Raises:
         ScenarioError: the run does not fit.
     """
     free = available()
-    remedies = {"users": "use fewer users or replicas", "data": "use fewer examples"}
+    remedies = {
+        "users": "use fewer users or replicas",
+        "rounds": "use fewer rounds or replicas",
+        "replicas": "use fewer replicas",
+        "data": "use fewer examples",
+    }
     for key, needed in _bytes_before_loading(scenario, learning=learning).items():
         if free is not None and needed > free:
             problem = f"they need {format_memory(needed)} of memory, but {format_memory(free)} are available"
@@ -233,11 +278,15 @@ def check_before_loading(scenario: Scenario, *, learning: bool) -> None:
 
 
 def _bytes_before_loading(scenario: Scenario, *, learning: bool) -> dict[str, float]:
-    """Return the bytes of the users and of generated examples, by the key of the scenario."""
+    """Return the bytes of the users, rounds, replicas and generated examples, by the key of the scenario."""
     user_bytes = _USER_BYTES
     if learning and scenario.learners:
         user_bytes = _LEARNING_USER_BYTES
-    needed = {"users": float(user_bytes) * scenario.users * scenario.replicas}
+    needed = {
+        "users": float(user_bytes) * scenario.users * scenario.replicas,
+        "rounds": float(_ROUND_BYTES) * scenario.steps * scenario.replicas,
+        "replicas": _REPLICA_BYTES * scenario.replicas,
+    }
     if scenario.data is not None and (learning or scenario.access.info.needs_data):
         needed["data"] = scenario.data.memory
     return needed

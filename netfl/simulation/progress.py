@@ -19,6 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from netfl.results.formatting import clock, format_progress
+from netfl.screen import open_console
 from netfl.types import RoundProgress, RunObserver, RunProgress, RunStart
 
 PLAIN_EVERY_S = 5.0
@@ -90,7 +91,7 @@ class ProgressDisplay(StopOnSignal, RunObserver):
         super().__init__(
             _Screen(
                 BarColumn(),
-                TextColumn("{task.fields[position]}"),
+                TextColumn("{task.fields[position]}", markup=False),
                 TimeRemainingColumn(compact=True),
                 TextColumn("left"),
                 console=console,
@@ -225,7 +226,7 @@ def python_display(observer: RunObserver | None, *, progress: bool) -> Iterator[
     Raises:
         KeyboardInterrupt: Ctrl-C stopped the run after a round.
     """
-    console = Console(stderr=True, markup=False, highlight=False)
+    console = open_console(stderr=True)
     if observer is not None or not progress:
         yield observer or RunObserver()
     elif _is_notebook():

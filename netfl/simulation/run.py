@@ -29,6 +29,7 @@ from netfl.results.tracking import open_trackers
 from netfl.scenario.scenario import Scenario, ScenarioSource, as_scenario, load
 from netfl.simulation.learners import decision_regions, open_learner, open_session
 from netfl.simulation.learning_session import LearningSession
+from netfl.simulation.memory import check_disk
 from netfl.simulation.progress import python_display
 from netfl.simulation.setup import RunSetup, access_errors, locate_faults, prepare_run, warnings
 from netfl.simulation.workers.ray_cluster import Cluster
@@ -71,6 +72,7 @@ def run(
         create_run_directory(next_run_folder(scenario, out)) as folder,
         python_display(observer, progress=progress) as display,
     ):
+        check_disk(scenario, folder)
         setup = prepare_run(scenario, pulse=display.on_progress)
         with open_learner(setup, device, workers, learning=bool(scenario.learners)) as learner:
             return perform_run(setup, learner, folder, display)
@@ -93,6 +95,7 @@ def trace(
         create_run_directory(next_run_folder(scenario, out)) as folder,
         python_display(observer, progress=progress) as display,
     ):
+        check_disk(scenario, folder)
         setup = prepare_run(scenario, learning=False, pulse=display.on_progress)
         return perform_run(setup, None, folder, display)
 
@@ -187,7 +190,7 @@ def perform_run(
     if snapshots is not None:  # its files are complete before the manifest states that the run is done
         before.append(snapshots)
     with (
-        note_continuation(folder, command),
+        note_continuation(folder, command, session),
         recording(setup, manifest, start, before, [session, observer], command) as record,
     ):
         is_done = run_rounds(setup.with_recorders(record.writer.recorders), session, record.observers)
@@ -201,12 +204,17 @@ def perform_run(
 
 
 @contextmanager
-def note_continuation(folder: Path, command: str) -> Iterator[None]:
-    """Add the *command* that continues the run to an interruption, once the run exists."""
+def note_continuation(folder: Path, command: str, session: LearningSession | None = None) -> Iterator[None]:
+    """Add the *command* that continues the run to an interruption, once the run exists, and the newest checkpoint."""
     try:
         yield
     except KeyboardInterrupt as error:
         if (folder / "manifest.json").exists():
+            if session is not None and session.learner is not None:
+                newest = session.newest_checkpoint
+                error.add_note(
+                    f"the newest checkpoint is of round {newest}" if newest else "there is no checkpoint yet"
+                )
             error.add_note(f"continue with: {command}")
         raise
 
@@ -261,13 +269,14 @@ def recording(
     """
     scenario = setup.scenario
     folder = start.folder
-    observers: list[RunObserver] = [manifest]
+    observers: list[RunObserver] = []  # none, until the folder is that of a run
     try:
         outdated = [*folder.glob("*.part"), *(folder / name for name in FINAL_FILES)]
         for path in outdated:
             path.unlink(missing_ok=True)
         write_text(folder / "scenario.yaml", scenario.to_yaml())
         manifest.write("running")
+        observers = [manifest]
         tracked = scenario.track
         if not start.lanes:  # a trace has no metrics to track
             tracked = ()

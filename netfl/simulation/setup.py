@@ -20,6 +20,7 @@ from netfl.learning.validation_split import split_validation
 from netfl.registry import kind_of
 from netfl.results.tracking import check_packages
 from netfl.scenario.scenario import Scenario
+from netfl.scenario.validation import unusual_values
 from netfl.simulation import memory
 from netfl.streams import Streams
 from netfl.types import AccessContext, NullRecorder, Recorder, RoundProgress, ignore_progress
@@ -167,11 +168,12 @@ def prepare_run(
 
 
 def warnings(scenario: Scenario) -> Iterator[str]:
-    """Yield warnings about *scenario* before it runs.
+    """Yield warnings about *scenario* before it runs: unusual quantities, and those of the access.
 
     Raises:
         ScenarioError: the access finds an error.
     """
+    yield from map(str, unusual_values(scenario))
     with locate_faults(scenario, "access"):
         yield from scenario.access.warnings(access_context(scenario, 0))
 

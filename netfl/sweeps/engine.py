@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Protocol
 
-from netfl.simulation.workers.process import WorkerProcess
+from netfl.simulation.workers.process import WorkerProcess, check_workers
 from netfl.sweeps import task as tasks_module
 from netfl.sweeps.plan import Task, task_folder
 from netfl.sweeps.task import TaskUpdate, UpdateHandler
@@ -46,9 +46,14 @@ class LocalEngine:
         workers: number of processes; by default one for each core.
         device: ``auto``, ``cpu``, ``cuda`` or ``cuda:N``.
         retries: number of further attempts of a task whose process has died.
+
+    Raises:
+        ScenarioError: *workers* is not a number of processes.
     """
 
     def __init__(self, workers: int | None = None, device: str = "auto", retries: int = 1) -> None:
+        if workers is not None:
+            check_workers(workers)
         self._workers, self._device, self._retries = workers or os.cpu_count() or 1, device, retries
 
     def run(self, tasks: Iterable[Task], folder: Path, report: UpdateHandler, stop: Callable[[], bool]) -> None:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from netfl import files
 from netfl.errors import Fault, MachineError, NetflError, ScenarioError
 from netfl.files import absolute_path
-from netfl.formats import FORMAT, check_format
+from netfl.formats import FORMAT, check_folder_format
 from netfl.results.atomic_write import atomic_write, write_json
 from netfl.results.formatting import format_final, format_setting, learning_label, metric_label
 from netfl.results.run_reader import SWEEP, Run, open_run
@@ -126,13 +126,13 @@ class SweepIndex(BaseModel):
         """Read ``sweep.json`` of *folder*.
 
         Raises:
-            ScenarioError: the file is missing, or a newer netfl wrote it.
+            ScenarioError: the file is missing, or a netfl of another format wrote it.
             MachineError: the file is damaged.
         """
         path = folder / SWEEP
         try:
             content = json.loads(files.read_text(path))
-            check_format(content.get("format"), str(path))
+            check_folder_format(content.get("format"), path)
             return cls.model_validate(content | {"folder": folder})
         except (FileNotFoundError, NotADirectoryError):
             problem = f"{folder} is not the folder of a sweep: it has no sweep.json"

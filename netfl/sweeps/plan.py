@@ -33,6 +33,8 @@ _MAX_NAME = 60
 """Maximum length of a lane's name."""
 MAX_REPLICAS = 1_000_000
 """Limit for the replicas in a file; a damaged file with more would keep its readers busy."""
+MAX_CELLS = 10_000_000
+"""Largest number of cells of a sweep, which are listed before anything runs."""
 Cell = tuple[str, int, frozenset[float]]
 """A lane key, a replica, and the levels of its CVaR."""
 NETWORK = ""
@@ -136,6 +138,11 @@ def points_of(scenario: Scenario, *, learning: bool = True) -> list[Point]:
             faults |= {str(fault): fault for fault in error.faults if str(fault) not in faults}
     if faults:
         raise ScenarioError(faults.values())
+    cells = sum(len(point.lanes) for point in points) * scenario.replicas
+    if cells > MAX_CELLS:
+        problem = f"the points have {cells:,} learners in all replicas together, more than {MAX_CELLS:,}"
+        remedy = "use fewer replicas, or divide the sweep"
+        raise ScenarioError(scenario.located([Fault("replicas", problem, scenario.replicas, remedy)]))
     return points
 
 

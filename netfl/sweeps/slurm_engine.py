@@ -24,6 +24,7 @@ from typing import Any, Literal
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.results.atomic_write import atomic_write
+from netfl.simulation.workers.process import check_workers
 from netfl.sweeps.plan import Task, task_folder
 from netfl.sweeps.task import TaskReporter, TaskUpdate, UpdateHandler, run_task
 
@@ -50,6 +51,9 @@ class SlurmOptions:
         gpus: number of GPUs.
         workers: maximum number of jobs at a time; by default 256, and 8 in a search.
         extra: further options of ``sbatch`` by name, such as ``{"account": "physics", "qos": "low"}``.
+
+    Raises:
+        ScenarioError: *workers* is not a number of jobs.
     """
 
     partition: str | None = None
@@ -59,6 +63,10 @@ class SlurmOptions:
     gpus: int = 0
     workers: int | None = None
     extra: Mapping[str, str | int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.workers is not None:
+            check_workers(self.workers)
 
 
 class SlurmEngine:

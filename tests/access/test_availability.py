@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support import doc_pages
 
 from netfl.access.availability import Availability
 from netfl.errors import ScenarioError
@@ -167,3 +168,50 @@ def test_large_file_is_read_quickly(make_access, make_context, delivered_users):
     access = make_access("".join(f"{user},{user % 2},{times}\n" for user in range(500)), unit="rounds")
     rounds = delivered_users(access, make_context(500, 2_000))
     assert {len(round_) for round_ in rounds} == {250}
+
+
+def test_users_of_intervals_are_delivered_while_available(make_access, make_context, delivery_matrix):
+    access = make_access(
+        "device,from,to\n0,0,3\n1,1,5\n1,6,\n", columns={"user": "device", "start": "from", "end": "to"}
+    )
+    assert delivered_rounds_of(delivery_matrix, access, make_context(2, 8)) == [[1, 2, 3], [2, 3, 4, 5, 7, 8]]
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "is_warned"),
+    [
+        ("user,start,times\n0,on,1600000000000\n1,off,1600000003000\n", {}, True),
+        ("user,start,end\n0,1600000000,1600000009\n1,1600000000,\n", {}, True),
+        ("0,on,10\n1,on\n", {}, True),
+        ("0,on,9\n1,on\n", {}, False),
+        ("0,on,9\n1,on\n", {"round_length": 0.5}, True),
+        ("0,on,10\n1,on\n", {"unit": "rounds"}, True),
+        ("0,on\n1,off\n", {}, False),
+    ],
+)
+def test_file_without_a_change_in_the_run_is_warned_of(make_access, make_context, text, settings, is_warned):
+    warnings = [*make_access(text, **settings).warnings(make_context(2, 9))]
+    assert len(warnings) == is_warned
+    assert all("access.file: no change in there.csv" in text for text in warnings)
+
+
+def test_examples_of_the_page_on_files_have_the_stated_intervals(tmp_path, make_context, delivery_matrix):
+    """Hand calculation in rounds of an hour; CSV and JSON of one table agree."""
+    examples = [block for block in doc_pages.blocks(doc_pages.ROOT / "docs/files.md") if block.language != "none"]
+    _, changes, as_json, intervals, _, dates = examples
+    all_rounds = [*range(1, 9)]
+    expected = {changes: [[1, *range(3, 9)], all_rounds, all_rounds], intervals: [[1, 3], [*range(2, 9)], []]}
+    for example, presence in expected.items():
+        assert delivered_rounds_of(delivery_matrix, read(tmp_path, example.text), make_context(3, 8)) == presence
+
+    same = read(tmp_path, as_json.text, "there.json")
+    assert delivered_rounds_of(delivery_matrix, same, make_context(2, 8)) == expected[changes][:2]
+
+    columns = {"user": "device", "start": "plugged_in", "end": "unplugged"}
+    plugged_in = read(tmp_path, dates.text, columns=columns, origin="2024-03-30T00:00")
+    assert delivered_rounds_of(delivery_matrix, plugged_in, make_context(2, 40)) == [[*range(23, 31)], [*range(24, 32)]]
+
+
+def read(tmp_path, text, name="there.csv", **settings):
+    (tmp_path / name).write_text(text)
+    return Availability(file=str(tmp_path / name), round_length="1 h", **settings)

@@ -292,7 +292,7 @@ def test_settings_that_do_not_fit_the_scenario_are_errors():
         ({"interference": "sinr", "capture": "3 dB"}, "capture: has no effect with interference: sinr"),
         ({"downlink": {"mode": "multicast"}, "broadcast_rate": 1}, "broadcast_rate: has no effect with downlink"),
         ({"compute": {"speed": 0}}, "greater than 0"),
-        ({"broadcast_rate": "5 kg"}, "instead of a bit rate"),
+        ({"broadcast_rate": "5 s"}, "instead of a bit rate"),
         ({"mac": {"kind": "slotted_aloha", "probability": 1.5}}, "less than or equal to 1"),
         ({"mac": "slotted"}, "no such network/mac"),
         ({"rounds": 3}, "unknown key"),

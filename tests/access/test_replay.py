@@ -12,7 +12,7 @@ from support.error_messages import assert_messages
 
 from netfl.access.bernoulli import Bernoulli
 from netfl.access.replay import Replay
-from netfl.errors import MachineError, ScenarioError
+from netfl.errors import ScenarioError
 from netfl.types import ScenarioFacts
 
 ROUND = ("opened_s", "closed_s", "oldest", "uplink_bits", "downlink_bits")
@@ -104,7 +104,7 @@ def test_path_is_relative_to_the_current_directory(recorded, monkeypatch):
 def test_recording_that_is_too_small_is_an_error(recorded, make_context):
     folder, _ = recorded
     assert "30 rounds are recorded, the scenario has 31" in problems(folder, rounds=31)[0]
-    assert "it has user 4, but there are 4 users" in problems(folder, users=4)[0]
+    assert "user: no such user: there are 4 users (4)" in problems(folder, users=4)[0]
     for context, message in [
         (make_context(5, 31), "scenario has 31"),
         (make_context(5, 30, replica=2), "no such replica"),
@@ -128,7 +128,7 @@ def test_error_names_the_damaged_table(recorded, make_context):
     path = folder / "deliveries.parquet"
     path.write_bytes(path.read_bytes()[:100])
     assert "deliveries.parquet cannot be read" in problems(folder)[0]
-    with pytest.raises(MachineError, match=r"deliveries\.parquet cannot be read"):
+    with pytest.raises(ScenarioError, match=r"deliveries\.parquet cannot be read"):
         next(Replay(run=folder).rounds(make_context(5, 30)))
 
 
@@ -140,9 +140,13 @@ def test_error_names_the_damaged_table(recorded, make_context):
         ("deliveries", lambda frame: frame.drop(columns="sent_s"), "no column sent_s"),
         ("rounds", lambda frame: frame.assign(round=frame["round"] + 1), "not numbered"),
         ("rounds", lambda frame: frame[frame["replica"] == 1], "no such replica"),
-        ("rounds", lambda frame: frame.assign(delivered="many"), "rounds.parquet cannot be read"),
-        ("rounds", lambda frame: frame.assign(opened_s=np.nan), "has empty cells"),
-        ("rounds", lambda frame: frame.assign(opened_s=np.inf), "not finite"),
+        ("rounds", lambda frame: frame.assign(delivered="many"), "rounds.parquet:1: column delivered: not a number"),
+        ("rounds", lambda frame: frame.assign(opened_s=np.nan), "rounds.parquet:1: column opened_s: an empty cell"),
+        (
+            "rounds",
+            lambda frame: frame.assign(opened_s=np.inf),
+            "rounds.parquet:1: column opened_s: not a finite number",
+        ),
         ("rounds", lambda frame: frame.assign(closed_s=frame["closed_s"].iloc[::-1].to_numpy()), "not ascending"),
     ],
 )
@@ -151,6 +155,84 @@ def test_inconsistent_recording_is_an_error(recorded, table, change, message):
     path = folder / f"{table}.parquet"
     change(pd.read_parquet(path)).to_parquet(path)
     assert message in problems(folder)[0]
+
+
+ROUNDS = {"replica": 0, "round": [1, 2, 3], "opened_s": [0.0, 1, 2], "closed_s": [1.0, 2, 3], "delivered": 1}
+ROUNDS |= {"oldest": [1, 2, 3], "uplink_bits": 8.0, "downlink_bits": 8.0}
+DELIVERIES = {"replica": 0, "round": [1, 2, 3], "user": [0, 1, 0], "base": [0, 1, 2], "sent_s": [0.1, 1.1, 2.1]}
+DELIVERIES |= {"arrived_s": [0.9, 1.9, 2.9], "attempts": 1}
+
+
+@pytest.mark.parametrize(
+    ("rounds", "deliveries", "message"),
+    [
+        (
+            {"opened_s": [0, 1e3, 2e3], "closed_s": [1e3, 2e3, 3e3]},
+            {},
+            "deliveries.parquet:2: … outside of its round (1.9)",
+        ),
+        ({}, {"arrived_s": [0.05, 1.9, 2.9]}, "deliveries.parquet:1: arrived_s: it arrives before it is sent (0.05)"),
+        (
+            {},
+            {"arrived_s": [1.05, 1.9, 2.9]},
+            "deliveries.parquet:1: arrived_s: it arrives outside of its round (1.05)",
+        ),
+        ({}, {"arrived_s": [0.9, np.nan, 2.9]}, "deliveries.parquet:2: column arrived_s: an empty cell"),
+        ({}, {"sent_s": [-np.inf, 1.1, 2.1]}, "deliveries.parquet:1: column sent_s: not a finite number"),
+        ({}, {"attempts": [0, 1, 1]}, "deliveries.parquet:1: column attempts: no such number (0)"),
+        ({}, {"attempts": [1, -3, 1]}, "deliveries.parquet:2: column attempts: no such number (-3)"),
+        ({}, {"attempts": [1, 1, 1.5]}, "deliveries.parquet:3: column attempts: no such number (1.5)"),
+        ({}, {"attempts": [True] * 3}, "deliveries.parquet:1: column attempts: a boolean"),
+        ({}, {"base": [0, 0, 2]}, "deliveries.parquet:2: base: it starts from a version older than oldest … (0)"),
+        ({"oldest": [0, 2, 1]}, {"base": [0, 1, 1]}, "deliveries.parquet:3: base: … older than oldest … (1)"),
+        ({}, {"base": [0, 2, 2]}, "deliveries.parquet:2: base: it starts from a version later than its round (2)"),
+        ({}, {"base": [-1, 1, 2]}, "deliveries.parquet:1: column base: no such number (-1)"),
+        ({}, {"round": [1, 2, 4]}, "rounds.parquet:3: delivered: rounds and deliveries disagree"),
+        ({}, {"user": ["0", "1", "007"]}, "deliveries.parquet:3: column user: not the number of a user"),
+        ({"oldest": [1, 3, 3]}, {}, "rounds.parquet:2: oldest: oldest is a later version (3)"),
+        ({"round": [1, 3, 2]}, {}, "rounds.parquet:2: opened_s: times are not ascending"),
+        ({"closed_s": [1.0, 0.5, 3]}, {}, "rounds.parquet:2: closed_s: times are not ascending: it closes before"),
+        ({"uplink_bits": -1.0}, {}, "rounds.parquet:1: uplink_bits: uplink_bits is below 0 (-1.0)"),
+        (
+            {"opened_s": pd.to_datetime([0, 1, 2], unit="s")},
+            {},
+            "rounds.parquet:1: column opened_s: a value of type datetime",
+        ),
+        ({"opened_s": pd.to_timedelta([0, 1, 2], "s"), "closed_s": pd.to_timedelta([1, 2, 3], "s")}, {}, None),
+    ],
+)
+def test_impossible_recordings_are_errors(tmp_path, make_context, rounds, deliveries, message):
+    """By file, row and reason, before the run as in it."""
+    pd.DataFrame(ROUNDS | rounds).to_parquet(tmp_path / "rounds.parquet")
+    pd.DataFrame(DELIVERIES | deliveries).to_parquet(tmp_path / "deliveries.parquet")
+    found = problems(tmp_path, users=8, rounds=3)
+    if message is None:
+        assert not found
+        assert len([*Replay(run=tmp_path).rounds(make_context(8, 3))]) == 3
+        return
+    assert_messages(found[:1], [f"run: {message}"])
+    with pytest.raises(ScenarioError) as error:
+        next(Replay(run=tmp_path).rounds(make_context(8, 3)))
+    assert [*map(str, error.value.faults)] == found
+
+
+def test_order_of_arrival_is_checked(tmp_path):
+    pd.DataFrame(ROUNDS | {"delivered": [2, 0, 1]}).to_parquet(tmp_path / "rounds.parquet")
+    rows = DELIVERIES | {"round": [1, 1, 3], "base": [0, 0, 2], "sent_s": 0.0, "arrived_s": [0.9, 0.8, 2.9]}
+    pd.DataFrame(rows).to_parquet(tmp_path / "deliveries.parquet")
+    assert_messages(
+        problems(tmp_path, rounds=3), ["run: deliveries.parquet:2: arrived_s: it arrives before the row above"]
+    )
+
+
+def test_every_replica_is_checked_before_the_run(recorded):
+    folder, _ = recorded
+    table = pd.read_parquet(folder / "deliveries.parquet")
+    row = int(np.flatnonzero(table["replica"] == 1)[3])
+    table.loc[row, "attempts"] = 0
+    table.to_parquet(folder / "deliveries.parquet")
+    (fault,) = Replay(run=folder).faults(ScenarioFacts(users=5, rounds=30, replicas=2))
+    assert_messages([str(fault)], [f"run: deliveries.parquet:{row + 1}: column attempts"])
 
 
 def test_versions_without_later_deliveries_are_not_needed(tmp_path, make_context):

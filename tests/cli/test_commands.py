@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from io import StringIO
 from pathlib import Path
 
@@ -18,12 +19,14 @@ from support.small_network import SECTION, as_yaml
 from typer.testing import CliRunner
 
 import netfl
+from netfl import plots
 from netfl.cli import app
 from netfl.cli.views import print_columns
 from netfl.errors import ScenarioError
 from netfl.registry import FAMILIES, base_of, list_kinds
 from netfl.scenario.scenario import Scenario
 from netfl.scenario.yaml_document import parse
+from netfl.sweeps import LocalEngine
 
 GOOD = """\
 name: small
@@ -104,7 +107,7 @@ class TestValidInput:
         code, output = call("check", "good.yaml", "learning.yaml")
         assert code == 0
         assert output.splitlines()[::2] == ["good.yaml: valid", "learning.yaml: valid"]
-        pattern = r"  under 1 s of processor time \(.*, extrapolated from 10 rounds\) after the start of Python, 0\.15 GB of memory"
+        pattern = r"  under 1 s of processor time \(.*, extrapolated from 10 rounds\) after the start of Python, 0\.15 GB of memory, 0\.\d+ MB of disk"
         assert re.fullmatch(pattern, output.splitlines()[1])
         assert not Path("runs").exists()
 
@@ -154,10 +157,10 @@ BAD_FILES = [
     bad("not YAML", "a: [", "bad.yaml:1:5: invalid YAML: while parsing a flow node from line 1 on: expected the node content, but found '<stream end>'; check indentation, colons, brackets and quotes"),
     bad("binary", b"\x89PNG\r\n\x1a\n\x00", "bad.yaml: not UTF-8 text: invalid start byte at byte 0; check that it is a YAML file"),
     bad("unknown key", GOOD + "usrs: 3\n", "bad.yaml:7: usrs: unknown key; did you mean 'users'?"),
-    bad("wrong unit", GOOD + "  round_length: 5 kg\n", "bad.yaml:7: access.round_length: a value in gram instead of a time ('5 kg'); write a number in s, or a quantity such as '20 ms'"),
-    bad("negative rate", GOOD.replace("0.1]", "-0.1]"), "bad.yaml:6: access.rho.2: should be greater than or equal to 0 (-0.1)"),
+    bad("wrong unit", GOOD + "  round_length: 5 kg\n", "bad.yaml:7: access.round_length: unknown unit: kg ('5 kg'); write a number in s, or a quantity such as '20 ms'"),
+    bad("negative rate", GOOD.replace("0.1]", "-0.1]"), "bad.yaml:6: access.rho.2: should be greater than or equal to 0 (-0.1); write 0 or more"),
     bad("no sum of 1", GOOD.replace("0.1]", "0.4]"), "bad.yaml:6: access.rho: the rates sum to 1.3, not to 1 ([0.5, 0.4, 0.4]); divide each by their sum"),
-    bad("no users", GOOD.replace("users: 3", "users: 0"), "bad.yaml:2: users: should be greater than or equal to 1 (0)"),
+    bad("no users", GOOD.replace("users: 3", "users: 0"), "bad.yaml:2: users: should be greater than or equal to 1 (0); write 1 or more"),
     bad("rho for others", GOOD.replace("users: 3", "users: 4"), "bad.yaml:6: access.rho: 3 rates for 4 users; give one for each user, or {zipf: 1.0}, or random_simplex"),
     bad("no data", GOOD.replace("small", "x") + "learners: {}\nmodel: logistic\n", "bad.yaml:8: model: has no effect without learners; add 'learners', or leave it out"),
     bad("no replay", GOOD.replace("stationary", "replay").replace("rho: [0.5, 0.4, 0.1]", "run: nowhere"), "bad.yaml:6: access.run: there is no folder {here}/nowhere; name the folder of a finished run"),
@@ -181,7 +184,7 @@ def test_invalid_file_is_reported_and_exits_with_2(folder, command, content, mes
         (["--set", "=5"], "--set: not of the form PATH=VALUE ('=5'); write for example --set users=10"),
         (["--set", "users=[1"], "--set users: invalid YAML: while parsing a flow sequence from line 1 on: expected ',' or ']', but got '<stream end>'; check indentation, colons, brackets and quotes"),
         (["--set", "access.rho.9=1"], "--set access.rho.9=1: access.rho.9: no such entry in a list of 3 ('9'); entries are counted from 0"),
-        (["--set", "access.round_length=3 kg"], "--set access.round_length=3 kg: access.round_length: a value in gram instead of a time ('3 kg'); write a number in s, or a quantity such as '20 ms'"),
+        (["--set", "access.round_length=3 kg"], "--set access.round_length=3 kg: access.round_length: unknown unit: kg ('3 kg'); write a number in s, or a quantity such as '20 ms'"),
         (["--override", "x"], "good.yaml: overrides: no such block ('x'); known: none"),
         (["--out", "."], "--out: . already exists and is not empty; use another folder, or give none for a new one"),
         (["--out", "good.yaml"], "--out: good.yaml is a file; use another folder, or give none for a new one"),
@@ -300,7 +303,8 @@ def test_immediate_interruption_prints_the_command_to_continue(monkeypatch, comm
     with monkeypatch.context() as patch:
         patch.setattr("netfl.simulation.progress.ProgressDisplay.on_round", interrupt)
         code, output = call(command, "learning.yaml", "--out", "here", "-q")
-    assert (code, output) == (130, "stopped; continue with: netfl resume here\n")
+    newest = "there is no checkpoint yet; " if command == "run" else ""
+    assert (code, output) == (130, f"stopped; {newest}continue with: netfl resume here\n")
     assert netfl.resume("here", device="cpu").status == "done"
 
 
@@ -356,6 +360,27 @@ def test_error_of_node_layout_is_located(folder, command):
     )
 
 
+@pytest.mark.slow
+def test_second_interruption_names_the_newest_checkpoint():
+    changes = ["checkpoint={rounds: 1}", "rounds=1000000", "learners.FedAvg.local_steps=100"]
+    words = [sys.executable, "-m", "netfl", "run", "learning.yaml", "--out", "here", "--device", "cpu"]
+    words += [word for change in changes for word in ("--set", change)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline().endswith("→ here\n")
+        while not Path("here/checkpoint.pt").exists() and process.poll() is None:
+            time.sleep(0.05)
+        for _ in range(2):  # the first asks to stop after the round, the second ends it
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.01)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert re.fullmatch(
+        r"stopped; the newest checkpoint is of round [1-9]\d*; continue with: netfl resume here\n"
+        r"|interrupted after round [1-9]\d* of 1000000; continue with: netfl resume here\n",
+        errors,
+    )
+
+
 @pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.slow
 def test_tables_are_readable_after_a_signal(signal_number):
@@ -365,10 +390,12 @@ def test_tables_are_readable_after_a_signal(signal_number):
         process.send_signal(signal_number)
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors.splitlines() == ["interrupted; continue with: netfl resume here"]
     run = netfl.open_run("here")
+    assert errors == (
+        f"interrupted after round {run.manifest['rounds_done']} of 100000000; continue with: netfl resume here\n"
+    )
     assert run.manifest["status"] == "interrupted"
-    assert "interrupted in " in output
+    assert "interrupted" not in output
     assert len(run.rounds) == len(run.deliveries) == run.manifest["rounds_done"]
     assert not list(run.folder.glob("*.part"))
 
@@ -495,3 +522,31 @@ def test_metrics_are_complete_on_a_narrow_terminal():
     shown = output.getvalue()
     assert max(map(len, shown.splitlines())) <= 80
     assert all(word in shown for word in ("accuracy", "81.2 ± 2.1", "70.1 ± 0.3", "loss", "0.2"))
+
+
+@pytest.mark.parametrize("words", [["run", "learning.yaml"], ["sweep", "good.yaml"]])
+def test_no_workers_is_an_error_of_one_line(words):
+    code, output = call(*words, "--workers", "0", "--out", "here", "-q")
+    assert (code, output) == (2, "--workers: not a number of processes (0); write a whole number from 1 on\n")
+    assert not Path("here").exists()
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1.5, "2", True])
+def test_no_workers_of_python_is_an_error(workers):
+    with pytest.raises(ScenarioError, match="workers: not a number of processes"):
+        netfl.run("learning.yaml", "here", workers=workers)
+    with pytest.raises(ScenarioError, match="workers: not a number of processes"):
+        LocalEngine(workers)
+    assert not Path("here").exists()
+
+
+@pytest.mark.slow
+def test_unknown_metric_and_missing_folder_are_errors_of_one_line():
+    run = netfl.run("learning.yaml", "here", device="cpu")
+    code, output = call("report", "here", "--latex", "missing/table.tex")
+    assert code == 2
+    assert output.startswith("--latex: cannot be written: its folder does not exist ('missing/table.tex'); ")
+    with pytest.raises(ScenarioError, match=r"metric: no run has this metric \('acuracy'\); did you mean 'accuracy'\?"):
+        netfl.compare(run, "acuracy")
+    with pytest.raises(ValueError, match="no learner has the metric 'acuracy'; did you mean 'accuracy'"):
+        plots.curves(run.metrics, "acuracy")

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
+from netfl.formats import FORMAT
 
 SCENARIO = """\
 name: small
@@ -110,11 +111,11 @@ def test_missing_table_of_a_run_is_reported(run, tmp_path, table):
 
 
 INVALID_TABLES = {
-    "empty": ("", "is empty"),
+    "empty": ("", "t.csv has no column round and user; its columns: none"),
     "header": ("round,user\n", "the table has no rows"),
-    "columns": ("a,b\n1,2\n", "the columns round and user are needed; it has: a, b"),
+    "columns": ("a,b\n1,2\n", "t.csv has no column round and user; its columns: a, b; needed: round, user"),
     "back": ("round,user,arrived_s\n1,a,5\n2,b,3\n", "times are not ascending"),
-    "negative": ("round,user\n-1,a\n2,b\n", "not the number of a round"),
+    "negative": ("round,user\n-1,a\n2,b\n", "t.csv:2: column round: no such number ('-1')"),
     "one user": ("round,user\n1,a\n2,a\n", "only one user"),
     "one round": ("round,user\n1,a\n1,b\n", "only one round"),
 }
@@ -135,7 +136,7 @@ def test_binary_file_is_reported(tmp_path, name):
     (tmp_path / name).write_bytes(bytes(range(128, 256)))
     code, output = call(tmp_path / name)
     assert code == 2
-    assert "is not a table" in output
+    assert f"{name} cannot be read" in output
 
 
 @pytest.mark.parametrize(
@@ -177,7 +178,7 @@ def test_unfinished_run_is_marked(run, tmp_path):
 def test_run_without_rounds_is_reported(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     (tmp_path / "run/rounds.parquet").unlink()
-    (tmp_path / "run/manifest.json").write_text('{"status": "running"}')
+    (tmp_path / "run/manifest.json").write_text(f'{{"format": {FORMAT}, "status": "running"}}')
     code, output = call(tmp_path / "run")
     assert code == 2
     assert "has no readable rounds" in output

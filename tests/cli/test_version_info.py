@@ -42,18 +42,6 @@ def replace_metadata(path, metadata):
     pq.write_table(table.replace_schema_metadata(metadata), path)
 
 
-def remove_format(run):
-    """Turn a run into one that was written before there was a format number."""
-    for path in run.glob("*.parquet"):
-        replace_metadata(path, None)
-    manifest = json.loads((run / "manifest.json").read_text())
-    assert manifest.pop("format") == FORMAT
-    (run / "manifest.json").write_text(json.dumps(manifest | {"status": "running"}))
-    text = (run / "scenario.yaml").read_text()
-    assert text.startswith(f"format: {FORMAT}\n")
-    (run / "scenario.yaml").write_text(text.partition("\n")[2])
-
-
 def test_citation_has_this_version():
     citation = YAML(typ="safe").load(ROOT / "CITATION.cff")
     assert citation["version"] == netfl.__version__
@@ -110,8 +98,10 @@ class TestScenarios:
         (folder / "good.yaml").write_text(f"format: {FORMAT}\n{GOOD}")
         assert netfl.load("good.yaml").format == FORMAT
 
-    def test_file_without_format_is_of_the_first(self, folder):
-        assert netfl.load("good.yaml").format == 1
+    @pytest.mark.parametrize("line", ["", "format: 1\n"])
+    def test_file_of_an_older_format_becomes_one_of_this(self, folder, line):
+        (folder / "good.yaml").write_text(GOOD + line)
+        assert netfl.load("good.yaml").format == FORMAT
 
     def test_newer_format_is_the_only_error(self, folder):
         (folder / "good.yaml").write_text(f"{GOOD}format: {NEWER}\nnew_key: 1\n")
@@ -138,15 +128,25 @@ class TestRuns:
         for path in run.folder.glob("*.parquet"):
             assert STAMP.items() <= pq.read_schema(path).metadata.items(), path.name
 
-    def test_older_run_is_read_resumed_and_extended(self, folder):
-        fresh, old = netfl.trace(netfl.load("good.yaml"), "fresh"), netfl.trace(netfl.load("good.yaml"), "old")
-        remove_format(old.folder)
-        assert netfl.open_run("old").deliveries.equals(fresh.deliveries)
-        assert netfl.resume("old").deliveries.equals(fresh.deliveries)
-        remove_format(old.folder)
-        manifest = json.loads(Path("old/manifest.json").read_text())
-        Path("old/manifest.json").write_text(json.dumps(manifest | {"status": "done"}))
-        assert set(netfl.extend("old", 2).rounds["replica"]) == {0, 1}
+    @pytest.mark.parametrize("older", [{"format": FORMAT - 1}, {}])
+    def test_older_run_is_refused_by_name(self, folder, older):
+        run = netfl.trace(netfl.load("good.yaml"), "run")
+        manifest = {key: value for key, value in run.manifest.items() if key != "format"}
+        Path("run/manifest.json").write_text(json.dumps(manifest | older))
+        for words in (("report", "run"), ("resume", "run"), ("verify", "run"), ("export", "run", "--csv")):
+            code, output = call(*words)
+            assert code == 2
+            assert output.startswith(
+                f"run/manifest.json: format: older than {FORMAT}, the format of folders that netfl "
+            )
+            assert output.endswith("(1); convert the folder: python benchmarks/migrate.py run\n")
+
+    def test_older_tables_are_read_as_recordings(self, folder):
+        fresh = netfl.trace(netfl.load("good.yaml"), "run")
+        for path in Path("run").glob("*.parquet"):
+            replace_metadata(path, None)
+        replay = netfl.load("good.yaml", {"access": {"kind": "replay", "run": "run"}})
+        assert netfl.trace(replay, "again").deliveries.equals(fresh.deliveries)
 
     def test_newer_format_is_rejected(self, folder):
         netfl.trace(netfl.load("good.yaml"), "run")
@@ -175,13 +175,14 @@ class TestRuns:
 
 
 class TestSweeps:
-    def test_index_has_its_format_and_older_index_is_read(self, tmp_path):
+    def test_index_has_its_format_and_older_index_is_refused(self, tmp_path):
         SweepIndex(folder=tmp_path, replicas=3, points=[], tasks={}, errors={}).write()
         path = tmp_path / "sweep.json"
         index = json.loads(path.read_text())
         assert index.pop("format") == FORMAT
-        path.write_text(json.dumps(index | {"form": 1}))
-        assert SweepIndex.read(tmp_path).replicas == 3
+        path.write_text(json.dumps(index))
+        with pytest.raises(ScenarioError, match=r"sweep.json: format: older than 2, .* convert the folder"):
+            SweepIndex.read(tmp_path)
 
     def test_newer_format_is_rejected(self, tmp_path):
         (tmp_path / "sweep.json").write_text(json.dumps({"format": NEWER}))

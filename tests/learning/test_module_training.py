@@ -152,6 +152,12 @@ def test_statistics_of_an_update_without_weight_are_sent_nevertheless():
     assert (change[parameters:-1] != 0).all()
 
 
+def test_fixed_parts_and_counters_follow_the_device():
+    parts = ModuleParts.of(Normed()).on(torch.empty(0, device="meta"))
+    assert parts.counters
+    assert all(part.is_meta for part in [*parts.counters.values(), *parts.fixed.values()])
+
+
 @pytest.mark.parametrize(
     ("rule", "expected"),
     [

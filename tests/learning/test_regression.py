@@ -107,7 +107,7 @@ def test_partitions_without_labels_and_own_losses_are_accepted():
     [
         (Y[:, :1], r"targets: .*has targets of shape \[1\] \(2\)"),
         (np.where(np.arange(400).reshape(200, 2) == 7, np.nan, Y), "file: targets: example 3 .* no finite number"),
-        (Y.astype(str), "has targets of type"),
+        (Y.astype(str), "file: targets: values of type .* instead of numbers"),
     ],
 )
 def test_wrong_targets_in_files_are_refused(tmp_path, label, message):

@@ -11,7 +11,9 @@ from support.run_invariants import Tables, check_attempts
 import netfl
 from netfl.columns import columns_of
 from netfl.errors import ScenarioError
-from netfl.network.attempt_log import Attempt
+from netfl.network.attempt_log import Attempt, AttemptLog
+from netfl.network.layout import NodeId
+from netfl.network.radio.transmission import Frames, Transmission
 from netfl.results.tables import SCHEMAS
 
 NETWORK = {
@@ -103,6 +105,17 @@ def test_nothing_is_kept_without_a_request():
     log.flush()
     assert recorder.attempts == []
     assert sum(simulation.cell.transmit_path.counts[""]) == 1
+
+
+def test_failures_of_a_transmission_are_those_of_its_lost_frames():
+    """Of three simultaneous frames the first is received."""
+    recorder = Memory("failed")
+    users = np.array([4, 5, 6])
+    frames = Frames(users, 1000.0, None)
+    transmission = Transmission(frames, users, range(3), NodeId("tower:0", 10), 0, 0.0, 1.0, 0, None, None)
+    AttemptLog(recorder).end(transmission, ["", "collided", "faded"], np.array([20.0, 3.0, 1.0]), 1.0)
+    failed = [(user, snr_db, cause) for _, _, _, user, _, snr_db, cause in recorder.rows]
+    assert failed == [(5, 3.0, "collided"), (6, 1.0, "faded")]
 
 
 def test_many_attempts_are_recorded_in_parts(monkeypatch):

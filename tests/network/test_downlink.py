@@ -8,7 +8,7 @@ from itertools import count
 import numpy as np
 import pytest
 from support.recorders import Memory
-from support.small_network import Listed
+from support.small_network import Listed, play
 
 from netfl.access.network import NetworkAccess
 from netfl.errors import ModelError
@@ -436,3 +436,33 @@ class TestPropagation:
             rounds, log = run_downlink(1, 2, tmp_path, **underwater(1.0, topology=topology), **motion, **downlink)
             sent_s = rounds[1].opened_s
             assert receptions(log) == [(1.1, 0, 0), (round(sent_s + 0.1 + 0.5, 3), 0, 1)]
+
+
+@pytest.mark.slow
+def test_user_without_energy_does_not_train_again_at_once():
+    """It waits for a version: else each lost training leads to a version that is lost, and this to a training."""
+    duration = {"distribution": "exponential", "mean": 25}
+    outages = [{"kind": "renewal", "nodes": nodes, "up": duration, "down": duration} for nodes in ("links", "towers")]
+    battery = {
+        "kind": "battery",
+        "capacity": "5 J",
+        "initial": [0.1, 1],
+        "per_sample": "0.3 J",
+        "per_bit": "1 mJ",
+        "solar": {"peak": "3 W", "clouds": 0.8},
+    }
+    for seed in range(80, 83):
+        rounds, log = play(
+            7,
+            4,
+            seed,
+            round="asynchronous",
+            broadcast_rate=None,
+            downlink={"mode": "unicast", "max_attempts": 2, "on_missed_version": "train_again"},
+            outages=[*outages, battery],
+            topology={"kind": "star", "radius": "600 m", "rate": "500 bps"},
+            reception={"kind": "mcs", "standard": "lte"},
+        )
+        assert len(rounds) == 4
+        unpaid = Counter((time_s, user) for kind, time_s, _, user, *_, detail in log.rows if detail == "battery")
+        assert max(unpaid.values(), default=1) == 1

@@ -325,8 +325,8 @@ class TestProblems:
     @pytest.mark.parametrize(
         ("overrides", "problem"),
         [
-            ({"transmit": 1, "efficiency": 0.5}, "only one of"),
-            ({"transmit": 1, "devices": {"phone": {"transmit": 1, "efficiency": 0.5}}}, "only one of"),
+            ({"transmit": 1, "efficiency": 0.5}, "given together"),
+            ({"transmit": 1, "devices": {"phone": {"transmit": 1, "efficiency": 0.5}}}, "given together"),
             ({"efficiency": 0}, "greater than 0"),
             ({"efficiency": 1.2}, "less than or equal to 1"),
             ({"idle": -1}, "greater than or equal to 0"),

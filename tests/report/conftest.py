@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from ruamel.yaml import YAML
 
 from netfl import report
+from netfl.formats import FORMAT
 from netfl.results.run_reader import Run, open_run
 from netfl.results.tables import SCHEMAS
 from netfl.types import OUTCOMES
@@ -63,7 +64,7 @@ def make_run(
     yaml.sort_base_mapping_type_on_output = False
     with (folder / "scenario.yaml").open("w") as file:
         yaml.dump(scenario, file)
-    (folder / "manifest.json").write_text(json.dumps({"status": status, "seed": seed}))
+    (folder / "manifest.json").write_text(json.dumps({"format": FORMAT, "status": status, "seed": seed}))
     write = TableFolder(folder)
     rho = np.concatenate([np.linspace(3, 1, users - RARE_USERS), np.full(RARE_USERS, 0.05)])
     rho[-1] = 0.0

@@ -15,6 +15,7 @@ from matplotlib import pyplot as plt
 from scipy import stats
 
 from netfl import report
+from netfl.formats import FORMAT
 from netfl.report import animation, summary_text
 from netfl.report.run_data import RunData
 from netfl.results.run_reader import open_run
@@ -146,7 +147,9 @@ def test_report_leaves_matplotlib_unchanged(make):
 @pytest.mark.parametrize("status", ["running", "interrupted", "failed"])
 @pytest.mark.quick_first
 def test_run_without_tables_has_a_page(tmp_path, status):
-    (tmp_path / "manifest.json").write_text(json.dumps({"status": status, "error": "the disk is <full>"}))
+    (tmp_path / "manifest.json").write_text(
+        json.dumps({"format": FORMAT, "status": status, "error": "the disk is <full>"})
+    )
     run = open_run(tmp_path)
     text = "".join(read(run).texts)
     assert {"running": "crashed"}.get(status, status) in text
@@ -298,7 +301,9 @@ def test_legends_mark_diverged_learners(make):
     run = make(users=8, rounds=40, replicas=2)
     failure = [{"learner": "FedAvg", "replica": 0, "round": 1, "user": None, "problem": "p"}]
     for diverged, is_marked in ((failure, False), ([*failure, failure[0] | {"replica": 1}], True)):
-        (run.folder / "manifest.json").write_text(json.dumps({"status": "done", "diverged": diverged}))
+        (run.folder / "manifest.json").write_text(
+            json.dumps({"format": FORMAT, "status": "done", "diverged": diverged})
+        )
         assert ("FedAvg (diverged)" in "".join(read(open_run(run.folder)).texts)) == is_marked
 
 

@@ -15,12 +15,14 @@ from typer.testing import CliRunner
 from netfl import report
 from netfl.cli import app
 from netfl.errors import ScenarioError
+from netfl.formats import FORMAT
 from netfl.plots import runs as plots
 from netfl.report import run_set, several_runs, summary_text
 from netfl.report.page import check_target
 from netfl.report.run_data import RunData
-from netfl.report.run_set import differing_keys, gather_runs
+from netfl.report.run_set import gather_runs
 from netfl.results import aggregates
+from netfl.results.differing_keys import differing_keys
 from netfl.results.run_reader import open_run
 
 MALICIOUS = "</svg><script>alert(1)</script> 'x' \"ü\" " + "long " * 40
@@ -51,7 +53,7 @@ def page(runs):
     """The page of three runs, of a killed one, of a damaged one and of a folder without a run."""
     killed = runs / "killed"
     shutil.copytree(runs / "a", killed)
-    (killed / "manifest.json").write_text(json.dumps({"status": "running", "rounds": 30, "seed": 5}))
+    (killed / "manifest.json").write_text(json.dumps({"format": FORMAT, "status": "running", "rounds": 30, "seed": 5}))
     for file in killed.glob("*.parquet"):
         file.rename(file.with_suffix(".parquet.part"))
     broken = runs / "broken"
@@ -150,7 +152,7 @@ def test_trace_is_shared_with_same_seed_and_deliveries(group):
 
 def test_other_trace_of_the_same_seed_is_named(runs, tmp_path):
     shutil.copytree(runs / "c", tmp_path / "c")
-    (tmp_path / "c" / "manifest.json").write_text(json.dumps({"status": "done", "seed": 5}))
+    (tmp_path / "c" / "manifest.json").write_text(json.dumps({"format": FORMAT, "status": "done", "seed": 5}))
     sentences = summary_text.comparison_summary(gather_runs([runs / "a", tmp_path / "c"]), [])
     assert any(line.startswith("B does not share the trace of A: the seed is the same, but") for line in sentences)
 
@@ -183,7 +185,7 @@ def test_moving_means_are_mentioned_if_a_curve_is_smoothed(make_run, tmp_path, s
 
 def test_trace_is_not_shared_with_another_seed(runs, tmp_path):
     shutil.copytree(runs / "a", tmp_path / "a")
-    (tmp_path / "a" / "manifest.json").write_text(json.dumps({"status": "done", "seed": 99}))
+    (tmp_path / "a" / "manifest.json").write_text(json.dumps({"format": FORMAT, "status": "done", "seed": 99}))
     assert run_set.shared_rounds(RunData(open_run(tmp_path / "a")), RunData(open_run(runs / "a"))) == 0
 
 
@@ -293,7 +295,7 @@ def test_only_reports_are_overwritten(runs, tmp_path, monkeypatch):
 def test_folders_without_runs_are_reported(tmp_path):
     code, output = call("report", tmp_path / "x", tmp_path / "y", "--out", tmp_path / "z.html")
     assert (code, len(output.splitlines())) == (2, 1)
-    assert "none of these folders is a run directory" in output
+    assert "none of these folders can be read as a run: " in output
     with pytest.raises(ScenarioError, match="too many"):
         gather_runs([tmp_path / str(number) for number in range(27)])
 

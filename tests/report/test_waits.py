@@ -114,7 +114,12 @@ def test_section_matches_tables(make, monkeypatch):
     assert "was not recorded; set" in text
     assert "Shown: replica 0 of 2." in text
     assert "in use" not in text
-    events = pd.concat([run.events.astype({"kind": str, "node": str}), FORWARDED.assign(user=1, round=1, detail="")])
+    events = pd.concat(
+        [
+            run.events.astype({"kind": str, "node": str, "traffic": str}),
+            FORWARDED.assign(user=1, round=1, detail="", traffic=""),
+        ]
+    )
     events.to_parquet(run.folder / "events.parquet")
     pd.DataFrame({"replica": [0], "metric": ["utilisation.tower:0"], "value": [0.25]}).to_parquet(
         run.folder / "final_metrics.parquet"

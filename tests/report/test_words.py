@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from netfl import diagnosis
+from netfl.formats import FORMAT
 from netfl.report import page, summary_text
 from netfl.report.run_data import RunData
 from netfl.results.run_reader import open_run
@@ -25,7 +26,7 @@ def ends(tmp_path):
             for at in (0, 10)
         ]
         pd.DataFrame(rows).to_parquet(tmp_path / "metrics.parquet")
-        (tmp_path / "manifest.json").write_text(json.dumps({"status": "done"}))
+        (tmp_path / "manifest.json").write_text(json.dumps({"format": FORMAT, "status": "done"}))
         return RunData(open_run(tmp_path))
 
     return view

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 from hashlib import blake2b
 
 import numpy as np
@@ -17,7 +18,7 @@ from typer.testing import CliRunner
 
 import netfl
 from netfl.cli import app
-from netfl.errors import ScenarioError
+from netfl.errors import MachineError, ScenarioError
 from netfl.learning.model import Model
 from netfl.registry import list_kinds
 from netfl.results import digests
@@ -41,7 +42,7 @@ def make_scenario(**changes):
 
 def edit(folder, **changes):
     path = folder / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    path.write_text(json.dumps(digests.signed(json.loads(path.read_text()) | changes)))
 
 
 def table_digests(run, tables=NETWORK_TABLES):
@@ -51,6 +52,12 @@ def table_digests(run, tables=NETWORK_TABLES):
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     return netfl.run(make_scenario(), tmp_path_factory.mktemp("alone") / "run", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def with_versions(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("versions") / "run"
+    return netfl.run(make_scenario(record={"versions": True}), folder, device="cpu")
 
 
 def test_the_stored_scenario_gives_the_same_digests(alone, tmp_path):
@@ -137,7 +144,8 @@ class TestVerify:
         result = CliRunner().invoke(app, ["verify", str(alone.folder)])
         assert result.exit_code == 0
         assert f"{alone.manifest['digests']['rounds']}  {alone.folder / 'rounds.parquet'}\n" in result.output
-        assert result.output.endswith(f"all {len(alone.manifest['digests'])} tables agree\n")
+        files = [*alone.manifest["digests"], *alone.manifest["files"], "manifest.json"]
+        assert result.output.endswith(f"all {len(files)} files agree\n")
 
     def test_changed_and_missing_tables_are_reported(self, tmp_path):
         run = netfl.trace(make_scenario(), tmp_path / "run")
@@ -145,16 +153,56 @@ class TestVerify:
         (run.folder / "events.parquet").unlink()
         result = CliRunner().invoke(app, ["verify", str(run.folder)])
         assert result.exit_code == 1
-        assert "rounds.parquet: is not the table that the run wrote" in result.output
+        assert "rounds.parquet: is not the file that the run wrote" in result.output
         assert "events.parquet: is missing" in result.output
-        assert result.output.endswith(f"tables that do not agree: 2 of {len(run.manifest['digests'])}\n")
+        total = len(run.manifest["digests"]) + len(run.manifest["files"]) + 1
+        assert result.output.endswith(f"files that do not agree: 2 of {total}\n")
 
-    def test_another_run_is_compared(self, alone, tmp_path):
-        other = netfl.trace(make_scenario(seed=1), tmp_path / "run")
+    @pytest.mark.parametrize(
+        ("name", "old", "new"),
+        [
+            ("scenario.yaml", "seed: 0", "seed: 1"),
+            ("summary.json", '"replicas": 2', '"replicas": 3'),
+            ("manifest.json", '"rounds_done": 4', '"rounds_done": 3'),
+            ("versions/A-1.safetensors", "dtype", "dtypf"),
+        ],
+    )
+    def test_every_file_is_verified_and_checked_before_an_extension(self, with_versions, tmp_path, name, old, new):
+        folder = tmp_path / "run"
+        shutil.copytree(with_versions.folder, folder)
+        content = (folder / name).read_bytes()
+        assert content.count(old.encode()) >= 1
+        (folder / name).write_bytes(content.replace(old.encode(), new.encode(), 1))
+        problem = f"{folder / name}: is not the file that the run wrote"
+        [bad] = [str(verdict) for verdict in verify_runs(folder) if not verdict.good]
+        assert bad.endswith(problem)
+        before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        with pytest.raises(MachineError, match=f"{name} is not the file that the run wrote. Restore it from a copy"):
+            netfl.extend(folder, 3, device="cpu")
+        assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+    def test_the_keys_of_another_scenario_are_named(self, alone, tmp_path):
+        other = netfl.run(make_scenario(seed=1, rounds=5), tmp_path / "run", device="cpu")
+        result = CliRunner().invoke(app, ["verify", str(alone.folder), str(other.folder)])
+        assert result.exit_code == 1
+        assert f"differs from {alone.folder / 'scenario.yaml'}: seed (1 / 0), rounds (5 / 4)" in result.output
+        assert "by rounding" not in result.output
         found = {verdict.file.stem: verdict for verdict in verify_runs(other.folder, alone.folder)}
-        assert not found["rounds"].good
-        assert found["metrics"].good
-        assert "by rounding in the training" in found["metrics"].problem
+        assert not any(found[name].good for name in ("scenario", "rounds", "metrics", "summary"))
+
+    def test_a_run_is_compared_with_its_trace(self, alone, tmp_path):
+        other = netfl.trace(make_scenario(), tmp_path / "run")
+        found = {verdict.file.stem: verdict for verdict in verify_runs(alone.folder, other.folder)}
+        assert all(verdict.good for verdict in found.values())
+        assert "only one of the runs has learners" in found["metrics"].problem
+
+    def test_training_may_differ_by_rounding(self, alone, tmp_path):
+        run = netfl.run(make_scenario(), tmp_path / "run", device="cpu")
+        run.metrics.assign(value=run.metrics.value + 1e-7).to_parquet(run.folder / "metrics.parquet")
+        edit(run.folder, digests=digests.run_digests(run.folder))
+        found = {verdict.file.stem: verdict for verdict in verify_runs(run.folder, alone.folder)}
+        assert all(verdict.good for verdict in found.values())
+        assert found["metrics"].problem.endswith("by rounding in the training")
 
     def test_rounding_is_accepted_between_runs(self, alone, tmp_path):
         run = netfl.trace(make_scenario(), tmp_path / "run")
@@ -169,7 +217,7 @@ class TestVerify:
         with pytest.raises(ScenarioError, match="not finished"):
             list(verify_runs(tmp_path / "run"))
         edit(tmp_path / "run", status="done")
-        with pytest.raises(ScenarioError, match="an earlier version of netfl wrote it"):
+        with pytest.raises(ScenarioError, match="has no digests: they were removed"):
             list(verify_runs(tmp_path / "run"))
 
 

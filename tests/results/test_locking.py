@@ -1,12 +1,15 @@
 """Locks: one process writes a run directory."""
 
 import multiprocessing
+import sys
+import threading
 from contextlib import contextmanager
 
 import pytest
 
 import netfl
 from netfl.errors import MachineError, ScenarioError
+from netfl.formats import FORMAT
 from netfl.results.atomic_write import write_json
 from netfl.results.locking import is_locked, locked
 from netfl.scenario.scenario import validate
@@ -42,8 +45,33 @@ def test_the_end_of_a_process_releases_its_lock(tmp_path):
     assert not is_locked(tmp_path)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="locks can be queried on Linux")
+def test_reading_the_status_takes_no_lock(tmp_path):
+    """A run can be started in the instant in which another process reads its status."""
+    write_json(tmp_path / "manifest.json", {"status": "running", "learning": False, "format": FORMAT})
+    (tmp_path / ".lock").touch(0o444)
+    refused = []
+    is_over = threading.Event()
+
+    def read():
+        while not is_over.is_set():
+            _ = netfl.open_run(tmp_path).status
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for _ in range(300):
+        try:
+            with locked(tmp_path):
+                pass
+        except ScenarioError as error:
+            refused.append(error)
+    is_over.set()
+    reader.join()
+    assert not refused
+
+
 def test_an_unlocked_running_run_has_crashed(tmp_path):
-    write_json(tmp_path / "manifest.json", {"status": "running", "learning": False})
+    write_json(tmp_path / "manifest.json", {"status": "running", "learning": False, "format": FORMAT})
     run = netfl.open_run(tmp_path)
     assert run.status == "crashed"
     with locked(tmp_path):
@@ -65,11 +93,11 @@ def test_a_running_run_cannot_be_resumed(tmp_path):
 
 
 def test_a_run_finished_by_another_process_is_not_resumed(tmp_path, monkeypatch):
-    write_json(tmp_path / "manifest.json", {"status": "interrupted", "learning": False})
+    write_json(tmp_path / "manifest.json", {"status": "interrupted", "learning": False, "format": FORMAT})
 
     @contextmanager
     def finish_and_lock(folder):
-        write_json(folder / "manifest.json", {"status": "done", "learning": False})
+        write_json(folder / "manifest.json", {"status": "done", "learning": False, "format": FORMAT})
         yield
 
     monkeypatch.setattr("netfl.simulation.run.locked", finish_and_lock)

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from netfl.errors import MachineError, ModelError, ScenarioError
+from netfl.formats import FORMAT
 from netfl.results import tables
 from netfl.results.atomic_write import write_json, write_text
 from netfl.results.run_reader import open_run
@@ -26,7 +27,7 @@ LANES = (("A", 0), ("A", 1), ("B", 0), ("B", 1))
 @pytest.fixture
 def run(tmp_path):
     """A run directory with only a manifest."""
-    (tmp_path / "manifest.json").write_text('{"status": "running"}')
+    (tmp_path / "manifest.json").write_text(f'{{"status": "running", "format": {FORMAT}}}')
     return tmp_path
 
 
@@ -63,7 +64,7 @@ def add(writer, rounds):
 class TestTables:
     def test_rows_are_read_as_written_over_many_chunks(self, run, small_chunks):
         table = TableWriter(run, "rounds", SCHEMAS["rounds"])
-        for index in range(30):
+        for index in range(1, 31):
             table.append(
                 [
                     np.array([0, 1]),
@@ -80,17 +81,19 @@ class TestTables:
         table.finish()
         table.publish()
         read = open_run(run).rounds
-        assert read["round"].tolist() == np.repeat(np.arange(30), 2).tolist()
-        assert read["closed_s"].tolist() == [1.0, 1.5] * 30
+        assert read["round"].tolist() == [*range(1, 31)] * 2
+        assert read["closed_s"].tolist() == [1.0] * 30 + [1.5] * 30
         assert pq.ParquetFile(run / "rounds.parquet").num_row_groups > 3
 
-    def test_buffers_of_a_table_are_bounded(self, run, small_chunks):
-        table = TableWriter(run, "rounds", SCHEMAS["rounds"])
-        for index in range(50):
-            table.append([np.array([0]), [index], [0.0], [1.0], [1], [0], [9.0], [3.0], [np.nan]])
-            assert table._rows < tables.CHUNK
-            assert sum(chunk.num_rows for chunk in table._chunks) == table._rows
-        table.abandon()
+    def test_full_tables_are_written_as_a_round_closes(self, run, small_chunks):
+        """The rows in memory are fewer than a chunk and those of one round."""
+        writer = make_writer(run)
+        for index in range(1, 51):
+            add(writer, [a_round(index, [])])
+            assert not writer.tables["events"].is_full
+            writer.recorders[0].record(Event("sent", [index] * 10, round=index + 1, user=range(10)))
+        assert len(tables.read_stream(run / "events.arrows.part")) > 400
+        writer.abandon()
 
     def test_a_table_is_renamed_when_complete(self, run):
         table = TableWriter(run, "rounds", SCHEMAS["rounds"])
@@ -245,11 +248,11 @@ class TestWriter:
         writer.on_end("interrupted")
         opened = open_run(run)
         assert opened.rounds[["replica", "round", "delivered"]].to_numpy().tolist() == [
-            [0, 1, 2], [1, 1, 0], [0, 2, 0], [1, 2, 0], [0, 3, 1], [1, 3, 3],
+            [0, 1, 2], [0, 2, 0], [0, 3, 1], [1, 1, 0], [1, 2, 0], [1, 3, 3],
         ]  # fmt: skip
-        assert opened.rounds["oldest"].tolist() == [0, 0, 0, 0, 2, 0]
+        assert opened.rounds["oldest"].tolist() == [0, 0, 2, 0, 0, 0]
         assert opened.deliveries[["replica", "round", "user", "base", "attempts"]].to_numpy().tolist() == [
-            [0, 1, 3, 0, 2], [0, 1, 1, 0, 2], [0, 3, 0, 2, 2], [1, 3, 2, 2, 2], [1, 3, 4, 2, 2], [1, 3, 5, 2, 2],
+            [0, 1, 1, 0, 2], [0, 1, 3, 0, 2], [0, 3, 0, 2, 2], [1, 3, 2, 2, 2], [1, 3, 4, 2, 2], [1, 3, 5, 2, 2],
         ]  # fmt: skip
 
     def test_metrics_have_lane_metric_and_group(self, run):
@@ -355,6 +358,12 @@ class TestFolders:
 
     def test_a_folder_with_a_lock_only_is_empty(self, tmp_path):
         (tmp_path / ".lock").touch()
+        with create_run_directory(tmp_path) as folder:
+            assert folder == tmp_path
+
+    def test_a_folder_of_a_run_killed_before_its_manifest_is_used(self, tmp_path):
+        for name in (".lock", "scenario.yaml", "manifest.json.part"):
+            (tmp_path / name).touch()
         with create_run_directory(tmp_path) as folder:
             assert folder == tmp_path
 

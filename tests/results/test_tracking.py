@@ -197,7 +197,7 @@ class TestErrors:
             ("tensorbord", "x.yaml:18: track.0: no such tracker: 'tensorbord'; did you mean 'tensorboard'?"),
             ("[mlflow, {kind: tensorboard, foldr: x}]", "x.yaml:18: track.1.foldr: unknown key; did you mean 'folder'?"),
             ("{kind: wandb, mode: of}", "x.yaml:18: track.0.mode: unknown value ('of'); known: offline, online"),
-            ("{kind: mlflow, tracking_uri: runs}", "not the address of a store; write one such as sqlite:///mlflow.db or http"),
+            ("{kind: mlflow, tracking_uri: runs}", "not the address of a store ('runs'); write one such as sqlite:///mlflow.db or http"),
             ("{kind: notes_of_tests:Log}", "'notes_of_tests:Log' is no subclass of Tracker; derive it from netfl.tracker.Tracker"),
         ],
     )  # fmt: skip

@@ -147,7 +147,7 @@ def test_mistakes_are_invalid(validator, old, new):
         ("radius: 1 km", "radius: 1000"),
         ("power: 14 dBm", "power: 25 mW"),
         ("power: 14 dBm", "power: 14dBm"),
-        ("radius: 1 km", "radius: 2 furlongs"),
+        ("radius: 1 km", "radius: 2 nmi"),
         ("radius: 1 km", "radius: 1000 m "),
         ("speed: 100", "speed: [1, 2, 3, 4]"),
         ("channel: [", "outages: [{kind: regional, affects: towers, center: [0, 0], radius: 1, up: {distribution: "
@@ -164,7 +164,9 @@ def test_alternative_forms_are_valid(validator, old, new):
 
 
 def test_schema_accepts_the_units_that_a_run_accepts():
-    for symbol, unit in itertools.product(units._EXAMPLES, schemas._COMMON):
+    symbols = ("s", "m", "Hz", "bit/s", "bit", "byte", "m/s", "J", "W", "dB", "dBm")
+    written = {unit for symbol in symbols for unit in units.units_of(symbol)}
+    for symbol, unit in itertools.product(symbols, [*sorted(written), "mbps", "mHz", "kg", "DB"]):
         is_accepted = True
         try:
             units.to_si(f"1 {unit}", symbol)

@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - an expected message is written on one line
 
 import copy
+import resource
 import textwrap
 
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 from support.error_messages import assert_messages
 
 import netfl
-from netfl.errors import ScenarioError
+from netfl.errors import ModelError, ScenarioError
 from netfl.scenario.scenario import EventKind, Scenario, load, validate
+from netfl.scenario.validation import unusual_values
 from netfl.scenario.yaml_document import ScenarioDocument, dump, parse
 from netfl.types import KINDS, OUTCOMES
 
@@ -143,9 +145,9 @@ MISTAKES = [
     ("rho: [0.5, 0.4, 0.2]", "rho: [0.5, 0.4, 0.1]", ["s.yaml:6: access.rho: … sum to 1.1 … ([0.5, 0.4, 0.2])"]),
     ("rho: []", "rho: [0.5, 0.4, 0.1]", ["s.yaml:6: access.rho: … too few entries … ([])"]),
     ("rho: [0.5, 0.6, -0.1]", "rho: [0.5, 0.4, 0.1]", ["s.yaml:6: access.rho.2: … greater than or equal to 0 … (-0.1)"]),
-    ("round_length: 5 kg", "deliveries: 1", ["s.yaml:7: access.round_length: … gram instead of a time … ('5 kg')"]),
+    ("round_length: 5 kg", "deliveries: 1", ["s.yaml:7: access.round_length: unknown unit: kg … ('5 kg')"]),
     ("round_length: -5 s", "deliveries: 1", ["s.yaml:7: access.round_length: … greater than 0 … ('-5 s')"]),
-    ("mac: {kind: tdma}", "deliveries: 1", ["s.yaml:7: access.mac: … unknown key … known: selection, learner"]),
+    ("mac: {kind: tdma}", "deliveries: 1", ["s.yaml:7: access.mac: … unknown key … mac is a key of kind: network"]),
 ]  # fmt: skip
 
 
@@ -266,6 +268,30 @@ class TestErrorsBetweenSections:
         )
 
 
+@pytest.fixture
+def limited_memory():
+    """Limit the address space of this process to 10 GB, so that an allocation of all memory fails."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (10 * 10**9, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def test_unreadable_data_take_no_memory(messages_of, limited_memory):
+    """The number of labels is then unknown."""
+    text = """\
+        name: x
+        users: 2
+        rounds: 3
+        access: {kind: stationary, deliveries: 1, rho: {zipf: 1.0}}
+        data: {kind: blobs, centers: [[0, 0], [3, 3]], sampels: 300}
+        partition: {kind: by_class, classes: [[0], [1]]}
+        model: logistic
+        learners: {A: {objective: erm, aggregation: average, lr: 0.1, local_epochs: 1, batch_size: 16}}
+    """
+    assert messages_of(text) == ["s.yaml:5: data.sampels: unknown key; did you mean 'samples'?"]
+
+
 class TestKeysWithoutEffect:
     @pytest.mark.parametrize(
         ("section", "key"),
@@ -289,7 +315,7 @@ class TestKeysWithoutEffect:
 
     def test_network_key_in_a_direct_access(self, messages_of):
         assert messages_of(DIRECT + "  topology: star\n") == [
-            "s.yaml:8: access.topology: unknown key; known: selection, learner, deliveries, round_length, rho"
+            "s.yaml:8: access.topology: unknown key; topology is a key of kind: network"
         ]
 
 
@@ -358,6 +384,78 @@ class TestOverrides:
     def test_invalid_blocks_are_errors(self, messages_of, section):
         (line,) = messages_of(f"{DIRECT}{section}\n", named=["x"])
         assert line.startswith("s.yaml:8: overrides: no such block ('x')")
+
+
+BOOLEANS = """\
+name: b
+users: 4
+rounds: true
+access: {kind: bernoulli, probability: true, deliveries: true}
+data: digits
+partition: by_class
+model: {kind: mlp, hidden: [true]}
+learners:
+  F: {objective: erm, aggregation: average, lr: true, batch_size: true, local_epochs: true, momentum: false}
+"""
+
+
+class TestNumbers:
+    def test_true_and_false_are_no_numbers(self, messages_of):
+        keys = ["rounds", "access.deliveries", "access.probability", "model.hidden.0"]
+        keys += [f"learners.F.{key}" for key in ("lr", "momentum", "batch_size", "local_epochs")]
+        lines = [3, 4, 4, 7, 9, 9, 9, 9]
+        patterns = [f"s.yaml:{line}: {key}: not a … number" for line, key in zip(lines, keys, strict=True)]
+        assert_messages(sorted(messages_of(BOOLEANS)), sorted(patterns))
+
+    def test_false_is_no_staleness(self, messages_of):
+        (line,) = messages_of(NETWORK + "  staleness: false\n" + LEARNING)
+        assert "access.staleness: not a whole number (False); write a whole number" in line
+
+    def test_rate_in_thousandths_of_a_bit_is_refused(self, messages_of):
+        (line,) = messages_of(EMERGENT.replace("broadcast_rate: 50 kbps", "broadcast_rate: 11 mbps"))
+        assert "access.broadcast_rate: unknown unit: mbps ('11 mbps'); did you mean 'Mbps' or 'MBps'?" in line
+
+    @pytest.mark.parametrize(
+        "seed", ["9" * 5000, "0x" + "f" * 100_000, "1" + "0" * 60], ids=["decimal", "hex", "large"]
+    )
+    def test_long_seed_is_located(self, messages_of, seed):
+        (line,) = messages_of(EMERGENT.replace("name: radio", f"name: radio\nseed: {seed}"))
+        assert line.startswith("s.yaml:2: seed: ")
+        assert len(line) < 250
+
+    def test_seed_of_128_bits_is_accepted(self, messages_of):
+        assert messages_of(EMERGENT.replace("name: radio", f"name: radio\nseed: {2**128 - 1}")) == []
+        assert messages_of(EMERGENT, {"seed": 10**5000})[0].startswith("--set seed=")
+
+    def test_integral_numbers_are_whole_numbers(self):
+        assert load("name: x\nusers: 1e3\nrounds: 2000.0\naccess: {kind: bernoulli, probability: 0.5}\n").rounds == 2000
+
+    def test_times_that_lose_resolution_are_refused(self, messages_of):
+        """2^33 s = 272 years: from there on the next float is more than 1 µs later."""
+        text = "name: x\nusers: 2\nrounds: 2\naccess: {kind: bernoulli, probability: 0.5, round_length: 200 d}\n"
+        assert messages_of(text) == []
+        (line,) = messages_of(text.replace("200 d", "8e9 s"))
+        assert line.startswith("s.yaml:4: access.round_length: one step of the clock is 1.9 µs at 1.6e+10 s")
+
+    def test_run_ends_where_its_clock_loses_resolution(self, tmp_path):
+        scenario = load(EMERGENT, {"access.compute.speed": 1e-9, "access.round.deadline": 9e9})
+        with pytest.raises(ModelError, match=r"network, at .*: one step of the clock is [\d.]+ µs at"):
+            netfl.trace(scenario, tmp_path / "run")
+
+    def test_unusual_quantities_are_named(self):
+        text = replace_text(
+            EMERGENT, ("14 dBm", "5 MW"), ("868 MHz", "868 GHz"), ("broadcast_rate: 50 kbps", "broadcast_rate: 0.05")
+        )
+        faults = [*unusual_values(load(text))]
+        assert_messages(
+            sorted(map(str, faults)),
+            [
+                "access.broadcast_rate: not between 1 bit/s and 10 Tbps (0.05 bit/s) … check its unit",
+                "access.channel.0.frequency: above 300 GHz (8.68e+11 Hz) … check its unit",
+                "access.radio.power: above 1 kW (96.9897 dBm) … check its unit",
+            ],
+        )
+        assert [*unusual_values(load(EMERGENT))] == []
 
 
 class TestRoundTrip:

@@ -4,10 +4,12 @@ import math
 
 import pytest
 
+import netfl
 from netfl.errors import ScenarioError
 from netfl.scenario.scenario import load
 from netfl.scenario.sweep_axes import SweepSpec, short_names
 from netfl.scenario.sweep_condition import Condition
+from netfl.sweeps.plan import points_of
 
 SCENARIO = """\
 name: small
@@ -131,7 +133,7 @@ class TestConditions:
     [
         ("{}", "bad.yaml:8: sweep: varies nothing; give a dotted path and a list of values"),
         ("{access.first: []}", "bad.yaml:8: sweep.grid.access.first: has too few entries ([]); give 1 or more"),
-        ("{access.first: 2}", "bad.yaml:8: sweep.grid.access.first: not a list (2); write a list"),
+        ("{access.first: 2}", "bad.yaml:8: sweep.grid.access.first: not a list (2); write [2]"),
         ("{replicas: [1, 2]}", "sweep.grid.replicas: cannot be varied; it is equal at all points"),
         ("{access.first: [1, 1]}", "sweep.grid.access.first: has a value twice; leave one of them out"),
         ("{seed: [1], zip: {seed: [2]}}", "seed: is varied twice; leave one of them out"),
@@ -155,6 +157,42 @@ def test_invalid_sweep_raises_an_error_with_its_location(tmp_path, settings, mes
     with pytest.raises(ScenarioError) as error:
         load(path)
     assert message in str(error.value)
+
+
+def sweep_errors(sweep):
+    settings = {"name": "x", "users": 4, "rounds": 2, "access": {"kind": "bernoulli", "probability": 0.5}}
+    with pytest.raises(ScenarioError) as raised:
+        points_of(netfl.load(settings | {"sweep": sweep}))
+    return str(raised.value)
+
+
+MANY = {"seed": [*range(300)], "access.probability": [share / 200 for share in range(1, 201)]}
+
+
+@pytest.mark.parametrize(
+    ("sweep", "message"),
+    [
+        (MANY, "sweep: has 60,000 combinations, more than 10,000; use fewer values or draws, or divide"),
+        (MANY | {"users": [5, 6], "exclude": "users == 5"}, "sweep: has 120,000 combinations, more than 100,000"),
+        (MANY | {"exclude": "seed == 5"}, "sweep: the 60,000 combinations leave more than 10,000 points"),
+        ({"random": {"draws": 10**9, "parameters": {"seed": {"integer": [0, 9]}}}}, "less than or equal to 10000"),
+        ({f"learners.{number}.lr": [1] for number in range(300)}, "sweep: varies 300 keys, more than 200"),
+        ({"seed": [1], "exclude": ["seed * [1] * 1000000000 == 3"]}, "is not a number"),
+    ],
+)  # fmt: skip
+def test_large_sweeps_are_refused_before_they_are_expanded(sweep, message):
+    assert message in sweep_errors(sweep)
+
+
+def test_deeply_nested_condition_is_an_error():
+    assert "not a condition" in sweep_errors({"seed": [1], "exclude": ["(" * 300 + "seed" + ")" * 300 + " == 1"]})
+
+
+def test_sweep_of_too_many_results_is_refused():
+    settings = {"name": "x", "users": 4, "rounds": 2, "access": {"kind": "bernoulli", "probability": 0.5}}
+    scenario = netfl.load(settings | {"replicas": 10**6, "record": "none", "sweep": {"seed": [*range(20)]}})
+    with pytest.raises(ScenarioError, match="replicas: the points have 20,000,000 learners in all replicas"):
+        points_of(scenario)
 
 
 def test_sweep_is_not_part_of_the_run_scenario(tmp_path):

@@ -235,3 +235,38 @@ def test_exponential_aliases_are_refused():
 def test_recursive_alias_is_refused():
     with pytest.raises(ScenarioError, match="invalid YAML"):
         parse("a: &a [*a]", "loop.yaml")
+
+
+PLAIN_VALUES = [
+    ("8", 8), ("+8", 8), ("-3", -3), ("010", 10), ("0o17", 15), ("0x1F", 31),
+    ("1e3", 1000.0), ("2000.0", 2000.0), (".5", 0.5), ("5.", 5.0), ("-1.5E-3", -0.0015), ("1e400", float("inf")),
+    ("true", True), ("FALSE", False), ("~", None), ("Null", None), ("", None),
+    ("1_0", "1_0"), ("1_0.5", "1_0.5"), ("0b11", "0b11"), ("1,5", "1,5"), ("10 %", "10 %"), ("'8'", "8"),
+    ("yes", "yes"), ("off", "off"), ("1:30", "1:30"), ("2024-03-01", "2024-03-01"), ("=", "="), ("tRue", "tRue"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "value"), PLAIN_VALUES)
+def test_plain_values_follow_the_core_schema(text, value):
+    """YAML 1.2.2, section 10.3.2."""
+    data = parse(f"a: {text}\n", "n")["a"]
+    assert (data, type(data)) == (value, type(value))
+
+
+def test_file_that_states_version_1_1_has_no_other_numbers_and_booleans():
+    assert parse("%YAML 1.1\n---\n[yes, 1:30, 1_0, 2.5]\n", "n") == ["yes", "1:30", "1_0", 2.5]
+
+
+@pytest.mark.parametrize(
+    "digits", ["9" * 5000, "0x" + "f" * 100_000, "0o" + "7" * 5000], ids=["decimal", "hex", "octal"]
+)
+def test_integer_of_thousands_of_digits_remains_text(digits):
+    assert parse(f"seed: {digits}\n", "n") == {"seed": digits}
+
+
+def test_key_that_occurs_twice_is_refused():
+    with pytest.raises(ScenarioError, match="the key '2' occurs twice"):
+        parse("a: {2: x, '2': y}\n", "n")
+    pairs = ", ".join(f'"k{number}": {number}' for number in range(20_000))
+    with pytest.raises(ScenarioError, match="n: invalid JSON: the key 'k5' occurs 2 times"):
+        parse(f'{{{pairs}, "k5": 1}}', "n")  # large enough to be read as JSON

@@ -1,11 +1,13 @@
 """Failures at any disk operation: an unfinished run is never marked done, and it can resume."""
 
+import json
 import os
 import re
 import shutil
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 from support.disk_faults import DiedError, Disk
 from support.restarted_runs import LEARNER, TABLES, a_scenario, assert_same, assert_same_tables
 from support.stop_run import StopAfter
@@ -224,6 +226,28 @@ class TestCheckpoints:
         (stopped_copy / CHECKPOINT).write_bytes(original)
         assert netfl.resume(stopped_copy, device="cpu").status == "done"
 
+    @pytest.mark.parametrize("names", [["A"], ["B", "A"], ["A", "B", "C"]])
+    def test_other_learners_than_before_the_stop_are_a_located_error(self, tmp_path, names):
+        stopped = netfl.run(
+            a_scenario(learners={"A": LEARNER, "B": LEARNER}), tmp_path / "run", device="cpu", observer=StopAfter(2)
+        ).folder
+        path = stopped / "scenario.yaml"
+        document = YAML(typ="safe").load(path.read_text())
+        document["learners"] = dict.fromkeys(names, document["learners"]["A"])
+        path.write_text(json.dumps(document))
+        with pytest.raises(ScenarioError) as error:
+            netfl.resume(stopped, device="cpu")
+        problem = (
+            f"learners: these are not the learners of {stopped / CHECKPOINT}, which are A, B ('{', '.join(names)}')"
+        )
+        assert str(error.value).startswith(f"{path}: {problem}; restore the section.")
+
+    def test_other_replicas_than_before_the_stop_are_an_error(self, stopped_copy):
+        path = stopped_copy / "scenario.yaml"
+        path.write_text(path.read_text().replace("replicas: 1\n", "replicas: 2\n"))
+        with pytest.raises(MachineError, match="another scenario: replicas is 1 there, but 2 here"):
+            netfl.resume(stopped_copy, device="cpu")
+
     def test_data_files_may_move_between_runs(self, tmp_path):
         recorded = {"data": {"kind": "table", "file": "/here/a.csv"}, "seed": 1}
         moved = {"data": {"kind": "table", "file": "/there/a.csv", "new": 1}, "seed": 1}
@@ -257,8 +281,11 @@ class TestCheckpoints:
     @pytest.mark.parametrize(
         ("checkpoint", "message"),
         [
-            ({}, "checkpoint: give exactly one of time and rounds"),
-            ({"time": 3, "rounds": 3}, "checkpoint: give exactly one of time and rounds"),
+            ({}, "checkpoint: none of time and rounds is given; give exactly one of time and rounds"),
+            (
+                {"time": 3, "rounds": 3},
+                "checkpoint: time and rounds are given together; give exactly one of time and rounds",
+            ),
             ({"time": 0}, "checkpoint.time: should be greater than 0 (0)"),
             ({"rounds": 0}, "checkpoint.rounds: should be greater than or equal to 1 (0)"),
             ({"every": 3}, "checkpoint.every: unknown key; known: time, rounds"),

@@ -149,13 +149,13 @@ class TestDryRun:
         assert [*result.warnings()] == [f"long: round 1 did not end within 10 s; its state: {state}"]
         assert re.match(r"at least [\d.]+ (s|min \d\d s) of processor time after the start of Python, ", str(result))
 
-    @pytest.mark.parametrize("duration", [1e12, 1e300])
-    def test_very_long_traffic_is_cut_and_refused(self, monkeypatch, duration):
+    def test_very_long_traffic_is_cut_and_refused(self, monkeypatch):
+        monkeypatch.setattr(dry_run, "ENDLESS_S", 1e5)
         clock = iter(np.arange(0.0, 1e4, 3.0))
         monkeypatch.setattr("netfl.simulation.dry_run.time.process_time", lambda: next(clock))
         traffic = {"kind": "poisson", "rate": 20, "source": "towers"}
         access = {"kind": "network", "topology": {"kind": "star", "radius": "200 m"}, "traffic": traffic}
-        settings = {"name": "a", "users": 2, "duration": duration, "access": access}
+        settings = {"name": "a", "users": 2, "duration": 8e9, "access": access}
         with pytest.raises(ScenarioError, match="duration: the run would take more than a year: at least"):
             run_dry(validate(ScenarioDocument(settings, "a")))
 
@@ -177,7 +177,7 @@ class TestDryRun:
         short_run, long_run = (
             run_dry(make_scenario(rounds=rounds, access=COLLIDING | short)) for rounds in (1000, 9000)
         )
-        assert short_run.rounds == long_run.rounds
+        assert short_run.rounds == pytest.approx(long_run.rounds, abs=1)
         assert long_run.seconds == pytest.approx(9 * short_run.seconds, rel=0.01)
         assert short_run.rounds < 1000
 
@@ -274,8 +274,10 @@ def test_error_in_the_first_round_fails_the_check(monkeypatch):
         run_dry(make_scenario(**SPARSE))
 
 
-def test_check_refuses_runs_longer_than_a_year(call):
-    code, _, error = call("check", PLAIN | SPARSE | {"rounds": 2 * 10**10})
+def test_check_refuses_runs_longer_than_a_year(call, monkeypatch):
+    monkeypatch.setattr("netfl.simulation.memory.available", lambda: None)
+    access = SPARSE["access"] | {"round_length": "1 ms"}
+    code, _, error = call("check", PLAIN | SPARSE | {"rounds": 10**11, "access": access})
     assert code == 2
     assert re.search(r"rounds: the run would take more than a year: .* extrapolated from \d+ rounds?\)", error)
 

@@ -77,9 +77,9 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("duration", "message"),
         [
-            ("0 s", "s.yaml:3: duration: should be greater than 0 ('0 s')"),
-            ("-3", "s.yaml:3: duration: should be greater than 0 (-3)"),
-            ("5 m", "s.yaml:3: duration: a value in meter instead of a time ('5 m'); "
+            ("0 s", "s.yaml:3: duration: should be greater than 0 ('0 s'); write more than 0"),
+            ("-3", "s.yaml:3: duration: should be greater than 0 (-3); write more than 0"),
+            ("5 m", "s.yaml:3: duration: a value in m instead of a time ('5 m'); "
              "write a number in s, or a quantity such as '20 ms'"),
         ],
     )  # fmt: skip
@@ -99,7 +99,7 @@ class TestErrors:
             "s.yaml:5: warmup: is not shorter than the duration, 20 s (20.0); make it shorter than 'duration'"
         ]
         assert messages_of(TOY + "warmup: -1 s\n") == [
-            "s.yaml:5: warmup: should be greater than or equal to 0 ('-1 s')"
+            "s.yaml:5: warmup: should be greater than or equal to 0 ('-1 s'); write 0 or more"
         ]
         text = "name: x\nusers: 2\nrounds: 3\naccess: {kind: bernoulli, probability: 0.5}\nwarmup: 1 s\n"
         assert messages_of(text) == ["s.yaml:5: warmup: has no effect without 'duration' (1.0); leave it out"]

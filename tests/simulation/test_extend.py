@@ -13,7 +13,8 @@ import netfl
 from netfl.access.bernoulli import Bernoulli
 from netfl.cli import app
 from netfl.errors import MachineError, ModelError, ScenarioError
-from netfl.results.digests import verify_runs
+from netfl.results.atomic_write import write_json
+from netfl.results.digests import run_digests, signed, verify_runs
 from netfl.results.run_reader import EXTENSION
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
@@ -91,6 +92,7 @@ def test_columns_that_were_added_since_get_their_defaults(tmp_path):
     for name, columns in (("events", ["traffic"]), ("users", ["node", "attempts", "attempts_lost"])):
         path = run.folder / f"{name}.parquet"
         pq.write_table(pq.read_table(path).drop_columns(columns), path)
+    write_json(run.folder / "manifest.json", signed(run.manifest | {"digests": run_digests(run.folder)}))
     extended = netfl.extend(run.folder, 2)
     assert set(extended.events["traffic"]) == {""}
     users = extended.users.set_index("replica")
@@ -198,6 +200,7 @@ class TestRefusals:
 class TestCrashes:
     def unchanged(self, folder, before):
         run = netfl.open_run(folder)
+        assert all(result.good for result in verify_runs(folder))
         assert (run.status, run.manifest["replicas"]) == ("done", 2)
         for name in NETWORK:
             pd.testing.assert_frame_equal(run.table(name), before[name], check_exact=True, check_categorical=False)
@@ -267,7 +270,7 @@ class TestCrashes:
         assert run.summary == complete.summary
 
     @pytest.mark.quick_first
-    @pytest.mark.parametrize("function", ["publish_file", "write_text", "write_json", "write_extended"])
+    @pytest.mark.parametrize("function", ["write_text", "write_json", "write_extended", "publish_folder"])
     def test_crash_between_small_files_can_be_recovered(self, two_replicas, complete, monkeypatch, function):
         original = getattr(extend, function)
 
@@ -281,6 +284,32 @@ class TestCrashes:
         self.unchanged(two_replicas.folder, before)
         monkeypatch.setattr(extend, function, original)
         assert netfl.extend(two_replicas.folder, 5).summary == complete.summary
+
+    @pytest.mark.quick_first
+    @pytest.mark.parametrize("files_done", range(8))
+    def test_crash_while_files_are_replaced_leaves_the_extended_run(
+        self, two_replicas, complete, monkeypatch, files_done
+    ):
+        """Scenario, summary, manifest and five tables take their places; from the first on, the run has all of them."""
+        original, calls = extend.publish_file, []
+
+        def publish(*arguments):
+            if len(calls) == files_done:
+                raise KeyboardInterrupt
+            calls.append(arguments)
+            original(*arguments)
+
+        monkeypatch.setattr(extend, "publish_file", publish)
+        with pytest.raises(KeyboardInterrupt):
+            netfl.extend(two_replicas.folder, 5)
+        run = netfl.open_run(two_replicas.folder)
+        assert all(result.good for result in verify_runs(run.folder, complete.folder))
+        assert_same(run, complete)
+        assert (run.status, run.manifest["replicas"], run.summary) == ("done", 5, complete.summary)
+        monkeypatch.setattr(extend, "publish_file", original)
+        extended = netfl.extend(two_replicas.folder, 5)
+        assert_same(extended, complete)
+        assert {path.name for path in run.folder.iterdir()} == {path.name for path in complete.folder.iterdir()}
 
     def test_crash_before_the_folder_is_deleted_can_be_recovered(self, two_replicas, complete, monkeypatch):
         with monkeypatch.context() as patch:
@@ -374,4 +403,7 @@ class TestCommand:
         )
         code, output = self.call(two_replicas.folder, "--replicas", 4)
         assert code == 130
-        assert output == f"interrupted; continue with: netfl extend {two_replicas.folder} --replicas 4\n"
+        assert (
+            output
+            == f"interrupted with 2 of 4 replicas; continue with: netfl extend {two_replicas.folder} --replicas 4\n"
+        )

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,8 +19,8 @@ from netfl.learning.parallel_learner import ParallelLearner
 from netfl.learning.spec import LearnerSpec
 from netfl.scenario.scenario import validate
 from netfl.scenario.yaml_document import ScenarioDocument
+from netfl.simulation import dry_run, memory
 from netfl.simulation import learners as learner_module
-from netfl.simulation import memory
 from netfl.simulation.dry_run import DryRun
 from netfl.simulation.setup import prepare_run
 from netfl.simulation.workers.ray_cluster import Cluster
@@ -264,6 +265,49 @@ def test_run_that_exceeds_the_available_memory_gets_a_warning(monkeypatch):
     assert [*DryRun(1.0, 9e8).warnings()] == []
     (warning,) = DryRun(1.0, 2e9).warnings()
     assert warning == "large: the run needs about 2 GB of memory, but 1 GB are available"
+
+
+@pytest.mark.parametrize(
+    ("need", "problem"),
+    [
+        (DryRun(1.0, 2.1e9), "the run would need about 2.1 GB of memory, but 1 GB are available"),
+        (
+            DryRun(1.0, 9e8, disk=2.2e9),
+            "the run would need about 2.2 GB of disk, but 1 GB are available in this folder",
+        ),
+    ],
+)
+def test_run_of_which_half_does_not_fit_is_refused(monkeypatch, need, problem):
+    """The estimates may be wrong by a factor of 2."""
+    monkeypatch.setattr(memory, "available", lambda: 10**9)
+    monkeypatch.setattr(dry_run.shutil, "disk_usage", lambda _: SimpleNamespace(free=10**9))
+    monkeypatch.setattr(dry_run, "_measure", lambda *_: need)
+    with pytest.raises(ScenarioError, match=f"rounds: {problem}"):
+        dry_run.run_dry(make_scenario(**DIRECT))
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"rounds": 10**10, "access": DIRECT["access"] | {"round_length": "1 ms"}}, "rounds"),
+        ({"users": 1, "rounds": 1, "replicas": 10**6, "access": {"kind": "bernoulli", "probability": 0.5}}, "replicas"),
+    ],
+)
+def test_too_many_rounds_and_replicas_are_refused_before_the_run(monkeypatch, settings, key):
+    monkeypatch.setattr(memory, "available", lambda: 10**9)
+    with pytest.raises(ScenarioError, match=f"{key}: they need .* of memory, but 1 GB are available; use fewer"):
+        prepare_run(make_scenario(**DIRECT | {"record": "none"} | settings), learning=False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"), [({"rounds": 10**6}, "rounds"), ({"rounds": 1, "replicas": 1000}, "replicas")]
+)
+@pytest.mark.parametrize("act", [netfl.run, netfl.trace])
+def test_runs_without_disk_space_are_refused_before_they_begin(monkeypatch, tmp_path, act, settings, key):
+    monkeypatch.setattr(memory.shutil, "disk_usage", lambda _: SimpleNamespace(free=10**6))
+    with pytest.raises(ScenarioError, match=f"{key}: they need at least .* of disk, but 1 MB are available; use fewer"):
+        act(make_scenario(**DIRECT | settings), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("key", ["users", "rounds", "replicas"])

@@ -199,7 +199,7 @@ def test_run_writes_all_files(tiny_learner, tmp_path):
     ]  # fmt: skip
     manifest = run.manifest
     assert (manifest["status"], manifest["rounds_done"], manifest["learning"]) == ("done", ROUNDS, True)
-    assert run.rounds["round"].tolist() == np.repeat(np.arange(1, ROUNDS + 1), 2).tolist()
+    assert run.rounds["round"].tolist() == [*range(1, ROUNDS + 1)] * 2
     assert len(run.deliveries) == run.rounds["delivered"].sum() == (run.events["kind"] == "delivered").sum()
     assert sorted(run.metrics["round"].unique()) == [0, 3, 6, 9, 12]
     assert run.users["samples"].sum() == 2 * 64

@@ -118,18 +118,23 @@ def calendars():
 
 
 def availabilities():
-    return [b"user,start,times\n0,on,10,20.5\n1,off,5\n2,on\n3,1,7,9\n", b'3,true,"1",2\n0,0\n1,0\n2,0\n']
+    intervals = b"user,start,end\n0,0,10\n0,20 s,\n1,5,6\n1,6,7\n2,,\n3,-1,59.5\n"
+    return [b"user,start,times\n0,on,10,20.5\n1,off,5\n2,on\n3,1,7,9\n", b'3,true,"1",2\n0,0\n1,0\n2,0\n', intervals]
 
 
 def availabilities_parquet():
     rows = {"user": [0, 1, 2, 3], "start": [True, False, False, True], "times": [[10.0, 20.5], [5.0], [], [7.0, 9.0]]}
-    return [pd.DataFrame(rows).to_parquet(index=False)]
+    spans = {"user": [0, 1, 2, 3], "start": pd.to_timedelta([0, 5, 6, 7], "s"), "end": [1.0, 9.0, None, 8.0]}
+    return [pd.DataFrame(columns).to_parquet(index=False) for columns in (rows, spans)]
 
 
 def availabilities_json():
     return [
         b'[{"user": 0, "start": "on", "times": [10, 20.5]}, {"user": 1, "start": 0}, {"user": 2, "start": 0},'
         b'{"user": "3", "start": "true", "times": ["4"]}]',
+        b'[{"user": 0, "start": 0, "end": 10}, {"user": 1, "start": "5 s", "end": null},'
+        b'{"user": 2, "start": null, "end": null},'
+        b'{"user": 3, "start": 1.5, "end": "20"}]',
     ]
 
 
@@ -232,10 +237,10 @@ def pack_checkpoint(data):
 
 
 def manifests():
-    diverged_ = {"learner": "A", "replica": 0, "user": None, "problem": "no number"}
+    diverged_ = {"learner": "A", "replica": 0, "round": 1, "user": None, "problem": "no number"}
     manifest = {
         "status": "done",
-        "format": 1,
+        "format": 2,
         "scenario": "small",
         "replicas": 2,
         "learning": True,
@@ -247,7 +252,7 @@ def manifests():
 def sweeps():
     tasks = {"t": {"trace": "x", "lanes": {"l": "A"}, "first": 0, "stop": 1, "levels": [0.5]}}
     points = [{"values": {"seed": 1}, "trace": "x", "lanes": {"A": "l"}, "levels": [0.5], "choices": ["best"]}]
-    index = {"format": 1, "replicas": 1, "points": points, "tasks": tasks, "errors": {"t": "broke"}}
+    index = {"format": 2, "replicas": 1, "points": points, "tasks": tasks, "errors": {"t": "broke"}}
     return [json.dumps(index).encode()]
 
 

@@ -25,6 +25,16 @@ class Softened(Objective):
         return {"power": self.power}
 
 
+class Normalised(Erm):
+    """Accepts only mini-batches whose shares add up to 1."""
+
+    @staticmethod
+    def gradient_weights(losses, share, t, h):
+        if ((share.sum(1) - 1).abs() > 1e-6).any():
+            raise ValueError(share)
+        return share, 0 * t
+
+
 class NoWeights(Erm):
     @staticmethod
     def gradient_weights(losses, share, t, h):
@@ -80,6 +90,15 @@ class Kept(Aggregation):
     @property
     def needs_losses(self):
         return True
+
+
+class Sized(Average):
+    """Accepts only 5 users and 6 parameters."""
+
+    def memory(self, users, parameters):
+        if (users, parameters) != (5, 6):
+            raise ValueError(users, parameters)
+        return super().memory(users, parameters)
 
 
 class Single(Average):

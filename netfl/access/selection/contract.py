@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from netfl.access.selection import RoundInfo, Selector, UserInfo
 from netfl.access.selection._base import FixedSizeSelection, selected_rounds, weighted_sample
 from netfl.errors import Fault
-from netfl.registry import Spec, no_effect
+from netfl.registry import Spec, check_one_of, no_effect
 from netfl.streams import Streams
 from netfl.types import Floats, Law, ScenarioFacts, StatisticClaim, Users
 from netfl.units import PositiveProbability, UserNumbers
@@ -31,8 +31,7 @@ class Tier(Spec):
 
     @model_validator(mode="after")
     def _check_users(self) -> Self:
-        if (self.users is None) == (self.share is None):
-            raise ValueError("give users or share, exactly one of them")
+        check_one_of(self, "users", "share")
         return self
 
     def size(self, users: int) -> int:

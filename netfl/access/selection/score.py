@@ -50,7 +50,7 @@ class Score(FixedSizeSelection):
     @model_validator(mode="after")
     def _check_scores_differ(self) -> Self:
         if self.value == "one" and self.power == 0:
-            raise ValueError("all scores are 1: give value: size or loss, or a power, or use kind: uniform")
+            raise ValueError("all scores are 1; give value: size or loss, or a power, or use kind: uniform")
         return self
 
     def open(self, population: UserInfo) -> Selector:
@@ -103,7 +103,7 @@ class _Score(Selector):
         self._cost = np.ones(population.size)  # a_k^power
         if spec.needs_airtime:
             if population.airtime_s is None:
-                raise ValueError("airtimes are known only in a network")
+                raise ValueError("airtimes are known only in a network; use another value, or access: {kind: network}")
             self._cost = population.airtime_s**spec.power
         self._values = np.ones(population.size)  # v_k, where it is no loss
         if spec.needs_sample_counts:

@@ -14,11 +14,6 @@ _PADDING = 3
 """Characters between two columns of a table."""
 
 
-def open_console() -> Console:
-    """Return the terminal, on which text is printed as it is."""
-    return Console(markup=False, highlight=False)
-
-
 def new_table(*columns: str, keys: int = 1, fold: bool = False, **options: Any) -> Table:
     """Return a table without rows; its first columns, *keys* of them, are aligned left, the others right.
 

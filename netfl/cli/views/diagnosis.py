@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from netfl.cli.views import new_table, open_console
+from netfl.cli.views import new_table
 from netfl.diagnosis import Diagnosis, ExpectedProcess
 from netfl.diagnosis.multiple_testing import DECIDES
 from netfl.diagnosis.rates import DELIVERY_COUNTS
@@ -22,6 +22,7 @@ from netfl.errors import NetflError
 from netfl.registry import kind_of
 from netfl.results.formatting import clock, shortened
 from netfl.results.run_reader import Run
+from netfl.screen import open_console
 from netfl.types import Ints
 
 _SHOWN = 8

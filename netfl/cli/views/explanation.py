@@ -10,12 +10,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from netfl.cli.views import new_table, open_console
+from netfl.cli.views import new_table
 from netfl.diagnosis.explanation import Explanation, UserExplanation, explain
 from netfl.diagnosis.explanation.gains import Gain
 from netfl.errors import Fault, ScenarioError
 from netfl.results.formatting import clock
 from netfl.results.run_reader import Run
+from netfl.screen import open_console
 
 _LINE_S = 10.0
 """Least seconds between two lines of progress where no line can be updated, as in a pipe."""
@@ -39,7 +40,7 @@ def explain_with_progress(run: Run | None, users: Sequence[int] | None, rare: in
     if run is None:
         problem = "a table of deliveries has no network to replay"
         raise ScenarioError([Fault("--explain", problem, None, "name a run directory")])
-    console = Console(stderr=True, markup=False, highlight=False)
+    console = open_console(stderr=True)
     start_s = time.monotonic()
     shown_s = start_s
     with console.status("") as status:

@@ -17,10 +17,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from netfl.cli.views import open_console
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.registry import FAMILIES, Spec, base_of, example, family_of, find_model, kind_of, list_kinds
 from netfl.scenario.scenario import Scenario
+from netfl.screen import open_console
 from netfl.testing.laws import law_problem
 from netfl.types import Law
 from netfl.units import WRITTEN

@@ -9,28 +9,31 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from netfl.cli.views import open_console, print_columns
+from netfl.cli.views import print_columns
 from netfl.results.formatting import access_metrics, aligned, clock, is_variance, metric_head, metric_label
 from netfl.results.metrics import find_metric
 from netfl.results.payload import billing_note
 from netfl.results.run_reader import Run
 from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, mean_sentence
+from netfl.screen import open_console
 
 _MANY = 6
 """The largest number of metrics shown of one family, such as the utilisation of each link."""
 
 
 def show_run(run: Run, console: Console | None = None) -> None:
-    """Print the summary of a run, finished or not, on *console* or the terminal."""
+    """Print the summary of a run, finished or not, on *console* or the terminal.
+
+    The last line, on its duration and its folder, is that of a finished run; the command states how another continues.
+    """
     console = console or open_console()
     if run.summary:
         _print_outcomes(console, run.summary)
         _print_silence(console, run)
         _show_metrics(console, run)
         _show_learners(console, run)
-    status = run.manifest["status"]
-    timings = run.manifest["timings"]
-    console.print(f"{status} in {timings['total_s']:.1f} s: {run.folder}", soft_wrap=True)
+    if run.status == "done":
+        console.print(f"done in {run.manifest['timings']['total_s']:.1f} s: {run.folder}", soft_wrap=True)
 
 
 def _print_outcomes(console: Console, summary: dict[str, Any]) -> None:

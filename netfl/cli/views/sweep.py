@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from netfl.cli.views import open_console, print_columns
+from netfl.cli.views import print_columns
 from netfl.results.formatting import (
     format_metric,
     format_setting,
@@ -20,6 +20,7 @@ from netfl.results.formatting import (
 )
 from netfl.results.metrics import metrics_in
 from netfl.results.statistics import FINAL, LAST_ROUND, LAST_TENTH, mean_sentence, metric_of
+from netfl.screen import open_console
 from netfl.simulation.progress import PLAIN_EVERY_S, STOPPING, StopOnSignal
 from netfl.sweeps import Sweep, SweepObserver, TaskUpdate
 from netfl.sweeps.index import PointEntry, SearchEntry, TrialEntry
@@ -41,9 +42,9 @@ class SweepDisplay(StopOnSignal, SweepObserver):
         console = console or open_console()
         super().__init__(
             Progress(
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(),
-                TextColumn("{task.fields[position]}"),
+                TextColumn("{task.fields[position]}", markup=False),
                 TimeRemainingColumn(compact=True),
                 console=console,
                 disable=quiet or not console.is_terminal,

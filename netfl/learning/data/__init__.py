@@ -53,7 +53,7 @@ from netfl.types import Ints, Law
 
 def _check_unique(labels: tuple[int, ...]) -> tuple[int, ...]:
     if len(set(labels)) < len(labels):
-        raise ValueError("a label is listed twice")
+        raise ValueError("a label is listed twice; list each once")
     return labels
 
 

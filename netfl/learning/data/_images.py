@@ -58,7 +58,7 @@ class Images(Data):
     def _check_labels(self) -> Images:
         for label in self.keep_labels or ():
             if label >= self.labels:
-                raise ValueError(f"there is no label {label}: labels are 0 to {self.labels - 1}")
+                raise ValueError(f"there is no label {label}; use labels from 0 to {self.labels - 1}")
         return self
 
     @property

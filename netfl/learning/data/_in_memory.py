@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from netfl.errors import Fault, ScenarioError
 from netfl.files import store_object
+from netfl.files.cells import parse_identifiers
 
 _ROLES = {
     "x": ("x", "image", "img", "pixel_values", "features", "input_ids"),
@@ -95,6 +96,8 @@ def find_problems(
     if label.dtype.kind not in "biuf":
         remedy = "number the labels from 0, such as by numpy.unique(label, return_inverse=True)[1]"
         yield f"label has the type {label.dtype}", remedy
+    if problem := _user_problem(arrays.get("user")):
+        yield problem, "give each example the number or the name of its user"
     if problem := value_problem(x, tokens if isinstance(tokens, int) else None):
         yield f"x: {problem}", "correct the value, or remove the example"
     if is_regression:
@@ -109,6 +112,16 @@ def find_problems(
     if labels is None and arrays is training and label.min() > 0:
         remedy = "labels count from 0: subtract 1, or give the number of labels under the key 'labels'"
         yield f"label begins at {label.min()}", remedy
+
+
+def _user_problem(user: NDArray[Any] | None) -> str:
+    """Return the problem of users that are neither whole numbers nor names; empty if there is none."""
+    try:
+        if user is not None:
+            parse_identifiers(user)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def value_problem(x: NDArray[Any], tokens: int | None) -> str:
@@ -132,7 +145,11 @@ def _is_whole(values: NDArray[Any], count: int) -> NDArray[np.bool_]:
 
 
 def store(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Store *arrays* as a file by their content, and return its name for a scenario."""
+    """Store *arrays* as a file by their content, and return its name for a scenario.
+
+    Booleans of Python are stored as 0 and 1, as files have no booleans for numbers.
+    """
+    numbers = {name: array.astype(np.uint8) if array.dtype == bool else array for name, array in arrays.items()}
     content = io.BytesIO()
-    np.savez(content, allow_pickle=False, **arrays)
+    np.savez(content, allow_pickle=False, **numbers)
     return str(store_object(content.getvalue(), ".npz"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -12,6 +11,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from netfl.errors import Fault, ScenarioError
+from netfl.files.arrays import nested_numbers
+from netfl.files.json_documents import parse_json
 from netfl.learning.data import Dataset
 from netfl.learning.data._splits import choose_users
 from netfl.learning.data._user_files import FileColumns, UserExamples, raise_fault
@@ -100,9 +101,11 @@ def read_leaf(folder: Path) -> dict[str, _Examples]:
         raise_fault("", "has no .json files", str(folder), "name the folder with train/ and test/, or with the files")
     for path in files:
         try:
-            content = json.loads(path.read_bytes())["user_data"]
-            for name, examples in content.items():
-                x, y = np.asarray(examples["x"], np.float32), np.asarray(examples["y"])
+            content = parse_json(path.read_bytes().decode("utf-8-sig"))
+            _check_counts(content)
+            for name, examples in content["user_data"].items():
+                x = nested_numbers(examples["x"]).astype(np.float32)
+                y = nested_numbers(examples["y"])
                 if len(x) != len(y):
                     raise_fault("", f"{path.name}: user {name} has {len(x)} examples and {len(y)} labels", str(folder))
                 if name in users:
@@ -112,3 +115,22 @@ def read_leaf(folder: Path) -> dict[str, _Examples]:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise_fault("", f"{path.name} is not of LEAF's form: {one_line(error)}", str(folder), "make it again")
     return users
+
+
+def _check_counts(content: Mapping[str, Any]) -> None:
+    """Check that ``users`` and ``num_samples``, where a file has them, agree with ``user_data``.
+
+    Raises:
+        ValueError: they do not.
+    """
+    data = content["user_data"]
+    names = content.get("users", [*data])
+    if sorted(names) != sorted(data):
+        differing = sorted({*names} ^ {*data}) or [name for name in names if names.count(name) > 1]
+        raise ValueError(f"users and user_data differ in {', '.join(differing[:8])}")
+    counts = content.get("num_samples", [len(data[name]["y"]) for name in names])
+    if len(counts) != len(names):
+        raise ValueError(f"num_samples has {len(counts)} entries for {len(names)} users")
+    for name, count in zip(names, counts, strict=True):
+        if len(data[name]["y"]) != count:
+            raise ValueError(f"user {name} has {len(data[name]['y'])} labels, but num_samples says {count}")

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from netfl.errors import Fault, ScenarioError
 from netfl.learning.data import Data, Dataset, Examples
 from netfl.types import Ints, Law
+from netfl.units import Seed
 
 
 class PerUserData(Data):
@@ -21,13 +22,15 @@ class PerUserData(Data):
     """The share of each user's examples that is kept for testing, rounded down."""
     validation_share: Annotated[float, Field(ge=0, lt=1)] = 0.1
     """The share of each user's examples that is kept for validation, rounded down."""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     """Seed of all random draws for the set; independent of the seed of the run."""
 
     @model_validator(mode="after")
     def _check_shares(self) -> PerUserData:
         if self.test_share + self.validation_share >= 1:
-            raise ValueError(f"shares of {self.test_share} and {self.validation_share} leave no training examples")
+            raise ValueError(
+                f"shares of {self.test_share} and {self.validation_share} leave no training examples; decrease them"
+            )
         return self
 
     def laws(self) -> tuple[Law, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,13 +15,17 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, model_validator
 
 from netfl.errors import Fault, ScenarioError, prefix_faults
+from netfl.files.arrays import as_numbers, lossy_columns
+from netfl.files.cells import parse_identifiers
 from netfl.learning.data import Data, Dataset, Examples
 from netfl.learning.data._in_memory import value_problem
 from netfl.learning.data._splits import split_by_user, split_dataset
 from netfl.registry import NotWith, one_line
 from netfl.streams import Streams
 from netfl.types import Law, ScenarioFacts
+from netfl.units import Seed
 
+_LOG = logging.getLogger(__name__)
 _DEFAULT_SHARE = 0.2
 DataFile = Annotated[Path, AfterValidator(Path.absolute)]
 """A file; a relative path starts at the current directory."""
@@ -53,7 +58,7 @@ class UserExamples(Data):
     default.  Not with ``test``."""
     validation_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """The same for validation."""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     """Seed of the split; independent of the seed of the run."""
 
     @abstractmethod
@@ -68,9 +73,11 @@ class UserExamples(Data):
     @model_validator(mode="after")
     def _check_shares(self) -> UserExamples:
         if self._test_share + self.validation_share >= 1:
-            raise ValueError("test_share and validation_share leave no training examples")
+            raise ValueError("test_share and validation_share leave no training examples; decrease them")
         if (self.labels is None) == (self.targets is None):
-            raise ValueError("give the number of labels or, for a regression, of targets")
+            raise ValueError(
+                "neither labels nor targets is given; give the number of labels or, for a regression, of targets"
+            )
         return self
 
     @property
@@ -91,6 +98,8 @@ class UserExamples(Data):
             test_x, test_y, test_names = self._read_checked("test")
             test_user = None
             if names is not None and test_names is not None:
+                if known.dtype.kind == "U":
+                    test_names = test_names.astype(str)  # among other names, an integer is a name
                 unknown = np.setdiff1d(test_names, known)
                 if len(unknown):
                     problem = f"users without training examples, such as {unknown[0]}"
@@ -120,7 +129,8 @@ class UserExamples(Data):
         try:
             with prefix_faults(key):
                 columns = self.read_part(part)
-            x, y, user = np.asarray(columns.x, np.float32), columns.y, columns.user
+            given, y, user = self._checked_types(key, source, columns)
+            x = np.asarray(given, np.float32)
         except ScenarioError:
             raise
         except Exception as error:  # a broken file can raise anything in its reader
@@ -131,7 +141,7 @@ class UserExamples(Data):
             problem = f"holds labels {[*np.shape(y)]}"
             raise_fault(key, problem, source, "give each example one label, not a one-hot row")
         if any(column is not None and np.shape(column)[:1] != np.shape(y)[:1] for column in (x, y, user)):
-            shapes = [[*np.shape(column)] for column in columns if column is not None]
+            shapes = [[*np.shape(column)] for column in (x, y, user) if column is not None]
             problem = f"holds arrays of different lengths: examples {shapes[0]}, labels {shapes[1]}, users {shapes[2:]}"
             raise_fault(key, problem, source, "give each example one label, and one user, or no users")
         if x.shape[1:] != self.shape:
@@ -139,6 +149,15 @@ class UserExamples(Data):
             raise_fault("features", problem, [*self.shape], "set it to this shape")
         if problem := value_problem(x, self.tokens):
             raise_fault(key, problem, source, "fill it in, or remove the example")
+        flat = (len(x), -1)
+        if lost := lossy_columns(np.reshape(given, flat), x.reshape(flat)):
+            _LOG.warning(
+                "data.%s: %s: numbers of 32 bits keep less than half of the different values of feature %s (from 0); "
+                "subtract a constant, such as the mean, or scale them",
+                key,
+                source,
+                ", ".join(map(str, lost[:8])),
+            )
         if self.targets is not None:
             return FileColumns(x, self._checked_targets(key, source, y), user)
         unknown = y[~np.isin(y, np.arange(self.classes))]
@@ -147,14 +166,31 @@ class UserExamples(Data):
             raise_fault("labels", problem, self.labels, "number the labels from 0")
         return FileColumns(x, y.astype(np.int64), user)
 
+    def _checked_types(self, key: str, source: str, columns: FileColumns) -> FileColumns:
+        """Return numbers, and users as integers or names."""
+        user = columns.user
+        try:
+            x = as_numbers(np.asarray(columns.x))
+        except ValueError as error:
+            raise_fault(key, f"features: {error}", source, "give real numbers")
+        try:
+            y = as_numbers(np.asarray(columns.y))
+        except ValueError as error:
+            if self.targets is not None:
+                raise_fault(key, f"targets: {error}", source, "give real numbers")
+            raise_fault(key, f"labels: {error}", source, "number the labels from 0, such as by numpy.unique")
+        try:
+            user = None if user is None else parse_identifiers(np.asarray(user))
+        except ValueError as error:
+            raise_fault(key, str(error), source, "give each example the number or the name of its user")
+        return FileColumns(x, y, user)
+
     def _checked_targets(self, key: str, source: str, y: NDArray[Any]) -> NDArray[np.float32]:
         """Return the targets of a regression, ``[examples, targets]``."""
         values = y[:, None] if np.ndim(y) == 1 else np.asarray(y)
         if values.shape[1:] != (self.targets,):
             problem = f"{source} has targets of shape {[*values.shape[1:]]}"
             raise_fault("targets", problem, self.targets, "set it to the number of values of an example")
-        if values.dtype.kind not in "biuf":
-            raise_fault(key, f"has targets of type {values.dtype}", source, "give numbers")
         if problem := value_problem(values, None):
             raise_fault(key, f"targets: {problem}", source, "fill it in, or remove the example")
         return values.astype(np.float32)

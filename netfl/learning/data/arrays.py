@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
-from zipfile import is_zipfile
 
-import numpy as np
 from pydantic import Field, model_validator
 
+from netfl.files.arrays import read_arrays
 from netfl.learning.data import Dataset
 from netfl.learning.data._augment import Augment
-from netfl.learning.data._user_files import FileColumns, UserFileData, raise_fault
+from netfl.learning.data._user_files import FileColumns, UserFileData
 from netfl.streams import Streams
 
 
@@ -21,8 +20,8 @@ class Arrays(UserFileData):
 
     ``x`` is ``[examples, *features]``; ``label`` and ``user`` are ``[examples]``.  With ``targets`` in place of
     ``labels``, ``label`` has the targets of a regression, ``[examples]`` or ``[examples, targets]``.  Users may be
-    numbers or names; in ascending order they become users 0, 1 and so on.  ``numpy.savez("mine.npz", x=x, label=y,
-    user=u)`` writes such a file.
+    whole numbers or names; in ascending order they become users 0, 1 and so on.  ``numpy.savez("mine.npz", x=x,
+    label=y, user=u)`` writes such a file.
 
     Example::
 
@@ -44,13 +43,17 @@ class Arrays(UserFileData):
     @model_validator(mode="after")
     def _check_augment(self) -> Arrays:
         if self.augment is not None and len(self.features) != 3:
-            raise ValueError(f"augment needs images, [channels, rows, columns], not {[*self.features]}")
+            raise ValueError(
+                f"augment needs images, not features of {[*self.features]}; give [channels, rows, columns]"
+            )
         return self
 
     @model_validator(mode="after")
     def _check_tokens(self) -> Arrays:
         if self.tokens is not None and len(self.features) != 1:
-            raise ValueError(f"tokens needs rows, [length], not {[*self.features]}")
+            raise ValueError(
+                f"tokens needs rows, not features of {[*self.features]}; give features: [length], or leave it out"
+            )
         return self
 
     @property
@@ -61,11 +64,5 @@ class Arrays(UserFileData):
         return replace(UserFileData.load(self, streams), augment=self.augment)
 
     def read(self, path: Path) -> FileColumns:
-        if not is_zipfile(path):  # NumPy would propose to load a pickle
-            problem = "cannot be read: it is damaged, or not a NumPy file .npz"
-            raise_fault("", problem, str(path), "write it with numpy.savez")
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            missing = [name for name in ("x", "label") if name not in stored]
-            if missing:
-                raise_fault("", f"has no array {' and '.join(missing)}", str(path), f"it has {', '.join(stored)}")
-            return FileColumns(stored["x"], stored["label"], stored.get("user"))
+        arrays = read_arrays(path, ("x", "label"), optional=("user",))
+        return FileColumns(arrays["x"], arrays["label"], arrays.get("user"))

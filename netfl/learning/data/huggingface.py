@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netfl.errors import Fault, ScenarioError
+from netfl.files.tables import read_table
 from netfl.learning.data._in_memory import stack_values
 from netfl.learning.data._user_files import FileColumns, UserExamples, raise_fault
 from netfl.registry import ByForm, one_line
@@ -64,14 +65,18 @@ class Huggingface(UserExamples):
     @model_validator(mode="after")
     def _check_columns(self) -> Huggingface:
         if self.tokens is not None and len(self.features) != 1:
-            raise ValueError(f"tokens needs rows, [length], not {[*self.features]}")
+            raise ValueError(
+                f"tokens needs rows, not features of {[*self.features]}; give features: [length], or leave it out"
+            )
         if isinstance(self.label, tuple) and len(self.label) != self.targets:
-            raise ValueError("give one column as label or, in a regression, as many as targets")
+            raise ValueError(
+                "label has another number of columns; give one column or, in a regression, as many as targets"
+            )
         twice = {*_names(self.label)} & {*_names(self.x)}
         if twice:
-            raise ValueError(f"the column '{min(twice)}' cannot be both feature and label")
+            raise ValueError(f"the column '{min(twice)}' cannot be both feature and label; use another column")
         if self.test == self.split:
-            raise ValueError("split and test must be different splits")
+            raise ValueError("split and test are the same split; use different ones")
         return self
 
     @property
@@ -102,9 +107,10 @@ class Huggingface(UserExamples):
                 reader = _READERS.get(local.suffix)
                 if reader is None:
                     raise_fault("", f"has the suffix '{local.suffix}'", self.path, f"known: {', '.join(_READERS)}")
-                found = datasets.load_dataset(reader, data_files=self.path, cache_dir=folder)
+                options = self._text_options(local)
+                found = datasets.load_dataset(reader, data_files=self.path, cache_dir=folder, **options)
             elif local.is_dir():
-                found = datasets.load_dataset(self.path, cache_dir=folder)
+                found = datasets.load_dataset(self.path, cache_dir=folder, **self._text_options(local))
             else:
                 found = datasets.load_dataset(self.path, self.config)
         except ScenarioError:
@@ -119,6 +125,21 @@ class Huggingface(UserExamples):
         if split not in found:
             raise_fault("", f"has no split '{split}'", self.path, f"its splits: {', '.join(found)}")
         return found[split]
+
+    def _text_options(self, local: Path) -> dict[str, Any]:
+        """Check the CSV files at *local*, if any, and return options by which their users stay text.
+
+        Raises:
+            ScenarioError: a row has more or fewer cells than the heading, or a column occurs twice.
+        """
+        files = [local] if local.is_file() else sorted(local.rglob("*"))
+        tables = [read_table(file, is_limited=False) for file in files if file.suffix == ".csv"]
+        for table in tables:
+            table.check()
+        if not tables:
+            return {}
+        texts = {} if self.user is None else {self.user: "str"}
+        return {"dtype": texts, "keep_default_na": False, "na_values": []}
 
     def _source(self, key: str) -> str:
         return self.path if key == "path" else f"{self.path}, split {self.test}"

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import pandas as pd
 from pydantic import Field, model_validator
 
+from netfl.files.tables import read_table
 from netfl.learning.data._user_files import FileColumns, UserFileData, raise_fault
 from netfl.registry import ByForm
-
-_READERS: dict[str, Callable[[Path], pd.DataFrame]] = {".csv": pd.read_csv, ".parquet": pd.read_parquet}
 
 
 class Table(UserFileData):
     """Examples in the rows of a CSV or Parquet file: numeric columns, one of labels and, optionally, one of users.
 
     With ``targets`` in place of ``labels``, the column ``label``, or each of a list of columns, is predicted.  The
-    column ``user`` gives the user of each example, for ``partition: natural``.  Users may be numbers or names; in
-    ascending order they become users 0, 1 and so on.
+    column ``user`` gives the user of each example, for ``partition: natural``.  Users may be whole numbers or names; in
+    ascending order they become users 0, 1 and so on.  In text they are numbers only if all are integers such as 12;
+    else they are names, such as 007, 1.10 or NA.
 
     Example::
 
@@ -43,13 +41,15 @@ class Table(UserFileData):
     @model_validator(mode="after")
     def _check_columns(self) -> Table:
         if self.user in self._labels:
-            raise ValueError(f"the column '{self.user}' cannot be both label and user")
+            raise ValueError(f"the column '{self.user}' cannot be both label and user; use another column")
         if isinstance(self.label, tuple) and len(self.label) != self.targets:
-            raise ValueError("give one column as label or, in a regression, as many as targets")
+            raise ValueError(
+                "label has another number of columns; give one column or, in a regression, as many as targets"
+            )
         named = self.features if isinstance(self.features, tuple) else ()
         for role, column in (*(("label", name) for name in self._labels), ("user", self.user)):
             if column in named:
-                raise ValueError(f"the {role}'s column '{column}' is among the features, which would reveal it")
+                raise ValueError(f"the {role}'s column '{column}' is among the features; leave it out of them")
         return self
 
     @property
@@ -57,25 +57,20 @@ class Table(UserFileData):
         return (self.features if isinstance(self.features, int) else len(self.features),)
 
     def read(self, path: Path) -> FileColumns:
-        if path.suffix not in _READERS:
+        if path.suffix not in {".csv", ".parquet"}:
             raise_fault("", "has neither the suffix .csv nor .parquet", str(path), "rename it to .csv or .parquet")
-        rows = _READERS[path.suffix](path)
+        table = read_table(path, is_limited=False)
         others = [*self._labels, *([] if self.user is None else [self.user])]
-        features = [*rows.columns.drop(others, errors="ignore")] if isinstance(self.features, int) else self.features
-        missing = [name for name in (*features, *others) if name not in rows.columns]
-        if missing:
-            available = ", ".join(map(str, rows.columns[:20]))
-            raise_fault("", f"has no column {', '.join(missing)}", str(path), f"its columns: {available}")
-        empty = rows[[*features, *others]].isna().any()
-        if empty.any():
-            names = ", ".join(map(str, empty.index[empty]))
-            raise_fault("", f"has empty fields in column {names}", str(path), "fill them, or remove their rows")
-        user = None if self.user is None else rows[self.user].to_numpy()
-        return FileColumns(
-            rows[[*features]].to_numpy(float),
-            np.asarray(rows[list(self.label) if isinstance(self.label, tuple) else self.label]),
-            user,
-        )
+        if isinstance(self.features, int):
+            features = [name for name in table.columns if name not in others]
+        else:
+            features = [*self.features]
+        table.require(*features, *others)
+        x = np.column_stack([table.numbers(name) for name in features] or [np.empty((len(table), 0))])
+        y = np.column_stack([table.numbers(name) for name in self._labels])
+        user = None if self.user is None else table.names(self.user)
+        table.check()
+        return FileColumns(x, y if isinstance(self.label, tuple) else y[:, 0], user)
 
     @property
     def _labels(self) -> tuple[str, ...]:

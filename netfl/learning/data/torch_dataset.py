@@ -49,7 +49,9 @@ class TorchDataset(UserExamples):
     @model_validator(mode="after")
     def _check_tokens(self) -> TorchDataset:
         if self.tokens is not None and len(self.features) != 1:
-            raise ValueError(f"tokens needs rows, [length], not {[*self.features]}")
+            raise ValueError(
+                f"tokens needs rows, not features of {[*self.features]}; give features: [length], or leave it out"
+            )
         return self
 
     @property

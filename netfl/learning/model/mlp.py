@@ -42,7 +42,9 @@ class Mlp(DenseModel):
     @model_validator(mode="after")
     def _check_weights(self) -> Mlp:
         if isinstance(self.weights, tuple) and len(self.weights) != len(self.hidden) + 1:
-            raise ValueError(f"weights has {len(self.weights)} entries for {len(self.hidden) + 1} layers of weights")
+            raise ValueError(
+                f"weights has {len(self.weights)} entries for {len(self.hidden) + 1} layers; give one for each"
+            )
         return self
 
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:

@@ -62,7 +62,7 @@ class Module(Model):
     @classmethod
     def _check_name(cls, value: str) -> str:
         if not all(value.partition(":")):
-            raise ValueError("write it as package.module:Class")
+            raise ValueError("not the name of a class; write it as package.module:Class")
         return value
 
     @field_validator("loss", mode="before")

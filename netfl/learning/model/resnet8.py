@@ -44,7 +44,7 @@ class Resnet8(LayeredModel):
     @model_validator(mode="after")
     def _check_groups(self) -> Resnet8:
         if self.width % self.groups:
-            raise ValueError(f"groups must divide width, {self.width}, which {self.groups} does not")
+            raise ValueError(f"{self.groups} groups do not divide the width of {self.width}; give a divisor of it")
         return self
 
     def open(self, shape: tuple[int, ...], classes: int, tokens: int | None = None) -> Architecture:

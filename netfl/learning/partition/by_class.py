@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -54,7 +55,9 @@ class ByClass(Partition):
             for index, label in enumerate(labels):
                 if label >= facts.classes:
                     yield Fault(f"classes.{user}.{index}", f"the data have labels 0 to {facts.classes - 1}", label)
-        missing = sorted({*range(facts.classes)}.difference(*self.classes))
+        held = {label for labels in self.classes for label in labels if label < facts.classes}
+        missing = facts.classes - len(held)
         if missing:
-            problem = f"no user holds {len(missing)} of the {facts.classes} labels"
-            yield Fault("classes", problem, missing[:10], "assign each label to a user")
+            problem = f"no user holds {missing} of the {facts.classes} labels"
+            first = islice((label for label in range(facts.classes) if label not in held), 10)
+            yield Fault("classes", problem, [*first], "assign each label to a user")

@@ -49,7 +49,7 @@ class Dirichlet(Partition):
     @model_validator(mode="after")
     def _check_sizes(self) -> Dirichlet:
         if self.sizes is not None and self.by != "draws":
-            raise ValueError(f"sizes follow from the mixes by '{self.by}': leave them out, or set by: draws")
+            raise ValueError(f"sizes follow from the mixes by '{self.by}'; leave them out, or set by: draws")
         return self
 
     def split(self, labels: Ints, users: int, ranking: Ints | None, streams: Streams) -> list[Ints]:

@@ -36,7 +36,7 @@ class Step(Schedule):
     @classmethod
     def _require_rising(cls, at: tuple[int, ...]) -> tuple[int, ...]:
         if any(later <= before for before, later in pairwise(at)):
-            raise ValueError("milestones must be ascending")
+            raise ValueError("the milestones are not ascending; put them in order, each once")
         return at
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:

@@ -66,9 +66,11 @@ class Fading(Channel):
     @model_validator(mode="after")
     def _check_pace(self) -> Fading:
         if [self.coherence, self.doppler, self.speed].count(None) < 2:
-            raise ValueError("give only one of coherence, doppler, and speed with frequency")
+            raise ValueError("several are given of coherence, doppler, and speed with frequency; give only one")
         if self.speed is not None and self.frequency is None:
-            raise ValueError("give speed and frequency together: the Doppler shift is speed × frequency / c")
+            raise ValueError(
+                "one of speed and frequency is missing, and the Doppler shift is speed × frequency / c; give both"
+            )
         if self.frequency is not None and not (self.coherence is None and self.doppler is None):
             raise ValueError("frequency has no effect with coherence or doppler; leave it out")
         return self

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from netfl.network.channel import Channel
 from netfl.network.channel._correlation_laws import autocorrelation
 from netfl.network.periods import periods_of
+from netfl.registry import check_one_of
 from netfl.streams import RandomField, Streams
 from netfl.types import Floats, Ints, Law, Rows, StatisticClaim
 from netfl.units import Seconds
@@ -42,22 +43,21 @@ class MarkovChannel(Channel):
 
     @model_validator(mode="after")
     def _check_chain(self) -> MarkovChannel:
-        if (self.transitions is None) == (self.generator is None):
-            raise ValueError("give exactly one of transitions and generator")
+        check_one_of(self, "transitions", "generator")
         rows = self.transitions or self.generator or ()
         states = len(self._states)
         if not 2 <= states <= MAX_STATES:
-            raise ValueError(f"{states} states; give 2 to {MAX_STATES}")
+            raise ValueError(f"a chain of {states} states; give 2 to {MAX_STATES}")
         if len(rows) != states or any(len(row) != states for row in rows):
-            raise ValueError(f"the matrix must have a row and a column for each of the {states} states")
+            raise ValueError(f"the matrix is not square; give a row and a column for each of the {states} states")
         matrix = np.array(rows)
         is_generator = self.transitions is None
         off_diagonal = matrix[~np.eye(states, dtype=bool)]
         if (off_diagonal < 0.0).any() or (not is_generator and (matrix < 0.0).any()):
-            raise ValueError("an entry is negative; only the diagonal of a generator may be")
+            raise ValueError("an entry is negative, as only the diagonal of a generator may be; write 0 or more")
         row_sum = 0.0 if is_generator else 1.0
         if not np.allclose(matrix.sum(axis=1), row_sum, rtol=0.0, atol=1e-6 * np.abs(matrix).max()):
-            raise ValueError(f"each row of the matrix must add up to {row_sum:g}")
+            raise ValueError(f"a row of the matrix does not add up to {row_sum:g}; change its entries so that it does")
         _doublings(self.matrix)
         return self
 
@@ -191,7 +191,9 @@ def _doublings(matrix: Matrix) -> list[Matrix]:
     powers = [matrix]
     while np.ptp(powers[-1], axis=0).max() > _CLOSE:
         if len(powers) > _MAX_DOUBLINGS:
-            raise ValueError("the chain has no unique limit distribution: it is reducible or periodic")
+            raise ValueError(
+                "the chain is reducible or periodic, without a unique limit; let each state reach all others"
+            )
         square = powers[-1] @ powers[-1]
         powers.append(square / square.sum(axis=1, keepdims=True))
     if powers[-1].min() <= _CLOSE:

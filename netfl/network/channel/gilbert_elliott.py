@@ -60,7 +60,7 @@ class GilbertElliott(Channel):
     @model_validator(mode="after")
     def _check_states(self) -> GilbertElliott:
         if not self.bad_gain < self.good_gain:
-            raise ValueError(f"bad_gain must be less than good_gain, {self.good_gain:g} dB")
+            raise ValueError(f"bad_gain is not below good_gain; write less than {self.good_gain:g} dB")
         return self
 
     def open(self, layout: Layout, streams: Streams) -> LinkGain:

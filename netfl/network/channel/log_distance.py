@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from netfl.network.channel import LinkGain, distance_gain
 from netfl.network.channel._path_loss import PathLoss
 from netfl.network.layout import LIGHT_M_S, Layout
-from netfl.registry import Spec
+from netfl.registry import Spec, check_one_of
 from netfl.streams import Streams
 from netfl.types import Floats
 from netfl.units import Carrier, Decibels, Metres
@@ -62,13 +62,16 @@ class LogDistance(PathLoss):
 
     @model_validator(mode="after")
     def _check_distances(self) -> LogDistance:
-        if (self.frequency is None) == (self.reference_loss is None):
-            raise ValueError("give exactly one of frequency and reference_loss")
+        check_one_of(self, "frequency", "reference_loss")
         if self._reference_loss_db < 0.0:
-            raise ValueError("reference_distance is less than a wavelength / 4π, where free space would amplify")
+            raise ValueError(
+                "reference_distance is less than a wavelength / 4π, where free space would amplify; increase it"
+            )
         distances = [self.reference_distance, *(point.distance for point in self.breakpoints)]
         if any(later <= earlier for earlier, later in pairwise(distances)):
-            raise ValueError("breakpoints must lie beyond reference_distance, in order of distance")
+            raise ValueError(
+                "the breakpoints are not in order beyond reference_distance; put them in order of distance"
+            )
         return self
 
     @property

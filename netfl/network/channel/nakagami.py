@@ -47,7 +47,9 @@ class Nakagami(Fading):
     @model_validator(mode="after")
     def _check_m(self) -> Nakagami:
         if self.coherence is None and ((2.0 * self.m) % 1.0 or self.m > _MAX_M):
-            raise ValueError(f"in continuous time m must be a multiple of 1/2 and {_MAX_M} at most; or give coherence")
+            raise ValueError(
+                f"in continuous time m is a multiple of 1/2; write one of {_MAX_M} at most, or give coherence"
+            )
         return self
 
     def _power_law(self) -> tuple[str, Any]:

@@ -105,9 +105,9 @@ class Rain(MarkovChannel):
     @model_validator(mode="after")
     def _check_attenuation(self) -> Rain:
         if (self.k is None) != (self.alpha is None) or (self.k is None) == (self.frequency is None):
-            raise ValueError("give either frequency, or k together with alpha")
+            raise ValueError("the attenuation is not defined; give either frequency, or k together with alpha")
         if (self.center is None) != (self.radius is None):
-            raise ValueError("give center and radius together")
+            raise ValueError("one of center and radius is missing; give both, or neither")
         return self
 
     @property

@@ -50,9 +50,11 @@ class Rician(Fading):
     @model_validator(mode="after")
     def _check_shift(self) -> Rician:
         if self.follows_motion and self.path_doppler is not None:
-            raise ValueError("give path_doppler only with doppler or speed; else it follows from the motion")
+            raise ValueError("path_doppler has no effect without doppler or speed; leave it out, or give one of them")
         if self.coherence is None and abs(self.path_doppler or 0.0) > self.doppler_hz:
-            raise ValueError(f"path_doppler is outside ±{self.doppler_hz:g} Hz, the largest Doppler shift")
+            raise ValueError(
+                f"path_doppler is outside ±{self.doppler_hz:g} Hz, the largest Doppler shift; write a value inside"
+            )
         return self
 
     def _power_law(self) -> tuple[str, Any]:

@@ -193,7 +193,7 @@ def serve_weighted(slotted: SlottedCell, probabilities: Callable[[Ints], Floats]
     thresholds = BufferedDraws(cell.streams.field("hazard").exponential, cell.ids)
     joining_slot = np.full(cell.size, NEVER)  # slot in which each user joins the backlog
     hazard_left = np.full(cell.size, np.inf)  # of each user's threshold; infinity outside of the backlog
-    hazard = np.zeros(cell.size)  # -log(1 - p_k)
+    hazard = np.zeros(cell.size)  # -log(1 - p_k); without effect outside of the backlog
     slot = 0  # the next that has not been served or skipped
     while True:
         # the hazard of idle slots counts
@@ -214,7 +214,6 @@ def serve_weighted(slotted: SlottedCell, probabilities: Callable[[Ints], Floats]
 
         # the backlog gives the hazard of each slot until somebody sends or joins
         backlog = np.flatnonzero(hazard_left < np.inf)
-        hazard[:] = 0.0
         if backlog.size:
             hazard[backlog] = _hazards(probabilities(backlog))
         next_slot = min(slot + _idle_slots(hazard_left[backlog], hazard[backlog]), int(joining_slot.min()))

@@ -210,7 +210,7 @@ class Lorawan(Mac):
             modes = [min(fastest_mode_of(each_db - margin_db), slowest_mode) for each_db in snr_db.tolist()]
         airtime_of = {mode: self._airtime_s(payload, mode) for mode in {*modes}}
         airtime_s = np.array([airtime_of[mode] for mode in modes])
-        duty_cycle = min(1.0, sum(band.duty_cycle for band in self.sub_bands))
+        duty_cycle = sum(band.duty_cycle for band in self.sub_bands)
         return airtime_s, np.maximum(airtime_s / duty_cycle, airtime_s + _RX2_DELAY_S)
 
     def _retry_mode(self, first_mode: int, payload: int, failures: int) -> int:

@@ -21,6 +21,7 @@ from netfl.network.mac._bases import SlottedMac, channel_picker
 from netfl.network.mac._slotted import NEVER, SlottedCell
 from netfl.network.radio.bench import BenchSetup, carried_load_law, slot_successes
 from netfl.network.radio.cell import Cell
+from netfl.registry import check_one_of
 from netfl.types import Bools, Floats, Ints, Law
 
 _MAX_DOUBLINGS = 10
@@ -37,8 +38,7 @@ class Aloha(SlottedMac):
 
     @model_validator(mode="after")
     def _check_rule(self) -> Self:
-        if (self.probability is None) == (self.adaptive is None):
-            raise ValueError("give exactly one of probability and adaptive")
+        check_one_of(self, "probability", "adaptive")
         return self
 
     @property

@@ -61,5 +61,9 @@ class Motion(Spec):
             netfl.errors.ScenarioError: the motion does not fit the positions; keys relative to the motion.
         """
 
+    def has_times_within(self, end_s: float) -> bool:
+        """Return whether the file of this motion, if it reads one, has a time in a run that ends at *end_s*."""
+        return True
+
 
 __getattr__ = exported_models(__name__)

@@ -76,7 +76,7 @@ class RandomWaypoint(Motion):
     @model_validator(mode="after")
     def _check_area(self) -> RandomWaypoint:
         if (self.width is None) != (self.height is None) or (self.radius is None) == (self.width is None):
-            raise ValueError("give radius, or width and height")
+            raise ValueError("the area is not defined; give radius, or width and height")
         for name, (low, high) in (("speed", self.speed), ("pause", self.pause)):
             if low > high:
                 raise ValueError(f"{name} is [{low:g}, {high:g}]; put the smaller value first")

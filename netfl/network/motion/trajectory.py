@@ -1,8 +1,9 @@
-"""Users that move along the points of a CSV file."""
+"""Users that move along the points of a table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import AfterValidator
 
-from netfl.errors import Fault, ScenarioError
-from netfl.files import CsvRows, read_csv, user_faults
+from netfl.errors import Fault, ScenarioError, prefix_faults
+from netfl.files.tables import read_table
 from netfl.network.layout import Layout, Trajectories
 from netfl.network.motion import Motion
 from netfl.streams import Streams
@@ -22,7 +23,7 @@ _NEAR_M = 0.01
 
 
 class Trajectory(Motion):
-    """Motion along the points of a CSV file with the columns ``user``, ``time_s``, ``x_m`` and ``y_m``.
+    """Motion along the points of a CSV or Parquet file with the columns ``user``, ``time_s``, ``x_m`` and ``y_m``.
 
     Between two points a user moves straight at one speed; before the first and after the last it does not move, as do
     users without a line.  Lines may come in any order.  At time 0 a user must be at its position in the topology
@@ -37,21 +38,18 @@ class Trajectory(Motion):
     """
 
     file: Annotated[Path, AfterValidator(Path.absolute)]
-    """The CSV file; a relative path starts at the current directory."""
+    """The CSV or Parquet file; a relative path starts at the current directory."""
     relative: bool = False
     """Whether positions are relative to the user's position at time 0."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         try:
-            rows = self._rows()
+            self._read(facts.users)
         except ScenarioError as error:
             yield from error.faults
-            return
-        yield from user_faults(rows, facts.users)
-        yield from rows.duplicate_faults(("user", "time_s"))
 
     def open(self, layout: Layout, streams: Streams) -> Trajectories:
-        paths = _Tracks(self._rows(), layout.user_xy_m, relative=self.relative)
+        paths = _Tracks(self._read(layout.users), layout.user_xy_m, relative=self.relative)
         start_m = paths.xy_m(np.arange(layout.users), 0.0)
         is_away = np.hypot(*(start_m - layout.user_xy_m).T) > _NEAR_M
         if is_away.any():
@@ -66,20 +64,43 @@ class Trajectory(Motion):
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("the file gives the positions"),)
 
-    def _rows(self) -> CsvRows:
-        return read_csv(self.file, ("user", "time_s", "x_m", "y_m"))
+    def has_times_within(self, end_s: float) -> bool:
+        times_s = self._read(None).times_s
+        return bool(((times_s >= 0.0) & (times_s <= end_s)).any())
+
+    def _read(self, users: int | None) -> _Points:
+        with prefix_faults("file"):
+            table = read_table(self.file)
+            table.require("user", "time_s", "x_m", "y_m")
+            points = _Points(
+                table.users(count=users),
+                table.numbers("time_s"),
+                np.column_stack([table.numbers("x_m"), table.numbers("y_m")]),
+            )
+            table.refuse_repeated(("user", "time_s"), (points.users, points.times_s))
+            table.check()
+        return points
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """The rows of a file: user, time and position of each."""
+
+    users: Ints
+    times_s: Floats
+    xy_m: Floats
 
 
 class _Tracks(Trajectories):
     """Points of all users in one table, sorted by user and time; a user without a line has one point."""
 
-    def __init__(self, rows: CsvRows, placed_m: Floats, *, relative: bool) -> None:
-        points_m = np.column_stack([rows.columns["x_m"], rows.columns["y_m"]])
+    def __init__(self, points: _Points, placed_m: Floats, *, relative: bool) -> None:
+        points_m = points.xy_m
         if relative:
-            points_m = points_m + placed_m[rows.users]
-        still_users = np.setdiff1d(np.arange(len(placed_m)), rows.users)
-        users = np.concatenate([rows.users, still_users])
-        times_s = np.concatenate([rows.columns["time_s"], np.zeros(len(still_users))])
+            points_m = points_m + placed_m[points.users]
+        still_users = np.setdiff1d(np.arange(len(placed_m)), points.users)
+        users = np.concatenate([points.users, still_users])
+        times_s = np.concatenate([points.times_s, np.zeros(len(still_users))])
         order = np.lexsort((times_s, users))
         self._times_s = times_s[order]
         self._points_m = np.concatenate([points_m, placed_m[still_users]])[order]

@@ -1,7 +1,7 @@
 """Availability: the times at which users are present, known in advance, and the files that hold them.
 
-A file has one row for each user: its number, whether it is present at time 0, and the increasing times at which this
-changes.  In CSV, with or without the heading::
+A file has one of two forms.  **Changes** are one row for each user: its number, whether it is present at time 0, and
+the increasing times at which this changes.  In CSV, with or without the heading::
 
     user,start,times
     0,on,3600,7200.5
@@ -12,41 +12,61 @@ In JSON::
 
     [{"user": 0, "start": "on", "times": [3600, 7200.5]}, {"user": 1, "start": "off", "times": [120]}]
 
-In Parquet, the columns ``user``, ``start`` and ``times``, a list of numbers for each row.  This is the fastest format.
+In Parquet, the columns ``user``, ``start`` and ``times``, a list for each row.  This is the fastest format.  A start is
+``on`` or ``off``, ``true`` or ``false``, 1 or 0.
 
-A start is ``on`` or ``off``, ``true`` or ``false``, 1 or 0.  Times are numbers above 0, in seconds or rounds, as the
-model that reads the file defines.
+**Intervals** are one row for each interval [start, end) in which a user is present.  In CSV the heading is needed::
+
+    user,start,end
+    0,0,3600
+    0,2 h,3 h
+    1,2024-03-01T08:00,
+    2,,
+
+In JSON the keys are ``user``, ``start`` and ``end``, in Parquet the columns; ``start_s`` and ``end_s`` mean the same.
+An empty end is never, and a row with neither start nor end states that the user is never present.  Intervals of a user
+may touch or overlap.  Other columns are ignored.
+
+Times are in seconds from time 0: numbers, quantities, durations of Parquet or, with an ``origin``, dates; or numbers
+of rounds, where the model that reads the file says so (`netfl.files.cells.TimeScale`).
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Annotated, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike
+from pydantic import AfterValidator, Field
 
 from netfl import files
-from netfl.errors import Fault, MachineError, ScenarioError
+from netfl.errors import Fault, ScenarioError, prefix_faults
+from netfl.files.cells import TimeScale
+from netfl.files.json_documents import parse_json
+from netfl.files.tables import UserTable, read_csv, read_table
 from netfl.formats import with_stamp
 from netfl.network.outage import NodeAvailability
 from netfl.network.outage._daily import surrounding_instants
+from netfl.registry import Spec
 from netfl.types import Bools, Floats, Ints
 
 _STATES = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
-_MAX_FAULTS = 10
-"""Errors of one file that are reported one by one."""
+_FORMS = (("user", "start"), ("user", "start", "times"), ("user", "start", "end"))
+"""Keys of an entry of JSON; without changes the times may be left out."""
+_SECONDS = TimeScale()
 _COLUMNS = pa.schema({"user": pa.int64(), "start": pa.bool_(), "times": pa.list_(pa.float64())})
 """Columns of a Parquet file that this module writes."""
-_RawRow = tuple[int, object, object, Any]
-"""Number of a row, or its line in CSV; user, start and times, not yet parsed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,97 +166,208 @@ class ScheduledAvailability(NodeAvailability):
         return low
 
 
-def read_availability(path: Path) -> tuple[list[UserSchedule], list[Fault]]:
+class AvailabilityFile(Spec):
+    """The keys of a model that reads an availability file."""
+
+    file: Annotated[Path, AfterValidator(Path.absolute)]
+    """The CSV, JSON or Parquet file; a relative path starts at the current directory."""
+    columns: dict[Literal["user", "start", "times", "end"], str] = Field(default_factory=dict)
+    """Headings, or keys of JSON, in place of these names, such as ``{user: device, start: from, end: to}``."""
+    origin: datetime | None = None
+    """The date of time 0, in ISO 8601, if the file has dates; with a time zone if they have one."""
+
+    @property
+    def scale(self) -> TimeScale:
+        """Meaning of the times in the file."""
+        return TimeScale(self.origin)
+
+    @property
+    @abstractmethod
+    def period(self) -> float:
+        """Period after which the file repeats, in the unit of its times; infinity if it does not."""
+
+    @cached_property
+    def content(self) -> tuple[list[UserSchedule], list[Fault]]:
+        """The valid rows, and the errors of the others, or of the file."""
+        return read_availability(self.file, self.scale, dict(self.columns.items()), self.period)
+
+
+def read_availability(
+    path: Path,
+    scale: TimeScale = _SECONDS,
+    names: Mapping[str, str] = MappingProxyType({}),
+    period: float = np.inf,
+) -> tuple[list[UserSchedule], list[Fault]]:
     """Return the valid rows of a file, and the errors of the others, or of the file.
 
     ``.json`` is JSON, ``.parquet`` is Parquet, and all else is CSV.
+
+    Args:
+        path: the file.
+        scale: meaning of its times.
+        names: headings in the file in place of ``user``, ``start``, ``times`` and ``end``.
+        period: the period of a file that repeats; an interval that ends with it continues into the next.
     """
-    schedules: dict[int, UserSchedule] = {}
-    faults: list[Fault] = []
     try:
-        for number, user, start, times in _read_rows(path):
-            place = f"{path.name}:{number}"
-            try:
-                schedule = UserSchedule(_parse_user(user), _parse_state(start), _parse_times(times), place)
-            except ValueError as error:
-                faults.append(Fault("file", f"{place}: {error.args[0]}", *error.args[1:]))
-                continue
-            first = schedules.setdefault(schedule.user, schedule)
-            if first is not schedule:
-                faults.append(Fault("file", f"{place}: a second row for user {first.user}", None, f"see {first.place}"))
-    except (OSError, ValueError, csv.Error, MachineError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)  # without the path, which follows
-        return [], [Fault("file", f"cannot be read: {reason}", str(path), "name a CSV, JSON or Parquet file")]
-    if not schedules and not faults:
-        faults.append(Fault("file", f"{path.name} has no users", None, "give a row for each user: user,start,times"))
-    return [*schedules.values()], faults
+        with prefix_faults("file"):
+            table = _read_table(path, names)
+            end = table.choose("end", "end_s")
+            schedules = _read_changes(table, scale) if end not in table else _read_intervals(table, end, scale, period)
+    except ScenarioError as error:
+        return [], [*error.faults]
+    if not len(table):
+        remedy = "give a row for each user: user,start,times or user,start,end"
+        return [], [Fault("file", f"{path.name} has no users", None, remedy)]
+    return schedules, [fault.under("file") for fault in table.faults]
 
 
-def _read_rows(path: Path) -> Iterator[_RawRow]:
+def _read_table(path: Path, names: Mapping[str, str]) -> UserTable:
     suffix = path.suffix.lower()
-    if suffix == ".parquet":
-        return _parquet_rows(path)
-    text = files.read_text(path)
     if suffix == ".json":
-        return _json_rows(text)
-    return _csv_rows(text)
+        return _read_json(path, names)
+    if suffix == ".parquet":
+        return read_table(path, names)
+    return read_csv(path, names, default=("user", "start", "times"), tail="times")
 
 
-def _csv_rows(text: str) -> Iterator[_RawRow]:
-    lines = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)
-    for cells in lines:
-        if any(cells) and cells[0].strip().lower() != "user":
-            user, start, *times = *cells, ""  # a line of a number alone has no start
-            yield lines.line_num, user, start, [time for time in times if time.strip()]
-
-
-def _json_rows(text: str) -> Iterator[_RawRow]:
-    entries = json.loads(text)
-    if not isinstance(entries, list):  # one user
-        entries = [entries]
-    for number, entry in enumerate(entries, start=1):
-        if not isinstance(entry, dict) or not {"user", "start"} <= set(entry) <= {"user", "start", "times"}:
-            raise ValueError(f"entry {number} has keys other than user, start and times")
-        yield number, entry["user"], entry["start"], entry.get("times", [])
-
-
-def _parquet_rows(path: Path) -> Iterator[_RawRow]:
-    table = files.read_frame(path)
-    missing = [name for name in ("user", "start") if name not in table]
-    if missing:
-        raise ValueError(f"it has no column {' and '.join(missing)}, but {', '.join(table.columns) or 'none'}")
-    times = table["times"] if "times" in table else [None] * len(table)
-    yield from zip(range(1, len(table) + 1), table["user"], table["start"], times, strict=True)
-
-
-def _parse_user(value: object) -> int:
-    text = str(value).strip()
-    if not (text.isascii() and text.isdecimal()):
-        raise ValueError("not the number of a user", value, "users are numbered 0, 1, 2, …")
-    return int(text)
-
-
-def _parse_state(value: object) -> bool:
-    state = _STATES.get(str(value).strip().lower())
-    if state is None:
-        raise ValueError("not a valid initial state", value, "write on or off, true or false, 1 or 0")
-    return state
-
-
-def _parse_times(values: Any) -> Floats:
+def _read_json(path: Path, names: Mapping[str, str]) -> UserTable:
+    """Read entries with the keys of one form as a table of text."""
+    keys = {name: names.get(name, name) for name in ("user", "start", "times", "end")}
     try:
-        times = np.array([] if values is None else values, float)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"not a list of times: {error}", None, "write numbers, such as 3600") from None
-    if times.ndim != 1:
-        raise ValueError("not a list of times", values, "write numbers, such as [3600]")
-    steps = np.diff(times, prepend=0.0)
-    wrong = np.flatnonzero(~(np.isfinite(steps) & (steps > 0.0)))
-    if wrong.size:
-        last, time = np.concatenate([[0.0], times])[wrong[0] : wrong[0] + 2]
-        problem = f"times are not ascending: {time:g} follows {last:g}"
-        raise ValueError(problem, None, "write finite times above 0 in order, each once")
-    return times
+        entries = _json_entries(files.read_text(path), keys)
+    except (OSError, ValueError) as error:
+        files.raise_unreadable(path, error, "name a CSV, JSON or Parquet file")
+    columns = {
+        name: pa.array([_to_text(entry.get(keys[name])) for entry in entries], pa.string())
+        for name in ("user", "start", "end")
+        if name != "end" or any(keys[name] in entry for entry in entries)
+    }
+    lists = [entry.get(keys["times"], []) for entry in entries]
+    if "end" not in columns:
+        texts = [[*map(_to_text, times)] if isinstance(times, list) else [] for times in lists]
+        columns["times"] = pa.array(texts, pa.list_(pa.string()))
+    table = UserTable(path, columns, np.arange(1, len(entries) + 1))
+    table.refuse(
+        np.array([not isinstance(times, list) for times in lists], bool),
+        lambda row: Fault("", "not a list of times", lists[row], "write numbers, such as [3600]"),
+    )
+    return table
+
+
+def _json_entries(text: str, keys: Mapping[str, str]) -> list[dict[str, object]]:
+    """Return the entries of a document, one or a list; all of one form.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    content = parse_json(text)
+    entries = content if isinstance(content, list) else [content]
+    forms = [{keys[name] for name in form} for form in _FORMS]
+    for number, entry in enumerate(entries, start=1):
+        if not isinstance(entry, dict) or {*entry} not in forms:
+            expected = " or ".join(", ".join(keys[name] for name in form) for form in _FORMS[1:])
+            raise ValueError(f"entry {number} has keys other than {expected}")
+    return entries
+
+
+def _to_text(value: object) -> str | None:
+    """Return a value of JSON as the cell of a table."""
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value)
+
+
+def _read_changes(table: UserTable, scale: TimeScale) -> list[UserSchedule]:
+    """Return the schedules in rows of a user, its state at time 0 and the times at which this changes."""
+    table.require("user", "start")
+    others = [name for name in table.columns if name not in {"user", "start", "times"}]
+    if others:
+        problem = f"{table.path.name} has the columns {', '.join(table.columns)}"
+        raise ScenarioError([Fault("", problem, None, "write user,start,times or user,start,end")])
+    users = table.users()
+    table.refuse_repeated(("user",), (users,))
+    states = [_STATES.get(str(cell).strip().lower()) for cell in table.columns["start"].to_pylist()]
+    table.refuse_cells(
+        "start",
+        np.array([state is None for state in states], bool),
+        lambda cell: Fault("", "not a valid initial state", cell, "write on or off, true or false, 1 or 0"),
+    )
+    times = _split_times(table, scale)
+    return [
+        UserSchedule(int(users[row]), bool(states[row]), times[row], table.place(row))
+        for row in np.flatnonzero(~table.is_wrong).tolist()
+    ]
+
+
+def _split_times(table: UserTable, scale: TimeScale) -> list[Floats]:
+    """Return the increasing times above 0 of each row."""
+    lists = table.columns.get("times")
+    if lists is None:
+        return [np.empty(0)] * len(table)
+    if not (pa.types.is_list(lists.type) or pa.types.is_large_list(lists.type)):
+        remedy = "write numbers, such as [3600]"
+        table.refuse_cells(
+            "times", np.ones(len(table), bool), lambda cell: Fault("", "not a list of times", cell, remedy)
+        )
+        return [np.empty(0)] * len(table)
+    counts = np.asarray(pc.fill_null(pc.list_value_length(lists), 0))
+    cells = pc.list_flatten(lists)
+    row_of = np.repeat(np.arange(len(table)), counts)
+    times = scale.parse(cells)
+    before = np.concatenate([[0.0], times[:-1]])[: len(times)]
+    before[np.diff(row_of, prepend=-1) > 0] = 0.0  # the first time of a row comes after time 0
+
+    def refuse(is_wrong: Bools, describe: Callable[[int], Fault]) -> None:
+        """Refuse rows for one of their times; *describe* returns the error of a time."""
+        wrong = np.flatnonzero(is_wrong)
+        rows, first = np.unique(row_of[wrong], return_index=True)
+        of_row = dict(zip(rows.tolist(), wrong[first].tolist(), strict=True))
+        table.refuse(np.isin(np.arange(len(table)), rows), lambda row: describe(of_row[row]))
+
+    def describe_order(index: int) -> Fault:
+        problem = f"times are not ascending: {times[index]:g} follows {before[index]:g}"
+        return Fault("", problem, None, "write finite times above 0 in order, each once")
+
+    refuse(np.isnan(times), lambda index: scale.fault(cells[index].as_py()))
+    refuse(~(times > before), describe_order)
+    return np.split(times, np.cumsum(counts)[:-1])
+
+
+def _read_intervals(table: UserTable, end: str, scale: TimeScale, period: float) -> list[UserSchedule]:
+    """Return the schedules in rows of a user, and the start and end of one of its intervals."""
+    start = table.choose("start", "start_s")
+    table.require("user", start, end)
+    if "times" in table:
+        problem = f"{table.path.name} has both end and times"
+        raise ScenarioError([Fault("", problem, None, "write user,start,times or user,start,end")])
+    users = table.users()
+    spans = table.intervals(start, end, scale, can_be_empty=True)
+    valid = np.flatnonzero(~table.is_wrong)
+    rows = zip(users[valid].tolist(), *spans[valid].T.tolist(), strict=True)
+    _, first = np.unique(users[valid], return_index=True)
+    schedules = []
+    for place, (user, times) in zip(valid[first].tolist(), merge_intervals(rows).items(), strict=True):
+        passed = int((times <= 0.0).sum())
+        later = times[(times > 0.0) & (times < np.inf) & (times != period)]
+        schedules.append(UserSchedule(user, passed % 2 == 1, later, table.place(place)))
+    return schedules
+
+
+def merge_intervals(intervals: Iterable[tuple[int, float, float]]) -> dict[int, Floats]:
+    """Return the starts and ends of each node's intervals in turn, by node in ascending order.
+
+    Args:
+        intervals: (node, start, end) of each, half-open; an end may be infinity.  Intervals of a node that touch or
+            overlap are merged.
+    """
+    changes: dict[int, list[float]] = {}
+    for node, start, end in sorted(intervals):
+        times = changes.setdefault(node, [])
+        if times and start <= times[-1]:
+            times[-1] = max(times[-1], end)
+        else:
+            times += [start, end]
+    return {node: np.array(times) for node, times in changes.items()}
 
 
 def schedule_faults(rows: Iterable[UserSchedule], users: int, period: float) -> Iterator[Fault]:
@@ -249,12 +380,10 @@ def schedule_faults(rows: Iterable[UserSchedule], users: int, period: float) -> 
             yield Fault("file", problem, None, "remove it, or make repeat longer")
 
 
-def limit_faults(faults: Sequence[Fault]) -> list[Fault]:
-    """Return the first errors, and the number of the others."""
-    more = len(faults) - _MAX_FAULTS
-    if more <= 0:
-        return [*faults]
-    return [*faults[:_MAX_FAULTS], Fault("file", f"and {more} more errors of this kind", None, "fix these first")]
+def changes_within(rows: Sequence[UserSchedule], end: float) -> bool:
+    """Return whether a change in *rows*, if there is any, is at *end* or earlier."""
+    times = np.concatenate([np.empty(0), *(row.times[:1] for row in rows)])
+    return not times.size or bool((times <= end).any())
 
 
 def write_availability(path: Path, rows: Iterable[UserSchedule]) -> None:

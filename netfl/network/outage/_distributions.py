@@ -245,7 +245,7 @@ class PositiveDistribution(Spec, ABC):
     @model_validator(mode="after")
     def _check_parameters(self) -> PositiveDistribution:
         if self.distribution == "pareto" and self.shape is not None and self.shape <= 1.0:
-            raise ValueError("a Pareto distribution has a mean only if its shape is above 1")
+            raise ValueError("a Pareto distribution has a mean only if its shape is above 1; increase it")
         return self
 
     def draw(self, field: RandomField, rows: ArrayLike, index: ArrayLike) -> Floats:

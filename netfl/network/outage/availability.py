@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
-from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from netfl.errors import Fault
+from netfl.files.tables import limit_faults
 from netfl.network.layout import Layout
 from netfl.network.outage import NodeAvailability, Outage
 from netfl.network.outage._availability_file import (
+    AvailabilityFile,
     AvailabilitySchedule,
     ScheduledAvailability,
-    UserSchedule,
-    limit_faults,
-    read_availability,
+    changes_within,
     schedule_faults,
 )
 from netfl.streams import Streams
@@ -26,12 +24,12 @@ from netfl.types import Law, ScenarioFacts
 from netfl.units import Seconds
 
 
-class Availability(Outage):
+class Availability(AvailabilityFile, Outage):
     """Users are down while a file lists them as absent; users that are not in it, and all other nodes, are always up.
 
     The file has the format of the access `availability`, with times in seconds: in CSV ``user,start,times…`` or in JSON
-    ``[{"user": 0, "start": "on", "times": [3600, 7200]}]``.  ``netfl export DIR --availability FILE`` writes one of the
-    users' outages of any run, whatever their kinds.
+    ``[{"user": 0, "start": "on", "times": [3600, 7200]}]``, or intervals of presence, ``user,start,end``.  ``netfl
+    export DIR --availability FILE`` writes one of the users' outages of any run, whatever their kinds.
 
     Example::
 
@@ -40,26 +38,24 @@ class Availability(Outage):
         repeat: 1 day
     """
 
-    file: Annotated[Path, AfterValidator(Path.absolute)]
-    """The CSV, JSON or Parquet file; a relative path starts at the current directory."""
     repeat: Annotated[Seconds, Field(gt=0)] | None = None
     """Period after which the file repeats; by default each user keeps its state after its last change."""
 
+    @property
+    def period(self) -> float:
+        return np.inf if self.repeat is None else self.repeat
+
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
-        rows, faults = self._file
-        yield from limit_faults([*faults, *schedule_faults(rows, facts.users, self._period_s)])
+        rows, faults = self.content
+        yield from faults or limit_faults([*schedule_faults(rows, facts.users, self.period)])
 
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:
-        rows, _ = self._file
-        return ScheduledAvailability(AvailabilitySchedule.from_rows(rows, layout.nodes), self._period_s)
+        rows, _ = self.content
+        return ScheduledAvailability(AvailabilitySchedule.from_rows(rows, layout.nodes), self.period)
+
+    def has_times_within(self, end_s: float) -> bool:
+        rows, _ = self.content
+        return changes_within(rows, end_s)
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("the times are given: nothing is drawn"),)
-
-    @property
-    def _period_s(self) -> float:
-        return np.inf if self.repeat is None else self.repeat
-
-    @cached_property
-    def _file(self) -> tuple[list[UserSchedule], list[Fault]]:
-        return read_availability(self.file)

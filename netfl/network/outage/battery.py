@@ -60,9 +60,9 @@ class Charger(Spec):
     @model_validator(mode="after")
     def _check_window(self) -> Charger:
         if (self.opens is None) != (self.closes is None):
-            raise ValueError("give opens and closes, or neither")
+            raise ValueError("one of opens and closes is missing; give both, or neither")
         if self.opens is not None and (self.closes or 0.0) % DAY_S == self.opens % DAY_S:
-            raise ValueError("opens and closes are the same time of day")
+            raise ValueError("opens and closes are the same time of day; change one of them")
         return self
 
     def open(self, users: int, streams: Streams) -> EnergySource:
@@ -92,7 +92,7 @@ class Solar(Spec):
     @model_validator(mode="after")
     def _check_daylight(self) -> Solar:
         if self.sunset <= self.sunrise:
-            raise ValueError("the sun sets before it rises")
+            raise ValueError("the sun sets before it rises; exchange the two times")
         return self
 
     def open(self, users: int, streams: Streams) -> EnergySource:
@@ -162,11 +162,11 @@ class Battery(NodeOutage):
     @model_validator(mode="after")
     def _check_keys(self) -> Battery:
         if self.charger is not None and self.solar is not None:
-            raise ValueError("give only one of charger and solar")
+            raise ValueError("charger and solar are given together; give only one of them")
         if self.initial[0] > self.initial[1]:
-            raise ValueError("initial is [from, to], but from is above to")
+            raise ValueError("initial is [from, to], but from is above to; put the smaller share first")
         if not (self.per_training or self.per_sample or self.per_bit or self.idle):
-            raise ValueError("nothing drains the battery: give per_training, per_sample, per_bit or idle")
+            raise ValueError("nothing drains the battery; give per_training, per_sample, per_bit or idle")
         return self
 
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:

@@ -77,12 +77,12 @@ class Disaster(Outage):
     @model_validator(mode="after")
     def _check_area(self) -> Disaster:
         if (self.corners is None) == (self.center is None) or (self.center is None) != (self.area_radius is None):
-            raise ValueError("give either corners, or center and area_radius")
+            raise ValueError("the area is not defined; give either corners, or center and area_radius")
         if self.corners is not None and not np.prod(np.subtract(*self.corners)):
-            raise ValueError("the corners enclose no area")
+            raise ValueError("the corners enclose no area; give three or more that are not on a line")
         if self._load > _MAX_LOAD:
             problem = f"a point in the middle would be in {self._load:.3g} disasters at once on average"
-            raise ValueError(f"{problem}: make mean_interval longer, or repair shorter")
+            raise ValueError(f"{problem}; make mean_interval longer, or repair shorter")
         return self
 
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:

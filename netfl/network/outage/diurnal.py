@@ -50,9 +50,11 @@ class Diurnal(NodeOutage):
     def _check_window(self) -> Diurnal:
         for key in ("opens", "closes", "spread"):
             if getattr(self, key) > self.period:
-                raise ValueError(f"{key} is later than the end of the period")
+                raise ValueError(
+                    f"{key} is later than the end of the period; write a time within it, or a longer period"
+                )
         if self._length_s == 0.0:
-            raise ValueError("opens and closes are the same time of the period")
+            raise ValueError("opens and closes are the same time of the period; change one of them")
         return self
 
     def open(self, layout: Layout, streams: Streams) -> NodeAvailability:

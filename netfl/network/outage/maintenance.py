@@ -37,7 +37,7 @@ class Window(Spec):
     @model_validator(mode="after")
     def _check_duration(self) -> Window:
         if self.every is not None and self.duration >= self.every:
-            raise ValueError("is as long as the interval, so the nodes would never be up")
+            raise ValueError("is as long as the interval, so the nodes would never be up; make it shorter")
         return self
 
 

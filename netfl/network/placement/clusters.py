@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from netfl.network.placement import Placement
 from netfl.network.placement._sampling import disk_distance_law, in_disk
-from netfl.registry import ByForm, NotWith
+from netfl.registry import ByForm, NotWith, check_one_of
 from netfl.streams import Streams
 from netfl.types import Floats, Law
 from netfl.units import Metres
@@ -44,10 +44,9 @@ class Clusters(Placement):
 
     @model_validator(mode="after")
     def _check_keys(self) -> Clusters:
-        if (self.sigma is None) == (self.radius is None):
-            raise ValueError("give exactly one of sigma and radius")
+        check_one_of(self, "sigma", "radius")
         if self.centers != "towers" and self.area is None:
-            raise ValueError("give area, the radius of the disk over which centres are drawn")
+            raise ValueError("area is missing; give the radius of the disk over which centres are drawn")
         return self
 
     def open(self, users: int, towers_xy_m: Floats, streams: Streams) -> Floats:

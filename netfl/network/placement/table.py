@@ -1,4 +1,4 @@
-"""Users at the positions in a CSV file."""
+"""Users at the positions in a table."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Annotated
 import numpy as np
 from pydantic import AfterValidator
 
-from netfl.errors import Fault, ScenarioError
-from netfl.files import CsvRows, read_csv, user_faults
+from netfl.errors import Fault, ScenarioError, prefix_faults
+from netfl.files.tables import read_table
 from netfl.network.placement import Placement
 from netfl.streams import Streams
-from netfl.types import Floats, Law, ScenarioFacts
+from netfl.types import Floats, Ints, Law, ScenarioFacts
 
 
 class Table(Placement):
-    """Positions from a CSV file with the columns ``user``, ``x_m`` and ``y_m``; other columns are ignored.
+    """Positions from a CSV or Parquet file with the columns ``user``, ``x_m`` and ``y_m``; other columns are ignored.
 
     Users are numbered from 0, in any order.  In a file with a column ``time_s`` as well, such as one that
     ``motion: trajectory`` reads, a user may have several lines, and the earliest counts.
@@ -29,18 +29,15 @@ class Table(Placement):
     """
 
     file: Annotated[Path, AfterValidator(Path.absolute)]
-    """The CSV file; a relative path starts at the current directory."""
+    """The CSV or Parquet file; a relative path starts at the current directory."""
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         try:
-            rows = self._rows()
+            listed, _, _ = self._read(facts.users)
         except ScenarioError as error:
             yield from error.faults
             return
-        yield from user_faults(rows, facts.users)
-        if "time_s" not in rows.columns:
-            yield from rows.duplicate_faults(("user",))
-        missing = np.setdiff1d(np.arange(facts.users), rows.columns["user"])
+        missing = np.setdiff1d(np.arange(facts.users), listed)
         if missing.size:
             names = ", ".join(map(str, missing[:8]))
             if missing.size > 8:
@@ -48,16 +45,27 @@ class Table(Placement):
             yield Fault("file", f"no line for user {names}", str(self.file), f"place each of the {facts.users} users")
 
     def open(self, users: int, towers_xy_m: Floats, streams: Streams) -> Floats:
-        rows = self._rows()
-        points_m = np.column_stack([rows.columns["x_m"], rows.columns["y_m"]])
-        times_s = rows.columns.get("time_s", np.zeros(len(rows.lines)))
+        listed, times_s, points_m = self._read(users)
         latest_first = np.argsort(-times_s, kind="stable")
         positions_m = np.empty((users, 2))
-        positions_m[rows.users[latest_first]] = points_m[latest_first]  # of one user, the last one stays
+        positions_m[listed[latest_first]] = points_m[latest_first]  # of one user, the last one stays
         return positions_m
 
     def laws(self) -> tuple[Law, ...]:
         return (Law.none("the file gives the positions"),)
 
-    def _rows(self) -> CsvRows:
-        return read_csv(self.file, ("user", "x_m", "y_m"), optional=("time_s",))
+    def _read(self, users: int) -> tuple[Ints, Floats, Floats]:
+        """Return user, time and position of each row; the times of a file without times are 0."""
+        with prefix_faults("file"):
+            table = read_table(self.file)
+            table.require("user", "x_m", "y_m")
+            listed = table.users(count=users)
+            points_m = np.column_stack([table.numbers("x_m"), table.numbers("y_m")])
+            if "time_s" in table:
+                times_s = table.numbers("time_s")
+                table.refuse_repeated(("user", "time_s"), (listed, times_s))
+            else:
+                times_s = np.zeros(len(table))
+                table.refuse_repeated(("user",), (listed,))
+            table.check()
+        return listed, times_s, points_m

@@ -53,9 +53,9 @@ class Red(Queue):
     @model_validator(mode="after")
     def _check_thresholds(self) -> Red:
         if self.min_threshold >= self.max_threshold:
-            raise ValueError("min_threshold must be below max_threshold")
+            raise ValueError("min_threshold is not below max_threshold; decrease it")
         if self.capacity is not None and self.capacity <= self.min_threshold:
-            raise ValueError("capacity must be above min_threshold, which the average cannot reach otherwise")
+            raise ValueError("capacity is not above min_threshold, which the average cannot reach; increase it")
         return self
 
     def open(self, rate_bps: float, streams: Streams) -> Buffer:

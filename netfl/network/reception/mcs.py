@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from netfl.network.reception import PACKET_BITS, FadedFrames, Reception, minimum_snr_db
-from netfl.registry import FamilyMember, OnlyWith
+from netfl.registry import FamilyMember, OnlyWith, check_one_of
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law
 from netfl.units import Bits, Decibels
@@ -59,8 +59,7 @@ class Mcs(Reception):
 
     @model_validator(mode="after")
     def _check_table(self) -> Mcs:
-        if (self.standard is None) == (self.table is None):
-            raise ValueError("give exactly one of standard and table")
+        check_one_of(self, "standard", "table")
         if any(row.modes != 1 for row in self.table or ()):
             raise ValueError("a row of the table has several modes; give rows of one mode, such as snr_threshold")
         return self

@@ -56,7 +56,7 @@ class Modulation(Reception):
     @model_validator(mode="after")
     def _check_coding_gain(self) -> Modulation:
         if self.coding_gain > 0 and self.code_rate == 1:
-            raise ValueError("a coding_gain needs a code: give a code_rate below 1, or leave the gain out")
+            raise ValueError("a coding_gain needs a code; give a code_rate below 1, or leave the gain out")
         return self
 
     def rate_bps(self, bandwidth_hz: float, mode: int = 0) -> float:

@@ -107,7 +107,17 @@ LINE = (
 """Poisson packets of one sender over a line of equal ports."""
 
 UNLIMITED = Condition("queue", "drop_tail without limits", lambda case: has_limits(case, messages=False))
-LIMITED = Condition("queue", "drop_tail with a capacity in messages", lambda case: has_limits(case, messages=True))
+_MAX_CAPACITY = 1_000_000
+"""Largest capacity for which a theory adds up the probabilities of all states."""
+
+
+def _is_limited(case: TheoryCase) -> bool:
+    if not has_limits(case, messages=True):
+        return False
+    return (build_line(case).room or 0) <= _MAX_CAPACITY
+
+
+LIMITED = Condition("queue", f"drop_tail with a capacity in messages, at most {_MAX_CAPACITY:,}", _is_limited)
 STABLE = Condition(
     "traffic",
     "a load below 1",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+
+import numpy as np
 
 from netfl.network.theory import Theory, TheoryCase
 from netfl.network.theory._queues import EXPONENTIAL_SIZES, LIMITED, LINE, ONE_LINK, build_line
@@ -24,11 +27,14 @@ class MM1K(Theory):
 
     def predict(self, case: TheoryCase) -> Mapping[str, float]:
         line = build_line(case)
-        weights = [line.load**n for n in range((line.room or 0) + 1)]
-        share = [weight / sum(weights) for weight in weights]
-        inside = sum(n * part for n, part in enumerate(share))
+        n = np.arange((line.room or 0) + 1)
+        exponents = n * math.log(line.load)
+        weights = np.exp(exponents - exponents.max())  # ρ^n, scaled so that none overflows
+        share = weights / weights.sum()  # P_n
+        inside = float(n @ share)  # L
+        dropped = float(share[-1])
         return {
-            "loss_ratio_theory": share[-1],
-            "delay_theory_s": line.delay_s + inside / (line.rate_hz * (1.0 - share[-1])),
-            "utilisation_theory": 1.0 - share[0],
+            "loss_ratio_theory": dropped,
+            "delay_theory_s": line.delay_s + inside / (line.rate_hz * (1.0 - dropped)),
+            "utilisation_theory": 1.0 - float(share[0]),
         }

@@ -21,6 +21,9 @@ from netfl.streams import Streams
 from netfl.types import Floats, Ints
 from netfl.units import Bitrate, Metres
 
+MAX_NODES = 10_000
+"""Largest number of routers of a generated topology, whose routes are computed before anything runs."""
+
 
 def add_site(graph: nx.Graph[str], name: str, position: Sequence[float] | Floats, role: str | None = None) -> str:
     """Add a site to *graph* and return its name; the role is by default the word before the colon."""

@@ -8,9 +8,12 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, model_validator
 
-from netfl.network.topology._graph import RandomMesh
+from netfl.network.topology._graph import MAX_NODES, RandomMesh
 from netfl.streams import Streams
 from netfl.types import Floats, Ints, Law
+
+_MAX_LINKS = 100_000
+"""Largest number of links, each of which is drawn before anything runs."""
 
 
 class BarabasiAlbert(RandomMesh):
@@ -36,7 +39,7 @@ class BarabasiAlbert(RandomMesh):
         rate: 100 Mbps
     """
 
-    routers: Annotated[int, Field(ge=2, le=10_000)]
+    routers: Annotated[int, Field(ge=2, le=MAX_NODES)]
     """Number of routers."""
     m: Annotated[int, Field(ge=1)]
     """Number of earlier routers that each new router is linked to."""
@@ -45,6 +48,9 @@ class BarabasiAlbert(RandomMesh):
     def _check_links(self) -> BarabasiAlbert:
         if self.m >= self.routers:
             raise ValueError(f"m is {self.m} with {self.routers} routers; give m less than routers")
+        links = self.m * (self.routers - self.m)
+        if links > _MAX_LINKS:
+            raise ValueError(f"{links:,} links, more than {_MAX_LINKS:,}; use fewer routers or a smaller m")
         return self
 
     def _link(self, positions: Floats, tower_routers: Ints, streams: Streams) -> tuple[Ints, int]:

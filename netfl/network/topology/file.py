@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import ast
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from xml.etree import ElementTree
 
 import networkx as nx
 import numpy as np
@@ -17,6 +18,8 @@ from pydantic import AfterValidator, Field
 
 from netfl import files
 from netfl.errors import Fault, ScenarioError, suggest
+from netfl.files.cells import is_number, parse_quantity
+from netfl.files.json_documents import parse_json
 from netfl.network.layout import LIGHT_M_S, Layout
 from netfl.network.placement import Placement
 from netfl.network.placement._sampling import Point, on_circle
@@ -42,7 +45,8 @@ EARTH_M = 6_371_008.8
 Coordinates = Mapping[str, tuple[float, float]]
 """Coordinates by node: x and y in metres, or latitude and longitude in degrees."""
 
-_SCALES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_PREFIXES = {"K": "k", "M": "M", "G": "G", "T": "T"}
+"""Prefixes of units of the Topology Zoo."""
 
 
 class File(Topology):
@@ -56,10 +60,13 @@ class File(Topology):
     positions; a place on ``ring``, for nodes that are joined to no node with a position.
 
     **Links** have the rate ``rate_bps``, else ``LinkSpeedRaw`` in bit/s, else ``LinkSpeed`` with ``LinkSpeedUnits``
-    (K, M, G or T), else ``rate``; the delay ``delay_s``, else ``delay`` where it is set, else length / ``speed``, the
-    length being ``length_m``, else the great circle between nodes with a latitude, else the distance in the
-    plane; and the ``weight`` in the file, if any.  Directions and loops are ignored.  Of
-    parallel links the fastest is kept, of equally fast ones the one with the smallest delay.
+    (K, M, G or T, or a unit such as Mbps), else the file's ``rate`` with its unit (``1 Mbps``), else the key ``rate``;
+    the delay ``delay_s``, else the file's ``delay`` with its unit (``10 ms``), else the key ``delay``, else length /
+    ``speed``, the length being ``length_m``, else the great circle between nodes with a latitude, else the distance in
+    the plane; and the ``weight`` in the file, if any.  Directions and loops are ignored.  Of parallel links the fastest
+    is kept, of equally fast ones the one with the smallest delay.
+
+    An attribute named here is a number in the unit of its name, or a quantity; anything else is an error.
 
     Example::
 
@@ -118,12 +125,15 @@ class File(Topology):
         # where a node is moved, its latitude and longitude no longer count
         degrees = {name: place for name, place in coordinates.items() if positions[name] == projected[name]}
         for first, second, attributes in raw.edges(data=True):
-            length_m = finite_attribute(attributes, "length_m")
-            if length_m is None and first in degrees and second in degrees:
+            if first in degrees and second in degrees:
                 length_m = great_circle_m(degrees[first], degrees[second])
-            elif length_m is None:
+            else:
                 length_m = math.dist(positions[first], positions[second])
-            link = self._link(attributes, f"{first} – {second}", length_m)
+            name = f"{first} – {second}"
+            try:
+                link = self._link(attributes, name, length_m)
+            except ValueError as error:
+                raise _attribute_error(f"link {name}", error) from error
             parallel = graph.get_edge_data(names[first], names[second])
             if parallel is None or _is_better(link, parallel):
                 graph.add_edge(names[first], names[second], **link)
@@ -159,10 +169,9 @@ class File(Topology):
             raise ScenarioError(faults)
         known = {**projected}
         for name, node in raw.nodes(data=True):
-            x_m = finite_attribute(node, "x_m")
-            y_m = finite_attribute(node, "y_m")
-            if x_m is not None and y_m is not None:
-                known[name] = (x_m, y_m)
+            position = _read_pair(name, node, "m", ("x_m",), ("y_m",))
+            if position is not None:
+                known[name] = position
         positions = complete_coordinates(raw, {**known, **self.positions})
         unplaced = [name for name in raw if name not in positions]
         if unplaced and self.ring is None:
@@ -175,22 +184,31 @@ class File(Topology):
         return positions | {name: (float(x), float(y)) for name, (x, y) in zip(unplaced, circle, strict=True)}
 
     def _link(self, attributes: dict[str, Any], name: str, length_m: float) -> dict[str, float]:
-        """Return the attributes of a link, for each the first source that has it."""
-        rate = finite_attribute(attributes, "rate_bps", "LinkSpeedRaw")
+        """Return the attributes of a link, for each the first source that has it; *length_m* is that of the positions.
+
+        Raises:
+            ValueError: an attribute is no quantity.
+        """
+        rate = read_attribute(attributes, "bit/s", "rate_bps", "LinkSpeedRaw")
         if rate is None:
             rate = _scaled_speed(attributes)
+        if rate is None:
+            rate = _read_quantity(attributes, "bit/s", "rate")
         if rate is None:
             rate = self.rate
         if rate is None:
             problem = f"link {name} has no attribute rate_bps, LinkSpeedRaw, or LinkSpeed with LinkSpeedUnits"
             raise ScenarioError([Fault("rate", problem, None, "set rate for links without one")])
-        delay = finite_attribute(attributes, "delay_s")
+        delay = read_attribute(attributes, "s", "delay_s")
+        if delay is None:
+            delay = _read_quantity(attributes, "s", "delay")
         if delay is None:
             delay = self.delay
         if delay is None:
-            delay = length_m / self.speed
+            given_m = read_attribute(attributes, "m", "length_m")
+            delay = (length_m if given_m is None else given_m) / self.speed
         link = {"rate_bps": rate, "delay_s": delay}
-        weight = finite_attribute(attributes, "weight")
+        weight = read_attribute(attributes, "", "weight")
         if weight is not None:
             link["weight"] = weight
         if rate <= 0.0 or delay < 0.0 or link.get("weight", 1.0) <= 0.0:
@@ -207,12 +225,56 @@ def _node_name(name: str, role: str) -> str:
 
 
 def _scaled_speed(attributes: dict[str, Any]) -> float | None:
-    """Return ``LinkSpeed`` in bit/s, if it has a known unit."""
-    speed = finite_attribute(attributes, "LinkSpeed")
-    scale = _SCALES.get(str(attributes.get("LinkSpeedUnits", "-")).strip().upper())
-    if speed is None or scale is None:
+    """Return ``LinkSpeed`` in bit/s; ``None`` without a unit, in which it would mean nothing.
+
+    Raises:
+        ValueError: it is no rate.
+    """
+    units = str(attributes.get("LinkSpeedUnits") or "").strip()
+    if not units:
         return None
-    return speed * scale
+    prefix = _PREFIXES.get(units.upper(), "")
+    speed = attributes.get("LinkSpeed")
+    try:
+        return parse_quantity(f"{speed} {prefix}bit/s" if prefix else f"{speed} {units}", "bit/s")
+    except ValueError as error:
+        raise ValueError(f"LinkSpeed {speed!r} with LinkSpeedUnits {units!r} is {error}") from None
+
+
+def _read_quantity(attributes: Mapping[str, Any], unit: str, key: str) -> float | None:
+    """Return an attribute whose name states no unit, so that its value has to.
+
+    Raises:
+        ValueError: it has none.
+    """
+    value = attributes.get(key)
+    if is_number(value):
+        raise ValueError(f"{key} {value!r} has no unit")
+    return read_attribute(attributes, unit, key)
+
+
+def _read_pair(
+    name: str, node: Mapping[str, Any], unit: str, first: Sequence[str], second: Sequence[str]
+) -> tuple[float, float] | None:
+    """Return two attributes of a node that belong together, each the first of its names; ``None`` without both.
+
+    Raises:
+        ScenarioError: one is no quantity, or is missing.
+    """
+    try:
+        pair = read_attribute(node, unit, *first), read_attribute(node, unit, *second)
+    except ValueError as error:
+        raise _attribute_error(f"node {name}", error) from error
+    if pair[0] is not None and pair[1] is not None:
+        return pair[0], pair[1]
+    if pair != (None, None):
+        raise _attribute_error(f"node {name}", ValueError(f"only one of {first[0]} and {second[0]} is given"))
+    return None
+
+
+def _attribute_error(place: str, error: ValueError) -> ScenarioError:
+    remedy = "write numbers in the unit of the attribute's name, or quantities such as '10 ms', '1 Mbps' and '1000 m'"
+    return ScenarioError([Fault("file", f"{place}: {error}", None, remedy)])
 
 
 def _is_better(link: Mapping[str, float], other: Mapping[str, float]) -> bool:
@@ -319,8 +381,39 @@ def _file_error(path: Path, problem: str, remedy: str) -> ScenarioError:
 def _parse_graphml(text: str) -> nx.Graph[Any]:
     if "<!DOCTYPE" in text or "<!ENTITY" in text:  # entities can expand a small file without limit
         raise ValueError("it defines a document type or entity, which is not supported")
+    root = ElementTree.fromstring(text)  # noqa: S314 - it has no entities
+    for element in root.iter():
+        _check_unique("key", [child.get("key") for child in element if child.tag.endswith("}data")])
+    _check_unique("name", [(key.get("for"), key.get("attr.name")) for key in root.iter() if key.tag.endswith("}key")])
+    nodes = [node.get("id") for node in root.iter() if node.tag.endswith("}node")]
+    edges = [edge for edge in root.iter() if edge.tag.endswith("}edge")]
+    _check_ends(nodes, [edge.get(key) for edge in edges for key in ("source", "target")])
     graph: nx.Graph[Any] = nx.parse_graphml(text, force_multigraph=True)
     return graph
+
+
+def _check_unique(word: str, entries: Sequence[Any]) -> None:
+    """Check that no entry occurs twice, which would replace the first.
+
+    Raises:
+        ValueError: one does.
+    """
+    for entry, count in Counter(entries).items():
+        if count > 1:
+            raise ValueError(f"the {word} {entry!r} occurs {count} times")
+
+
+def _check_ends(nodes: Sequence[Any], ends: Iterable[Any]) -> None:
+    """Check that nodes differ, and that links end at them.
+
+    Raises:
+        ValueError: they do not.
+    """
+    _check_unique("node", nodes)
+    known = {*nodes}
+    for end in ends:
+        if end not in known:
+            raise ValueError(f"a link to {end!r}, which is not a node; {suggest(str(end), [*map(str, known)])}")
 
 
 def _parse_gml(text: str) -> nx.Graph[Any]:
@@ -333,20 +426,48 @@ def _parse_gml(text: str) -> nx.Graph[Any]:
 
 
 def _parse_json(text: str) -> nx.Graph[Any]:
-    data = json.loads(text)
+    data = parse_json(text)
     edges = "links" if "links" in data else "edges"  # by the version of NetworkX that wrote it
-    known = {node["id"] for node in data["nodes"]}
-    for end in (link[key] for link in data[edges] for key in ("source", "target")):
-        if end not in known:
-            raise ValueError(f"a link to {end!r}, which is not a node; {suggest(str(end), [*map(str, known)])}")
+    ends = (link[key] for link in data[edges] for key in ("source", "target"))
+    _check_ends([node["id"] for node in data["nodes"]], ends)
     graph: nx.Graph[Any] = nx.node_link_graph(data | {"multigraph": True}, edges=edges)
     return graph
 
 
 def _parse_edges(text: str) -> nx.Graph[Any]:
     """Parse lines of two nodes and attributes such as ``{'delay_s': 0.01}``; ``#`` begins a comment."""
-    graph: nx.Graph[Any] = nx.parse_edgelist(text.splitlines(), create_using=nx.MultiGraph)
+    graph: nx.MultiGraph[str] = nx.MultiGraph()
+    for number, line in enumerate(text.splitlines(), start=1):
+        first, second, literal = (*line.partition("#")[0].split(maxsplit=2), "", "", "")[:3]
+        if not first:
+            continue
+        if not second:
+            raise ValueError(f"line {number} has only one node")
+        try:
+            attributes = _parse_attributes(literal or "{}")
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from error
+        graph.add_edge(first, second, **attributes)
     return graph
+
+
+def _parse_attributes(text: str) -> dict[str, Any]:
+    """Return the attributes in the literal of a dictionary.
+
+    Raises:
+        ValueError: *text* is something else, or an attribute occurs twice.
+    """
+    try:
+        literal = ast.parse(text, mode="eval").body
+        keys = literal.keys if isinstance(literal, ast.Dict) else [None]
+        names = [key.value if isinstance(key, ast.Constant) else None for key in keys]
+        attributes = ast.literal_eval(literal)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        names = [None]
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{text!r} is no attributes such as {{'delay_s': 0.01}}")
+    _check_unique("attribute", names)
+    return dict(attributes)
 
 
 _READERS: Mapping[str, Callable[[str], nx.Graph[Any]]] = {
@@ -357,15 +478,21 @@ _READERS: Mapping[str, Callable[[str], nx.Graph[Any]]] = {
 }
 
 
-def finite_attribute(attributes: Mapping[str, Any], *keys: str) -> float | None:
-    """Return the first of the attributes *keys* that is a finite number."""
+def read_attribute(attributes: Mapping[str, Any], unit: str, *keys: str) -> float | None:
+    """Return the first of the attributes *keys* that has a value, a number or a quantity, in *unit*.
+
+    Raises:
+        ValueError: the value is neither.
+    """
     for key in keys:
-        try:
-            number = float(attributes[key])
-        except (KeyError, TypeError, ValueError):
+        value = attributes.get(key)
+        if value is None or (isinstance(value, str) and not value.strip()):
             continue
-        if math.isfinite(number):
-            return number
+        try:
+            number = parse_quantity(value, unit)
+        except ValueError as error:
+            raise ValueError(f"{key} {value!r} is {error}") from None
+        return number
     return None
 
 
@@ -373,14 +500,16 @@ def read_coordinates(graph: nx.MultiGraph[str]) -> dict[str, tuple[float, float]
     """Return latitude and longitude, in degrees, of the nodes that have them.
 
     Raises:
-        ScenarioError: a latitude or longitude is out of range.
+        ScenarioError: a latitude or longitude is no number, is out of range, or is missing.
     """
     coordinates = {}
     for name, attributes in graph.nodes(data=True):
-        latitude = finite_attribute(attributes, "Latitude", "latitude", "lat")
-        longitude = finite_attribute(attributes, "Longitude", "longitude", "lon", "lng")
-        if latitude is None or longitude is None:
+        pair = _read_pair(
+            name, attributes, "", ("Latitude", "latitude", "lat"), ("Longitude", "longitude", "lon", "lng")
+        )
+        if pair is None:
             continue
+        latitude, longitude = pair
         if abs(latitude) > 90.0 or abs(longitude) > 360.0:
             problem = f"node {name} has latitude {latitude:g}°, longitude {longitude:g}°, out of range"
             raise ScenarioError([Fault("file", problem, None, "use latitudes within ±90° and longitudes within ±360°")])

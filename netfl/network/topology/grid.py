@@ -13,7 +13,7 @@ from netfl.network.placement import Placement
 from netfl.network.placement._sampling import uniform_law
 from netfl.network.placement.rectangle import Rectangle
 from netfl.network.topology import Topology
-from netfl.network.topology._graph import build_mesh, place_users
+from netfl.network.topology._graph import MAX_NODES, build_mesh, place_users
 from netfl.registry import ByForm, FamilyMember
 from netfl.streams import Streams
 from netfl.types import Floats, Law
@@ -59,6 +59,9 @@ class Grid(Topology):
 
     @model_validator(mode="after")
     def _check_cells(self) -> Grid:
+        routers = self.rows * self.columns
+        if routers > MAX_NODES:
+            raise ValueError(f"{routers:,} routers, more than {MAX_NODES:,}; use fewer rows or columns")
         cells: list[Cell] = []
         if self.towers != "all":
             cells += self.towers
@@ -67,7 +70,7 @@ class Grid(Topology):
         for row, column in cells:
             if row >= self.rows or column >= self.columns:
                 last = [self.rows - 1, self.columns - 1]
-                raise ValueError(f"there is no router at {[row, column]}; the last is at {last}, counted from 0")
+                raise ValueError(f"there is no router at {[row, column]}; use one up to {last}, counted from 0")
         if self.towers != "all" and len(set(self.towers)) < len(self.towers):
             raise ValueError("towers lists a router twice; list each once")
         return self

@@ -11,7 +11,7 @@ from netfl.network.placement import Placement
 from netfl.network.placement._sampling import disk_distance_law, on_circle
 from netfl.network.placement.disk import Disk
 from netfl.network.topology import Topology
-from netfl.network.topology._graph import build_mesh, place_users
+from netfl.network.topology._graph import MAX_NODES, build_mesh, place_users
 from netfl.registry import ByForm, FamilyMember
 from netfl.streams import Streams
 from netfl.types import Floats, Law
@@ -36,7 +36,7 @@ class Ring(Topology):
         rate: 100 Mbps
     """
 
-    routers: Annotated[int, Field(ge=3, le=10_000)]
+    routers: Annotated[int, Field(ge=3, le=MAX_NODES)]
     """Number of routers."""
     radius: Annotated[Metres, Field(gt=0)]
     """R, the radius of the circle."""
@@ -58,7 +58,7 @@ class Ring(Topology):
             towers = self.towers
         for router in (*towers, self.server):
             if router >= self.routers:
-                raise ValueError(f"there is no router {router}; routers are numbered 0 to {self.routers - 1}")
+                raise ValueError(f"there is no router {router}; use one from 0 to {self.routers - 1}")
         if len(set(towers)) < len(towers):
             raise ValueError("towers lists a router twice; list each once")
         return self

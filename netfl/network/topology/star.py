@@ -16,7 +16,7 @@ from netfl.network.placement._sampling import at_distance, disk_distance_law
 from netfl.network.placement.disk import Disk
 from netfl.network.topology import Topology
 from netfl.network.topology._graph import add_site, place_users
-from netfl.registry import FamilyMember
+from netfl.registry import FamilyMember, check_one_of
 from netfl.streams import Streams
 from netfl.types import Floats, Law, ScenarioFacts
 from netfl.units import Bitrate, Metres, Seconds
@@ -52,8 +52,7 @@ class Star(Topology):
 
     @model_validator(mode="after")
     def _check_placement(self) -> Star:
-        if sum(way is not None for way in (self.radius, self.distance, self.distances, self.placement)) != 1:
-            raise ValueError("give exactly one of radius, distance, distances and placement")
+        check_one_of(self, "radius", "distance", "distances", "placement")
         return self
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from math import prod
 from typing import Annotated
 
@@ -15,8 +16,8 @@ from netfl.network.placement import Placement
 from netfl.network.placement._sampling import disk_distance_law, on_circle
 from netfl.network.placement.disk import Disk
 from netfl.network.topology import Topology
-from netfl.network.topology._graph import add_site, place_users
-from netfl.registry import FamilyMember
+from netfl.network.topology._graph import MAX_NODES, add_site, place_users
+from netfl.registry import FamilyMember, check_one_of
 from netfl.streams import Streams
 from netfl.types import Floats, Law
 from netfl.units import Bitrate, Metres, Seconds
@@ -41,7 +42,7 @@ class Tree(Topology):
         delay: 2 ms
     """
 
-    fanout: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1)]
+    fanout: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1, max_length=100)]
     """Children of each node, level by level from the server down; the last level is the towers."""
     ring: Annotated[Metres, Field(gt=0)] | None = None
     """Radius of the circle around the origin on which the towers are placed, evenly spread."""
@@ -58,12 +59,15 @@ class Tree(Topology):
 
     @model_validator(mode="after")
     def _check_positions(self) -> Tree:
-        if (self.ring is None) == (self.towers is None):
-            raise ValueError("give exactly one of ring and towers")
-        if (self.radius is None) == (self.placement is None):
-            raise ValueError("give exactly one of radius and placement")
+        nodes = sum(itertools.accumulate(self.fanout, operator.mul))
+        if nodes > MAX_NODES:
+            raise ValueError(f"fanout has {nodes:,} towers and routers, more than {MAX_NODES:,}; use fewer children")
+        check_one_of(self, "ring", "towers")
+        check_one_of(self, "radius", "placement")
         if self.towers is not None and len(self.towers) != prod(self.fanout):
-            raise ValueError(f"{len(self.towers)} tower positions for the {prod(self.fanout)} towers of fanout")
+            raise ValueError(
+                f"{len(self.towers)} tower positions for the {prod(self.fanout)} towers of fanout; give one for each"
+            )
         return self
 
     def open(self, users: int, streams: Streams) -> Layout:

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from netfl.network.traffic import Traffic
+from netfl.registry import check_one_of
 from netfl.streams import Streams
 from netfl.types import Floats, Law
 
@@ -38,8 +39,7 @@ class Poisson(Traffic):
 
     @model_validator(mode="after")
     def _check_rate(self) -> Poisson:
-        if (self.rate is None) == (self.load is None):
-            raise ValueError("give exactly one of rate and load")
+        check_one_of(self, "rate", "load")
         return self
 
     def rate_hz(self, link_bps: float) -> float:

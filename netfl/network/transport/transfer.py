@@ -60,7 +60,7 @@ class Transfer:
         self.head = NO_PACKET
         self.head_attempts = 0
 
-        # on their way and at the server: of each packet, the copies on their way and the sendings so far
+        # on their way and at the server: of each packet, the copies that are not lost and the sendings so far
         self._copies = [0] * cut.count
         self.sends = [0] * cut.count
         self.missing = cut.count
@@ -161,7 +161,6 @@ class Transfer:
 
     def receive(self, segment: Segment) -> bool:
         """Add a packet at the server; return whether the update is complete, which *segment* then represents."""
-        self._copies[segment.part] -= 1
         if segment.part in self._at_server:
             return False
         self._at_server.add(segment.part)

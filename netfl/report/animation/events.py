@@ -10,6 +10,7 @@ import pandas as pd
 
 from netfl.report.animation.layout import AnimationLayout, entity_numbers
 from netfl.report.run_data import RunData
+from netfl.results.row_order import sort_by_cause
 
 MAX_EVENTS = 600_000
 """Maximum number of events in a page."""
@@ -56,7 +57,7 @@ def rounds(data: RunData) -> pd.DataFrame:
 
 
 def recorded_events(data: RunData) -> pd.DataFrame:
-    """Return the events of the animated replica in the order of time, words as plain strings.
+    """Return the events of the animated replica in the order of time and cause, words as plain strings.
 
     Broadcasts and deliveries that were not recorded are taken from the tables of rounds and of deliveries.
     """
@@ -71,7 +72,7 @@ def recorded_events(data: RunData) -> pd.DataFrame:
         columns = {"user": rows["user"], "value": rows["base"].astype(float)}
         parts.append(_new_events("delivered", rows["arrived_s"], **columns))
     table = pd.concat([part for part in parts if len(part)] or [events], ignore_index=True)
-    return table.sort_values("time_s", kind="stable", ignore_index=True)
+    return sort_by_cause(table)
 
 
 def limit_events(events: pd.DataFrame, max_events: int) -> KeptEvents:

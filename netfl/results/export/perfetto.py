@@ -21,6 +21,7 @@ import pandas as pd
 from netfl.errors import Fault, ScenarioError
 from netfl.results.atomic_write import atomic_write
 from netfl.results.export.trace_events import LATEST_S, Mark, TraceEvents, Track
+from netfl.results.row_order import sort_by_cause
 from netfl.results.run_reader import Run
 from netfl.types import OUTCOMES
 
@@ -119,6 +120,7 @@ class _Event(NamedTuple):
 
 def _merged(events: pd.DataFrame, attempts: pd.DataFrame) -> Iterator[_Event]:
     """Yield events and ends of attempts in the order of time; at one instant attempts end before all else."""
+    events = sort_by_cause(events)
     words = {"kind": str, "node": str, "detail": str, "traffic": str}
     columns = [name for name in _Event._fields if name != "attempt"]
     rows = (_Event(*row) for row in events.astype(words)[columns].itertuples(index=False, name=None))

@@ -12,7 +12,7 @@ from importlib import import_module
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from netfl.errors import MachineError
+from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.simulation.workers.messages import CONTINUE, RemoteError, SharedArrays, WorkerPipe, answer_call
 
 _EXIT_TIMEOUT_S = 5.0
@@ -95,6 +95,16 @@ class WorkerProcess:
         if code < 0:
             return f"was killed by signal {-code}"
         return f"ended with code {code}"
+
+
+def check_workers(workers: object) -> None:
+    """Raise an error unless *workers* is a number of processes.
+
+    Raises:
+        ScenarioError: it is not a whole number from 1 on.
+    """
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise ScenarioError([Fault("workers", "not a number of processes", workers, "write a whole number from 1 on")])
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from typing import Any
 
 from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.simulation.workers.messages import CONTINUE, RemoteError, answer_call, pack_message
+from netfl.simulation.workers.process import check_workers
 
 _TIMEOUT_S = 5.0
 
@@ -35,7 +36,7 @@ class Cluster:
         workers: maximum number at a time; by default one for a run, and as many as there is room for in a sweep.
 
     Raises:
-        ScenarioError: the share is not possible.
+        ScenarioError: the share or the number is not possible.
     """
 
     address: str | None = None
@@ -43,6 +44,8 @@ class Cluster:
     workers: int | None = None
 
     def __post_init__(self) -> None:
+        if self.workers is not None:
+            check_workers(self.workers)
         if self.gpus < 0 or (self.gpus > 1 and self.gpus % 1):
             remedy = "write a number from 0 to 1, or a whole number"
             raise ScenarioError([Fault("--gpus", "no such share of a GPU", self.gpus, remedy)])

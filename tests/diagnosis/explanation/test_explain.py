@@ -11,6 +11,7 @@ import netfl
 from netfl.cli import app
 from netfl.diagnosis.explanation import Standing, explain
 from netfl.errors import ScenarioError
+from netfl.formats import FORMAT
 from netfl.scenario import yaml_document as documents
 from netfl.types import OUTCOMES
 
@@ -221,7 +222,7 @@ def test_runs_that_cannot_be_explained_raise_an_error(tmp_path):
     )
     assert "no such users" in explain_error(complete, users=[2, 9])
     assert "no such replica" in explain_error(complete, replica=1)
-    (complete.folder / "manifest.json").write_text('{"status": "interrupted"}')
+    (complete.folder / "manifest.json").write_text(f'{{"format": {FORMAT}, "status": "interrupted"}}')
     assert "netfl resume" in explain_error(netfl.open_run(complete.folder))
 
 

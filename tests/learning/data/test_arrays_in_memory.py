@@ -72,7 +72,7 @@ def test_the_model_lstm_takes_arrays_of_tokens():
         ({"examples": (X, LABEL), "test": (X[:, 1:], LABEL)}, "data.test: x has examples of shape [11], but those for"),
         ({"examples": (TOKENS, LABEL), "tokens": 19}, "which is none of the tokens 0 to 18"),
         ({"examples": (X, LABEL), "tokens": 19}, "which is none of the tokens 0 to 18"),
-        ({"examples": (TOKENS[..., None], LABEL), "tokens": 20}, "data: tokens needs rows, [length], not [12, 1]"),
+        ({"examples": (TOKENS[..., None], LABEL), "tokens": 20}, "data: tokens needs rows, not features of [12, 1]"),
     ],
 )
 def test_arrays_that_are_no_examples_are_refused_when_the_scenario_is_loaded(data, message, cache):

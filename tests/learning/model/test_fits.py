@@ -201,7 +201,7 @@ def test_examples_and_modules_that_fit(model, examples):
 def test_invalid_settings_are_errors():
     with pytest.raises(ScenarioError, match=r"package\.module:Class"):
         Module(module="Net")
-    with pytest.raises(ScenarioError, match="groups must divide width, 12, which 8 does not"):
+    with pytest.raises(ScenarioError, match="8 groups do not divide the width of 12"):
         Resnet8(width=12, groups=8)
 
 

@@ -180,9 +180,9 @@ def test_tilted_tends_to_erm():
     assert Tilted(tau=1e-6).value(losses[0].numpy(), share[0].numpy(), 0) == pytest.approx(3.0, abs=1e-5)
 
 
-@pytest.mark.parametrize("tau", [0, "nan"])
+@pytest.mark.parametrize("tau", [0, float("nan")])
 def test_tilted_needs_a_finite_tau_other_than_0(tau):
-    with pytest.raises(ValidationError, match="use the objective 'erm'" if tau == 0 else "finite"):
+    with pytest.raises(ValidationError, match="a tilt of 0 is the mean loss" if tau == 0 else "finite"):
         Tilted.model_validate({"tau": tau})
 
 

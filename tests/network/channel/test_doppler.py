@@ -153,7 +153,7 @@ class TestDirectPath:
     [
         (Rayleigh, {"coherence": 1, "doppler": 5}, "only one"),
         (Rayleigh, {"doppler": -5}, "greater than 0"),
-        (Rayleigh, {"speed": 3}, "frequency together"),
+        (Rayleigh, {"speed": 3}, "speed and frequency is missing"),
         (Rayleigh, {"doppler": 3, "frequency": 1e9}, "frequency has no effect"),
         (Rayleigh, {"coherence": 1, "sinusoids": 64}, "no effect"),
         (Rayleigh, {"doppler": 1, "sinusoids": 4}, "16"),

@@ -46,6 +46,19 @@ def test_variants_follow_stated_distributions(model):
     assert check_laws(model, STREAMS, DRAWS) == []
 
 
+@pytest.mark.parametrize(
+    ("model", "power"),
+    [
+        (Rayleigh(coherence=1.0), stats.expon()),
+        (Nakagami(m=3.0, coherence=1.0), stats.gamma(3.0, scale=1.0 / 3.0)),
+        (Nakagami(m=0.5, coherence=1.0), stats.gamma(0.5, scale=2.0)),
+        (Rician(k_factor=4.0, coherence=1.0), stats.ncx2(2.0, 2.0 * 10**0.4, scale=0.5 / (1.0 + 10**0.4))),
+    ],
+)
+def test_peak_is_the_gain_that_one_block_in_a_billion_exceeds(model, power):
+    assert power.sf(10.0 ** (model._peak_db / 10.0)) == pytest.approx(1e-9, rel=1e-3)
+
+
 def test_block_draws_are_unchanged():
     users, times = np.arange(3), np.linspace(0, 50, 1000)[:3]
     assert Rayleigh(coherence=0.02).open(equal_distance(3), STREAMS).gain_db(users, times) == pytest.approx(

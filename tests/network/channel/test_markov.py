@@ -158,7 +158,7 @@ class TestGilbertElliott:
             assert ((gain.gain_db(np.arange(3), time_s) > 0) == process.up(np.arange(3), time_s)).all()
 
     def test_bad_gain_must_be_less(self):
-        with pytest.raises(ScenarioError, match="less than good_gain"):
+        with pytest.raises(ScenarioError, match="not below good_gain"):
             GilbertElliott(good=1, bad=1, bad_gain=0)
         assert (open_gain(self.MODEL, 4).peak_db(np.arange(4)) == 2.0).all()
 
@@ -241,7 +241,7 @@ class TestRain:
             ({"k": 1, "alpha": 1, "frequency": 2e9}, "frequency, or k together with alpha"),
             ({"k": 1, "alpha": 1, "polarization": "vertical"}, "no effect"),
             ({"frequency": 9e8}, "greater than or equal to 1000000000"),
-            ({"frequency": 2e9, "radius": 5}, "radius together"),
+            ({"frequency": 2e9, "radius": 5}, "center and radius is missing"),
             ({"frequency": 2e9, "rates": [0, -1, 5]}, "0"),
         ],
     )

@@ -212,7 +212,7 @@ class TestCarrier:
         ]
 
     def test_path_doppler_needs_a_pace(self):
-        with pytest.raises(ScenarioError, match="only with doppler or speed"):
+        with pytest.raises(ScenarioError, match="without doppler or speed"):
             Rician(k_factor=3, path_doppler=2)
 
 

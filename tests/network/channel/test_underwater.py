@@ -71,6 +71,12 @@ class TestNoise:
         quiet, busy = (density_db(np.array([100.0]), ships, 0.0)[0] for ships in (0.0, 1.0))
         assert busy - quiet == pytest.approx(20.0, abs=1.5)
 
+    @pytest.mark.parametrize("khz", [0.05, 0.1, 1.0])
+    def test_noise_of_ships_is_ten_times_for_half_of_shipping(self, khz):
+        """20 dB for the whole: the other sources cancel in differences of powers, which are 9 and 0.9 of s = 0.5."""
+        quiet, moderate, busy = (10 ** (density_db(np.array([khz * 1000]), s, 3.0)[0] / 10) for s in (0.0, 0.5, 1.0))
+        assert (busy - moderate) / (moderate - quiet) == pytest.approx(10.0, rel=1e-9)
+
     @pytest.mark.parametrize(("centre", "width"), [(10e3, 100), (10e3, 5e3), (25e3, 49.9e3), (1e3, 1990)])
     def test_noise_is_integrated_over_band(self, centre, width):
         density = lambda hz: 10 ** (density_db(np.array([hz]), 0.5, 3.0)[0] / 10)  # noqa: E731

@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.draw_counts import DRAWS
 
@@ -208,8 +209,39 @@ class TestTrajectory:
         with pytest.raises(ScenarioError, match=r"user 0 is at \(0, 0\) m at time 0, but is placed at \(0, 9\) m"):
             Trajectory(file=DATA / "walks.csv").open(self.LAYOUT, STREAMS)
 
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            ("user,time_s,x_m,y_m,x_m\n0,0,100,0,7\n0,20,300,0,7\n", "x.csv: column x_m occurs 2 times"),
+            ("user,time_s,x_m,y_m\n0,0,100,5,0\n1,0,50,0,0\n", "x.csv:2: number of cells: 5 instead of 4"),
+            ('user,time_s,x_m,y_m\n0,0,"100,5",0\n', "x.csv:2: column x_m: not a number: it has a decimal comma"),
+            ("user,time_s,x_m,y_m\n0,0,1000 m,0\n", "x.csv:2: column x_m: not a number"),
+            ("user,time_s,x_m,y_m\n0,2024-01-01,1,0\n", "x.csv:2: column time_s: not a number"),
+            ("user,time_s,x_m,y_m\n00,0,1,0\n", "x.csv:2: column user: not the number of a user"),
+            ("user,time,x_m,y_m\n0,0,1,0\n", "x.csv has no column time_s"),
+        ],
+    )
+    def test_other_files_are_rejected(self, tmp_path, text, problem):
+        (tmp_path / "x.csv").write_text(text)
+        faults = Trajectory(file=tmp_path / "x.csv").faults(ScenarioFacts(users=3, rounds=1))
+        assert next(faults).problem.startswith(problem)
+
+    def test_parquet_with_durations(self, tmp_path):
+        frame = pd.DataFrame(
+            {"user": [0, 0], "time_s": pd.to_timedelta([0, 10], "s"), "x_m": [0, 20], "y_m": [0.0, 0.0]}
+        )
+        frame.to_parquet(tmp_path / "x.parquet")
+        paths = Trajectory(file=tmp_path / "x.parquet", relative=True).open(self.LAYOUT, STREAMS)
+        moved_m = paths.xy_m(np.array([0]), 5.0) - self.LAYOUT.user_xy_m[[0]]
+        assert moved_m.tolist() == [[pytest.approx(10.0), pytest.approx(0.0)]]
+
+    @pytest.mark.parametrize(("times", "expected"), [((0, 5), True), ((1.6e9, 1.7e9), False), ((-9, -5), False)])
+    def test_times_within_a_run_of_100_s(self, tmp_path, times, expected):
+        (tmp_path / "x.csv").write_text("user,time_s,x_m,y_m\n" + "".join(f"0,{time},0,0\n" for time in times))
+        assert Trajectory(file=tmp_path / "x.csv").has_times_within(100.0) == expected
+
     def test_duplicate_times_and_unknown_users_are_rejected(self, tmp_path):
         (tmp_path / "x.csv").write_text("user,time_s,x_m,y_m\n0,1,0,0\n0,1,5,5\n9,0,0,0\n")
         model = Trajectory(file=tmp_path / "x.csv")
         problems = [fault.problem for fault in model.faults(ScenarioFacts(users=3, rounds=1))]
-        assert problems == ["line 4: no such user: 9", "line 3: user 0, time_s 1 occurs twice, first on line 2"]
+        assert problems == ["x.csv:3: user 0, time_s 1 occurs twice, first in x.csv:2", "x.csv:4: no such user"]

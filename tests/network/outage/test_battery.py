@@ -304,7 +304,7 @@ class TestNodeState:
         ({"capacity": 10, "idle": 1, "solar": {"peak": 1}, "charger": {"power": 1}}, "only one of"),
         ({"capacity": 10, "idle": 1, "charger": {"power": 1, "opens": 3}}, "opens and closes"),
         ({"capacity": 10, "idle": 1, "solar": {"peak": 1, "sunset": "2 h"}}, "sets before it rises"),
-        ({"capacity": "3000 mAh", "idle": 1}, "instead of an energy|a value in"),
+        ({"capacity": "3000 mAh", "idle": 1}, "unknown unit: mAh"),
     ],
 )
 def test_invalid_settings_are_rejected(overrides, problem):

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from netfl.errors import ScenarioError
@@ -60,6 +61,35 @@ class TestValidFiles:
         )
         assert list_changes(zoned, 0) == [(0.0, False), (3600.0, True)]
 
+    def test_compact_dates(self, write_calendar):
+        """Eight digits are a date if there is an origin, and seconds else."""
+        rows = "node,start,end\n0,20240331,20240401\n"
+        assert list_changes(write_calendar(rows, origin="2024-03-30"), 0) == [(86400.0, False), (2 * 86400.0, True)]
+        assert list_changes(write_calendar(rows), 0, 1e8) == [(20240331.0, False), (20240401.0, True)]
+
+    def test_parquet(self, tmp_path):
+        path = tmp_path / "down.parquet"
+        pd.DataFrame({"node": ["0", "tower:0"], "start": pd.to_timedelta([1, 2], "h"), "end": [None, None]}).to_parquet(
+            path
+        )
+        assert list_changes(Calendar(file=path), 0) == [(3600.0, False)]
+        assert list_changes(Calendar(file=path), TOWER) == [(7200.0, False)]
+
+    @pytest.mark.parametrize(
+        ("rows", "expected"),
+        [
+            ("0,1711843200,1711929600\n", False),
+            ("", False),
+            ("0,-9,-5\n", False),
+            ("0,-9,\n", True),
+            ("0,5,\n", True),
+            ("0,100,200\n", True),
+            ("0,101,200\n", False),
+        ],
+    )
+    def test_times_within_a_run_of_100_s(self, write_calendar, rows, expected):
+        assert write_calendar(f"node,start,end\n{rows}").has_times_within(100.0) == expected
+
     def test_outage_before_time_0_continues(self, write_calendar):
         timeline = write_calendar("node,start_s,end_s\n0,-50,60\n0,-90,-80\n").open(LAYOUT, STREAMS)
         assert not timeline.up(np.array([0]), 0.0)[0]
@@ -79,14 +109,22 @@ class TestInvalidFiles:
                 "node,start_s,end_s\n0,5,4\n1,5,6\n2,7,7\n",
                 ["down.csv:2: it ends before it starts", "down.csv:4: it ends"],
             ),
-            ("node,begin,end\n", ["down.csv:1: no column start"]),
-            ("user,start_s,end\n", ["down.csv:1: no column node"]),
+            ("node,start,start_s,end\n0,1 h,7200,3 h\n", ["columns start and start_s, which mean the same"]),
+            ("node,start,end,end\n0,1,2,3\n", ["down.csv: column end occurs 2 times"]),
+            ("node;start;end\n0;1,5;2\n", ["down.csv: cells are separated by semicolons"]),
+            ("node,start,end\n0,true,2\n", ["down.csv:2: column start: not a time"]),
+            ("node,start,end\n0,1,inf\n", ["down.csv:2: column end: not a time"]),
+            ("node,begin,end\n", ["down.csv has no column start"]),
+            ("user,start_s,end\n", ["down.csv has no column node"]),
             ("", ["no column node and start and end"]),
-            ("node,start,end\n0,noon,9\n", ["down.csv:2: not a time"]),
-            ("node,start,end\n0,,9\n", ["down.csv:2: not a time"]),
-            ("node,start,end\n0,1 m,9\n", ["down.csv:2: not a time: a value in meter"]),
-            ("node,start,end\n0,2024-03-01,\n", ["down.csv:2: a date, but the calendar has no origin"]),
-            ("node,start_s,end_s\n0,5\n0,5,6,7\n", ["down.csv:2: the number of", "down.csv:3: the number of"]),
+            ("node,start,end\n0,noon,9\n", ["down.csv:2: column start: not a time"]),
+            ("node,start,end\n0,,9\n", ["down.csv:2: column start: an empty cell"]),
+            ("node,start,end\n0,1 m,9\n", ["down.csv:2: column start: not a time: a value in m"]),
+            ("node,start,end\n0,2024-03-01,\n", ["down.csv:2: column start: a date, but no origin"]),
+            (
+                "node,start_s,end_s\n0,5\n0,5,6,7\n",
+                ["down.csv:2: number of cells: 2", "down.csv:3: number of cells: 4"],
+            ),
             ("node,start_s,end_s\n4,5,6\n", ["down.csv:2: no such user"]),
             (b"node,start_s,end_s\n\xff\xfe,5,6\n", ["cannot be read"]),
             ('node,start_s,end_s\n"0,5,6\n', ["cannot be read"]),
@@ -100,7 +138,7 @@ class TestInvalidFiles:
 
     def test_missing_file_is_rejected(self, tmp_path):
         (fault,) = Calendar(file=tmp_path / "none.csv").faults(ScenarioFacts(users=1, rounds=1))
-        assert (fault.key, fault.problem) == ("file", "cannot be read: No such file or directory")
+        assert (fault.key, fault.problem) == ("file", "none.csv cannot be read: No such file or directory")
 
     def test_unknown_nodes_are_rejected(self, write_calendar):
         model = write_calendar("node,start_s,end_s\ntower:00,5,6\n0,5,6\ntower:0-srver,5,6\nserver,1,2\n-1,5,6\n")

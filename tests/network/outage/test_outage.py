@@ -163,6 +163,16 @@ def test_moments_and_distribution_match_scipy(law):
         assert model.moment(power) == pytest.approx(integral, rel=1e-4)
 
 
+@pytest.mark.parametrize(
+    "law",
+    [EXPONENTIAL, WEIBULL, LOGNORMAL, GAMMA, PARETO, UNIFORM, PHASES],
+    ids=lambda law: law["distribution"],
+)
+def test_draws_follow_distribution(law):
+    sample = DurationDistribution(**law).draw(STREAMS.field("draws"), 0, np.arange(2000))
+    assert stats.kstest(sample, TRUTH[law["distribution"]].cdf).pvalue > 1e-6
+
+
 def test_hyperexponential_has_given_variation():
     assert math.sqrt(DurationDistribution(**PHASES).variance) == pytest.approx(2.0 * 35.0)
 

@@ -100,15 +100,15 @@ class TestTable:
     @pytest.mark.parametrize(
         ("text", "problem"),
         [
-            ("user,x_m,y_m\n0,1,1\n1,one,1\n", "line 3: not a finite number for each of user, x_m, y_m"),
-            ("user,x_m,y_m\n0,1,1\n1,nan,1\n", "line 3: not a finite number"),
-            ("user,x_m,y_m\n0,1,1\n\n1,1\n", "line 4: not a finite number"),
-            ("user,x,y_m\n0,1,1\n", "line 1: no column 'x_m'"),
-            ("user,x_m,y_m\n0,1,1\n0,2,2\n1,2,2\n", "line 3: user 0 occurs twice, first on line 2"),
-            ("user,x_m,y_m\n0,1,1\n1,2,2\n2,2,2\n", "line 4: no such user: 2"),
-            ("user,x_m,y_m\n0.5,1,1\n1,2,2\n0,0,0\n", "line 2: no such user: 0.5"),
+            ("user,x_m,y_m\n0,1,1\n1,one,1\n", "x.csv:3: column x_m: not a number ('one')"),
+            ("user,x_m,y_m\n0,1,1\n1,nan,1\n", "x.csv:3: column x_m: not a finite number"),
+            ("user,x_m,y_m\n0,1,1\n\n1,1\n", "x.csv:4: number of cells: 2 instead of 3"),
+            ("user,x,y_m\n0,1,1\n", "x.csv has no column x_m"),
+            ("user,x_m,y_m\n0,1,1\n0,2,2\n1,2,2\n", "x.csv:3: user 0 occurs twice, first in x.csv:2"),
+            ("user,x_m,y_m\n0,1,1\n1,2,2\n2,2,2\n", "x.csv:4: no such user (2)"),
+            ("user,x_m,y_m\n0.5,1,1\n1,2,2\n0,0,0\n", "x.csv:2: column user: not the number of a user ('0.5')"),
             ("user,x_m,y_m\n1,2,2\n", "no line for user 0"),
-            ("", "line 1: no column 'user'"),
+            ("", "x.csv has no column user and x_m and y_m"),
         ],
     )
     def test_errors_name_line(self, tmp_path, text, problem):

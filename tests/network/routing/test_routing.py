@@ -106,6 +106,12 @@ def test_equal_routes_split_by_message_or_flow(make_network):
     assert open_routes(layout, split="flow").fixed, "there is only one best route by delay"
 
 
+def test_all_flows_take_one_of_equal_routes_without_split(make_network, planned_outages):
+    """While router 3 is down, routes over router 0 and over router 1 have equal delays."""
+    table = open_routes(make_network(), {"router:3": [(0, 5)]}, planned_outages, convergence=0.0)
+    assert {table.hop("tower:0", message(flow), 1.0) for flow in range(20)} == {"router:0"}
+
+
 def test_routes_change_after_failure_and_repair(make_network, planned_outages):
     """Router 3 is down from 10 to 20, known from 13 to 23; the link of router 0 from 12 to 14, known from 15 to 17."""
     plan = {"router:3": [(10, 20)], "router:0-server": [(12, 14)]}

@@ -15,7 +15,7 @@ from netfl.network.outage._combined import CombinedOutages
 from netfl.network.probe import Probe, Sampler
 from netfl.network.theory import TheoryCase
 from netfl.network.theory._queues import TandemLine
-from netfl.network.theory.tandem import _lossy, _through
+from netfl.network.theory.tandem import _controlled_mean, _lossy, _through
 from netfl.streams import Streams
 
 FOLDER = Path(__file__).parents[3] / "scenarios/validation"
@@ -81,6 +81,20 @@ class TestQueues:
             ends_s.append(now_s)
         _, delays_s = _through(TandemLine(1.0, services_s, None, 0.0), born_s, sizes)
         assert delays_s == pytest.approx(np.array(ends_s) - born_s)
+
+    def test_control_variate_corrects_by_the_known_mean_of_the_first_link(self):
+        """What depends on the first link alone is estimated without error, whatever was drawn."""
+        line = TandemLine(0.5, (1.2, 0.7), None, 0.0)
+        first_s = np.random.default_rng(3).exponential(4.0, 6400)
+        mean_s, error_s = _controlled_mean(line, first_s, 0.25 + 3.0 * first_s)
+        known_s = 1.2 / (1.0 - 0.5 * 1.2)  # sojourn time in M/M/1: 1 / (μ - λ)
+        assert mean_s == pytest.approx(0.25 + 3.0 * known_s)
+        assert error_s == pytest.approx(0.0, abs=1e-12)
+
+        noise_s = np.random.default_rng(4).exponential(1.0, 6400)
+        mean_s, error_s = _controlled_mean(line, first_s, noise_s + 3.0 * first_s)
+        assert abs(mean_s - 1.0 - 3.0 * known_s) < 4 * error_s
+        assert error_s < 0.03
 
     def test_tandem_of_one_link_is_mm1k(self):
         rng, count = np.random.default_rng(4), 200_000

@@ -1,5 +1,6 @@
 """Topologies in scenarios and in files of four formats."""
 
+import json
 import math
 from pathlib import Path
 
@@ -183,6 +184,126 @@ class TestFileErrors:
         (tmp_path / "x.edges").write_text("a b {'rate_bps': -1}")
         fault = open_fault(tmp_path / "x.edges", server="a", towers="all", ring=1)
         assert "link a – b has rate_bps -1" in fault.problem
+
+
+class TestAttributes:
+    """Attributes of nodes and links are numbers, or quantities, or errors."""
+
+    @staticmethod
+    def open_json(tmp_path, node=(), link=(), **overrides):
+        path = tmp_path / "x.json"
+        nodes = [
+            {"id": "S", "role": "server", "x_m": 0, "y_m": 0},
+            {"id": "T", "role": "tower", "x_m": 1000, "y_m": 0} | dict(node),
+        ]
+        links = [{"source": "S", "target": "T", "rate_bps": 1e9} | dict(link)]
+        path.write_text(json.dumps({"nodes": nodes, "links": links}))
+        layout = open_file(path, **overrides)
+        return layout.graph.edges["server", "tower:T"], position(layout, "tower:T")
+
+    @pytest.mark.parametrize(
+        ("link", "rate_bps", "delay_s"),
+        [
+            ({"delay_s": "10 ms"}, 1e9, 0.01),
+            ({"delay_s": "0.01"}, 1e9, 0.01),
+            ({"delay": "10 ms"}, 1e9, 0.01),
+            ({"delay_s": 0.02, "delay": "10 ms"}, 1e9, 0.02),
+            ({"length_m": "2 km"}, 1e9, 2000 / FIBRE_M_S),
+            ({"rate_bps": "1 Mbps"}, 1e6, 1000 / FIBRE_M_S),
+            ({"rate_bps": None, "rate": "1 Mbps"}, 1e6, 1000 / FIBRE_M_S),
+            ({"rate_bps": "", "LinkSpeed": "155", "LinkSpeedUnits": "M"}, 155e6, 1000 / FIBRE_M_S),
+            ({"rate_bps": None, "LinkSpeed": "155", "LinkSpeedUnits": "Mbps"}, 155e6, 1000 / FIBRE_M_S),
+        ],
+    )
+    def test_links(self, tmp_path, link, rate_bps, delay_s):
+        edge, _ = self.open_json(tmp_path, link=link)
+        assert edge == {"rate_bps": rate_bps, "delay_s": pytest.approx(delay_s, rel=1e-12)}
+
+    def test_position_can_be_a_quantity(self, tmp_path):
+        assert self.open_json(tmp_path, {"x_m": "1.5 km", "y_m": "20"})[1] == [1500.0, 20.0]
+
+    @pytest.mark.parametrize(
+        ("node", "link", "problem"),
+        [
+            ({}, {"delay_s": "fast"}, "link S – T: delay_s 'fast' is not a number with a unit"),
+            ({}, {"delay_s": "10 m"}, "link S – T: delay_s '10 m' is a value in m instead of a time"),
+            ({}, {"delay_s": True}, "link S – T: delay_s True is not"),
+            ({}, {"delay_s": [1]}, "link S – T: delay_s [1] is not"),
+            ({}, {"delay_s": "1,5"}, "link S – T: delay_s '1,5' is not"),
+            ({}, {"delay": 10}, "link S – T: delay 10 has no unit"),
+            ({}, {"rate_bps": None, "rate": "5"}, "link S – T: rate '5' has no unit"),
+            ({}, {"rate_bps": "fast"}, "link S – T: rate_bps 'fast' is not"),
+            ({}, {"rate_bps": None, "LinkSpeed": "<10", "LinkSpeedUnits": "G"}, "link S – T: LinkSpeed '<10' with"),
+            ({}, {"weight": "2 km"}, "link S – T: weight '2 km' is not"),
+            ({"x_m": "left"}, {}, "node T: x_m 'left' is not"),
+            ({"x_m": None}, {}, "node T: only one of x_m and y_m is given"),
+            ({"lat": 50.0}, {}, "node T: only one of Latitude and Longitude is given"),
+            ({"lat": "50 N", "lon": 1}, {}, "node T: lat '50 N' is not"),
+            ({"id": "S"}, {}, "is not a json file: the node 'S' occurs 2 times"),
+        ],
+    )
+    def test_other_attributes_are_rejected(self, tmp_path, node, link, problem):
+        with pytest.raises(ScenarioError) as error:
+            self.open_json(tmp_path, node, link)
+        assert error.value.faults[0].problem.startswith(problem)
+
+    SPEED = (
+        '<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><key id="r" for="node" attr.name="role" '
+        'attr.type="string"/><key id="x" for="node" attr.name="x_m" attr.type="double"/><key id="y" for="node" '
+        'attr.name="y_m" attr.type="double"/><key id="s" for="edge" attr.name="LinkSpeed" attr.type="string"/><key '
+        'id="u" for="edge" attr.name="LinkSpeedUnits" attr.type="string"/><graph edgedefault="undirected"><node id="S">'
+        '<data key="r">server</data><data key="x">0</data><data key="y">0</data></node><node id="T"><data key="r">tower'
+        '</data><data key="x">9</data><data key="y">0</data></node><edge source="S" target="T"><data key="s">155</data>'
+        '<data key="u"></data></edge></graph></graphml>'
+    )
+
+    def test_speed_without_a_unit_is_no_rate(self, tmp_path):
+        path = tmp_path / "x.graphml"
+        path.write_text(self.SPEED)
+        assert open_file(path, rate="1 Mbps").graph.edges["server", "tower:T"]["rate_bps"] == 1e6
+        assert "has no attribute rate_bps" in open_fault(path).problem
+
+    @pytest.mark.parametrize(
+        ("old", "new", "problem"),
+        [
+            (
+                '<data key="y">0</data></node><node',
+                '<data key="y">0</data><data key="y">1</data></node><node',
+                "the key 'y'",
+            ),
+            ('<node id="T">', '<node id="S">', "the node 'S' occurs 2 times"),
+            ('target="T"', 'target="U"', "a link to 'U', which is not a node"),
+            ('id="y" for="node" attr.name="y_m"', 'id="y" for="node" attr.name="x_m"', "the name ('node', 'x_m')"),
+        ],
+    )
+    def test_ambiguous_graphml_is_rejected(self, tmp_path, old, new, problem):
+        assert old in self.SPEED
+        path = tmp_path / "x.graphml"
+        path.write_text(self.SPEED.replace(old, new, 1))
+        assert f"is not a graphml file: {problem}" in open_fault(path).problem
+
+    def test_repeated_key_of_json_is_rejected(self, tmp_path):
+        path = tmp_path / "x.json"
+        path.write_text(
+            '{"nodes": [{"id": "S"}], "links": [{"source": "S", "target": "S", "rate_bps": 1, "rate_bps": 2}]}'
+        )
+        assert "the key 'rate_bps' occurs 2 times" in open_fault(path).problem
+
+    @pytest.mark.parametrize(
+        ("line", "problem"),
+        [
+            ("a b {'rate_bps': 1, 'rate_bps': 2}", "the attribute 'rate_bps' occurs 2 times"),
+            ("a", "line 2 has only one node"),
+            ("a b c", "line 2: 'c' is no attributes"),
+            ("a b [1]", "line 2: '[1]' is no attributes"),
+            ("a b {1: 2}", "is no attributes"),
+            ("a b {'x': open('f')}", "is no attributes"),
+        ],
+    )
+    def test_other_lines_of_edges_are_rejected(self, tmp_path, line, problem):
+        path = tmp_path / "x.edges"
+        path.write_text(f"a b\n{line}\n")
+        assert problem in open_fault(path, server="a", towers="all", rate=1, ring=1).problem
 
 
 NODES = {

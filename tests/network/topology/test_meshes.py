@@ -60,7 +60,7 @@ class TestRing:
             assert nx.is_connected(remaining)
 
     def test_unknown_routers_are_rejected(self):
-        with pytest.raises(ScenarioError, match="no router 5; routers are numbered 0 to 4"):
+        with pytest.raises(ScenarioError, match="no router 5; use one from 0 to 4"):
             Ring(routers=5, radius=1, server=5)
 
 

@@ -23,6 +23,7 @@ class TestStar:
         assert set(layout.names) == {"server", "tower:0"}
         assert layout.graph.edges["server", "tower:0"] == {"rate_bps": 1e7, "delay_s": 0.003}
         assert layout.route("tower:0") == ("tower:0", "server")
+        assert all((layout.node_xy_m[layout.number(name)] == 0.0).all() for name in layout.names)
         assert (layout.distance_m <= 2000.0).all()
 
     def test_equal_distances(self):

@@ -106,7 +106,7 @@ class TestPositions:
         [
             (DIRECT, (), "access: its users have no positions; export a run whose access is a network"),
             (NETWORK, ("--every", 5), "--every: has no effect: the users of this run do not move; leave it out"),
-            (MOVING, ("--every", "5 m"), "--every: a value in meter instead of a time ('5 m')"),
+            (MOVING, ("--every", "5 m"), "--every: a value in m instead of a time ('5 m')"),
             (MOVING, ("--every", 0), "--every: not a time above 0 ('0')"),
             (MOVING, ("--replica", 2), "--replica: no such replica is recorded (2); recorded replicas: [0, 1]"),
         ],

@@ -1,32 +1,31 @@
-"""Reading of files that a user names: text, CSV and Parquet, with limits on size; and storage of Python objects."""
+"""Reading of files that a user names, and storage of Python objects.
+
+This module opens text and Parquet files, with limits on size.  `netfl.files.tables` reads CSV and Parquet tables,
+`netfl.files.json_documents` JSON and `netfl.files.arrays` NumPy files.  `netfl.files.cells` converts their values.  All
+readers follow the rules of docs/files.md: what is not of the documented form is refused with its place.
+"""
 
 from __future__ import annotations
 
-import csv
 import errno
 import hashlib
 import io
-import math
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, NoReturn, TextIO
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from netfl.errors import Fault, MachineError, ScenarioError, suggest
+from netfl.errors import Fault, MachineError, ScenarioError
 from netfl.formats import check_stamp
-from netfl.types import Floats, Ints
 
 MAX_BYTES = 64_000_000
 """Maximum size of a text file."""
-_MAX_FAULTS = 5
-"""Errors of one kind that are reported."""
 _MAX_ROWS_PER_BYTE = 64
 """Rows that a Parquet file may claim for each byte; tables of netfl need about a byte a row and more."""
 _DAMAGE = (OSError, ValueError, pa.ArrowException)
@@ -52,6 +51,33 @@ def absolute_path(path: Path) -> str:
     return str(path.absolute())
 
 
+@contextmanager
+def open_file(path: Path, max_bytes: int | None = None) -> Iterator[BinaryIO]:
+    """Open a file for reading.
+
+    Raises:
+        OSError: the file cannot be read, is larger than *max_bytes*, or is no regular file.  Opening a named pipe would
+            wait for ever.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    with path.open("rb") as file:
+        if max_bytes is not None and os.fstat(file.fileno()).st_size > max_bytes:
+            raise OSError(errno.EFBIG, f"larger than {max_bytes / 1e6:g} MB", str(path))
+        yield file
+
+
+@contextmanager
+def open_text(path: Path, *, is_limited: bool = True) -> Iterator[TextIO]:
+    """Open a UTF-8 file for reading, without a byte order mark and with the line ends that it has.
+
+    Raises:
+        OSError: see `open_file`; *is_limited* files have at most `MAX_BYTES`.
+    """
+    with open_file(path, MAX_BYTES if is_limited else None) as file:
+        yield io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+
+
 def read_text(path: Path) -> str:
     """Return the content of a UTF-8 file, without a byte order mark and with Unix line ends.
 
@@ -59,11 +85,15 @@ def read_text(path: Path) -> str:
         OSError: the file cannot be read, or is larger than `MAX_BYTES`.
         UnicodeDecodeError: the file is not UTF-8.
     """
-    with path.open("rb") as file:
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise OSError(errno.EFBIG, f"larger than {MAX_BYTES / 1e6:g} MB", str(path))
+    with open_file(path, MAX_BYTES) as file:
+        content = file.read()
     return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def raise_unreadable(path: Path, error: Exception, remedy: str) -> NoReturn:
+    """Raise the error about a file of the user that cannot be read: *error* is the reason."""
+    reason = getattr(error, "strerror", None) or str(error).partition("\n")[0] or type(error).__name__
+    raise ScenarioError([Fault("", f"{path.name} cannot be read: {reason}", str(path), remedy)]) from error
 
 
 def unreadable_file(path: Path, error: Exception) -> MachineError:
@@ -77,81 +107,6 @@ def unreadable_file(path: Path, error: Exception) -> MachineError:
     return MachineError(f"{path} cannot be read: it is damaged ({reason}). {remedy}")
 
 
-@dataclass(frozen=True, slots=True)
-class CsvRows:
-    """Numeric columns of a CSV file.
-
-    Args:
-        columns: values by column name, ``[rows]`` each.
-        lines: line number of each row, ``[rows]``.
-    """
-
-    path: Path
-    columns: Mapping[str, Floats]
-    lines: Ints
-
-    @property
-    def users(self) -> Ints:
-        """Column ``user``."""
-        return self.columns["user"].astype(np.int64)
-
-    def row_fault(self, row: int, problem: str, remedy: str) -> Fault:
-        """Return an error that names the line of a row."""
-        return Fault("file", f"line {self.lines[row]}: {problem}", str(self.path), remedy)
-
-    def duplicate_faults(self, key: Sequence[str]) -> Iterator[Fault]:
-        """Yield an error for each of the first few rows that repeat the *key* columns of an earlier one."""
-        values = np.column_stack([self.columns[name] for name in key])
-        _, first, group = np.unique(values, axis=0, return_index=True, return_inverse=True)
-        earlier = first[group.ravel()]
-        for row in np.flatnonzero(earlier != np.arange(len(values)))[:_MAX_FAULTS]:
-            entry = ", ".join(f"{name} {value:g}" for name, value in zip(key, values[row], strict=True))
-            problem = f"{entry} occurs twice, first on line {self.lines[earlier[row]]}"
-            yield self.row_fault(int(row), problem, "leave one of them out")
-
-
-def user_faults(rows: CsvRows, users: int) -> Iterator[Fault]:
-    """Yield an error for each of the first few rows whose column ``user`` is not below *users*."""
-    user = rows.columns["user"]
-    for row in np.flatnonzero((user != np.floor(user)) | (user < 0) | (user >= users))[:_MAX_FAULTS]:
-        yield rows.row_fault(int(row), f"no such user: {user[row]:g}", f"users are numbered 0 to {users - 1}")
-
-
-def read_csv(path: Path, columns: Sequence[str], *, optional: Sequence[str] = ()) -> CsvRows:
-    """Return the *columns* of a CSV file with a header, and those *optional* ones that it has.
-
-    Raises:
-        ScenarioError: the file cannot be read, lacks a column, or has values other than finite numbers.
-    """
-    try:
-        reader = csv.reader(io.StringIO(read_text(path), newline=""))
-        header = [name.strip() for name in next(reader, [])]
-        places = {name: header.index(name) for name in (*columns, *optional) if name in header}
-        rows = ((line, row) for line, row in enumerate(reader, start=2) if any(cell.strip() for cell in row))
-        numbered = [(line, *_parse_numbers(row, places.values())) for line, row in rows]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        problem = f"cannot be read: {getattr(error, 'strerror', None) or error}"
-        remedy = f"name a CSV file with the columns {', '.join(columns)}"
-        raise ScenarioError([Fault("file", problem, str(path), remedy)]) from error
-    if missing := [name for name in columns if name not in header]:
-        problems = [(f"line 1: no column '{name}'", suggest(name, header)) for name in missing]
-        raise ScenarioError([Fault("file", problem, str(path), remedy) for problem, remedy in problems])
-    lines, *values = np.asarray(numbered, float).reshape(-1, 1 + len(places)).T
-    bad = lines[~np.isfinite(values).all(axis=0)][:_MAX_FAULTS].astype(int)
-    if bad.size:
-        problem = f"not a finite number for each of {', '.join(places)}"
-        raise ScenarioError([Fault("file", f"line {line}: {problem}", str(path)) for line in bad])
-    return CsvRows(path, dict(zip(places, values, strict=True)), lines.astype(np.int64))
-
-
-def _parse_numbers(row: Sequence[str], places: Collection[int]) -> list[float]:
-    """Return the numbers at *places*; NaN for all if one is missing or no number."""
-    try:
-        return [float(row[place]) for place in places]
-    except (ValueError, IndexError):
-        return [math.nan] * len(places)
-
-
 @contextmanager
 def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file for reading.
@@ -161,7 +116,7 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
         ScenarioError: a newer netfl wrote the file.
     """
     try:
-        file = pq.ParquetFile(absolute_path(path))
+        file = pq.ParquetFile(absolute_path(path), page_checksum_verification=True)
     except _DAMAGE as error:
         raise unreadable_file(path, error) from error
     with file:
@@ -173,17 +128,6 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
             yield file
         except _DAMAGE as error:
             raise unreadable_file(path, error) from error
-
-
-def read_batches(path: Path, size: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a Parquet table, *size* at once.  Errors of the caller are not those of the file.
-
-    Raises:
-        MachineError: see `open_parquet`.
-        ScenarioError: a newer netfl wrote the file.
-    """
-    with open_parquet(path) as file:
-        yield from file.iter_batches(size)
 
 
 def read_frame(path: Path) -> pd.DataFrame:

@@ -1,0 +1,106 @@
+"""Words of papers and of other programs, with the words for the same in scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    # sections
+    "client": ("users",), "clients": ("users",), "num_clients": ("users",), "n_clients": ("users",),
+    "client_num_in_total": ("users",), "devices": ("users",), "num_users": ("users",), "workers": ("users",),
+    "num_supernodes": ("users",), "participants": ("users",), "ues": ("users",), "stations": ("users",),
+    "num_rounds": ("rounds",), "n_rounds": ("rounds",), "num_server_rounds": ("rounds",),
+    "comm_round": ("rounds",), "communication_rounds": ("rounds",), "global_epochs": ("rounds",),
+    "iterations": ("rounds", "local_steps"), "sim_time": ("duration",), "simulation_time": ("duration",),
+    "stop_time": ("duration",), "time": ("duration",), "warm_up": ("warmup",), "random_seed": ("seed",),
+    "rng_seed": ("seed",), "rngrun": ("seed",), "repetitions": ("replicas",), "runs": ("replicas",),
+    "trials": ("replicas",), "seeds": ("replicas",), "title": ("name",), "experiment": ("name",),
+    "tracking": ("track",), "logger": ("track",), "dataset": ("data",), "datasets": ("data",),
+    "split": ("partition",), "partitioner": ("partition",), "partitioning": ("partition",),
+    "partition_method": ("partition",), "distribution": ("partition",), "net": ("model", "access"),
+    "network": ("access", "model"), "architecture": ("model",), "nn": ("model",),
+    "algorithm": ("learners", "aggregation"), "algorithms": ("learners",), "learner": ("learners",),
+    "training": ("learners",), "eval": ("evaluate",), "evaluation": ("evaluate",), "test_every": ("every",),
+    "frequency_of_the_test": ("every",), "eval_every": ("every",), "dtype": ("precision",),
+    "events": ("record",), "save": ("checkpoint", "record"), "logging": ("record",), "grid": ("sweep",),
+    "search": ("sweep",),
+    # learners
+    "learning_rate": ("lr",), "local_lr": ("lr",), "client_lr": ("lr",), "step_size": ("lr",), "eta": ("lr",),
+    "global_lr": ("server_lr",), "server_learning_rate": ("server_lr",), "eta_g": ("server_lr",),
+    "epochs": ("local_epochs",), "num_epochs": ("local_epochs",), "n_epochs": ("local_epochs",),
+    "client_epochs": ("local_epochs",), "steps": ("local_steps",), "local_iterations": ("local_steps",),
+    "batch": ("batch_size",), "batchsize": ("batch_size",), "minibatch": ("batch_size",),
+    "mini_batch_size": ("batch_size",), "optimizer": ("aggregation",), "optimiser": ("aggregation",),
+    "client_optimizer": ("objective",), "server_optimizer": ("aggregation",),
+    "strategy": ("aggregation", "selection"), "aggregator": ("aggregation",), "loss": ("objective",),
+    "loss_function": ("objective",), "criterion": ("objective",), "scheduler": ("schedule", "mac"),
+    "lr_scheduler": ("schedule",), "lr_schedule": ("schedule",), "decay": ("schedule",),
+    "fraction_fit": ("selection",), "client_num_per_round": ("selection",), "sampling": ("selection",),
+    "sampler": ("selection",), "client_selection": ("selection",), "participation": ("access", "probability"),
+    "hidden_layers": ("hidden",), "hidden_size": ("hidden",), "proximal_mu": ("mu",), "beta_1": ("beta1",),
+    "beta_2": ("beta2",), "num_classes": ("labels", "classes"), "n_samples": ("samples",),
+    "num_samples": ("samples",),
+    # aggregations, objectives, partitions, models
+    "fedavg": ("average",), "fed_avg": ("average",), "federated_averaging": ("average",), "mean": ("average",),
+    "fedsgd": ("average",), "sgd": ("average",), "weighted": ("average",), "fedopt": ("fedadam",),
+    "adam": ("fedadam",), "adamw": ("fedadam",), "fedyogi": ("fedadam",), "fedadagrad": ("fedadam",),
+    "momentum": ("fedavgm",), "qffl": ("qfedavg",), "q_ffl": ("qfedavg",), "fair": ("qfedavg",),
+    "async": ("fedasync", "asynchronous"), "buffered": ("fedbuff",), "agnostic": ("afl",),
+    "incremental": ("relay",), "fedprox": ("proximal",), "prox": ("proximal",), "cross_entropy": ("erm",),
+    "crossentropy": ("erm",), "mse": ("erm",), "nll": ("erm",), "empirical_risk": ("erm",), "term": ("tilted",),
+    "non_iid": ("dirichlet", "shards"), "noniid": ("dirichlet", "shards"), "hetero": ("dirichlet",),
+    "lda": ("dirichlet",), "latent_dirichlet": ("dirichlet",), "pathological": ("shards",), "homo": ("iid",),
+    "uniform_split": ("iid",), "by_label": ("by_class",), "alpha": ("concentration",),
+    "dirichlet_alpha": ("concentration",), "shards_per_client": ("per_user",), "shards_per_user": ("per_user",),
+    "linear": ("logistic",), "lr_model": ("logistic",), "logistic_regression": ("logistic",),
+    "softmax": ("logistic",), "neural_network": ("mlp",), "dense": ("mlp",), "convnet": ("cnn",),
+    "lenet": ("cnn",), "resnet": ("resnet8",), "resnet18": ("resnet8",), "rnn": ("lstm",),
+    "cifar": ("cifar10",), "emnist": ("femnist",), "fmnist": ("fashion_mnist",), "gaussian": ("blobs",),
+    "csv": ("table",), "numpy": ("arrays",), "npz": ("arrays",), "hf": ("huggingface",),
+    "torchvision": ("torch_dataset",),
+    # networks
+    "wireless": ("network",), "lte": ("mcs",), "5g": ("mcs",), "nr": ("mcs",), "4g": ("mcs",),
+    "cellular": ("mcs",), "wifi": ("csma_ca",), "wi_fi": ("csma_ca",), "wlan": ("csma_ca",),
+    "802.11": ("csma_ca",), "dcf": ("csma_ca",), "csma": ("csma_ca",), "aloha": ("slotted_aloha", "pure_aloha"),
+    "unslotted_aloha": ("pure_aloha",), "lora_wan": ("lorawan",), "tdm": ("tdma",),
+    "pf": ("proportional_fair",), "rr": ("round_robin",), "max_ci": ("max_snr",), "access_point": ("towers",),
+    "base_stations": ("towers",), "gateways": ("towers",), "gnbs": ("towers",), "cells": ("towers",),
+    "tx_power": ("power",), "txpower": ("power",), "transmit_power": ("power",), "snr": ("threshold",),
+    "bw": ("bandwidth",), "carrier": ("frequency",), "carrier_frequency": ("frequency",), "fc": ("frequency",),
+    "freq": ("frequency",), "data_rate": ("rate",), "datarate": ("rate",), "bitrate": ("rate",),
+    "throughput": ("rate",), "latency": ("delay",), "propagation_delay": ("delay",), "noise": ("noise_figure",),
+    "phy": ("reception", "radio"), "propagation": ("channel",), "propagation_loss": ("channel",),
+    "path_loss": ("channel", "log_distance"), "pathloss": ("channel", "log_distance"),
+    "fading": ("channel", "rayleigh"), "channels": ("channel",), "friis": ("free_space",),
+    "log_distance_path_loss": ("log_distance",), "shadowing": ("lognormal_shadowing",),
+    "okumura": ("okumura_hata",), "hata": ("okumura_hata",), "rice": ("rician",),
+    "path_loss_exponent": ("exponent",), "mobility": ("motion",), "rwp": ("random_waypoint",),
+    "routing_protocol": ("routing",), "queueing": ("queue",), "dijkstra": ("shortest_path",),
+    "ospf": ("shortest_path",), "fifo": ("drop_tail",), "droptail": ("drop_tail",), "fq": ("drr",),
+    "cbr": ("constant",), "onoff": ("on_off",), "bursts": ("on_off",), "full_buffer": ("saturated",),
+    "outage": ("outages",), "failures": ("outages",), "faults": ("outages",),
+    "retransmissions": ("max_attempts",), "retries": ("max_attempts",), "max_retries": ("max_attempts",),
+    "slot_time": ("slot",), "sf": ("spreading_factor",), "spreading": ("spreading_factor",),
+    "max_staleness": ("staleness",), "update_bits": ("update_size",), "model_size": ("update_size",),
+    "packet_size": ("mtu", "size"), "interval": ("every",), "buffer_size": ("capacity",),
+}  # fmt: skip
+"""Word in lower case, with ``_`` for spaces and dashes → words of scenarios for the same, the likeliest first."""
+
+
+def normalised(word: str) -> str:
+    """Return *word* as a key of `SYNONYMS`.
+
+    >>> normalised("Non-IID")
+    'non_iid'
+    """
+    return word.strip().lower().replace("-", "_").replace(" ", "_")
+
+
+def meanings(word: str) -> tuple[str, ...]:
+    """Return what *word* may mean in a scenario, the likeliest first: in lower case, or as one of `SYNONYMS`.
+
+    >>> meanings("FedAvg"), meanings("MAC")
+    (('fedavg', 'average'), ('mac',))
+    """
+    key = normalised(word)
+    return (key, *SYNONYMS.get(key, ()))

@@ -1,0 +1,313 @@
+"""Tables of users: what is read, and what is refused with its place, in CSV and in Parquet."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.error_messages import assert_messages
+
+from netfl.errors import ScenarioError
+from netfl.files.cells import TimeScale, parse_identifiers
+from netfl.files.tables import read_csv, read_table
+
+ORIGIN = datetime(2024, 3, 30)
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Return a function that writes text, or columns as Parquet, and reads the table."""
+
+    def read(content, **options):
+        if isinstance(content, str | bytes):
+            path = tmp_path / "t.csv"
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        else:
+            path = tmp_path / "t.parquet"
+            pq.write_table(pa.table(content), path)
+        return read_table(path, **options)
+
+    return read
+
+
+def faults(table):
+    return [str(fault) for fault in table.faults]
+
+
+def refused(read, *args):
+    with pytest.raises(ScenarioError) as error:
+        read(*args)
+    return [str(fault) for fault in error.value.faults]
+
+
+class TestHeading:
+    @pytest.mark.parametrize(
+        ("content", "pattern"),
+        [
+            ("a,b,a\n1,2,3\n", "t.csv: column a occurs 2 times"),
+            ("a,,b\n1,2,3\n", "t.csv: column 2 has no heading"),
+            (",a\n0,1\n", "t.csv: column 1 has no heading"),
+            ("a;b\n1,5;2\n", "t.csv: cells are separated by semicolons … commas"),
+            ("a\tb\n1\t2\n", "t.csv: cells are separated by tabs"),
+            (b"\xff\xfea,b\n", "t.csv cannot be read: 'utf-8' codec"),
+            ('a,b\n"1,2\n', "t.csv cannot be read: unexpected end of data"),
+        ],
+    )
+    def test_wrong_headings_are_refused(self, table, content, pattern):
+        assert_messages(refused(table, content), [pattern])
+
+    def test_repeated_column_of_parquet_is_refused(self, tmp_path):
+        names = pa.table([pa.array([1]), pa.array([2])], names=["x", "x"])
+        pq.write_table(names, tmp_path / "t.parquet")
+        assert_messages(refused(read_table, tmp_path / "t.parquet"), ["t.parquet: column x occurs 2 times"])
+
+    def test_missing_column_is_named_with_the_columns(self, table):
+        assert_messages(
+            refused(table("user,x\n0,1\n").require, "user", "x_m"), ["t.csv has no column x_m … its columns: user, x"]
+        )
+
+    def test_columns_can_have_other_names(self, table):
+        read = table("device,start,from\n1,2,3\n", names={"user": "device", "start": "from"})
+        assert (read.users().tolist(), read.numbers("start").tolist()) == ([1], [3.0])
+        assert_messages(
+            refused(lambda: table("a\n1\n", names={"user": "device"})), ["t.csv: no column device for user"]
+        )
+
+    def test_blank_lines_count_as_lines(self, table):
+        read = table("a\n\n1\n , \nx\n".replace(" , ", "  "))
+        read.numbers("a")
+        assert_messages(faults(read), ["t.csv:5: column a: not a number"])
+
+    @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+    def test_line_ends_and_byte_order_mark(self, table, end):
+        read = table("\ufeffa, b" + end + '"1", 2' + end)
+        assert (read.numbers("a").tolist(), read.numbers("b").tolist(), read.lines.tolist()) == ([1.0], [2.0], [2])
+
+
+@pytest.mark.parametrize(
+    ("row", "count"), [("1,2,3", 3), ("1", 1), ("1,2,", 3), ("100,5,0,0", 4), ('"1,2"', 1), ("1;2", 1)]
+)
+def test_row_of_another_length_is_refused(table, row, count):
+    read = table(f"a,b\n1,2\n{row}\n3,4\n")
+    read.numbers("a")
+    assert_messages(faults(read), [f"t.csv:3: number of cells: {count} instead of 2"])
+    with pytest.raises(ScenarioError):
+        read.check()
+
+
+class TestNumbers:
+    @pytest.mark.parametrize(
+        ("text", "number"),
+        [("12", 12), (" -1.5e3 ", -1500), ("+5", 5), (".5", 0.5), ("5.", 5), ("007", 7), ("1E-3", 1e-3)],
+    )
+    def test_text(self, table, text, number):
+        assert table(f'a\n"{text}"\n').numbers("a").tolist() == [number]
+
+    @pytest.mark.parametrize(
+        ("text", "problem"),
+        [
+            ("one", "not a number"),
+            ("", "an empty cell"),
+            ("NA", "not a number"),
+            ("nan", "not a finite number"),
+            ("-Infinity", "not a finite number"),
+            ("1e400", "not a number"),
+            ("true", "a boolean instead"),
+            ("1,5", "not a number: it has a decimal comma"),
+            ("1.000,5", "separator of thousands or a decimal comma"),
+            ("1 000", "separator of thousands"),
+            ("1,234,567", "separator of thousands"),
+            ("1_000", "not a number"),
+            ("0x10", "not a number"),
+            ("1e", "not a number"),
+            ("--5", "not a number"),
+            ("10 ms", "not a number … without a unit"),
+            ("٣", "not a number"),
+            ("1.2.3", "not a number"),
+        ],
+    )
+    def test_other_text_is_refused(self, table, text, problem):
+        read = table(f'a,b\n"{text}",1\n2,2\n')
+        read.numbers("a")
+        assert_messages(faults(read), [f"t.csv:2: column a: … {problem}"])
+
+    @pytest.mark.parametrize(
+        ("cells", "numbers"),
+        [
+            (pa.array([1, 2], pa.int8()), [1, 2]),
+            (pa.array([1.5, 2], pa.float32()), [1.5, 2]),
+            (pa.array(["1", "2"]).dictionary_encode(), [1, 2]),
+            (pa.array([3000, 1], pa.duration("ms")), [3.0, 0.001]),
+            (pa.array([3, 1], pa.duration("s")), [3.0, 1.0]),
+            (pa.array([3_000_000_000, 1], pa.duration("ns")), [3.0, 1e-9]),
+            (pa.array([1, 2], pa.decimal128(5, 2)), [1, 2]),
+        ],
+    )
+    def test_typed(self, table, cells, numbers):
+        assert table({"a": cells}).numbers("a").tolist() == numbers
+
+    @pytest.mark.parametrize(
+        "cells",
+        [
+            pa.array([True, False]),
+            pa.array([0, 1], pa.timestamp("ms")),
+            pa.array([0, 1], pa.date32()),
+            pa.array([0, 1], pa.time64("us")),
+            pa.array([1.0, None]),
+            pa.array([1.0, float("nan")]),
+            pa.array([[1.0], [2.0]]),
+            pa.array([None, None], pa.duration("ms")),
+            pa.array([b"1", b"2"]),
+            pa.nulls(2),
+        ],
+    )
+    def test_other_types_are_refused(self, table, cells):
+        read = table({"a": cells})
+        read.numbers("a")
+        assert all(message.startswith("t.parquet:") and ": column a: " in message for message in faults(read))
+        assert faults(read)
+
+
+class TestUsers:
+    @pytest.mark.parametrize("text", ["007", "1.0", "-1", "1e0", "true", "NA", "", "12345678901234567890", "٣"])
+    def test_only_canonical_integers_are_numbers_of_users(self, table, text):
+        read = table(f'user,a\n"{text}",1\n')
+        read.users()
+        assert_messages(faults(read), ["t.csv:2: column user: not the number of a user"])
+
+    @pytest.mark.parametrize("cells", [pa.array([1.0]), pa.array([True]), pa.array([-1]), pa.array([None], pa.int64())])
+    def test_other_types_are_refused(self, table, cells):
+        read = table({"user": cells})
+        read.users()
+        assert_messages(faults(read), ["t.parquet:1: column user: not the number of a user"])
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["007", "7"], ["007", "7"]),
+        (["12e4", "120000"], ["12e4", "120000"]),
+        (["1.10", "1.1"], ["1.10", "1.1"]),
+        (["NA", "nan"], ["NA", "nan"]),
+        (["true", "True"], ["true", "True"]),
+        (["0x1F", "31"], ["0x1F", "31"]),
+        (["+5", "5"], ["+5", "5"]),
+        (["1_0", "10"], ["1_0", "10"]),
+        (["-0", "0"], ["-0", "0"]),
+        (["10", "9"], [10, 9]),
+        (["-3", "0"], [-3, 0]),
+        (["12345678901234567890", "1"], ["12345678901234567890", "1"]),
+        ([" ada", "mia "], ["ada", "mia"]),
+    ],
+)
+def test_names_are_numbers_only_if_all_are_canonical_integers(table, names, expected):
+    """In CSV as in Parquet."""
+    text = "u,a\n" + "".join(f'"{name}",1\n' for name in names)
+    for read in (table(text), table({"u": names}), table({"u": pa.array(names).dictionary_encode()})):
+        assert parse_identifiers(read.names("u")).tolist() == expected
+        assert not faults(read)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([np.nan, 1.0]),
+        np.array([1.0, 2.0]),
+        np.array([True, False]),
+        np.array([1 + 1j]),
+        np.array(["2024-01-01", "NaT"], "datetime64[D]"),
+        np.array([1, 2], "timedelta64[s]"),
+        np.array([[1], [2]]),
+        np.array(["ada", ""]),
+        np.array(["ada", None], object),
+        np.array([b"ada"]),
+    ],
+)
+def test_other_identifiers_are_refused(values):
+    with pytest.raises(ValueError, match="user"):
+        parse_identifiers(values)
+
+
+class TestTimes:
+    @pytest.mark.parametrize(
+        ("text", "seconds"),
+        [
+            ("90", 90.0),
+            ("1.5 h", 5400.0),
+            ("2024-03-31", 86400.0),
+            ("20240331", 86400.0),
+            ("2024-03-30T01:00", 3600.0),
+            ("20240330T0100", 3600.0),
+            ("2024-03-29 23:00", -3600.0),
+            ("20240331.0", 20240331.0),
+            ("20240331 s", 20240331.0),
+            ("99999999", 99999999.0),
+        ],
+    )
+    def test_text(self, table, text, seconds):
+        assert table(f"t\n{text}\n").times("t", TimeScale(ORIGIN)).tolist() == [seconds]
+
+    def test_dates_of_parquet(self, table):
+        day = ORIGIN + timedelta(days=1, milliseconds=5)
+        for unit in ("ms", "us", "ns"):
+            assert table({"t": pa.array([day], pa.timestamp(unit))}).times("t", TimeScale(ORIGIN)).tolist() == [
+                86400.005
+            ]
+        assert table({"t": pa.array([day.date()])}).times("t", TimeScale(ORIGIN)).tolist() == [86400.0]
+        zoned = pa.array([day.replace(tzinfo=UTC)], pa.timestamp("us", "UTC"))
+        assert table({"t": zoned}).times("t", TimeScale(ORIGIN.replace(tzinfo=UTC))).tolist() == [86400.005]
+        assert table({"t": [20240331]}).times("t", TimeScale(ORIGIN)).tolist() == [86400.0]
+
+    @pytest.mark.parametrize(
+        ("cell", "scale", "problem"),
+        [
+            ("noon", TimeScale(ORIGIN), "not a time"),
+            ("2 m", TimeScale(), "a value in m"),
+            ("1,5", TimeScale(), "a decimal comma"),
+            ("inf", TimeScale(), "not a time"),
+            ("true", TimeScale(), "not a time"),
+            ("2024-03-31", TimeScale(), "no origin"),
+            ("2024-03-31T00:00Z", TimeScale(ORIGIN), "only one … time zone"),
+            ("2 h", TimeScale(unit="rounds"), "not a number"),
+            (datetime(2024, 3, 31), TimeScale(), "no origin"),
+            (datetime(2024, 3, 31, tzinfo=UTC), TimeScale(ORIGIN), "only one … time zone"),
+            (timedelta(seconds=3), TimeScale(unit="rounds"), "a value of type timedelta"),
+            (True, TimeScale(), "a boolean"),
+        ],
+    )
+    def test_other_cells_are_refused(self, table, cell, scale, problem):
+        read = table(f't\n"{cell}"\n' if isinstance(cell, str) else {"t": [cell]})
+        read.times("t", scale)
+        assert_messages(faults(read), [f"t.{read.path.suffix[1:]}:{read.lines[0]}: column t: … {problem}"])
+
+
+def test_errors_are_sorted_by_row_one_for_each_and_limited(table):
+    read = table("a,b\n" + "x,y\n" * 30 + "1,y\n")
+    read.numbers("b")
+    read.numbers("a")
+    messages = faults(read)
+    assert len(messages) == 11
+    assert_messages(messages[::10], ["t.csv:2: column b", "and 21 more errors"])
+
+
+def test_separator_of_a_delivery_log_can_be_chosen(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("round;user\n1;0\n")
+    assert read_csv(path, separators=",;").numbers("round").tolist() == [1.0]
+
+
+def test_csv_equals_parquet_of_the_same_table(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"x": rng.normal(size=50), "k": rng.integers(-9, 9, 50), "u": rng.choice(["007", "7", "NA"], 50)}
+    )
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    csv, parquet = read_table(tmp_path / "t.csv"), read_table(tmp_path / "t.parquet")
+    for name in ("x", "k"):
+        assert (csv.numbers(name) == parquet.numbers(name)).all()
+    assert (csv.names("u") == parquet.names("u")).all()
