@@ -14,7 +14,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist loadscope
 
 help:
 	@echo "make demo    set up, run scenarios/rural_outage.yaml, write its report"
-	@echo "make test    set up, run the tests that take at most 0.2 s each: 1 to 3 minutes on two cores"
+	@echo "make test    set up, run the tests that take at most 0.2 s each: 4 to 6 minutes on two cores"
 	@echo "make slow    all other tests: many draws, whole runs, references, guides by the letter"
 	@echo "make extras  the tests of Flower, Gymnasium, trackers, Optuna, Slurm and Ray, in an environment of their own"
 	@echo "make static  format, lint, types, layers, docs with warnings as errors"
@@ -40,11 +40,11 @@ demo: $(READY)
 
 # Each worker collects all tests first, which takes 15 s: more than four of them would spend more time than they save.
 test: $(READY)
-	@echo "about 7,500 tests, 1 to 3 minutes on two cores, the first half minute without a sign"
+	@echo "about 9,000 tests, 4 to 6 minutes on two cores, the first half minute without a sign"
 	$(PYTEST) --maxprocesses 4 -m 'not slow and not extra'
 
 slow: $(READY)
-	@echo "about 1,000 tests, 10 to 20 minutes on two cores"
+	@echo "about 2,000 tests, 30 to 45 minutes on two cores"
 	$(PYTEST) -m 'slow and not extra'
 
 # Flower needs older versions of some packages than constraints.txt pins, so the extras have an environment of their own.
@@ -60,7 +60,7 @@ extras: $(EXTRAS_READY)
 	OMP_NUM_THREADS=1 $(EXTRAS)/bin/pytest -m extra
 
 coverage: $(READY)
-	@echo "the tests of make test and make slow, 15 to 30 minutes on two cores"
+	@echo "the tests of make test and make slow, 40 to 60 minutes on two cores"
 	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -n auto --dist loadscope
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
