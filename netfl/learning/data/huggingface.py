@@ -138,8 +138,8 @@ class Huggingface(UserExamples):
             table.check()
         if not tables:
             return {}
-        texts = {} if self.user is None else {self.user: "str"}
-        return {"dtype": texts, "keep_default_na": False, "na_values": []}
+        texts = None if self.user is None else {self.user: str}
+        return {"converters": texts, "keep_default_na": False, "na_values": []}
 
     def _source(self, key: str) -> str:
         return self.path if key == "path" else f"{self.path}, split {self.test}"

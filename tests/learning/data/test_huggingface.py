@@ -94,7 +94,7 @@ def test_rows_of_tokens_and_targets(tmp_path):
         ({"features": (2,)}, r"features: .*has examples of shape \[3\]"),
         ({"labels": 3}, "labels: .*has other labels than 0 to 2, such as 3"),
         ({"label": "row"}, "cannot be both feature and label"),
-        ({"test": "train", "test_share": None}, "split and test must be different splits"),
+        ({"test": "train", "test_share": None}, "split and test are the same split"),
     ],
 )
 def test_errors_name_the_key(tmp_path, options, message):
@@ -131,3 +131,10 @@ def test_a_set_in_the_cache_is_found_by_its_name(tmp_path, monkeypatch):
         arrow.rename(target / arrow.name.replace("parquet", "letters"))
     data = load("somebody/letters")
     same_rows([*data.train_x, *data.test_x], ROWS)
+
+
+def test_users_of_csv_files_keep_their_names(tmp_path):
+    names = ["007", "12e4", "NA", "1.10"] * 10
+    pd.DataFrame({"x": np.arange(40.0), "label": [0, 1] * 20, "user": names}).to_csv(tmp_path / "a.csv", index=False)
+    data = load(tmp_path / "a.csv", x=("x",), features=(1,), labels=2, user="user", test_share=0.5)
+    assert sorted(data.user_names) == sorted(set(names))
