@@ -81,8 +81,8 @@ EXPERIMENTS = (
             "Does a small α help as in Table 1 if access is bursty or cyclic? One user is delivered in each round, and "
             "the model is small. The first four RAMs have the same participation rates but different absences: "
             "independent rounds, the Markov chains of FedAU, chains with longer absences (sticky), and the cycles of "
-            "FedAU. In the fifth, deliveries emerge from the network of `rural_outage.yaml`. At the step size of 0.02 "
-            "α = γ = 0.1 is stable. This choice favours small α."
+            "FedAU. In the fifth, deliveries emerge from a network with fading, collisions, a storm and nights. At the "
+            "step size of 0.02 α = γ = 0.1 is stable. This choice favours small α."
         ),
         parts=ACCESS,
         rows=[

@@ -24,6 +24,7 @@ TUTORIAL = ROOT / "docs" / "tutorial.md"
 WIDTH = 1100
 """Width of an image in pixels."""
 SHOWN: dict[str, tuple[str, dict[str, object]]] = {
+    "rural_outage": ("rural_outage", {}),
     "emergent_stationary": ("emergent_stationary", {}),
     "emergent_markov": ("emergent_markov", {}),
     "emergent_cyclic": ("emergent_cyclic", {}),

@@ -4,7 +4,7 @@ The network alone takes the same actions through `netfl.Simulation.step`, withou
 take turns, and the table shows the medians of their turns: wall-clock time and processor time of a step in ms, and
 steps per second by each.
 
-    python benchmarks/gym.py [--scenario rural_outage] [--rounds 300] [--turns 5]
+    python benchmarks/gym.py [--rounds 300] [--turns 5]
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import netfl
 import netfl.gym  # registers the environments
 
 Times = tuple[float, float]
-ENVIRONMENTS = ("UserSelection", "ResourceAllocation")
+ENVIRONMENTS = {"UserSelection": "rural_outage", "ResourceAllocation": "gym/resource_allocation"}
+"""Scenario of each environment."""
 
 
 def timed(play: Callable[[], None], steps: int) -> Times:
@@ -87,8 +88,9 @@ def measure(name: str, scenario: str, rounds: int, turns: int) -> list[str]:
     return [*rows, row(f"{name}: reset", resets)]
 
 
-def vectorised(scenario: str, rounds: int, turns: int, mode: str, number: int) -> str:
+def vectorised(rounds: int, turns: int, mode: str, number: int) -> str:
     """Return the row of a vector environment, whose time is that of one step of one of its environments."""
+    scenario = ENVIRONMENTS["UserSelection"]
     vector = gymnasium.make_vec("netfl/UserSelection-v0", number, mode, scenario=scenario, rounds=rounds)
     vector.action_space.seed(1)
     actions = [vector.action_space.sample() for _ in range(rounds)]
@@ -104,18 +106,17 @@ def vectorised(scenario: str, rounds: int, turns: int, mode: str, number: int) -
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--scenario", default="rural_outage")
     parser.add_argument("--rounds", type=int, default=300, help="rounds of an episode")
     parser.add_argument("--turns", type=int, default=5)
     options = parser.parse_args()
     start_s = time.perf_counter()
-    gymnasium.make("netfl/UserSelection-v0", scenario=options.scenario, rounds=options.rounds)
+    gymnasium.make("netfl/UserSelection-v0", scenario=ENVIRONMENTS["UserSelection"], rounds=options.rounds)
     print(f"first environment, with its data: {time.perf_counter() - start_s:.2f} s\n")
     print("| | ms | processor ms | steps/s | steps per processor s |\n|---|---|---|---|---|")
-    for name in ENVIRONMENTS:
-        print("\n".join(measure(name, options.scenario, options.rounds, options.turns)))
+    for name, scenario in ENVIRONMENTS.items():
+        print("\n".join(measure(name, scenario, options.rounds, options.turns)))
     for mode in ("sync", "async"):
-        print(vectorised(options.scenario, options.rounds, options.turns, mode, 2))
+        print(vectorised(options.rounds, options.turns, mode, 2))
 
 
 if __name__ == "__main__":

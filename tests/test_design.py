@@ -11,7 +11,10 @@ import netfl
 from netfl.types import OUTCOMES
 
 MAIN = Path(__file__).parents[1] / "scenarios/rural_outage.yaml"
-SHORT = {"rounds": 40, "replicas": 2, "evaluate.every": 5, "partition.by": "distance", "record": "all"}
+SHORT = {
+    "rounds": 40, "replicas": 2, "evaluate.every": 5, "partition.by": "distance", "record": "all",
+    "access.selection": "all",
+}  # fmt: skip
 TABLES = ("rounds", "deliveries", "events", "metrics", "users", "nodes")
 
 

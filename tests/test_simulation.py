@@ -82,7 +82,7 @@ def test_steps_equal_rounds_and_events_of_a_trace(name, rounds, tmp_path):
     assert_equals_trace(steps, run, replica)
 
 
-@pytest.mark.parametrize("name", ["access/markov", "rural_outage"])
+@pytest.mark.parametrize("name", ["access/markov", "emergent_cyclic"])
 def test_selecting_all_users_changes_nothing(name):
     scenario = load(name, rounds=20)
     with netfl.Simulation(scenario) as free, netfl.Simulation(scenario) as imposed:

@@ -53,7 +53,7 @@ class ResourceAllocation(NetworkEnvironment[Any]):
 
     def __init__(
         self,
-        scenario: Any = "rural_outage",
+        scenario: Any = "gym/resource_allocation",
         *,
         controls: Sequence[Control] | None = None,
         action: ActionForm = "flat",

@@ -29,7 +29,8 @@ SEVERAL = {"access.round": {"kind": "first", "m": 4}, "learners": {"FedAvg": LEA
 
 def scenario_of(changes, rounds):
     common = {"rounds": rounds, "partition.by": "distance", "evaluate.every": 1, "record": "all"}
-    return netfl.load("rural_outage", common | changes)
+    everyone = {"access.selection": "all"}  # as FedAvg samples all nodes
+    return netfl.load("rural_outage", common | everyone | changes)
 
 
 def forward(parameters, x):
