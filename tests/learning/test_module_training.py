@@ -94,6 +94,13 @@ def test_statistics_of_an_update_without_weight_are_sent_nevertheless():
     assert (change[parameters:-1] != 0).all()
 
 
+def test_dropout_keeps_a_hash_of_exactly_p(monkeypatch):
+    """Of 2^32 hashes, those from p 2^32 on are kept, a share of 1 - p."""
+    monkeypatch.setattr("netfl.learning.module_training._mix", lambda words: torch.tensor([2**31 - 1, 2**31]))
+    with KeyedDropout(torch.tensor(0)):
+        assert functional.dropout(torch.ones(2), 0.5).tolist() == [0.0, 2.0]
+
+
 def test_fixed_parts_and_counters_follow_the_device():
     parts = ModuleParts.of(Normed()).on(torch.empty(0, device="meta"))
     assert parts.counters

@@ -55,7 +55,7 @@ def test_a_run_has_the_metrics_of_a_regression_in_its_tables_reports_and_compari
     table = netfl.compare(run, ["r2", "mse"])
     assert len(table) == 5  # a choice has no r2
     assert np.isfinite(table["mean"]).all()
-    with pytest.raises(ScenarioError, match=r"no run has this metric.*a regression has r2"):
+    with pytest.raises(ScenarioError, match=r"no run has this metric \('accuracy'\); known: .* r2, "):
         netfl.compare(run)
     result = CliRunner().invoke(app, ["report", str(run.folder)])
     assert result.exit_code == 0, result.output

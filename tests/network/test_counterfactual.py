@@ -356,6 +356,15 @@ def test_parts_are_the_usual_ones_unless_users_are_exempt():
     assert (type(other.medium), type(other.medium.connection)) == (UnfadedMedium, UninterruptedConnection)
 
 
+def test_user_exempt_from_fading_succeeds_with_probability_1():
+    """The mean airtime that a selection uses is that of one attempt."""
+    config = build(exempt={"fading": [1]})
+    tower = NodeId("tower:0", config.layout.number("tower:0"))
+    users = np.arange(4)
+    probability = config.medium.success_probability(users, tower, 0.0, 1000.0, np.zeros(4, np.int64))
+    assert probability[1] == 1.0
+
+
 def test_part_is_chosen_by_any_of_its_causes():
     exemptions = NO_EXEMPTIONS.model_copy(update={"backhaul": (1,)})
     assert exemptions.choose(OutputPort, BypassPort, "outage", "backhaul").args == (exemptions,)

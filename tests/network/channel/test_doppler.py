@@ -44,6 +44,16 @@ def test_variants_follow_stated_distributions(variant):
     assert check_laws(VARIANTS[variant], Streams(20_240_607).at(variant), DRAWS) == []
 
 
+@pytest.mark.parametrize("m", [0.5, 1, 3])
+def test_crossing_rate_of_nakagami_follows_from_independence_of_slope(m):
+    """The slope R' is independent of R and normal with variance (π f)² / m: the rate is p(R) E[|R'|] / 2."""
+    (law,) = Nakagami(m=m, doppler="5 Hz").laws()
+    (claim,) = [claim for claim in law.statistics if claim.name == "level-crossing rate"]
+    amplitude = np.sqrt([float(place.removeprefix("level ")) for place in claim.at])
+    slope = math.pi * 5.0 / math.sqrt(m)
+    assert claim.means == pytest.approx(stats.nakagami(m).pdf(amplitude) * slope / math.sqrt(2 * math.pi), rel=2e-3)
+
+
 class FastFading(Rayleigh):
     """Rayleigh fading that is faster than stated."""
 

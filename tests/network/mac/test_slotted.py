@@ -259,3 +259,22 @@ def test_user_waits_for_the_end_of_its_frame(make_cell, scripted_links, monkeypa
 def test_exactly_one_rule_is_required(overrides):
     with pytest.raises(ScenarioError, match="exactly one"):
         SlottedAloha(**overrides)
+
+
+@pytest.mark.parametrize(
+    ("rule", "quantity"),
+    [
+        ({"probability": 0.25}, "successes per slot"),
+        ({"adaptive": "known"}, "successes per slot"),
+        ({"adaptive": "pseudo_bayesian"}, "packets served"),
+    ],
+)
+def test_each_rule_states_its_property(rule, quantity):
+    (law,) = SlottedAloha(**rule).laws()
+    assert law.quantity == quantity
+
+
+def test_stated_successes_of_fixed_probability():
+    """4 users with p = 1/4: one of them sends alone with probability 4 · 1/4 · (3/4)³ = 27/64."""
+    (law,) = SlottedAloha(probability=0.25).laws()
+    assert (law.mean, law.variance) == (pytest.approx(27 / 64), pytest.approx(27 / 64 * 37 / 64))
