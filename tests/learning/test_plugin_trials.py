@@ -57,6 +57,11 @@ def test_the_check_uses_no_more_deliveries_than_the_access():
     assert "too many values to unpack" in errors_of(aggregation="support.plugin_learning:Single")[0]
 
 
+def test_parts_of_netfl_are_not_tried(monkeypatch):
+    monkeypatch.setattr(plugin_trials, "try_learners", lambda *_: pytest.fail("tried"))
+    prepare_run(validate(ScenarioDocument(scenario(), "x")))
+
+
 def test_inputs_of_the_check_follow_the_contracts():
     """The versions of the check have as many parameters as the model of 2 features and 2 classes, 6."""
     learner = {"objective": "support.plugin_learning:Normalised", "aggregation": "support.plugin_learning:Sized"}
