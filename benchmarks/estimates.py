@@ -160,7 +160,7 @@ def size_of(folder: Path) -> float:
 
 
 CHILDREN = {"estimate": estimate_case, "run": run_case}
-"""What a process does with a case."""
+"""Functions that a child process can call with a case, by name."""
 
 
 if __name__ == "__main__":

@@ -35,23 +35,32 @@ def undisturbed(tmp_path_factory):
     return netfl.run(scenario(), tmp_path_factory.mktemp("undisturbed") / "run", device="cpu")
 
 
-def random_rows(count, rng):
-    """Return the columns of the table ``events`` in any order, with many ties, and the round closed before each row."""
+def random_rows(count, rng, *, is_one_round):
+    """Return the columns of the table ``events`` in any order, with many ties, and the round closed before each row.
+
+    With *is_one_round* all rows are recorded while one round is open, so that times of different rounds overlap.
+    """
     rounds = rng.integers(1, 4, count)
+    closed = rounds - 1
+    times = rng.integers(0, 3, count) + 3.0 * rounds
+    if is_one_round:
+        closed = np.zeros(count, np.int64)
+        times = rng.integers(0, 3, count) + 0.0
     words = [rng.choice(["b", "a", "ab", ""], count) for _ in range(4)]
     kinds = rng.choice(KINDS[:3], count)
     values = rng.choice([np.nan, 1.0, 2.0], count)
     columns = [
-        rng.integers(0, 2, count), rng.integers(0, 3, count) + 3.0 * rounds, kinds, rng.integers(0, 2, count),
+        rng.integers(0, 2, count), times, kinds, rng.integers(0, 2, count),
         words[0], rounds, values, words[1], words[2],
     ]  # fmt: skip
-    return columns, rounds - 1
+    return columns, closed
 
 
+@pytest.mark.parametrize("is_one_round", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_rows_are_sorted_by_all_columns(seed):
+def test_rows_are_sorted_by_all_columns(seed, is_one_round):
     """pandas sorts the same rows by replica, round and time, and then by all other columns."""
-    columns, closed = random_rows(500, np.random.default_rng(seed))
+    columns, closed = random_rows(500, np.random.default_rng(seed), is_one_round=is_one_round)
     table = MemoryTable("events")
     names = SCHEMAS["events"].names
     words = [name for name in names if name in {"kind", "node", "detail", "traffic"}]

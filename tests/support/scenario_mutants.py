@@ -65,7 +65,7 @@ RAW_VALUES = (
 
 @dataclass
 class Outcome:
-    """What the check of a mutant gave.
+    """Result of the check of a mutant.
 
     Args:
         number: the number of the mutant.
@@ -91,7 +91,7 @@ class Outcome:
 
     @property
     def problem(self) -> str:
-        """What is wrong with netfl; empty if the mutant was read or refused as it should be."""
+        """The fault of netfl in words; empty if it read or refused the mutant as it should."""
         if self.failure:
             return self.failure
         if self.forbidden and self.exit_code == 0:

@@ -83,7 +83,7 @@ class TestQueues:
         assert delays_s == pytest.approx(np.array(ends_s) - born_s)
 
     def test_control_variate_corrects_by_the_known_mean_of_the_first_link(self):
-        """What depends on the first link alone is estimated without error, whatever was drawn."""
+        """A delay that is a linear function of that of the first link is estimated without error, for any draws."""
         line = TandemLine(0.5, (1.2, 0.7), None, 0.0)
         first_s = np.random.default_rng(3).exponential(4.0, 6400)
         mean_s, error_s = _controlled_mean(line, first_s, 0.25 + 3.0 * first_s)
