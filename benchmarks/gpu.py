@@ -1,8 +1,10 @@
 """Local training on a GPU: equality with the CPU, waits of the host, and the speed for 1 to 1,000 lanes.
 
 Three checks come first: mini-batches equal those of the CPU to the bit, versions equal them up to rounding, and rounds
-run while PyTorch makes every wait of the host an error.  Then rounds of the MLP and of Table 1's CNN are timed.  The
-results are stored in a JSON file, printed as a table in Markdown, and written into docs/speed.md by a second call.
+run while PyTorch makes every wait of the host an error.  Then each model is recorded as a CUDA graph and compared with
+a plain PyTorch loop on the same GPU; rounds of one local step show the time of aggregation; and rounds of the MLP and
+of Table 1's CNN are timed.  Each result is stored in a JSON file as soon as it is there, printed as a row in Markdown,
+and written into docs/speed.md by a second call.
 
     python benchmarks/gpu.py [--device cuda] [--precision float32] [--out benchmarks/gpu.json]
     python benchmarks/gpu.py --page                        # write the stored results into docs/speed.md
@@ -13,7 +15,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import platform
+import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +29,8 @@ from typing import Any
 import numpy as np
 import torch
 from learning import rounds
+from models import CASES, Case, netfl_turn, plain_turn
+from models import make_learner as make_lanes
 
 from netfl.learning.aggregation import Aggregation
 from netfl.learning.aggregation.afl import Afl
@@ -96,6 +102,48 @@ CNN = Workload(
     320,
     2000,
 )
+
+
+@dataclass(frozen=True)
+class Recording:
+    """How a model is trained on the GPU, beside a plain PyTorch loop on the same GPU.
+
+    Args:
+        model: name of the model.
+        is_recorded: whether the steps of a round are replayed as a CUDA graph.
+        distance: between the versions of the GPU and of the CPU, relative to their change.
+        plain_ms: time of a step of the plain loop, which trains one model.
+        direct_ms: time of a step of the first round, with one lane.
+        recording_s: time of the round in which the steps are recorded.
+        replayed_ms: time of a step of a replayed round, with one lane.
+        lanes: number of lanes of the last measurement.
+        lane_ms: time of a step of each of these lanes.
+    """
+
+    model: str
+    is_recorded: bool
+    distance: float
+    plain_ms: float
+    direct_ms: float
+    recording_s: float
+    replayed_ms: float
+    lanes: int
+    lane_ms: float
+
+
+@dataclass(frozen=True)
+class AggregationTime:
+    """Time of a round with three deliveries and one small local step.
+
+    Args:
+        rule: name of the aggregation rule.
+        lanes: number of learners in one replica.
+        round_ms: median time of a round.
+    """
+
+    rule: str
+    lanes: int
+    round_ms: float
 
 
 @dataclass(frozen=True)
@@ -182,6 +230,81 @@ def distances(workload: Workload, rules: Sequence[str], device: str, precision: 
             ends.append(learner.version(1))
         found[name] = float(np.linalg.norm(ends[0] - ends[1]) / np.linalg.norm(ends[1] - start))
     return found
+
+
+def wait_for(device: torch.device) -> None:
+    """Wait until the GPU has done its work."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def time_turns(turn: Callable[[], object], device: torch.device, turns: int) -> float:
+    """Return the median duration of *turns* turns in seconds."""
+    found = []
+    for _ in range(turns):
+        wait_for(device)
+        begin = time.perf_counter()
+        turn()
+        wait_for(device)
+        found.append(time.perf_counter() - begin)
+    return statistics.median(found)
+
+
+class _Warnings(logging.Handler):
+    """Keeps the warnings of a logger."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+
+def check_recording(case: Case, device: str, lanes: int, turns: int) -> Recording:
+    """Record local training of a model, compare it with the CPU, and time it."""
+    where, warnings = device_of(device), _Warnings()
+    logger = logging.getLogger("netfl.learning.step_graphs")
+    logger.addHandler(warnings)
+    try:
+        ends, times = [], []
+        for place in (device, "cpu"):
+            learner = make_lanes(case, 1, place)
+            start, turn = learner.version(0), netfl_turn(learner)
+            with learner.working():
+                times += [time_turns(turn, where, 1) for _ in range(4)]
+            ends.append(learner.version(0))
+        distance = float(np.linalg.norm(ends[0] - ends[1]) / np.linalg.norm(ends[1] - start))
+        step_ms = []
+        for count in (1, lanes):
+            learner = make_lanes(case, count, device)
+            turn = netfl_turn(learner)
+            with learner.working():
+                time_turns(turn, where, 3)
+                step_ms.append(1e3 * time_turns(turn, where, turns) / (count * case.steps))
+    finally:
+        logger.removeHandler(warnings)
+    plain = plain_turn(case, 1, device)
+    time_turns(plain, where, 2)
+    plain_ms = 1e3 * time_turns(plain, where, turns) / case.steps
+    for text in warnings.texts:
+        print(f"{case.name}: {text}")
+    direct_ms = 1e3 * times[0] / case.steps
+    return Recording(
+        case.name, not warnings.texts, distance, plain_ms, direct_ms, times[1], step_ms[0], lanes, step_ms[1]
+    )
+
+
+def time_aggregation(name: str, lanes: int, device: str, turns: int) -> AggregationTime:
+    """Time rounds with three deliveries in which training is small."""
+    small = replace(MLP, samples=64)
+    spec = LearnerSpec(objective=Erm(), aggregation=RULES[name], lr=0.01, batch_size=8, local_steps=1)
+    specs = {f"{lane}": spec for lane in range(lanes)}
+    learner, drawn = make_learner(small, specs, 1, device, "float32", examples(small)), rounds(1, 3)
+    with learner.working():
+        time_turns(lambda: learner.step(next(drawn)), device_of(device), 3)
+        round_s = time_turns(lambda: learner.step(next(drawn)), device_of(device), turns)
+    return AggregationTime(name, lanes, 1e3 * round_s)
 
 
 @contextmanager
@@ -271,8 +394,8 @@ def describe(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or "CPU"
 
 
-def markdown(timings: Sequence[Timing]) -> str:
-    """Return the table of `docs/speed.md`."""
+def timing_rows(timings: Sequence[Timing]) -> list[str]:
+    """Return the table of speeds in Markdown."""
     lines = [
         "| model | lanes | lane-steps a second | TFLOP/s | utilisation | memory | hours for Table 1 |",
         "|---|---|---|---|---|---|---|",
@@ -282,7 +405,35 @@ def markdown(timings: Sequence[Timing]) -> str:
         texts = ["" if value is None else f"{value:.2f}" for value in numbers]
         speed = f"{timing.lane_steps_per_s:,.0f} | {timing.tflops:.3f}"
         lines.append(f"| {timing.workload} | {timing.lanes} | {speed} | {' | '.join(texts)} |")
-    return "\n".join(lines)
+    return lines
+
+
+def recording_rows(recordings: Sequence[Recording]) -> list[str]:
+    """Return the table of models in Markdown."""
+    heading = [
+        "| model | recorded | distance from the CPU | plain loop, ms a step | first round | replayed round | "
+        "in many lanes, ms a lane-step | recording, s |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    return heading + [
+        f"| {found.model} | {'yes' if found.is_recorded else 'no'} | {found.distance:.1e} | {found.plain_ms:.2f} | "
+        f"{found.direct_ms:.2f} | {found.replayed_ms:.2f} | {found.lane_ms:.3f} ({found.lanes}) | "
+        f"{found.recording_s:.2f} |"
+        for found in recordings
+    ]
+
+
+def aggregation_rows(times: Sequence[AggregationTime]) -> list[str]:
+    """Return the table of aggregation in Markdown: one row for each rule, one column for each number of lanes."""
+    lanes = sorted({found.lanes for found in times})
+    lines = [
+        f"| aggregation | {' | '.join('1 lane' if count == 1 else f'{count} lanes' for count in lanes)} |",
+        "|---" * (len(lanes) + 1) + "|",
+    ]
+    for rule in dict.fromkeys(found.rule for found in times):
+        of_rule = {found.lanes: f"{found.round_ms:.1f}" for found in times if found.rule == rule}
+        lines.append(f"| `{rule}` | {' | '.join(of_rule.get(count, '') for count in lanes)} |")
+    return lines
 
 
 def page_text(stored: Mapping[str, Any] | None) -> str:
@@ -297,10 +448,26 @@ def page_text(stored: Mapping[str, Any] | None) -> str:
     lines = [
         f"Measured on {stored['device']} with torch {stored['torch']}, in {stored['precision']}. The mini-batches "
         f"{'equal' if stored['draws_are_equal'] else 'differ from'} those of the CPU. The largest distance from the "
-        f"versions of the CPU is {largest:.2g} of their change.",
+        f"versions of the CPU is {largest:.2g} of their change. No round made the host wait.",
         "",
-        markdown([Timing(**timing) for timing in stored["timings"]]),
+        *timing_rows([Timing(**timing) for timing in stored["timings"]]),
     ]
+    if stored["recordings"]:
+        lines += [
+            "",
+            "Models beside a plain PyTorch loop on the same GPU, which trains one model. The first round launches each "
+            "step; later rounds replay a graph.",
+            "",
+            *recording_rows([Recording(**found) for found in stored["recordings"]]),
+        ]
+    if stored["aggregation"]:
+        lines += [
+            "",
+            "Rounds of the MLP with three deliveries and one local step of 8 examples, in ms; so nearly all of it is "
+            "aggregation and the host's work:",
+            "",
+            *aggregation_rows([AggregationTime(**found) for found in stored["aggregation"]]),
+        ]
     return "\n".join(lines)
 
 
@@ -311,51 +478,98 @@ def write_page(stored: Mapping[str, Any] | None, page: Path) -> None:
     page.write_text(f"{before}{begin}\n{page_text(stored)}\n\n{end}{rest.partition(end)[2]}", encoding="utf-8")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the checks and the timings, or write the page; return 1 if a check fails."""
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Return the options."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device", default="cuda", help="cuda, cuda:N, or cpu")
     parser.add_argument("--precision", default="float32", choices=[*TOLERANCE])
     parser.add_argument("--lanes", type=int, nargs="+", default=[1, 3, 10, 30, 100, 300, 1000])
     parser.add_argument("--seconds", type=float, default=10.0, help="time of each measurement")
+    parser.add_argument("--limit", type=float, default=60.0, help="leave out rows that would take longer, in seconds")
     parser.add_argument("--quick", action="store_true", help="few steps, examples and lanes")
     parser.add_argument("--out", type=Path, default=STORED, help="file of the results")
     parser.add_argument("--page", type=Path, nargs="?", const=PAGE, help="write the results of --out into this page")
-    options = parser.parse_args(arguments)
+    return parser.parse_args(arguments)
+
+
+class Results:
+    """Results in a JSON file, which is written after each of them.
+
+    Args:
+        path: the file.
+        about: the device, the version of PyTorch, and the precision.
+    """
+
+    def __init__(self, path: Path, about: Mapping[str, str]) -> None:
+        self._path = path
+        self.values: dict[str, Any] = {**about, "distances": {}, "recordings": [], "aggregation": [], "timings": []}
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def add(self, kind: str, result: Recording | AggregationTime | Timing, row: str) -> None:
+        """Keep a result, and print its *row*."""
+        self.values[kind].append(asdict(result))
+        print(row, flush=True)
+        self.store()
+
+    def store(self) -> None:
+        """Write the file."""
+        self._path.write_text(json.dumps(self.values, indent=1) + "\n", encoding="utf-8")
+
+
+def is_equal_to_the_cpu(results: Results, workloads: Sequence[Workload], rules: Sequence[str], device: str) -> bool:
+    """Compare mini-batches and versions with those of the CPU; return whether they are accepted."""
+    precision, values = results.values["precision"], results.values
+    values["draws_are_equal"] = is_equal_in_draws(device)
+    print(f"mini-batches equal those of the CPU: {'yes' if values['draws_are_equal'] else 'NO'}")
+    for workload in workloads:
+        values["distances"][workload.name] = distances(workload, rules, device, precision)
+    largest = max(max(each.values()) for each in values["distances"].values())
+    is_close = largest <= TOLERANCE[precision]
+    print(f"largest distance from the CPU: {largest:.2g} {'(accepted)' if is_close else '(TOO LARGE)'}", flush=True)
+    results.store()
+    return bool(values["draws_are_equal"] and is_close)
+
+
+def time_workload(results: Results, workload: Workload, options: argparse.Namespace) -> None:
+    """Time rounds of a model for each number of lanes."""
+    data, speed = examples(workload), float("inf")
+    for lanes in options.lanes:
+        rounds_s = 5 * lanes * workload.steps / speed  # three rounds before the measurement, and at least one in it
+        if rounds_s > options.limit:
+            print(f"| {workload.name} | {lanes} | left out, longer than {options.limit:g} s |", flush=True)
+            continue
+        timing = time_rounds(workload, lanes, options.device, options.precision, options.seconds, data)
+        speed = timing.lane_steps_per_s
+        results.add("timings", timing, timing_rows([timing])[-1])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the checks and the timings, or write the page; return 1 if a check fails."""
+    options = parse(arguments)
     if options.page is not None:
         stored = json.loads(options.out.read_text(encoding="utf-8")) if options.out.exists() else None
         write_page(stored, options.page)
         return 0
-    workloads, rules = [MLP, CNN], [*RULES]
+    workloads, rules, cases, lanes, turns = [MLP, CNN], [*RULES], [*CASES], (1, 100), 7
     if options.quick:
-        options.lanes, options.seconds, rules = [1, 2], 0.0, ["average", "scaffold"]
+        options.lanes, options.seconds, rules, lanes, turns = [1, 2], 0.0, ["average", "scaffold"], (1, 2), 1
         workloads = [replace(workload, steps=4, samples=150) for workload in workloads]
-    device = device_of(options.device)
-    draws = is_equal_in_draws(options.device)
-    found = {workload.name: distances(workload, rules, options.device, options.precision) for workload in workloads}
-    largest = max(max(each.values()) for each in found.values())
-    is_close = largest <= TOLERANCE[options.precision]
-    print(f"{describe(device)}, torch {torch.__version__}, {options.precision}")
-    print(f"mini-batches equal those of the CPU: {'yes' if draws else 'NO'}")
-    print(f"largest distance from the CPU: {largest:.2g} {'(accepted)' if is_close else '(TOO LARGE)'}")
-    timings = []
+        cases = [case for case in CASES if case.name == "fedau grey"]
+    about = {"device": describe(device_of(options.device)), "torch": torch.__version__, "precision": options.precision}
+    print(", ".join(about.values()))
+    results = Results(options.out, about)
+    is_right = is_equal_to_the_cpu(results, workloads, rules, options.device)
+    for case in cases if options.precision == "float32" else ():
+        recording = check_recording(case, options.device, 2 if options.quick else 32, turns)
+        is_right &= recording.is_recorded
+        results.add("recordings", recording, recording_rows([recording])[-1])
+    for name in rules:
+        for count in lanes:
+            found = time_aggregation(name, count, options.device, turns)
+            results.add("aggregation", found, f"| {name} | {count} | {found.round_ms:.1f} ms |")
     for workload in workloads:
-        data = examples(workload)
-        for lanes in options.lanes:
-            timings.append(time_rounds(workload, lanes, options.device, options.precision, options.seconds, data))
-            print(markdown(timings[-1:]).splitlines()[-1], flush=True)
-    print(markdown(timings))
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    result = {
-        "device": describe(device),
-        "torch": torch.__version__,
-        "precision": options.precision,
-        "draws_are_equal": draws,
-        "distances": found,
-        "timings": [asdict(timing) for timing in timings],
-    }
-    options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    return 0 if draws and is_close else 1
+        time_workload(results, workload, options)
+    return 0 if is_right else 1
 
 
 if __name__ == "__main__":

@@ -132,12 +132,12 @@ def examples(case: Case) -> Dataset:
     return Dataset(x, y, x[:50], y[:50], case.classes)
 
 
-def netfl_turn(case: Case, lanes: int) -> Callable[[], None]:
-    """Return a function that does one round of all lanes in netfl."""
+def make_learner(case: Case, lanes: int, device: str = "cpu") -> BatchedLearner:
+    """Return learners of one replica, each with the model of *case*."""
     data = examples(case)
     amount = {"batch_size": case.batch, "local_steps": case.steps}
     split = np.split(np.arange(len(data.train_y)), USERS)
-    learner = BatchedLearner(
+    return BatchedLearner(
         LearningTask(
             learners={
                 f"{lane}": LearnerSpec(objective=Erm(), aggregation=Relay(), lr=1e-3, **amount) for lane in range(lanes)
@@ -146,10 +146,14 @@ def netfl_turn(case: Case, lanes: int) -> Callable[[], None]:
             replicas=[ReplicaData(0, data, split, Streams(0))],
             evaluate=EvaluateSpec(every=10**9),
             rounds=10**9,
-            device="cpu",
+            device=device,
             tokens=case.tokens,
         )
     )
+
+
+def netfl_turn(learner: BatchedLearner) -> Callable[[], None]:
+    """Return a function that does one round of all lanes, in which one user is delivered."""
     done = 0
 
     def turn() -> None:
@@ -160,18 +164,18 @@ def netfl_turn(case: Case, lanes: int) -> Callable[[], None]:
     return turn
 
 
-def plain_turn(case: Case, lanes: int) -> Callable[[], None]:
+def plain_turn(case: Case, lanes: int, device: str = "cpu") -> Callable[[], None]:
     """Return a function that trains the same models one after the other in a plain loop."""
     data = examples(case)
-    x, y = torch.from_numpy(data.train_x), torch.from_numpy(data.train_y)
-    models = [case.plain() for _ in range(lanes)]
+    x, y = torch.from_numpy(data.train_x).to(device), torch.from_numpy(data.train_y).to(device)
+    models = [case.plain().to(device) for _ in range(lanes)]
     optimisers = [torch.optim.SGD(model.parameters(), lr=1e-3) for model in models]
     criterion = nn.CrossEntropyLoss()
 
     def turn() -> None:
         for model, optimiser in zip(models, optimisers, strict=True):
             for _ in range(case.steps):
-                rows = torch.randint(len(y), (case.batch,))
+                rows = torch.randint(len(y), (case.batch,), device=device)
                 optimiser.zero_grad()
                 criterion(model(x[rows]), y[rows]).backward()
                 optimiser.step()
@@ -198,7 +202,7 @@ def main() -> None:
     print(f"{'model':14} {'batch':>5} {'lanes':>5} {'plain':>8} {'per lane':>9} {'ratio':>6}   bar")
     for case in CASES:
         for lanes in case.lanes if options.only in {None, case.name} else ():
-            sides = (plain_turn(case, lanes), netfl_turn(case, lanes))
+            sides = (plain_turn(case, lanes), netfl_turn(make_learner(case, lanes)))
             for turn in sides:
                 turn()
             pairs = [tuple(seconds(turn) for turn in sides) for _ in range(options.turns)]

@@ -33,6 +33,13 @@ def test_the_benchmark_checks_and_times_both_models(tmp_path):
     hours = result["timings"][2]["table_1_hours"]
     assert hours == pytest.approx(192e6 / result["timings"][2]["lane_steps_per_s"] / 3600)
     assert f"| {hours:.2f} |" in printed
+    (recording,) = result["recordings"]
+    assert (recording["model"], recording["is_recorded"], recording["distance"]) == ("fedau grey", True, 0.0)
+    assert min(recording[key] for key in ("plain_ms", "direct_ms", "recording_s", "replayed_ms", "lane_ms")) > 0
+    assert [(found["rule"], found["lanes"]) for found in result["aggregation"]] == [
+        (rule, lanes) for rule in ("average", "scaffold") for lanes in (1, 2)
+    ]
+    assert min(found["round_ms"] for found in result["aggregation"]) > 0
 
 
 MADE_UP = {
@@ -46,6 +53,16 @@ MADE_UP = {
             "workload": "MLP", "lanes": 1000, "lane_steps_per_s": 123456.7, "tflops": 1.5, "utilisation": None,
             "memory_gb": 2.25, "table_1_hours": None,
         }
+    ],
+    "recordings": [
+        {
+            "model": "lstm", "is_recorded": False, "distance": 0.00012, "plain_ms": 1.25, "direct_ms": 30.5,
+            "recording_s": 2.5, "replayed_ms": 3.25, "lanes": 32, "lane_ms": 0.125,
+        }
+    ],
+    "aggregation": [
+        {"rule": "afl", "lanes": 1, "round_ms": 2.0},
+        {"rule": "afl", "lanes": 100, "round_ms": 12.34},
     ],
 }  # fmt: skip
 
@@ -64,6 +81,8 @@ def test_stored_results_are_written_into_the_page(tmp_path):
     assert "Measured on Made-up GPU with torch 9.9, in tf32. The mini-batches equal those of the CPU." in text
     assert "The largest distance from the versions of the CPU is 0.012 of their change." in text
     assert "| MLP | 1000 | 123,457 | 1.500 |  | 2.25 |  |" in text
+    assert "| lstm | no | 1.2e-04 | 1.25 | 30.50 | 3.25 | 0.125 (32) | 2.50 |" in text
+    assert "| aggregation | 1 lane | 100 lanes |\n|---|---|---|\n| `afl` | 2.0 | 12.3 |" in text
     run_benchmark("--page", page, "--out", tmp_path / "missing.json")
     assert page.read_text(encoding="utf-8") == without
 
