@@ -26,7 +26,8 @@ def test_the_benchmark_checks_and_times_both_models(tmp_path):
     printed = run_benchmark("--device", "cpu", "--quick", "--out", out)
     result = json.loads(out.read_text(encoding="utf-8"))
     assert result["draws_are_equal"]
-    assert result["distances"]["CNN of Table 1"] == {"average": 0.0, "scaffold": 0.0}
+    for precision in ("float64", "float32"):
+        assert result["distances"][precision]["CNN of Table 1"] == {"average": 0.0, "scaffold": 0.0}
     timings = [(entry["workload"], entry["lanes"]) for entry in result["timings"]]
     assert timings == [(name, lanes) for name in ("MLP 784-128-128-10", "CNN of Table 1") for lanes in (1, 2)]
     assert all(entry["lane_steps_per_s"] > 0 for entry in result["timings"])
@@ -47,7 +48,7 @@ MADE_UP = {
     "torch": "9.9",
     "precision": "tf32",
     "draws_are_equal": True,
-    "distances": {"MLP": {"average": 0.0, "afl": 0.0123}},
+    "distances": {"float64": {"MLP": {"average": 1e-15}}, "tf32": {"MLP": {"average": 0.0, "afl": 0.0123}}},
     "timings": [
         {
             "workload": "MLP", "lanes": 1000, "lane_steps_per_s": 123456.7, "tflops": 1.5, "utilisation": None,
@@ -79,7 +80,7 @@ def test_stored_results_are_written_into_the_page(tmp_path):
     text = page.read_text(encoding="utf-8")
     assert "No GPU has measured" not in text
     assert "Measured on Made-up GPU with torch 9.9, in tf32. The mini-batches equal those of the CPU." in text
-    assert "The largest distance from the versions of the CPU is 0.012 of their change." in text
+    assert "relative to their change in four rounds, is 1e-15 in float64 and 0.012 in tf32." in text
     assert "| MLP | 1000 | 123,457 | 1.500 |  | 2.25 |  |" in text
     assert "| lstm | no | 1.2e-04 | 1.25 | 30.50 | 3.25 | 0.125 (32) | 2.50 |" in text
     assert "| aggregation | 1 lane | 100 lanes |\n|---|---|---|\n| `afl` | 2.0 | 12.3 |" in text

@@ -7,9 +7,11 @@ keeps; nothing else may change from round to round.
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Protocol
@@ -54,13 +56,42 @@ class CudaGraph:
             if device not in self._pools:
                 self._pools[device] = torch.cuda.graph_pool_handle()
             self._graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._graph, pool=self._pools[device]):
+            with _kept_generator(device), _no_collection(), torch.cuda.graph(self._graph, pool=self._pools[device]):
                 self.output = function()
 
     def replay(self) -> None:
         """Launch the graph."""
         with torch.cuda.device(self._device):
             self._graph.replay()
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Collect garbage, and none in the context: a graph that is freed during a recording makes the recording fail."""
+    gc.collect()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextmanager
+def _kept_generator(device: torch.device) -> Iterator[None]:
+    """Give PyTorch's generator of *device* a new state of the same values if the context fails.
+
+    A recording that fails leaves the state bound to the graph, and later draws would raise an error.
+    """
+    generator = torch.cuda.default_generators[torch.cuda.current_device()]
+    values = generator.get_state()
+    try:
+        yield
+    except RuntimeError:
+        generator.graphsafe_set_state(torch.Generator(device).graphsafe_get_state())
+        generator.set_state(values)
+        raise
 
 
 @dataclass(frozen=True, slots=True)

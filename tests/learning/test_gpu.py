@@ -478,7 +478,13 @@ def test_a_cuda_graph_is_recorded_and_replayed_on_its_device(monkeypatch):
         yield
         calls.append((name, "end"))
 
+    class Generator(Recorder):
+        def get_state(self):
+            return "values"
+
     for name, value in {
+        "current_device": lambda: 0,
+        "default_generators": (Generator("generator"),),
         "device": partial(context, "device"),
         "stream": partial(context, "stream"),
         "graph": partial(context, "capture"),
@@ -498,3 +504,74 @@ def test_a_cuda_graph_is_recorded_and_replayed_on_its_device(monkeypatch):
     replay = [("device", "begin"), ("graph", "replay"), ("device", "end")]
     assert calls == [function, *recording, ("device", "end"), *replay, *replay]
     assert open_graphs(torch.device("cpu")) is None
+
+
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+
+
+@needs_cuda
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_real_gpu_computes_the_versions_of_the_cpu(name):
+    options = {"specs": LEARNERS[name], "replicas": (0, 1), "evaluate": NEVER, "rounds": 10**9}
+    expected, _ = run_rounds(learner(**options), (0, 1))
+    found, _ = run_rounds(learner(**options, device="cuda"), (0, 1))
+    assert found == pytest.approx(expected, rel=0, abs=1e-10)
+
+
+@needs_cuda
+@pytest.mark.parametrize("name", ["lstm", "convolutions", "dropout"])
+def test_a_real_gpu_trains_modules_as_the_cpu_does(name, caplog):
+    options = {"specs": {"a": spec(local_steps=3)}, **module_options(name)}
+    ends = []
+    for device in ("cpu", "cuda"):
+        batched = learner(**options, device=device)
+        for index in range(1, 6):
+            batched.step([a_round(index, (3, index - 1))])
+        ends.append(batched.version(0))
+    assert caplog.text == ""
+    if name != "dropout":  # its draws are those of the device
+        assert ends[1] == pytest.approx(ends[0], rel=0, abs=1e-9)
+
+
+@needs_cuda
+def test_graphs_that_are_freed_do_not_end_a_recording():
+    """A cycle keeps the graphs of an earlier learner until Python collects garbage."""
+    device = torch.device("cuda")
+    for _ in range(3):
+        graphs = open_graphs(device)
+        graphs.itself = graphs
+
+        def litter(x):
+            for _ in range(3000):
+                [].append(cycle := [])
+                cycle.append(cycle)
+            return x + 1
+
+        for value in (1.0, 2.0, 3.0):
+            found = graphs.run("key", litter, [torch.full((2,), value, device=device)])
+            assert found.tolist() == [value + 1] * 2
+        assert graphs._is_usable
+        del graphs
+
+
+@needs_cuda
+def test_after_a_recording_that_fails_all_is_computed_directly(caplog):
+    """Draws of PyTorch's generator go on, too."""
+    device = torch.device("cuda")
+    torch.cuda.manual_seed(5)
+    torch.rand(3, device=device)
+    expected = torch.rand(3, device=device)
+    torch.cuda.manual_seed(5)
+    torch.rand(3, device=device)
+    graphs = open_graphs(device)
+    before = torch.cuda.get_rng_state()
+
+    def read(x):
+        return x + float(x.sum())
+
+    for value in (1.0, 2.0, 3.0):
+        assert graphs.run("key", read, [torch.full((2,), value, device=device)]).tolist() == [3 * value] * 2
+    assert "is not recorded as a CUDA graph" in caplog.text
+    assert torch.equal(torch.cuda.get_rng_state(), before)
+    assert torch.equal(torch.rand(3, device=device), expected)
+    assert float(torch.ones(3, device=device).sum()) == 3
