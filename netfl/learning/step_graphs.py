@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -39,13 +39,12 @@ class CudaGraph:
 
     Args:
         device: the GPU.
+        pool: memory that the graphs of a learner share, because they run one after the other.  PyTorch forgets it with
+            the last of these graphs, so another learner needs its own.
         function: launches kernels on existing memory, and does not read their results.
     """
 
-    _pools: ClassVar[dict[torch.device, Any]] = {}
-    """Memory of each GPU, which its graphs share, because they run one after the other."""
-
-    def __init__(self, device: torch.device, function: Callable[[], Tensor]) -> None:
+    def __init__(self, device: torch.device, pool: Any, function: Callable[[], Tensor]) -> None:
         self._device = device
         with torch.cuda.device(device):
             current, stream = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -53,10 +52,8 @@ class CudaGraph:
             with torch.cuda.stream(stream):  # libraries allocate their workspaces before the recording
                 function()
             current.wait_stream(stream)
-            if device not in self._pools:
-                self._pools[device] = torch.cuda.graph_pool_handle()
             self._graph = torch.cuda.CUDAGraph()
-            with _kept_generator(device), _no_collection(), torch.cuda.graph(self._graph, pool=self._pools[device]):
+            with _kept_generator(device), _no_collection(), torch.cuda.graph(self._graph, pool=pool):
                 self.output = function()
 
     def replay(self) -> None:
@@ -161,4 +158,6 @@ def run_recorded(graphs: StepGraphs | None, key: Hashable, function: Callable[..
 
 def open_graphs(device: torch.device) -> StepGraphs | None:
     """Return graphs for *device*; ``None`` if it has none."""
-    return StepGraphs(partial(CudaGraph, device)) if device.type == "cuda" else None
+    if device.type != "cuda":
+        return None
+    return StepGraphs(partial(CudaGraph, device, torch.cuda.graph_pool_handle()))

@@ -494,7 +494,6 @@ def test_a_cuda_graph_is_recorded_and_replayed_on_its_device(monkeypatch):
         "graph_pool_handle": lambda: "pool",
     }.items():
         monkeypatch.setattr(torch.cuda, name, value)
-    monkeypatch.setattr(step_graphs.CudaGraph, "_pools", {})
     graphs = open_graphs(torch.device("cuda:1"))
     for _ in range(3):
         graphs.run("key", lambda x: (calls.append(("function", "call")), x + 1)[1], [torch.ones(2)])
