@@ -404,7 +404,7 @@ def describe(device: torch.device) -> str:
 def timing_rows(timings: Sequence[Timing]) -> list[str]:
     """Return the table of speeds in Markdown."""
     lines = [
-        "| model | lanes | lane-steps a second | TFLOP/s | utilisation | memory | hours for Table 1 |",
+        "| model | lanes | lane-steps a second | TFLOP/s | utilisation | memory, GB | hours for Table 1 |",
         "|---|---|---|---|---|---|---|",
     ]
     for timing in timings:
