@@ -194,7 +194,7 @@ def prints_and_global_random(tree, *, frozen=False):
 
 def test_package_does_not_print_or_use_global_generators():
     legacy = ROOT / "learning/data/_splits.py"
-    seeding = ROOT / "flower/app_run.py"  # seeds the generators that Flower's strategies use, and restores them
+    seeding = ROOT / "flower/client_calls.py"  # seeds the generators that Flower's apps use, and restores them
     assert search_all(prints_and_global_random, [path for path in FILES if path not in {legacy, seeding}]) == []
     assert search_all(lambda tree: prints_and_global_random(tree, frozen=True), [legacy]) == []
 

@@ -280,5 +280,5 @@ def test_every_theory_has_a_scenario():
 def test_documentation_lists_every_scenario():
     page = (ROOT / "docs/validation.md").read_text()
     names = [path.stem for path in FOLDER.glob("*.yaml")]
-    assert [name for name in names if f"scenarios/validation/{name}.yaml" not in page] == []
+    assert [name for name in names if f"netfl trace validation/{name}" not in page] == []
     assert [name for name in names if not (ROOT / f"docs/validation/{name}.png").exists()] == []

@@ -31,7 +31,7 @@ class ComparisonTime:
 
     @property
     def scope(self) -> str:
-        """What the values are comparable in, in words: all, a time, or the number of rounds."""
+        """Scope in which the values are comparable, in words: all, a time, or the number of rounds."""
         if self.at_s is not None:
             return f"at {clock(self.at_s)}"
         return "at equally many rounds" if self.ends_s else "of all"

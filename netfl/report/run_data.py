@@ -97,8 +97,8 @@ class RunData:
 
     @property
     def ends(self) -> pd.DataFrame | None:
-        """The rounds until `until_s`, with the last of each replica; ``None`` if they are lost."""
-        if self.lacks("rounds"):
+        """The rounds until `until_s`, with the last of each replica; ``None`` if there are none, or they are lost."""
+        if self.run.rounds.empty:
             return None
         return self._until(self.run.rounds, "closed_s")
 

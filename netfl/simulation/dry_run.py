@@ -106,7 +106,7 @@ class DryRun:
 
     @property
     def is_set_up(self) -> bool:
-        """Whether the network was set up within the limit of time."""
+        """True if the network was set up within the limit of time."""
         return self.cut is None or self.cut.round > 0
 
     def shortages(self) -> Iterator[tuple[float, str]]:

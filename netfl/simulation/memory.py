@@ -257,7 +257,8 @@ def check_disk(scenario: Scenario, folder: Path) -> None:
         ScenarioError: the run does not fit.
     """
     free = shutil.disk_usage(folder).free
-    needs = {"rounds": _ROUND_DISK_BYTES * scenario.steps, "replicas": _REPLICA_DISK_BYTES}
+    known_rounds = scenario.planned_rounds or 0
+    needs = {"rounds": _ROUND_DISK_BYTES * known_rounds, "replicas": _REPLICA_DISK_BYTES}
     for key, of_replica in needs.items():
         needed = of_replica * scenario.replicas
         if needed > free:

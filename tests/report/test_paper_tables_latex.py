@@ -36,8 +36,8 @@ def latex_rows(values):
 def test_each_value_is_in_the_column_of_its_metric(metrics):
     rows = {row["learner"]: row for row in latex_rows({metric: VALUES[metric] for metric in metrics})}
     assert set(rows) == {"", "FedAvg", "FED-CVaR-AVG"}
-    assert [row["jain index of deliveries"] for row in rows.values()].count("--") == 2
-    assert rows[""]["jain index of deliveries"] == r"$0.900 \pm 0.050$"
+    assert [row["Jain index of deliveries"] for row in rows.values()].count("--") == 2
+    assert rows[""]["Jain index of deliveries"] == r"$0.900 \pm 0.050$"
     assert rows[""][r"accuracy (\%)"] == rows[""][r"difference, accuracy (\%)"] == "--"
     assert rows["FedAvg"][r"accuracy (\%)"] == r"$53.0 \pm 1.0$"
     assert rows["FED-CVaR-AVG"][r"difference, accuracy (\%)"] == r"$+2.0 \pm 2.0$"
@@ -55,7 +55,7 @@ def test_a_metric_of_the_network_has_its_unit_in_the_header():
         "learner": "",
         "throughput (kbps)": r"$412.785 \pm 6.366$",
         r"lost, total (\%)": r"$4.250 \pm 0.100$",
-        "jain index of deliveries": r"$0.900 \pm 0.050$",
+        "Jain index of deliveries": r"$0.900 \pm 0.050$",
         "delay, p95": "--",
     }
 
