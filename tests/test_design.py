@@ -136,7 +136,7 @@ def test_recording_changes_no_draws():
     """The first round ends at time 0, as nobody takes part in it: no outage is asked for its state before."""
     runs = []
     for record in ("none", "all"):
-        scenario = main(record=record, replicas=1)
+        scenario = main(**{"record": record, "replicas": 1, "access.round": {"kind": "first", "m": 1}})
         with netfl.Simulation(scenario) as simulation:
             rounds = [simulation.step([])]
             while not simulation.is_done:
