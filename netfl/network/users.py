@@ -131,6 +131,7 @@ class UserPopulation:
         self.version = np.full(size, -1, np.int64)
         self._trained_s = np.full(size, np.inf)
         self._off_s = np.full(size, np.inf)  # end of a training that its battery ends
+        self._unpaid_s = np.full(size, -np.inf)  # time at which a training last ended for lack of energy
         self._records_trainings = self._log.wants("trained") or self._log.wants("queued")
         self._recorded_s = -np.inf
 
@@ -210,7 +211,10 @@ class UserPopulation:
         oldest_useful = max(0, self._outstanding.min_version)  # users without any version have -1
         has_to_wait: Bools = self.version[users] < oldest_useful
         if self._power is not None:
-            has_to_wait |= ~self._power.is_on(self._ids[users], np.full(len(users), self._power.env.now))
+            now_s = self._power.env.now
+            has_to_wait |= ~self._power.is_on(self._ids[users], np.full(len(users), now_s))
+            # a battery may be up again at the instant at which it ran empty
+            has_to_wait |= self._unpaid_s[users] >= before_rounding(now_s)
         return has_to_wait
 
     def dismiss(self, users: Users, now_s: float) -> None:
@@ -355,6 +359,7 @@ class UserPopulation:
             self._energy.stop(self._ids[users], at_s)
         self._trained_s[users] = np.inf
         self._off_s[users] = np.inf
+        self._unpaid_s[users] = at_s
         for time_s in np.unique(at_s).tolist():
             self.queue.abort(users[at_s == time_s], _OUT_OF_POWER, time_s)
         now_s = float(at_s.max())

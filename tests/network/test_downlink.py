@@ -466,3 +466,22 @@ def test_user_without_energy_does_not_train_again_at_once():
         assert len(rounds) == 4
         unpaid = Counter((time_s, user) for kind, time_s, _, user, *_, detail in log.rows if detail == "battery")
         assert max(unpaid.values(), default=1) == 1
+
+
+@pytest.mark.parametrize("mode", ["multicast", "unicast"])
+@pytest.mark.parametrize("round_", ["asynchronous", {"kind": "buffered", "size": 2}])
+def test_battery_that_is_up_again_at_once_ends_one_training_of_an_instant(round_, mode):
+    """The charger fills the battery within one instant; version and training would be lost in turn, without end."""
+    duration = {"distribution": "fixed", "mean": 0.3}
+    battery = {"kind": "battery", "capacity": "10 J", "per_training": "25 J", "charger": {"power": "1000 GW"}}
+    rounds, log = play(
+        3,
+        4,
+        round=round_,
+        broadcast_rate=None,
+        downlink={"mode": mode, "on_missed_version": "train_again"},
+        outages=[{"kind": "renewal", "nodes": "links", "up": duration, "down": duration}, battery],
+    )
+    assert len(rounds) == 4
+    unpaid = Counter((time_s, user) for kind, time_s, _, user, *_, detail in log.rows if detail == "battery")
+    assert max(unpaid.values()) == 1

@@ -36,6 +36,8 @@ _HEADER_BITS = 36 * 8
 """MAC header 24, LLC and SNAP 8, frame check sequence 4 bytes."""
 _MAX_PAYLOAD_BITS = (2304 - 8) * 8.0
 """An MSDU has 2304 bytes at most (IEEE 802.11-2020 §9.2.4.8), of which LLC and SNAP take 8."""
+_RETRY_LIMIT = 7
+"""Failures in a row, of several frames, after which CW is reset without ``max_attempts``: dot11ShortRetryLimit."""
 
 Standard = Literal["802.11a", "802.11b", "802.11g"]
 
@@ -178,8 +180,10 @@ class CsmaCa(Mac):
     **The window.**  CW is doubled, 2 CW + 1, with every failure up to its maximum.  A success resets it, and
     so does an outage.  A frame that is given up after ``max_attempts`` or abandoned does not: CW continues with the
     next frame, until the station has failed once more than ``max_attempts`` times in a row (§10.3.3 and §10.3.4.4, in
-    the form that §10.23.2.2 gives for the retry counter of a QoS station).  With ``edition: 2016`` CW is reset
-    whenever a frame is given up or abandoned, as §10.3.3 of that edition is commonly read.
+    the form that §10.23.2.2 gives for the retry counter of a QoS station).  Without ``max_attempts`` a frame keeps its
+    CW for as long as it is sent; once it is abandoned, CW is reset after more than 7 failures in a row, the default of
+    the standard's retry limit.  With ``edition: 2016`` CW is reset whenever a frame is given up or abandoned, as
+    §10.3.3 of that edition is commonly read.
 
     **Frames.**  The payload with 36 bytes of MAC and LLC headers, at the rate of the standard's physical layer, then
     SIFS and ACK; with ``rts`` larger frames are preceded by RTS and CTS.  All stations of a cell sense each other.  One
@@ -362,6 +366,7 @@ class Contention:
         phy = PHYS[mac.standard]
         self._cell = cell
         self._limit = mac.max_attempts
+        self._max_failures_in_row = mac.max_attempts or _RETRY_LIMIT
         self._keeps_window = mac.keeps_window
         self._timing = lru_cache(_CACHED_SIZES)(mac.frame_timing)
         self._slot = phy.slot
@@ -462,7 +467,7 @@ class Contention:
             self._was_waiting.add(user)
         self._is_queued[user] = False
         self._failures[user] = 0
-        if is_cut_off or not self._keeps_window:
+        if is_cut_off or not self._keeps_window or self._has_failed_too_often(user):
             self._reset_window(user)
         if self._late:
             self._late = [late for late in self._late if late.user != user]
@@ -573,7 +578,9 @@ class Contention:
         is_over = is_success or not has_frame or self._failures[user] == self._limit
         if is_over:
             self._failures[user] = 0
-        if is_success or (is_over and not self._keeps_window) or self._failures_in_row[user] > (self._limit or inf):
+        is_unlimited = self._limit is None and has_frame  # such a frame keeps its window
+        is_row_over = self._has_failed_too_often(user) and not is_unlimited
+        if is_success or (is_over and not self._keeps_window) or is_row_over:
             self._reset_window(user)
         else:
             self._window[user] = min(2 * self._window[user] + 1, self._cw_max)
@@ -581,6 +588,10 @@ class Contention:
         if not is_success and (has_frame or self._cell.ready_s[user] <= self._cell.env.now):
             self._is_queued[user] = True
             self._late.append(_Countdown(begin, slots, user))
+
+    def _has_failed_too_often(self, user: int) -> bool:
+        """Return whether the failures of a station in a row, of whatever frames, reset its window."""
+        return self._failures_in_row[user] > self._max_failures_in_row
 
     def _reset_window(self, user: int) -> None:
         self._window[user] = self._cw_min

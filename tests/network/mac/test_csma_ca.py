@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import netfl
 from netfl.errors import Fault
 from netfl.network.clock import Clock
 from netfl.network.event_log import Ending, EventLog
@@ -557,6 +558,46 @@ def test_superseded_update_keeps_window(monkeypatch):
     simulation.tower.schedule_broadcast(1, 7254 * US)
     simulation.env.run(until=14_000 * US)
     assert simulation.sent == [(3000, 0, 1), (5151, 0, 1), (10254, 0, 1), (10254 + 2151, 0)]
+
+
+@pytest.mark.parametrize(("replaced_us", "after_eighth"), [(2132, 1023), (1000, 15)], ids=["waiting", "on air"])
+def test_window_of_superseded_updates_resets_after_eight_failures(monkeypatch, replaced_us, after_eighth):
+    """Each update collides once and is replaced: a station would otherwise keep its window for ever.
+
+    An update that waits is abandoned after the eighth draw, one on the air before it.  Counters run out in training.
+    """
+    windows = [31, 63, 127, 255, 511, 1023, 1023, after_eighth, 31, 63, 127]
+    script_backoffs(monkeypatch, *[(10, window) for window in windows for _ in range(2)])
+    simulation = build_simulation(EDITION_2020, None, 2, updates=[3000, 3000])
+    period_us = replaced_us + 3000
+    for version in range(len(windows)):
+        simulation.tower.schedule_broadcast(version, version * period_us * US)
+    simulation.env.run(until=len(windows) * period_us * US)
+    assert simulation.sent == [(3000 + round_ * period_us, 0, 1) for round_ in range(len(windows))]
+
+
+@pytest.mark.parametrize("m", [2, 5])
+def test_equal_stations_have_equal_deliveries_over_rounds(tmp_path, m):
+    """Users that are superseded do not keep a large window; draws of one round have a variance of less than m / 10."""
+    scenario = {
+        "name": "stations",
+        "users": 10,
+        "rounds": 200,
+        "access": {
+            "kind": "network",
+            "topology": {"kind": "star", "distance": "10 m", "delay": "0 s", "rate": "1 Gbps"},
+            "mac": "csma_ca",
+            "compute": {"speed": 100, "samples": 100},
+            "broadcast_rate": "1 Gbps",
+            "update_size": "1.25 kB",
+            "round": {"kind": "first", "m": m},
+        },
+    }
+    for seed in range(3):
+        run = netfl.trace(netfl.load(scenario | {"seed": seed}), tmp_path / f"run{seed}", progress=False)
+        deliveries = np.bincount(run.deliveries["user"], minlength=10)
+        expected = 20 * m
+        assert np.abs(deliveries - expected).max() < 5.0 * np.sqrt(expected), deliveries
 
 
 def test_slots_do_not_drift_at_late_times():
