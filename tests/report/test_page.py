@@ -208,7 +208,7 @@ def test_final_metrics_have_a_t_interval_and_stand_once(make):
     finals = 100 * late[late["round"] >= 0.9 * late["round"].max()].groupby("replica")["value"].mean()
     low, high = stats.ttest_1samp(finals, 0.0).confidence_interval(0.95)
     assert text.count(f"{finals.mean():.1f}± {(high - low) / 2:.1f}") == 1, "no second table repeats it"
-    assert "± is the half width of the 95\u00a0% t interval over 3 replicas" in text
+    assert "Means over 3 replicas; ± is the half width of the 95\u00a0% t interval." in text
     assert "standard deviation" not in text
 
 
