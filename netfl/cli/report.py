@@ -45,7 +45,8 @@ def write_report(
         try:
             table.to_latex(latex)
         except OSError as error:
-            problem = f"cannot be written: {error.strerror or 'its folder does not exist'}"
+            reason = error.strerror if latex.parent.is_dir() else "its folder does not exist"
+            problem = f"cannot be written: {reason}"
             raise ScenarioError([Fault("--latex", problem, str(latex), "name a file in an existing folder")]) from None
         echo(f"LaTeX:   {latex}")
     if len(folders) > 1:
