@@ -17,7 +17,7 @@ from netfl.report.common_time import choose_time
 from netfl.report.run_data import RunData, read_run_data
 from netfl.report.run_set import shared_rounds, welch
 from netfl.results import aggregates
-from netfl.results.formatting import is_learned, is_share, metric_cell, metric_head, metric_label, unit_of
+from netfl.results.formatting import counted, is_learned, is_share, metric_cell, metric_head, metric_label, unit_of
 from netfl.results.metrics import find_metric, metrics_in
 from netfl.results.payload import billing_kind
 from netfl.results.run_reader import Run, is_sweep, open_run
@@ -57,7 +57,7 @@ class ComparisonTable(pd.DataFrame):
                     "metric": f"{_label(metric)} ({unit})" if unit else _label(metric),
                     "mean": metric_cell(metric, row["mean"] / scale, row["half"] / scale),
                     "difference": _signed(difference),
-                    "replicas": f"{row['replicas']} pairs" if row["paired"] else str(row["replicas"]),
+                    "replicas": counted(row["replicas"], "pair") if row["paired"] else str(row["replicas"]),
                 }
             )
         shown = pd.concat([self[self._keys()].reset_index(drop=True), pd.DataFrame(rows)], axis="columns")
