@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -13,7 +14,7 @@ from netfl.errors import printable
 class SafeConsole(Console):
     """A terminal whose text is printed as it is, without markup, by `printable`.
 
-    Characters that its encoding lacks, such as ``ü`` in ASCII, become ``?``.
+    Characters that its encoding lacks are replaced by their plain form, as a thin space by a space, or else by ``?``.
     """
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
@@ -22,8 +23,20 @@ class SafeConsole(Console):
             if segment.control:
                 yield segment
             else:
-                text = printable(segment.text).encode(self.encoding, "replace").decode(self.encoding)
-                yield Segment(text, segment.style)
+                yield Segment(_encodable(printable(segment.text), self.encoding), segment.style)
+
+
+def _encodable(text: str, encoding: str) -> str:
+    """Return *text* in the characters that an encoding has."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        plain = (
+            character if character.encode(encoding, "ignore") else unicodedata.normalize("NFKC", character)
+            for character in text
+        )
+        return "".join(plain).encode(encoding, "replace").decode(encoding)
+    return text
 
 
 def open_console(*, stderr: bool = False) -> Console:

@@ -104,6 +104,14 @@ def test_console_prints_text_safely_in_every_encoding(text):
         assert not UNSAFE.search(stream.buffer.getvalue().decode(encoding))
 
 
+@pytest.mark.parametrize(("encoding", "expected"), [("utf-8", "1\u202f466 é → x²"), ("ascii", "1 466 ? ? x2")])
+def test_missing_characters_have_their_plain_form(encoding, expected):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    SafeConsole(file=stream, width=80, markup=False).print("1\u202f466 é → x²")
+    stream.flush()
+    assert stream.buffer.getvalue().decode(encoding).rstrip() == expected
+
+
 @pytest.mark.parametrize("text", CONTROLS)
 def test_names_refuse_control_characters(text):
     for name in (f"a{text}", f"a{text}b"):

@@ -11,7 +11,7 @@ from netfl import diagnosis
 from netfl.formats import FORMAT
 from netfl.report import page, summary_text
 from netfl.report.run_data import RunData
-from netfl.results.formatting import compare_shares
+from netfl.results.formatting import compare_shares, format_count
 from netfl.results.run_reader import open_run
 
 
@@ -179,7 +179,7 @@ def test_outcomes_add_up(make):
     superseded = (outcomes == "superseded").sum() / view.outcomes.shape[0]
     text = " ".join(summary_text.outcome_sentences(view))
     assert f"{100 * superseded:.1f} % were replaced by a newer version" in text
-    assert f"Of {len(view.outcomes)} updates" in text
+    assert f"Of {format_count(len(view.outcomes))} updates" in text
 
 
 def test_downtime_of_rare_users_matches_sampling(make):

@@ -10,7 +10,15 @@ from rich.console import Console
 from rich.table import Table
 
 from netfl.cli.views import print_columns
-from netfl.results.formatting import access_metrics, aligned, clock, is_variance, metric_head, metric_label
+from netfl.results.formatting import (
+    access_metrics,
+    aligned,
+    clock,
+    format_count,
+    is_variance,
+    metric_head,
+    metric_label,
+)
 from netfl.results.metrics import find_metric
 from netfl.results.payload import billing_note
 from netfl.results.run_reader import Run
@@ -43,11 +51,13 @@ def _print_outcomes(console: Console, summary: dict[str, Any]) -> None:
             lines.append(f"the first {clock(summary['warmup_s'])} are warm-up and excluded from the metrics")
     else:
         outcomes = ", ".join(
-            f"{count} {key.removeprefix('outcome.').replace('_', ' ')}"
+            f"{format_count(count)} {key.removeprefix('outcome.').replace('_', ' ')}"
             for key, count in summary.items()
             if key.startswith("outcome.") and count
         )
-        lines = [f"{summary['rounds']:.6g} rounds in {clock(summary['simulated_s'])} simulated", f"updates: {outcomes}"]
+        mean_rounds = float(summary["rounds"])
+        rounds = format_count(int(mean_rounds)) if mean_rounds.is_integer() else f"{mean_rounds:.6g}"
+        lines = [f"{rounds} rounds in {clock(summary['simulated_s'])} simulated", f"updates: {outcomes}"]
     line = " · ".join(lines)
     console.print(line if len(line) <= console.width else "\n".join(lines))
     if summary.get("replicas", 1) > 1:
