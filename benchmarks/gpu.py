@@ -566,7 +566,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     workloads, rules, cases, lanes, turns = [MLP, CNN], [*RULES], [*CASES], (1, 100), 7
     if options.quick:
-        options.lanes, options.seconds, rules, lanes, turns = [1, 2], 0.0, ["average", "scaffold"], (1, 2), 1
+        options.lanes, options.seconds, rules, lanes, turns = [1, 2], 0.0, ["scaffold"], (1, 2), 1
         workloads = [replace(workload, steps=4, samples=150) for workload in workloads]
         cases = [case for case in CASES if case.name == "fedau grey"]
     about = {"device": describe(device_of(options.device)), "torch": torch.__version__, "precision": options.precision}
