@@ -137,6 +137,8 @@ def _check_float(value: Any) -> Any:
 def _check_int(value: Any) -> Any:
     if isinstance(value, bool | np.bool_ | str | bytes):
         raise invalid("not a whole number", _number_remedy(value, _WHOLE))
+    if isinstance(value, float) and value.is_integer():  # pydantic converts those of 64 bits only
+        return int(value)
     return value
 
 

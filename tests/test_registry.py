@@ -251,6 +251,12 @@ class Numbers(Spec):
     duration: Seconds = 0.0
 
 
+@pytest.mark.parametrize("value", [8.0, 1e19, 1e300])
+def test_whole_floats_of_any_size_are_whole_numbers(value):
+    """YAML reads ``1e19`` as a float, and the same digits as an integer."""
+    assert Numbers(count=value) == Numbers(count=int(value))
+
+
 NO_NUMBERS = [
     ({"count": True}, "count: not a whole number (True); write a whole number"),
     ({"count": "8.0"}, "count: not a whole number ('8.0'); write 8.0 without quotes"),
