@@ -80,6 +80,7 @@ def _load(text: str, name: str) -> tuple[Any, dict[str, str]]:
         raise _error(name, f"larger than {MAX_BYTES / 1e6:g} MB", "move large parts to separate files")
     yaml = YAML(typ="safe", pure=True)
     yaml.Resolver = _CoreResolver
+    yaml.composer.warn_double_anchors = False  # an alias means the last anchor before it (YAML 1.2.2 §7.1)
     try:
         node = yaml.compose(text)
         if node is not None and _size(node, {}) > MAX_VALUES:

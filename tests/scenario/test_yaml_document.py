@@ -1,5 +1,7 @@
 """Scenario files as data: line numbers, paths set by options, and syntax errors."""
 
+import warnings
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -230,6 +232,13 @@ def test_exponential_aliases_are_refused():
     text = "\n".join(["a0: &a0 [1]", *levels])
     with pytest.raises(ScenarioError, match="more than 250,000 keys and values"):
         parse(text, "bomb.yaml")
+
+
+def test_alias_means_the_last_anchor_before_it():
+    """Without a warning, as YAML 1.2.2 §7.1 defines it."""
+    with warnings.catch_warnings(action="error"):
+        data, _ = parse("a: &x 1\nb: *x\nc: &x 2\nd: *x\n", "anchors.yaml")
+    assert data == {"a": 1, "b": 1, "c": 2, "d": 2}
 
 
 def test_recursive_alias_is_refused():
