@@ -70,8 +70,8 @@ def recorded_strategies(observer: StrategyObserver) -> Iterator[None]:
 def named_values(prefix: str, values: Mapping[str, Any] | None) -> dict[str, float]:
     """Return the metrics of a record by netfl's names.
 
-    A metric of training has the prefix ``train_``, one of the ClientApps' evaluation ``clients_``.  A list, or a mapping
-    as of accuracies by data set, becomes one metric for each of its elements.  What is no number is left out.
+    A metric of training has the prefix ``train_``, one of the ClientApps' evaluation ``clients_``.  A list, or
+    a mapping as of accuracies by data set, becomes one metric for each of its elements.  What is no number is left out.
 
     >>> named_values("train_", {"train_loss": 0.5, "error": [1.0, 2.0]})
     {'train_loss': 0.5, 'train_error/item:0': 1.0, 'train_error/item:1': 2.0}
