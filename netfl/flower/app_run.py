@@ -306,6 +306,9 @@ class _Driver(GridObserver, StrategyObserver):
         if values:
             self.grid.activity.rounds_with_metrics.add(self.grid.round)
 
+    def on_training(self) -> None:
+        self.grid.activity.trainings += 1
+
     def on_aggregation(self, *, is_aggregated: bool) -> None:
         self.grid.activity.add_aggregation(is_aggregated=is_aggregated)
 

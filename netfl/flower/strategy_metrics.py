@@ -47,6 +47,9 @@ class StrategyObserver:
     def on_values(self, values: Mapping[str, float]) -> None:
         """Observe metrics by name, after a round or an evaluation."""
 
+    def on_training(self) -> None:
+        """Observe that a strategy is asked which nodes train in the next round."""
+
     def on_aggregation(self, *, is_aggregated: bool) -> None:
         """Observe that a strategy aggregated the updates of a round, or could not."""
 
@@ -152,6 +155,8 @@ class _StrategyCalls:
         @wraps(method)
         def observed(strategy: Any, *args: Any, **kwargs: Any) -> Any:
             is_inner = name in self._methods
+            if not is_inner and name in {"configure_train", "configure_fit"}:
+                self._observer.on_training()
             with self._call(strategy, name):
                 result = method(strategy, *args, **kwargs)
             if not is_inner and name in _PREFIXES:
