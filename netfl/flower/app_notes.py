@@ -62,7 +62,8 @@ class AppActivity:
             yield f"{replies} had another size than the network carried; with --replies all each has its own size"
         rounds_without_metrics = self.exchanges - len(self.rounds_with_metrics - {0})
         if rounds_without_metrics:
-            yield f"{rounds_without_metrics} of {_count(self.exchanges, 'round')} have no metric"
+            verb = "has" if rounds_without_metrics == 1 else "have"
+            yield f"{rounds_without_metrics} of {_count(self.exchanges, 'round')} {verb} no metric"
         trainings = min(self.trainings, self.exchanges)  # the round that is open at the end does not count
         rounds = max(self.aggregations, trainings)  # a workflow may give a round up before the strategy aggregates
         if self.aggregated < rounds:
