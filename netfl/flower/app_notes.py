@@ -18,6 +18,7 @@ class AppActivity:
         resized: replies of another size than the one that the network carried.
         waiting: messages that had not been answered when the app ended.
         rounds_with_metrics: rounds after which a metric was recorded.
+        trainings: number of times that a strategy was asked which nodes train.
         aggregations: number of times that a strategy was asked to aggregate updates.
         aggregated: number of times that it returned a model.
     """
@@ -29,6 +30,7 @@ class AppActivity:
     resized: int = 0
     waiting: int = 0
     rounds_with_metrics: set[int] = field(default_factory=set)
+    trainings: int = 0
     aggregations: int = 0
     aggregated: int = 0
 
@@ -60,9 +62,12 @@ class AppActivity:
             yield f"{replies} had another size than the network carried; with --replies all each has its own size"
         rounds_without_metrics = self.exchanges - len(self.rounds_with_metrics - {0})
         if rounds_without_metrics:
-            yield f"{rounds_without_metrics} of {_count(self.exchanges, 'round')} have no metric"
-        if self.aggregated < self.aggregations:
-            yield f"the strategy aggregated in {self.aggregated} of {_count(self.aggregations, 'round')}"
+            verb = "has" if rounds_without_metrics == 1 else "have"
+            yield f"{rounds_without_metrics} of {_count(self.exchanges, 'round')} {verb} no metric"
+        trainings = min(self.trainings, self.exchanges)  # the round that is open at the end does not count
+        rounds = max(self.aggregations, trainings)  # a workflow may give a round up before the strategy aggregates
+        if self.aggregated < rounds:
+            yield f"the strategy aggregated in {self.aggregated} of {_count(rounds, 'round')}"
         if self.direct_messages:
             counts = ", ".join(f"{count} {category}" for category, count in self.direct_messages.items())
             size = f"{self.direct_bits / 1e6:.3g} Mbit with their replies"

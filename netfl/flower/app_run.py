@@ -306,6 +306,9 @@ class _Driver(GridObserver, StrategyObserver):
         if values:
             self.grid.activity.rounds_with_metrics.add(self.grid.round)
 
+    def on_training(self) -> None:
+        self.grid.activity.trainings += 1
+
     def on_aggregation(self, *, is_aggregated: bool) -> None:
         self.grid.activity.add_aggregation(is_aggregated=is_aggregated)
 
@@ -367,13 +370,14 @@ class _Driver(GridObserver, StrategyObserver):
     def _plan(self, name: str, rounds: int) -> None:
         """Check that the scenario has the rounds that a strategy needs, and plan for them."""
         scenario = self._setup.scenario
-        available = (scenario.rounds or scenario.steps) - self.grid.round  # a duration may end the run before
-        if rounds > available:
-            problem = f"{name} needs {rounds} rounds, and the scenario has {available} left"
-            remedy = f"add --set rounds={self.grid.round + rounds}, or let the strategy do fewer"
-            raise ScenarioError([Fault("rounds", problem, scenario.rounds, remedy)])
+        if scenario.rounds is not None:  # a duration alone sets no number: it ends the run whenever it is over
+            available = scenario.rounds - self.grid.round
+            if rounds > available:
+                problem = f"{name} needs {rounds} rounds, and the scenario has {available} left"
+                remedy = f"add --set rounds={self.grid.round + rounds}, or let the strategy do fewer"
+                raise ScenarioError([Fault("rounds", problem, scenario.rounds, remedy)])
         exchanges = 2 if self._facts["evaluation"] == "network" else 1
-        self._planned = self.grid.round + min(available, exchanges * rounds)
+        self._planned = min(scenario.steps, self.grid.round + exchanges * rounds)
 
     def _open(self, name: str) -> None:
         """Open the record of the run, with the learner *name*."""

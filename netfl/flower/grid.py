@@ -57,7 +57,7 @@ class GridObserver:
         """Observe a round of the network, before the replies of its deliveries are used."""
 
     def on_time_over(self) -> None:
-        """Observe that the duration of the scenario is over; an exception ends the ServerApp."""
+        """Observe that the duration is over after at least one round; an exception ends the ServerApp."""
 
 
 @dataclass(eq=False)
@@ -538,7 +538,8 @@ class NetworkGrid(Grid):
         if done == count:
             problem = f"the ServerApp needs more than the {count} rounds of the scenario"
             raise ScenarioError([Fault("rounds", problem, count, "--set more rounds")])
-        self._observer.on_time_over()
+        if done:  # without any round, the duration is an error in any run
+            self._observer.on_time_over()
         problem = f"the duration is over before round {done + 1} of the ServerApp closes"
         raise ScenarioError([Fault("duration", problem, self.scenario.duration, "--set a longer duration")])
 

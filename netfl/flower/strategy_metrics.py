@@ -8,7 +8,7 @@ Flower sends one by one, from threads.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from numbers import Real
@@ -47,6 +47,9 @@ class StrategyObserver:
     def on_values(self, values: Mapping[str, float]) -> None:
         """Observe metrics by name, after a round or an evaluation."""
 
+    def on_training(self) -> None:
+        """Observe that a strategy is asked which nodes train in the next round."""
+
     def on_aggregation(self, *, is_aggregated: bool) -> None:
         """Observe that a strategy aggregated the updates of a round, or could not."""
 
@@ -70,20 +73,32 @@ def recorded_strategies(observer: StrategyObserver) -> Iterator[None]:
 def named_values(prefix: str, values: Mapping[str, Any] | None) -> dict[str, float]:
     """Return the metrics of a record by netfl's names.
 
-    A metric of training has the prefix ``train_``, one of the ClientApps' evaluation ``clients_``.  A list becomes one
-    metric for each of its elements.
+    A metric of training has the prefix ``train_``, one of the ClientApps' evaluation ``clients_``.  A list, or
+    a mapping as of accuracies by data set, becomes one metric for each of its elements.  What is no number is left out.
 
     >>> named_values("train_", {"train_loss": 0.5, "error": [1.0, 2.0]})
     {'train_loss': 0.5, 'train_error/item:0': 1.0, 'train_error/item:1': 2.0}
+    >>> named_values("train_", {"accuracy": {"MNIST": 0.9, "name": "digits"}})
+    {'train_accuracy/item:MNIST': 0.9}
     """
     named: dict[str, float] = {}
     for key, value in (values or {}).items():
         name = (key if key.startswith(prefix) else prefix + key).replace("/", "_")
-        if isinstance(value, (list, tuple)):
-            named |= {f"{name}/item:{place}": float(item) for place, item in enumerate(value)}
-        elif isinstance(value, Real):
+        if isinstance(value, Real):
             named[name] = float(value)
+        for place, item in _elements(value):
+            if isinstance(item, Real):
+                named[f"{name}/item:{place}"] = float(item)
     return named
+
+
+def _elements(value: object) -> Iterable[tuple[object, object]]:
+    """Return the elements of a list or of a mapping with their places."""
+    if isinstance(value, Mapping):
+        return value.items()
+    if isinstance(value, (list, tuple)):
+        return enumerate(value)
+    return ()
 
 
 def _observe_methods(names: tuple[str, ...], calls: _StrategyCalls, replacements: ExitStack) -> Callable[[type], None]:
@@ -140,6 +155,8 @@ class _StrategyCalls:
         @wraps(method)
         def observed(strategy: Any, *args: Any, **kwargs: Any) -> Any:
             is_inner = name in self._methods
+            if not is_inner and name in {"configure_train", "configure_fit"}:
+                self._observer.on_training()
             with self._call(strategy, name):
                 result = method(strategy, *args, **kwargs)
             if not is_inner and name in _PREFIXES:

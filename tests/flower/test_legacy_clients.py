@@ -104,6 +104,19 @@ def test_metrics_of_an_older_strategy_are_recorded(tmp_path):
     assert values["train_work"][1] == pytest.approx(np.average(users, weights=users + 1))
 
 
+def test_metrics_by_group_are_recorded_each(tmp_path):
+    def by_parity(values):
+        works = {parity: [each["work"] for _, each in values if each["work"] % 2 == parity] for parity in (0, 1)}
+        return {"work": {name: sum(works[parity]) for parity, name in enumerate(("even", "odd"))}, "kind": "sums"}
+
+    strategy = Recording()
+    strategy.fit_metrics_aggregation_fn = by_parity
+    run = run_app(tmp_path / "run", strategy, [], rounds=1)
+    rows = run.metrics[run.metrics["metric"] == "train_work"].set_index("group")["value"]
+    users = run.deliveries["user"]
+    assert rows.to_dict() == {f"item:{name}": users[users % 2 == k].sum() for k, name in enumerate(("even", "odd"))}
+
+
 def test_clients_that_fail_are_failures(tmp_path):
     calls = []
     plain = run_app(tmp_path / "plain", Recording(), calls)

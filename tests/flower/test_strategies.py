@@ -254,3 +254,15 @@ def test_what_the_app_did_past_the_network_is_noted(tmp_path):
     ]
     assert run.rounds["uplink_bits"].tolist() == [3 * 8 * 125_001] * 3
     assert "Note on the app: the strategy aggregated in 0 of 3 rounds." in report.write(run).read_text()
+
+
+def test_rounds_that_a_workflow_gives_up_before_the_aggregation_are_noted(tmp_path):
+    def main(grid, context):
+        strategy = FedAvg(fraction_evaluate=0.0)
+        for number in (1, 2, 3):
+            replies = grid.send_and_receive(strategy.configure_train(number, arrays(START), ConfigRecord(), grid))
+            if number == 2:
+                strategy.aggregate_train(number, replies)
+
+    run = run_main(main, tmp_path / "run")
+    assert "the strategy aggregated in 1 of 3 rounds" in run.manifest["app_notes"]
