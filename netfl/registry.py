@@ -678,6 +678,7 @@ _WORDS = {
     "tuple_type": ("not a list", ""),
     "list_type": ("not a list", ""),
     "string_type": ("not a string", "put it in quotes"),
+    "path_type": ("not a path", "write the name of a file or of a folder"),
     "string_pattern_mismatch": ("not usable as a name", "begin it with a letter, and use no '/'"),
 }
 """Problem and remedy for pydantic's kinds of errors."""

@@ -70,8 +70,7 @@ def participation_of_run(run: Run, replica: int | None = None) -> Participation:
     deliveries = run.deliveries[run.deliveries["replica"] == number]
     if deliveries.empty:
         raise ScenarioError([Fault("", "no round has a delivery", None, "diagnose a run with deliveries")])
-    known = run.users if len(run.users) else deliveries
-    users = run.scenario.get("users") or int(known["user"].max()) + 1
+    users = _count_users(run)
     deliveries, names = _limit_users(deliveries[["round", "user"]], users, len(rounds))
     if names:
         others = int((run.deliveries["replica"] == number).sum()) - len(deliveries)
@@ -103,9 +102,15 @@ def pooled_deliveries(run: Run, participation: Participation) -> Ints | None:
 
     ``None`` for a run with one replica, and where only some users are analysed.
     """
-    if run.rounds["replica"].nunique() < 2 or participation.users != len(run.users["user"].unique()):
+    if run.rounds["replica"].nunique() < 2 or participation.users != _count_users(run):
         return None
     return np.bincount(run.deliveries["user"], minlength=participation.users)
+
+
+def _count_users(run: Run) -> int:
+    """Return the number of users of the scenario; if that is lost, as far as the tables tell."""
+    known = run.users if len(run.users) else run.deliveries
+    return int(run.scenario.get("users") or known["user"].max() + 1)
 
 
 def participation_of_table(

@@ -20,7 +20,7 @@ from netfl.formats import check_folder_format
 from netfl.results.formatting import clock, learner_metrics, metric_cell, metric_head
 from netfl.results.locking import is_locked, refuse_special_files
 from netfl.results.model_snapshots import VERSIONS, ModelSnapshots
-from netfl.results.run_schema import OTHER_TABLES, check_document, check_numbering, read_table
+from netfl.results.run_schema import DTYPES, OTHER_TABLES, check_document, check_numbering, read_table
 from netfl.results.statistics import FINAL, LAST_TENTH, final_name, interval
 from netfl.results.tables import SCHEMAS, read_stream, stream_of
 from netfl.scenario.html_card import html_card
@@ -264,7 +264,7 @@ class Run:
         elif name in SCHEMAS:
             rows = SCHEMAS[name].empty_table()
         else:
-            return pd.DataFrame()
+            return pd.DataFrame({column: pd.Series(dtype=DTYPES[kind]) for column, kind in OTHER_TABLES[name].items()})
         table: pd.DataFrame = rows.to_pandas(ignore_metadata=True)
         return table
 

@@ -30,6 +30,8 @@ from netfl.results.tables import CHUNK, TABLES
 
 _KINDS = {"int32": "whole numbers", "int64": "whole numbers", "double": "numbers", "word": "text"}
 """Content of a column, by its declared type."""
+DTYPES = {"int32": "int32", "int64": "int64", "double": "float64", "word": "object"}
+"""Type of a column in pandas, by its declared type."""
 OTHER_TABLES: Mapping[str, Mapping[str, str]] = {
     "users": {"replica": "int32", "user": "int64"},
     "nodes": {"replica": "int32", "node": "word", "role": "word", "x_m": "double", "y_m": "double"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -366,7 +367,22 @@ def available(system: Path = Path("/")) -> int | None:
     """Return the free memory of this process in bytes, by the files below *system*; ``None`` if unknown."""
     limits = [group.free_bytes(system / "sys/fs/cgroup") for group in _CONTROL_GROUPS]
     limits.append(_machine_memory(system / "proc/meminfo"))
+    limits.append(_address_space(system / "proc/self/statm"))
     return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _address_space(path: Path) -> int | None:
+    """Return what a limit of this process, as of ``ulimit -v``, leaves; ``None`` without a limit, or if unknown."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    try:
+        used = int(path.read_text(encoding="ascii").split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None
+    return None if limit == resource.RLIM_INFINITY else max(0, limit - used)
 
 
 def _machine_memory(path: Path) -> int | None:

@@ -81,6 +81,28 @@ def assert_no_traceback(folder, intact, case):
             read(folder)
 
 
+SLOW_COMMANDS = [
+    ("ram", "DIR", "--explain"),
+    ("report", "DIR"),
+    ("report", "INTACT", "DIR", "--out", "DIR/both.html"),
+    ("report", "INTACT", "DIR", "--out", "DIR/both.html", "--latex", "DIR/table.tex"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", SLOW_COMMANDS, ids=" ".join)
+def test_slow_commands_do_without_a_table_or_name_it(words, intact, tmp_path):
+    for path in sorted(intact.glob("*.parquet")):
+        folder = tmp_path / path.stem
+        shutil.copytree(intact, folder)
+        (folder / path.name).unlink()
+        result = CliRunner().invoke(
+            app, [word.replace("DIR", str(folder)).replace("INTACT", str(intact)) for word in words]
+        )
+        assert result.exception is None or isinstance(result.exception, SystemExit), path.name
+        assert result.exit_code == 0 or path.stem in result.output, result.output
+
+
 def change_column(path, name, change):
     """Replace a column by the values that *change* makes of its values."""
     table = pq.read_table(path)

@@ -154,6 +154,19 @@ def test_available_memory_is_the_minimum_of_machine_and_control_group(tmp_path, 
     assert memory.available(tmp_path) == expected
 
 
+def test_a_limit_of_the_address_space_counts():
+    """``ulimit -v`` leaves less than the machine has."""
+    code = """
+import resource
+from netfl.simulation import memory
+before = memory.available()
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 10_000_000, resource.RLIM_INFINITY))
+assert before > 10_000_000 >= memory.available() > 0, (before, memory.available())
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.fixture
 def estimates(monkeypatch):
     """The estimates that check a run, in order."""
