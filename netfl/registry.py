@@ -90,6 +90,8 @@ _PLAIN_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
 _WHOLE = "a whole number"
+_MAX_INT = 10**12
+"""Largest whole number of a key that states no maximum of its own."""
 
 
 class StrictScalars:
@@ -111,9 +113,11 @@ class StrictScalars:
 def _strict_schema(schema: Any) -> Any:
     """Return *schema* with a check before each number and boolean at or below it; parts are replaced in place."""
     check = _SCALAR_CHECKS.get(schema["type"])
+    if check is _check_int and schema.keys().isdisjoint({"le", "lt"}):
+        check = _check_unbounded_int
     if check is not None:
         return core_schema.no_info_before_validator_function(check, schema)
-    if schema["type"] == "function-before" and schema["function"]["function"] in _SCALAR_CHECKS.values():
+    if schema["type"] == "function-before" and schema["function"]["function"] in _CHECKS:
         return schema  # a model inside this one has done it
     if schema.get("keys_schema", {}).get("type") == "int":
         schema["keys_schema"] = core_schema.no_info_before_validator_function(_check_key, schema["keys_schema"])
@@ -142,6 +146,14 @@ def _check_int(value: Any) -> Any:
     return value
 
 
+def _check_unbounded_int(value: Any) -> Any:
+    """Check a number whose key states no maximum; beyond `_MAX_INT` it would overflow in arrays."""
+    value = _check_int(value)
+    if isinstance(value, int) and abs(value) > _MAX_INT:
+        raise invalid("too large a number", f"write at most {_MAX_INT}")
+    return value
+
+
 def _check_key(value: Any) -> Any:
     """Check a key of a mapping by whole numbers, which a file has as text."""
     if isinstance(value, str) and re.fullmatch(r"0|-?[1-9][0-9]{0,18}", value):
@@ -157,6 +169,7 @@ def _check_bool(value: Any) -> Any:
 
 _SCALAR_CHECKS: Mapping[str, Callable[[Any], Any]] = {"float": _check_float, "int": _check_int, "bool": _check_bool}
 """Checks of values before pydantic reads them, by pydantic's name of the type."""
+_CHECKS = (*_SCALAR_CHECKS.values(), _check_unbounded_int)
 
 
 def _number_remedy(value: object, wanted: str = "a number") -> str:

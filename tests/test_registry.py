@@ -251,10 +251,23 @@ class Numbers(Spec):
     duration: Seconds = 0.0
 
 
-@pytest.mark.parametrize("value", [8.0, 1e19, 1e300])
-def test_whole_floats_of_any_size_are_whole_numbers(value):
-    """YAML reads ``1e19`` as a float, and the same digits as an integer."""
+@pytest.mark.parametrize("value", [8.0, 1e12])
+def test_whole_floats_are_whole_numbers(value):
     assert Numbers(count=value) == Numbers(count=int(value))
+
+
+@pytest.mark.parametrize("value", [10**12 + 1, 1e19, 10**19, -(10**30), 1e300])
+def test_numbers_that_overflow_in_arrays_are_refused(value):
+    """YAML reads ``1e19`` as a float, and the same digits as an integer."""
+    with pytest.raises(ScenarioError, match=r"Numbers\.count: too large a number"):
+        Numbers(count=value)
+    assert Bounded(seed=2**100).seed == 2**100
+
+
+class Bounded(Spec):
+    """A model with a maximum of its own."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**128)] = 0
 
 
 NO_NUMBERS = [
