@@ -12,7 +12,29 @@ from netfl.errors import Fault, ScenarioError
 from netfl.network.periods import after_rounding
 from netfl.report.run_data import RunData
 from netfl.results.formatting import clock, join_words
+from netfl.sweeps import Sweep
 from netfl.units import QuantityError, to_si
+
+_MAX_NAMED = 6
+"""The largest number of runs whose ends are named one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearningEnds:
+    """Ends of the replicas of a run, or of a point of a sweep, in which learners train.
+
+    Args:
+        ends_s: end of each replica: that of its last round, or the duration if this has ended it.
+        rounds: number of rounds of each replica.
+    """
+
+    ends_s: pd.Series[float]
+    rounds: pd.Series[int]
+
+    @property
+    def round_s(self) -> float:
+        """Mean duration of a round."""
+        return float((self.ends_s / self.rounds).mean())
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,38 +66,61 @@ class ComparisonTime:
         if not self.ends_s:
             return ""
         ends = join_words([f"{name} at {clock(end_s)}" for name, end_s in self.ends_s.items()])
+        if len(self.ends_s) > _MAX_NAMED:
+            first_s, last_s = min(self.ends_s.values()), max(self.ends_s.values())
+            ends = f"between {clock(first_s)} and {clock(last_s)}"
         if self.at_s is None:
             return f"Final values are those after equally many rounds, which end at different times: {ends}."
         earliest = f"{clock(self.at_s)} of simulated time, the earliest end"
         return f"Final values are those at {earliest}, as the runs end at different times: {ends}."
 
 
-def choose_time(runs: Mapping[str, RunData], at: float | str | None = None) -> ComparisonTime:
-    """Return the time at which the learners of *runs* are compared.
+def ends_of_runs(runs: Mapping[str, RunData]) -> dict[str, LearningEnds]:
+    """Return the ends of those runs that have learners and rounds."""
+    ends = {}
+    for name, data in runs.items():
+        if data.learners and len(data.run.rounds):
+            ends[name] = LearningEnds(_ends_s(data), data.run.rounds.groupby("replica").size())
+    return ends
+
+
+def ends_of_points(sweep: Sweep) -> dict[str, LearningEnds]:
+    """Return the ends of those points of a sweep that are done and have learners."""
+    finals = sweep.final_metrics
+    with_learners = set(finals.loc[finals["learner"] != "", "point"])
+    values = finals[(finals["learner"] == "") & finals["point"].isin(with_learners)]
+    by_metric = values.pivot_table(index=["point", "replica"], columns="metric", values="value")
+    ends = {}
+    for point, of_point in by_metric.groupby("point"):
+        ends_s = of_point["simulated_s"].droplevel(0)
+        rounds = (of_point["rounds_per_hour"].droplevel(0) * ends_s / 3600).round().astype(int)
+        ends[f"point {point}"] = LearningEnds(ends_s, rounds)
+    return ends
+
+
+def choose_time(ends: Mapping[str, LearningEnds], at: float | str | None = None) -> ComparisonTime:
+    """Return the time at which the learners of several runs are compared.
 
     Runs whose ends differ by more than one round are compared at the earliest end, unless all have equally many rounds.
 
     Args:
-        runs: the runs by name.
+        ends: the ends of the runs by name.
         at: a time in seconds, or a quantity such as ``2 h``, that the user chose; ``None`` to decide.
 
     Raises:
         ScenarioError: *at* is no time, or a run ends before it.
     """
-    learning = {name: data for name, data in runs.items() if data.learners and not data.lacks("rounds")}
-    ends = {name: _ends_s(data) for name, data in learning.items() if len(data.run.rounds)}
     if at is not None:
         return ComparisonTime(_chosen_s(at, ends), is_chosen=True)
     if len(ends) < 2:
         return ComparisonTime()
-    mean_ends_s = {name: float(of_run.mean()) for name, of_run in ends.items()}
-    counts = {name: learning[name].run.rounds.groupby("replica").size() for name in ends}
-    round_s = max(float((ends[name] / counts[name]).mean()) for name in ends)  # of the run with the longest rounds
+    mean_ends_s = {name: float(run.ends_s.mean()) for name, run in ends.items()}
+    round_s = max(run.round_s for run in ends.values())  # of the run with the longest rounds
     if max(mean_ends_s.values()) - min(mean_ends_s.values()) <= round_s:
         return ComparisonTime()
-    if len(np.unique(np.concatenate([*counts.values()]))) == 1:
+    if len({int(count) for run in ends.values() for count in run.rounds}) == 1:
         return ComparisonTime(ends_s=mean_ends_s)
-    return ComparisonTime(float(min(of_run.min() for of_run in ends.values())), mean_ends_s)
+    return ComparisonTime(float(min(run.ends_s.min() for run in ends.values())), mean_ends_s)
 
 
 def _ends_s(data: RunData) -> pd.Series[float]:
@@ -96,14 +141,14 @@ def _seconds(at: float | str) -> float:
         return to_si(str(at), "s")
 
 
-def _chosen_s(at: float | str, ends: Mapping[str, pd.Series[float]]) -> float:
+def _chosen_s(at: float | str, ends: Mapping[str, LearningEnds]) -> float:
     """Return the chosen time in seconds, which no run ends before."""
     try:
         at_s = _seconds(at)
     except QuantityError as error:
         raise ScenarioError([Fault("at", str(error), at, "write a time, such as '2 h'")]) from None
-    for name, of_run in ends.items():
-        end_s = float(of_run.min())
+    for name, run in ends.items():
+        end_s = float(run.ends_s.min())
         if at_s > after_rounding(end_s):
             remedy = f"choose at most {end_s:.6g} s, or extend the duration or the rounds of this run"
             raise ScenarioError([Fault("at", f"{name} ends before, at {clock(end_s)}", at, remedy)])

@@ -13,7 +13,7 @@ import pandas as pd
 
 from netfl.errors import Fault, ScenarioError, suggest
 from netfl.network.periods import after_rounding
-from netfl.report.common_time import choose_time
+from netfl.report.common_time import choose_time, ends_of_points, ends_of_runs
 from netfl.report.run_data import RunData, read_run_data
 from netfl.report.run_set import shared_rounds, welch
 from netfl.results import aggregates
@@ -176,7 +176,11 @@ def compare(
     """
     opened = [_open(run) for run in ([runs] if isinstance(runs, Runs) else runs)]
     read = {str(run.folder): read_run_data(run) for run in opened if isinstance(run, Run)}
-    time = choose_time({Path(folder).name: data for folder, data in read.items()}, at)
+    ends = ends_of_runs({Path(folder).name: data for folder, data in read.items()})
+    for run in opened:
+        if isinstance(run, Sweep):
+            ends |= {f"{name} of {run.folder.name}": of_point for name, of_point in ends_of_points(run).items()}
+    time = choose_time(ends, at)
     if time.at_s is not None:
         read = {folder: replace(data, until_s=time.at_s) for folder, data in read.items()}
     rows = []
@@ -305,7 +309,8 @@ def _sweep_samples(
         table = table[table["metric"].isin(wanted)]
     else:
         table = _values_at(sweep, metric, at_s)
-    table = table.merge(sweep.points[["point", "trace"]], on="point")
+    known = sweep.points[["point", "trace", *(axis for axis in sweep.axes if axis not in table)]]
+    table = table.merge(known, on="point")
     scenario_at = cache(lambda point: sweep.scenario_at(point).plain())
     for _, rows in table.groupby(["point", "learner"], sort=False):
         first = rows.iloc[0]

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from netfl.errors import Fault, ScenarioError
-from netfl.report.common_time import ComparisonTime, choose_time
+from netfl.report.common_time import ComparisonTime, choose_time, ends_of_runs
 from netfl.report.run_data import RunData, read_run_data
 from netfl.results.formatting import shortened
 from netfl.results.run_reader import open_run
@@ -107,7 +107,7 @@ def gather_runs(folders: Sequence[Path], at: str | None = None) -> RunSet:
     names = [
         f"{data.name} ({data.run.folder.absolute().name})" if counts[data.name] > 1 else data.name for data in runs
     ]
-    time = choose_time(dict(zip(LETTERS, runs, strict=False)), at)
+    time = choose_time(ends_of_runs(dict(zip(LETTERS, runs, strict=False))), at)
     if time.at_s is not None:
         runs = [replace(data, until_s=time.at_s) for data in runs]
     return RunSet(tuple(map(NamedRun, LETTERS, names, runs)), tuple(refused), time)

@@ -4,11 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.error_messages import assert_messages
+from support.inline_sweep_engine import Here
 
 import netfl
 from netfl import report
 from netfl.errors import ScenarioError
-from netfl.report.common_time import choose_time
+from netfl.report.common_time import LearningEnds, choose_time, ends_of_runs
 from netfl.report.run_data import RunData
 
 LEARNING = {
@@ -97,7 +98,7 @@ def test_a_time_after_the_end_or_for_the_network_is_refused(folders):
 def test_duration_is_the_end_of_its_runs(folders, tmp_path):
     run = netfl.run(scenario(3.0, duration=59.0), tmp_path / "stopped", progress=False)
     runs = {"a": RunData(run), "b": RunData(netfl.open_run(folders["longer"]))}
-    assert choose_time(runs).at_s is None  # 59 s and 60 s differ by less than a round
+    assert choose_time(ends_of_runs(runs)).at_s is None  # 59 s and 60 s differ by less than a round
 
 
 @pytest.mark.slow
@@ -113,3 +114,29 @@ def test_page_says_the_time_and_never_the_highest_of_all_clocks(folders, tmp_pat
     assert "highest of all" not in page
     page = report.write_several([folders["longer"], folders["slow"]], tmp_path / "page.html").read_text()
     assert "the highest of all is" in page
+
+
+@pytest.mark.slow
+def test_points_of_a_sweep_are_compared_at_the_earliest_end(tmp_path):
+    axes = {"access.round_length": [1.0, 3.0], "rounds": [20, 30]}
+    sweep = netfl.sweep(scenario(1.0, rounds=20, sweep=axes), tmp_path / "sweep", engine=Here())
+    table = netfl.compare(sweep)
+    assert (table["at_s"] == 20.0).all()
+    assert table.note.endswith(
+        "point 0 of sweep at 20 s, point 1 of sweep at 30 s, point 2 of sweep at 1 min 00 s and point 3 of sweep at "
+        "1 min 30 s."
+    )
+    metrics = sweep.metrics[(sweep.metrics["metric"] == "accuracy") & (sweep.metrics["group"] == "")]
+    early = metrics[metrics["time_s"] <= 20.0]
+    for number, row in enumerate(table.to_dict("records")):
+        rows = early[(early["point"] == number // 2) & (early["learner"] == row["learner"])]
+        last = 20 if float(row["round_length"]) == 1.0 else 6
+        found = rows[rows["round"] >= 0.9 * last].groupby("replica")["value"].mean()
+        assert row["mean"] == pytest.approx(found.mean(), abs=1e-12)
+
+
+def test_ends_of_many_runs_are_given_as_their_range():
+    ends = {f"run {n}": LearningEnds(pd.Series([60.0 * (n + 1)]), pd.Series([10 + n])) for n in range(9)}
+    time = choose_time(ends)
+    assert time.at_s == 60.0
+    assert time.sentence.endswith("as the runs end at different times: between 1 min 00 s and 9 min 00 s.")
