@@ -110,7 +110,7 @@ CNN = Workload(
 
 @dataclass(frozen=True)
 class Recording:
-    """How a model is trained on the GPU, beside a plain PyTorch loop on the same GPU.
+    """Local training of a model on the GPU, beside a plain PyTorch loop on the same GPU.
 
     Args:
         model: name of the model.

@@ -90,8 +90,9 @@ def ends_of_points(sweep: Sweep) -> dict[str, LearningEnds]:
     with_learners = set(finals.loc[finals["learner"] != "", "point"])
     values = finals[(finals["learner"] == "") & finals["point"].isin(with_learners)]
     by_metric = values.pivot_table(index=["point", "replica"], columns="metric", values="value")
+    lengths = by_metric.reindex(columns=["simulated_s", "rounds_per_hour"]).dropna()  # some rounds take no time
     ends = {}
-    for point, of_point in by_metric.groupby("point"):
+    for point, of_point in lengths.groupby("point"):
         ends_s = of_point["simulated_s"].droplevel(0)
         rounds = (of_point["rounds_per_hour"].droplevel(0) * ends_s / 3600).round().astype(int)
         ends[f"point {point}"] = LearningEnds(ends_s, rounds)

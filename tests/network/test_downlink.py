@@ -440,7 +440,7 @@ class TestPropagation:
 
 @pytest.mark.slow
 def test_user_without_energy_does_not_train_again_at_once():
-    """It waits for the next version; otherwise training and version would be lost in turn, without end."""
+    """The user waits for the next version; otherwise training and version would be lost in turn, without end."""
     duration = {"distribution": "exponential", "mean": 25}
     outages = [{"kind": "renewal", "nodes": nodes, "up": duration, "down": duration} for nodes in ("links", "towers")]
     battery = {

@@ -1,5 +1,7 @@
 """The time at which runs are compared that end at different times."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,7 @@ from support.inline_sweep_engine import Here
 import netfl
 from netfl import report
 from netfl.errors import ScenarioError
-from netfl.report.common_time import LearningEnds, choose_time, ends_of_runs
+from netfl.report.common_time import LearningEnds, choose_time, ends_of_points, ends_of_runs
 from netfl.report.run_data import RunData
 
 LEARNING = {
@@ -140,3 +142,13 @@ def test_ends_of_many_runs_are_given_as_their_range():
     time = choose_time(ends)
     assert time.at_s == 60.0
     assert time.sentence.endswith("as the runs end at different times: between 1 min 00 s and 9 min 00 s.")
+
+
+def test_points_whose_rounds_take_no_time_have_no_end():
+    """Rounds in which nobody takes part may end at time 0: the number of rounds in an hour is NaN."""
+    rows = [(0, "", "simulated_s", 20.0), (0, "", "rounds_per_hour", 180.0), (0, "A", "loss", 1.0)]
+    rows += [(1, "", "simulated_s", 0.0), (1, "", "rounds_per_hour", np.nan), (1, "A", "loss", 1.0)]
+    finals = pd.DataFrame(rows, columns=["point", "learner", "metric", "value"]).assign(replica=0)
+    ends = ends_of_points(SimpleNamespace(final_metrics=finals))
+    assert {name: (end.ends_s[0], end.rounds[0]) for name, end in ends.items()} == {"point 0": (20.0, 1)}
+    assert ends_of_points(SimpleNamespace(final_metrics=finals[finals["point"] == 1])) == {}
