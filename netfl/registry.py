@@ -708,11 +708,14 @@ _REMEDIES = {
 """Remedy for pydantic's kinds of errors about a limit, by pydantic's names of the limits."""
 
 
+_NUMBER_START = re.compile(r"\s*[+-]?\.?\d")
+
+
 class ByForm:
     """Annotation of a field of a union type: the form of a value chooses its part, so that one mistake is one error.
 
     A text is a word of the ``Literal``, a mapping a model with its keys, a list the tuple, true and false the ``bool``,
-    anything else the number.
+    anything else the number; so is a text that begins as a number does, such as ``10%``.
 
     Example::
 
@@ -739,7 +742,8 @@ class ByForm:
             if isinstance(value, list | tuple):
                 form = "list"
             elif isinstance(value, str):
-                form = "text"
+                is_meant_as_number = "number" in parts and _NUMBER_START.match(value) is not None
+                form = "number" if is_meant_as_number else "text"
             elif isinstance(value, bool):
                 form = "boolean"
             part = next(parts[key] for key in (form, "number", "list", "model") if key in parts)

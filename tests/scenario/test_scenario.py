@@ -161,6 +161,7 @@ LEARNING_MISTAKES = [
     ("lr: 0.1\n    batch_size: 16", "lr: -1\n    batch_size: 0",
      ["s.yaml:15: learners.FedAvg.lr: … greater than 0 … (-1)",
       "s.yaml:16: learners.FedAvg.batch_size: … greater than or equal to 1 … (0)"]),
+    ("batch_size: full", "batch_size: 10%", ["s.yaml:22: learners.CVaR.batch_size: … not a whole number … ('10%') … write a whole number"]),
     ("batch_size: full", "batch_size: fulll", ["s.yaml:22: learners.CVaR.batch_size: … unknown value … ('fulll') … did you mean 'full'"]),
     ("local_steps: 2", "local_steps: 2\n    local_epochs: 1", ["s.yaml:12: learners.FedAvg: … exactly one of"]),
     ("objective: erm", "objective: emr", ["s.yaml:13: learners.FedAvg.objective: … no such learning/objective … did you mean 'erm'"]),
