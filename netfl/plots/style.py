@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -161,11 +162,16 @@ def grid_axes(figure: Figure, number: int, columns: int = 3, **options: Any) -> 
 
 
 class LogTicks(LogLocator):
-    """Ticks at 1, 2 and 5, and at more multiples on an axis of less than two decades."""
+    """Ticks at 1, 2 and 5, at more multiples on an axis of less than two decades, and at powers of 10 on a long one."""
 
     def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
-        is_short = vmin > 0.0 and vmax < 100.0 * vmin
-        self.set_params(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0) if is_short else (1.0, 2.0, 5.0))
+        ratio = vmax / vmin if vmin > 0.0 else math.inf
+        multiples: tuple[float, ...] = (1.0, 2.0, 5.0)
+        if ratio < 1e2:
+            multiples = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+        elif ratio > 1e4:
+            multiples = (1.0,)
+        self.set_params(subs=multiples)
         return super().tick_values(vmin, vmax)
 
 

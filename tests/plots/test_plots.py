@@ -280,3 +280,19 @@ def contrast(hue, page):
 def test_colours_are_visible_on_light_and_dark_pages(page):
     for hue in (*style.PALETTE, *OUTCOME_COLOURS.values()):
         assert contrast(hue, page) > 2.0, hue
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (1.0, 10.0, [1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0]),
+        (1.0, 200.0, [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0]),
+        (1e-4, 20.0, [1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0]),
+    ],
+)
+def test_longer_logarithmic_axes_have_fewer_ticks_in_a_decade(low, high, ticks):
+    ax = style.new_axes(None)
+    style.set_logarithmic(ax, "x")
+    ax.set_xlim(low, high)
+    shown = [tick for tick in ax.get_xticks() if low <= tick <= high]
+    assert shown == pytest.approx(ticks)

@@ -14,6 +14,7 @@ import pytest
 from matplotlib import pyplot as plt
 from scipy import stats
 
+import netfl
 from netfl import report
 from netfl.formats import FORMAT
 from netfl.report import animation, summary_text
@@ -364,3 +365,25 @@ def test_plots_have_labels_and_scroll_areas_are_focusable(make):
     labels = [entry["aria-label"] for entry in found.areas]
     assert all(labels)
     assert len(set(labels)) == len(labels)
+
+
+@pytest.mark.usefixtures("sketched")
+@pytest.mark.slow
+def test_captions_of_a_regression_speak_of_no_accuracy(tmp_path):
+    x = np.random.default_rng(0).normal(size=(80, 2)).astype("float32")
+    learner = {"objective": "erm", "aggregation": "average", "lr": 0.05, "batch_size": 16, "local_epochs": 1}
+    scenario = {
+        "name": "regression",
+        "users": 4,
+        "rounds": 10,
+        "access": {"kind": "bernoulli", "probability": 0.5},
+        "data": {"examples": (x, x[:, 0]), "targets": 1},
+        "partition": "iid",
+        "model": {"kind": "mlp", "hidden": [4], "loss": "mse"},
+        "learners": {"FedAvg": learner},
+        "evaluate": {"every": 5},
+    }
+    run = netfl.run(scenario, tmp_path / "run", progress=False)
+    text = " ".join(read(run).texts)
+    assert "MSE" in text
+    assert "ccuracies" not in text
