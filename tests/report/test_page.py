@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 from scipy import stats
+from torch import nn
 
 import netfl
 from netfl import report
@@ -379,7 +380,7 @@ def test_captions_of_a_regression_speak_of_no_accuracy(tmp_path):
         "access": {"kind": "bernoulli", "probability": 0.5},
         "data": {"examples": (x, x[:, 0]), "targets": 1},
         "partition": "iid",
-        "model": {"kind": "mlp", "hidden": [4], "loss": "mse"},
+        "model": {"module": nn.Linear(2, 1), "loss": "mse"},
         "learners": {"FedAvg": learner},
         "evaluate": {"every": 5},
     }
