@@ -59,6 +59,8 @@ def list_payloads(payloads: Mapping[str, Payload]) -> str:
 
     >>> list_payloads({"A": Payload(8.0, 8.0), "B": Payload(8.0, 8.0), "C": Payload(16.0, 8.0)})
     'A and B send 8 bits up and 8 bits down, C sends 16 bits up and 8 bits down'
+    >>> list_payloads(dict.fromkeys("ABCDEF", Payload(8.0, 8.0)))
+    'A, B, C and 3 more send 8 bits up and 8 bits down'
     """
     parts = []
     for payload in dict.fromkeys(payloads.values()):

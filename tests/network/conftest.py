@@ -83,9 +83,19 @@ class ScriptedLinks:
 
 
 def build_cell(
-    users, *, plan=None, snr_db=lambda users, time_s: np.zeros(len(users)), compute_s=0.0, seed=1, **options
+    users,
+    *,
+    plan=None,
+    snr_db=lambda users, time_s: np.zeros(len(users)),
+    compute_s=0.0,
+    seed=1,
+    reception=SnrThreshold(threshold=-3, rate=1000),
+    **options,
 ):
-    """Build a cell whose tower is node 100, with airtimes of 1 s; `sent_on` lists what the tower forwards."""
+    """Build a cell whose tower is node 100; `sent_on` lists what the tower forwards.
+
+    Frames have 1,000 bits, and so airtimes of 1 s at the rate of the default reception.
+    """
     env, recorder, sent_on = Clock(), EventRecorder(), []
     event_log = EventLog(recorder, users)
     event_log.open_round(1)
@@ -94,7 +104,6 @@ def build_cell(
     queue = UpdateQueue(np.arange(users), 1000.0, "tower:0", event_log, outstanding)
     updates = UserPopulation(queue, compute_s)
     presence = NodeState(CombinedOutages([PlannedOutages(plan or {})]), 101)
-    reception = SnrThreshold(threshold=-3, rate=1000)
     medium = FadingMedium(ScriptedLinks(snr_db, users), reception, Connection(presence), Streams(seed), **options)
     cell = Cell(
         env,

@@ -217,7 +217,7 @@ class TestVerify:
         with pytest.raises(ScenarioError, match="not finished"):
             list(verify_runs(tmp_path / "run"))
         edit(tmp_path / "run", status="done")
-        with pytest.raises(ScenarioError, match="has no digests: they were removed"):
+        with pytest.raises(ScenarioError, match=r"has no digests: they were removed; run its scenario\.yaml again"):
             list(verify_runs(tmp_path / "run"))
 
 

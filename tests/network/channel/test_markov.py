@@ -135,7 +135,7 @@ class TestGilbertElliott:
         first, later = good[:-100:400], good[100::400][: len(good[:-100:400])]
         assert np.corrcoef(first, later)[0, 1] == pytest.approx(math.exp(-4 / 3), abs=4.9 / math.sqrt(len(first)))
 
-    @pytest.mark.parametrize(("good_s", "bad_s"), [(9.0, 1.0), (1e-9, 1.0), (0.01, 1e-7)])
+    @pytest.mark.parametrize(("good_s", "bad_s"), [(9.0, 1.0), (4e-4, 1e-4), (1e-9, 1.0), (0.01, 1e-7)])
     def test_late_time_has_stationary_distribution(self, good_s, bad_s):
         """After 10⁷ s, up to 10¹⁶ sojourns: stationary share, correlation, and any order of queries."""
         model, users = GilbertElliott(good=good_s, bad=bad_s, bad_gain=-20), np.arange(4000)

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from netfl.network.reception.mcs import Mcs
+
 
 def open_version(simulation, version=0, at_s=0.0):
     """Broadcast a version at *at_s* and run until then."""
@@ -69,6 +71,16 @@ def test_user_that_is_down_causes_no_interference(make_cell):
     assert simulation.recorder.events("sent") == [(4.0, 1)]
     assert sorted(simulation.cell.changes().tolist()) == [0, 1]
     assert run_attempt(simulation, [0], 9.0) == [True]
+
+
+def test_users_beside_one_that_is_down_keep_their_modes_and_channels(make_cell):
+    """Modes take 1 s and 2 s; user 2 chooses the slow one, although its SNR allows the fast one."""
+    table = [{"kind": "snr_threshold", "threshold": -3 - mode, "rate": rate} for mode, rate in enumerate((1000, 500))]
+    simulation = make_cell(3, plan={0: [(2.0, 9.0)]}, reception=Mcs(table=table))
+    open_version(simulation)
+    options = {"mode": np.array([0, 0, 1]), "channel": np.array([0, 1, 2])}
+    assert run_attempt(simulation, [0, 1, 2], 4.0, **options) == [False, True, True]
+    assert [(at_s, message.user) for at_s, message in simulation.sent_on] == [(5.0, 1), (6.0, 2)]
 
 
 def test_tower_outage_delays_whole_backlog(make_cell):

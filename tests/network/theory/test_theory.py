@@ -14,6 +14,7 @@ from netfl.network.layout import Layout
 from netfl.network.outage._combined import CombinedOutages
 from netfl.network.probe import Probe, Sampler
 from netfl.network.theory import TheoryCase
+from netfl.network.theory._links import budget_db
 from netfl.network.theory._queues import TandemLine
 from netfl.network.theory.tandem import _controlled_mean, _lossy, _through
 from netfl.streams import Streams
@@ -23,11 +24,17 @@ FOLDER = Path(__file__).parents[3] / "scenarios/validation"
 
 def predict(name, changes=None):
     """Return the predictions of the theory of a scenario, without a run."""
+    case = case_of(name, changes)
+    theory = case.network.theory
+    assert [*theory.misfits(case)] == []
+    return theory.predict(case)
+
+
+def case_of(name, changes=None):
+    """Return the case of a scenario, to which its theory applies or not."""
     scenario = netfl.load(FOLDER / f"{name}.yaml", changes)
     access, streams = scenario.access, Streams(3)
-    case = TheoryCase(access, access.topology.open(scenario.users, streams), streams)
-    assert [*access.theory.misfits(case)] == []
-    return access.theory.predict(case)
+    return TheoryCase(access, access.topology.open(scenario.users, streams), streams)
 
 
 def stationary_distribution(rates):
@@ -174,6 +181,14 @@ class TestLinks:
         assert metrics["level_crossing_rate_theory_hz"] == pytest.approx(0.9 * step[0, 1] / 0.004)
         two_steps = step @ step
         assert metrics["autocorrelation_theory"] == pytest.approx(two_steps[1, 1] - two_steps[0, 1])
+
+    def test_gilbert_elliott_needs_a_threshold_that_tells_the_states_apart(self):
+        """A frame at the threshold is received: in the bad state, too, where the threshold is its SNR."""
+        case = case_of("gilbert_elliott")
+        bad_db = budget_db(case) - 25.0
+        for level_db, tells in ((bad_db, False), (np.nextafter(bad_db, np.inf), True)):
+            changed = case_of("gilbert_elliott", {"access.reception.threshold": f"{float(level_db)!r} dB"})
+            assert ([*changed.network.theory.misfits(changed)] == []) == tells
 
     def test_availability_of_outages_is_product(self):
         sojourn = {"distribution": "fixed", "mean": 10.0}

@@ -12,6 +12,12 @@ from netfl.results.export.trace_events import TraceEvents
 
 def slices_of(*events, restarts=True):
     """Return name, start and end of each slice of user 0, from (time, kind, value) of its events."""
+    rows = rows_of(*events, restarts=restarts)
+    return [(row["name"], row["ts"] / 1e6, (row["ts"] + row["dur"]) / 1e6) for row in rows]
+
+
+def rows_of(*events, restarts=True):
+    """Return the slices of user 0 as they are written."""
     file = io.StringIO()
     tracks = TraceEvents(file, {})
     timelines = _UserTimelines(
@@ -23,7 +29,15 @@ def slices_of(*events, restarts=True):
     tracks.close()
     written = json.loads(file.getvalue())
     rows = written["traceEvents"] if isinstance(written, dict) else written
-    return [(row["name"], row["ts"] / 1e6, (row["ts"] + row["dur"]) / 1e6) for row in rows if row["ph"] == "X"]
+    return [row for row in rows if row["ph"] == "X"]
+
+
+@pytest.mark.parametrize("version", [0, 3])
+def test_an_arrival_names_the_version_from_which_it_was_trained(version):
+    rows = rows_of(
+        (1.0, "received", version), (5.0, "trained", version), (8.0, "sent", 800.0), (9.0, "delivered", version)
+    )
+    assert [row["args"] for row in rows if row["cat"] == "server" and row["ts"] == 9e6] == [{"version": version}]
 
 
 def test_training_ends_as_the_waiting_begins():
