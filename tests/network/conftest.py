@@ -82,6 +82,9 @@ class ScriptedLinks:
         return np.asarray(self._snr_db(users, time_s), float)
 
 
+RECEPTION = SnrThreshold(threshold=-3, rate=1000)
+
+
 def build_cell(
     users,
     *,
@@ -89,7 +92,7 @@ def build_cell(
     snr_db=lambda users, time_s: np.zeros(len(users)),
     compute_s=0.0,
     seed=1,
-    reception=SnrThreshold(threshold=-3, rate=1000),
+    reception=RECEPTION,
     **options,
 ):
     """Build a cell whose tower is node 100; `sent_on` lists what the tower forwards.
