@@ -14,6 +14,7 @@ from netfl.errors import CONTROLS, Fault, ScenarioError, suggest
 from netfl.files import local_path
 from netfl.formats import FORMAT
 from netfl.learning.data import Data
+from netfl.learning.effective_steps import StepRule
 from netfl.learning.model import Model
 from netfl.learning.partition import Partition
 from netfl.learning.payload import largest_payload, learner_payloads, model_payload
@@ -26,7 +27,7 @@ from netfl.scenario.html_card import html_card
 from netfl.scenario.key_search import place_remedy
 from netfl.scenario.recording import RECORDED, EventFilter, RecordSpec
 from netfl.scenario.sweep_axes import Sweeping
-from netfl.scenario.validation import MOST_ROUNDS, cross_faults, planned_rounds
+from netfl.scenario.validation import MOST_ROUNDS, cross_faults, planned_rounds, step_rule
 from netfl.scenario.yaml_document import ScenarioDocument
 from netfl.streams import Streams
 from netfl.tracker import Tracker
@@ -180,6 +181,17 @@ class Scenario(Spec):
         """The section ``evaluate``, with its defaults."""
         return self.evaluate or EvaluateSpec()
 
+    @property
+    def step_rule(self) -> StepRule:
+        """The relation between step sizes and effective steps."""
+        return step_rule(self.access, self.users, self.steps)
+
+    @property
+    def effective_steps(self) -> Mapping[str, float | None]:
+        """Effective step of each learner, its largest weight times ``lr``; ``None`` if the weights have no bound."""
+        rule = self.step_rule
+        return {name: rule.step(learner) for name, learner in self.learners.items()}
+
     def streams_of(self, replica: int) -> Streams:
         """Return the random streams of one replica."""
         return Streams(self.seed).at("replica", replica)
@@ -219,6 +231,8 @@ class Scenario(Spec):
         faults = list(cross_faults({name: getattr(self, name) for name in type(self).model_fields}))
         if faults:
             raise ValidationError.from_exception_data("Scenario", [to_line_error(fault) for fault in faults])
+        if any(learner.step_of for learner in self.learners.values()):
+            self.learners.update(self.step_rule.derive(self.learners))
         return self
 
 

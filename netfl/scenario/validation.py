@@ -11,6 +11,7 @@ import numpy as np
 
 from netfl.access import Access
 from netfl.errors import Fault
+from netfl.learning.effective_steps import StepRule
 from netfl.learning.conformance import model_faults, payload_faults
 from netfl.learning.evaluation_sets import set_faults
 from netfl.learning.payload import learner_payloads, list_payloads
@@ -60,6 +61,9 @@ def cross_faults(parts: Mapping[str, Any], unread: AbstractSet[str] = frozenset(
     if parts["users"] is None or parts["access"] is None or (parts["rounds"] is None and parts["duration"] is None):
         return
     facts = facts_of(parts)
+    if any(learner.step_of for learner in (parts["learners"] or {}).values()):
+        rule = step_rule(parts["access"], facts.users, facts.rounds)
+        yield from (fault.under("learners") for fault in rule.faults(parts["learners"]))
     if parts["record"] is not None:
         yield from _record_faults(parts, facts)
     cases = [
@@ -106,6 +110,12 @@ def facts_of(parts: Mapping[str, Any]) -> ScenarioFacts:
         networked=access.info.is_networked,
         weighed=any(learner.aggregation.has_user_weights for learner in (parts["learners"] or {}).values()),
     )
+
+
+def step_rule(access: Access, users: int, rounds: int) -> StepRule:
+    """Return the relation between step sizes and effective steps of the learners of *users* that *access* serves."""
+    participation = access.participation_rates(users, Streams(0), np.ones((users, 1)))
+    return StepRule(users, access.max_deliveries(users, rounds), participation)
 
 
 def planned_rounds(rounds: int | None, duration_s: float | None, access: Access) -> int | None:
