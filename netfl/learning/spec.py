@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError, field_serializer, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_serializer, model_validator
 
 from netfl.errors import CONTROLS, Fault, suggest
 from netfl.learning.aggregation import Aggregation
 from netfl.learning.objective import Objective
 from netfl.learning.schedule import Schedule
 from netfl.learning.schedule.constant import Constant
-from netfl.registry import ByForm, FamilyMember, Spec, check_one_of, kind_of, no_effect, to_line_error
+from netfl.registry import ByForm, FamilyMember, Spec, check_one_of, invalid, kind_of, no_effect, to_line_error
 from netfl.types import Floats, Ints, ScenarioFacts
 from netfl.units import Seconds
 
@@ -182,16 +182,31 @@ class CheckpointSpec(Spec):
         return self
 
 
+def _refuse_choice_for_all(per: Any) -> Any:
+    """Refuse one choice for all users, which showed the best of all learners at each evaluation."""
+    if per == "all":
+        problem = "one learner for all users is chosen before the run, not again at each evaluation"
+        raise invalid(problem, "use the section tuning in place of it: tuning: {by: accuracy}")
+    return per
+
+
 class ChoiceSpec(Spec):
-    """Selection among some learners by their performance on validation examples."""
+    """Selection of a learner by each user, by their performance on its validation examples."""
 
     learners: Annotated[tuple[str, ...], Field(min_length=2)]
     """The candidates, for example learners that differ in a hyper-parameter."""
     by: Literal["validation_accuracy", "validation_loss"] = "validation_accuracy"
     """The criterion: the largest accuracy, or the smallest loss; among equals the first in ``learners``."""
-    per: Literal["all", "user"] = "all"
-    """``all``: one learner for all users; ``user``: each user selects by its own validation examples, and users
-    without any by those of all users."""
+    per: Annotated[Literal["user"], BeforeValidator(_refuse_choice_for_all)]
+    """``user``: each user selects by its own validation examples, and users without any by those of all users."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_missing_as_all(cls, value: Any) -> Any:
+        """Refuse a choice that does not state whom it is for, as one for all users: that was the default."""
+        if isinstance(value, Mapping) and "per" not in value:
+            return {**value, "per": "all"}
+        return value
 
 
 class EvaluateSpec(Spec):
@@ -214,6 +229,9 @@ class EvaluateSpec(Spec):
     losses on a set have its name, as in ``accuracy@raw``."""
     levels: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()
     """Levels α at which the CVaR of every learner is reported, beside those of the learners' objectives."""
+    on: Literal["test", "validation"] = "test"
+    """Examples of all metrics: ``validation`` evaluates validation examples in place of the test examples, as the
+    passes of ``tuning`` do."""
     validation: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Share of each user's training examples, rounded down, that is used for validation and not for training; for data
     without validation examples of their own."""
@@ -225,7 +243,8 @@ class EvaluateSpec(Spec):
     @property
     def needs_validation(self) -> bool:
         """True if validation examples are needed."""
-        return self.validation is not None or bool(self.choose) or "validation" in self.metrics
+        has_use = bool(self.choose) or "validation" in self.metrics or self.on == "validation"
+        return self.validation is not None or has_use
 
     def faults(self, facts: ScenarioFacts) -> Iterator[Fault]:
         for name in ("metrics", "targets", "levels", "rare_classes"):
@@ -235,6 +254,12 @@ class EvaluateSpec(Spec):
         if "weight" in self.metrics and not facts.weighed:
             problem = "no learner has an aggregation that weighs users"
             yield Fault("metrics", problem, "weight", "leave it out, or use one that does, such as 'fedau'")
+        if self.on == "validation":
+            for name in ("sets", "choose"):
+                if getattr(self, name):
+                    yield Fault(name, "needs test examples", None, "leave it out, or evaluate on: test")
+            if "validation" in self.metrics:
+                yield Fault("metrics", "all metrics are on validation examples", "validation", "leave it out")
         for name, choice in self.choose.items():
             if name in facts.learners:
                 yield Fault(f"choose.{name}", "is the name of a learner", None, "use another name")

@@ -19,6 +19,7 @@ from netfl.learning.model import Model
 from netfl.learning.partition import Partition
 from netfl.learning.payload import largest_payload, learner_payloads, model_payload
 from netfl.learning.spec import CheckpointSpec, EvaluateSpec, LearnerSpec
+from netfl.learning.tuning import TuningSpec
 from netfl.network.compute import as_tuple
 from netfl.registry import ByForm, FamilyMember, Spec, StrictScalars, faults_of, invalid, list_kinds, to_line_error
 from netfl.scenario import examples
@@ -67,6 +68,8 @@ class Scenario(Spec):
     """Seed of every random draw."""
     replicas: Annotated[int, Field(ge=1, le=MOST_REPLICAS)] = 1
     """Independent repetitions of the network and of learning."""
+    replica_seed: Seed | None = None
+    """Seed of the replicas, if it is not ``seed``: other networks, splits and mini-batches of the same data."""
     users: Annotated[int, Field(ge=1, le=MOST_USERS)]
     """Number of users that hold data and train."""
     rounds: Annotated[int, Field(ge=1, le=MOST_ROUNDS)] | None = None
@@ -90,6 +93,8 @@ class Scenario(Spec):
     """Precision of the learners' arithmetic, ``float32`` by default.  ``tf32`` and ``bf16`` are ``float32`` with
     products of less precise factors in training: ``tf32`` on a GPU only, with 10 bits of the mantissa; ``bf16`` with 7
     bits.  An update has 32 bits per number in all cases."""
+    tuning: TuningSpec | None = None
+    """Tuning of every learner by validation, with the same number of candidates and by the same rule."""
     evaluate: EvaluateSpec | None = None
     """Evaluation of the global models; every 10 rounds by default."""
     record: Annotated[Literal["all", "none"] | tuple[EventKind, ...] | RecordSpec, ByForm()] = RECORDED
@@ -194,7 +199,8 @@ class Scenario(Spec):
 
     def streams_of(self, replica: int) -> Streams:
         """Return the random streams of one replica."""
-        return Streams(self.seed).at("replica", replica)
+        seed = self.seed if self.replica_seed is None else self.replica_seed
+        return Streams(seed).at("replica", replica)
 
     def located(self, faults: Sequence[Fault]) -> list[Fault]:
         """Return the errors with the lines of their keys, if the scenario was read from a file."""
