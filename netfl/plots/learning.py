@@ -110,13 +110,17 @@ def candidates(
     for learner, line in style.line_styles(learners).items():
         of_learner = rows[rows["learner"] == learner]
         for _, curve in of_learner.groupby("settings", observed=True, sort=False):
-            means = scale * curve["value"]
-            ax.errorbar(curve[over], means, scale * curve["half"], marker="o", markersize=3.5, capsize=2, **line)
+            low = curve["value"] - curve["half"]
+            high = curve["value"] + curve["half"]
+            if is_share:  # an interval of Student's t knows no limits
+                low, high = low.clip(0.0), high.clip(upper=1.0)
+            reach = [scale * (curve["value"] - low), scale * (high - curve["value"])]
+            ax.errorbar(curve[over], scale * curve["value"], reach, marker="o", markersize=3.5, capsize=2, **line)
         chosen = of_learner[of_learner["chosen"] == 1]
         ring = {"s": 90, "facecolors": "none", "edgecolors": line["color"], "linewidths": 1.5, "zorder": 3}
         ax.scatter(chosen[over], scale * chosen["value"], **ring)
         lost = of_learner.loc[of_learner["diverged"] > 0, over]
-        ax.plot(lost, [0.02] * len(lost), "x", color=line["color"], transform=ax.get_xaxis_transform(), clip_on=False)
+        ax.scatter(lost, [0.02] * len(lost), marker="x", color=line["color"], transform=ax.get_xaxis_transform())
     ax.set_xscale("log")
     ax.set_xlabel("step size lr" if over == "lr" else "effective step")
     label = f"validation {criterion_label(by)}" if by else "criterion"
