@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Annotated, Self
 
@@ -63,8 +64,8 @@ class KnownParticipation(Aggregation):
         """Return ``η/N Σ 1/p_k`` over the D users of smallest probability; ``None`` if the probabilities are not known."""
         if self.probability is None:
             return None
-        weights = sorted((1 / p for p in chances_of(self.probability, users) if p > 0), reverse=True)
-        return self.server_lr / users * sum(weights[:deliveries])
+        weights = sorted((1 / float(p) for p in chances_of(self.probability, users) if p > 0), reverse=True)
+        return self.server_lr / users * math.fsum(weights[:deliveries])
 
     def user_weights(self, state: State) -> Tensor:
         return state["weights"]
