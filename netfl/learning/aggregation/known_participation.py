@@ -61,7 +61,7 @@ class KnownParticipation(Aggregation):
         return current + self.server_lr / len(weights) * change, state
 
     def largest_weight(self, users: int, deliveries: int) -> float | None:
-        """Return ``η/N Σ 1/p_k`` over the D users of smallest probability; ``None`` if the probabilities are not known."""
+        """Return ``η/N Σ 1/p_k`` over the D users of smallest p_k; ``None`` if the probabilities are not known."""
         if self.probability is None:
             return None
         weights = sorted((1 / float(p) for p in chances_of(self.probability, users) if p > 0), reverse=True)
